@@ -1,0 +1,1 @@
+"""The contract, the registry, the spaces, the batch layer and the wrappers."""

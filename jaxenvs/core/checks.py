@@ -1,0 +1,176 @@
+"""Checks made while tracing: each says what was given, what is allowed and how to mend it."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, PyTree
+
+from .random import Key
+from .spaces import Space
+
+BATCH_MEND = "for a batch use jaxenvs.make_vec(env, num_envs) or jax.vmap"
+
+
+def closest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
+    """Names of `allowed` that look most like `given`, best first; case does not count."""
+    folded: dict[str, str] = {}
+    for name in allowed:
+        folded.setdefault(name.lower(), name)
+    found = difflib.get_close_matches(given.lower(), folded, n=count, cutoff=0.4)
+    starting = [name for name in folded if name.startswith(given.lower()) and name not in found]
+    return [folded[name] for name in (found + starting)[:count]]
+
+
+def suggestion(given: str, allowed: Iterable[str]) -> str:
+    """`; did you mean 'x' or 'y'?`, or nothing when no name is near."""
+    names = closest(given, allowed)
+    return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
+
+
+def one_of(owner: str, name: str, given: object, allowed: Iterable[object]) -> None:
+    """Raise `ValueError` unless `given` is one of `allowed`."""
+    allowed = tuple(allowed)
+    if given not in allowed:
+        near = suggestion(str(given), map(str, allowed))
+        choices = ", ".join(map(repr, allowed))
+        raise ValueError(f"{owner}: {name}={given!r} is not one of {choices}{near}")
+
+
+def integer_field(owner: str, name: str, given: object, low: int, high: int | None = None) -> None:
+    """Raise unless a constructor field is a plain integer in `low .. high`."""
+    if isinstance(given, bool) or not isinstance(given, int):
+        kind = type(given).__name__
+        raise TypeError(f"{owner}: {name} must be a Python int, got {kind} {given!r}")
+    if given < low or (high is not None and given > high):
+        allowed = f"at least {low}" if high is None else f"from {low} to {high}"
+        raise ValueError(f"{owner}: {name}={given} is out of range; it must be {allowed}")
+
+
+def single_key(key: Any, where: str) -> Key:
+    """Return `key` as one typed PRNG key."""
+    key = any_key(key, where)
+    if key.shape != ():
+        raise TypeError(f"{where}: got a batch of keys of shape {key.shape} where one key is needed; {BATCH_MEND}")
+    return key
+
+
+def any_key(key: Any, where: str) -> Key:
+    """Return `key` (typed, or raw uint32 words of `jax.random.PRNGKey`) as typed PRNG keys."""
+    if isinstance(key, (jax.Array, np.ndarray)):
+        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
+            return key  # type: ignore[return-value]
+        if key.dtype == np.uint32 and key.ndim >= 1 and key.shape[-1] == 2:
+            return jax.random.wrap_key_data(jnp.asarray(key))
+    raise TypeError(
+        f"{where}: the key must be a JAX PRNG key, got {_describe(key)}; make one with jax.random.key(0)"
+    )
+
+
+def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Array]:
+    """Return `given` with the structure, shapes and dtypes of `wanted`, or say which leaf differs.
+
+    Numbers are cast to the dtype of the default (an int where a float is wanted, a Python number).
+    """
+    leaves, structure = jax.tree_util.tree_flatten_with_path(wanted)
+    if jax.tree.structure(given) != structure:
+        raise TypeError(
+            f"{where}: {name} must be like {type(wanted).__name__}, got {_describe(given)}; "
+            f"start from env.default_params and use .replace(...)"
+        )
+    cast = []
+    for (path, like), leaf in zip(leaves, jax.tree.leaves(given), strict=True):
+        like = np.asarray(like)
+        leaf_name = name + jax.tree_util.keystr(path)
+        array = _number(leaf, like.dtype, f"{where}: {leaf_name}")
+        if array.shape != like.shape:
+            raise TypeError(
+                f"{where}: {leaf_name} has shape {array.shape}, one environment needs {like.shape}; {BATCH_MEND}"
+            )
+        cast.append(array)
+    return jax.tree.unflatten(structure, cast)
+
+
+def _number(leaf: Any, dtype: np.dtype, where: str) -> Array:
+    try:
+        array = jnp.asarray(leaf)
+    except (TypeError, ValueError, OverflowError):
+        _refuse_number(leaf, dtype, where)
+    integers = np.issubdtype(dtype, np.integer)
+    if array.dtype == np.bool_ and dtype != np.bool_:
+        _refuse_number(leaf, dtype, where)
+    if integers and not np.issubdtype(array.dtype, np.integer):
+        _refuse_number(leaf, dtype, where)
+    return array.astype(dtype)
+
+
+def _refuse_number(leaf: Any, dtype: np.dtype, where: str) -> NoReturn:
+    raise TypeError(f"{where} must be a number of dtype {dtype}, got {_describe(leaf)}")
+
+
+def state_of(state: Any, like: PyTree, where: str) -> None:
+    """Raise `TypeError` unless `state` has the structure, shapes and dtypes of `like`."""
+    if jax.tree.structure(state) != jax.tree.structure(like):
+        raise TypeError(
+            f"{where}: the state must be a {type(like).__name__} of this environment, got "
+            f"{_describe(state)}; take it from env.reset or env.step (a state of make_vec belongs to its step)"
+        )
+    wanted_leaves, _ = jax.tree_util.tree_flatten_with_path(like)
+    for (path, wanted), given in zip(wanted_leaves, jax.tree.leaves(state), strict=True):
+        given_shape, given_dtype = jnp.shape(given), jnp.result_type(given)
+        if given_shape == wanted.shape and given_dtype == wanted.dtype:
+            continue
+        batched = given_shape[1:] == wanted.shape and len(given_shape) > len(wanted.shape)
+        mend = BATCH_MEND if batched else "was it made by an environment with other settings?"
+        raise TypeError(
+            f"{where}: state{jax.tree_util.keystr(path)} is {given_dtype}{list(given_shape)}, "
+            f"needed is {wanted.dtype}{list(wanted.shape)}; {mend}"
+        )
+
+
+def action_in(space: Space, action: Any, where: str) -> tuple[PyTree[Array], Bool[Array, ""]]:
+    """Return the action clipped into `space`, and whether it lay outside."""
+    try:
+        action = jax.tree.map(jnp.asarray, action)
+        arrays = jax.tree.leaves(action)
+        shape = arrays[0].shape if len(arrays) == 1 else None
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{where}: the action must be an element of {space}, got {_describe(action)}") from None
+    if hasattr(space, "shape") and shape != space.shape:
+        batched = shape is not None and shape[1:] == space.shape
+        mend = BATCH_MEND if batched else f"sample one with env.action_space.sample(key)"
+        raise TypeError(
+            f"{where}: the action must have shape {space.shape} ({space}), got {_describe(action)}; {mend}"
+        )
+    wants_integers = hasattr(space, "dtype") and np.issubdtype(space.dtype, np.integer)
+    if wants_integers and not np.issubdtype(arrays[0].dtype, np.integer):
+        raise TypeError(f"{where}: the action must be an integer of {space}, got {_describe(action)}")
+    return space.clip(action)
+
+
+def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:
+    """Author's check: a step must keep structure, shapes and dtypes; weak types are made strong."""
+    leaves, structure = jax.tree_util.tree_flatten_with_path(before)
+    if jax.tree.structure(after) != structure:
+        raise TypeError(f"{where} returned {jax.tree.structure(after)} for a state {structure}")
+    strong = []
+    for (path, old), new in zip(leaves, jax.tree.leaves(after), strict=True):
+        new = jnp.asarray(new)
+        if new.shape != old.shape or new.dtype != old.dtype:
+            raise TypeError(
+                f"{where} turned state{jax.tree_util.keystr(path)} from {old.dtype}{list(old.shape)} "
+                f"into {new.dtype}{list(new.shape)}; a step keeps shapes and dtypes (use .astype)"
+            )
+        strong.append(new.astype(old.dtype))
+    return jax.tree.unflatten(structure, strong)
+
+
+def _describe(value: Any) -> str:
+    """Shape and dtype of an array, else the type and the value itself in short."""
+    if isinstance(value, (jax.Array, np.ndarray)):
+        return f"an array {value.dtype}{list(value.shape)}"
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

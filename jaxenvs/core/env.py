@@ -1,0 +1,198 @@
+"""The contract: pure `reset` and `step` over fixed-shape pytrees, inside the caller's own transforms."""
+
+import dataclasses
+import functools
+from typing import Any, ClassVar, NamedTuple, dataclass_transform
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree
+
+from . import checks
+from .random import Key
+from .spaces import Discrete, Space
+
+
+@chex.dataclass(frozen=True)
+class Params:
+    """Numbers of an environment that may differ between the members of a batch. Subclass to add more."""
+
+    max_steps_in_episode: Int32[Any, ""]  # time limit, steps; the step that reaches it is truncated
+
+
+@chex.dataclass(frozen=True)
+class State:
+    """What an environment remembers: plain arrays, no keys. Subclass to add fields."""
+
+    time: Int32[Array, ""]  # steps since reset; the base class counts it
+
+
+class Reset(NamedTuple):
+    """What `reset` returns."""
+
+    obs: PyTree[Array]
+    state: State
+
+
+class Step(NamedTuple):
+    """What `step` returns; the order of the fields is that of gymnax 1.0."""
+
+    obs: PyTree[Array]
+    state: Any
+    reward: Float32[Array, "*batch"]
+    terminated: Bool[Array, "*batch"]  # the task ended here; the future is worth nothing
+    truncated: Bool[Array, "*batch"]  # the time limit cut it and the task had not ended
+    info: dict[str, Any]
+
+    @property
+    def done(self) -> Bool[Array, "*batch"]:
+        """Whether the episode is over, for either reason."""
+        return self.terminated | self.truncated
+
+    @property
+    def discount(self) -> Float32[Array, "*batch"]:
+        """1, or 0 where the task ended (1 at the time limit: the future is cut, not worthless)."""
+        return 1.0 - self.terminated.astype(jnp.float32)
+
+
+class Transition(NamedTuple):
+    """What an author's `step_state` returns: the consequences of one action, without the clock."""
+
+    state: State
+    reward: Array
+    terminated: Array
+    info: dict[str, Any] = {}  # noqa: RUF012 - never written
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Env:
+    """One environment: a frozen, hashable record of static settings, with pure functions of arrays.
+
+    An author subclasses it with annotated fields (every subclass becomes a frozen dataclass) and
+    writes `draw_level`, `reset_state`, `step_state` and `observe`; `action_mask`, `tiles` and
+    `neighbours` where they apply. The base keeps the clock, the time limit, dtypes and checks.
+    """
+
+    reset_source: ClassVar[str] = "exact"  # where a batch takes new worlds from, by default
+    reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+    def __post_init__(self) -> None:
+        """Check the fields; an author's override calls `super().__post_init__()`."""
+
+    # The author's part.
+
+    @property
+    def default_params(self) -> Params:
+        """The numbers of the original environment."""
+        raise NotImplementedError
+
+    @property
+    def action_space(self) -> Space:
+        """The space of one action."""
+        raise NotImplementedError
+
+    @property
+    def observation_space(self) -> Space:
+        """The space of one observation."""
+        raise NotImplementedError
+
+    def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
+        """Draw a level: all that differs between episodes. By default there is nothing to draw."""
+        return ()
+
+    def reset_state(self, key: Key, level: PyTree[Array], params: Params) -> State:
+        """Return the first state of an episode in `level`."""
+        raise NotImplementedError
+
+    def step_state(self, key: Key, state: Any, action: Any, params: Any) -> Transition:
+        """Apply a valid action; `state.time` already counts this step."""
+        raise NotImplementedError
+
+    def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
+        """Return what the agent sees of `state`."""
+        raise NotImplementedError
+
+    def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
+        """Tell which actions are legal; an illegal one is a step that changes nothing but the clock."""
+        if not isinstance(self.action_space, Discrete):
+            raise TypeError(f"{self.name}: only a Discrete action space has a mask")
+        return jnp.ones((self.action_space.n,), jnp.bool_)
+
+    def tiles(self, state: Any) -> Int[Array, "height width"]:
+        """Return indices into `atlas` that draw the state."""
+        raise NotImplementedError(f"{self.name} draws no tiles")
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Return the sprites, uint8 (tiles, tile_size, tile_size, 3)."""
+        raise NotImplementedError(f"{self.name} draws no tiles")
+
+    # The caller's part.
+
+    @property
+    def name(self) -> str:
+        """The class with its settings, as messages and tables show it."""
+        return repr(self)
+
+    def sample_level(self, key: Key, params: Params | None = None) -> PyTree[Array]:
+        """Draw a level as `reset` does: a pytree of arrays, ready for `reset_to`."""
+        key = checks.single_key(key, "sample_level")
+        return self.draw_level(key, self.checked_params(params, "sample_level"))
+
+    def reset(self, key: Key, params: Params | None = None) -> Reset:
+        """Start an episode in a fresh level: `sample_level` and `reset_to`, composed."""
+        key_level, key_state = jax.random.split(checks.single_key(key, "reset"))
+        return self.reset_to(key_state, self.sample_level(key_level, params), params)
+
+    def reset_to(self, key: Key, level: PyTree[Array], params: Params | None = None) -> Reset:
+        """Start an episode in the given level (from `sample_level`, a file or a curriculum)."""
+        key = checks.single_key(key, "reset_to")
+        params = self.checked_params(params, "reset_to")
+        state = jax.tree.map(_strong, self.reset_state(key, level, params))
+        return Reset(self.observe(state, params), state)
+
+    def step(self, key: Key, state: Any, action: Any, params: Params | None = None) -> Step:
+        """Advance by one action; never resets.
+
+        An action out of range is clipped into `action_space` and `info["invalid_action"]` says so.
+        A wrong key, state or action shape raises `TypeError` while tracing.
+        """
+        key = checks.single_key(key, "step")
+        params = self.checked_params(params, "step")
+        checks.state_of(state, self.state_shape, "step")
+        action, invalid = checks.action_in(self.action_space, action, "step")
+        ticked = state.replace(time=state.time + 1)
+        moved = self.step_state(key, ticked, action, params)
+        after = checks.same_types(ticked, moved.state, f"{type(self).__name__}.step_state")
+        terminated = jnp.asarray(moved.terminated, jnp.bool_)
+        truncated = (after.time >= params.max_steps_in_episode) & ~terminated
+        reward = jnp.asarray(moved.reward).astype(jnp.float32)
+        info = {**moved.info, "invalid_action": invalid}
+        return Step(self.observe(after, params), after, reward, terminated, truncated, info)
+
+    def checked_params(self, params: Params | None, where: str) -> Any:
+        """Return `params`, or the defaults, as arrays of the right dtypes."""
+        defaults = self.default_params
+        return checks.tree_like(defaults if params is None else params, defaults, where, "params")
+
+    @property
+    def state_shape(self) -> Any:
+        """The state as `jax.ShapeDtypeStruct`s."""
+        return _state_shape(self)
+
+
+@functools.lru_cache(maxsize=512)
+def _state_shape(env: Env) -> Any:
+    # A level and a state of no concrete key: only shapes are traced here.
+    return jax.eval_shape(lambda key: env.reset(key).state, jax.random.key(0))
+
+
+def _strong(leaf: Any) -> Array:
+    """Drop a weak type, which would make a second compilation of a scan or a jit."""
+    array = jnp.asarray(leaf)
+    return jax.lax.convert_element_type(array, array.dtype)

@@ -1,0 +1,15 @@
+"""The tile compositor: pictures from tile numbers by one gather from a sprite atlas."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, UInt8
+
+
+def compose(
+    tiles: Int[Array, "rows columns"], atlas: np.ndarray | UInt8[Array, "sprites size size 3"]
+) -> UInt8[Array, "pixel_rows pixel_columns 3"]:
+    """Draw a map of sprite numbers; a number outside the atlas draws the nearest sprite."""
+    rows, columns = tiles.shape
+    size = atlas.shape[1]
+    sprites = jnp.asarray(atlas).at[tiles].get(mode="clip")
+    return sprites.transpose(0, 2, 1, 3, 4).reshape(rows * size, columns * size, 3)

@@ -1,0 +1,57 @@
+"""Randomness in few kernels: words drawn once per level or step, then cut by integer arithmetic.
+
+A counter hash stands in for a second draw where independence of a cryptographic kind is not needed
+(finalizer constants: C. Wellons, "Prospecting for hash functions", `lowbias32`).
+"""
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Int32, PRNGKeyArray, UInt32
+
+Key = PRNGKeyArray
+
+
+def words(key: Key, count: int) -> UInt32[Array, " {count}"]:
+    """Draw `count` independent 32-bit words in one call."""
+    return jax.random.bits(key, (count,), jnp.uint32)
+
+
+def below(word: UInt32[Array, "*batch"], bound: ArrayLike) -> Int32[Array, "*batch"]:
+    """Map a uniform word to a uniform integer in `[0, bound)`; `bound` may be traced.
+
+    The high half of the 64-bit product: each value's probability is off by less than 2**-32.
+    """
+    return multiply_high(word, jnp.asarray(bound).astype(jnp.uint32)).astype(jnp.int32)
+
+
+def multiply_high(a: UInt32[Array, "*batch"], b: UInt32[Array, "*#batch"]) -> Array:
+    """High 32 bits of the 64-bit product, without 64-bit integers (absent when x64 is off)."""
+    half, mask = jnp.uint32(16), jnp.uint32(0xFFFF)
+    a_high, a_low, b_high, b_low = a >> half, a & mask, b >> half, b & mask
+    middle = a_high * b_low + ((a_low * b_low) >> half)
+    other = a_low * b_high + (middle & mask)
+    return a_high * b_high + (middle >> half) + (other >> half)
+
+
+def mix(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
+    """Scramble a 32-bit word bijectively (every input bit reaches every output bit)."""
+    word = (word ^ (word >> jnp.uint32(16))) * jnp.uint32(0x7FEB352D)
+    word = (word ^ (word >> jnp.uint32(15))) * jnp.uint32(0x846CA68B)
+    return word ^ (word >> jnp.uint32(16))
+
+
+def hashed(key: Key, counter: ArrayLike) -> UInt32[Array, "*batch"]:
+    """Hash (key, counter) to one word per counter: two kernels where a threefry draw takes four."""
+    data = jax.random.key_data(key)
+    word = mix(data[..., 0] ^ jnp.asarray(counter).astype(jnp.uint32))
+    return mix(word + data[..., -1])
+
+
+def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
+    """Rank of each word among `n` (a uniform permutation): n*n comparisons that fuse, no sort."""
+    index = jnp.arange(word.shape[0])
+    before = (word[None, :] < word[:, None]) | (
+        (word[None, :] == word[:, None]) & (index[None, :] < index[:, None])
+    )
+    return before.sum(axis=1, dtype=jnp.int32)

@@ -1,0 +1,130 @@
+"""Ids and what they make: `Family-Name[-Size][-Variant]-vN`, with the upstream's ids as aliases."""
+
+import dataclasses
+import importlib.metadata
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from . import checks
+from .env import Env
+
+ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
+_ID = re.compile(r"^[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+$")
+_specs: dict[str, "EnvSpec"] = {}
+_aliases: dict[str, str] = {}
+_plugins_loaded = False
+
+EnvClass = TypeVar("EnvClass", bound=type[Env])
+
+
+class UnknownIdError(LookupError):
+    """No environment is registered under the given id."""
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvSpec:
+    """One row of the registry."""
+
+    id: str
+    env_class: type[Env]
+    fields: dict[str, Any]  # constructor fields that the id sets
+    aliases: tuple[str, ...] = ()  # ids of the upstream package that mean the same
+
+    @property
+    def family(self) -> str:
+        """First word of the id, `Grid` of `Grid-Empty-8x8-v0`."""
+        return self.id.split("-", 1)[0]
+
+    @property
+    def reset_source(self) -> str:
+        """Where `make_vec` takes new worlds from unless told otherwise."""
+        return self.env_class.reset_source
+
+    @property
+    def summary(self) -> str:
+        """First line of the environment's docstring."""
+        return (self.env_class.__doc__ or "").strip().split("\n", 1)[0]
+
+    def make(self, **fields: Any) -> Env:
+        """Build the environment; keywords override the fields that the id sets."""
+        allowed = [f.name for f in dataclasses.fields(self.env_class) if f.init]  # type: ignore[arg-type]
+        for name in fields:
+            if name not in allowed:
+                near = checks.suggestion(name, allowed)
+                raise TypeError(
+                    f"make({self.id!r}): {self.env_class.__name__} has no field {name!r}; its fields are "
+                    f"{', '.join(allowed)}{near} (numbers such as the time limit are in env.default_params)"
+                )
+        return self.env_class(**{**self.fields, **fields})
+
+
+def register(
+    id: str, *, aliases: Iterable[str] = (), **fields: Any
+) -> Callable[[EnvClass], EnvClass]:
+    """Register a subclass of `Env` under `id`, with constructor fields; a class decorator.
+
+    Raises `ValueError` for an id that is malformed or taken.
+    """
+    aliases = tuple(aliases)
+    for name in (id, *aliases):
+        if not _ID.match(name):
+            raise ValueError(
+                f"register({name!r}): an id is Family-Name[-Size][-Variant]-vN, such as Grid-Empty-8x8-v0"
+            )
+        if name in _specs or name in _aliases:
+            raise ValueError(f"register({name!r}): this id is taken; raise the version or rename it")
+
+    def add(env_class: EnvClass) -> EnvClass:
+        _specs[id] = EnvSpec(id, env_class, fields, aliases)
+        _aliases.update(dict.fromkeys(aliases, id))
+        return env_class
+
+    return add
+
+
+def spec(id: str) -> EnvSpec:
+    """Return the registry's row for an id or an alias; `UnknownIdError` names the closest ids."""
+    if not isinstance(id, str):
+        raise TypeError(f"an environment id is a string such as 'Grid-v0', got {type(id).__name__} {id!r}")
+    if id not in _specs and id not in _aliases:
+        _load_plugins()
+    found = _specs.get(_aliases.get(id, id))
+    if found is None:
+        raise UnknownIdError(_unknown(id))
+    return found
+
+
+def make(id: str, **fields: Any) -> Env:
+    """Build the environment registered under `id`, with constructor fields such as `obs="rgb"`.
+
+    Raises `UnknownIdError`, `TypeError` for an unknown field and `ValueError` for a bad value.
+    """
+    return spec(id).make(**fields)
+
+
+def list(family: str | None = None) -> list[str]:  # noqa: A001 - read as registry.list
+    """Return the registered ids in order of registration, of one family or of all."""
+    _load_plugins()
+    families = dict.fromkeys(s.family for s in _specs.values())
+    if family is not None:
+        checks.one_of("registry.list", "family", family, families)
+    return [id for id, s in _specs.items() if family in (None, s.family)]
+
+
+def _unknown(id: str) -> str:
+    ids = [*_specs, *_aliases]
+    versions = [name for name in ids if re.fullmatch(re.escape(id) + r"-v[0-9]+", name)]
+    if versions:
+        return f"unknown environment id {id!r}: an id ends in its version; use {versions[-1]!r}"
+    near = checks.suggestion(id, ids)
+    return f"unknown environment id {id!r}{near} (all ids: jaxenvs.registry.list())"
+
+
+def _load_plugins() -> None:
+    """Import the modules that installed packages name under the entry point group, once."""
+    global _plugins_loaded
+    if not _plugins_loaded:
+        _plugins_loaded = True
+        for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+            entry.load()

@@ -1,0 +1,185 @@
+"""Descriptions of the arrays an environment takes and gives: sampled, tested and clipped in JAX."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, PyTree
+
+from .random import Key, multiply_high
+
+
+class Space:
+    """A set of arrays (or of dicts of arrays) of one shape and dtype."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def sample(self, key: Key) -> PyTree[Array]:
+        """Draw an element; every element of the space can come."""
+        raise NotImplementedError
+
+    def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
+        """Tell whether `value` has the shape and dtype of the space and lies inside; never raises."""
+        raise NotImplementedError
+
+    def clip(self, value: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, ""]]:
+        """Return the nearest element to `value` and whether `value` lay outside."""
+        raise NotImplementedError
+
+    def _fits(self, value: PyTree[ArrayLike]) -> bool:
+        """Shape and kind of dtype (an int64 is a good value for an int32 space)."""
+        try:
+            array = np.asarray(value) if isinstance(value, (int, float, bool)) else jnp.asarray(value)
+        except (TypeError, ValueError, OverflowError):
+            return False
+        same_kind = np.issubdtype(array.dtype, np.integer) == np.issubdtype(self.dtype, np.integer)
+        same_kind = same_kind and (array.dtype == np.bool_) == (self.dtype == np.bool_)
+        return array.shape == self.shape and same_kind
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._parts() == other._parts()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._parts()))
+
+    def _parts(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+
+class Box(Space):
+    """All arrays of `shape` and `dtype` with `low <= x <= high`, both ends included.
+
+    Float bounds may be infinite; an unbounded side is sampled from an exponential tail.
+    """
+
+    def __init__(self, low: ArrayLike, high: ArrayLike, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape = tuple(shape)
+        self.dtype = np.dtype(dtype)
+        if np.issubdtype(self.dtype, np.integer):
+            _check_representable(low, high, self.dtype)
+        self.low = np.broadcast_to(np.asarray(low, self.dtype), self.shape)
+        self.high = np.broadcast_to(np.asarray(high, self.dtype), self.shape)
+        if not (self.low <= self.high).all():
+            raise ValueError(f"Box: low must not exceed high, got low={low} and high={high}")
+
+    def sample(self, key: Key) -> Array:
+        if self.dtype == np.bool_:
+            coin = jax.random.bernoulli(key, shape=self.shape)
+            return jnp.where(coin, self.high, self.low)
+        if np.issubdtype(self.dtype, np.integer):
+            return _sample_integers(key, self.low, self.high)
+        return _sample_floats(key, self.low, self.high)
+
+    def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
+        if not self._fits(value):
+            return jnp.array(False)
+        if isinstance(value, (int, float, bool, np.ndarray, np.generic)):  # exact beyond 32 bits
+            return jnp.array(bool(((self.low <= value) & (value <= self.high)).all()))
+        value = jnp.asarray(value)
+        wide = jnp.promote_types(value.dtype, self.dtype)
+        value = value.astype(wide)
+        return ((value >= self.low.astype(wide)) & (value <= self.high.astype(wide))).all()
+
+    def clip(self, value: Array) -> tuple[Array, Bool[Array, ""]]:
+        valid = self.contains(value)
+        if np.issubdtype(self.dtype, np.floating):
+            value = jnp.where(jnp.isnan(value), self.low.astype(value.dtype), value)
+        wide = jnp.promote_types(value.dtype, self.dtype)
+        clipped = jnp.clip(value.astype(wide), self.low.astype(wide), self.high.astype(wide))
+        return clipped.astype(self.dtype), ~valid
+
+    def _parts(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.low.tobytes(), self.high.tobytes()
+
+    def __repr__(self) -> str:
+        low, high = (x.flat[0] if x.size else None for x in (self.low, self.high))
+        return f"Box({low}, {high}, {self.shape}, {self.dtype})"
+
+
+class MultiDiscrete(Box):
+    """Integer vectors with `0 <= x[i] < nvec[i]`, int32."""
+
+    def __init__(self, nvec: ArrayLike) -> None:
+        self.nvec = np.asarray(nvec, np.int32)
+        if self.nvec.size == 0 or (self.nvec < 1).any():
+            raise ValueError(f"{type(self).__name__}: needs at least one value each, got {nvec}")
+        super().__init__(0, self.nvec - 1, self.nvec.shape, np.int32)
+
+    def __repr__(self) -> str:
+        return f"MultiDiscrete({self.nvec.tolist()})"
+
+
+class Discrete(MultiDiscrete):
+    """The integers `0 .. n-1`, int32 scalars."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n)
+        self.n = int(n)
+
+    def __repr__(self) -> str:
+        return f"Discrete({self.n})"
+
+
+class Dict(Space):
+    """A dict of named spaces."""
+
+    def __init__(self, spaces: Mapping[str, Space]) -> None:
+        self.spaces = dict(spaces)
+
+    def sample(self, key: Key) -> dict[str, PyTree[Array]]:
+        keys = jax.random.split(key, len(self.spaces))
+        return {
+            name: space.sample(k) for k, (name, space) in zip(keys, self.spaces.items(), strict=True)
+        }
+
+    def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
+        if not isinstance(value, Mapping) or set(value) != set(self.spaces):
+            return jnp.array(False)
+        inside = [space.contains(value[name]) for name, space in self.spaces.items()]
+        return jnp.array(inside).all()
+
+    def clip(self, value: PyTree[Array]) -> tuple[dict[str, Array], Bool[Array, ""]]:
+        parts = {name: space.clip(value[name]) for name, space in self.spaces.items()}
+        outside = jnp.stack([bad for _, bad in parts.values()]).any()
+        return {name: part for name, (part, _) in parts.items()}, outside
+
+    def _parts(self) -> tuple[Any, ...]:
+        return tuple(self.spaces.items())
+
+    def __repr__(self) -> str:
+        return f"Dict({self.spaces})"
+
+
+def _check_representable(low: ArrayLike, high: ArrayLike, dtype: np.dtype) -> None:
+    """An integer bound outside its dtype would wrap around in silence."""
+    limits = np.iinfo(dtype)
+    if np.min(np.asarray(low)) < limits.min or np.max(np.asarray(high)) > limits.max:
+        raise ValueError(f"Box: {dtype} holds {limits.min}..{limits.max}, got {low}..{high}")
+
+
+def _sample_integers(key: Key, low: np.ndarray, high: np.ndarray) -> Array:
+    """Integers with both ends included, the ends of the dtype too (`randint` excludes its high)."""
+    word = jax.random.bits(key, low.shape, jnp.uint32)
+    span = jnp.asarray((high.astype(np.int64) - low.astype(np.int64) + 1).astype(np.uint32))
+    # A span of 2**32 wraps to zero: then every word is a value.
+    offset = jnp.where(span == 0, word, multiply_high(word, span))
+    return (jnp.asarray(low).astype(jnp.uint32) + offset).astype(low.dtype)
+
+
+def _sample_floats(key: Key, low: np.ndarray, high: np.ndarray) -> Array:
+    """Uniform between finite ends, an exponential tail beyond a single one, normal without any."""
+    key_uniform, key_tail, key_normal = jax.random.split(key, 3)
+    dtype, shape = low.dtype, low.shape
+    bounded_low, bounded_high = np.isfinite(low), np.isfinite(high)
+    start, stop = np.where(bounded_low, low, 0), np.where(bounded_high, high, 1)
+    step = 2.0**-23  # uniform over 2**23 + 1 points, so that the upper end can come as well
+    points = jax.random.randint(key_uniform, shape, 0, 2**23 + 1).astype(dtype) * dtype.type(step)
+    uniform = start.astype(dtype) * (1 - points) + stop.astype(dtype) * points
+    tail = jax.random.exponential(key_tail, shape, dtype)
+    drawn = jnp.where(bounded_low, low + tail, jax.random.normal(key_normal, shape, dtype))
+    drawn = jnp.where(bounded_high & ~bounded_low, high - tail, drawn)
+    return jnp.where(bounded_low & bounded_high, uniform, drawn).astype(dtype)

@@ -1,0 +1,287 @@
+"""Batches of one environment with auto-reset, as pure functions over a leading axis."""
+
+import dataclasses
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int, PyTree, UInt8
+
+from . import checks, random
+from .env import Env, Params, Reset, Step
+from .random import Key
+from .registry import make
+
+AUTORESETS = ("same_step", "next_step", "none")
+RESET_SOURCES = ("fresh", "exact", "pool")
+_STEP, _RESET, _POOL = 0, 1, 2  # what a row's key is folded with
+
+
+@chex.dataclass(frozen=True)
+class VectorState:
+    """State of a batch: every leaf of `env` has the batch as its first axis."""
+
+    env: Any
+    ended: UInt8[Array, " num_envs"] | None  # next_step: whose episode ended in the step before
+    pool: Any  # pool: prepared levels, first axis of length pool_size
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorEnv:
+    """`num_envs` copies of `env` that step together; made by `make_vec`, frozen and hashable.
+
+    `autoreset` says when the successor of an ended episode begins:
+      same_step  in the step that ended it: obs and state are the next episode's first, and
+                 `info["final_obs"]` is the true successor (computed only if it is read);
+      next_step  in the step after, which ignores its action and has reward 0;
+      none       never; call `reset_rows` for the rows that should start again.
+
+    `reset_source` says where its world comes from:
+      fresh  every step makes a world for every row and selects: right for tiny worlds on a GPU;
+      exact  worlds are made for the rows that ended only, `chunk` at a time, and only those rows
+             are written. The same worlds as `fresh`, bit for bit;
+      pool   rows draw from `pool_size` prepared levels: the cheapest, but worlds repeat until
+             `refresh` draws new ones (between rollouts, say).
+    """
+
+    env: Env
+    num_envs: int
+    autoreset: str = "same_step"
+    reset_source: str = "exact"
+    pool_size: int = 4096
+    chunk: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.integer_field("make_vec", "num_envs", self.num_envs, 1)
+        checks.integer_field("make_vec", "pool_size", self.pool_size, 1)
+        if self.chunk is not None:
+            checks.integer_field("make_vec", "chunk", self.chunk, 1)
+        checks.one_of("make_vec", "autoreset", self.autoreset, AUTORESETS)
+        checks.one_of("make_vec", "reset_source", self.reset_source, RESET_SOURCES)
+
+    @property
+    def default_params(self) -> Params:
+        """Numbers of one environment; any leaf may be given a leading axis of `num_envs`."""
+        return self.env.default_params
+
+    def reset(self, key: Key, params: Params | None = None) -> Reset:
+        """Start every row; `key` is one key, or one for each row.
+
+        Row i depends on the key and on i, not on the number of rows.
+        """
+        key = self._key(key, "reset")
+        params, axes = self._params(params, "reset")
+        obs, env_state = jax.vmap(self.env.reset, in_axes=(0, axes))(
+            self._row_keys(key, _RESET, jnp.arange(self.num_envs)), params
+        )
+        ended = jnp.zeros(self.num_envs, jnp.uint8) if self.autoreset == "next_step" else None
+        pool = self._draw_pool(key, params) if self.reset_source == "pool" else None
+        return Reset(obs, VectorState(env=env_state, ended=ended, pool=pool))
+
+    def step(
+        self, key: Key, state: VectorState, action: PyTree[Array], params: Params | None = None
+    ) -> Step:
+        """Advance every row by its action, and start again those whose episode ended."""
+        self._check_rows(state, action)
+        key = self._key(key, "step")
+        params, axes = self._params(params, "step")
+        row_keys = self._row_keys(key, _STEP, jnp.arange(self.num_envs))
+        stepped = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes))(
+            row_keys, state.env, action, params
+        )
+        if self.autoreset == "none":
+            return stepped._replace(state=state.replace(env=stepped.state))
+        if self.autoreset == "next_step":
+            ended = state.ended.astype(jnp.bool_)
+            stepped = _blank(stepped, ended)
+            state = state.replace(ended=stepped.done.astype(jnp.uint8))
+        else:
+            ended = stepped.done
+            stepped = stepped._replace(info={**stepped.info, "final_obs": stepped.obs})
+        after = self._restart(key, state.pool, stepped.state, ended, params, axes)
+        obs = jax.vmap(self.env.observe, in_axes=(0, axes))(after, params)
+        return stepped._replace(obs=obs, state=state.replace(env=after))
+
+    def reset_rows(
+        self, key: Key, state: VectorState, rows: Bool[Array, " num_envs"], params: Params | None = None
+    ) -> Reset:
+        """Start the rows of the mask again and leave the others as they are."""
+        self._check_rows(state, rows)
+        key = self._key(key, "reset_rows")
+        params, axes = self._params(params, "reset_rows")
+        after = self._restart(key, state.pool, state.env, rows, params, axes)
+        if state.ended is not None:
+            state = state.replace(ended=jnp.where(rows, jnp.uint8(0), state.ended))
+        obs = jax.vmap(self.env.observe, in_axes=(0, axes))(after, params)
+        return Reset(obs, state.replace(env=after))
+
+    def refresh(self, key: Key, state: VectorState, params: Params | None = None) -> VectorState:
+        """Draw a new pool of levels; with another reset source there is nothing to do."""
+        if self.reset_source != "pool":
+            return state
+        params, _ = self._params(params, "refresh")
+        return state.replace(pool=self._draw_pool(self._key(key, "refresh"), params))
+
+    def _restart(
+        self, key: Key, pool: Any, env_state: Any, ended: Array, params: Params, axes: Any
+    ) -> Any:
+        """Return `env_state` with a new episode in the rows that ended."""
+        if self.reset_source == "exact":
+            return self._restart_ended_rows(key, env_state, ended, params, axes)
+        rows = jnp.arange(self.num_envs)
+        row_keys = self._row_keys(key, _RESET, rows)
+        if self.reset_source == "fresh":
+            new = jax.vmap(self.env.reset, in_axes=(0, axes))(row_keys, params).state
+        else:
+            counters = rows if key.ndim == 0 else jnp.full_like(rows, _RESET)
+            picked = random.below(random.hashed(key, counters), self.pool_size)
+            levels = jax.tree.map(lambda leaf: leaf[picked], pool)
+            new = jax.vmap(self.env.reset_to, in_axes=(0, 0, axes))(row_keys, levels, params).state
+        return jax.tree.map(lambda a, b: jnp.where(_along(ended, a), a, b), new, env_state)
+
+    def _restart_ended_rows(
+        self, key: Key, env_state: Any, ended: Array, params: Params, axes: Any
+    ) -> Any:
+        """Make worlds for the ended rows only, in chunks, and write those rows in place.
+
+        Row `group * chunk + lane` is served by its lane, so a trip of the loop finds its rows by a
+        maximum over the groups, without a sort or a prefix sum over the batch.
+        """
+        lanes = min(self.chunk or _default_chunk(self.num_envs), self.num_envs)
+        groups = -(-self.num_envs // lanes)
+        pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - self.num_envs))
+        pending = pending.reshape(groups, lanes)
+        trips = pending.sum(axis=0, dtype=jnp.int32).max()
+        order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]  # first group counts most
+
+        def serve(_: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
+            env_state, pending = carry
+            first = groups - (order * pending).max(axis=0)  # == groups when the lane is done
+            rows = jnp.minimum(first * lanes + jnp.arange(lanes), self.num_envs)
+            own = jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[rows], params, axes)
+            new = jax.vmap(self.env.reset, in_axes=(0, axes))(
+                self._row_keys(key, _RESET, rows), own
+            ).state
+            env_state = jax.tree.map(
+                lambda leaf, world: leaf.at[rows].set(world, mode="drop", unique_indices=False),
+                env_state,
+                new,
+            )
+            served = jnp.arange(groups, dtype=jnp.int32)[:, None] == first
+            return env_state, jnp.where(served, jnp.uint8(0), pending)
+
+        return jax.lax.fori_loop(0, trips, serve, (env_state, pending))[0]
+
+    def _draw_pool(self, key: Key, params: Params) -> Any:
+        """Draw the levels that ended rows will share."""
+        if any(axis is not None for axis in jax.tree.leaves(self._axes(params))):
+            raise ValueError(
+                "make_vec: a pool shares worlds between rows and takes one set of params; "
+                "with batched params use reset_source='exact' or 'fresh'"
+            )
+        keys = jax.random.split(jax.random.fold_in(key.reshape(-1)[0], _POOL), self.pool_size)
+        return jax.vmap(self.env.sample_level, in_axes=(0, None))(keys, params)
+
+    def _key(self, key: Key, where: str) -> Key:
+        key = checks.any_key(key, where)
+        if key.shape not in ((), (self.num_envs,)):
+            raise TypeError(
+                f"{where}: give one key, or {self.num_envs} keys (one for each row); got a batch of "
+                f"shape {key.shape}"
+            )
+        return key
+
+    @staticmethod
+    def _row_keys(key: Key, purpose: int, rows: Int[Array, " rows"]) -> Key:
+        """Keys of the given rows: from the row's number, or from the row's own key."""
+        if key.ndim == 0:
+            return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
+                jax.random.fold_in(key, purpose), rows
+            )
+        return jax.vmap(jax.random.fold_in, in_axes=(0, None))(key[rows], purpose)
+
+    def _axes(self, params: Any) -> Any:
+        """0 for leaves of `params` that carry a value for each row, None for the others."""
+
+        def axis(leaf: Any, default: Any) -> int | None:
+            return 0 if jnp.ndim(leaf) == jnp.ndim(default) + 1 else None
+
+        return jax.tree.map(axis, params, self.env.default_params)
+
+    def _params(self, params: Any, where: str) -> tuple[Any, Any]:
+        """Return the params as arrays and which of their leaves are batched."""
+        if params is None:
+            params = self.env.default_params
+        if jax.tree.structure(params) != jax.tree.structure(self.env.default_params):
+            self.env.checked_params(params, where)  # raises
+        axes = self._axes(params)
+        for leaf in jax.tree.leaves(jax.tree.map(_rows_of, params, axes)):
+            if leaf not in (None, self.num_envs):
+                raise TypeError(
+                    f"{where}: a batched leaf of params has {leaf} rows, this batch {self.num_envs}"
+                )
+        return params, axes
+
+    def _check_rows(self, state: Any, rows: PyTree[Array]) -> None:
+        """The batch axes of the state and of the action (or the mask) must be this batch's."""
+        if not isinstance(state, VectorState):
+            kind = type(state).__name__
+            raise TypeError(f"the state must come from this batch's reset or step, got {kind}")
+        for name, tree in (("state", state.env), ("action or mask", rows)):
+            for leaf in jax.tree.leaves(tree):
+                if jnp.ndim(leaf) < 1 or jnp.shape(leaf)[0] != self.num_envs:
+                    raise TypeError(
+                        f"this batch has {self.num_envs} rows: the {name} needs that as its first "
+                        f"axis, got shape {jnp.shape(leaf)}"
+                    )
+
+
+def make_vec(
+    env: Env | str,
+    num_envs: int,
+    *,
+    autoreset: str = "same_step",
+    reset_source: str | None = None,
+    pool_size: int = 4096,
+    chunk: int | None = None,
+    **fields: Any,
+) -> VectorEnv:
+    """Return `num_envs` copies of an environment (or of an id, with its fields) that step together.
+
+    `reset_source` defaults to what the environment's spec names. Raises as `make` does, and
+    `ValueError` for an unknown mode or source.
+    """
+    if isinstance(env, str):
+        env = make(env, **fields)
+    elif not isinstance(env, Env):
+        kind = type(env).__name__
+        raise TypeError(f"make_vec: needs an id or an environment of make(), got {kind} {env!r}")
+    elif fields:
+        raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
+    source = env.reset_source if reset_source is None else reset_source
+    return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk)
+
+
+def _default_chunk(num_envs: int) -> int:
+    """Rows served at a time: a little more than end per step when episodes last about 100 steps."""
+    return max(8, num_envs // 64)
+
+
+def _along(mask: Array, leaf: Array) -> Array:
+    """Reshape a mask over rows so that it broadcasts along `leaf`."""
+    return mask.reshape(mask.shape + (1,) * (leaf.ndim - 1))
+
+
+def _blank(stepped: Step, ended: Bool[Array, " num_envs"]) -> Step:
+    """Take back the step of rows that only begin anew: no reward, no end, empty info."""
+
+    def zero(leaf: Array) -> Array:
+        return jnp.where(_along(ended, leaf), jnp.zeros_like(leaf), leaf)
+
+    return stepped._replace(
+        reward=zero(stepped.reward),
+        terminated=zero(stepped.terminated),
+        truncated=zero(stepped.truncated),
+        info=jax.tree.map(zero, stepped.info),
+    )

@@ -1,0 +1,356 @@
+"""Grid worlds with MiniGrid 3.2's rules: actions, time, view and observations of every family.
+
+Differences from the package: `truncated` is never true together with `terminated`; mission is word
+ids; randomness comes from JAX keys, with the package's distribution of levels.
+"""
+
+import functools
+from enum import IntEnum
+from typing import Any, ClassVar
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float32, Int8, Int32, PyTree, UInt8
+
+from ..core import checks
+from ..core.env import Env, Params, State, Transition
+from ..core.pixels import compose
+from ..core.random import Key
+from ..core.registry import register
+from ..core.spaces import Box, Dict, Discrete, Space
+from . import missions, sprites, tiles
+from .tiles import Colour, Kind
+from .view import direction_vector, visible, window
+
+OBSERVATIONS = ("image", "dict", "full", "onehot", "rgb", "rgb_full")
+ONEHOT_SIZE = 20  # 11 objects, 6 colours, 3 door states
+
+
+class Action(IntEnum):
+    """What the agent can do; numbers are MiniGrid's."""
+
+    LEFT = 0
+    RIGHT = 1
+    FORWARD = 2
+    PICKUP = 3
+    DROP = 4
+    TOGGLE = 5
+    DONE = 6
+
+
+@chex.dataclass(frozen=True)
+class Level:
+    """Where an episode begins."""
+
+    grid: UInt8[Array, "height width"]  # tile bytes
+    pose: Int8[Array, "3"]  # row, column, direction of the agent
+
+    @classmethod
+    def of(cls, grid: ArrayLike, row: ArrayLike, column: ArrayLike, direction: ArrayLike) -> "Level":
+        """Build a level from a grid and the agent's row, column and direction."""
+        pose = [jnp.asarray(x).astype(jnp.int8) for x in (row, column, direction)]
+        return cls(grid=jnp.asarray(grid, jnp.uint8), pose=jnp.stack(pose))
+
+
+@chex.dataclass(frozen=True)
+class GridState(State):
+    """The world and the agent; the scalars share one array, which is one kernel less for each."""
+
+    grid: UInt8[Array, "height width"]  # tile bytes, see tiles.py
+    agent: Int8[Array, "4"]  # row, column, direction, carried tile (0 nothing)
+
+    @property
+    def row(self) -> Int32[Array, ""]:
+        """Row of the agent, from the top."""
+        return self.agent[..., 0].astype(jnp.int32)
+
+    @property
+    def column(self) -> Int32[Array, ""]:
+        """Column of the agent, from the left."""
+        return self.agent[..., 1].astype(jnp.int32)
+
+    @property
+    def direction(self) -> Int32[Array, ""]:
+        """Where the agent looks: 0 right, 1 down, 2 left, 3 up."""
+        return self.agent[..., 2].astype(jnp.int32)
+
+    @property
+    def carried(self) -> UInt8[Array, ""]:
+        """Tile in the agent's hands, 0 for none."""
+        return self.agent[..., 3].astype(jnp.uint8)
+
+
+class GridEnv(Env):
+    """A grid world; a family adds a level generator, its size and, where it has one, a goal rule.
+
+    Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
+    Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
+        colour, door state) of the cells ahead, unseen cells 0; `dict` the image with `direction`
+        int32 and `mission` uint8 (16,) word ids; `full` uint8 (width, height, 3) the whole grid
+        with the agent as (10, 0, direction); `onehot` uint8 (view_size, view_size, 20); `rgb` uint8
+        (view_size * tile_size, view_size * tile_size, 3) the view as pixels; `rgb_full` uint8
+        (height * tile_size, width * tile_size, 3) the whole grid as pixels.
+    Reward: 1 - 0.9 * steps / max_steps_in_episode on success, else 0.
+    Episode ends: on success, on failure (lava), at the time limit.
+    """
+
+    view_size: int = 7  # odd; cells seen ahead and across
+    obs: str = "image"
+    see_through_walls: bool = False
+    tile_size: int = 8  # pixels, of the rgb observations
+
+    mission: ClassVar[str] = ""
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        owner = type(self).__name__
+        checks.one_of(owner, "obs", self.obs, OBSERVATIONS)
+        checks.integer_field(owner, "view_size", self.view_size, 3, 31)
+        if self.view_size % 2 == 0:
+            raise ValueError(f"{owner}: view_size={self.view_size} must be odd, such as 7")
+        checks.integer_field(owner, "tile_size", self.tile_size, 4, 128)
+        checks.one_of(owner, "see_through_walls", self.see_through_walls, (False, True))
+
+    # What a family gives.
+
+    @property
+    def height(self) -> int:
+        """Rows of the grid, walls included."""
+        raise NotImplementedError
+
+    @property
+    def width(self) -> int:
+        """Columns of the grid, walls included."""
+        raise NotImplementedError
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        raise NotImplementedError
+
+    def layout(self, key: Key) -> Level:
+        """Draw a level in closed form (no rejection), with MiniGrid's distribution."""
+        raise NotImplementedError
+
+    def judge(
+        self, before: GridState, after: GridState, action: Array, front: Array
+    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+        """Return (success, failure) of a step; `front` is the tile faced before the action."""
+        forward = action == Action.FORWARD
+        return forward & (front == tiles.GOAL), forward & (front == tiles.LAVA)
+
+    # The contract.
+
+    @property
+    def default_params(self) -> Params:
+        """MiniGrid's time limit."""
+        return Params(max_steps_in_episode=np.int32(self.max_steps))
+
+    @property
+    def action_space(self) -> Discrete:
+        """Seven actions, see `Action`."""
+        return Discrete(len(Action))
+
+    @property
+    def observation_space(self) -> Space:
+        """Space of the observation named by the field `obs`."""
+        return _observation_space(self)
+
+    def draw_level(self, key: Key, params: Params) -> Level:
+        """Draw a level; it does not depend on the params."""
+        return self.layout(key)
+
+    def reset_state(self, key: Key, level: Level, params: Params) -> GridState:
+        """Put the agent into the level with empty hands."""
+        agent = jnp.concatenate([level.pose, jnp.zeros(1, jnp.int8)])
+        return GridState(time=jnp.int32(0), grid=level.grid, agent=agent)
+
+    def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
+        """Act, then judge."""
+        after, front = act(state, action)
+        success, failure = self.judge(state, after, action, front)
+        reward = jnp.where(success, _reward(state.time, params.max_steps_in_episode), 0.0)
+        return Transition(after, reward, success | failure)
+
+    def observe(self, state: GridState, params: Any = None) -> PyTree[Array]:
+        """Return the observation named by the field `obs`."""
+        return _OBSERVE[self.obs](self, state)
+
+    def view(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
+        """Tiles the agent sees, `[across, ahead]`; 0 where it does not; its own cell shows its hands."""
+        size = self.view_size
+        cells = window(state.grid, state.row, state.column, state.direction, size)
+        hands = jnp.where(state.carried == 0, jnp.uint8(tiles.EMPTY), state.carried)
+        own = np.zeros((size, size), bool)
+        own[size // 2, size - 1] = True
+        shown = jnp.where(own, hands, cells)
+        if self.see_through_walls:
+            return shown
+        return jnp.where(visible(tiles.is_opaque(cells)), shown, jnp.uint8(Kind.UNSEEN))
+
+    def lit(self, state: GridState) -> Bool[Array, "height width"]:
+        """Which cells of the grid the agent sees."""
+        size = self.view_size
+        seen = self.view(state) != Kind.UNSEEN
+        d_row, d_column = direction_vector(state.direction)
+        rows = jnp.arange(self.height)[:, None] - state.row
+        columns = jnp.arange(self.width)[None, :] - state.column
+        ahead = size - 1 - (rows * d_row + columns * d_column)
+        across = rows * d_column - columns * d_row + size // 2
+        inside = (ahead >= 0) & (ahead < size) & (across >= 0) & (across < size)
+        return inside & seen[across.clip(0, size - 1), ahead.clip(0, size - 1)]
+
+    def mission_text(self, state: GridState) -> str:
+        """Mission of the episode, in MiniGrid's words."""
+        return self.mission
+
+    def tiles(self, state: GridState) -> Int32[Array, "height width"]:
+        """Sprites of the whole grid: see `sprites.sprite`; cells the agent sees are lighter."""
+        rows = jnp.arange(self.height)[:, None] == state.row
+        here = rows & (jnp.arange(self.width)[None, :] == state.column)
+        return sprites.sprite(state.grid, jnp.where(here, state.direction + 1, 0), self.lit(state))
+
+    def view_tiles(self, state: GridState) -> Int32[Array, "view_size view_size"]:
+        """Sprites of what the agent sees, far row first, the agent at the bottom looking up."""
+        size = self.view_size
+        own = np.zeros((size, size), np.int32)
+        own[size - 1, size // 2] = 1 + 3  # facing up
+        return sprites.sprite(self.view(state).T, jnp.asarray(own), jnp.zeros((), jnp.bool_))
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""
+        return sprites.atlas(tile_size)
+
+
+class SquareGridEnv(GridEnv):
+    """A grid world as high as it is wide."""
+
+    size: int = 8  # cells on a side, walls included
+
+    min_size: ClassVar[int] = 4
+    max_size: ClassVar[int] = 127  # positions are int8
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        owner = type(self).__name__
+        checks.integer_field(owner, "size", self.size, self.min_size, self.max_size)
+
+    @property
+    def height(self) -> int:
+        """Rows: `size`."""
+        return self.size
+
+    @property
+    def width(self) -> int:
+        """Columns: `size`."""
+        return self.size
+
+    @property
+    def max_steps(self) -> int:
+        """MiniGrid's limit for most families."""
+        return 4 * self.size**2
+
+
+def act(state: GridState, action: Array) -> tuple[GridState, UInt8[Array, ""]]:
+    """Apply one action; also return the tile that was in front of the agent."""
+    d_row, d_column = direction_vector(state.direction)
+    row = (state.row + d_row).clip(0, state.grid.shape[0] - 1)
+    column = (state.column + d_column).clip(0, state.grid.shape[1] - 1)
+    front = state.grid[row, column]
+    moves = (action == Action.FORWARD) & tiles.is_walkable(front)
+    picks = (action == Action.PICKUP) & tiles.is_portable(front) & (state.carried == 0)
+    drops = (action == Action.DROP) & (front == tiles.EMPTY) & (state.carried != 0)
+    left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)  # what stays in front
+    left = jnp.where(drops, state.carried, left)
+    left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried), left)
+    turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
+    agent = jnp.stack(
+        [
+            jnp.where(moves, row, state.row),
+            jnp.where(moves, column, state.column),
+            (state.direction + turn) & 3,
+            jnp.where(picks, front, jnp.where(drops, jnp.uint8(0), state.carried)).astype(jnp.int32),
+        ]
+    ).astype(jnp.int8)
+    return state.replace(grid=state.grid.at[row, column].set(left), agent=agent), front
+
+
+def toggled(front: UInt8[Array, ""], carried: UInt8[Array, ""]) -> UInt8[Array, ""]:
+    """What a tile becomes when toggled: doors open and close, a key of its colour unlocks one for
+    good and is kept, an (empty) box vanishes."""
+    kind, painted = tiles.kind(front), front & jnp.uint8(0xF0)
+    fits = carried == (painted | jnp.uint8(Kind.KEY))
+    opens = (kind == Kind.CLOSED_DOOR) | ((kind == Kind.LOCKED_DOOR) & fits)
+    changed = jnp.where(opens, painted | jnp.uint8(Kind.DOOR), front)
+    changed = jnp.where(kind == Kind.DOOR, painted | jnp.uint8(Kind.CLOSED_DOOR), changed)
+    return jnp.where(kind == Kind.BOX, jnp.uint8(tiles.EMPTY), changed)
+
+
+def _reward(time: Array, limit: Array) -> Float32[Array, ""]:
+    """MiniGrid's reward of a success at step `time`; a limit of 0 counts as 1."""
+    share = time.astype(jnp.float32) / jnp.maximum(limit, 1).astype(jnp.float32)
+    return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
+
+
+def _image(env: GridEnv, state: GridState) -> UInt8[Array, "size size 3"]:
+    return tiles.encode(env.view(state))
+
+
+def _dict(env: GridEnv, state: GridState) -> dict[str, Array]:
+    words = jnp.asarray(missions.ids(env.mission))
+    return {"image": _image(env, state), "direction": state.direction, "mission": words}
+
+
+def _full(env: GridEnv, state: GridState) -> UInt8[Array, "width height 3"]:
+    here = (jnp.arange(env.width)[:, None] == state.column) & (
+        jnp.arange(env.height)[None, :] == state.row
+    )
+    direction = state.direction.astype(jnp.uint8)
+    agent = jnp.stack([jnp.uint8(Kind.AGENT), jnp.uint8(Colour.RED), direction])
+    return jnp.where(here[..., None], agent, tiles.encode(state.grid.T))
+
+
+def _onehot(env: GridEnv, state: GridState) -> UInt8[Array, "size size 20"]:
+    image = _image(env, state).astype(jnp.int32) + np.array([0, 11, 17], np.int32)
+    return (image[..., None] == jnp.arange(ONEHOT_SIZE)).any(axis=-2).astype(jnp.uint8)
+
+
+def _rgb(env: GridEnv, state: GridState) -> UInt8[Array, "rows columns 3"]:
+    return compose(env.view_tiles(state), env.atlas(env.tile_size))
+
+
+def _rgb_full(env: GridEnv, state: GridState) -> UInt8[Array, "rows columns 3"]:
+    return compose(env.tiles(state), env.atlas(env.tile_size))
+
+
+_OBSERVE = dict(
+    zip(OBSERVATIONS, (_image, _dict, _full, _onehot, _rgb, _rgb_full), strict=True)
+)
+
+
+@functools.lru_cache(maxsize=512)
+def _observation_space(env: GridEnv) -> Space:
+    def pixels(rows: int, columns: int) -> Box:
+        return Box(0, 255, (rows * env.tile_size, columns * env.tile_size, 3), np.uint8)
+
+    size = env.view_size
+    image = Box(0, [Kind.AGENT, max(Colour), 2], (size, size, 3), np.uint8)
+    words = Box(0, len(missions.WORDS) - 1, (missions.LENGTH,), np.uint8)
+    return {
+        "image": image,
+        "dict": Dict({"image": image, "direction": Discrete(4), "mission": words}),
+        "full": Box(0, [Kind.AGENT, max(Colour), 3], (env.width, env.height, 3), np.uint8),
+        "onehot": Box(0, 1, (size, size, ONEHOT_SIZE), np.uint8),
+        "rgb": pixels(size, size),
+        "rgb_full": pixels(env.height, env.width),
+    }[env.obs]
+
+
+def register_level(name: str, **fields: Any):  # type: ignore[no-untyped-def]
+    """Register a MiniGrid level as `Grid-<name>`, with the package's id as its alias."""
+    return register(f"Grid-{name}", aliases=(f"MiniGrid-{name}",), **fields)

@@ -1,0 +1,70 @@
+"""FourRooms: four rooms joined by four gaps (MiniGrid 3.2 `fourrooms.py`)."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Int32
+
+from ..core.random import Key, below, words
+from . import tiles
+from .env import GridEnv, Level, register_level
+from .placement import other, put, room
+
+SIZE, WALL, SIDE = 19, 9, 8  # grid, row and column of the inner walls, side of a room
+ROOM_CELLS = 4 * SIDE * SIDE
+
+
+@register_level("FourRooms-v0")
+class FourRooms(GridEnv):
+    """Agent and goal lie anywhere in four rooms, or in the gaps between them.
+
+    Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 100 steps.
+    """
+
+    mission: ClassVar[str] = "reach the goal"
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return SIZE
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return SIZE
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 100
+
+    def layout(self, key: Key) -> Level:
+        """Draw gaps, agent and goal."""
+        word = words(key, 7)
+        offset = 1 + below(word[:4], SIDE)  # of the gaps: upper, lower, left, right
+        far = offset + jnp.array([0, WALL, 0, WALL], jnp.int32)
+        gaps = jnp.stack(
+            [jnp.array([0, 0, WALL, WALL], jnp.int32), jnp.array([WALL, WALL, 0, 0], jnp.int32)]
+        ) + jnp.stack([far.at[2:].set(0), far.at[:2].set(0)])
+        walls = room(SIZE, SIZE)
+        walls[WALL, :] = walls[:, WALL] = tiles.WALL
+        grid = jnp.asarray(walls)
+        for row, column in gaps.T:
+            grid = put(grid, row, column, tiles.EMPTY)
+        free = ROOM_CELLS + 4
+        agent = below(word[4], free)
+        goal = other(word[5], free, agent)
+        grid = put(grid, *_free_cell(goal, gaps), tiles.GOAL)
+        return Level.of(grid, *_free_cell(agent, gaps), below(word[6], 4))
+
+
+def _free_cell(
+    index: Int32[Array, ""], gaps: Int32[Array, "2 4"]
+) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """(row, column) of a free cell by number: the rooms' cells first, then the gaps."""
+    in_room = index < ROOM_CELLS
+    number, cell = index // SIDE**2, index % SIDE**2
+    gap = gaps[:, jnp.clip(index - ROOM_CELLS, 0, 3)]
+    row = 1 + cell // SIDE + WALL * (number // 2)
+    column = 1 + cell % SIDE + WALL * (number % 2)
+    return jnp.where(in_room, row, gap[0]), jnp.where(in_room, column, gap[1])

@@ -1,0 +1,97 @@
+"""Tiles: one byte holds a cell's kind (low four bits) and colour (three bits above).
+
+Numbers of kinds, colours and door states are MiniGrid 3.2's (`minigrid/core/constants.py`), so the
+image a learner sees is `KIND_OF`, the colour and `DOOR_STATE` of the byte; closed and locked doors
+take kinds of their own here because a byte has no third field.
+"""
+
+from enum import IntEnum
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, UInt8
+
+
+class Kind(IntEnum):
+    """What a cell holds: MiniGrid's object numbers, then the two shut forms of a door."""
+
+    UNSEEN = 0
+    EMPTY = 1
+    WALL = 2
+    FLOOR = 3
+    DOOR = 4  # open
+    KEY = 5
+    BALL = 6
+    BOX = 7
+    GOAL = 8
+    LAVA = 9
+    AGENT = 10  # only in the full observation
+    CLOSED_DOOR = 11
+    LOCKED_DOOR = 12
+
+
+class Colour(IntEnum):
+    """MiniGrid's colour numbers."""
+
+    RED = 0
+    GREEN = 1
+    BLUE = 2
+    PURPLE = 3
+    YELLOW = 4
+    GREY = 5
+
+
+NUM_CODES = 128
+EMPTY, WALL, GOAL, LAVA = 0x01, 0x52, 0x18, 0x09  # the only colour in which each of them comes
+
+
+def tile(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
+    """Put a kind and a colour into one byte."""
+    kind, colour = jnp.asarray(kind, jnp.uint8), jnp.asarray(colour, jnp.uint8)
+    return kind | (colour << jnp.uint8(4))
+
+
+def kind(code: UInt8[Array, "..."]) -> UInt8[Array, "..."]:
+    """Kind of a tile byte."""
+    return code & jnp.uint8(15)
+
+
+def colour(code: UInt8[Array, "..."]) -> UInt8[Array, "..."]:
+    """Colour of a tile byte."""
+    return code >> jnp.uint8(4)
+
+
+def _is_any(code: UInt8[Array, "..."], *kinds: Kind) -> Bool[Array, "..."]:
+    """Whether the tile is of one of the kinds: one bit test."""
+    table = jnp.uint32(sum(1 << k for k in kinds))
+    return ((table >> kind(code).astype(jnp.uint32)) & jnp.uint32(1)).astype(jnp.bool_)
+
+
+def is_walkable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
+    """Whether the agent may enter: nothing there, floor, goal, lava or an open door."""
+    return _is_any(code, Kind.EMPTY, Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR)
+
+
+def is_portable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
+    """Whether the agent may pick it up."""
+    return _is_any(code, Kind.KEY, Kind.BALL, Kind.BOX)
+
+
+def is_opaque(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
+    """Whether it stops sight: walls and doors that are not open."""
+    return _is_any(code, Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
+
+
+def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 3"]:
+    """Turn tile bytes into MiniGrid's triples (object, colour, door state)."""
+    shut = jnp.where(kind(code) > Kind.AGENT, kind(code) - jnp.uint8(Kind.AGENT), jnp.uint8(0))
+    thing = jnp.where(shut > 0, jnp.uint8(Kind.DOOR), kind(code))
+    return jnp.stack([thing, colour(code), shut], axis=-1)
+
+
+def decode(image: np.ndarray) -> np.ndarray:
+    """Turn MiniGrid's triples (NumPy, last axis 3) into tile bytes; the inverse of `encode`."""
+    thing, colour_, state = (np.asarray(image)[..., i].astype(np.uint8) for i in range(3))
+    shut_door = (thing == Kind.DOOR) & (state > 0)
+    return np.where(shut_door, Kind.AGENT + state, thing).astype(np.uint8) | (colour_ << 4)
