@@ -1,11 +1,11 @@
 """Reinforcement-learning environments in JAX: world, agent and search in one compiled program.
 
-    env = jaxenvs.make("Grid-v0")
-    obs, state = env.reset(key)
-    obs, state, reward, terminated, truncated, info = env.step(key, state, action)
+env = jaxenvs.make("Grid-v0")
+obs, state = env.reset(key)
+obs, state, reward, terminated, truncated, info = env.step(key, state, action)
 """
 
-from . import grid as _grid  # registers the families
+from . import grid  # its import registers the families
 from .core import registry, spaces, wrappers
 from .core.env import Env, Params, Reset, State, Step, Transition
 from .core.registry import UnknownIdError, make, register, spec
@@ -22,6 +22,7 @@ __all__ = [
     "UnknownIdError",
     "VectorEnv",
     "VectorState",
+    "grid",
     "make",
     "make_vec",
     "register",

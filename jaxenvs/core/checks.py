@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
 from .random import Key
-from .spaces import Space
+from .spaces import Box, Space
 
 BATCH_MEND = "for a batch use jaxenvs.make_vec(env, num_envs) or jax.vmap"
 
@@ -54,7 +54,9 @@ def single_key(key: Any, where: str) -> Key:
     """Return `key` as one typed PRNG key."""
     key = any_key(key, where)
     if key.shape != ():
-        raise TypeError(f"{where}: got a batch of keys of shape {key.shape} where one key is needed; {BATCH_MEND}")
+        raise TypeError(
+            f"{where}: got a batch of keys of shape {key.shape}, one key is needed; {BATCH_MEND}"
+        )
     return key
 
 
@@ -66,7 +68,8 @@ def any_key(key: Any, where: str) -> Key:
         if key.dtype == np.uint32 and key.ndim >= 1 and key.shape[-1] == 2:
             return jax.random.wrap_key_data(jnp.asarray(key))
     raise TypeError(
-        f"{where}: the key must be a JAX PRNG key, got {_describe(key)}; make one with jax.random.key(0)"
+        f"{where}: the key must be a JAX PRNG key, got {_describe(key)}; make one with "
+        "jax.random.key(0)"
     )
 
 
@@ -88,7 +91,8 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
         array = _number(leaf, like.dtype, f"{where}: {leaf_name}")
         if array.shape != like.shape:
             raise TypeError(
-                f"{where}: {leaf_name} has shape {array.shape}, one environment needs {like.shape}; {BATCH_MEND}"
+                f"{where}: {leaf_name} has shape {array.shape}, one environment needs "
+                f"{like.shape}; {BATCH_MEND}"
             )
         cast.append(array)
     return jax.tree.unflatten(structure, cast)
@@ -116,7 +120,8 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
     if jax.tree.structure(state) != jax.tree.structure(like):
         raise TypeError(
             f"{where}: the state must be a {type(like).__name__} of this environment, got "
-            f"{_describe(state)}; take it from env.reset or env.step (a state of make_vec belongs to its step)"
+            f"{_describe(state)}; take it from env.reset or env.step (a state of make_vec belongs "
+            "to its own step)"
         )
     wanted_leaves, _ = jax.tree_util.tree_flatten_with_path(like)
     for (path, wanted), given in zip(wanted_leaves, jax.tree.leaves(state), strict=True):
@@ -138,16 +143,21 @@ def action_in(space: Space, action: Any, where: str) -> tuple[PyTree[Array], Boo
         arrays = jax.tree.leaves(action)
         shape = arrays[0].shape if len(arrays) == 1 else None
     except (TypeError, ValueError, OverflowError):
-        raise TypeError(f"{where}: the action must be an element of {space}, got {_describe(action)}") from None
-    if hasattr(space, "shape") and shape != space.shape:
-        batched = shape is not None and shape[1:] == space.shape
-        mend = BATCH_MEND if batched else f"sample one with env.action_space.sample(key)"
         raise TypeError(
-            f"{where}: the action must have shape {space.shape} ({space}), got {_describe(action)}; {mend}"
+            f"{where}: the action must be an element of {space}, got {_describe(action)}"
+        ) from None
+    if isinstance(space, Box) and shape != space.shape:
+        batched = shape is not None and shape[1:] == space.shape
+        mend = BATCH_MEND if batched else "sample one with env.action_space.sample(key)"
+        raise TypeError(
+            f"{where}: the action must have shape {space.shape} ({space}), got "
+            f"{_describe(action)}; {mend}"
         )
-    wants_integers = hasattr(space, "dtype") and np.issubdtype(space.dtype, np.integer)
+    wants_integers = isinstance(space, Box) and np.issubdtype(space.dtype, np.integer)
     if wants_integers and not np.issubdtype(arrays[0].dtype, np.integer):
-        raise TypeError(f"{where}: the action must be an integer of {space}, got {_describe(action)}")
+        raise TypeError(
+            f"{where}: the action must be an integer of {space}, got {_describe(action)}"
+        )
     return space.clip(action)
 
 
@@ -161,8 +171,8 @@ def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:
         new = jnp.asarray(new)
         if new.shape != old.shape or new.dtype != old.dtype:
             raise TypeError(
-                f"{where} turned state{jax.tree_util.keystr(path)} from {old.dtype}{list(old.shape)} "
-                f"into {new.dtype}{list(new.shape)}; a step keeps shapes and dtypes (use .astype)"
+                f"{where} turned state{jax.tree_util.keystr(path)} from {old.dtype}"
+                f"{list(old.shape)} into {new.dtype}{list(new.shape)}; a step keeps shapes and dtypes (use .astype)"
             )
         strong.append(new.astype(old.dtype))
     return jax.tree.unflatten(structure, strong)

@@ -1,4 +1,4 @@
-"""The contract: pure `reset` and `step` over fixed-shape pytrees, inside the caller's own transforms."""
+"""The contract: pure `reset` and `step` over fixed-shape pytrees, for the caller's transforms."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ from .spaces import Discrete, Space
 
 @chex.dataclass(frozen=True)
 class Params:
-    """Numbers of an environment that may differ between the members of a batch. Subclass to add more."""
+    """Numbers of an environment that may differ within a batch. Subclass to add more."""
 
     max_steps_in_episode: Int32[Any, ""]  # time limit, steps; the step that reaches it is truncated
 
@@ -119,7 +119,7 @@ class Env:
         raise NotImplementedError
 
     def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
-        """Tell which actions are legal; an illegal one is a step that changes nothing but the clock."""
+        """Tell which actions are legal; an illegal one changes nothing but the clock."""
         if not isinstance(self.action_space, Discrete):
             raise TypeError(f"{self.name}: only a Discrete action space has a mask")
         return jnp.ones((self.action_space.n,), jnp.bool_)

@@ -53,8 +53,9 @@ class EnvSpec:
             if name not in allowed:
                 near = checks.suggestion(name, allowed)
                 raise TypeError(
-                    f"make({self.id!r}): {self.env_class.__name__} has no field {name!r}; its fields are "
-                    f"{', '.join(allowed)}{near} (numbers such as the time limit are in env.default_params)"
+                    f"make({self.id!r}): {self.env_class.__name__} has no field {name!r}; its "
+                    f"fields are {', '.join(allowed)}{near} (numbers such as the time limit are "
+                    f"in env.default_params)"
                 )
         return self.env_class(**{**self.fields, **fields})
 
@@ -73,7 +74,9 @@ def register(
                 f"register({name!r}): an id is Family-Name[-Size][-Variant]-vN, such as Grid-Empty-8x8-v0"
             )
         if name in _specs or name in _aliases:
-            raise ValueError(f"register({name!r}): this id is taken; raise the version or rename it")
+            raise ValueError(
+                f"register({name!r}): this id is taken; raise the version or rename it"
+            )
 
     def add(env_class: EnvClass) -> EnvClass:
         _specs[id] = EnvSpec(id, env_class, fields, aliases)
@@ -86,7 +89,9 @@ def register(
 def spec(id: str) -> EnvSpec:
     """Return the registry's row for an id or an alias; `UnknownIdError` names the closest ids."""
     if not isinstance(id, str):
-        raise TypeError(f"an environment id is a string such as 'Grid-v0', got {type(id).__name__} {id!r}")
+        raise TypeError(
+            f"an environment id is a string such as 'Grid-v0', got {type(id).__name__} {id!r}"
+        )
     if id not in _specs and id not in _aliases:
         _load_plugins()
     found = _specs.get(_aliases.get(id, id))
@@ -103,13 +108,18 @@ def make(id: str, **fields: Any) -> Env:
     return spec(id).make(**fields)
 
 
-def list(family: str | None = None) -> list[str]:  # noqa: A001 - read as registry.list
-    """Return the registered ids in order of registration, of one family or of all."""
+def list(family: str | None = None) -> list[str]:  # read as registry.list
+    """Return the registered ids of one family or of all, sorted, numbers by size."""
     _load_plugins()
     families = dict.fromkeys(s.family for s in _specs.values())
     if family is not None:
         checks.one_of("registry.list", "family", family, families)
-    return [id for id, s in _specs.items() if family in (None, s.family)]
+    return sorted((id for id, s in _specs.items() if family in (None, s.family)), key=_natural)
+
+
+def _natural(id: str) -> tuple[str | int, ...]:
+    """Sort key: `8x8` before `16x16`."""
+    return tuple(int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", id))
 
 
 def _unknown(id: str) -> str:

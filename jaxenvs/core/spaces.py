@@ -23,7 +23,7 @@ class Space:
         raise NotImplementedError
 
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
-        """Tell whether `value` has the shape and dtype of the space and lies inside; never raises."""
+        """Tell whether `value` fits the shape and dtype and lies inside; never raises."""
         raise NotImplementedError
 
     def clip(self, value: PyTree[Array]) -> tuple[PyTree[Array], Bool[Array, ""]]:
@@ -33,7 +33,9 @@ class Space:
     def _fits(self, value: PyTree[ArrayLike]) -> bool:
         """Shape and kind of dtype (an int64 is a good value for an int32 space)."""
         try:
-            array = np.asarray(value) if isinstance(value, (int, float, bool)) else jnp.asarray(value)
+            array = (
+                np.asarray(value) if isinstance(value, (int, float, bool)) else jnp.asarray(value)
+            )
         except (TypeError, ValueError, OverflowError):
             return False
         same_kind = np.issubdtype(array.dtype, np.integer) == np.issubdtype(self.dtype, np.integer)
@@ -133,7 +135,8 @@ class Dict(Space):
     def sample(self, key: Key) -> dict[str, PyTree[Array]]:
         keys = jax.random.split(key, len(self.spaces))
         return {
-            name: space.sample(k) for k, (name, space) in zip(keys, self.spaces.items(), strict=True)
+            name: space.sample(k)
+            for k, (name, space) in zip(keys, self.spaces.items(), strict=True)
         }
 
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:

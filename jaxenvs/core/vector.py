@@ -104,7 +104,11 @@ class VectorEnv:
         return stepped._replace(obs=obs, state=state.replace(env=after))
 
     def reset_rows(
-        self, key: Key, state: VectorState, rows: Bool[Array, " num_envs"], params: Params | None = None
+        self,
+        key: Key,
+        state: VectorState,
+        rows: Bool[Array, " num_envs"],
+        params: Params | None = None,
     ) -> Reset:
         """Start the rows of the mask again and leave the others as they are."""
         self._check_rows(state, rows)
@@ -159,7 +163,9 @@ class VectorEnv:
             env_state, pending = carry
             first = groups - (order * pending).max(axis=0)  # == groups when the lane is done
             rows = jnp.minimum(first * lanes + jnp.arange(lanes), self.num_envs)
-            own = jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[rows], params, axes)
+            own = jax.tree.map(
+                lambda leaf, axis: leaf if axis is None else leaf[rows], params, axes
+            )
             new = jax.vmap(self.env.reset, in_axes=(0, axes))(
                 self._row_keys(key, _RESET, rows), own
             ).state
@@ -187,8 +193,8 @@ class VectorEnv:
         key = checks.any_key(key, where)
         if key.shape not in ((), (self.num_envs,)):
             raise TypeError(
-                f"{where}: give one key, or {self.num_envs} keys (one for each row); got a batch of "
-                f"shape {key.shape}"
+                f"{where}: give one key, or {self.num_envs} keys (one for each row); got a "
+                f"batch of shape {key.shape}"
             )
         return key
 
@@ -216,10 +222,11 @@ class VectorEnv:
         if jax.tree.structure(params) != jax.tree.structure(self.env.default_params):
             self.env.checked_params(params, where)  # raises
         axes = self._axes(params)
-        for leaf in jax.tree.leaves(jax.tree.map(_rows_of, params, axes)):
-            if leaf not in (None, self.num_envs):
+        rows = jax.tree.map(lambda leaf, axis: axis if axis is None else len(leaf), params, axes)
+        for count in jax.tree.leaves(rows):
+            if count != self.num_envs:
                 raise TypeError(
-                    f"{where}: a batched leaf of params has {leaf} rows, this batch {self.num_envs}"
+                    f"{where}: a batched leaf of params has {count} rows, this batch {self.num_envs}"
                 )
         return params, axes
 

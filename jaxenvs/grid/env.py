@@ -9,7 +9,6 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 import chex
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -49,7 +48,9 @@ class Level:
     pose: Int8[Array, "3"]  # row, column, direction of the agent
 
     @classmethod
-    def of(cls, grid: ArrayLike, row: ArrayLike, column: ArrayLike, direction: ArrayLike) -> "Level":
+    def of(
+        cls, grid: ArrayLike, row: ArrayLike, column: ArrayLike, direction: ArrayLike
+    ) -> "Level":
         """Build a level from a grid and the agent's row, column and direction."""
         pose = [jnp.asarray(x).astype(jnp.int8) for x in (row, column, direction)]
         return cls(grid=jnp.asarray(grid, jnp.uint8), pose=jnp.stack(pose))
@@ -181,7 +182,7 @@ class GridEnv(Env):
         return _OBSERVE[self.obs](self, state)
 
     def view(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
-        """Tiles the agent sees, `[across, ahead]`; 0 where it does not; its own cell shows its hands."""
+        """Tiles in sight, `[across, ahead]`, 0 elsewhere; the agent's own cell shows its hands."""
         size = self.view_size
         cells = window(state.grid, state.row, state.column, state.direction, size)
         hands = jnp.where(state.carried == 0, jnp.uint8(tiles.EMPTY), state.carried)
@@ -274,7 +275,9 @@ def act(state: GridState, action: Array) -> tuple[GridState, UInt8[Array, ""]]:
             jnp.where(moves, row, state.row),
             jnp.where(moves, column, state.column),
             (state.direction + turn) & 3,
-            jnp.where(picks, front, jnp.where(drops, jnp.uint8(0), state.carried)).astype(jnp.int32),
+            jnp.where(picks, front, jnp.where(drops, jnp.uint8(0), state.carried)).astype(
+                jnp.int32
+            ),
         ]
     ).astype(jnp.int8)
     return state.replace(grid=state.grid.at[row, column].set(left), agent=agent), front
@@ -328,9 +331,7 @@ def _rgb_full(env: GridEnv, state: GridState) -> UInt8[Array, "rows columns 3"]:
     return compose(env.tiles(state), env.atlas(env.tile_size))
 
 
-_OBSERVE = dict(
-    zip(OBSERVATIONS, (_image, _dict, _full, _onehot, _rgb, _rgb_full), strict=True)
-)
+_OBSERVE = dict(zip(OBSERVATIONS, (_image, _dict, _full, _onehot, _rgb, _rgb_full), strict=True))
 
 
 @functools.lru_cache(maxsize=512)
