@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
-from .random import Key
+from .random import Key, Keys
 from .spaces import Box, Space
 
 BATCH_MEND = "for a batch use jaxenvs.make_vec(env, num_envs) or jax.vmap"
@@ -60,7 +60,7 @@ def single_key(key: Any, where: str) -> Key:
     return key
 
 
-def any_key(key: Any, where: str) -> Key:
+def any_key(key: Any, where: str) -> Keys:
     """Return `key` (typed, or raw uint32 words of `jax.random.PRNGKey`) as typed PRNG keys."""
     if isinstance(key, (jax.Array, np.ndarray)):
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key):
@@ -172,7 +172,8 @@ def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:
         if new.shape != old.shape or new.dtype != old.dtype:
             raise TypeError(
                 f"{where} turned state{jax.tree_util.keystr(path)} from {old.dtype}"
-                f"{list(old.shape)} into {new.dtype}{list(new.shape)}; a step keeps shapes and dtypes (use .astype)"
+                f"{list(old.shape)} into {new.dtype}{list(new.shape)}; a step keeps shapes and "
+                "dtypes (use .astype)"
             )
         strong.append(new.astype(old.dtype))
     return jax.tree.unflatten(structure, strong)

@@ -19,7 +19,8 @@ from .spaces import Discrete, Space
 class Params:
     """Numbers of an environment that may differ within a batch. Subclass to add more."""
 
-    max_steps_in_episode: Int32[Any, ""]  # time limit, steps; the step that reaches it is truncated
+    # Time limit, steps; the step that reaches it is truncated. Any number, cast to int32.
+    max_steps_in_episode: Int[Any, "*batch"] | int
 
 
 @chex.dataclass(frozen=True)
@@ -147,6 +148,7 @@ class Env:
     def reset(self, key: Key, params: Params | None = None) -> Reset:
         """Start an episode in a fresh level: `sample_level` and `reset_to`, composed."""
         key_level, key_state = jax.random.split(checks.single_key(key, "reset"))
+        params = self.checked_params(params, "reset")
         return self.reset_to(key_state, self.sample_level(key_level, params), params)
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Params | None = None) -> Reset:

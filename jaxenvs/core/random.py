@@ -8,8 +8,10 @@ import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Int32, PRNGKeyArray, UInt32
+from jaxtyping import Key as TypedKey
 
-Key = PRNGKeyArray
+Key = PRNGKeyArray  # one key, typed or raw
+Keys = TypedKey[Array, "..."] | UInt32[Array, "..."]  # one key, or one for each row
 
 
 def words(key: Key, count: int) -> UInt32[Array, " {count}"]:
@@ -41,7 +43,7 @@ def mix(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
     return word ^ (word >> jnp.uint32(16))
 
 
-def hashed(key: Key, counter: ArrayLike) -> UInt32[Array, "*batch"]:
+def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
     """Hash (key, counter) to one word per counter: two kernels where a threefry draw takes four."""
     data = jax.random.key_data(key)
     word = mix(data[..., 0] ^ jnp.asarray(counter).astype(jnp.uint32))

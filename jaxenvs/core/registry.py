@@ -71,7 +71,8 @@ def register(
     for name in (id, *aliases):
         if not _ID.match(name):
             raise ValueError(
-                f"register({name!r}): an id is Family-Name[-Size][-Variant]-vN, such as Grid-Empty-8x8-v0"
+                f"register({name!r}): an id is Family-Name[-Size][-Variant]-vN, such as "
+                "Grid-Empty-8x8-v0"
             )
         if name in _specs or name in _aliases:
             raise ValueError(

@@ -58,7 +58,7 @@ class Box(Space):
     Float bounds may be infinite; an unbounded side is sampled from an exponential tail.
     """
 
-    def __init__(self, low: ArrayLike, high: ArrayLike, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(self, low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape = tuple(shape)
         self.dtype = np.dtype(dtype)
         if np.issubdtype(self.dtype, np.integer):
@@ -105,7 +105,7 @@ class Box(Space):
 class MultiDiscrete(Box):
     """Integer vectors with `0 <= x[i] < nvec[i]`, int32."""
 
-    def __init__(self, nvec: ArrayLike) -> None:
+    def __init__(self, nvec: Any) -> None:
         self.nvec = np.asarray(nvec, np.int32)
         if self.nvec.size == 0 or (self.nvec < 1).any():
             raise ValueError(f"{type(self).__name__}: needs at least one value each, got {nvec}")
@@ -157,7 +157,7 @@ class Dict(Space):
         return f"Dict({self.spaces})"
 
 
-def _check_representable(low: ArrayLike, high: ArrayLike, dtype: np.dtype) -> None:
+def _check_representable(low: Any, high: Any, dtype: np.dtype) -> None:
     """An integer bound outside its dtype would wrap around in silence."""
     limits = np.iinfo(dtype)
     if np.min(np.asarray(low)) < limits.min or np.max(np.asarray(high)) > limits.max:

@@ -10,7 +10,7 @@ from jaxtyping import Array, Bool, Int, PyTree, UInt8
 
 from . import checks, random
 from .env import Env, Params, Reset, Step
-from .random import Key
+from .random import Keys
 from .registry import make
 
 AUTORESETS = ("same_step", "next_step", "none")
@@ -65,7 +65,7 @@ class VectorEnv:
         """Numbers of one environment; any leaf may be given a leading axis of `num_envs`."""
         return self.env.default_params
 
-    def reset(self, key: Key, params: Params | None = None) -> Reset:
+    def reset(self, key: Keys, params: Params | None = None) -> Reset:
         """Start every row; `key` is one key, or one for each row.
 
         Row i depends on the key and on i, not on the number of rows.
@@ -80,7 +80,7 @@ class VectorEnv:
         return Reset(obs, VectorState(env=env_state, ended=ended, pool=pool))
 
     def step(
-        self, key: Key, state: VectorState, action: PyTree[Array], params: Params | None = None
+        self, key: Keys, state: VectorState, action: PyTree[Array], params: Params | None = None
     ) -> Step:
         """Advance every row by its action, and start again those whose episode ended."""
         self._check_rows(state, action)
@@ -105,7 +105,7 @@ class VectorEnv:
 
     def reset_rows(
         self,
-        key: Key,
+        key: Keys,
         state: VectorState,
         rows: Bool[Array, " num_envs"],
         params: Params | None = None,
@@ -120,7 +120,7 @@ class VectorEnv:
         obs = jax.vmap(self.env.observe, in_axes=(0, axes))(after, params)
         return Reset(obs, state.replace(env=after))
 
-    def refresh(self, key: Key, state: VectorState, params: Params | None = None) -> VectorState:
+    def refresh(self, key: Keys, state: VectorState, params: Params | None = None) -> VectorState:
         """Draw a new pool of levels; with another reset source there is nothing to do."""
         if self.reset_source != "pool":
             return state
@@ -128,7 +128,7 @@ class VectorEnv:
         return state.replace(pool=self._draw_pool(self._key(key, "refresh"), params))
 
     def _restart(
-        self, key: Key, pool: Any, env_state: Any, ended: Array, params: Params, axes: Any
+        self, key: Keys, pool: Any, env_state: Any, ended: Array, params: Params, axes: Any
     ) -> Any:
         """Return `env_state` with a new episode in the rows that ended."""
         if self.reset_source == "exact":
@@ -145,7 +145,7 @@ class VectorEnv:
         return jax.tree.map(lambda a, b: jnp.where(_along(ended, a), a, b), new, env_state)
 
     def _restart_ended_rows(
-        self, key: Key, env_state: Any, ended: Array, params: Params, axes: Any
+        self, key: Keys, env_state: Any, ended: Array, params: Params, axes: Any
     ) -> Any:
         """Make worlds for the ended rows only, in chunks, and write those rows in place.
 
@@ -161,7 +161,7 @@ class VectorEnv:
 
         def serve(_: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
             env_state, pending = carry
-            first = groups - (order * pending).max(axis=0)  # == groups when the lane is done
+            first = groups - jnp.where(pending != 0, order, 0).max(axis=0)
             rows = jnp.minimum(first * lanes + jnp.arange(lanes), self.num_envs)
             own = jax.tree.map(
                 lambda leaf, axis: leaf if axis is None else leaf[rows], params, axes
@@ -179,7 +179,7 @@ class VectorEnv:
 
         return jax.lax.fori_loop(0, trips, serve, (env_state, pending))[0]
 
-    def _draw_pool(self, key: Key, params: Params) -> Any:
+    def _draw_pool(self, key: Keys, params: Params) -> Any:
         """Draw the levels that ended rows will share."""
         if any(axis is not None for axis in jax.tree.leaves(self._axes(params))):
             raise ValueError(
@@ -189,7 +189,7 @@ class VectorEnv:
         keys = jax.random.split(jax.random.fold_in(key.reshape(-1)[0], _POOL), self.pool_size)
         return jax.vmap(self.env.sample_level, in_axes=(0, None))(keys, params)
 
-    def _key(self, key: Key, where: str) -> Key:
+    def _key(self, key: Keys, where: str) -> Keys:
         key = checks.any_key(key, where)
         if key.shape not in ((), (self.num_envs,)):
             raise TypeError(
@@ -199,7 +199,7 @@ class VectorEnv:
         return key
 
     @staticmethod
-    def _row_keys(key: Key, purpose: int, rows: Int[Array, " rows"]) -> Key:
+    def _row_keys(key: Keys, purpose: int, rows: Int[Array, " rows"]) -> Keys:
         """Keys of the given rows: from the row's number, or from the row's own key."""
         if key.ndim == 0:
             return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
@@ -226,7 +226,8 @@ class VectorEnv:
         for count in jax.tree.leaves(rows):
             if count != self.num_envs:
                 raise TypeError(
-                    f"{where}: a batched leaf of params has {count} rows, this batch {self.num_envs}"
+                    f"{where}: a batched leaf of params has {count} rows, this batch "
+                    f"{self.num_envs}"
                 )
         return params, axes
 

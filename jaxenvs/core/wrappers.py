@@ -6,7 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
 
 from . import checks
 from .env import Env, Reset, Step
@@ -265,7 +265,7 @@ class StickyParams:
     """Params of the environment inside, and of the stickiness."""
 
     env: Any
-    repeat_probability: Float32[Any, ""]  # that an action is replaced by the one before
+    repeat_probability: Float[Any, "*batch"] | float  # that an action is replaced by the one before
 
     @property
     def max_steps_in_episode(self) -> Any:

@@ -60,7 +60,7 @@ class Crossing(SquareGridEnv):
         chosen = permutation(of_rivers) < count
         vertical, horizontal = chosen[: len(places)], chosen[len(places) :]
         goes_right = permutation(of_path) < vertical.sum(dtype=jnp.int32)
-        bands_passed = jnp.cumsum(goes_right, dtype=jnp.int32) - goes_right
+        bands_passed = jnp.cumsum(goes_right, dtype=jnp.int32) - goes_right.astype(jnp.int32)
         bands_down = jnp.arange(count, dtype=jnp.int32) - bands_passed
         left, right = _band(vertical, places, bands_passed, size)
         top, bottom = _band(horizontal, places, bands_down, size)
