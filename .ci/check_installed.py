@@ -1,0 +1,40 @@
+"""Checks an installed wheel from outside: `check_installed.py core|extras CHECKOUT`."""
+
+import importlib
+import importlib.metadata
+import importlib.util
+import sys
+from pathlib import Path
+
+INSIDE_ONLY = ("render", "baselines", "benchmarks", "tests")  # no import names of their own
+
+
+def check_core(checkout: Path) -> None:
+    """The installed package is the one imported, and it brings one import name only."""
+    import jaxenvs
+
+    package = Path(jaxenvs.__file__).resolve().parent
+    assert not package.is_relative_to(checkout), f"{package} is in the checkout"
+    assert (package / "py.typed").is_file(), "py.typed is not installed"
+    assert jaxenvs.__version__ == importlib.metadata.version("jaxenvs")
+    for name in INSIDE_ONLY:
+        assert importlib.util.find_spec(name) is None, f"the wheel installs a top-level {name!r}"
+    print(f"jaxenvs {jaxenvs.__version__} from {package}")
+
+
+def check_extras(checkout: Path) -> None:
+    """Every module of the folders outside `jaxenvs/` imports under its installed name."""
+    for folder in ("render", "baselines", "benchmarks"):
+        sources = sorted((checkout / folder).rglob("*.py"))
+        assert sources, f"{folder} has no modules"
+        for source in sources:
+            parts = source.relative_to(checkout).with_suffix("").parts
+            name = ".".join(("jaxenvs", *parts)).removesuffix(".__init__")
+            found = Path(str(importlib.import_module(name).__file__)).resolve()
+            assert not found.is_relative_to(checkout), f"{found} is in the checkout"
+            print(name)
+
+
+if __name__ == "__main__":
+    checks = {"core": check_core, "extras": check_extras}
+    checks[sys.argv[1]](Path(sys.argv[2]).resolve())

@@ -1,0 +1,222 @@
+"""The distribution: which package may import which, what an import costs, what is shipped."""
+
+import ast
+import fnmatch
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import jaxenvs
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTSIDE = (
+    "baselines",
+    "benchmarks",
+    "render",
+)  # folders beside `jaxenvs/`, inside it once installed
+EXTRAS = {"cuda", "train", "play", "search", "gym", "dm", "ray", "bench", "dev", "all"}
+
+WORLDS = {"grid", "craft", "puzzles"}
+LIBRARY = {"core", *WORLDS, "search", "adapters"}
+# What each unit of the package may import beside itself; every other unit of the library is "".
+ARROWS = {
+    "core": set(),
+    **{world: {"core"} for world in WORLDS},
+    "search": {"core", *WORLDS},
+    "adapters": {"core", *WORLDS, "search"},
+    "": LIBRARY,
+    **{folder: {"", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
+}
+
+
+class Import(NamedTuple):
+    """One import of a module of this distribution."""
+
+    module: str  # dotted, the importing module
+    line: int
+    target: str  # dotted, as far as it names a module
+    lazy: bool  # inside a function
+
+
+def sources() -> Iterator[tuple[str, Path]]:
+    """Every module of the distribution under its installed name."""
+    for folder in ("jaxenvs", *OUTSIDE):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            yield ".".join(parts if folder == "jaxenvs" else ("jaxenvs", *parts)), path
+
+
+def unit(module: str) -> str:
+    """`core` of `jaxenvs.core.env`; "" of `jaxenvs` itself and of its single modules."""
+    name = module.split(".")[1:2]
+    return name[0] if name and name[0] in ARROWS else ""
+
+
+def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
+    """Imports of this distribution in a module, relative ones resolved, at any depth."""
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+    lazy = {id(node) for f in ast.walk(tree) if isinstance(f, functions) for node in ast.walk(f)}
+    for node in ast.walk(tree):
+        for target in _targets(module, node):
+            if target.split(".")[0] == "jaxenvs":
+                yield Import(module, node.lineno, target, id(node) in lazy)
+
+
+def _targets(module: str, node: ast.AST) -> list[str]:
+    """The dotted names an import statement may load."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        base = module.split(".")[: -node.level] if node.level else []
+        base += node.module.split(".") if node.module else []
+        return [".".join([*base, alias.name]) for alias in node.names]
+    return []
+
+
+def all_imports() -> list[Import]:
+    return [
+        found
+        for module, path in sources()
+        for found in imports_of(module, ast.parse(path.read_text()))
+    ]
+
+
+def settings() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def test_arrows_between_packages_run_one_way():
+    """`core <- grid | craft | puzzles <- search <- adapters`, and no way to the outside."""
+    wrong = [
+        found
+        for found in all_imports()
+        if unit(found.target) not in {unit(found.module), *ARROWS[unit(found.module)]}
+        and not (found.module == "jaxenvs.cli" and found.lazy)
+    ]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "target"),
+    [
+        ("jaxenvs.core.env", "from ..grid import tiles", "grid"),
+        ("jaxenvs.core.env", "def f():\n    import jaxenvs.search.astar", "search"),
+        ("jaxenvs.core.env", "import jaxenvs", ""),
+        ("jaxenvs.grid.view", "from jaxenvs import render", "render"),
+        ("jaxenvs.grid.__init__", "from .. import baselines", "baselines"),
+        ("jaxenvs.__init__", "from .benchmarks.hlo import read", "benchmarks"),
+    ],
+)
+def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target: str):
+    (found,) = imports_of(module, ast.parse(code))
+    assert unit(found.target) == target
+    assert target not in {unit(module), *ARROWS[unit(module)]}
+
+
+def test_only_the_command_names_the_outside_folders_in_a_string():
+    """A name given to `importlib` would be an arrow that the test above cannot see."""
+    pattern = re.compile(rf"jaxenvs\.({'|'.join(OUTSIDE)})(\.\w+)*(:\w+)?")
+    for module, path in sources():
+        if unit(module) in OUTSIDE or module == "jaxenvs.cli":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not pattern.fullmatch(node.value), f"{module}:{node.lineno}"
+
+
+IMPORT_CHECK = """
+import sys
+
+def forbid(event, arguments):
+    if event == "socket.connect":
+        raise SystemExit(f"network: {arguments}")
+    if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
+        raise SystemExit(f"writes {arguments[0]}")
+
+sys.addaudithook(forbid)
+import jaxenvs
+from jax._src import xla_bridge
+
+if xla_bridge._backends:
+    raise SystemExit(f"started {list(xla_bridge._backends)}")
+heavy = {"flax", "gymnasium", "imageio", "matplotlib", "mctx", "minigrid", "optax", "orbax", "PIL",
+         "pygame", "ray", "rich", "tyro", "beartype"} & set(sys.modules)
+if heavy:
+    raise SystemExit(f"imports {sorted(heavy)}")
+"""
+
+
+def test_import_is_silent_light_and_starts_no_backend(tmp_path: Path):
+    """No backend, no output, no file, no network, and none of the extras."""
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", IMPORT_CHECK],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_every_package_of_the_tree_is_in_the_distribution():
+    names = {name for name, _ in sources()}
+    packages = {name.rpartition(".")[0] for name in names}
+    assert packages == set(settings()["tool"]["setuptools"]["packages"])
+    assert {f"{package}.__init__" for package in packages} <= names
+
+
+def test_every_data_file_is_in_the_distribution():
+    patterns = settings()["tool"]["setuptools"]["package-data"]
+    assert "py.typed" in patterns["jaxenvs"]
+    assert (ROOT / "jaxenvs" / "py.typed").is_file()
+    for folder in ("jaxenvs", *OUTSIDE):
+        package = folder if folder == "jaxenvs" else f"jaxenvs.{folder}"
+        for path in (ROOT / folder).rglob("*"):
+            name = path.relative_to(ROOT / folder).as_posix()
+            if path.suffix in {".json", ".npz", ".toml", ".txt", ".txtpb"}:
+                assert any(fnmatch.fnmatch(name, p) for p in patterns.get(package, [])), path
+
+
+def test_extras_are_the_agreed_ones():
+    assert set(settings()["project"]["optional-dependencies"]) == EXTRAS
+
+
+def test_core_needs_four_packages_and_bounds_them_from_below_only():
+    project = settings()["project"]
+    assert [re.match(r"\w+", d)[0] for d in project["dependencies"]] == [
+        "jax",
+        "numpy",
+        "chex",
+        "jaxtyping",
+    ]
+    groups = project["optional-dependencies"]
+    for extra in ("train", "play", "search", "gym", "dm", "ray", "cuda"):
+        for requirement in [*project["dependencies"], *groups[extra]]:
+            assert re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+", requirement), requirement
+
+
+def test_the_lowest_set_is_the_lower_bounds():
+    """`.ci/lowest.txt` pins the very bounds that pyproject promises, and is what CI tries."""
+    project = settings()["project"]
+    extras = project["optional-dependencies"]
+    promised = {tuple(r.split(">=")) for r in project["dependencies"] + extras["train"]}
+    promised |= {tuple(r.split(">=")) for r in extras["play"]}
+    lines = (ROOT / ".ci" / "lowest.txt").read_text().splitlines()
+    pins = {tuple(line.split(";")[0].split("==")) for line in lines if line and line[0] != "#"}
+    assert promised <= pins, f"not pinned: {sorted(promised - pins)}"
+
+
+def test_the_changelog_knows_this_version():
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## {re.escape(jaxenvs.__version__)}\b", changelog, re.MULTILINE)
+    assert "### Behaviour" in changelog
