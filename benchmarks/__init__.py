@@ -1,0 +1,1 @@
+"""Measurements: steps per second, and the work of a step on a GPU that need not be there."""

@@ -1,0 +1,154 @@
+"""Who is measured: this library, NAVIX and XLand-MiniGrid behind one batched interface.
+
+The peers run as their authors ship them, with their own auto-reset and the 7 x 7 x 3 view nearest
+to MiniGrid's image. Neither has MiniGrid's occlusion, so they do less work for an observation.
+"""
+
+import dataclasses
+import importlib
+import importlib.metadata
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jaxtyping import Array, Bool, Float, Int, PyTree
+
+import jaxenvs
+from jaxenvs.core.spaces import Discrete
+
+PEERS = ("NAVIX", "XLand-MiniGrid")
+PACKAGES = {"minigrid": "minigrid", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid"}
+INSTALL = 'not installed (pip install "jaxenvs[bench]")'
+
+# Levels that both sides call the same; a level that is missing has no counterpart in the package.
+NAVIX_IDS = {
+    **{f"Grid-Empty-{n}x{n}-v0": f"Navix-Empty-{n}x{n}-v0" for n in (5, 6, 8, 16)},
+    **{f"Grid-DoorKey-{n}x{n}-v0": f"Navix-DoorKey-{n}x{n}-v0" for n in (5, 6, 8, 16)},
+    **{f"Grid-LavaGapS{n}-v0": f"Navix-LavaGap-S{n}-v0" for n in (5, 6, 7)},
+    **{f"Grid-DistShift{n}-v0": f"Navix-DistShift{n}-v0" for n in (1, 2)},
+    "Grid-FourRooms-v0": "Navix-FourRooms-v0",
+}
+XLAND_IDS = {
+    **{f"Grid-Empty-{n}x{n}-v0": f"MiniGrid-Empty-{n}x{n}" for n in (5, 6, 8, 16)},
+    **{f"Grid-DoorKey-{n}x{n}-v0": f"MiniGrid-DoorKey-{n}x{n}" for n in (5, 6, 8, 16)},
+    "Grid-FourRooms-v0": "MiniGrid-FourRooms",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Contestant:
+    """A batch of environments with random actions in mind: pure functions of arrays."""
+
+    name: str
+    env_id: str  # the id here; the level is the same for every contestant
+    num_envs: int
+    actions: int
+    reset: Callable[[Array], PyTree[Array]]
+    step: Callable[
+        [Array, PyTree[Array], Int[Array, " num_envs"]],
+        tuple[PyTree[Array], PyTree[Array], Float[Array, " num_envs"], Bool[Array, " num_envs"]],
+    ]  # (key, state, action) -> state, obs, reward, done
+
+    def rollout(self, length: int) -> Callable[[Array, PyTree[Array]], tuple[PyTree, tuple]]:
+        """Return (key, state) -> state, (obs, reward): `length` steps of random actions.
+
+        One step per trip, every observation and reward stored, as a learner's rollout does.
+        """
+
+        def body(state: PyTree[Array], key: Array) -> tuple[PyTree[Array], tuple]:
+            key_action, key_step = jax.random.split(key)
+            action = jax.random.randint(key_action, (self.num_envs,), 0, self.actions)
+            with jax.named_scope(STEP_SCOPE):
+                state, obs, reward, _ = self.step(key_step, state, action)
+            return state, (obs, reward)
+
+        def run(key: Array, state: PyTree[Array]) -> tuple[PyTree[Array], tuple]:
+            return jax.lax.scan(body, state, jax.random.split(key, length), unroll=1)
+
+        return run
+
+
+STEP_SCOPE = "environment_step"
+
+
+def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: Any) -> Contestant:
+    """This library's batch, with same-step auto-reset."""
+    venv = jaxenvs.make_vec(env_id, num_envs, reset_source=reset_source, **fields)
+    if not isinstance(venv.env.action_space, Discrete):
+        raise TypeError(f"{env_id}: only discrete actions can be drawn here")
+
+    def step(key: Array, state: Any, action: Array) -> tuple:
+        stepped = venv.step(key, state, action)
+        return stepped.state, stepped.obs, stepped.reward, stepped.done
+
+    actions = venv.env.action_space.n
+    return Contestant("jaxenvs", env_id, num_envs, actions, lambda key: venv.reset(key).state, step)
+
+
+def peer(name: str, env_id: str, num_envs: int) -> Contestant:
+    """A peer's batch of the same level.
+
+    Raises `ImportError` when the package is missing, `LookupError` when it has no such level.
+    """
+    return {"NAVIX": _navix, "XLand-MiniGrid": _xland}[name](env_id, num_envs)
+
+
+def versions() -> dict[str, str]:
+    """Versions of everything that a figure depends on."""
+    found = {"python": platform.python_version(), "jaxenvs": jaxenvs.__version__}
+    for package in ("jax", "jaxlib", "numpy", *PACKAGES.values()):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def _counterpart(name: str, table: dict[str, str], env_id: str) -> str:
+    if env_id not in table:
+        raise LookupError(f"{name} has no level like {env_id}")
+    return table[env_id]
+
+
+def _navix(env_id: str, num_envs: int) -> Contestant:
+    navix = importlib.import_module("navix")
+
+    env = navix.make(
+        _counterpart("NAVIX", NAVIX_IDS, env_id),
+        max_steps=_time_limit(env_id),
+        observation_fn=navix.observations.symbolic_first_person,
+    )
+
+    def step(key: Array, state: Any, action: Array) -> tuple:
+        state = jax.vmap(env.step)(state, action)
+        return state, state.observation, state.reward, state.is_done()
+
+    def reset(key: Array) -> Any:
+        return jax.vmap(env.reset)(jax.random.split(key, num_envs))
+
+    return Contestant("NAVIX", env_id, num_envs, int(env.action_space.n), reset, step)
+
+
+def _xland(env_id: str, num_envs: int) -> Contestant:
+    xminigrid = importlib.import_module("xminigrid")
+    wrappers = importlib.import_module("xminigrid.wrappers")
+
+    level = _counterpart("XLand-MiniGrid", XLAND_IDS, env_id)
+    plain, params = xminigrid.make(level, max_steps=_time_limit(env_id))
+    env = wrappers.GymAutoResetWrapper(plain)
+
+    def step(key: Array, state: Any, action: Array) -> tuple:
+        state = jax.vmap(env.step, in_axes=(None, 0, 0))(params, state, action)
+        return state, state.observation, state.reward, state.last()
+
+    def reset(key: Array) -> Any:
+        keys = jax.random.split(key, num_envs)
+        return jax.vmap(env.reset, in_axes=(None, 0))(params, keys)
+
+    actions = int(env.num_actions(params))
+    return Contestant("XLand-MiniGrid", env_id, num_envs, actions, reset, step)
+
+
+def _time_limit(env_id: str) -> int:
+    return int(jaxenvs.make(env_id).default_params.max_steps_in_episode)

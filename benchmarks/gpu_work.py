@@ -1,0 +1,290 @@
+"""Kernels, bytes and state size of one environment step on an H200, without a GPU.
+
+XLA compiles for a described GPU ahead of time; `hlo.py` counts what it made of a scan of random
+actions that stores every observation and reward. Needs `pip install "jax[cuda13]"` (4 GB, best in
+an environment of its own) but no GPU:
+
+    python -m jaxenvs.benchmarks.gpu_work --ids Grid-DoorKey-8x8-v0 --reset-source pool --verbose
+"""
+
+import argparse
+import dataclasses
+import importlib.util
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import jaxenvs
+from jaxenvs.core.vector import RESET_SOURCES
+
+from . import contestants, hlo
+from .contestants import Contestant
+
+PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+MEND = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
+LENGTH = 61  # steps in the scan; no other loop has this number of trips
+LAUNCH = 2.5e-6  # seconds that a kernel costs at least
+BANDWIDTH = 4.8e12  # bytes per second of an H200
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What one step of the whole batch launches and moves; bytes are for one environment."""
+
+    name: str
+    env_id: str
+    num_envs: int
+    reset_source: str
+    obs: str
+    kernels: int  # with a loop of unknown trips counted as one launch
+    loop_kernels: int  # of these: counter, keys and actions, not the environment
+    copies: int  # of these: copies of a carried array
+    kernels_per_trip: int  # launches of one trip of such a loop
+    written: float
+    read: float
+    written_per_trip: float
+    read_per_trip: float
+    state: float
+    pool: float  # prepared levels, shared by the batch
+    compile_seconds: float
+
+    @property
+    def microseconds(self) -> float:
+        """Model of one step of the batch; a loop of unknown trips runs once."""
+        launches = self.kernels + self.kernels_per_trip
+        moved = self.written + self.read + self.written_per_trip + self.read_per_trip
+        return 1e6 * (launches * LAUNCH + moved * self.num_envs / BANDWIDTH)
+
+
+def compile_rollout(contestant: Contestant, length: int = LENGTH) -> str:
+    """Return the scheduled HLO of a rollout, compiled for one H200.
+
+    Raises `RuntimeError` when the CUDA plugin is missing.
+    """
+    if not has_compiler():
+        raise RuntimeError(MEND)
+    target = files("jaxenvs.benchmarks").joinpath("h200_target.txtpb").read_text()
+    topology = topologies.get_topology_desc(
+        "", platform="cuda", target_config=target, topology="1x1x1"
+    )
+    mesh = Mesh(np.array(topology.devices).reshape(1), ("device",))
+    whole = NamedSharding(mesh, PartitionSpec())
+    key = jax.eval_shape(jax.random.key, 0)
+    state = jax.eval_shape(contestant.reset, key)
+    run = jax.jit(contestant.rollout(length), in_shardings=(whole, whole), donate_argnums=1)
+    lowered = run.trace(key, state).lower(lowering_platforms=("cuda",))
+    return lowered.compile().as_text() or ""
+
+
+def has_compiler() -> bool:
+    """Whether a CUDA plugin of jax is installed."""
+    return any(importlib.util.find_spec(name) for name in PLUGINS)
+
+
+def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
+    """Launches of one step, from the HLO of a rollout of `length` steps."""
+    module = hlo.parse(text)
+    scans = [loop for loop in module.whiles(module.entry) if loop.trips == length]
+    if len(scans) != 1:
+        raise ValueError(f"expected one loop of {length} trips in the program, found {len(scans)}")
+    return list(hlo.kernels(module, scans[0].attribute("body")))
+
+
+def measure(
+    contestant: Contestant, reset_source: str = "own", obs: str = "image"
+) -> tuple[Work, str]:
+    """Compile a rollout and count one step of it; also return the HLO."""
+    start = time.perf_counter()
+    text = compile_rollout(contestant)
+    seconds = time.perf_counter() - start
+    once: list[hlo.Kernel] = []
+    trip: list[hlo.Kernel] = []
+    for kernel in step_kernels(text):
+        (trip if kernel.dynamic else once).append(kernel)
+    envs = contestant.num_envs
+    state, pool = state_bytes(contestant)
+    return Work(
+        name=contestant.name,
+        env_id=contestant.env_id,
+        num_envs=envs,
+        reset_source=reset_source,
+        obs=obs,
+        kernels=_launches(once),
+        loop_kernels=_launches(k for k in once if origin(k) == "loop"),
+        copies=_launches(k for k in once if origin(k) == "copy"),
+        kernels_per_trip=_launches(trip),
+        written=sum(k.count * k.written for k in once) / envs,
+        read=sum(k.count * k.read for k in once) / envs,
+        written_per_trip=sum(k.count * k.written for k in trip) / envs,
+        read_per_trip=sum(k.count * k.read for k in trip) / envs,
+        state=state / envs,
+        pool=pool / envs,
+        compile_seconds=seconds,
+    ), text
+
+
+def state_bytes(contestant: Contestant) -> tuple[int, int]:
+    """Bytes of the batch's state, and of the pool of levels beside it."""
+    state = jax.eval_shape(contestant.reset, jax.random.key(0))
+    pool = state.pool if isinstance(state, jaxenvs.VectorState) else None
+    shared = _tree_bytes(pool)
+    return _tree_bytes(state) - shared, shared
+
+
+def origin(kernel: hlo.Kernel) -> str:
+    """`step`, `loop` (counter, keys, actions) or `copy` (of a carried array)."""
+    if kernel.opcode.startswith("copy"):
+        return "copy"
+    scopes = [contestants.STEP_SCOPE in name for name in kernel.op_names]
+    return "step" if any(scopes) else "loop"
+
+
+def table(rows: Iterable[Work]) -> str:
+    """Return a Markdown table."""
+    head = (
+        "| what | reset | obs | kernels | loop / copies | bytes written + read per env "
+        "| state, pool bytes per env | model, us per step |\n"
+        "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    )
+    return "\n".join([head, *map(_row, rows)])
+
+
+def _row(work: Work) -> str:
+    launches, moved = f"{work.kernels}", f"{work.written:,.0f} + {work.read:,.0f}"
+    if work.kernels_per_trip:
+        launches += f" + {work.kernels_per_trip} per trip"
+        moved += f", and {work.written_per_trip:,.0f} + {work.read_per_trip:,.0f} per trip"
+    state = f"{work.state:,.0f}" + (f", {work.pool:,.0f}" if work.pool else "")
+    cells = (
+        f"{work.name} {work.env_id}",
+        work.reset_source,
+        work.obs,
+        launches,
+        f"{work.loop_kernels} / {work.copies}",
+        moved,
+        state,
+        f"{work.microseconds:,.0f}",
+    )
+    return "| " + " | ".join(cells) + " |"
+
+
+def kernel_list(kernels: Iterable[hlo.Kernel], num_envs: int) -> str:
+    """Return one line for each kernel: origin, bytes per env, name, shape, primitives."""
+    lines = []
+    for kernel in kernels:
+        times = f" x{kernel.count}" if kernel.count > 1 else ""
+        once = " (per trip)" if kernel.dynamic else ""
+        steps = {re.sub(r"\[.*", "", name.rsplit("/", 1)[-1]) for name in kernel.op_names}
+        moved = f"{kernel.written / num_envs:8.1f} w {kernel.read / num_envs:8.1f} r"
+        what = f"{kernel.name}{times}{once} {kernel.shape[:70]}"
+        lines.append(f"  {origin(kernel):4} {moved}  {what}  [{' '.join(sorted(steps))[:160]}]")
+    return "\n".join(lines)
+
+
+def _launches(kernels: Iterable[hlo.Kernel]) -> int:
+    return sum(kernel.count for kernel in kernels)
+
+
+def _tree_bytes(tree: Any) -> int:
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.gpu_work")
+    parser.description = "Kernels, bytes and state of one step on an H200, without a GPU."
+    add = parser.add_argument
+    add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids, or `all`")
+    add("--batch", type=int, default=4096, help="environments in the batch")
+    add(
+        "--reset-source",
+        nargs="+",
+        default=["default"],
+        choices=["default", *RESET_SOURCES],
+        help="where new worlds come from; `default` is what each id names",
+    )
+    add("--obs", nargs="+", default=["image"], help="values of the constructor field `obs`")
+    add("--peers", action="store_true", help="also NAVIX and XLand-MiniGrid, where installed")
+    add("--json", type=Path, metavar="FILE", help="write all figures there")
+    add("--dump-hlo", type=Path, metavar="DIR", help="write the compiled programs there")
+    add("--verbose", action="store_true", help="list every kernel")
+    return parser
+
+
+def _contestants(args: argparse.Namespace) -> Iterable[tuple[Contestant, str, str]]:
+    """What the options ask for: (contestant, reset source, observation)."""
+    ids = jaxenvs.registry.list() if args.ids == ["all"] else args.ids
+    for env_id in ids:
+        for obs in args.obs:
+            for source in args.reset_source:
+                named = jaxenvs.spec(env_id).reset_source if source == "default" else source
+                yield contestants.own(env_id, args.batch, named, obs=obs), named, obs
+        for name in contestants.PEERS if args.peers else ():
+            try:
+                yield contestants.peer(name, env_id, args.batch), "own", "image"
+            except ImportError:
+                print(f"{name}: {contestants.INSTALL}", file=sys.stderr)
+            except LookupError as error:
+                print(error.args[0], file=sys.stderr)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    args = _parser().parse_args(argv)
+    if not has_compiler():
+        print(MEND, file=sys.stderr)
+        return 2
+    _use_described_gpu()
+    rows = []
+    try:
+        for contestant, source, obs in _contestants(args):
+            work, text = measure(contestant, source, obs)
+            rows.append(work)
+            if args.dump_hlo:
+                args.dump_hlo.mkdir(parents=True, exist_ok=True)
+                name = f"{work.name}-{work.env_id}-{source}-{obs}.hlo"
+                (args.dump_hlo / name).write_text(text)
+            if args.verbose:
+                print(_row(work) + "\n" + kernel_list(step_kernels(text), work.num_envs))
+    except (LookupError, TypeError, ValueError) as error:
+        print(error.args[0] if error.args else error, file=sys.stderr)
+        return 2
+    print(table(rows))
+    if args.json:
+        args.json.write_text(json.dumps(report(rows), indent=1) + "\n")
+    return 0
+
+
+def report(rows: Iterable[Work]) -> dict[str, Any]:
+    """Return the figures with what they depend on, ready for JSON."""
+    figures = [{**dataclasses.asdict(w), "microseconds": w.microseconds} for w in rows]
+    for row in figures:
+        row.update({k: round(v, 1) for k, v in row.items() if isinstance(v, float)})
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "versions": contestants.versions(),
+        "target": "NVIDIA H200, compiled ahead of time",
+        "policy": "uniform random actions; every observation and reward is stored",
+        "rows": figures,
+    }
+
+
+def _use_described_gpu() -> None:
+    """Let the plugin load without a GPU, and run everything else on the CPU."""
+    os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+    if not os.environ.get("JAX_PLATFORMS"):
+        jax.config.update("jax_platforms", "cpu")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,289 @@
+"""Count kernels and bytes in XLA's scheduled HLO text.
+
+On a GPU every instruction of a scheduled computation is one kernel launch, except those that only
+name data. Bytes count by access: what is read through a gather or a (dynamic) slice counts the
+slice, an in-place scatter or dynamic-update-slice counts the update, anything else its whole size.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
+FINISHERS = ("-done", "-update")  # the second half of an asynchronous pair: the start was counted
+VIEWS = {"bitcast", "reshape", "copy", "transpose"}  # inside a fusion these move nothing
+SLICES = {"gather", "dynamic-slice", "slice"}
+ITEM_BITS = {"pred": 8, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "token": 0, "opaque": 0}
+
+_HEADER = re.compile(r"^(ENTRY )?%?([\w.-]+) \(.*\) -> .* \{$")
+_ARRAY = re.compile(r"\b([a-z]\w*)\[([\d,<= ]*)\]")
+_TARGETS = re.compile(
+    r"\b(?:calls|body|condition|to_apply|true_computation|false_computation)=%?([\w.-]+)"
+)
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_OP_NAME = re.compile(r'op_name="([^"]*)"')
+
+
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+    """One line of a computation."""
+
+    name: str
+    shape: str
+    opcode: str
+    operands: tuple[str, ...]
+    rest: str  # attributes; for a parameter its number, for a constant its value
+    is_root: bool
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the result, of all members of a tuple."""
+        return shape_bytes(self.shape)
+
+    @property
+    def op_name(self) -> str:
+        """Where it comes from in the traced program, as far as XLA remembers."""
+        found = _OP_NAME.search(self.rest)
+        return found.group(1) if found else ""
+
+    def attribute(self, name: str) -> str:
+        """Name of a computation that the instruction calls."""
+        found = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
+        return found.group(1) if found else ""
+
+    @property
+    def branches(self) -> list[str]:
+        """Computations of a conditional."""
+        listed = _BRANCHES.search(self.rest)
+        if listed:
+            return [name.strip().lstrip("%") for name in listed.group(1).split(",")]
+        return _TARGETS.findall(self.rest)
+
+    @property
+    def trips(self) -> int | None:
+        """Trips of a while loop, None where only the run can tell."""
+        found = _TRIPS.search(self.rest)
+        return int(found.group(1)) if found else None
+
+
+Computation = dict[str, Instruction]
+
+
+@dataclasses.dataclass(frozen=True)
+class Module:
+    """A parsed HLO module: instructions by name, by computation."""
+
+    computations: dict[str, Computation]
+    entry: str
+
+    def whiles(self, computation: str) -> list[Instruction]:
+        """While loops that a computation runs itself."""
+        return [i for i in self.computations[computation].values() if i.opcode == "while"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """One launch, or `count` equal ones of a loop with a known number of trips."""
+
+    name: str
+    opcode: str
+    shape: str
+    written: int  # bytes of one launch
+    read: int
+    op_names: frozenset[str]  # origins of everything fused into it
+    count: int = 1
+    dynamic: bool = False  # inside a loop whose trips only the run can tell
+
+
+def parse(text: str) -> Module:
+    """Read the text of a scheduled module (`compiled.as_text()`)."""
+    computations: dict[str, Computation] = {}
+    entry, current = "", None
+    for line in text.splitlines():
+        header = _HEADER.match(line)
+        if header:
+            current = computations.setdefault(header.group(2), {})
+            entry = header.group(2) if header.group(1) else entry
+        elif line.startswith("}"):
+            current = None
+        elif current is not None and " = " in line:
+            instruction = _instruction(line)
+            current[instruction.name] = instruction
+    if not entry:
+        raise ValueError("this is no HLO module: it has no ENTRY computation")
+    return Module(computations, entry)
+
+
+def shape_bytes(shape: str) -> int:
+    """Bytes of an array shape such as `u8[4096,7,7]{2,1,0}`, or of a tuple of shapes."""
+    total = 0
+    for kind, dims in _ARRAY.findall(shape):
+        bits = ITEM_BITS[kind] if kind in ITEM_BITS else int(re.findall(r"\d+", kind)[0])
+        for size in filter(None, dims.replace("<=", "").replace(" ", "").split(",")):
+            bits *= int(size)
+        total += -(-bits // 8)
+    return total
+
+
+def kernels(module: Module, computation: str) -> Iterator[Kernel]:
+    """Launches of one run of a computation, loops inside it included."""
+    scope = module.computations[computation]
+    for instruction in scope.values():
+        opcode = instruction.opcode
+        if opcode in FREE or opcode.endswith(FINISHERS):
+            continue
+        if opcode == "while":
+            yield from _loop(module, instruction)
+        elif opcode == "call":
+            yield from kernels(module, instruction.attribute("to_apply"))
+        elif opcode == "conditional":
+            yield from _conditional(module, instruction)
+        else:
+            yield _kernel(module, scope, instruction)
+
+
+def _loop(module: Module, loop: Instruction) -> Iterator[Kernel]:
+    """Body times trips plus one; of unknown trips, one trip of the body and its condition."""
+    yield Kernel(loop.name, "while", "", 0, 0, frozenset({loop.op_name}))
+    inside = list(kernels(module, loop.attribute("body")))
+    if loop.trips is None:
+        inside += kernels(module, loop.attribute("condition"))
+    for kernel in inside:
+        count = kernel.count * (loop.trips or 1)
+        dynamic = kernel.dynamic or loop.trips is None
+        yield dataclasses.replace(kernel, count=count, dynamic=dynamic)
+
+
+def _conditional(module: Module, choice: Instruction) -> Iterator[Kernel]:
+    """One launch to choose, and the branch with the most launches."""
+    yield Kernel(choice.name, "conditional", "", 0, 0, frozenset({choice.op_name}))
+    branches = [list(kernels(module, name)) for name in choice.branches]
+    yield from max(branches, key=lambda branch: sum(kernel.count for kernel in branch))
+
+
+def _kernel(module: Module, scope: Computation, instruction: Instruction) -> Kernel:
+    if instruction.opcode == "fusion":
+        fused = module.computations[instruction.attribute("calls")]
+        written, read = _fusion_bytes(module, scope, instruction, fused)
+        origins = {i.op_name for i in fused.values() if i.opcode not in FREE}
+    else:
+        written = _written(scope, instruction)
+        read = sum(
+            _read(scope[name], instruction, position)
+            for position, name in enumerate(instruction.operands)
+        )
+        origins = {instruction.op_name}
+    return Kernel(
+        instruction.name,
+        instruction.opcode,
+        instruction.shape,
+        written,
+        read,
+        frozenset(origins - {""}),
+    )
+
+
+def _fusion_bytes(
+    module: Module, scope: Computation, fusion: Instruction, fused: Computation
+) -> tuple[int, int]:
+    root = next(i for i in fused.values() if i.is_root)
+    written = sum(_written(fused, result) for result in _results(fused, root))
+    read = sum(
+        _parameter_read(module, fused, scope[name], position)
+        for position, name in enumerate(fusion.operands)
+    )
+    return written, read
+
+
+def _results(fused: Computation, root: Instruction) -> Iterator[Instruction]:
+    """What a fusion stores: its root or each member of a tuple, or the update of one in place."""
+    if root.opcode == "tuple":
+        for name in root.operands:
+            yield from _results(fused, fused[name])
+        return
+    update = _behind_bitcasts(fused, root)
+    in_place = (
+        update.opcode in ("dynamic-update-slice", "scatter")
+        and _behind_bitcasts(fused, fused[update.operands[0]]).opcode == "parameter"
+    )
+    if in_place:
+        yield update
+    else:
+        yield dataclasses.replace(root, opcode="whole")
+
+
+def _behind_bitcasts(fused: Computation, instruction: Instruction) -> Instruction:
+    while instruction.opcode == "bitcast":
+        instruction = fused[instruction.operands[0]]
+    return instruction
+
+
+def _written(scope: Computation, instruction: Instruction) -> int:
+    """Bytes stored: of an update in place the update, else the whole result."""
+    if instruction.opcode == "dynamic-update-slice":
+        return scope[instruction.operands[1]].bytes
+    if instruction.opcode == "scatter":
+        arrays = (len(instruction.operands) - 1) // 2
+        return sum(scope[name].bytes for name in instruction.operands[-arrays:])
+    return instruction.bytes
+
+
+def _is_partial(user: Instruction, position: int) -> bool:
+    """Whether `user` touches only a part of its operand at `position`."""
+    if user.opcode == "scatter":
+        return position < (len(user.operands) - 1) // 2
+    return position == 0 and user.opcode in (*SLICES, "dynamic-update-slice")
+
+
+def _read(operand: Instruction, user: Instruction, position: int) -> int:
+    """Bytes that `user` loads of its operand at `position`: nothing of what it updates in place."""
+    if not _is_partial(user, position):
+        return operand.bytes
+    return user.bytes if user.opcode in SLICES else 0
+
+
+def _parameter_read(module: Module, fused: Computation, operand: Instruction, position: int) -> int:
+    """Bytes a fusion loads of one operand: the slices taken of it, or the whole if used whole."""
+    names = {i.name for i in fused.values() if i.opcode == "parameter" and i.rest == str(position)}
+    total = 0
+    for user in fused.values():  # in order of definition, so views are known before their users
+        places = [place for place, name in enumerate(user.operands) if name in names]
+        if places and user.opcode in VIEWS:
+            names.add(user.name)
+            continue
+        for place in places:
+            if user.opcode == "fusion":
+                inner = module.computations[user.attribute("calls")]
+                total += _parameter_read(module, inner, operand, place)
+            elif _is_partial(user, place):
+                total += _read(operand, user, place)
+            else:
+                return operand.bytes
+    return total
+
+
+def _instruction(line: str) -> Instruction:
+    line = re.sub(r"/\*.*?\*/", "", line.strip())
+    is_root = line.startswith("ROOT ")
+    name, right = line.removeprefix("ROOT ").split(" = ", 1)
+    end = _closing(right, 0) + 1 if right.startswith("(") else right.index(" ")
+    shape, right = right[:end], right[end:].lstrip()
+    start = right.index("(")
+    close = _closing(right, start)
+    inside = right[start + 1 : close]
+    opcode = right[:start]
+    literal = opcode in ("parameter", "constant")
+    operands = () if literal else tuple(re.findall(r"%([\w.-]+)", inside))
+    rest = inside if literal else right[close + 1 :]
+    return Instruction(name.strip().lstrip("%"), shape, opcode, operands, rest, is_root)
+
+
+def _closing(text: str, start: int) -> int:
+    """Index of the parenthesis that closes the one at `start`."""
+    depth = 0
+    for index in range(start, len(text)):
+        depth += (text[index] == "(") - (text[index] == ")")
+        if depth == 0:
+            return index
+    raise ValueError(f"unbalanced parentheses in {text[:80]!r}")

@@ -1,0 +1,74 @@
+"""The work of a step on a GPU. What compiles for one runs where the CUDA compiler is installed:
+
+JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1 JAX_PLATFORMS=cpu pytest tests/benchmarks/test_gpu_work.py
+"""
+
+import json
+import os
+
+import pytest
+from jaxenvs.benchmarks import contestants, gpu_work, hlo
+
+DOORKEY = "Grid-DoorKey-8x8-v0"
+needs_compiler = pytest.mark.skipif(
+    not gpu_work.has_compiler(), reason='needs pip install "jax[cuda13]" (no GPU)'
+)
+
+
+def kernel(opcode: str, *op_names: str) -> hlo.Kernel:
+    return hlo.Kernel("name", opcode, "u8[1]", 1, 1, frozenset(op_names))
+
+
+def test_origin_of_a_kernel():
+    inside = f"jit(run)/while/body/{contestants.STEP_SCOPE}/add"
+    outside = "jit(run)/while/body/jit(_randint)/add"
+    assert gpu_work.origin(kernel("fusion", inside, outside)) == "step"
+    assert gpu_work.origin(kernel("fusion", outside)) == "loop"
+    assert gpu_work.origin(kernel("copy", inside)) == "copy"
+
+
+def test_state_of_doorkey_is_small():
+    state, pool = gpu_work.state_bytes(contestants.own(DOORKEY, 64, "exact"))
+    assert state <= 90 * 64
+    assert pool == 0
+
+
+def test_a_pool_is_counted_apart():
+    contestant = contestants.own(DOORKEY, 64, "pool", pool_size=32)
+    state, pool = gpu_work.state_bytes(contestant)
+    assert state == gpu_work.state_bytes(contestants.own(DOORKEY, 64, "exact"))[0]
+    assert pool == 32 * (64 + 3)
+
+
+def test_without_the_compiler_the_mend_is_named(monkeypatch, capsys):
+    monkeypatch.setattr(gpu_work, "PLUGINS", ("no_such_plugin",))
+    assert gpu_work.main([]) == 2
+    assert 'pip install "jax[cuda13]"' in capsys.readouterr().err
+
+
+@needs_compiler
+def test_doorkey_step_is_few_kernels(monkeypatch):
+    monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+    work, text = gpu_work.measure(contestants.own(DOORKEY, 4096, "pool"), "pool")
+    assert work.kernels <= 12
+    assert work.kernels_per_trip == 0
+    assert work.state <= 90
+    assert len(gpu_work.kernel_list(gpu_work.step_kernels(text), 4096).splitlines()) <= 12
+
+
+@needs_compiler
+def test_command_line_writes_the_figures(tmp_path, capsys):
+    out = tmp_path / "work.json"
+    options = ["--batch", "64", "--reset-source", "exact", "--json", str(out)]
+    assert gpu_work.main([*options, "--dump-hlo", str(tmp_path)]) == 0
+    (row,) = json.loads(out.read_text())["rows"]
+    assert row["env_id"] == DOORKEY
+    assert row["kernels_per_trip"] > 0
+    assert "per trip" in capsys.readouterr().out
+    assert (tmp_path / f"jaxenvs-{DOORKEY}-exact-image.hlo").exists()
+
+
+def test_an_unknown_id_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(gpu_work, "has_compiler", lambda: True)
+    assert gpu_work.main(["--ids", "Grid-DorKey-8x8-v0"]) == 2
+    assert "did you mean" in capsys.readouterr().err
