@@ -1,0 +1,153 @@
+"""What a run of the benchmark leaves behind: a table, `bench.json` and `bench.png`."""
+
+import importlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .timing import Row, ratio
+
+OWN = "jaxenvs"  # the contestant that the ratios are about
+HEAD = ("envs", "contestant", "steps/s", "slowest turn", "jaxenvs is", "compile")
+
+
+def progress(rows: Sequence[Row]) -> None:
+    """Print one line about a batch size that is done."""
+    figures = ", ".join(f"{label(row)} {_short(row.steps_per_second)}" for row in rows)
+    batch = max(row.num_envs for row in rows)
+    print(f"{rows[0].id} x {batch:,}: {figures} steps/s", flush=True)
+
+
+def ratios(groups: Sequence[Sequence[Row]]) -> list[dict[str, Any]]:
+    """How many times faster each of our rows is than each peer's row of the same turns."""
+    found = []
+    for rows in groups:
+        for own in _own(rows):
+            batch = {"id": own.id, "num_envs": own.num_envs, "reset_source": own.reset_source}
+            for other in rows:
+                if other.contestant != OWN:
+                    against = {"against": other.contestant, "ratio": round(ratio(own, other), 2)}
+                    found.append({**batch, **against})
+    return found
+
+
+def _own(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if row.contestant == OWN]
+
+
+def show(groups: Sequence[Sequence[Row]], missing: Sequence[dict[str, str]]) -> None:
+    """Print a table for each id, with rich where it is installed, and who is missing."""
+    for env_id in dict.fromkeys(group[0].id for group in groups):
+        table = [_cells(row, group) for group in groups for row in group if row.id == env_id]
+        try:
+            _show_rich(env_id, table)
+        except ImportError:
+            print(f"{env_id}\n{plain_table([HEAD, *table])}")
+    for row in (row for group in groups for row in group):
+        if row.refresh_seconds is not None:
+            milliseconds = 1e3 * row.refresh_seconds
+            print(f"{row.id} x {row.num_envs:,}: a new pool takes {milliseconds:.1f} ms")
+    for absent in missing:
+        print(f"{absent['contestant']}, {absent['id']}: {absent['reason']}")
+
+
+def write(results: dict[str, Any], groups: Sequence[Sequence[Row]], folder: Path) -> None:
+    """Write `bench.json`, and `bench.png` where matplotlib is installed."""
+    (folder / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
+    print(f"wrote {folder / 'bench.json'}")
+    try:
+        rows = [row for group in groups for row in group]
+        draw(rows, folder / "bench.png", subtitle(results))
+    except ImportError:
+        print('no bench.png: matplotlib is not installed (pip install "jaxenvs[bench]")')
+    else:
+        print(f"wrote {folder / 'bench.png'}")
+
+
+def subtitle(results: dict[str, Any]) -> str:
+    """Machine, versions and date on one line."""
+    versions = results["versions"]
+    machine = f"{results['processor']}, {results['cpus']} cores"
+    if not results["device"].startswith("cpu"):
+        machine = results["device"]
+    return f"{machine}; jax {versions['jax']}; {results['date']}; random actions"
+
+
+def draw(rows: Sequence[Row], path: Path, about: str) -> None:
+    """Draw steps per second over batch size, one panel for each id."""
+    figure_class = importlib.import_module("matplotlib.figure").Figure
+    ids = list(dict.fromkeys(row.id for row in rows))
+    figure = figure_class(figsize=(4.6 * len(ids) + 0.6, 4.4), layout="constrained")
+    panels = figure.subplots(1, len(ids), sharey=True, squeeze=False)[0]
+    for panel, env_id in zip(panels, ids, strict=True):
+        _panel(panel, [row for row in rows if row.id == env_id])
+        panel.set_title(env_id)
+    panels[0].set_ylabel("environment steps per second")
+    figure.suptitle(about, fontsize=9)
+    figure.savefig(path, dpi=120)
+
+
+def _panel(panel: Any, rows: Sequence[Row]) -> None:
+    """Draw one line per contestant; minigrid steps one environment and is a level."""
+    for name in dict.fromkeys(label(row) for row in rows):
+        line = [row for row in rows if label(row) == name]
+        figures = [row.steps_per_second for row in line]
+        if line[0].contestant == "minigrid":
+            panel.axhline(sum(figures) / len(figures), ls="--", c="gray", label=f"{name} (1 env)")
+        else:
+            own = line[0].contestant == OWN
+            width = 2.4 if own else 1.4
+            panel.plot([row.num_envs for row in line], figures, "o-", lw=width, label=name)
+    batches = sorted({row.num_envs for row in rows if row.contestant != "minigrid"})
+    panel.set(xscale="log", yscale="log", xlabel="environments in the batch")
+    panel.set_xticks(batches, [f"{batch:,}" for batch in batches])
+    panel.minorticks_off()
+    panel.grid(alpha=0.3)
+    panel.legend(fontsize=8)
+
+
+def label(row: Row) -> str:
+    """Name of a contestant; ours with the reset source and an observation that is not the image."""
+    if row.contestant != OWN:
+        return row.contestant
+    obs = "" if row.obs == "image" else f", {row.obs}"
+    return f"{row.contestant} ({row.reset_source}{obs})"
+
+
+def plain_table(lines: Sequence[Sequence[str]]) -> str:
+    """Align columns of text to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.rjust, line, widths)) for line in lines)
+
+
+def _cells(row: Row, group: Sequence[Row]) -> tuple[str, ...]:
+    faster = ""
+    if row.contestant != OWN and _own(group):
+        faster = f"{ratio(_own(group)[0], row):,.1f} x faster"
+    slowest = row.steps / max(row.seconds)
+    return (
+        f"{row.num_envs:,}",
+        label(row),
+        f"{row.steps_per_second:,.0f}",
+        f"{slowest:,.0f}",
+        faster,
+        f"{row.compile_seconds:.1f} s",
+    )
+
+
+def _show_rich(title: str, table: Sequence[Sequence[str]]) -> None:
+    console = importlib.import_module("rich.console").Console()
+    shown = importlib.import_module("rich.table").Table(title=title)
+    for name in HEAD:
+        shown.add_column(name, justify="left" if name == "contestant" else "right", no_wrap=True)
+    for cells in table:
+        shown.add_row(*cells)
+    console.print(shown)
+
+
+def _short(number: float) -> str:
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.3g}"

@@ -1,0 +1,167 @@
+"""Steps per second of registered ids over batch sizes, beside minigrid, NAVIX and XLand-MiniGrid.
+
+    jaxenvs bench --ids Grid-DoorKey-8x8-v0 --batches 64 1024 8192 --out runs/bench
+
+Random actions are drawn inside the compiled program, one step per trip of its loop; the reset
+source and the observation are part of every figure. Peers that are missing are named, not left out.
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import jaxenvs
+from jaxenvs.core.vector import RESET_SOURCES
+
+from . import contestants, report, timing
+from .timing import Row, Runner
+
+SHORT_LIST = ["Grid-DoorKey-8x8-v0", "Grid-Empty-8x8-v0", "Grid-FourRooms-v0"]
+POLICY = "uniform random actions, drawn in the compiled program"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    args = _parser().parse_args(argv)
+    _fill_in(args)
+    try:
+        for env_id in args.ids:
+            jaxenvs.make(env_id, obs=args.obs)
+        args.out.mkdir(parents=True, exist_ok=True)
+    except (LookupError, TypeError, ValueError) as error:
+        print(f"bench: {error.args[0]}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"bench: --out {args.out}: {error.strerror}", file=sys.stderr)
+        return 2
+    results = _header(args)
+    groups, missing = _measure(args)
+    results["rows"] = [row.as_dict() for group in groups for row in group]
+    results["ratios"] = report.ratios(groups)
+    results["missing"] = missing
+    results["load_after"] = os.getloadavg()[0]
+    report.show(groups, missing)
+    report.write(results, groups, args.out)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="jaxenvs bench", description=(__doc__ or "").split("\n")[0]
+    )
+    add = parser.add_argument
+    add("--ids", nargs="+", default=SHORT_LIST, help="ids, or `all` (default: %(default)s)")
+    add("--batches", nargs="+", type=_positive, help="batch sizes (default: 64 1024 8192)")
+    add("--seconds", type=float, help="length of one repeat (default: 0.5)")
+    add("--repeats", type=_positive, help="repeats, their median counts (default: 5)")
+    add(
+        "--reset-source",
+        nargs="+",
+        default=["default"],
+        choices=["default", *RESET_SOURCES],
+        help="where new worlds come from; `default` is what each id names",
+    )
+    add("--obs", default="image", help="constructor field `obs` (default: %(default)s)")
+    add(
+        "--peers",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="also measure minigrid, NAVIX and XLand-MiniGrid (default: yes)",
+    )
+    add("--out", type=Path, default=Path("runs/bench"), help="folder for bench.json and bench.png")
+    add("--quick", action="store_true", help="one small batch and short repeats, to try it out")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
+    return number
+
+
+def _fill_in(args: argparse.Namespace) -> None:
+    """Set what was not given; `--quick` only changes these defaults."""
+    args.batches = args.batches or ([64] if args.quick else [64, 1024, 8192])
+    args.seconds = args.seconds or (0.05 if args.quick else 0.5)
+    args.repeats = args.repeats or (3 if args.quick else 5)
+    if args.ids == ["all"]:
+        args.ids = jaxenvs.registry.list()
+
+
+def _header(args: argparse.Namespace) -> dict[str, Any]:
+    """What every figure of the run depends on."""
+    device = jax.devices()[0]
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+        "versions": contestants.versions(),
+        "device": f"{device.platform}: {device.device_kind}",
+        "processor": contestants.processor(),
+        "cpus": os.cpu_count(),
+        "load_before": os.getloadavg()[0],
+        "policy": POLICY,
+        "unroll": 1,
+        "seconds": args.seconds,
+        "repeats": args.repeats,
+    }
+
+
+def _measure(args: argparse.Namespace) -> tuple[list[list[Row]], list[dict[str, str]]]:
+    """Return the rows, grouped by who took turns, and who was missing."""
+    groups: list[list[Row]] = []
+    missing: list[dict[str, str]] = []
+    for env_id in args.ids:
+        for num_envs in args.batches:
+            runners = []
+            for name, build in _field(args, env_id, num_envs):
+                try:
+                    runners.append(build())
+                except ImportError:
+                    _note(missing, name, env_id, contestants.INSTALL)
+                except LookupError as error:
+                    _note(missing, name, env_id, str(error.args[0]))
+            groups.append(timing.take_turns(runners, args.repeats))
+            report.progress(groups[-1])
+    return groups, missing
+
+
+def _note(missing: list[dict[str, str]], name: str, env_id: str, reason: str) -> None:
+    found = {"contestant": name, "id": env_id, "reason": reason}
+    if found not in missing:
+        missing.append(found)
+
+
+def _field(
+    args: argparse.Namespace, env_id: str, num_envs: int
+) -> Iterator[tuple[str, Callable[[], Runner]]]:
+    """Who runs, and how to build them."""
+    seconds = args.seconds
+    for source in args.reset_source:
+        named = jaxenvs.spec(env_id).reset_source if source == "default" else source
+        yield "jaxenvs", lambda named=named: _own(env_id, num_envs, named, args.obs, seconds)
+    if not args.peers:
+        return
+    yield "minigrid", lambda: timing.MinigridRunner(env_id, seconds)
+    for name in contestants.PEERS:
+        yield (
+            name,
+            lambda name=name: timing.BatchRunner(contestants.peer(name, env_id, num_envs), seconds),
+        )
+
+
+def _own(env_id: str, num_envs: int, source: str, obs: str, seconds: float) -> Runner:
+    contestant = contestants.own(env_id, num_envs, source, obs=obs)
+    runner = timing.BatchRunner(contestant, seconds, source, obs)
+    venv = jaxenvs.make_vec(env_id, num_envs, reset_source=source, obs=obs)
+    runner.row.refresh_seconds = timing.refresh_seconds(venv)
+    return runner
+
+
+if __name__ == "__main__":
+    sys.exit(main())

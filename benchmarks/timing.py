@@ -1,0 +1,165 @@
+"""Honest timing: compiled first, waited for, repeated, and contestants taken in turns.
+
+What disturbs the machine for a moment disturbs neighbours in the run alike, so that their ratio
+stays. Every observation and reward is stored and read as a learner's rollout would.
+"""
+
+import dataclasses
+import importlib
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxenvs
+
+from .contestants import Contestant
+
+ROLLOUT_BYTES = 16 << 20  # of observations and rewards in one rollout: fits the memory of anything
+ROLLOUT_STEPS = (8, 1024)  # fewest and most steps of one rollout
+
+
+@dataclasses.dataclass
+class Row:
+    """One contestant on one id at one batch size."""
+
+    contestant: str
+    id: str
+    num_envs: int
+    reset_source: str
+    obs: str
+    length: int  # steps of one rollout
+    rollouts: int  # of one repeat
+    compile_seconds: float
+    refresh_seconds: float | None = None  # time to draw a new pool of levels, where there is one
+    seconds: list[float] = dataclasses.field(default_factory=list)  # of each repeat
+
+    @property
+    def steps(self) -> int:
+        """Environment steps of one repeat."""
+        return self.num_envs * self.length * self.rollouts
+
+    @property
+    def steps_per_second(self) -> float:
+        """Median over the repeats."""
+        return self.steps / statistics.median(self.seconds)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything, the raw times included."""
+        derived = {"steps": self.steps, "steps_per_second": round(self.steps_per_second)}
+        return {**dataclasses.asdict(self), **derived}
+
+
+class Runner:
+    """Something that makes steps and says how long they took."""
+
+    row: Row
+
+    def run(self) -> float:
+        """Make `row.steps` steps; return the seconds."""
+        raise NotImplementedError
+
+
+class BatchRunner(Runner):
+    """A batch of a contestant, compiled and warm."""
+
+    def __init__(
+        self, contestant: Contestant, seconds: float, reset_source: str = "own", obs: str = "image"
+    ) -> None:
+        self.key, key_reset = jax.random.split(jax.random.key(0))
+        state = jax.block_until_ready(jax.jit(contestant.reset)(key_reset))
+        length = rollout_length(contestant, state)
+        start = time.perf_counter()
+        rollout = jax.jit(contestant.rollout(length), donate_argnums=1)
+        self.rollout: Callable = rollout.lower(self.key, state).compile()
+        compiled = time.perf_counter() - start
+        self.state = state
+        self.row = Row(
+            contestant.name,
+            contestant.env_id,
+            contestant.num_envs,
+            reset_source,
+            obs,
+            length,
+            rollouts=1,
+            compile_seconds=round(compiled, 2),
+        )
+        self.run()  # warms up
+        self.row.rollouts = math.ceil(seconds / min(self.run() for _ in range(2)))
+
+    def run(self) -> float:
+        """Make `row.steps` steps; return the seconds."""
+        self.key, key = jax.random.split(self.key)
+        keys = list(jax.block_until_ready(jax.random.split(key, self.row.rollouts)))
+        start = time.perf_counter()
+        for key in keys:
+            self.state, stored = self.rollout(key, self.state)
+            jax.block_until_ready(stored)
+        jax.block_until_ready(self.state)
+        return time.perf_counter() - start
+
+
+class MinigridRunner(Runner):
+    """One environment of the NumPy package, as `gymnasium.make` gives it."""
+
+    def __init__(self, env_id: str, seconds: float) -> None:
+        importlib.import_module("minigrid")
+        gymnasium = importlib.import_module("gymnasium")
+        (name, *_) = jaxenvs.spec(env_id).aliases
+        self.env = gymnasium.make(name)
+        self.rng = np.random.default_rng(0)
+        self.env.reset(seed=0)
+        self.row = Row("minigrid", env_id, 1, "own", "dict", 200, rollouts=1, compile_seconds=0.0)
+        self.run()
+        self.row.rollouts = math.ceil(seconds / self.run())
+
+    def run(self) -> float:
+        """Make `row.steps` steps; return the seconds."""
+        actions = self.rng.integers(0, self.env.action_space.n, self.row.steps)
+        start = time.perf_counter()
+        for action in actions:
+            _, _, terminated, truncated, _ = self.env.step(action)
+            if terminated or truncated:
+                self.env.reset()
+        return time.perf_counter() - start
+
+
+def rollout_length(contestant: Contestant, state: Any) -> int:
+    """Steps in a rollout so that what it stores stays within `ROLLOUT_BYTES`."""
+    key = jax.eval_shape(jax.random.key, 0)
+    _, stored = jax.eval_shape(contestant.rollout(1), key, state)
+    step = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(stored))
+    fewest, most = ROLLOUT_STEPS
+    return min(most, max(fewest, ROLLOUT_BYTES // step))
+
+
+def refresh_seconds(venv: jaxenvs.VectorEnv) -> float | None:
+    """Time to draw a new pool of levels, None when the batch has none."""
+    if venv.reset_source != "pool":
+        return None
+    refresh = jax.jit(venv.refresh)
+    state = jax.jit(venv.reset)(jax.random.key(0)).state
+    times = []
+    for key in jax.random.split(jax.random.key(1), 4):
+        start = time.perf_counter()
+        jax.block_until_ready(refresh(key, state))
+        times.append(time.perf_counter() - start)
+    return round(statistics.median(times[1:]), 5)  # the first one compiled
+
+
+def take_turns(runners: Sequence[Runner], repeats: int) -> list[Row]:
+    """Time every runner `repeats` times in turns; return their rows."""
+    for _ in range(repeats):
+        for runner in runners:
+            runner.row.seconds.append(runner.run())
+    return [runner.row for runner in runners]
+
+
+def ratio(row: Row, other: Row) -> float:
+    """How many times faster `row` is: median over the turns, neighbours in time compared."""
+    turns = zip(row.seconds, other.seconds, strict=True)
+    return statistics.median((row.steps / a) / (other.steps / b) for a, b in turns)

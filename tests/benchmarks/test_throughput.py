@@ -1,0 +1,149 @@
+"""The benchmark's arithmetic, its command line and what it leaves behind."""
+
+import json
+import statistics
+
+import jax
+import pytest
+from jaxenvs.benchmarks import contestants, report, throughput, timing
+from jaxenvs.benchmarks.timing import Row
+
+LEVEL = "Grid-Empty-5x5-v0"
+
+
+def row(contestant: str, num_envs: int, seconds: list[float], env_id: str = LEVEL) -> Row:
+    return Row(contestant, env_id, num_envs, "pool", "image", 10, 2, 1.5, None, seconds)
+
+
+def run(tmp_path, *options: str) -> int:
+    return throughput.main(["--quick", "--seconds", "0.01", "--out", str(tmp_path), *options])
+
+
+def test_steps_per_second_is_the_median_over_the_repeats():
+    assert row("jaxenvs", 8, [1.0, 4.0, 2.0]).steps_per_second == 8 * 10 * 2 / 2.0
+
+
+def test_a_ratio_compares_neighbours_in_time():
+    # The machine became ten times slower in the second turn, for both.
+    ours, theirs = row("jaxenvs", 8, [1.0, 10.0, 1.0]), row("NAVIX", 8, [3.0, 30.0, 3.0])
+    assert timing.ratio(ours, theirs) == pytest.approx(3.0)
+
+
+def test_ratios_stay_within_a_batch_size_and_name_the_reset_source():
+    groups = [
+        [row("jaxenvs", 8, [1.0]), row("minigrid", 1, [2.0])],
+        [row("jaxenvs", 64, [1.0]), row("minigrid", 1, [2.0])],
+    ]
+    found = report.ratios(groups)
+    assert [(r["num_envs"], r["against"], r["ratio"]) for r in found] == [
+        (8, "minigrid", 16.0),
+        (64, "minigrid", 128.0),
+    ]
+    assert {r["reset_source"] for r in found} == {"pool"}
+
+
+def test_turns_alternate():
+    order = []
+
+    class Recorder(timing.Runner):
+        def __init__(self, name: str) -> None:
+            self.row = row(name, 1, [])
+
+        def run(self) -> float:
+            order.append(self.row.contestant)
+            return 1.0
+
+    rows = timing.take_turns([Recorder("a"), Recorder("b")], 3)
+    assert order == ["a", "b"] * 3
+    assert [len(r.seconds) for r in rows] == [3, 3]
+
+
+def test_a_rollout_stores_every_observation_and_reward():
+    contestant = contestants.own(LEVEL, 3, "exact")
+    state = contestant.reset(jax.random.key(0))
+    after, (obs, reward) = jax.jit(contestant.rollout(5))(jax.random.key(1), state)
+    assert obs.shape == (5, 3, 7, 7, 3)
+    assert reward.shape == (5, 3)
+    assert jax.tree.structure(after) == jax.tree.structure(state)
+    assert (obs[0] != obs[-1]).any()
+
+
+def test_a_rollout_fits_its_budget():
+    small, large = (contestants.own(LEVEL, n, "exact") for n in (1, 100_000))
+    shapes = [jax.eval_shape(c.reset, jax.random.key(0)) for c in (small, large)]
+    assert timing.rollout_length(small, shapes[0]) == timing.ROLLOUT_STEPS[1]
+    length = timing.rollout_length(large, shapes[1])
+    assert length == max(timing.ROLLOUT_STEPS[0], timing.ROLLOUT_BYTES // (100_000 * 151))
+
+
+@pytest.mark.parametrize("table", [contestants.NAVIX_IDS, contestants.XLAND_IDS])
+def test_counterparts_are_of_registered_ids(table):
+    for env_id in table:
+        contestants._time_limit(env_id)
+
+
+def test_the_command_writes_a_table_figures_and_a_picture(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    options = ["--ids", LEVEL, "--batches", "4", "--no-peers", "--reset-source", "pool"]
+    assert run(tmp_path, *options) == 0
+    results = json.loads((tmp_path / "bench.json").read_text())
+    assert [r["num_envs"] for r in results["rows"]] == [4]
+    for figures in results["rows"]:
+        assert len(figures["seconds"]) == results["repeats"]
+        median = statistics.median(figures["seconds"])
+        assert figures["steps_per_second"] == round(figures["steps"] / median)
+        assert figures["refresh_seconds"] > 0
+    assert {"jax", "jaxlib", "navix", "python"} <= set(results["versions"])
+    assert {"date", "device", "cpus", "policy", "unroll"} <= set(results)
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+    assert "jaxenvs (pool)" in capsys.readouterr().out
+
+
+def test_minigrid_is_measured_in_the_same_turns(tmp_path):
+    pytest.importorskip("minigrid")
+    assert run(tmp_path, "--ids", LEVEL, "--batches", "4") == 0
+    results = json.loads((tmp_path / "bench.json").read_text())
+    (ratio,) = [r for r in results["ratios"] if r["against"] == "minigrid"]
+    assert ratio["ratio"] > 0
+
+
+def test_a_missing_peer_is_named(tmp_path, monkeypatch, capsys):
+    def absent(*args):
+        raise ModuleNotFoundError("no package")
+
+    monkeypatch.setattr(contestants, "peer", absent)
+    monkeypatch.setattr(timing, "MinigridRunner", absent)
+    assert run(tmp_path, "--ids", LEVEL, "--batches", "4") == 0
+    shown = capsys.readouterr().out
+    for name in ("minigrid", *contestants.PEERS):
+        assert f'{name}, {LEVEL}: not installed (pip install "jaxenvs[bench]")' in shown
+    results = json.loads((tmp_path / "bench.json").read_text())
+    assert {m["contestant"] for m in results["missing"]} == {"minigrid", *contestants.PEERS}
+
+
+def test_a_level_that_a_peer_lacks_is_named():
+    pytest.importorskip("xminigrid")
+    with pytest.raises(LookupError, match="has no level like Grid-LavaGapS5-v0"):
+        contestants.peer("XLand-MiniGrid", "Grid-LavaGapS5-v0", 4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--ids", "Grid-DorKey-8x8-v0"], "did you mean"),
+        (["--obs", "imagee"], "did you mean 'image'"),
+    ],
+)
+def test_bad_input_names_the_mend(tmp_path, capsys, options, message):
+    assert run(tmp_path, *options) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert run(tmp_path / "file") == 2
+    assert "--out" in capsys.readouterr().err
+
+
+def test_plain_table_aligns():
+    assert report.plain_table([["a", "steps"], ["bb", "1"]]) == " a  steps\nbb      1"
