@@ -1,0 +1,99 @@
+"""Set-up of all tests: shapes and dtypes checked while they run, one compilation cache, the CPU.
+
+Runs from a checkout, and from a copy of this folder beside an installed wheel.
+"""
+
+import dataclasses
+import functools
+import importlib.util
+import os
+import sys
+import tempfile
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+# Before jax is imported: the results of tests are stated for the CPU.
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import pytest
+
+# A clean environment around the wheel may lack beartype; the header of the run says so.
+SHAPES_CHECKED = importlib.util.find_spec("beartype") is not None
+if SHAPES_CHECKED:
+    from beartype import BeartypeConf, beartype
+    from jaxtyping import install_import_hook
+
+    # An int is a good float (PEP 484); the hook takes its checker by the name of a module.
+    checker = types.ModuleType("checker_of_types")
+    checker.check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # type: ignore[attr-defined]
+    sys.modules[checker.__name__] = checker
+    # Before jaxenvs is imported: modules loaded earlier would stay unchecked.
+    install_import_hook("jaxenvs", "checker_of_types.check")
+
+import jaxenvs  # noqa: E402
+
+
+def _cache_folder() -> Path:
+    """`.cache/jax` of the checkout, or a folder of the system where there is none to write to."""
+    root = Path(__file__).resolve().parent.parent
+    if (root / "pyproject.toml").exists() and os.access(root, os.W_OK):
+        return root / ".cache" / "jax"
+    return Path(tempfile.gettempdir()) / "jaxenvs-tests-jax-cache"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make JAX strict, and keep what it compiles."""
+    config.addinivalue_line("markers", "slow: long proofs, left out of the default run")
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    jax.config.update("jax_compilation_cache_dir", str(_cache_folder()))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Say what is tested, and how strictly."""
+    shapes = "checked" if SHAPES_CHECKED else "NOT checked (no beartype)"
+    where = Path(jaxenvs.__file__).parent
+    return f"jaxenvs {jaxenvs.__version__} of {where}, jax {jax.__version__}, shapes {shapes}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Compiled:
+    """An environment with its functions compiled once for all tests that ask for it."""
+
+    env: jaxenvs.Env
+    reset: Callable  # (key, params)
+    step: Callable  # (key, state, action, params)
+    batch_reset: Callable  # the same over a leading axis of every argument
+    batch_step: Callable
+    rollout: Callable  # (key of the reset, keys, actions, params): Reset, Step over time
+
+
+@functools.cache
+def _compiled(id: str, fields: tuple) -> Compiled:
+    env = jaxenvs.make(id, **dict(fields))
+
+    def rollout(key, keys, actions, params):
+        first = env.reset(key, params)
+
+        def one(state, key_and_action):
+            step = env.step(key_and_action[0], state, key_and_action[1], params)
+            return step.state, step
+
+        return first, jax.lax.scan(one, first.state, (keys, actions))[1]
+
+    return Compiled(
+        env=env,
+        reset=jax.jit(env.reset),
+        step=jax.jit(env.step),
+        batch_reset=jax.jit(jax.vmap(env.reset)),
+        batch_step=jax.jit(jax.vmap(env.step)),
+        rollout=jax.jit(rollout),
+    )
+
+
+@pytest.fixture(scope="session")
+def compiled() -> Callable[..., Compiled]:
+    """`compiled(id, **fields)`: the environment with shared jitted functions."""
+    return lambda id, **fields: _compiled(id, tuple(sorted(fields.items())))

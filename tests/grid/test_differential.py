@@ -1,0 +1,240 @@
+"""Our grid worlds against minigrid 3.2.0: same layout, same actions, same outputs at every step."""
+
+import expert
+import jax
+import numpy as np
+import pytest
+import upstream
+from minigrid.wrappers import FullyObsWrapper, OneHotPartialObsWrapper, ViewSizeWrapper
+
+import jaxenvs
+from jaxenvs.grid import Action, Kind, missions, tiles
+
+IDS = jaxenvs.registry.list("Grid")
+STEPS = 2_000  # compared for each id, at least
+LAVA = ("LavaCrossing", "LavaGap", "DistShift")
+# Left, right, forward, pick up, drop, toggle, done.
+UNIFORM = np.full(7, 1 / 7)
+BUSY = np.array([0.14, 0.14, 0.36, 0.14, 0.07, 0.15, 0.0])
+STILL = np.array([0.2, 0.2, 0.0, 0.2, 0.2, 0.0, 0.2])  # stays where it is
+
+NO_DIFFERENCE = dict.fromkeys(upstream.FIELDS, 0)
+
+
+def plays(rng, limit, lava):
+    """Ways to play an episode: functions from its level to its actions."""
+
+    def random(weights, count=limit):
+        return rng.choice(7, size=count, p=weights).tolist()
+
+    def late(level):
+        """Reach the goal in the very step of the limit: the goal counts, truncation does not."""
+        way = expert.reach(level, tiles.GOAL)
+        return [Action.DONE] * (limit - len(way)) + way
+
+    def detour(level):
+        """Stay a while, and wander off before each step of the way in vain."""
+        way = expert.reach(level, tiles.GOAL)
+        around = [Action.LEFT, Action.RIGHT, Action.DROP]
+        return [a for step in way for a in (*around, step)][-limit:]
+
+    ways = [
+        lambda level: expert.reach(level, tiles.GOAL),
+        late,
+        lambda level: random(STILL),
+        lambda level: random(UNIFORM, min(limit, 400)),
+        lambda level: random(BUSY, min(limit, 400)),
+        detour,
+    ]
+    if lava:
+        ways.insert(1, lambda level: expert.reach(level, tiles.LAVA))
+    return ways
+
+
+def recorded(id, steps, seed=0):
+    """Episodes of the package, of every kind in turn, with at least `steps` steps together."""
+    env = upstream.make(id)
+    rng = np.random.default_rng(seed)
+    ways = plays(rng, env.max_steps, any(name in id for name in LAVA))
+    episodes = []
+    while len(episodes) < len(ways) or sum(len(e.actions) for e in episodes) < steps:
+        way = ways[len(episodes) % len(ways)]
+        episodes.append(upstream.record(env, way, seed=seed + len(episodes)))
+    return episodes
+
+
+def compare(id, steps, record_property):
+    """Compare an id over its episodes and report what happened in them."""
+    env = jaxenvs.make(id)
+    episodes = recorded(id, steps)
+    counts, _ = upstream.differences(env, episodes)
+    report = {
+        "episodes": len(episodes),
+        "steps": sum(len(e.actions) for e in episodes),
+        "goals": sum(e.reward[-1] > 0 for e in episodes),
+        "goals at the limit": sum(
+            e.reward[-1] > 0 and len(e.actions) == env.max_steps for e in episodes
+        ),
+        "deaths": sum(e.terminated[-1] and e.reward[-1] == 0 for e in episodes),
+        "truncations": sum(e.truncated[-1] for e in episodes),
+    }
+    record_property("report", report)
+    print(id, report, "differences", counts)
+    assert counts == NO_DIFFERENCE
+    assert report["steps"] >= steps
+    assert report["goals"] and report["goals at the limit"] and report["truncations"]
+    assert bool(report["deaths"]) == any(name in id for name in LAVA)
+    assert {e.mission for e in episodes} == {env.mission}
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_every_id_is_minigrid(id, record_property):
+    compare(id, STEPS, record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", IDS)
+def test_every_id_is_minigrid_for_long(id, record_property):
+    compare(id, 50 * STEPS, record_property)
+
+
+def test_numbers_of_every_id_are_minigrids():
+    for id in IDS:
+        ours, theirs = jaxenvs.make(id), upstream.make(id)
+        assert (ours.width, ours.height) == (theirs.width, theirs.height)
+        assert ours.default_params.max_steps_in_episode == theirs.max_steps
+        assert ours.view_size == theirs.agent_view_size
+        assert ours.see_through_walls == theirs.see_through_walls
+        assert ours.action_space.n == theirs.action_space.n
+
+
+OBSERVATIONS = {
+    "full": (FullyObsWrapper, lambda obs: obs["image"]),
+    "onehot": (OneHotPartialObsWrapper, lambda obs: obs["image"]),
+    "dict": (lambda env: env, lambda obs: obs["image"]),
+}
+WORLDS = ("Grid-DoorKey-8x8-v0", "Grid-LavaCrossingS9N2-v0", "Grid-DistShift2-v0")
+
+
+@pytest.mark.parametrize("id", WORLDS)
+@pytest.mark.parametrize("obs", OBSERVATIONS)
+def test_observations_are_those_of_the_wrappers(id, obs):
+    wrap, image = OBSERVATIONS[obs]
+    theirs = wrap(upstream.make(id))
+    rng = np.random.default_rng(1)
+    ways = [
+        lambda level: rng.choice(7, size=120, p=BUSY),
+        lambda level: expert.reach(level, tiles.GOAL),
+    ]
+    episodes = [upstream.record(theirs, ways[i % 2], seed=i, image=image) for i in range(6)]
+    env = jaxenvs.make(id, obs=obs)
+    if obs != "dict":
+        assert upstream.differences(env, episodes)[0] == NO_DIFFERENCE
+        return
+    ours, _ = upstream.replay(env, episodes)
+    for row, episode in enumerate(episodes):
+        moments = len(episode.actions) + 1
+        parts = jax.tree.map(
+            lambda leaf, row=row, moments=moments: leaf[row, :moments], ours["image"]
+        )
+        np.testing.assert_array_equal(parts["image"], episode.image)
+        np.testing.assert_array_equal(parts["direction"], episode.direction)
+        assert {missions.text(words) for words in parts["mission"]} == {episode.mission}
+
+
+@pytest.mark.parametrize("size", [3, 5, 9])
+def test_view_sizes_are_those_of_the_wrapper(size):
+    id = "Grid-FourRooms-v0"
+    theirs = ViewSizeWrapper(upstream.make(id), agent_view_size=size)
+    rng = np.random.default_rng(size)
+    way = lambda level: rng.choice(7, size=100, p=BUSY)  # noqa: E731
+    episodes = [upstream.record(theirs, way, seed=i) for i in range(5)]
+    env = jaxenvs.make(id, view_size=size)
+    assert upstream.differences(env, episodes)[0] == NO_DIFFERENCE
+
+
+SOLID = (Kind.WALL, Kind.FLOOR, Kind.DOOR, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR, Kind.BALL, Kind.BOX)
+KINDS = (*SOLID, Kind.KEY, Kind.KEY, Kind.GOAL, Kind.LAVA)
+FIXED = {Kind.WALL: tiles.WALL, Kind.GOAL: tiles.GOAL, Kind.LAVA: tiles.LAVA}
+
+
+def drawn(rng, rows=8, columns=8):
+    """A random grid with every kind of object, two or three colours, and a pose on a free cell."""
+    colours = rng.choice(6, size=rng.integers(2, 4), replace=False)
+    kinds = rng.choice(KINDS, size=(rows, columns))
+    codes = kinds | rng.choice(colours, size=(rows, columns)) << 4
+    for kind, code in FIXED.items():
+        codes[kinds == kind] = code
+    codes[rng.random((rows, columns)) < 0.6] = tiles.EMPTY
+    codes[[0, -1], :] = codes[:, [0, -1]] = tiles.WALL
+    row, column = rng.integers(1, rows - 1), rng.integers(1, columns - 1)
+    codes[row, column] = tiles.EMPTY
+    return codes.astype(np.uint8), (row, column, rng.integers(4))
+
+
+def events(states, episodes):
+    """What happened: how often things were picked, dropped, opened, closed, unlocked, broken."""
+    counts = dict.fromkeys(("picked", "dropped", "opened", "closed", "unlocked", "boxes opened"), 0)
+    held = np.asarray(
+        states.scalars[..., 3] if hasattr(states, "scalars") else states.agent[..., 3]
+    )
+    kinds = np.asarray(states.grid) & 15
+    for row, episode in enumerate(episodes):
+        time = len(episode.actions)
+        before, after = held[row, :time], held[row, 1 : time + 1]
+        toggles = np.array(episode.actions) == Action.TOGGLE
+        counts["picked"] += int(((before == 0) & (after != 0)).sum())
+        counts["dropped"] += int(((before != 0) & (after == 0)).sum())
+        old, new = kinds[row, :time][toggles], kinds[row, 1 : time + 1][toggles]
+        for name, was, becomes in (
+            ("opened", Kind.CLOSED_DOOR, Kind.DOOR),
+            ("closed", Kind.DOOR, Kind.CLOSED_DOOR),
+            ("unlocked", Kind.LOCKED_DOOR, Kind.DOOR),
+            ("boxes opened", Kind.BOX, Kind.EMPTY),
+        ):
+            counts[name] += int(((old == was) & (new == becomes)).sum())
+    return counts
+
+
+def play_drawn(size, see, grids, steps, seed):
+    """Play random grids beyond the end of their episodes; return (differences, events, steps).
+
+    The limit lies a little before the last step; far beyond it the package's reward turns negative.
+    """
+    rng = np.random.default_rng([size, see, seed])
+    limit = steps - steps // 20
+    episodes = []
+    for _ in range(grids):
+        codes, pose = drawn(rng)
+        fields = {"agent_view_size": size, "see_through_walls": see, "max_steps": limit}
+        env = upstream.DrawnUpstream(codes, pose, **fields)
+        actions = rng.choice(7, size=steps, p=BUSY)
+        episodes.append(upstream.record(env, actions, stop=False, seed=0))
+        np.testing.assert_array_equal(episodes[-1].level.grid, codes)  # both ways of lifting agree
+    ours = upstream.DrawnGrid(rows=8, columns=8, view_size=size, see_through_walls=see, limit=limit)
+    counts, states = upstream.differences(ours, episodes)
+    return counts, events(states, episodes), grids * steps
+
+
+VIEWS = [(size, see) for size in (3, 5, 7, 9, 11) for see in (False, True)]
+
+
+def check_drawn(grids, steps, seed):
+    total = {}
+    for size, see in VIEWS:
+        counts, happened, played = play_drawn(size, see, grids, steps, seed)
+        assert counts == NO_DIFFERENCE, (size, see)
+        for name, count in {**happened, "steps": played}.items():
+            total[name] = total.get(name, 0) + count
+    print("drawn worlds:", total)
+    assert all(total.values())
+    return total
+
+
+def test_drawn_worlds_with_every_object_in_every_view():
+    assert check_drawn(grids=10, steps=60, seed=0)["steps"] >= 5_000
+
+
+@pytest.mark.slow
+def test_drawn_worlds_with_every_object_for_long():
+    assert check_drawn(grids=100, steps=300, seed=1)["steps"] >= 300_000
