@@ -1,0 +1,1 @@
+"""Players of the tile pictures: a pygame window, GIFs and screenshots."""

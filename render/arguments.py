@@ -1,0 +1,212 @@
+"""What `play` and `watch` share: their arguments, their errors, and drawing to files."""
+
+import argparse
+import ast
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..core import registry
+from ..core.env import Env
+from . import frames, gif
+from .controls import Controller
+
+GIF_FRAMES = 200
+GIF_SIZE = 512  # pixels that the boards of a GIF may take on a side, unless told otherwise
+LONG = 2.0  # seconds after which drawing says how far it is
+
+
+class UsageError(ValueError):
+    """Something the caller can mend; the message says how."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are `UsageError`s: one sentence, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of leaving the process."""
+        raise UsageError(f"{message}; `{self.prog} --help` lists the arguments")
+
+
+def parser(command: str, summary: str, examples: str) -> Parser:
+    """Return a parser with the arguments that `play` and `watch` share."""
+    made = Parser(
+        prog=f"jaxenvs {command}",
+        description=summary,
+        epilog="examples:\n" + examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("--seed", type=int, default=0, help="of the levels and of chance (default 0)")
+    add(
+        "--set",
+        dest="fields",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="constructor field of the environment, such as view_size=5; may be repeated",
+    )
+    add("--tile-size", type=number(4, 128), metavar="PIXELS", help="of a cell (default: fits)")
+    add("--fps", type=number(1, 60), default=8, metavar="N", help="steps per second (default 8)")
+    add("--gif", metavar="FILE", help="draw a GIF instead of opening a window")
+    add(
+        "--frames",
+        type=number(1, 1_000_000),
+        metavar="N",
+        help=f"pictures of the GIF, one for each step (default {GIF_FRAMES}); "
+        "for --screenshot the steps before it (default 0)",
+    )
+    add("--panel", action="store_true", help="draw the whole window into the GIF")
+    add("--screenshot", metavar="FILE", help="draw the window as a PNG instead of opening it")
+    return made
+
+
+def number(low: int, high: int) -> Callable[[str], int]:
+    """Return the parser of a whole number in a range."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, {low} to {high}")
+        return value
+
+    return parse
+
+
+def make_env(id: str, fields: list[str]) -> Env:
+    """Build the environment of an id with fields given as `name=value`."""
+    given: dict[str, Any] = {}
+    for field in fields:
+        name, equals, text = field.partition("=")
+        if not equals:
+            raise UsageError(f"--set {field}: write NAME=VALUE, such as --set view_size=5")
+        try:
+            given[name] = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            given[name] = text
+    try:
+        return registry.make(id, **given)
+    except (LookupError, TypeError, ValueError) as error:
+        raise UsageError(str(error)) from error
+
+
+def checked_outputs(options: argparse.Namespace) -> bool:
+    """Return whether to draw files instead of a window.
+
+    Raises `UsageError` where a file cannot be written or there is no display: better now than after
+    the drawing.
+    """
+    for name in ("gif", "screenshot"):
+        _check_file(name, getattr(options, name))
+    if options.frames is not None and not (options.gif or options.screenshot):
+        raise UsageError("--frames goes with --gif FILE or --screenshot FILE")
+    if options.panel and not options.gif:
+        raise UsageError("--panel goes with --gif FILE")
+    headless = bool(options.gif or options.screenshot)
+    if not headless:
+        from . import window
+
+        window.start_display()
+        if sys.stderr.isatty():
+            print("compiling, a few seconds", file=sys.stderr)
+    return headless
+
+
+def _check_file(name: str, given: str | None) -> None:
+    if given is None:
+        return
+    path = Path(given)
+    if path.is_dir() or not path.name:
+        raise UsageError(f"--{name} {given!r}: name a file, this is a folder")
+    if not path.parent.is_dir():
+        raise UsageError(f"--{name} {given}: there is no folder {path.parent}; create it first")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"--{name} {given}: the folder {path.parent} cannot be written to")
+
+
+def draw_files(
+    controller: Controller, options: argparse.Namespace, advance: Callable[[], bool]
+) -> None:
+    """Draw the GIF or the screenshot; `advance` makes the next moment, False when there is none."""
+    if options.gif:
+        count = options.frames or GIF_FRAMES
+        pictures = _pictures(controller, options, advance, count)
+        shown = gif.write(options.gif, _with_progress(pictures, count))
+        size = Path(options.gif).stat().st_size
+        print(f"wrote {options.gif}: {shown} pictures, {size / 1000:.0f} kB")
+    if options.screenshot:
+        for _ in range(0 if options.gif else options.frames or 0):
+            advance()
+        gif.write_png(options.screenshot, window_picture(controller, options.tile_size))
+        print(f"wrote {options.screenshot}")
+
+
+def _pictures(
+    controller: Controller, options: argparse.Namespace, advance: Callable[[], bool], count: int
+) -> Iterator[tuple[np.ndarray, float]]:
+    for i in range(count):
+        if i and not advance():
+            return
+        if options.panel:
+            picture = window_picture(controller, options.tile_size)
+        else:
+            picture = boards_picture(controller, options.tile_size)
+        yield picture, controller.session.delay
+
+
+def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
+    """Return the board, or the wall of boards, without anything around."""
+    session = controller.session
+    across = frames.wall_columns(session.boards)
+    if tile_size is None:
+        room = GIF_SIZE // across
+        tile_size = frames.fitting_tile_size(session.env, room, room, largest=32)
+    return frames.mosaic(frames.board_painter(session.env, tile_size)(session.now.state), across)
+
+
+def window_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
+    """Return what the window would show."""
+    from . import screen
+
+    size = screen.natural_size(controller, tile_size)
+    return screen.pixels(screen.draw(controller, size))
+
+
+def _with_progress(
+    pictures: Iterator[tuple[np.ndarray, float]], count: int
+) -> Iterator[tuple[np.ndarray, float]]:
+    """Say on a terminal how far a long drawing is."""
+    told = time.monotonic() + LONG
+    for i, picture in enumerate(pictures):
+        yield picture
+        if sys.stderr.isatty() and time.monotonic() > told:
+            print(f"\rdrawing {i + 1} / {count}", end="", file=sys.stderr, flush=True)
+            told = time.monotonic() + 0.5
+    if sys.stderr.isatty():
+        print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
+
+
+def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
+    """Run a command; what the caller can mend becomes one sentence and exit code 2."""
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    try:
+        return run(argv)
+    except KeyboardInterrupt:
+        return 130
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in ("pygame", "PIL"):
+            raise
+        sentence = f'{error.name} is missing; install it with `pip install "jaxenvs[play]"`'
+    except (UsageError, OSError) as error:
+        sentence = str(error)
+    print(f"jaxenvs {command}: {sentence}", file=sys.stderr)
+    return 2

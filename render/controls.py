@@ -1,0 +1,185 @@
+"""What the keys do, as tables, and the controller that carries them out on a session."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ..core.env import Env
+from ..core.spaces import Discrete
+from ..grid import Action, GridEnv
+from .session import Session
+
+
+class ActionKeys(NamedTuple):
+    """One action of an environment: its name and keys (names as pygame gives them)."""
+
+    action: int
+    name: str
+    play: tuple[str, ...]  # keys when a person plays
+    watch: tuple[str, ...]  # keys that take over from a policy: there the arrows move in time
+
+
+class Binding(NamedTuple):
+    """One thing that keys do, for the help."""
+
+    keys: tuple[str, ...]
+    does: str
+    run: Callable[["Controller"], None]
+
+
+GRID_ACTIONS = (
+    ActionKeys(Action.LEFT, "left", ("left", "a"), ("a",)),
+    ActionKeys(Action.RIGHT, "right", ("right", "d"), ("d",)),
+    ActionKeys(Action.FORWARD, "forward", ("up", "w"), ("w",)),
+    ActionKeys(Action.PICKUP, "pick up", ("tab",), ("tab",)),
+    ActionKeys(Action.DROP, "drop", ("q", "left shift"), ("q", "left shift")),
+    ActionKeys(Action.TOGGLE, "toggle", ("space", "e"), ("e",)),
+    ActionKeys(Action.DONE, "done", ("return",), ("return",)),
+)
+GO_ON = ("space", "return")  # beside R: what begins the next level at the end of an episode
+
+
+def action_keys(env: Env) -> tuple[ActionKeys, ...]:
+    """Return names and keys of an environment's actions; without a table they have number keys."""
+    if isinstance(env, GridEnv):
+        return GRID_ACTIONS
+    space = env.action_space
+    if not isinstance(space, Discrete):
+        raise ValueError(f"{env.name} cannot be played by keys: its actions are {space}")
+    keys = [(str(i),) if i < 10 else () for i in range(space.n)]
+    return tuple(ActionKeys(i, f"action {i}", k, k) for i, k in enumerate(keys))
+
+
+class Controller:
+    """A session with what a viewer adds: which board is looked at, help, a notice, the end.
+
+    `mode` is "play" (a person from the start) or "watch" (a pilot, until a person takes over).
+    """
+
+    def __init__(self, session: Session, title: str, mode: str = "play") -> None:
+        self.session, self.title, self.mode = session, title, mode
+        self.actions = action_keys(session.env)
+        self.selected = 0  # board
+        self.zoomed = session.boards == 1  # whether the selected board fills the window
+        self.help_shown = False
+        self.notice = ""  # one line for the viewer, until the next key
+        self.open = True
+        self.save: Callable[[], str] | None = None  # writes the session to a file; what it did
+
+    @property
+    def is_wall(self) -> bool:
+        """Whether all boards are shown."""
+        return not self.zoomed
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """What the keys do now."""
+        if self.is_wall:
+            return WALL
+        return (*self._action_bindings(), *(PLAY if self.mode == "play" else WATCH))
+
+    def _action_bindings(self) -> Iterator[Binding]:
+        for row in self.actions:
+            keys = row.play if self.mode == "play" else row.watch
+
+            def run(controller: "Controller", action: int = row.action) -> None:
+                controller.session.act(action, controller.selected)
+
+            yield Binding(keys, row.name, run)
+
+    def press(self, key: str) -> bool:
+        """Do what a key does; return whether it does anything."""
+        self.notice = ""
+        if self.help_shown and key != "h":
+            self.help_shown = False
+            return True
+        if self.mode == "play" and key in GO_ON and self.session.is_over():
+            self.new_level()
+            return True
+        for binding in self.bindings:
+            if key in binding.keys:
+                binding.run(self)
+                return True
+        return False
+
+    def scrub(self, share: float) -> None:
+        """Go to a place in the history, 0 its oldest and 1 its newest moment."""
+        self.session.seek(round(share * (len(self.session.history) - 1)))
+
+    def zoom(self, board: int) -> None:
+        """Look at one board of the wall."""
+        self.selected, self.zoomed = board, True
+
+    def close(self) -> None:
+        """Leave the single board of a wall, else the window."""
+        if self.zoomed and self.session.boards > 1:
+            self.zoomed = False
+        else:
+            self.open = False
+
+    def select_next(self) -> None:
+        """Mark the next board of the wall."""
+        self.selected = (self.selected + 1) % self.session.boards
+
+    def toggle_help(self) -> None:
+        """Show or hide the keys."""
+        self.help_shown = not self.help_shown
+
+    def new_level(self) -> None:
+        """Begin the next episode: of the board looked at, or of the whole wall."""
+        self.session.new_level(None if self.is_wall else self.selected)
+
+    def save_file(self) -> None:
+        """Save the session as a file, where the window offers it."""
+        if self.save is not None:
+            self.notice = self.save()
+
+
+def _step(by: int) -> Callable[[Controller], None]:
+    """Move the cursor; forward past the newest moment the pilot makes the next."""
+
+    def run(controller: Controller) -> None:
+        session = controller.session
+        if by > 0 and session.at_end and not session.human:
+            session.forward()
+            session.paused = True
+        else:
+            session.seek(session.cursor + by)
+
+    return run
+
+
+_TIME = (
+    Binding(("home",), "first moment", lambda c: c.session.seek(0)),
+    Binding(("end",), "newest moment", lambda c: c.session.seek(len(c.session.history) - 1)),
+)
+_COMMON = (
+    Binding(("r",), "new level", Controller.new_level),
+    Binding(("g",), "save a GIF of it", Controller.save_file),
+    Binding(("h",), "these keys", Controller.toggle_help),
+)
+_PACE = (
+    Binding(("up", "+", "="), "faster", lambda c: c.session.change_speed(True)),
+    Binding(("down", "-"), "slower", lambda c: c.session.change_speed(False)),
+)
+_PILOT = (
+    Binding(("space",), "pause, go on", lambda c: c.session.toggle_pause()),
+    Binding(("left", "backspace", ","), "step back", _step(-1)),
+    Binding(("right", "."), "step forward", _step(1)),
+    *_TIME,
+    *_PACE,
+    *_COMMON,
+)
+PLAY = (
+    Binding(("backspace", ","), "undo", _step(-1)),
+    Binding((".",), "redo", _step(1)),
+    *_TIME,
+    *_COMMON,
+    Binding(("escape",), "quit", Controller.close),
+)
+WATCH = (*_PILOT, Binding(("escape",), "back, quit", Controller.close))
+WALL = (
+    *_PILOT,
+    Binding(("tab",), "next board", Controller.select_next),
+    Binding(("return",), "look at the board", lambda c: c.zoom(c.selected)),
+    Binding(("escape",), "quit", Controller.close),
+)

@@ -1,0 +1,160 @@
+"""Animated GIFs from pictures, one file frame for each picture, written as they come.
+
+The colours are exact while a picture has at most 255 of them, and only what changed is stored. The
+picture data is encoded by Pillow; the few bytes around it are written here, because Pillow's own
+writer drops a picture that equals the one before.
+"""
+
+import os
+import struct
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from jaxtyping import UInt8
+
+Picture = UInt8[np.ndarray, "height width 3"]
+MAX_COLOURS = 255  # and one number for pixels that stay as they were
+LOOP_FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
+TRAILER = b";"
+
+
+def write(path: str | os.PathLike[str], pictures: Iterable[tuple[Picture, float]]) -> int:
+    """Write pictures with their durations (seconds) as an endless GIF; return how many there were.
+
+    The file appears under its name only when it is complete; an older one is safe until then.
+    """
+    path = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            count = _write(file, pictures)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return count
+
+
+def write_png(path: str | os.PathLike[str], picture: Picture) -> None:
+    """Write one picture as a PNG, with the same care for an older file."""
+    from PIL import Image
+
+    path = Path(path)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    try:
+        Image.fromarray(picture).save(temporary, format="PNG", optimize=True)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _write(file: BinaryIO, pictures: Iterable[tuple[Picture, float]]) -> int:
+    before: np.ndarray | None = None
+    shared = np.empty(0, np.uint32)
+    count, late = 0, 0.0  # seconds that rounding to hundredths still owes
+    for picture, seconds in pictures:
+        packed = _packed(picture)
+        if before is None:
+            shared = _colours(packed)[:MAX_COLOURS]
+            file.write(_header(picture.shape[1], picture.shape[0], shared))
+        elif packed.shape != before.shape:
+            raise ValueError(f"a GIF of {before.shape} pixels got a picture of {packed.shape}")
+        hundredths = max(2, round((seconds + late) * 100))
+        late += seconds - hundredths / 100
+        for chunk in _frame(packed, before, shared, hundredths * 10):
+            file.write(chunk)
+        before, count = packed, count + 1
+    if before is None:
+        raise ValueError("a GIF needs at least one picture")
+    file.write(TRAILER)
+    return count
+
+
+def _header(width: int, height: int, colours: np.ndarray) -> bytes:
+    """Screen size, shared palette and the endless loop."""
+    size = _palette_bits(colours) - 1
+    screen = struct.pack("<HHBBB", width, height, 0x80 | size << 4 | size, 0, 0)
+    return b"GIF89a" + screen + _palette(colours) + LOOP_FOREVER
+
+
+def _frame(
+    packed: np.ndarray, before: np.ndarray | None, shared: np.ndarray, milliseconds: int
+) -> list[bytes]:
+    """Encode what changed since the picture before: its place, its palette, its pixels."""
+    from PIL import GifImagePlugin, Image
+
+    differs = np.ones(packed.shape, np.bool_) if before is None else packed != before
+    place = _bounds(differs)
+    differs, packed = differs[place], packed[place]
+    own = _colours(packed[differs])
+    if own.size > MAX_COLOURS:
+        packed = _fewer_colours(packed)
+        own = _colours(packed[differs])
+    is_shared = bool(np.isin(own, shared).all())
+    colours = shared if is_shared else own
+    order = np.argsort(colours)
+    index = np.full(differs.shape, colours.size, np.uint8)  # unchanged pixels: the hole
+    index[differs] = order[np.searchsorted(colours, packed[differs], sorter=order)]
+    image = Image.frombytes("P", index.shape[::-1], index.tobytes())
+    image.putpalette(_palette(colours))
+    return GifImagePlugin.getdata(
+        image,
+        (place[1].start, place[0].start),
+        duration=milliseconds,
+        disposal=1,
+        transparency=colours.size,
+        include_color_table=not is_shared,
+    )
+
+
+def _bounds(differs: np.ndarray) -> tuple[slice, slice]:
+    """Rows and columns around the true pixels; one pixel where there are none."""
+    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
+    if rows.size == 0:
+        return slice(0, 1), slice(0, 1)
+    return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
+
+
+def _fewer_colours(packed: np.ndarray) -> np.ndarray:
+    from PIL import Image
+
+    image = Image.fromarray(_unpacked(packed)).quantize(MAX_COLOURS, dither=Image.Dither.NONE)
+    return _packed(np.asarray(image.convert("RGB")))
+
+
+def _packed(picture: Picture) -> np.ndarray:
+    """Colours as one number each."""
+    red, green, blue = np.moveaxis(picture.astype(np.uint32), -1, 0)
+    return red << 16 | green << 8 | blue
+
+
+def _unpacked(packed: np.ndarray) -> np.ndarray:
+    return np.stack([packed >> 16, packed >> 8 & 255, packed & 255], axis=-1).astype(np.uint8)
+
+
+def _colours(packed: np.ndarray) -> np.ndarray:
+    """Colours that occur, the most frequent first."""
+    colours, counts = np.unique(packed, return_counts=True)
+    return colours[np.argsort(-counts, kind="stable")]
+
+
+def _palette_bits(colours: np.ndarray) -> int:
+    """Bits of an index into the palette; there is room for one number more, the hole."""
+    return max(1, int(colours.size).bit_length())
+
+
+def _palette(colours: np.ndarray) -> bytes:
+    filled = np.zeros(2 ** _palette_bits(colours), np.uint32)
+    filled[: colours.size] = colours
+    return _unpacked(filled).tobytes()

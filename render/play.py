@@ -1,0 +1,77 @@
+"""`jaxenvs play ID`: play an environment with the keyboard."""
+
+import argparse
+from collections.abc import Callable, Iterator
+
+from . import arguments
+from .arguments import UsageError
+from .controls import Controller, action_keys
+from .pilots import RANDOM
+from .session import Session
+
+SUMMARY = """Play an environment in a window.
+
+Arrows or WASD turn and move, Space toggles, Tab picks up, Q or Left Shift drops; Backspace undoes,
+R begins a new level, G saves a GIF, H lists the keys, Esc quits."""
+EXAMPLES = """  jaxenvs play Grid-DoorKey-8x8-v0
+  jaxenvs play Grid-FourRooms-v0 --seed 3 --set view_size=9
+  jaxenvs play Grid-Empty-5x5-v0 --keys "up up right up up" --gif walk.gif
+  jaxenvs play Grid-v0 --screenshot window.png"""
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; return the exit code."""
+    return arguments.guarded("play", _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    parser = arguments.parser("play", SUMMARY, EXAMPLES)
+    parser.add_argument("id", metavar="ID", help="as `jaxenvs list` prints them")
+    parser.add_argument(
+        "--keys", help="play these keys into the file, such as 'w w a space' (else: random moves)"
+    )
+    options = parser.parse_args(argv)
+    headless = arguments.checked_outputs(options)
+    if options.keys is not None and not headless:
+        raise UsageError("--keys goes with --gif FILE or --screenshot FILE")
+    controller = _controller(options, headless)
+    if not headless:
+        from .window import open_window
+
+        return open_window(controller, options.tile_size)
+    arguments.draw_files(controller, options, _moves(controller, options.keys))
+    return 0
+
+
+def _controller(options: argparse.Namespace, headless: bool) -> Controller:
+    env = arguments.make_env(options.id, options.fields)
+    pilot = RANDOM if headless and options.keys is None else None
+    try:
+        action_keys(env)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    session = Session(env, pilot, seed=options.seed, speed=options.fps)
+    return Controller(session, options.id, "play")
+
+
+def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
+    """Return what makes the next moment: the next key, or random play without keys."""
+    if keys is None:
+
+        def forward() -> bool:
+            controller.session.forward()
+            return True
+
+        return forward
+    rest: Iterator[str] = iter(keys.replace(",", " ").split())
+
+    def press() -> bool:
+        key = next(rest, None)
+        if key is None:
+            return False
+        if not controller.press(key):
+            known = " ".join(k for binding in controller.bindings for k in binding.keys)
+            raise UsageError(f"--keys: {key!r} does nothing here; the keys are {known}")
+        return True
+
+    return press

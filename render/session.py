@@ -1,0 +1,244 @@
+"""A session of play without a display: what happened, where we look, and who decides what is next.
+
+Every random number comes from the seed, the board and the place in the history (for a level: the
+number of the episode). So the same commands give the same history, and a branch that repeats the
+actions of the past repeats the past.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray
+
+from ..core.env import Env
+from .pilots import RANDOM, Pilot
+
+BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board beside the actions 0, 1, ...
+NO_ACTION = -1  # the action that leads to the first state of an episode
+SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # steps per second
+END_PAUSE = 0.8  # seconds that the end of an episode stays on the screen
+MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # of history; past either the oldest moments go
+
+
+@chex.dataclass(frozen=True)
+class Moment:
+    """One point of the history, of every board."""
+
+    state: Any
+    action: Int32[Array, "*boards"]  # that led here, NO_ACTION at the first state of an episode
+    reward: Float32[Array, "*boards"]  # of that action
+    terminated: Bool[Array, "*boards"]
+    truncated: Bool[Array, "*boards"]
+    score: Float32[Array, "*boards"]  # return of the episode so far
+    episode: Int32[Array, "*boards"]  # number of the episode, from 0
+    finished: Int32[Array, "*boards"]  # episodes that came to their end
+    total: Float32[Array, "*boards"]  # sum of their returns
+
+    @property
+    def over(self) -> Bool[Array, "*boards"]:
+        """Whether the episode ended here."""
+        return self.terminated | self.truncated
+
+
+class Session:
+    """A history of moments with a cursor; `now` is the moment under it.
+
+    In a wall all boards share the history: whatever is done to one board is one step of them all.
+    """
+
+    def __init__(
+        self, env: Env, pilot: Pilot | None = None, boards: int = 1, seed: int = 0, speed: float = 8
+    ) -> None:
+        self.env, self.boards, self.speed = env, boards, float(speed)
+        self.pilot = pilot or RANDOM
+        self.human = pilot is None  # whether moves wait for a person
+        self.paused = False
+        self._start, self._advance = _compiled(env, self.pilot)
+        self._keys = jax.vmap(jax.random.fold_in, (None, 0))(
+            jax.random.key(seed), jnp.arange(boards)
+        )
+        self.history = [_to_host(self._start(self._keys))]
+        self.dropped = 0  # moments forgotten at the beginning
+        self.cursor = 0  # index into the history
+        self.capacity = _capacity(self.history[0])
+        self._waited = 0.0  # seconds since the last automatic step
+
+    @property
+    def now(self) -> Moment:
+        """The moment under the cursor."""
+        return self.history[self.cursor]
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the cursor is at the newest moment."""
+        return self.cursor == len(self.history) - 1
+
+    def is_over(self, board: int = 0) -> bool:
+        """Whether the episode of a board has ended in this moment."""
+        return bool(self.now.over[board])
+
+    # Moving in time.
+
+    def seek(self, index: int) -> None:
+        """Put the cursor on a moment of the history (clipped into it) and wait there."""
+        self.cursor = max(0, min(index, len(self.history) - 1))
+        self.paused = True
+        self._waited = 0.0
+
+    def forward(self) -> None:
+        """Go to the next moment; past the newest one the pilot makes it (for a person: stay)."""
+        if not self.at_end:
+            self.cursor += 1
+        elif not self.human:
+            self._append(np.full(self.boards, BY_PILOT, np.int32))
+
+    def tick(self, seconds: float) -> bool:
+        """Let time pass; return whether the cursor moved."""
+        if self.paused or self.human:
+            return False
+        self._waited += seconds
+        moved = False
+        while self._waited >= self.delay:
+            self._waited -= self.delay
+            self.forward()
+            moved = True
+            if self._waited > 1.0:  # a slow machine: do not run after the lost time
+                self._waited = 0.0
+        return moved
+
+    @property
+    def delay(self) -> float:
+        """Seconds that the present moment stays when the session plays by itself."""
+        ended = self.boards == 1 and self.is_over()
+        return max(END_PAUSE if ended else 0.0, 1.0 / self.speed)
+
+    # Deciding what happens.
+
+    def act(self, action: int, board: int = 0) -> bool:
+        """A person acts on a board: what came after the cursor is cut off, a new branch begins.
+
+        The other boards go on by the pilot. Nothing happens at the end of an episode.
+        """
+        if self.is_over(board):
+            return False
+        commands = np.full(self.boards, BY_PILOT, np.int32)
+        commands[board] = action
+        self.human = True
+        self._append(commands)
+        return True
+
+    def new_level(self, board: int | None = None) -> None:
+        """Begin the next episode of a board (the others go on by the pilot), or of all boards."""
+        commands = np.full(self.boards, NEW_LEVEL if board is None else BY_PILOT, np.int32)
+        commands[0 if board is None else board] = NEW_LEVEL
+        self._append(commands)
+
+    def toggle_pause(self) -> None:
+        """Pause, or let the pilot go on from the cursor (also after a person took over)."""
+        self.paused = False if self.human else not self.paused
+        self.human = False
+        self._waited = 0.0
+
+    def change_speed(self, faster: bool) -> None:
+        """Take the next of `SPEEDS`."""
+        if faster:
+            self.speed = min((s for s in SPEEDS if s > self.speed), default=self.speed)
+        else:
+            self.speed = max((s for s in SPEEDS if s < self.speed), default=self.speed)
+
+    def _append(self, commands: np.ndarray) -> None:
+        """Cut the future off and add the moment that follows from the commands."""
+        del self.history[self.cursor + 1 :]
+        clock = np.int32(self.dropped + self.cursor)
+        self.history.append(_to_host(self._advance(self._keys, self.now, clock, commands)))
+        self.cursor += 1
+        surplus = len(self.history) - self.capacity
+        if surplus > 0:
+            del self.history[:surplus]
+            self.dropped += surplus
+            self.cursor -= surplus
+
+
+def _capacity(moment: Moment) -> int:
+    """How many moments the history may hold."""
+    size = sum(leaf.nbytes + 128 for leaf in jax.tree.leaves(moment))
+    return int(max(100, min(MAX_MOMENTS, MAX_BYTES // size)))
+
+
+def _to_host(moment: Moment) -> Moment:
+    return jax.tree.map(np.asarray, jax.device_get(moment))
+
+
+@functools.lru_cache(maxsize=16)
+def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
+    """Return the compiled first moment and next moment of a batch of boards."""
+    params = env.default_params
+
+    def first(key: PRNGKeyArray, episode: Array) -> Moment:
+        key_levels, _ = jax.random.split(key)
+        state = env.reset(jax.random.fold_in(key_levels, episode), params).state
+        zero, no = jnp.float32(0), jnp.zeros((), jnp.bool_)
+        none = jnp.int32(0)
+        return Moment(
+            state=state,
+            action=jnp.int32(NO_ACTION),
+            reward=zero,
+            terminated=no,
+            truncated=no,
+            score=zero,
+            episode=episode,
+            finished=none,
+            total=zero,
+        )
+
+    def stepped(key: PRNGKeyArray, moment: Moment, command: Array) -> Moment:
+        key_choice, key_step = jax.random.split(key)
+        chosen = pilot.choose(key_choice, env, moment.state, params)
+        action = jnp.where(command == BY_PILOT, chosen, command)
+        _, state, reward, terminated, truncated, _ = env.step(
+            key_step, moment.state, action.clip(0), params
+        )
+        score, done = moment.score + reward, terminated | truncated
+        return moment.replace(
+            state=state,
+            action=action,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            score=score,
+            finished=moment.finished + done,
+            total=moment.total + jnp.where(done, score, 0.0),
+        )
+
+    def advance(key: PRNGKeyArray, moment: Moment, clock: Array, command: Array) -> Moment:
+        _, key_steps = jax.random.split(key)
+        after = stepped(jax.random.fold_in(key_steps, clock), moment, command)
+        fresh = first(key, moment.episode + 1).replace(finished=moment.finished, total=moment.total)
+        again = moment.over | (command == NEW_LEVEL)
+        return jax.tree.map(lambda new, old: jnp.where(again, new, old), fresh, after)
+
+    start = jax.jit(lambda keys: jax.vmap(first)(keys, jnp.zeros(keys.shape, jnp.int32)))
+    return start, jax.jit(jax.vmap(advance, (0, 0, None, 0)))
+
+
+@functools.lru_cache(maxsize=16)
+def _judge(env: Env, pilot: Pilot) -> Callable[[Any], tuple[Array, Array]]:
+    params = env.default_params
+
+    def judge(state: Any) -> tuple[Array, Array]:
+        logits, value = pilot.judge(env, state, params)
+        return jax.nn.softmax(logits), value
+
+    return jax.jit(judge)
+
+
+def opinion(session: Session, board: int) -> tuple[np.ndarray, float]:
+    """Probabilities of the actions and value, as the pilot sees a board now."""
+    state = jax.tree.map(lambda leaf: leaf[board], session.now.state)
+    probabilities, value = _judge(session.env, session.pilot)(state)
+    return np.asarray(probabilities), float(np.asarray(value).reshape(()))

@@ -1,0 +1,105 @@
+"""`jaxenvs watch RUN`: watch a trained policy, or random play, one board or a wall of them."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ..core import registry
+from ..core.env import Env
+from . import arguments
+from .arguments import UsageError
+from .controls import Controller, action_keys
+from .pilots import RANDOM, Pilot, of_policy
+from .session import Session
+
+SUMMARY = """Watch a trained run, or random play.
+
+Space pauses, Left and Right step through time, Up and Down change the speed. An action key (W, A,
+D, E, Tab, Q) takes over from the moment shown and begins a branch; Space gives it back."""
+EXAMPLES = """  jaxenvs watch runs/demo
+  jaxenvs watch runs/demo --envs 16 --greedy
+  jaxenvs watch runs/demo --gif demo.gif --frames 200
+  jaxenvs watch --random Grid-LavaCrossingS9N3-v0"""
+MAX_BOARDS = 64
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; return the exit code."""
+    return arguments.guarded("watch", _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    parser = arguments.parser("watch", SUMMARY, EXAMPLES)
+    add = parser.add_argument
+    add("target", nargs="?", metavar="RUN", help="folder that `jaxenvs train` wrote")
+    add("--random", nargs="?", const=True, metavar="ID", help="random play of an id, without a run")
+    add(
+        "--envs",
+        type=arguments.number(1, MAX_BOARDS),
+        default=1,
+        metavar="N",
+        help=f"boards at once, up to {MAX_BOARDS} (default 1)",
+    )
+    add("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
+    options = parser.parse_args(argv)
+    headless = arguments.checked_outputs(options)
+    title, env, pilot = _chosen(options)
+    try:
+        action_keys(env)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    session = Session(env, pilot, options.envs, options.seed, options.fps)
+    controller = Controller(session, title, "watch")
+    if not headless:
+        from .window import open_window
+
+        return open_window(controller, options.tile_size)
+
+    def forward() -> bool:
+        session.forward()
+        return True
+
+    arguments.draw_files(controller, options, forward)
+    return 0
+
+
+def _chosen(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
+    """Return the id, the environment and the pilot that the arguments name."""
+    if options.random:
+        named = [name for name in (options.target, options.random) if isinstance(name, str)]
+        if len(named) != 1:
+            raise UsageError("name one environment: jaxenvs watch --random Grid-DoorKey-8x8-v0")
+        if options.greedy:
+            raise UsageError("--greedy goes with a run; random play has no likeliest action")
+        return named[0], arguments.make_env(named[0], options.fields), RANDOM
+    if options.target is None:
+        raise UsageError("name a run folder, or --random ID; `jaxenvs watch --help` has examples")
+    if options.fields:
+        raise UsageError("--set goes with --random; a run brings its own environment")
+    policy = _loaded(options.target, options.seed)
+    return policy.env_id, policy.env, of_policy(policy, options.greedy)
+
+
+def _loaded(run: str, seed: int) -> Any:
+    """Load the policy of a run folder."""
+    if not Path(run).is_dir():
+        if _is_id(run):
+            raise UsageError(
+                f"{run} is an environment; watch random play with `jaxenvs watch --random {run}`, "
+                f"or train it first: `jaxenvs train {run} --out runs/mine`"
+            )
+        raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
+    from ..baselines.runs import RunError, load_policy
+
+    try:
+        return load_policy(run, seed)
+    except RunError as error:
+        raise UsageError(str(error)) from error
+
+
+def _is_id(name: str) -> bool:
+    try:
+        registry.spec(name)
+    except registry.UnknownIdError:
+        return False
+    return True
