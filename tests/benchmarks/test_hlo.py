@@ -90,6 +90,29 @@ def test_each_member_of_a_tuple_is_stored_and_an_operand_used_twice_loads_once()
     assert (both.written, both.read) == (32 + 8, 32)
 
 
+def test_an_update_in_a_tuple_behind_a_bitcast_is_still_in_place():
+    text = """\
+%fused (p0: u8[16,4], p1: u8[1,4], p2: s32[]) -> (u8[64], s32[]) {
+  %p0 = u8[16,4]{1,0} parameter(0)
+  %p1 = u8[1,4]{1,0} parameter(1)
+  %p2 = s32[] parameter(2)
+  %put = u8[16,4]{1,0} dynamic-update-slice(%p0, %p1, %p2, %p2)
+  %flat = u8[64]{0} bitcast(%put)
+  %next = s32[] add(%p2, %p2)
+  ROOT %both = (u8[64]{0}, s32[]) tuple(%flat, %next)
+}
+
+ENTRY %main (a: u8[16,4], b: u8[1,4], c: s32[]) -> (u8[64], s32[]) {
+  %a = u8[16,4]{1,0} parameter(0)
+  %b = u8[1,4]{1,0} parameter(1)
+  %c = s32[] parameter(2)
+  ROOT %f = (u8[64]{0}, s32[]) fusion(%a, %b, %c), kind=kLoop, calls=%fused
+}
+"""
+    both = launches(text)["f"]
+    assert (both.written, both.read) == (4 + 4, 4 + 4)
+
+
 def test_an_update_of_a_fresh_array_is_stored_whole():
     text = PROGRAM.replace(
         "dynamic-update-slice(%param_0.2,", "dynamic-update-slice(%fresh,"
