@@ -7,6 +7,7 @@ source and the observation are part of every figure. Peers that are missing are 
 """
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -58,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--ids", nargs="+", default=SHORT_LIST, help="ids, or `all` (default: %(default)s)")
     add("--batches", nargs="+", type=_positive, help="batch sizes (default: 64 1024 8192)")
-    add("--seconds", type=float, help="length of one repeat (default: 0.5)")
+    add("--seconds", type=_duration, help="length of one repeat (default: 0.5)")
     add("--repeats", type=_positive, help="repeats, their median counts (default: 5)")
     add(
         "--reset-source",
@@ -83,6 +84,13 @@ def _positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{number} is not at least 1")
+    return number
+
+
+def _duration(text: str) -> float:
+    number = float(text)
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
     return number
 
 

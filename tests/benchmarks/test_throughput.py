@@ -139,6 +139,13 @@ def test_bad_input_names_the_mend(tmp_path, capsys, options, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("options", [["--seconds", "-1"], ["--repeats", "0"], ["--batches", "0"]])
+def test_numbers_must_be_above_zero(tmp_path, capsys, options):
+    with pytest.raises(SystemExit, match="2"):
+        run(tmp_path, *options)
+    assert options[0] in capsys.readouterr().err
+
+
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert run(tmp_path / "file") == 2
