@@ -22,15 +22,15 @@ import pytest
 # A clean environment around the wheel may lack beartype; the header of the run says so.
 SHAPES_CHECKED = importlib.util.find_spec("beartype") is not None
 if SHAPES_CHECKED:
+    import jaxtyping
     from beartype import BeartypeConf, beartype
-    from jaxtyping import install_import_hook
 
     # An int is a good float (PEP 484); the hook takes its checker by the name of a module.
     checker = types.ModuleType("checker_of_types")
     checker.check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # type: ignore[attr-defined]
     sys.modules[checker.__name__] = checker
     # Before jaxenvs is imported: modules loaded earlier would stay unchecked.
-    install_import_hook("jaxenvs", "checker_of_types.check")
+    jaxtyping.install_import_hook("jaxenvs", "checker_of_types.check")
 
 import jaxenvs  # noqa: E402
 
@@ -97,3 +97,13 @@ def _compiled(id: str, fields: tuple) -> Compiled:
 def compiled() -> Callable[..., Compiled]:
     """`compiled(id, **fields)`: the environment with shared jitted functions."""
     return lambda id, **fields: _compiled(id, tuple(sorted(fields.items())))
+
+
+@pytest.fixture
+def as_a_user():
+    """Switch the checking of shapes off: what a user sees are the messages of the library."""
+    if SHAPES_CHECKED:
+        jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    if SHAPES_CHECKED:
+        jaxtyping.config.update("jaxtyping_disable", False)

@@ -1,0 +1,141 @@
+"""What the agent sees: occlusion against the rule in plain Python and against the package."""
+
+import drawing
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import upstream
+from minigrid.core.grid import Grid
+from minigrid.core.world_object import Wall
+
+import jaxenvs
+from jaxenvs.grid import Kind, tiles, view
+
+SIZES = (3, 5, 7, 9, 11)
+GRIDS = 300
+
+
+def lit_by_the_rule(opaque):
+    """Light from the agent's cell: sideways through clear cells, and from each into three ahead.
+
+    `opaque` is [across, ahead] with the agent at the middle of the last `ahead`.
+    """
+    size = len(opaque)
+    lit = np.zeros((size, size), bool)
+    lit[size // 2, size - 1] = True
+    for ahead in range(size - 1, -1, -1):
+        while spread := [x for x in range(size) if lit[x, ahead] and not opaque[x, ahead]]:
+            reached = {y for x in spread for y in (x - 1, x + 1) if 0 <= y < size}
+            if all(lit[y, ahead] for y in reached):
+                break
+            lit[list(reached), ahead] = True
+        for x in spread if ahead else []:
+            lit[max(x - 1, 0) : x + 2, ahead - 1] = True
+    return lit
+
+
+def lit_by_the_package(opaque):
+    size = len(opaque)
+    grid = Grid(size, size)
+    for across, ahead in zip(*np.nonzero(opaque), strict=True):
+        grid.set(int(across), int(ahead), Wall())
+    return grid.process_vis(agent_pos=(size // 2, size - 1))
+
+
+def random_views(size, count):
+    """Views as sparse as empty rooms and as dense as mazes; the agent's own cell is clear."""
+    rng = np.random.default_rng(size)
+    opaque = rng.random((count, size, size)) < rng.uniform(0, 0.8, (count, 1, 1))
+    opaque[:, size // 2, size - 1] = False
+    return opaque
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_occlusion_is_the_rule_and_the_packages(size):
+    check_occlusion(size, GRIDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [*SIZES, 13, 15])
+def test_occlusion_is_the_rule_and_the_packages_for_many_views(size):
+    check_occlusion(size, 5_000)
+
+
+def check_occlusion(size, count):
+    opaque = random_views(size, count)
+    ours = np.asarray(jax.jit(jax.vmap(view.visible))(jnp.asarray(opaque)))
+    for mine, blocked in zip(ours, opaque, strict=True):
+        np.testing.assert_array_equal(mine, lit_by_the_rule(blocked))
+        np.testing.assert_array_equal(mine, lit_by_the_package(blocked))
+
+
+ROOM = """
+    kr .  og .  .
+    #  #  #  Cb #
+    .  xg .  .  .
+    .  .  ^  .  .
+"""
+SEEN = """
+    ?  ?  ?  ?  ?
+    #  #  #  Cb #
+    .  xg .  .  .
+    .  .  .  .  .
+"""
+
+
+def test_walls_and_closed_doors_hide_what_is_behind_them():
+    assert seen_rows(ROOM) == drawing.tidy(SEEN).splitlines()
+
+
+def test_through_an_open_door_light_spreads():
+    picture = ROOM.replace("Cb", "Db")
+    lit = (
+        SEEN.replace("Cb", "Db")
+        .replace("?  ?  ?  ?  ?", ".  .  og .  .")
+        .replace(".  .  og", "kr .  og")
+    )
+    assert seen_rows(picture) == drawing.tidy(lit).splitlines()
+
+
+def view_of(picture, **fields):
+    """Tiles seen in a drawing, far row first."""
+    level = drawing.parse(picture)
+    rows, columns = level.grid.shape
+    env = upstream.DrawnGrid(rows=rows, columns=columns, **fields)
+    look = jax.jit(lambda level: env.view(env.reset_to(jax.random.key(0), level).state))
+    return np.asarray(look(level)).T
+
+
+def seen_rows(picture):
+    """The view of an agent that looks up, as a drawing; `?` is unseen."""
+    seen = view_of(picture)
+    words = [
+        ["?" if code == 0 else drawing.word(int(code)) for code in row] for row in seen[3:, 1:-1]
+    ]
+    return [" ".join(row) for row in words]
+
+
+@pytest.mark.parametrize("direction", range(4))
+def test_the_lit_cells_of_the_map_are_those_of_the_view(direction):
+    """Each cell ahead lands on its cell of the map, for every direction."""
+    env = jaxenvs.make("Grid-FourRooms-v0", view_size=5)
+    level = jax.jit(env.sample_level)(jax.random.key(1))
+    level = level.replace(pose=jnp.array([8, 7, direction], jnp.int8))
+    state = env.reset_to(jax.random.key(0), level).state
+    seen, size = np.asarray(jax.jit(env.view)(state)) != Kind.UNSEEN, 5
+    (d_row, d_column), wanted = ((0, 1), (1, 0), (0, -1), (-1, 0))[direction], set()
+    for across, ahead in zip(*np.nonzero(seen), strict=True):
+        forward, right = size - 1 - ahead, across - size // 2
+        wanted.add((8 + forward * d_row + right * d_column, 7 + forward * d_column - right * d_row))
+    inside = {cell for cell in wanted if min(cell) >= 0 and max(cell) < 19}
+    assert (
+        set(zip(*(x.tolist() for x in np.nonzero(jax.jit(env.lit)(state))), strict=True)) == inside
+    )
+
+
+def test_outside_the_grid_there_is_wall():
+    seen = view_of("^ .", see_through_walls=True)
+    outside = np.ones((7, 7), bool)
+    outside[5:, 2:6] = False  # the last two rows show rows 0 and 1, columns 0 to 3
+    assert (seen[outside] == tiles.WALL).all()
