@@ -56,11 +56,13 @@ class Contestant:
         [Array, PyTree[Array], Int[Array, " num_envs"]],
         tuple[PyTree[Array], PyTree[Array], Float[Array, " num_envs"], Bool[Array, " num_envs"]],
     ]  # (key, state, action) -> state, obs, reward, done
+    refresh: Callable[[Array, PyTree[Array]], PyTree[Array]] = lambda key, state: state
 
     def rollout(self, length: int) -> Callable[[Array, PyTree[Array]], tuple[PyTree, tuple]]:
         """Return (key, state) -> state, (obs, reward): `length` steps of random actions.
 
-        One step per trip, every observation and reward stored, as a learner's rollout does.
+        One step per trip, every observation and reward stored, as a learner's rollout does; a pool
+        of levels is drawn anew before.
         """
 
         def body(state: PyTree[Array], key: Array) -> tuple[PyTree[Array], tuple]:
@@ -71,7 +73,9 @@ class Contestant:
             return state, (obs, reward)
 
         def run(key: Array, state: PyTree[Array]) -> tuple[PyTree[Array], tuple]:
-            return jax.lax.scan(body, state, jax.random.split(key, length), unroll=1)
+            key_refresh, key_steps = jax.random.split(key)
+            state = self.refresh(key_refresh, state)
+            return jax.lax.scan(body, state, jax.random.split(key_steps, length), unroll=1)
 
         return run
 
@@ -80,14 +84,21 @@ def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: A
     """This library's batch, with same-step auto-reset."""
     venv = jaxenvs.make_vec(env_id, num_envs, reset_source=reset_source, **fields)
     if not isinstance(venv.env.action_space, Discrete):
-        raise TypeError(f"{env_id}: only discrete actions can be drawn here")
+        raise LookupError(f"{env_id}: only discrete actions can be drawn here")
 
     def step(key: Array, state: Any, action: Array) -> tuple:
         stepped = venv.step(key, state, action)
         return stepped.state, stepped.obs, stepped.reward, stepped.done
 
-    actions = venv.env.action_space.n
-    return Contestant("jaxenvs", env_id, num_envs, actions, lambda key: venv.reset(key).state, step)
+    return Contestant(
+        name="jaxenvs",
+        env_id=env_id,
+        num_envs=num_envs,
+        actions=venv.env.action_space.n,
+        reset=lambda key: venv.reset(key).state,
+        step=step,
+        refresh=venv.refresh,
+    )
 
 
 def peer(name: str, env_id: str, num_envs: int) -> Contestant:

@@ -44,10 +44,6 @@ def show(groups: Sequence[Sequence[Row]], missing: Sequence[dict[str, str]]) -> 
             _show_rich(env_id, table)
         except ImportError:
             print(f"{env_id}\n{plain_table([HEAD, *table])}")
-    for row in (row for group in groups for row in group):
-        if row.refresh_seconds is not None:
-            milliseconds = 1e3 * row.refresh_seconds
-            print(f"{row.id} x {row.num_envs:,}: a new pool takes {milliseconds:.1f} ms")
     for absent in missing:
         print(f"{absent['contestant']}, {absent['id']}: {absent['reason']}")
 

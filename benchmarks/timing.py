@@ -35,7 +35,6 @@ class Row:
     length: int  # steps of one rollout
     rollouts: int  # of one repeat
     compile_seconds: float
-    refresh_seconds: float | None = None  # time to draw a new pool of levels, where there is one
     seconds: list[float] = dataclasses.field(default_factory=list)  # of each repeat
 
     @property
@@ -135,20 +134,6 @@ def rollout_length(contestant: Contestant, state: Any) -> int:
     step = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(stored))
     fewest, most = ROLLOUT_STEPS
     return min(most, max(fewest, ROLLOUT_BYTES // step))
-
-
-def refresh_seconds(venv: jaxenvs.VectorEnv) -> float | None:
-    """Time to draw a new pool of levels, None when the batch has none."""
-    if venv.reset_source != "pool":
-        return None
-    refresh = jax.jit(venv.refresh)
-    state = jax.jit(venv.reset)(jax.random.key(0)).state
-    times = []
-    for key in jax.random.split(jax.random.key(1), 4):
-        start = time.perf_counter()
-        jax.block_until_ready(refresh(key, state))
-        times.append(time.perf_counter() - start)
-    return round(statistics.median(times[1:]), 5)  # the first one compiled
 
 
 def take_turns(runners: Sequence[Runner], repeats: int) -> list[Row]:
