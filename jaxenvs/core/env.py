@@ -25,16 +25,23 @@ class Params:
 
 @chex.dataclass(frozen=True)
 class State:
-    """What an environment remembers: plain arrays, no keys. Subclass to add fields."""
+    """What an environment remembers: plain arrays, no keys. Subclass to add fields.
+
+    A state class of another make needs a `time` and a `ticked` as here, and `chex.dataclass`.
+    """
 
     time: Int32[Array, ""]  # steps since reset; the base class counts it
+
+    def ticked(self) -> Any:
+        """Return the state one step later on the clock."""
+        return self.replace(time=self.time + 1)  # type: ignore[attr-defined]  # made by chex
 
 
 class Reset(NamedTuple):
     """What `reset` returns."""
 
     obs: PyTree[Array]
-    state: State
+    state: Any
 
 
 class Step(NamedTuple):
@@ -61,7 +68,7 @@ class Step(NamedTuple):
 class Transition(NamedTuple):
     """What an author's `step_state` returns: the consequences of one action, without the clock."""
 
-    state: State
+    state: Any
     reward: Array
     terminated: Array
     info: dict[str, Any] = {}  # noqa: RUF012 - never written
@@ -107,7 +114,7 @@ class Env:
         """Draw a level: all that differs between episodes. By default there is nothing to draw."""
         return ()
 
-    def reset_state(self, key: Key, level: PyTree[Array], params: Params) -> State:
+    def reset_state(self, key: Key, level: PyTree[Array], params: Any) -> Any:
         """Return the first state of an episode in `level`."""
         raise NotImplementedError
 
@@ -168,7 +175,7 @@ class Env:
         params = self.checked_params(params, "step")
         checks.state_of(state, self.state_shape, "step")
         action, invalid = checks.action_in(self.action_space, action, "step")
-        ticked = state.replace(time=state.time + 1)
+        ticked = state.ticked()
         moved = self.step_state(key, ticked, action, params)
         after = checks.same_types(ticked, moved.state, f"{type(self).__name__}.step_state")
         terminated = jnp.asarray(moved.terminated, jnp.bool_)

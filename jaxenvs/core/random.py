@@ -15,8 +15,8 @@ Keys = TypedKey[Array, "..."] | UInt32[Array, "..."]  # one key, or one for each
 
 
 def words(key: Key, count: int) -> UInt32[Array, " {count}"]:
-    """Draw `count` independent 32-bit words in one call."""
-    return jax.random.bits(key, (count,), jnp.uint32)
+    """Draw `count` 32-bit words: the key's words are hashed with the numbers 0 to count - 1."""
+    return hashed(key, jnp.arange(count, dtype=jnp.uint32))
 
 
 def below(word: UInt32[Array, "*batch"], bound: ArrayLike) -> Int32[Array, "*batch"]:
@@ -46,8 +46,8 @@ def mix(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
 def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
     """Hash (key, counter) to one word per counter: two kernels where a threefry draw takes four."""
     data = jax.random.key_data(key)
-    word = mix(data[..., 0] ^ jnp.asarray(counter).astype(jnp.uint32))
-    return mix(word + data[..., -1])
+    word = mix(data[..., 0] + jnp.asarray(counter).astype(jnp.uint32) * jnp.uint32(0x9E3779B9))
+    return mix(word ^ data[..., -1])
 
 
 def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:

@@ -1,12 +1,14 @@
 """Batches of one environment with auto-reset, as pure functions over a leading axis."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int, PyTree, UInt8
+import numpy as np
+from jaxtyping import Array, Bool, Int32, PyTree, UInt8
 
 from . import checks, random
 from .env import Env, Params, Reset, Step
@@ -14,8 +16,10 @@ from .random import Keys
 from .registry import make
 
 AUTORESETS = ("same_step", "next_step", "none")
-RESET_SOURCES = ("fresh", "exact", "pool")
-_STEP, _RESET, _POOL = 0, 1, 2  # what a row's key is folded with
+RESET_SOURCES = ("fresh", "exact", "auto", "pool")
+_STEP, _RESET, _LEVEL, _POOL = range(4)  # what a row's key is for
+_PURPOSE_SHIFT = 28  # the number that a key is folded with: purpose above, row below
+MAX_ENVS = 1 << _PURPOSE_SHIFT
 
 
 @chex.dataclass(frozen=True)
@@ -41,6 +45,7 @@ class VectorEnv:
       fresh  every step makes a world for every row and selects: right for tiny worlds on a GPU;
       exact  worlds are made for the rows that ended only, `chunk` at a time, and only those rows
              are written. The same worlds as `fresh`, bit for bit;
+      auto   `exact` on a CPU, `fresh` elsewhere: for levels that are cheap to make;
       pool   rows draw from `pool_size` prepared levels: the cheapest, but worlds repeat until
              `refresh` draws new ones (between rollouts, say).
     """
@@ -53,7 +58,7 @@ class VectorEnv:
     chunk: int | None = None
 
     def __post_init__(self) -> None:
-        checks.integer_field("make_vec", "num_envs", self.num_envs, 1)
+        checks.integer_field("make_vec", "num_envs", self.num_envs, 1, MAX_ENVS)
         checks.integer_field("make_vec", "pool_size", self.pool_size, 1)
         if self.chunk is not None:
             checks.integer_field("make_vec", "chunk", self.chunk, 1)
@@ -71,10 +76,8 @@ class VectorEnv:
         Row i depends on the key and on i, not on the number of rows.
         """
         key = self._key(key, "reset")
-        params, axes = self._params(params, "reset")
-        obs, env_state = jax.vmap(self.env.reset, in_axes=(0, axes))(
-            self._row_keys(key, _RESET, jnp.arange(self.num_envs)), params
-        )
+        params = self._params(params, "reset")
+        obs, env_state = self._new_rows(key, self._rows, params)
         ended = jnp.zeros(self.num_envs, jnp.uint8) if self.autoreset == "next_step" else None
         pool = self._draw_pool(key, params) if self.reset_source == "pool" else None
         return Reset(obs, VectorState(env=env_state, ended=ended, pool=pool))
@@ -85,11 +88,17 @@ class VectorEnv:
         """Advance every row by its action, and start again those whose episode ended."""
         self._check_rows(state, action)
         key = self._key(key, "step")
-        params, axes = self._params(params, "step")
-        row_keys = self._row_keys(key, _STEP, jnp.arange(self.num_envs))
+        params = self._params(params, "step")
+        axes = self._axes(params)
+        row_keys = self._row_keys(key, _STEP, self._rows)
         stepped = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes))(
             row_keys, state.env, action, params
         )
+        # Made once, as data: what selects by them else reads the old state again, and a scan must
+        # then copy the state before it is overwritten (two kernels of fourteen in DoorKey).
+        outcome = (stepped.reward, stepped.terminated, stepped.truncated)
+        reward, terminated, truncated = jax.lax.optimization_barrier(outcome)
+        stepped = stepped._replace(reward=reward, terminated=terminated, truncated=truncated)
         if self.autoreset == "none":
             return stepped._replace(state=state.replace(env=stepped.state))
         if self.autoreset == "next_step":
@@ -99,7 +108,7 @@ class VectorEnv:
         else:
             ended = stepped.done
             stepped = stepped._replace(info={**stepped.info, "final_obs": stepped.obs})
-        after = self._restart(key, state.pool, stepped.state, ended, params, axes)
+        after = self._restart(key, state.pool, stepped.state, ended, params)
         obs = jax.vmap(self.env.observe, in_axes=(0, axes))(after, params)
         return stepped._replace(obs=obs, state=state.replace(env=after))
 
@@ -113,40 +122,62 @@ class VectorEnv:
         """Start the rows of the mask again and leave the others as they are."""
         self._check_rows(state, rows)
         key = self._key(key, "reset_rows")
-        params, axes = self._params(params, "reset_rows")
-        after = self._restart(key, state.pool, state.env, rows, params, axes)
+        params = self._params(params, "reset_rows")
+        after = self._restart(key, state.pool, state.env, rows, params)
         if state.ended is not None:
             state = state.replace(ended=jnp.where(rows, jnp.uint8(0), state.ended))
-        obs = jax.vmap(self.env.observe, in_axes=(0, axes))(after, params)
+        obs = jax.vmap(self.env.observe, in_axes=(0, self._axes(params)))(after, params)
         return Reset(obs, state.replace(env=after))
 
     def refresh(self, key: Keys, state: VectorState, params: Params | None = None) -> VectorState:
         """Draw a new pool of levels; with another reset source there is nothing to do."""
         if self.reset_source != "pool":
             return state
-        params, _ = self._params(params, "refresh")
+        params = self._params(params, "refresh")
         return state.replace(pool=self._draw_pool(self._key(key, "refresh"), params))
 
-    def _restart(
-        self, key: Keys, pool: Any, env_state: Any, ended: Array, params: Params, axes: Any
-    ) -> Any:
+    def _restart(self, key: Keys, pool: Any, env_state: Any, ended: Array, params: Params) -> Any:
         """Return `env_state` with a new episode in the rows that ended."""
-        if self.reset_source == "exact":
-            return self._restart_ended_rows(key, env_state, ended, params, axes)
-        rows = jnp.arange(self.num_envs)
-        row_keys = self._row_keys(key, _RESET, rows)
-        if self.reset_source == "fresh":
-            new = jax.vmap(self.env.reset, in_axes=(0, axes))(row_keys, params).state
-        else:
-            counters = rows if key.ndim == 0 else jnp.full_like(rows, _RESET)
-            picked = random.below(random.hashed(key, counters), self.pool_size)
-            levels = jax.tree.map(lambda leaf: leaf[picked], pool)
-            new = jax.vmap(self.env.reset_to, in_axes=(0, 0, axes))(row_keys, levels, params).state
-        return jax.tree.map(lambda a, b: jnp.where(_along(ended, a), a, b), new, env_state)
+        how = {
+            "exact": self._restart_ended_rows,
+            "fresh": self._restart_by_selection,
+            "pool": functools.partial(self._restart_from_pool, pool),
+            "auto": self._restart_as_the_platform_likes,
+        }[self.reset_source]
+        return how(key, env_state, ended, params)
 
-    def _restart_ended_rows(
-        self, key: Keys, env_state: Any, ended: Array, params: Params, axes: Any
+    def _restart_as_the_platform_likes(
+        self, key: Keys, env_state: Any, ended: Array, params: Params
     ) -> Any:
+        """On a CPU work counts, elsewhere kernels; the result is the same."""
+        return jax.lax.platform_dependent(
+            key,
+            env_state,
+            ended,
+            params,
+            cpu=self._restart_ended_rows,
+            default=self._restart_by_selection,
+        )
+
+    def _restart_by_selection(self, key: Keys, env_state: Any, ended: Array, params: Params) -> Any:
+        """Make a world for every row and take it where the row ended."""
+        new = self._new_rows(key, self._rows, params).state
+        return _select(ended, new, env_state)
+
+    def _restart_from_pool(
+        self, pool: Any, key: Keys, env_state: Any, ended: Array, params: Params
+    ) -> Any:
+        """Give each ended row one of the prepared levels."""
+        rows = self._rows
+        counters = rows if key.ndim == 0 else jnp.full_like(rows, _LEVEL)
+        picked = random.below(random.hashed(key, counters), self.pool_size)
+        levels = jax.tree.map(lambda leaf: leaf[picked], pool)
+        new = jax.vmap(self.env.reset_to, in_axes=(0, 0, self._axes(params)))(
+            self._row_keys(key, _RESET, rows), levels, params
+        ).state
+        return _select(ended, new, env_state)
+
+    def _restart_ended_rows(self, key: Keys, env_state: Any, ended: Array, params: Params) -> Any:
         """Make worlds for the ended rows only, in chunks, and write those rows in place.
 
         Row `group * chunk + lane` is served by its lane, so a trip of the loop finds its rows by a
@@ -162,22 +193,33 @@ class VectorEnv:
         def serve(_: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
             env_state, pending = carry
             first = groups - jnp.where(pending != 0, order, 0).max(axis=0)
-            rows = jnp.minimum(first * lanes + jnp.arange(lanes), self.num_envs)
+            # A lane without a row left writes to a row that does not exist, and that is dropped.
+            rows = jnp.minimum(first * lanes + np.arange(lanes, dtype=np.int32), self.num_envs)
             own = jax.tree.map(
-                lambda leaf, axis: leaf if axis is None else leaf[rows], params, axes
+                lambda leaf, axis: leaf if axis is None else leaf[rows], params, self._axes(params)
             )
-            new = jax.vmap(self.env.reset, in_axes=(0, axes))(
-                self._row_keys(key, _RESET, rows), own
-            ).state
+            new = self._new_rows(key, rows, own).state
             env_state = jax.tree.map(
-                lambda leaf, world: leaf.at[rows].set(world, mode="drop", unique_indices=False),
-                env_state,
-                new,
+                lambda leaf, world: leaf.at[rows].set(world, mode="drop"), env_state, new
             )
             served = jnp.arange(groups, dtype=jnp.int32)[:, None] == first
             return env_state, jnp.where(served, jnp.uint8(0), pending)
 
         return jax.lax.fori_loop(0, trips, serve, (env_state, pending))[0]
+
+    @property
+    def _rows(self) -> Int32[Array, " num_envs"]:
+        return jnp.arange(self.num_envs, dtype=jnp.int32)
+
+    def _new_rows(self, key: Keys, rows: Int32[Array, " rows"], params: Params) -> Reset:
+        """Start an episode in a level of its own for each of the given rows."""
+        axes = self._axes(params)
+        levels = jax.vmap(self.env.sample_level, in_axes=(0, axes))(
+            self._row_keys(key, _LEVEL, rows), params
+        )
+        return jax.vmap(self.env.reset_to, in_axes=(0, 0, axes))(
+            self._row_keys(key, _RESET, rows), levels, params
+        )
 
     def _draw_pool(self, key: Keys, params: Params) -> Any:
         """Draw the levels that ended rows will share."""
@@ -186,7 +228,8 @@ class VectorEnv:
                 "make_vec: a pool shares worlds between rows and takes one set of params; "
                 "with batched params use reset_source='exact' or 'fresh'"
             )
-        keys = jax.random.split(jax.random.fold_in(key.reshape(-1)[0], _POOL), self.pool_size)
+        pool_key = jax.random.fold_in(key.reshape(-1)[0], _POOL << _PURPOSE_SHIFT)
+        keys = jax.random.split(pool_key, self.pool_size)
         return jax.vmap(self.env.sample_level, in_axes=(0, None))(keys, params)
 
     def _key(self, key: Keys, where: str) -> Keys:
@@ -199,12 +242,11 @@ class VectorEnv:
         return key
 
     @staticmethod
-    def _row_keys(key: Keys, purpose: int, rows: Int[Array, " rows"]) -> Keys:
+    def _row_keys(key: Keys, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
         """Keys of the given rows: from the row's number, or from the row's own key."""
-        if key.ndim == 0:
-            return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(
-                jax.random.fold_in(key, purpose), rows
-            )
+        if key.ndim == 0:  # one fold for both numbers: each is a threefry, a kernel or two
+            numbers = rows.astype(jnp.uint32) | jnp.uint32(purpose << _PURPOSE_SHIFT)
+            return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers)
         return jax.vmap(jax.random.fold_in, in_axes=(0, None))(key[rows], purpose)
 
     def _axes(self, params: Any) -> Any:
@@ -215,8 +257,8 @@ class VectorEnv:
 
         return jax.tree.map(axis, params, self.env.default_params)
 
-    def _params(self, params: Any, where: str) -> tuple[Any, Any]:
-        """Return the params as arrays and which of their leaves are batched."""
+    def _params(self, params: Any, where: str) -> Any:
+        """Return the params, or the defaults, checked for the number of rows."""
         if params is None:
             params = self.env.default_params
         if jax.tree.structure(params) != jax.tree.structure(self.env.default_params):
@@ -229,7 +271,7 @@ class VectorEnv:
                     f"{where}: a batched leaf of params has {count} rows, this batch "
                     f"{self.num_envs}"
                 )
-        return params, axes
+        return params
 
     def _check_rows(self, state: Any, rows: PyTree[Array]) -> None:
         """The batch axes of the state and of the action (or the mask) must be this batch's."""
@@ -274,6 +316,11 @@ def make_vec(
 def _default_chunk(num_envs: int) -> int:
     """Rows served at a time: a little more than end per step when episodes last about 100 steps."""
     return max(8, num_envs // 64)
+
+
+def _select(mask: Array, new: Any, old: Any) -> Any:
+    """Take the rows of the mask from `new`, the others from `old`."""
+    return jax.tree.map(lambda a, b: jnp.where(_along(mask, a), a, b), new, old)
 
 
 def _along(mask: Array, leaf: Array) -> Array:

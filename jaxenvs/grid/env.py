@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 import chex
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -58,30 +59,37 @@ class Level:
 
 @chex.dataclass(frozen=True)
 class GridState(State):
-    """The world and the agent; the scalars share one array, which is one kernel less for each."""
+    """The world and the agent. The agent is packed into one word: in a scan each small array that
+    is rewritten costs a kernel."""
 
     grid: UInt8[Array, "height width"]  # tile bytes, see tiles.py
-    agent: Int8[Array, "4"]  # row, column, direction, carried tile (0 nothing)
+    agent: Int32[Array, ""]  # from the lowest byte: row, column, direction, carried tile (0 none)
 
     @property
-    def row(self) -> Int32[Array, ""]:
+    def row(self) -> Int32[Array, "*batch"]:
         """Row of the agent, from the top."""
-        return self.agent[..., 0].astype(jnp.int32)
+        return self.agent & 0xFF
 
     @property
-    def column(self) -> Int32[Array, ""]:
+    def column(self) -> Int32[Array, "*batch"]:
         """Column of the agent, from the left."""
-        return self.agent[..., 1].astype(jnp.int32)
+        return (self.agent >> 8) & 0xFF
 
     @property
-    def direction(self) -> Int32[Array, ""]:
+    def direction(self) -> Int32[Array, "*batch"]:
         """Where the agent looks: 0 right, 1 down, 2 left, 3 up."""
-        return self.agent[..., 2].astype(jnp.int32)
+        return (self.agent >> 16) & 0xFF
 
     @property
-    def carried(self) -> UInt8[Array, ""]:
+    def carried(self) -> UInt8[Array, "*batch"]:
         """Tile in the agent's hands, 0 for none."""
-        return self.agent[..., 3].astype(jnp.uint8)
+        return (self.agent >> 24).astype(jnp.uint8)
+
+
+def packed(row: Array, column: Array, direction: Array, carried: Array) -> Int32[Array, ""]:
+    """Pack the agent as `GridState` holds it."""
+    parts = [x.astype(jnp.int32) for x in (row, column, direction, carried)]
+    return parts[0] | (parts[1] << 8) | (parts[2] << 16) | (parts[3] << 24)
 
 
 class GridEnv(Env):
@@ -104,6 +112,7 @@ class GridEnv(Env):
     tile_size: int = 8  # pixels, of the rgb observations
 
     mission: ClassVar[str] = ""
+    reset_source: ClassVar[str] = "auto"  # a level is some integer arithmetic
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
@@ -167,7 +176,7 @@ class GridEnv(Env):
 
     def reset_state(self, key: Key, level: Level, params: Params) -> GridState:
         """Put the agent into the level with empty hands."""
-        agent = jnp.concatenate([level.pose, jnp.zeros(1, jnp.int8)])
+        agent = packed(*level.pose, jnp.uint8(0))
         return GridState(time=jnp.int32(0), grid=level.grid, agent=agent)
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
@@ -262,25 +271,28 @@ def act(state: GridState, action: Array) -> tuple[GridState, UInt8[Array, ""]]:
     d_row, d_column = direction_vector(state.direction)
     row = (state.row + d_row).clip(0, state.grid.shape[0] - 1)
     column = (state.column + d_column).clip(0, state.grid.shape[1] - 1)
-    front = state.grid[row, column]
+    cells, index = state.grid.reshape(-1), row * state.grid.shape[1] + column
+    front = cells.at[index].get(mode="promise_in_bounds")
     moves = (action == Action.FORWARD) & tiles.is_walkable(front)
     picks = (action == Action.PICKUP) & tiles.is_portable(front) & (state.carried == 0)
     drops = (action == Action.DROP) & (front == tiles.EMPTY) & (state.carried != 0)
     left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)  # what stays in front
     left = jnp.where(drops, state.carried, left)
     left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried), left)
+    # As data behind a barrier they are made once; else the grid's kernel reads the old agent again
+    # and a scan must copy the agent first.
+    index, left = jax.lax.optimization_barrier((index, left))
     turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
-    agent = jnp.stack(
-        [
+    after = state.replace(  # type: ignore[attr-defined]  # made by chex
+        grid=jnp.where(np.arange(cells.size) == index, left, cells).reshape(state.grid.shape),
+        agent=packed(
             jnp.where(moves, row, state.row),
             jnp.where(moves, column, state.column),
             (state.direction + turn) & 3,
-            jnp.where(picks, front, jnp.where(drops, jnp.uint8(0), state.carried)).astype(
-                jnp.int32
-            ),
-        ]
-    ).astype(jnp.int8)
-    return state.replace(grid=state.grid.at[row, column].set(left), agent=agent), front
+            jnp.where(picks, front, jnp.where(drops, jnp.uint8(0), state.carried)),
+        ),
+    )
+    return after, front
 
 
 def toggled(front: UInt8[Array, ""], carried: UInt8[Array, ""]) -> UInt8[Array, ""]:

@@ -85,9 +85,12 @@ def is_opaque(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
 
 def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 3"]:
     """Turn tile bytes into MiniGrid's triples (object, colour, door state)."""
-    shut = jnp.where(kind(code) > Kind.AGENT, kind(code) - jnp.uint8(Kind.AGENT), jnp.uint8(0))
-    thing = jnp.where(shut > 0, jnp.uint8(Kind.DOOR), kind(code))
-    return jnp.stack([thing, colour(code), shut], axis=-1)
+    thing, painted = kind(code).astype(jnp.uint32), colour(code).astype(jnp.uint32)
+    door = thing > Kind.AGENT
+    state = jnp.where(door, thing - Kind.AGENT, 0)
+    triple = jnp.where(door, jnp.uint32(Kind.DOOR), thing) | (painted << 8) | (state << 16)
+    # Cut from one word: cheaper on a CPU than to stack three arrays along the last axis.
+    return (triple[..., None] >> np.array([0, 8, 16], np.uint32)).astype(jnp.uint8)
 
 
 def decode(image: np.ndarray) -> np.ndarray:

@@ -30,15 +30,19 @@ def window(
 ) -> UInt8[Array, "{size} {size}"]:
     """Tiles in front of the agent, turned to its view; outside the grid there is wall."""
     height, width = grid.shape
-    d_row, d_column = direction_vector(direction)
-    ahead = jnp.arange(size - 1, -1, -1, dtype=jnp.int32)[None, :]
-    right = jnp.arange(-(size // 2), size // 2 + 1, dtype=jnp.int32)[:, None]
-    rows = row.astype(jnp.int32) + ahead * d_row + right * d_column
-    columns = column.astype(jnp.int32) + ahead * d_column - right * d_row
-    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    # One clamp of the flat index: whatever it reads outside is masked, and one gather is enough.
-    index = jnp.clip(rows * width + columns, 0, height * width - 1)
-    cells = grid.reshape(-1).at[index].get(mode="promise_in_bounds")
+    along_rows = (direction & 1) == 1  # looking down or up: `ahead` counts rows
+    sign = jnp.where(direction < 2, 1, -1)
+    ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
+    right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
+    # Ahead and sideways change one coordinate each, so all but the sum is per line, not per cell.
+    a = jnp.where(along_rows, row, column) + sign * ahead
+    b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
+    a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)
+    b_inside = jnp.clip(b, 0, jnp.where(along_rows, width, height) - 1)
+    offset = a_inside * jnp.where(along_rows, width, 1)
+    start = b_inside * jnp.where(along_rows, 1, width)
+    cells = grid.reshape(-1).at[start[:, None] + offset[None, :]].get(mode="promise_in_bounds")
+    inside = (b == b_inside)[:, None] & (a == a_inside)[None, :]
     return jnp.where(inside, cells, jnp.uint8(tiles.WALL))
 
 
@@ -49,39 +53,53 @@ def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
     cell past them, and from transparent lit cells into the three cells ahead.
     """
     size = opaque.shape[0]
-    weights = jnp.asarray(1 << np.arange(size), jnp.int32)
-    clear = jnp.where(opaque, jnp.int32(0), weights[:, None]).sum(axis=0, dtype=jnp.int32)
-    lit = _lit_rows(clear, size)
-    # Behind the barrier the rows are data: fused into the image they would be traced per pixel.
-    lit = jax.lax.optimization_barrier(lit)
-    return (lit[None, :] & weights[:, None]) != 0
+    return _lit_by_table(~opaque, size) if size <= TABLE_LIMIT else _lit_by_loop(~opaque, size)
 
 
-def _lit_rows(clear: Int32[Array, " size"], size: int) -> Int32[Array, " size"]:
-    """Lit cells of each row as bits, from the transparent cells of each row as bits."""
-    full = (1 << size) - 1
-    table = jnp.asarray(_flood_table(size)) if size <= TABLE_LIMIT else None
-    seed = jnp.int32(1 << (size // 2))
-    if table is None:  # too large a table: a loop over the rows
+def _lit_by_table(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
+    """Follow the light with one table lookup per row.
 
-        def row(seed: Array, clear_row: Array) -> tuple[Array, Array]:
-            reached = _flood(seed, clear_row, size)
-            spread = (reached | (reached << 1) | (reached >> 1)) & full
-            return spread, seed | spread
-
-        return jax.lax.scan(row, seed, clear, reverse=True)[1]
-    rows = []
-    for ahead in range(size - 1, -1, -1):
-        index = (seed << size) | clear[ahead]
-        reached = table.at[index].get(mode="promise_in_bounds").astype(jnp.int32)
-        spread = (reached | (reached << 1) | (reached >> 1)) & full
-        rows.append(seed | spread)
+    The lit rows are packed into two words per view: as two scalars the chain is one kernel, and
+    behind the barrier they are data (fused into the image, every pixel would trace the chain).
+    """
+    table = jnp.asarray(_spread_table(size))
+    per_word = -(-size // 2)
+    clear_rows = _row_bits(clear)
+    seed, words = jnp.int32(1 << (size // 2)), [jnp.int32(0), jnp.int32(0)]
+    for row in range(size - 1, -1, -1):
+        index = (seed << size) | clear_rows[row]
+        spread = table.at[index].get(mode="promise_in_bounds").astype(jnp.int32)
+        word, place = divmod(row, per_word)
+        words[word] |= (seed | spread) << (place * size)
         seed = spread
-    return jnp.stack(rows[::-1])
+    low, high = jax.lax.optimization_barrier(tuple(words))
+    across, ahead = np.arange(size, dtype=np.int32)[:, None], np.arange(size, dtype=np.int32)
+    bit = np.left_shift(np.int32(1), across + ahead % per_word * size)
+    return (jnp.where(ahead < per_word, low, high) & bit) != 0
 
 
-def _flood(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or JAX integers
-    """Bits of `clear` connected to `seed & clear` within one row (Kogge-Stone, both ways)."""
+def _lit_by_loop(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
+    """Follow the light row by row, for views whose table would be too large."""
+
+    def row(seed: Array, clear_row: Array) -> tuple[Array, Array]:
+        spread = _spread(seed, clear_row, size)
+        return spread, seed | spread
+
+    lit = jax.lax.scan(row, jnp.int32(1 << (size // 2)), _row_bits(clear), reverse=True)[1]
+    return ((lit[None, :] >> np.arange(size, dtype=np.int32)[:, None]) & 1) != 0
+
+
+def _row_bits(cells: Bool[Array, "size size"]) -> Int32[Array, " size"]:
+    """Cells of each row of the view as bits, `across` from the lowest."""
+    weights = np.left_shift(np.int32(1), np.arange(cells.shape[0], dtype=np.int32))
+    return jnp.where(cells, weights[:, None], 0).sum(axis=0, dtype=jnp.int32)
+
+
+def _spread(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or JAX integers
+    """Cells of a row, as bits, beside or ahead of those that `seed` lights through `clear` ones.
+
+    The light fills the runs of clear cells that hold a seed (Kogge-Stone, both ways).
+    """
     up = down = seed & clear
     via_up = via_down = clear
     step = 1
@@ -89,11 +107,12 @@ def _flood(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or 
         up, via_up = up | (via_up & (up << step)), via_up & (via_up << step)
         down, via_down = down | (via_down & (down >> step)), via_down & (via_down >> step)
         step *= 2
-    return up | down
+    reached = up | down
+    return (reached | (reached << 1) | (reached >> 1)) & (2**size - 1)
 
 
 @functools.cache
-def _flood_table(size: int) -> np.ndarray:
-    """`_flood` for every seed and row, indexed by `seed << size | clear`."""
+def _spread_table(size: int) -> np.ndarray:
+    """`_spread` for every seed and row, indexed by `seed << size | clear`."""
     seed, clear = np.divmod(np.arange(4**size, dtype=np.int64), 2**size)
-    return _flood(seed, clear, size).astype(np.uint8)
+    return _spread(seed, clear, size).astype(np.uint8)
