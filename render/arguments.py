@@ -102,8 +102,7 @@ def make_env(id: str, fields: list[str]) -> Env:
 def checked_outputs(options: argparse.Namespace) -> bool:
     """Return whether to draw files instead of a window.
 
-    Raises `UsageError` where a file cannot be written or there is no display: better now than after
-    the drawing.
+    Raises `UsageError` where a file cannot be written: better now than after the drawing.
     """
     for name in ("gif", "screenshot"):
         _check_file(name, getattr(options, name))
@@ -111,14 +110,16 @@ def checked_outputs(options: argparse.Namespace) -> bool:
         raise UsageError("--frames goes with --gif FILE or --screenshot FILE")
     if options.panel and not options.gif:
         raise UsageError("--panel goes with --gif FILE")
-    headless = bool(options.gif or options.screenshot)
-    if not headless:
-        from . import window
+    return bool(options.gif or options.screenshot)
 
-        window.start_display()
-        if sys.stderr.isatty():
-            print("compiling, a few seconds", file=sys.stderr)
-    return headless
+
+def check_display() -> None:
+    """Raise `UsageError` where there is no display: better before than after all is compiled."""
+    from . import window
+
+    window.start_display()
+    if sys.stderr.isatty():
+        print("compiling, a few seconds", file=sys.stderr)
 
 
 def _check_file(name: str, given: str | None) -> None:

@@ -57,7 +57,7 @@ def wall_columns(boards: int, aspect: float = 1.0) -> int:
     return next((n for n in (best, best + 1, best - 1) if n > 0 and boards % n == 0), best)
 
 
-def mosaic(pictures: Frames, columns: int) -> UInt8[np.ndarray, "height width 3"]:
+def mosaic(pictures: Frames, columns: int) -> UInt8[np.ndarray, "rows columns 3"]:
     """Put pictures side by side, `columns` in a row, with gaps between them."""
     count, height, width, _ = pictures.shape
     rows = -(-count // columns)

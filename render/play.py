@@ -50,6 +50,8 @@ def _controller(options: argparse.Namespace, headless: bool) -> Controller:
         action_keys(env)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    if not headless:
+        arguments.check_display()
     session = Session(env, pilot, seed=options.seed, speed=options.fps)
     return Controller(session, options.id, "play")
 

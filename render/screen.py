@@ -190,7 +190,7 @@ def _wall_panel(pen: "_Pen", controller: Controller) -> None:
 
 def _board_panel(pen: "_Pen", controller: Controller) -> None:
     session, now, board = controller.session, controller.session.now, controller.selected
-    state = jax.tree.map(lambda leaf: leaf[board], now.state)
+    state = session.state(board)
     mission = getattr(session.env, "mission_text", lambda _: "")(state)
     if mission:
         pen.paragraph(mission, MUTED, 15)
@@ -230,14 +230,13 @@ def _draw_eyes(pen: "_Pen", session: Session, board: int) -> None:
         return
     pen.space(6)
     pen.label("the agent sees")
-    state = _one(session, board)
-    picture = paint(state)[0]
+    picture = paint(_one(session, board))[0]
     pen.surface.blit(_surface(picture), (pen.left, pen.top))
-    carried = getattr(state, "carried", None)
+    carried = getattr(session.state(board), "carried", None)
     if carried is not None:
         left = pen.left + picture.shape[1] + 18
         _text(pen.surface, "carries", (left, pen.top), MUTED, 14)
-        tile = int(np.asarray(carried)[0])
+        tile = int(carried)
         if tile:
             pen.surface.blit(_surface(session.env.atlas(40)[tile]), (left, pen.top + 22))
         else:

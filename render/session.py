@@ -40,7 +40,7 @@ class Moment:
     total: Float32[Array, "*boards"]  # sum of their returns
 
     @property
-    def over(self) -> Bool[Array, "*boards"]:
+    def over(self) -> Bool[Array | np.ndarray, "*boards"]:
         """Whether the episode ended here."""
         return self.terminated | self.truncated
 
@@ -77,6 +77,10 @@ class Session:
     def at_end(self) -> bool:
         """Whether the cursor is at the newest moment."""
         return self.cursor == len(self.history) - 1
+
+    def state(self, board: int = 0) -> Any:
+        """State of a board in this moment, as the environment's functions take it."""
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), self.now.state)
 
     def is_over(self, board: int = 0) -> bool:
         """Whether the episode of a board has ended in this moment."""
@@ -211,7 +215,7 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             terminated=terminated,
             truncated=truncated,
             score=score,
-            finished=moment.finished + done,
+            finished=moment.finished + done.astype(jnp.int32),
             total=moment.total + jnp.where(done, score, 0.0),
         )
 
@@ -239,6 +243,5 @@ def _judge(env: Env, pilot: Pilot) -> Callable[[Any], tuple[Array, Array]]:
 
 def opinion(session: Session, board: int) -> tuple[np.ndarray, float]:
     """Probabilities of the actions and value, as the pilot sees a board now."""
-    state = jax.tree.map(lambda leaf: leaf[board], session.now.state)
-    probabilities, value = _judge(session.env, session.pilot)(state)
+    probabilities, value = _judge(session.env, session.pilot)(session.state(board))
     return np.asarray(probabilities), float(np.asarray(value).reshape(()))

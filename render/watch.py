@@ -2,7 +2,6 @@
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ..core import registry
 from ..core.env import Env
@@ -40,10 +39,11 @@ def _run(argv: list[str]) -> int:
         metavar="N",
         help=f"boards at once, up to {MAX_BOARDS} (default 1)",
     )
+    add("--run-seed", type=int, default=0, metavar="N", help="which of the run's trained seeds")
     add("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
     options = parser.parse_args(argv)
     headless = arguments.checked_outputs(options)
-    title, env, pilot = _chosen(options)
+    title, env, pilot = (_random if options.random else _trained)(options)
     try:
         action_keys(env)
     except ValueError as error:
@@ -63,25 +63,28 @@ def _run(argv: list[str]) -> int:
     return 0
 
 
-def _chosen(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
-    """Return the id, the environment and the pilot that the arguments name."""
-    if options.random:
-        named = [name for name in (options.target, options.random) if isinstance(name, str)]
-        if len(named) != 1:
-            raise UsageError("name one environment: jaxenvs watch --random Grid-DoorKey-8x8-v0")
-        if options.greedy:
-            raise UsageError("--greedy goes with a run; random play has no likeliest action")
-        return named[0], arguments.make_env(named[0], options.fields), RANDOM
-    if options.target is None:
+def _random(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
+    """Return id, environment and pilot of random play."""
+    named = [name for name in (options.target, options.random) if isinstance(name, str)]
+    if len(named) != 1:
+        raise UsageError("name one environment: jaxenvs watch --random Grid-DoorKey-8x8-v0")
+    if options.greedy:
+        raise UsageError("--greedy goes with a run; random play has no likeliest action")
+    if options.run_seed:
+        raise UsageError("--run-seed goes with a run; the levels of random play follow --seed")
+    env = arguments.make_env(named[0], options.fields)
+    if not (options.gif or options.screenshot):
+        arguments.check_display()
+    return named[0], env, RANDOM
+
+
+def _trained(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
+    """Return id, environment and pilot of a run folder."""
+    run = options.target
+    if run is None:
         raise UsageError("name a run folder, or --random ID; `jaxenvs watch --help` has examples")
     if options.fields:
         raise UsageError("--set goes with --random; a run brings its own environment")
-    policy = _loaded(options.target, options.seed)
-    return policy.env_id, policy.env, of_policy(policy, options.greedy)
-
-
-def _loaded(run: str, seed: int) -> Any:
-    """Load the policy of a run folder."""
     if not Path(run).is_dir():
         if _is_id(run):
             raise UsageError(
@@ -89,12 +92,15 @@ def _loaded(run: str, seed: int) -> Any:
                 f"or train it first: `jaxenvs train {run} --out runs/mine`"
             )
         raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
+    if not (options.gif or options.screenshot):
+        arguments.check_display()
     from ..baselines.runs import RunError, load_policy
 
     try:
-        return load_policy(run, seed)
+        policy = load_policy(run, options.run_seed)
     except RunError as error:
         raise UsageError(str(error)) from error
+    return policy.env_id, policy.env, of_policy(policy, options.greedy)
 
 
 def _is_id(name: str) -> bool:

@@ -22,6 +22,7 @@ NUM_SPRITES = 2 * NUM_AGENTS * NUM_CODES
 
 Shape = Callable[[np.ndarray, np.ndarray], np.ndarray]  # x, y -> whether the points are inside
 RGB = tuple[int, int, int]
+Length = int | float  # the tile's side is 1
 Paint = str | RGB  # a shade of the tile's own colour, or RGB
 
 
@@ -34,7 +35,7 @@ def sprite(code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, ".
 # Shapes.
 
 
-def block(left: float, top: float, right: float, bottom: float, radius: float = 0.0) -> Shape:
+def block(left: Length, top: Length, right: Length, bottom: Length, radius: Length = 0.0) -> Shape:
     """Return a rectangle with round corners."""
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -46,12 +47,12 @@ def block(left: float, top: float, right: float, bottom: float, radius: float = 
     return inside
 
 
-def disc(centre_x: float, centre_y: float, radius: float) -> Shape:
+def disc(centre_x: Length, centre_y: Length, radius: Length) -> Shape:
     """Return a disc."""
     return lambda x, y: np.hypot(x - centre_x, y - centre_y) <= radius
 
 
-def polygon(*points: tuple[float, float]) -> Shape:
+def polygon(*points: tuple[Length, Length]) -> Shape:
     """Return a polygon, by the even-odd rule."""
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -65,7 +66,7 @@ def polygon(*points: tuple[float, float]) -> Shape:
     return inside
 
 
-def wave(height: float, swing: float, width: float) -> Shape:
+def wave(height: Length, swing: Length, width: Length) -> Shape:
     """Return a wavy line of one period, which meets itself in the next tile."""
     return lambda x, y: np.abs(y - height - swing * np.sin(2 * np.pi * x)) <= width / 2
 
@@ -80,7 +81,7 @@ def minus(shape: Shape, *holes: Shape) -> Shape:
     return lambda x, y: shape(x, y) & ~union(*holes)(x, y)
 
 
-def shrunk(shape: Shape, scale: float, left: float, top: float) -> Shape:
+def shrunk(shape: Shape, scale: Length, left: Length, top: Length) -> Shape:
     """Return a shape whose unit square is scaled and moved to (left, top)."""
     return lambda x, y: shape((x - left) / scale, (y - top) / scale)
 
@@ -90,7 +91,7 @@ class Layer(NamedTuple):
 
     shape: Shape
     paint: Paint
-    cover: float = 1.0  # opacity
+    cover: Length = 1.0  # opacity
 
 
 class Look(NamedTuple):
@@ -260,7 +261,7 @@ def atlas(size: int) -> np.ndarray:
     return sheet.reshape(NUM_SPRITES, size, size, 3)
 
 
-def _agents(picture: np.ndarray, scale: float, left: float, top: float) -> list[np.ndarray]:
+def _agents(picture: np.ndarray, scale: Length, left: Length, top: Length) -> list[np.ndarray]:
     """Draw the agent over a picture, facing right, down, left, up."""
     pictures = []
     for turns in range(4):
@@ -270,7 +271,7 @@ def _agents(picture: np.ndarray, scale: float, left: float, top: float) -> list[
     return pictures
 
 
-def _shrunk_layer(layer: Layer, scale: float, left: float, top: float) -> Layer:
+def _shrunk_layer(layer: Layer, scale: Length, left: Length, top: Length) -> Layer:
     return layer._replace(shape=shrunk(layer.shape, scale, left, top))
 
 

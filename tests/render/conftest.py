@@ -1,0 +1,22 @@
+"""The tests of this folder need no display; those of the window use SDL's dummy one."""
+
+import os
+
+import pytest
+
+os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"
+
+
+@pytest.fixture
+def dummy_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A display that shows nothing."""
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+
+
+@pytest.fixture
+def no_display(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without a display."""
+    for name in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,175 @@
+"""`jaxenvs play` and `jaxenvs watch` without a window: files, and bad input."""
+
+import os
+import subprocess
+import sys
+import types
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxenvs.render import play, watch
+from PIL import Image
+
+import jaxenvs
+
+ID = "Grid-Empty-5x5-v0"
+MAIN = {"play": play.main, "watch": watch.main}
+
+pytestmark = pytest.mark.usefixtures("no_display")
+
+
+def frames_of(path) -> int:
+    with Image.open(path) as image:
+        return image.n_frames
+
+
+class Policy(NamedTuple):
+    """What `load_policy` returns."""
+
+    env_id: str
+    env: jaxenvs.Env
+
+    def apply(self, obs):
+        return jnp.arange(7.0), jnp.float32(0.25)
+
+
+class RunError(ValueError):
+    """As the module of the runs has it."""
+
+
+@pytest.fixture
+def runs(monkeypatch, tmp_path):
+    """A run folder, and a module of runs that loads it."""
+    module = types.ModuleType("jaxenvs.baselines.runs")
+
+    def load_policy(run_dir, seed=0):
+        if seed == 9:
+            raise RunError(f"{run_dir} has no seed 9; it has seeds 0 to 3")
+        return Policy(ID, jaxenvs.make(ID))
+
+    module.RunError, module.load_policy = RunError, load_policy
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    (tmp_path / "run").mkdir()
+    return str(tmp_path / "run")
+
+
+def test_watch_random_writes_a_gif_of_as_many_pictures(tmp_path, capsys):
+    path = tmp_path / "out.gif"
+    assert watch.main(["--random", ID, "--gif", str(path), "--frames", "17"]) == 0
+    assert frames_of(path) == 17
+    assert "17 pictures" in capsys.readouterr().out
+    first = path.read_bytes()
+    assert watch.main([ID, "--random", "--gif", str(path), "--frames", "17"]) == 0
+    assert path.read_bytes() == first  # the same seed, the same file
+    arguments = ["--random", ID, "--gif", str(path), "--frames", "17", "--seed", "1"]
+    assert watch.main(arguments) == 0
+    assert path.read_bytes() != first
+
+
+def test_watch_a_run_as_gif_screenshot_and_wall(tmp_path, runs):
+    gif, png = tmp_path / "run.gif", tmp_path / "run.png"
+    assert watch.main([runs, "--greedy", "--gif", str(gif), "--frames", "3"]) == 0
+    assert frames_of(gif) == 3
+    wall = ["--envs", "3", "--gif", str(gif), "--frames", "2", "--tile-size", "8"]
+    assert watch.main([runs, *wall]) == 0
+    with Image.open(gif) as image:
+        assert image.size == (40, 3 * 40 + 2 * 4) or image.size == (3 * 40 + 2 * 4, 40)
+    assert watch.main([runs, "--screenshot", str(png), "--frames", "2"]) == 0
+    with Image.open(png) as image:
+        assert image.size[0] > 500 and len(np.unique(np.asarray(image))) > 50
+
+
+def test_play_by_given_keys(tmp_path):
+    path = tmp_path / "walk.gif"
+    assert play.main([ID, "--keys", "up up right up up r", "--gif", str(path)]) == 0
+    assert frames_of(path) == 7
+    with Image.open(path) as image:
+        image.seek(5)
+        assert image.info["duration"] > 500  # the end stays for a while
+    png = tmp_path / "walk.png"
+    assert play.main([ID, "--screenshot", str(png), "--set", "view_size=5"]) == 0
+    assert png.exists()
+
+
+def test_a_gif_of_the_whole_window(tmp_path):
+    path = tmp_path / "panel.gif"
+    assert play.main([ID, "--gif", str(path), "--frames", "2", "--panel"]) == 0
+    with Image.open(path) as image:
+        assert image.n_frames == 2 and image.size[0] > 500
+
+
+BAD = [
+    ("play", [], "ID"),
+    ("play", ["Grid-Emty-5x5-v0"], "did you mean 'Grid-Empty-5x5-v0'"),
+    ("play", [ID], "no display"),
+    ("watch", ["--random", ID], "--gif out.gif"),
+    ("watch", [], "name a run folder, or --random ID"),
+    ("watch", [ID, "--gif", "a.gif"], f"jaxenvs watch --random {ID}"),
+    ("watch", ["missing", "--gif", "a.gif"], "there is no run folder missing"),
+    ("watch", ["--random", "--gif", "a.gif"], "name one environment"),
+    ("watch", ["--random", ID, "--greedy", "--gif", "a.gif"], "--greedy goes with a run"),
+    ("watch", ["--random", ID, "--run-seed", "1", "--gif", "a.gif"], "follow --seed"),
+    ("watch", ["--random", ID, "--gif", "a.gif", "--frames", "0"], "a whole number, 1 to"),
+    ("watch", ["--random", ID, "--gif", "a.gif", "--frames", "x"], "a whole number, 1 to"),
+    ("watch", ["--random", ID, "--gif", "a.gif", "--envs", "65"], "a whole number, 1 to 64"),
+    ("watch", ["--random", ID, "--gif", "no/a.gif"], "there is no folder no"),
+    ("watch", ["--random", ID, "--gif", "."], "name a file"),
+    ("watch", ["--random", ID, "--frames", "5"], "--frames goes with --gif"),
+    ("play", [ID, "--gif", "a.gif", "--set", "view_size=4"], "view_size=4 must be odd"),
+    ("play", [ID, "--gif", "a.gif", "--set", "colour=1"], "has no field 'colour'"),
+    ("play", [ID, "--gif", "a.gif", "--set", "view_size"], "write NAME=VALUE"),
+    ("play", [ID, "--keys", "up"], "--keys goes with"),
+    ("play", [ID, "--gif", "a.gif", "--keys", "up jump"], "'jump' does nothing here"),
+    ("play", [ID, "--gif", "a.gif", "--wide"], "--wide"),
+]
+
+
+@pytest.mark.parametrize(("command", "argv", "says"), BAD)
+def test_bad_input_is_one_sentence_and_harms_nothing(
+    command, argv, says, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.gif").write_bytes(b"precious")
+    assert MAIN[command](argv) == 2
+    out, err = capsys.readouterr()
+    assert says in err and out == ""
+    assert err.startswith(f"jaxenvs {command}: ") and err.count("\n") == 1
+    assert (tmp_path / "a.gif").read_bytes() == b"precious"
+    assert os.listdir(tmp_path) == ["a.gif"]
+
+
+def test_a_run_that_does_not_load_says_why(runs, capsys):
+    assert watch.main([runs, "--run-seed", "9", "--screenshot", "x.png"]) == 2
+    assert "has no seed 9" in capsys.readouterr().err
+    assert watch.main([runs, "--set", "view_size=5", "--screenshot", "x.png"]) == 2
+    assert "a run brings its own environment" in capsys.readouterr().err
+
+
+def test_a_missing_extra_is_named(tmp_path, monkeypatch, capsys):
+    for name in ("PIL", "PIL.Image"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert play.main([ID, "--gif", str(tmp_path / "a.gif"), "--frames", "1"]) == 2
+    assert 'pip install "jaxenvs[play]"' in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_has_examples(capsys):
+    for main in MAIN.values():
+        with pytest.raises(SystemExit) as stopped:
+            main(["--help"])
+        assert stopped.value.code == 0
+        assert "examples:\n  jaxenvs " in capsys.readouterr().out
+
+
+def test_without_a_display_a_fresh_process_says_one_sentence_and_ends_with_2():
+    done = subprocess.run(
+        [sys.executable, "-m", "jaxenvs.cli", "watch", "--random", ID],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.count("\n") == 1 and "--gif out.gif" in done.stderr

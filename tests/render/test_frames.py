@@ -1,0 +1,86 @@
+"""The compositor and the painters on it."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxenvs.render import frames
+
+import jaxenvs
+from jaxenvs.core.pixels import compose
+from jaxenvs.grid import sprites
+
+STEPS, EPISODES = 24, 4  # the shapes of the contract test, which share its compilation
+
+
+def composed_by_hand(tiles: np.ndarray, atlas: np.ndarray) -> np.ndarray:
+    last = len(atlas) - 1
+    rows = [np.concatenate([atlas[min(max(t, 0), last)] for t in row], axis=1) for row in tiles]
+    return np.concatenate(rows, axis=0)
+
+
+@pytest.mark.parametrize(("rows", "columns", "size"), [(1, 1, 4), (3, 5, 8), (7, 2, 16)])
+def test_compose_equals_the_loop_over_tiles(rows, columns, size):
+    atlas = sprites.atlas(size)
+    tiles = np.random.default_rng(rows).integers(0, len(atlas) + 9, (rows, columns))
+    made = jax.jit(compose)(jnp.asarray(tiles, jnp.int32), atlas)
+    assert made.dtype == jnp.uint8
+    np.testing.assert_array_equal(np.asarray(made), composed_by_hand(tiles, atlas))
+
+
+@functools.cache
+def valid_sprites() -> np.ndarray:
+    """Numbers of the sprites that are not the sign of an error."""
+    atlas = sprites.atlas(8)
+    unknown = atlas[int(sprites.sprite(0x0F, 0, 0))]
+    return np.flatnonzero((atlas != unknown).any(axis=(1, 2, 3)))
+
+
+@pytest.mark.parametrize("id", jaxenvs.registry.list("Grid"))
+def test_random_play_of_every_id_draws_only_tiles_that_exist(id, compiled):
+    game = compiled(id)
+    draw = jax.jit(jax.vmap(lambda state: (game.env.tiles(state), game.env.view_tiles(state))))
+    for key in jax.random.split(jax.random.key(0), EPISODES):
+        keys = jax.random.split(key, STEPS)
+        actions = jax.random.randint(key, (STEPS,), 0, game.env.action_space.n)
+        _, steps = game.rollout(key, keys, actions, game.env.default_params)
+        board, view = draw(steps.state)
+        assert board.shape[0] == view.shape[0] == STEPS
+        assert np.isin(board, valid_sprites()).all() and np.isin(view, valid_sprites()).all()
+
+
+def test_painters_draw_every_state_of_a_batch():
+    env = jaxenvs.make("Grid-DoorKey-5x5-v0")
+    states = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 3)).state
+    pictures = frames.board_painter(env, 8)(states)
+    assert pictures.shape == (3, 40, 40, 3)
+    for i in range(3):
+        tiles = env.tiles(jax.tree.map(lambda leaf, i=i: leaf[i], states))
+        np.testing.assert_array_equal(pictures[i], composed_by_hand(tiles, env.atlas(8)))
+
+
+def test_the_view_is_the_rgb_observation():
+    env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs="rgb")
+    obs, state = jax.jit(env.reset)(jax.random.key(4))
+    batch = jax.tree.map(lambda leaf: leaf[None], state)
+    np.testing.assert_array_equal(frames.view_painter(env, env.tile_size)(batch)[0], obs)
+
+
+def test_a_wall_leaves_gaps_and_fills_its_rest():
+    pictures = np.stack([np.full((2, 3, 3), 100 + i, np.uint8) for i in range(3)])
+    wall = frames.mosaic(pictures, 2)
+    assert wall.shape == (4 + frames.GAP, 6 + frames.GAP, 3)
+    assert (wall[:2, :3] == 100).all() and (wall[:2, -3:] == 101).all()
+    assert (wall[-2:, :3] == 102).all() and (wall[-2:, -3:] == frames.BACKGROUND).all()
+
+
+@pytest.mark.parametrize(("boards", "columns"), [(1, 1), (2, 1), (4, 2), (9, 3), (16, 4), (64, 8)])
+def test_walls_are_about_square(boards, columns):
+    assert frames.wall_columns(boards) == columns
+
+
+@pytest.mark.parametrize(("pixels", "tile_size"), [(5, 4), (47, 8), (81, 16), (900, 64)])
+def test_tile_sizes_are_crisp(pixels, tile_size):
+    assert frames.fitting_tile_size(jaxenvs.make("Grid-Empty-5x5-v0"), pixels, pixels) == tile_size

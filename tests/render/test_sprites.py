@@ -1,0 +1,109 @@
+"""Sprites: every tile has a picture of its own, told apart without colour and at 8 pixels."""
+
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from jaxenvs.grid import sprites
+from jaxenvs.grid.tiles import EMPTY, GOAL, LAVA, NUM_CODES, WALL, Colour, Kind
+
+UNKNOWN = 0x0F  # kind 15 does not exist
+
+
+def picture(code: int, agent: int = 0, lit: int = 0, size: int = 8) -> np.ndarray:
+    return sprites.atlas(size)[int(sprites.sprite(code, agent, lit))].astype(int)
+
+
+def grey(code: int, **where: int) -> np.ndarray:
+    return picture(code, **where).mean(axis=-1)
+
+
+def test_valid_bytes_are_all_that_the_engine_puts_into_a_grid():
+    coloured = (
+        Kind.FLOOR,
+        Kind.DOOR,
+        Kind.CLOSED_DOOR,
+        Kind.LOCKED_DOOR,
+        Kind.KEY,
+        Kind.BALL,
+        Kind.BOX,
+    )
+    wanted = {k | c << 4 for k in coloured for c in Colour} | {0, EMPTY, WALL, GOAL, LAVA}
+    assert set(sprites.VALID_CODES) == wanted
+
+
+def test_what_is_no_tile_is_conspicuous_and_what_is_one_is_not():
+    unknown = picture(UNKNOWN)
+    assert tuple(unknown[0, -1]) == (255, 0, 255)
+    for code in range(NUM_CODES):
+        for lit in (0, 1):
+            is_unknown = np.array_equal(picture(code, lit=lit), unknown)
+            assert is_unknown == (code not in sprites.VALID_CODES), (code, lit)
+
+
+@pytest.mark.parametrize("lit", [0, 1])
+def test_every_tile_looks_different_at_8_pixels(lit):
+    for a, b in itertools.combinations(sprites.VALID_CODES, 2):
+        assert np.abs(picture(a, lit=lit) - picture(b, lit=lit)).max() > 20, (a, b)
+
+
+@pytest.mark.parametrize("colour", Colour)
+def test_doors_and_things_of_one_colour_differ_by_shape(colour):
+    kinds = (
+        Kind.DOOR,
+        Kind.CLOSED_DOOR,
+        Kind.LOCKED_DOOR,
+        Kind.KEY,
+        Kind.BALL,
+        Kind.BOX,
+        Kind.FLOOR,
+    )
+    for a, b in itertools.combinations(kinds, 2):
+        differs = np.abs(grey(a | colour << 4) - grey(b | colour << 4)) > 20
+        assert differs.sum() >= 8, (a, b)
+
+
+@pytest.mark.parametrize("code", sprites.VALID_CODES)
+def test_a_cell_in_sight_is_lighter(code):
+    assert picture(code, lit=1).mean() > picture(code, lit=0).mean() + 2
+
+
+@pytest.mark.parametrize("code", [EMPTY, GOAL, LAVA, Kind.FLOOR, Kind.DOOR, Kind.KEY, Kind.BOX])
+def test_the_four_directions_differ(code):
+    pictures = [picture(code, agent=agent) for agent in range(5)]
+    for a, b in itertools.combinations(pictures, 2):
+        assert np.abs(a - b).max() > 60
+
+
+def test_hands_show_what_they_carry():
+    carried = [k | c << 4 for k in (Kind.KEY, Kind.BALL, Kind.BOX) for c in Colour]
+    pictures = [picture(code, agent=4) for code in (EMPTY, *carried)]
+    for a, b in itertools.combinations(pictures, 2):
+        assert np.abs(a - b).max() > 20
+
+
+@pytest.mark.parametrize("code", [WALL, UNKNOWN, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR, Kind.UNSEEN])
+def test_no_agent_stands_where_none_can(code):
+    assert np.array_equal(picture(code, agent=1), picture(UNKNOWN))
+
+
+def test_the_agent_points_where_it_faces():
+    white = np.array(sprites.WHITE)
+    rows, columns = np.mgrid[:32, :32]
+    for direction, (across, down) in enumerate([(1, 0), (0, 1), (-1, 0), (0, -1)]):
+        body = np.abs(picture(EMPTY, agent=1 + direction, size=32) - white).max(axis=-1) < 30
+        # An arrowhead is wide at its tail: its mass lies behind the middle of its extent.
+        along = (columns * across + rows * down)[body]
+        assert along.mean() < (along.min() + along.max()) / 2
+
+
+def test_the_atlas_is_quick_read_only_and_kept():
+    start = time.perf_counter()
+    atlas = sprites.atlas.__wrapped__(32)
+    assert time.perf_counter() - start < 2.0  # 0.2 s on a free core
+    assert atlas.shape == (sprites.NUM_SPRITES, 32, 32, 3) and atlas.dtype == np.uint8
+    assert sprites.atlas(32) is sprites.atlas(32)
+    with pytest.raises(ValueError, match="read-only"):
+        atlas[0] = 0
