@@ -1,0 +1,23 @@
+"""Reference learners: each is one file that reads from top to bottom.
+
+jaxenvs train Grid-DoorKey-5x5-v0
+policy = jaxenvs.baselines.runs.load_policy("runs/demo")
+"""
+
+import importlib.util
+from collections.abc import Iterable
+
+NEEDED = ("flax", "matplotlib", "optax", "orbax", "rich", "tyro")  # what the extra `train` installs
+
+
+def require(packages: Iterable[str]) -> None:
+    """Raise `ImportError`, with the command that installs them, for packages that are missing."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(
+            f"training needs {', '.join(missing)}, not installed here: "
+            f'run pip install "jaxenvs[train]"'
+        )
+
+
+require(NEEDED)

@@ -1,0 +1,114 @@
+"""Evaluation over exactly N finished episodes, without a bias towards short ones."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs import Env, make_vec
+
+from .networks import ActorCritic
+from .runs import Run
+
+_EVALUATION = 0x5EED  # folded into a seed's key: levels of their own, the same at every evaluation
+
+
+@chex.dataclass(frozen=True)
+class Episodes:
+    """One finished episode per environment."""
+
+    returns: Float32[Array, "*seeds episodes"]
+    lengths: Int32[Array, "*seeds episodes"]  # steps
+    terminated: Bool[Array, "*seeds episodes"]  # ended by the task, not by the time limit
+
+
+def first_episodes(
+    env: Env, act: Callable[[Array, PyTree[Array]], Array], key: Array, count: int
+) -> Episodes:
+    """Play the first episode of each of `count` environments, however long it takes.
+
+    `act(key, obs)` gives the actions of all of them. Counting the first `count` episodes that end
+    among environments that start again would count more short episodes than there are.
+    """
+    venv = make_vec(env, count, autoreset="none")
+    key_reset, key_play = jax.random.split(key)
+    first = venv.reset(key_reset)
+    nothing = Episodes(
+        returns=jnp.zeros(count, jnp.float32),
+        lengths=jnp.zeros(count, jnp.int32),
+        terminated=jnp.zeros(count, jnp.bool_),
+    )
+
+    def play(carry: Any) -> Any:
+        key, obs, state, playing, episodes = carry
+        key, key_act, key_step = jax.random.split(key, 3)
+        step = venv.step(key_step, state, act(key_act, obs))
+        episodes = Episodes(
+            returns=episodes.returns + jnp.where(playing, step.reward, 0.0),
+            lengths=episodes.lengths + playing.astype(jnp.int32),
+            terminated=episodes.terminated | (playing & step.terminated),
+        )
+        return key, step.obs, step.state, playing & ~step.done, episodes
+
+    carry = (key_play, first.obs, first.state, jnp.ones(count, jnp.bool_), nothing)
+    return jax.lax.while_loop(lambda carry: carry[3].any(), play, carry)[4]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 4))
+def evaluate(
+    env: Env, network: ActorCritic, weights: PyTree[Array], keys: Array, count: int
+) -> Episodes:
+    """Play `count` episodes with each seed's weights; actions are drawn from the policy."""
+
+    def one_seed(weights: PyTree[Array], key: Array) -> Episodes:
+        def act(key: Array, obs: PyTree[Array]) -> Array:
+            logits = jax.vmap(network.apply, in_axes=(None, 0))(weights, obs)[0]  # type: ignore[index]
+            return jax.random.categorical(key, logits).astype(jnp.int32)
+
+        return first_episodes(env, act, key, count)
+
+    return jax.vmap(one_seed)(weights, keys)
+
+
+def summary(episodes: Episodes, first_seed: int) -> dict[str, Any]:
+    """Return what eval.json says: means over all seeds and of each; success is a return above 0."""
+
+    def means(returns: Array, lengths: Array, terminated: Array) -> dict[str, float]:
+        return {
+            "mean_return": round(float(np.mean(returns)), 6),
+            "success_rate": round(float(np.mean(np.asarray(returns) > 0)), 6),
+            "mean_length": round(float(np.mean(lengths)), 3),
+            "terminated_rate": round(float(np.mean(terminated)), 6),
+        }
+
+    columns = (episodes.returns, episodes.lengths, episodes.terminated)
+    return {
+        "episodes": int(np.shape(episodes.returns)[1]),  # of each seed
+        **means(*columns),
+        "per_seed": [
+            {"seed": first_seed + i, **means(*(column[i] for column in columns))}
+            for i in range(len(episodes.returns))
+        ],
+    }
+
+
+def report(
+    run: Run, env: Env, network: ActorCritic, weights: PyTree[Array], count: int
+) -> dict[str, Any]:
+    """Evaluate every seed of a run, write eval.json and print one line; also return the summary."""
+    first, seeds = run.config.seed, run.config.seeds
+    keys = [jax.random.fold_in(jax.random.key(first + i), _EVALUATION) for i in range(seeds)]
+    result = summary(jax.device_get(evaluate(env, network, weights, jnp.stack(keys), count)), first)
+    run.write_json("eval.json", result)
+    each = ", ".join(f"{seed['mean_return']:.3f}" for seed in result["per_seed"])
+    print(
+        f"Evaluated over {count} episodes{' per seed' if seeds > 1 else ''}: "
+        f"return {result['mean_return']:.3f}{f' ({each})' if seeds > 1 else ''}, "
+        f"success {result['success_rate']:.1%}, length {result['mean_length']:.1f}"
+    )
+    return result

@@ -1,0 +1,56 @@
+"""Ctrl-C that lets the work at hand end: once to stop after it, twice to stop at once."""
+
+import os
+import signal
+import socket
+import sys
+import threading
+from types import TracebackType
+
+EXIT_CODE = 130  # what shells use for a process stopped by Ctrl-C
+
+
+class Interrupt:
+    """While active, the first SIGINT sets `asked`; the second ends the process.
+
+    A signal handler of Python waits until compiled code returns; the wake-up socket does not, so
+    the answer on the screen and the second Ctrl-C come at once even in the middle of a long update.
+    """
+
+    def __init__(self, promise: str) -> None:
+        """`promise` is printed at the first Ctrl-C."""
+        self.asked = False
+        self._promise = promise
+        self._active = threading.current_thread() is threading.main_thread()  # else no signals
+
+    def __enter__(self) -> "Interrupt":
+        if self._active:
+            self._reader, self._writer = socket.socketpair()
+            self._writer.setblocking(False)
+            self._old_handler = signal.signal(signal.SIGINT, lambda *_: None)
+            self._old_fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+            self._thread = threading.Thread(target=self._listen, daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._active:
+            signal.set_wakeup_fd(self._old_fd)
+            signal.signal(signal.SIGINT, self._old_handler)
+            self._writer.close()  # ends the listening
+            self._thread.join()
+            self._reader.close()
+
+    def _listen(self) -> None:
+        while received := self._reader.recv(1):
+            if received[0] != signal.SIGINT:
+                continue
+            if self.asked:
+                os._exit(EXIT_CODE)
+            self.asked = True
+            print(f"\n{self._promise}", file=sys.stderr, flush=True)

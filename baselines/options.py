@@ -1,0 +1,151 @@
+"""The command line of a learner: an id with its preset or a run to resume, then flags."""
+
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any, Generic, TypeVar
+
+import tyro
+
+import jaxenvs
+
+from .runs import Config, Run, RunError
+
+S = TypeVar("S")  # the learner's settings, a dataclass
+PROGRAM = "jaxenvs train"
+FREE = ("total_steps", "chunk")  # settings that a resumed run may change
+
+
+@dataclasses.dataclass(frozen=True)
+class Options(Generic[S]):
+    """What the command line can say."""
+
+    settings: Annotated[S, tyro.conf.arg(name="")]
+    id: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="ID")] = None
+    """Environment, such as Grid-DoorKey-5x5-v0; `jaxenvs list` shows all."""
+    seeds: int = 1
+    """Independent runs, trained side by side."""
+    seed: int = 0
+    """First seed; the others count up from it."""
+    set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
+    """Constructor fields of the environment, such as view_size=5."""
+    out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
+    """Directory of the run; runs/ID-TIME if left out."""
+    overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Replace the run that is in DIR."""
+    resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """Go on with the run in this directory, with its own settings."""
+    checkpoint_every: int = 50
+    """Updates between checkpoints; there is one at the end and at Ctrl-C in any case."""
+    eval_episodes: int = 256
+    """Episodes of the final evaluation, for each seed."""
+
+
+def parse(argv: list[str], settings: type[S], preset: Any, about: str) -> Options[S]:
+    """Read the command line over the defaults of the id's preset, or of the run to resume.
+
+    Raises `RunError` or what `jaxenvs.make` raises; `SystemExit` for --help and unknown flags.
+    """
+
+    def read(default: Options[S]) -> Options[S]:
+        return tyro.cli(
+            Options[settings],  # type: ignore[valid-type]
+            args=argv,
+            default=default,
+            prog=PROGRAM,
+            description=about,
+            config=(tyro.conf.OmitArgPrefixes,),
+        )
+
+    first = read(Options(settings=settings()))
+    if first.resume is not None:
+        return _resumed(read, Run.open(first.resume).config, settings, first.resume)
+    if first.id is None:
+        raise RunError(f"which environment? Give an id: {PROGRAM} Grid-DoorKey-5x5-v0")
+    id = jaxenvs.spec(first.id).id
+    options = read(Options(settings=settings(**preset(id))))
+    return _checked(dataclasses.replace(options, id=id))
+
+
+def config(options: Options[Any]) -> Config:
+    """What the run's config.json will say; raises as `jaxenvs.make` does."""
+    assert options.id is not None
+    config = Config(
+        id=options.id,
+        fields=fields(options.set),
+        seed=options.seed,
+        seeds=options.seeds,
+        settings=dataclasses.asdict(options.settings),
+    )
+    jaxenvs.make(config.id, **config.fields)
+    return config
+
+
+def directory(options: Options[Any], config: Config) -> Run:
+    """Make the directory of a new run, or take the one to resume."""
+    if options.resume is not None:
+        return Run(options.resume, config)
+    name = f"{config.id}-{time.strftime('%Y%m%d-%H%M%S')}"
+    return Run.create(options.out or Path("runs") / name, config, options.overwrite)
+
+
+def fields(pairs: tuple[str, ...]) -> dict[str, Any]:
+    """Turn `view_size=5 obs=full` into keywords; a value that is not JSON is a string."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise RunError(f"--set needs NAME=VALUE, such as view_size=5; got {pair!r}")
+        try:
+            found[name] = json.loads(text)
+        except json.JSONDecodeError:
+            found[name] = {"True": True, "False": False}.get(text, text)
+    return found
+
+
+def _checked(options: Options[S]) -> Options[S]:
+    for name in ("seeds", "checkpoint_every", "eval_episodes"):
+        if getattr(options, name) < 1:
+            flag = "--" + name.replace("_", "-")
+            raise RunError(f"{flag} {getattr(options, name)} must be at least 1")
+    return options
+
+
+def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Options[S]:
+    """Read the command line over what the run was asked to do, and refuse another environment."""
+    try:
+        saved = Options(
+            settings=settings(**config.settings),
+            id=config.id,
+            seeds=config.seeds,
+            seed=config.seed,
+            set=tuple(f"{name}={json.dumps(value)}" for name, value in config.fields.items()),
+        )
+    except TypeError as error:
+        raise RunError(
+            f"{path} was made by another version of jaxenvs ({error}); install that version "
+            f"({config.versions.get('jaxenvs')}) or train anew with --out NEW"
+        ) from error
+    given = read(saved)
+    for name in ("out", "overwrite"):
+        if getattr(given, name):
+            raise RunError(f"--resume goes on in {path} itself; leave --{name} out")
+    given = dataclasses.replace(given, id=jaxenvs.spec(given.id).id)
+    for name, old, new in _differences(saved, given):
+        raise RunError(
+            f"{path} was trained with {name} {old} and cannot go on with {new}; leave it out, or "
+            f"start a run of its own with --out NEW instead of --resume"
+        )
+    return _checked(given)
+
+
+def _differences(saved: Options[Any], given: Options[Any]) -> list[tuple[str, Any, Any]]:
+    """Flags that ask a resumed run for something else than it was trained with."""
+    pairs = [(name, getattr(saved, name), getattr(given, name)) for name in ("id", "seeds", "seed")]
+    pairs.append(("--set", fields(saved.set), fields(given.set)))
+    for field in dataclasses.fields(saved.settings):
+        if field.name not in FREE:
+            old, new = (getattr(options.settings, field.name) for options in (saved, given))
+            pairs.append(("--" + field.name.replace("_", "-"), old, new))
+    return [pair for pair in pairs if pair[1] != pair[2]]

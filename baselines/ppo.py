@@ -1,0 +1,389 @@
+"""PPO (Schulman et al., 2017): world, agent and update in one compiled program, seeds by `vmap`.
+
+Run it with `jaxenvs train ID` or `python -m jaxenvs.baselines.ppo ID`. The choices of Huang et al.
+(2022) for vectorised environments are kept: orthogonal weights, Adam's epsilon 1e-5, gradients
+clipped by global norm, a learning rate that falls to zero, advantages normalised per minibatch.
+Deliberate differences: an episode cut by the time limit is bootstrapped with the value of its true
+successor, the value loss is not clipped, and observations are stored as the environment gives them.
+"""
+
+import dataclasses
+import functools
+import sys
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+
+from jaxenvs import Step, UnknownIdError, VectorEnv, make_vec
+
+from . import evaluate, options, presets
+from .curve import draw
+from .interrupt import EXIT_CODE, Interrupt
+from .networks import ActorCritic, build
+from .progress import ProgressLine
+from .runs import Run, RunError
+
+SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    total_steps: int = 1_000_000  # environment steps of each seed, rounded up to whole updates
+    num_envs: int = 64  # environments that step together
+    rollout_steps: int = 128  # steps of each environment between updates
+    epochs: int = 4  # passes over a rollout
+    minibatches: int = 8  # gradient steps in a pass
+    learning_rate: float = 1e-3  # at the start
+    anneal: bool = True  # whether the learning rate falls linearly to zero
+    gamma: float = 0.99  # discount of a step
+    gae_lambda: float = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
+    clip: float = 0.2  # largest useful change of an action's probability, as a ratio
+    entropy: float = 0.01  # weight of the entropy bonus
+    value_weight: float = 0.5  # weight of the value loss
+    max_grad_norm: float = 0.5  # global norm of the gradient, at most
+    hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
+    embed: int = 8  # features per cell of a map; 0: its one-hots as they are
+    reset_source: str | None = None  # fresh, exact or pool; None: what the environment names
+    chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
+
+    def check(self) -> None:
+        """Refuse what cannot work with `ValueError`, which names the mend."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
+                raise ValueError(f"{field.name}={value} must not be negative")
+        for name in ("total_steps", "num_envs", "rollout_steps", "epochs", "minibatches", "chunk"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.steps_per_update % self.minibatches:
+            raise ValueError(
+                f"a rollout of {self.num_envs} x {self.rollout_steps} steps does not split into "
+                f"minibatches={self.minibatches}; choose a divisor of {self.steps_per_update}"
+            )
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of one rollout."""
+        return self.num_envs * self.rollout_steps
+
+    @property
+    def updates(self) -> int:
+        """Updates of the whole run: whole chunks, so that the total is reached."""
+        return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
+
+
+@chex.dataclass(frozen=True)
+class Runner:
+    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
+
+    weights: PyTree[Array]
+    optimiser: PyTree[Array]  # Adam's moments and counts
+    world: PyTree[Array]  # VectorState
+    obs: PyTree[Array]  # what the next actions are chosen from
+    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
+    returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
+    lengths: Int32[Array, "*seeds envs"]  # their steps so far
+
+
+@chex.dataclass(frozen=True)
+class Rollout:
+    """What happened, by step and environment."""
+
+    obs: PyTree[Array]
+    action: Int32[Array, "*batch"]
+    log_prob: Float32[Array, "*batch"]  # of the action when it was chosen
+    value: Float32[Array, "*batch"]  # of obs
+    reward: Float32[Array, "*batch"]
+    terminated: Bool[Array, "*batch"]
+    truncated: Bool[Array, "*batch"]
+    cut_value: Float32[Array, "*batch"]  # of the true successor where truncated, else 0
+    returns: Float32[Array, "*batch"]  # of the episode so far, this step included
+    lengths: Int32[Array, "*batch"]
+
+
+@dataclasses.dataclass(frozen=True)
+class PPO:
+    """The algorithm: pure functions of a `Runner`, for one seed."""
+
+    env: VectorEnv
+    network: ActorCritic
+    settings: Settings
+
+    def init(self, key: Array) -> Runner:
+        """Start: weights, worlds and the key for all that follows."""
+        key_weights, key_world, key_rest = jax.random.split(key, 3)
+        obs, world = self.env.reset(key_world)
+        weights = self.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
+        return Runner(
+            weights=weights,
+            optimiser=self.optimiser.init(weights),
+            world=world,
+            obs=obs,
+            key=jax.random.key_data(key_rest),
+            returns=jnp.zeros(self.env.num_envs, jnp.float32),
+            lengths=jnp.zeros(self.env.num_envs, jnp.int32),
+        )
+
+    def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
+        """Collect a rollout and learn from it; also return the metrics of this update."""
+        keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
+        key_rest, key_rollout, key_learn, key_world = keys
+        runner = runner.replace(
+            key=jax.random.key_data(key_rest), world=self.env.refresh(key_world, runner.world)
+        )
+        runner, rollout = self.collect(runner, key_rollout)
+        runner, losses = self.learn(runner, rollout, key_learn)
+        return runner, {**episode_sums(rollout), **losses}
+
+    def predict(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
+        """Logits and values of a batch of observations."""
+        return jax.vmap(self.network.apply, in_axes=(None, 0))(weights, obs)  # type: ignore[return-value]
+
+    def collect(self, runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+        """Act for `rollout_steps` steps in every environment."""
+
+        def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+            key_action, key_step = jax.random.split(key)
+            logits, value = self.predict(runner.weights, runner.obs)
+            action = jax.random.categorical(key_action, logits).astype(jnp.int32)
+            step = self.env.step(key_step, runner.world, action)
+            record = Rollout(
+                obs=runner.obs,
+                action=action,
+                log_prob=log_probability(logits, action),
+                value=value,
+                reward=step.reward,
+                terminated=step.terminated,
+                truncated=step.truncated,
+                cut_value=self.cut_value(runner.weights, step),
+                returns=runner.returns + step.reward,
+                lengths=runner.lengths + 1,
+            )
+            runner = runner.replace(
+                world=step.state,
+                obs=step.obs,
+                returns=jnp.where(step.done, 0.0, record.returns),
+                lengths=jnp.where(step.done, 0, record.lengths),
+            )
+            return runner, record
+
+        return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
+
+    def cut_value(self, weights: PyTree[Array], step: Step) -> Float32[Array, " envs"]:
+        """Value of the true successor in the rows that the time limit cut, 0 in the others.
+
+        The maximum over the seeds keeps the condition one number, so that it stays a branch.
+        """
+        cut_anywhere = jax.lax.pmax(step.truncated.any().astype(jnp.int32), SEEDS) > 0
+        return jax.lax.cond(
+            cut_anywhere,
+            lambda obs: jnp.where(step.truncated, self.predict(weights, obs)[1], 0.0),
+            lambda obs: jnp.zeros(step.truncated.shape, jnp.float32),
+            step.info["final_obs"],
+        )
+
+    def learn(
+        self, runner: Runner, rollout: Rollout, key: Array
+    ) -> tuple[Runner, dict[str, Array]]:
+        """Take `epochs` x `minibatches` gradient steps on the rollout."""
+        settings = self.settings
+        last_value = self.predict(runner.weights, runner.obs)[1]
+        advantage = advantages(rollout, last_value, settings.gamma, settings.gae_lambda)
+        batch = (rollout, advantage, advantage + rollout.value)
+        batch = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
+
+        def gradient_step(carry: Any, rows: Array) -> tuple[Any, dict[str, Array]]:
+            weights, optimiser = carry
+            minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
+            gradient, losses = jax.grad(self.loss, has_aux=True)(weights, *minibatch)
+            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+                change, optimiser = self.optimiser.update(gradient, optimiser, weights)
+            return (optax.apply_updates(weights, change), optimiser), losses
+
+        def epoch(carry: Any, key: Array) -> tuple[Any, dict[str, Array]]:
+            order = jax.random.permutation(key, settings.steps_per_update)
+            return jax.lax.scan(gradient_step, carry, order.reshape(settings.minibatches, -1))
+
+        carry, losses = jax.lax.scan(
+            epoch, (runner.weights, runner.optimiser), jax.random.split(key, settings.epochs)
+        )
+        runner = runner.replace(weights=carry[0], optimiser=carry[1])
+        return runner, jax.tree.map(jnp.mean, losses)
+
+    def loss(
+        self, weights: PyTree[Array], rollout: Rollout, advantage: Array, target: Array
+    ) -> tuple[Array, dict[str, Array]]:
+        """Clipped policy loss, value loss and entropy bonus of a minibatch."""
+        logits, value = self.predict(weights, rollout.obs)
+        log_ratio = log_probability(logits, rollout.action) - rollout.log_prob
+        ratio = jnp.exp(log_ratio)
+        near = jnp.clip(ratio, 1 - self.settings.clip, 1 + self.settings.clip)
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        policy_loss = -jnp.minimum(ratio * advantage, near * advantage).mean()
+        value_loss = 0.5 * jnp.square(value - target).mean()
+        entropy = -(jax.nn.softmax(logits) * jax.nn.log_softmax(logits)).sum(axis=-1).mean()
+        total = policy_loss + self.settings.value_weight * value_loss
+        return total - self.settings.entropy * entropy, {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "kl": (ratio - 1 - log_ratio).mean(),  # Schulman's estimate, never negative
+            "clipped": (near != ratio).astype(jnp.float32).mean(),
+        }
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        """Adam behind a clip of the global norm."""
+        settings = self.settings
+
+        def learning_rate(gradient_steps: Array) -> Array:
+            update = gradient_steps // (settings.epochs * settings.minibatches)
+            left = jnp.maximum(1.0 - update / settings.updates, 0.0)
+            return settings.learning_rate * (left if settings.anneal else jnp.ones_like(left))
+
+        return optax.chain(
+            optax.clip_by_global_norm(settings.max_grad_norm),
+            optax.adam(learning_rate, eps=1e-5),
+        )
+
+
+def log_probability(logits: Array, action: Array) -> Float32[Array, "*batch"]:
+    """Logarithm of the probability of each action."""
+    log_probs = jax.nn.log_softmax(logits)
+    return jnp.take_along_axis(log_probs, action[..., None], axis=-1)[..., 0]
+
+
+def advantages(
+    rollout: Rollout, last_value: Array, gamma: float, gae_lambda: float
+) -> Float32[Array, "steps envs"]:
+    """Generalised advantage estimates (Schulman et al., 2016).
+
+    What follows a step is worth nothing where the task ended there, and the value of the true
+    successor where the time limit cut the episode; the sum stops at both.
+    """
+    following = jnp.concatenate([rollout.value[1:], last_value[None]])
+    following = jnp.where(rollout.truncated, rollout.cut_value, following)
+    following = jnp.where(rollout.terminated, 0.0, following)
+    surprise = rollout.reward + gamma * following - rollout.value
+    carried = jnp.where(rollout.terminated | rollout.truncated, 0.0, gamma * gae_lambda)
+
+    def back(later: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        advantage = step[0] + step[1] * later
+        return advantage, advantage
+
+    return jax.lax.scan(back, jnp.zeros_like(last_value), (surprise, carried), reverse=True)[1]
+
+
+def episode_sums(rollout: Rollout) -> dict[str, Array]:
+    """Sums over the episodes that ended in the rollout; divide by `episodes` for means."""
+    done = rollout.terminated | rollout.truncated
+    return {
+        "episodes": done.sum(),
+        "return_sum": jnp.where(done, rollout.returns, 0.0).sum(),
+        "length_sum": jnp.where(done, rollout.lengths, 0).sum(),
+    }
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def start(ppo: PPO, keys: Array) -> Runner:
+    """Make one runner per key, one after another: orthogonal weights compile badly under `vmap`."""
+    return jax.lax.map(ppo.init, keys)
+
+
+@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
+def run_chunk(ppo: PPO, runners: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Make `chunk` updates of every seed; metrics have shape (seeds, chunk)."""
+
+    def updates(runner: Runner) -> tuple[Runner, dict[str, Array]]:
+        return jax.lax.scan(ppo.update, runner, length=ppo.settings.chunk)
+
+    return jax.vmap(updates, axis_name=SEEDS)(runners)
+
+
+def train(run: Run, ppo: PPO, done: int, runners: Runner, checkpoint_every: int) -> Runner:
+    """Go on after update `done` until the last one or Ctrl-C; log and save on the way."""
+    settings = ppo.settings
+    with (
+        Interrupt("Stopping after this update, then saving; Ctrl-C again stops at once.") as stop,
+        ProgressLine(run.config, settings.steps_per_update, settings.updates, done) as line,
+    ):
+        while done < settings.updates and not stop.asked:
+            runners, metrics = run_chunk(ppo, runners)
+            run.log(line.update(jax.device_get(metrics)))
+            before, done = done, done + settings.chunk
+            last = done >= settings.updates or stop.asked
+            if last or done // checkpoint_every > before // checkpoint_every:
+                save(run, done, runners)
+    if stop.asked:
+        raise KeyboardInterrupt
+    return runners
+
+
+def save(run: Run, done: int, runners: Runner) -> None:
+    """Write a checkpoint and the learning curve."""
+    run.save(done, split(runners))
+    draw(run.path / "curve.png", run.rows(), run.config.id, run.config.seed)
+
+
+def split(runners: Runner) -> dict[str, PyTree[Array]]:
+    """The parts of a checkpoint: whoever wants the policy reads the weights alone."""
+    parts = {field.name: getattr(runners, field.name) for field in dataclasses.fields(runners)}
+    return {"weights": parts.pop("weights"), "learner": parts}
+
+
+def begin(run: Run, ppo: PPO, resume: bool) -> tuple[int, Runner]:
+    """Return how many updates are done and the runners: new ones, or those of the checkpoint."""
+    keys = jnp.stack([jax.random.key(run.config.seed + i) for i in range(run.config.seeds)])
+    if not resume:
+        return 0, start(ppo, keys)
+    done, trees = run.restore(split(jax.eval_shape(functools.partial(start, ppo), keys)))
+    if done > ppo.settings.updates:
+        steps = done * ppo.settings.steps_per_update
+        raise RunError(f"{run.path} has already made {steps:,} steps; give more --total-steps")
+    run.rewind(done)
+    run.write_config()  # total_steps may have risen
+    trees = jax.tree.map(jnp.array, trees)  # copies: the first chunk is given their memory
+    return done, Runner(weights=trees["weights"], **trees["learner"])
+
+
+def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, PPO]:
+    """Turn the command line into a run and the algorithm; raises for what cannot work."""
+    asked = options.parse(argv, Settings, presets.preset, "Train an agent with PPO.")
+    config, settings = options.config(asked), asked.settings
+    settings.check()
+    venv = make_vec(config.env, settings.num_envs, reset_source=settings.reset_source)
+    ppo = PPO(venv, build(venv.env, settings.hidden, settings.embed), settings)
+    return asked, options.directory(asked, config), ppo
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Train from the command line; return the exit code."""
+    try:
+        asked, run, ppo = prepare(sys.argv[1:] if argv is None else argv)
+        done, runners = begin(run, ppo, asked.resume is not None)
+    except (UnknownIdError, TypeError, ValueError) as error:
+        print(f"jaxenvs train: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return EXIT_CODE
+    try:
+        runners = train(run, ppo, done, runners, asked.checkpoint_every)
+        evaluate.report(run, ppo.env.env, ppo.network, runners.weights, asked.eval_episodes)
+    except RunError as error:  # nothing can be written any more
+        print(f"jaxenvs train: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(run.how_to_go_on, file=sys.stderr)
+        return EXIT_CODE
+    print(f"Watch it: jaxenvs watch {run.path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""The directory of a run: what was asked for, what happened, and how to go on from there.
+
+    config.json   environment, seeds, settings, versions        log.jsonl   one row per update
+    curve.png     return over steps, a line per seed            eval.json   the final evaluation
+    checkpoints/  the last two states of the whole run, each written apart and then renamed
+
+Names of the files are what `jaxenvs watch` and other readers rely on.
+"""
+
+import dataclasses
+import functools
+import importlib.metadata
+import json
+import os
+import platform
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, PyTree
+
+import jaxenvs
+
+from . import checkpoints, networks
+from .checkpoints import RunError
+
+FORMAT = 1
+WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "checkpoints")
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    """What a run was asked to do."""
+
+    id: str
+    fields: dict[str, Any]  # constructor fields of the environment beyond those of the id
+    seed: int  # the first seed; the others count up from it
+    seeds: int
+    settings: dict[str, Any]
+    algorithm: str = "ppo"
+    format: int = FORMAT
+    versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
+
+    @property
+    def env(self) -> jaxenvs.Env:
+        """The environment; raises as `jaxenvs.make` does."""
+        return jaxenvs.make(self.id, **self.fields)
+
+    @property
+    def title(self) -> str:
+        """The environment in words, the same for the same environment."""
+        return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(self.fields.items()))])
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """A trained policy: what it acts in, and how."""
+
+    env_id: str
+    env: jaxenvs.Env
+    apply: Callable[[PyTree[Array]], tuple[Array, Array]]  # one observation -> logits, value
+
+
+def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
+    """Load the policy of a run's seed, counted from 0; `RunError` says how to mend the run."""
+    run = Run.open(run_dir)
+    config = run.config
+    if not 0 <= seed < config.seeds:
+        raise RunError(f"{run.path} has {config.seeds} seeds: give one of 0 to {config.seeds - 1}")
+    try:
+        env = config.env
+    except (LookupError, TypeError, ValueError) as error:
+        raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train anew") from error
+    network = networks.build(env, config.settings["hidden"], config.settings["embed"])
+    shapes = jax.eval_shape(
+        jax.vmap(lambda key: network.init(key, env.reset(key).obs)),
+        jax.ShapeDtypeStruct((config.seeds,), jax.random.key(0).dtype),
+    )
+    _, trees = run.restore({"weights": shapes})
+    weights = jax.tree.map(lambda leaf: leaf[seed], trees["weights"])
+    return Policy(config.id, env, functools.partial(network.apply, weights))  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run's directory with its configuration."""
+
+    path: Path
+    config: Config
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
+        """Make the directory; one that is not empty needs `overwrite`, and must be a run."""
+        path = Path(path)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            _clear(path, overwrite)
+        try:
+            (path / "checkpoints").mkdir(parents=True, exist_ok=True)
+            run = cls(path, config)
+            run.write_config()
+        except OSError as error:
+            raise RunError(f"{path} cannot be written ({error}); give another --out") from error
+        return run
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> "Run":
+        """Read an existing run; `RunError` unless it is one."""
+        path = Path(path)
+        file = path / "config.json"
+        if not file.is_file():
+            raise RunError(
+                f"{path} is not a run (it has no config.json); give the directory that "
+                f"`jaxenvs train ID --out DIR` wrote"
+            )
+        try:
+            return cls(path, _config(json.loads(file.read_text("utf-8"))))
+        except (ValueError, TypeError, KeyError) as error:
+            raise RunError(
+                f"{file} is damaged or from another version of jaxenvs ({error}); restore the file "
+                f"or train anew with --out {path} --overwrite"
+            ) from error
+
+    @property
+    def how_to_go_on(self) -> str:
+        """A sentence for somebody whose training was stopped."""
+        saved = checkpoints.saved(self.checkpoints)
+        if not saved:
+            return "Stopped before anything was saved."
+        update = int(saved[-1].name)
+        return f"Saved after update {update}; go on with: jaxenvs train --resume {self.path}"
+
+    # The log and the other JSON files.
+
+    def write_config(self) -> None:
+        """Write config.json."""
+        self.write_json("config.json", dataclasses.asdict(self.config))
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Write a file whole or not at all."""
+        file = self.path / name
+        temporary = file.with_name(f".{name}.writing")
+        temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
+        os.replace(temporary, file)
+
+    def log(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Append rows to log.jsonl."""
+        with (self.path / "log.jsonl").open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Rows of the log; a last line that was cut while it was written is left out."""
+        file = self.path / "log.jsonl"
+        rows = []
+        for line in file.read_text("utf-8").splitlines() if file.is_file() else ():
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return rows
+
+    def rewind(self, update: int) -> None:
+        """Drop what the log says about updates after `update`: they will be made again."""
+        kept = [json.dumps(row) + "\n" for row in self.rows() if row["update"] <= update]
+        temporary = self.path / ".log.jsonl.writing"
+        temporary.write_text("".join(kept), "utf-8")
+        os.replace(temporary, self.path / "log.jsonl")
+
+    # Checkpoints.
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    def save(self, update: int, trees: dict[str, PyTree[Array]]) -> None:
+        """Save the state after `update`; see `checkpoints.save`."""
+        checkpoints.save(self.checkpoints, update, trees, self.config.title)
+
+    def restore(self, shapes: dict[str, PyTree]) -> tuple[int, dict[str, PyTree[np.ndarray]]]:
+        """Read the newest checkpoint; see `checkpoints.restore`."""
+        return checkpoints.restore(self.checkpoints, shapes, self.config.title)
+
+
+def _clear(path: Path, overwrite: bool) -> None:
+    """Remove an earlier run from a directory; other files are never touched."""
+    if not (path / "config.json").is_file():
+        raise RunError(f"{path} has files but is not a run; give another directory with --out")
+    if not overwrite:
+        raise RunError(
+            f"{path} already holds a run; continue it with --resume {path}, replace it with "
+            f"--overwrite, or give another directory with --out"
+        )
+    for name in WRITTEN:
+        if (path / name).is_dir():
+            shutil.rmtree(path / name)
+        else:
+            (path / name).unlink(missing_ok=True)
+
+
+def _config(content: dict[str, Any]) -> Config:
+    config = Config(**content)
+    if config.format != FORMAT:
+        raise ValueError(f"format {config.format}, known is {FORMAT}")
+    if not isinstance(config.settings, dict) or not isinstance(config.fields, dict):
+        raise TypeError("settings and fields must be objects")
+    settings = {k: tuple(v) if isinstance(v, list) else v for k, v in config.settings.items()}
+    return dataclasses.replace(config, settings=settings)
+
+
+def _versions() -> dict[str, str]:
+    """What a run was made with."""
+    packages = ("jaxenvs", "jax", "flax", "optax", "orbax-checkpoint")
+    found = {"python": platform.python_version()}
+    for name in packages:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:  # a checkout on the path, not installed
+            found[name] = "not installed"
+    return found
