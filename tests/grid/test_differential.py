@@ -175,9 +175,7 @@ def drawn(rng, rows=8, columns=8):
 def events(states, episodes):
     """What happened: how often things were picked, dropped, opened, closed, unlocked, broken."""
     counts = dict.fromkeys(("picked", "dropped", "opened", "closed", "unlocked", "boxes opened"), 0)
-    held = np.asarray(
-        states.scalars[..., 3] if hasattr(states, "scalars") else states.agent[..., 3]
-    )
+    held = np.asarray(states.carried)
     kinds = np.asarray(states.grid) & 15
     for row, episode in enumerate(episodes):
         time = len(episode.actions)

@@ -1,0 +1,198 @@
+"""Mistakes of a caller: each raises while tracing, or is clipped, and is told how to mend it."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+
+pytestmark = pytest.mark.usefixtures("as_a_user")
+KEY = jax.random.key(0)
+KEYS = jax.random.split(KEY, 4)
+DOOR_KEY = "Grid-DoorKey-5x5-v0"
+
+
+@pytest.fixture(scope="module")
+def env():
+    return jaxenvs.make(DOOR_KEY)
+
+
+@pytest.fixture(scope="module")
+def state(env):
+    return jax.jit(env.reset)(KEY).state
+
+
+def refused(call, *args, **kwargs):
+    """Message of the TypeError that the call raises, eagerly and inside jit alike."""
+    with pytest.raises(TypeError) as raised:
+        call(*args, **kwargs)
+    text = str(raised.value)
+    assert "\n" not in text and len(text) < 400, "one sentence"
+    return text
+
+
+@pytest.mark.parametrize("key", [0, None, "key", np.int32(3), jnp.zeros(2, jnp.int32), 1.5])
+def test_a_wrong_key_says_how_to_make_one(env, state, key):
+    for call in (env.reset, env.sample_level, lambda key: env.step(key, state, 0)):
+        assert "jax.random.key(0)" in refused(call, key)
+    assert "reset" in refused(env.reset, key)
+
+
+@pytest.mark.parametrize("keys", [KEYS, jax.random.key_data(KEYS), KEYS.reshape(2, 2)])
+def test_a_batch_of_keys_to_one_environment_points_to_make_vec(env, state, keys):
+    for call in (env.reset, env.sample_level, lambda keys: env.step(keys, state, 0)):
+        text = refused(call, keys)
+        assert "make_vec" in text and "jax.vmap" in text
+    assert "make_vec" in refused(jax.jit(env.reset), KEYS)
+
+
+def test_raw_keys_of_old_code_work(env):
+    old, new = env.reset(jax.random.PRNGKey(0)), env.reset(KEY)
+    np.testing.assert_array_equal(old.obs, new.obs)
+
+
+@pytest.mark.parametrize("action", [jnp.zeros(4, jnp.int32), np.zeros((1,), np.int32), [0, 1]])
+def test_an_action_of_a_wrong_shape_says_what_fits(env, state, action):
+    text = refused(env.step, KEY, state, action)
+    assert "Discrete(7)" in text and ("make_vec" in text or "action_space.sample" in text)
+
+
+@pytest.mark.parametrize("action", [1.0, jnp.float32(1), np.float64(2), True, jnp.array(True)])
+def test_an_action_that_is_no_integer_is_refused(env, state, action):
+    text = refused(env.step, KEY, state, action)
+    assert "integer" in text and "Discrete(7)" in text
+
+
+@pytest.mark.parametrize("action", ["left", None, {}, object()])
+def test_an_action_that_is_no_array_is_refused(env, state, action):
+    assert "Discrete(7)" in refused(env.step, KEY, state, action)
+
+
+@pytest.mark.parametrize(("action", "clipped"), [(99, 6), (7, 6), (-1, 0), (-(2**31), 0)])
+def test_an_action_out_of_range_is_clipped_and_told(env, state, action, clipped):
+    step = jax.jit(env.step)
+    wrong, right = (step(KEY, state, jnp.int32(a)) for a in (action, clipped))
+    assert wrong.info["invalid_action"] and not right.info["invalid_action"]
+    for a, b in zip(jax.tree.leaves(wrong[:5]), jax.tree.leaves(right[:5]), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert env.step(KEY, state, action).info["invalid_action"]
+
+
+def test_an_action_too_large_for_its_dtype_is_out_of_range_too(env, state):
+    assert env.step(KEY, state, jnp.uint8(255)).info["invalid_action"]
+    assert not env.step(KEY, state, jnp.uint8(6)).info["invalid_action"]
+    assert env.step(KEY, state, jnp.uint32(2**32 - 1)).info["invalid_action"]
+
+
+def test_each_row_of_a_batch_has_its_own_invalid_action(env):
+    venv = jaxenvs.make_vec(env, 3)
+    actions = jnp.array([0, 7, -1], jnp.int32)
+    step = jax.jit(lambda key: venv.step(key, venv.reset(key).state, actions))(KEY)
+    assert step.info["invalid_action"].tolist() == [False, True, True]
+
+
+def test_a_state_of_a_batch_points_to_make_vec(env):
+    states = jax.jit(jax.vmap(env.reset))(KEYS).state
+    assert "make_vec" in refused(env.step, KEY, states, 0)
+
+
+def test_a_state_of_make_vec_belongs_to_its_own_step(env):
+    venv = jaxenvs.make_vec(env, 4)
+    assert "make_vec" in refused(env.step, KEY, jax.jit(venv.reset)(KEY).state, 0)
+
+
+def test_a_state_of_another_size_asks_about_the_settings(env):
+    other = jaxenvs.make("Grid-DoorKey-8x8-v0").reset(KEY).state
+    assert "other settings" in refused(env.step, KEY, other, 0)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, (), {}])
+def test_something_that_is_no_state_says_where_states_come_from(env, wrong):
+    assert "env.reset" in refused(env.step, KEY, wrong, 0)
+
+
+def test_the_observation_in_place_of_the_state(env):
+    assert "env.reset" in refused(env.step, KEY, env.reset(KEY).obs, 0)
+
+
+@pytest.mark.parametrize("wrong", [3, {"max_steps_in_episode": 3}, (1,)])
+def test_wrong_params_point_to_default_params(env, state, wrong):
+    for call in (env.reset, env.sample_level, lambda k, p: env.step(k, state, 0, p)):
+        assert "env.default_params" in refused(call, KEY, wrong)
+
+
+@pytest.mark.parametrize("limit", [1.5, "ten", True, np.float32(3)])
+def test_a_param_of_a_wrong_kind_is_named(env, limit):
+    text = refused(env.reset, KEY, env.default_params.replace(max_steps_in_episode=limit))
+    assert "max_steps_in_episode" in text and "int32" in text
+
+
+def test_a_batch_of_params_to_one_environment_points_to_make_vec(env):
+    params = env.default_params.replace(max_steps_in_episode=jnp.arange(4))
+    text = refused(env.reset, KEY, params)
+    assert "max_steps_in_episode" in text and "make_vec" in text
+
+
+@pytest.mark.parametrize("limit", [5, np.int64(5), jnp.uint8(5)])
+def test_numbers_of_any_integer_type_are_params(env, limit):
+    params = env.default_params.replace(max_steps_in_episode=limit)
+    step = env.step(KEY, env.reset(KEY, params).state, 6, params)
+    assert not step.truncated
+
+
+def test_a_batch_refuses_what_has_another_number_of_rows(env):
+    venv = jaxenvs.make_vec(env, 4)
+    state = jax.jit(venv.reset)(KEY).state
+    wrong = jnp.zeros(3, jnp.int32)
+    assert "4 rows" in refused(venv.step, KEY, state, wrong)
+    assert "4 rows" in refused(venv.step, KEY, state, 0)
+    assert "4 keys" in refused(venv.reset, jax.random.split(KEY, 3))
+    params = env.default_params.replace(max_steps_in_episode=wrong)
+    assert "rows" in refused(venv.reset, KEY, params)
+    assert "reset" in refused(venv.step, KEY, state.env, jnp.zeros(4, jnp.int32))
+    assert "jax.random.key(0)" in refused(venv.reset, 0)
+
+
+VECTORS = [
+    ({"num_envs": 0}, ValueError, "at least 1"),
+    ({"num_envs": 2.0}, TypeError, "int"),
+    ({"num_envs": 2, "autoreset": "samestep"}, ValueError, "'same_step'"),
+    ({"num_envs": 2, "reset_source": "pools"}, ValueError, "did you mean 'pool'"),
+    ({"num_envs": 2, "pool_size": 0}, ValueError, "at least 1"),
+    ({"num_envs": 2, "chunk": 0}, ValueError, "at least 1"),
+    ({"num_envs": 2, "sise": 5}, TypeError, "did you mean 'size'"),
+]
+
+
+@pytest.mark.parametrize(("fields", "error", "mend"), VECTORS)
+def test_make_vec_refuses_what_it_does_not_know(fields, error, mend):
+    with pytest.raises(error) as raised:
+        jaxenvs.make_vec(DOOR_KEY, **fields)
+    assert mend in str(raised.value)
+
+
+def test_make_vec_takes_an_id_or_an_environment(env):
+    assert jaxenvs.make_vec(env, 2) == jaxenvs.make_vec(DOOR_KEY, 2)
+    assert "make()" in refused(jaxenvs.make_vec, env, 2, size=6)
+    assert "make()" in refused(jaxenvs.make_vec, 7, 2)
+    assert hash(jaxenvs.make_vec(env, 2)) == hash(jaxenvs.make_vec(env, 2))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        jaxenvs.make_vec(env, 2).num_envs = 3
+
+
+def test_an_author_who_changes_a_dtype_is_told_which(env):
+    class Careless(type(env)):
+        """Turns the grid into another dtype on the way."""
+
+        def step_state(self, key, state, action, params):
+            moved = super().step_state(key, state, action, params)
+            return moved._replace(
+                state=moved.state.replace(grid=moved.state.grid.astype(jnp.int32))
+            )
+
+    careless = Careless(size=5)
+    text = refused(careless.step, KEY, careless.reset(KEY).state, 0)
+    assert "Careless.step_state" in text and "grid" in text and "astype" in text

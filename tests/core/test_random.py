@@ -1,0 +1,88 @@
+"""The integer arithmetic under every draw: exact, and uniform."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from jaxenvs.core import random
+
+WORD = st.integers(0, 2**32 - 1)
+
+
+def word(*values):
+    return jnp.array(values, jnp.uint32)
+
+
+@settings(max_examples=200, deadline=None)
+@given(WORD, WORD)
+def test_multiply_high_is_the_high_half_of_the_product(a, b):
+    assert int(random.multiply_high(word(a), word(b))[0]) == (a * b) >> 32
+
+
+def test_multiply_high_at_the_corners():
+    corners = [0, 1, 2, 0xFFFF, 0x10000, 0x10001, 2**31, 2**32 - 2, 2**32 - 1]
+    for a, b in itertools.product(corners, repeat=2):
+        assert int(random.multiply_high(word(a), word(b))[0]) == (a * b) >> 32
+
+
+def test_below_takes_its_share_of_all_words():
+    """Every bound splits evenly spaced words into equal runs, in order, both ends included."""
+    words = jnp.asarray((np.arange(6 * 7 * 8 * 9) * 2**32 // (6 * 7 * 8 * 9)).astype(np.uint32))
+    for bound in (1, 2, 3, 6, 7, 8, 9):
+        values = np.asarray(random.below(words, bound))
+        assert (np.diff(values) >= 0).all()
+        assert abs(np.bincount(values, minlength=bound) - len(words) / bound).max() <= 1
+    assert random.below(word(0, 2**32 - 1), 5).tolist() == [0, 4]
+
+
+def test_below_takes_a_traced_bound_and_gives_int32():
+    values = jax.jit(random.below)(word(0, 2**31, 2**32 - 1), jnp.int32(10))
+    assert values.dtype == np.int32 and values.tolist() == [0, 5, 9]
+
+
+def test_words_are_words():
+    drawn = random.words(jax.random.key(0), 5)
+    assert drawn.shape == (5,) and drawn.dtype == np.uint32 and len(set(drawn.tolist())) == 5
+
+
+def test_permutation_ranks_the_words_and_keeps_the_order_of_equals():
+    assert random.permutation(word(30, 10, 20)).tolist() == [2, 0, 1]
+    assert random.permutation(word(5, 5, 1, 5)).tolist() == [1, 2, 0, 3]
+    assert random.permutation(word(0, 2**32 - 1, 2**31)).tolist() == [0, 2, 1]
+
+
+def test_every_permutation_comes_equally_often():
+    words = jax.random.bits(jax.random.key(0), (6_000, 4), jnp.uint32)
+    drawn = np.asarray(jax.jit(jax.vmap(random.permutation))(words))
+    _, counts = np.unique(drawn, axis=0, return_counts=True)
+    assert len(counts) == 24 and chisquare(counts).pvalue > 1e-4
+
+
+def test_mix_is_one_to_one():
+    """Checked by undoing it: each of its steps can be inverted."""
+    inverse = [pow(c, -1, 2**32) for c in (0x846CA68B, 0x7FEB352D)]
+    values = np.concatenate([np.arange(2**12), 2**32 - 1 - np.arange(2**12)])
+    mixed = np.asarray(random.mix(jnp.asarray(values, jnp.uint32))).astype(np.uint64)
+    mixed = mixed ^ (mixed >> 16)
+    mixed = mixed * inverse[0] % 2**32
+    mixed = mixed ^ (mixed >> 15) ^ (mixed >> 30)
+    mixed = mixed * inverse[1] % 2**32
+    mixed = mixed ^ (mixed >> 16)
+    np.testing.assert_array_equal(mixed, values)
+
+
+def test_hashed_words_are_uniform_over_counters_and_over_keys():
+    counters = jnp.arange(20_000)
+    keys = jax.random.split(jax.random.key(1), 20_000)
+    over_counters = random.hashed(jax.random.key(0), counters)
+    over_keys = random.hashed(keys, jnp.zeros(20_000, jnp.int32))
+    for words in (over_counters, over_keys):
+        for part in (words >> 28, words & 15):
+            counts = np.bincount(np.asarray(part), minlength=16)
+            assert chisquare(counts).pvalue > 1e-4
+    assert len(np.unique(np.asarray(over_counters))) > 19_900

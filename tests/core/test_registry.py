@@ -1,0 +1,200 @@
+"""Ids: what is registered, what is refused, and with which words."""
+
+import os
+import re
+import subprocess
+import sys
+
+import gymnasium
+import jax
+import minigrid  # noqa: F401 - registers its ids
+import pytest
+
+import jaxenvs
+from jaxenvs import registry
+
+
+@pytest.fixture
+def scratch(monkeypatch):
+    """A registry that forgets what the test registers."""
+    for name in ("_specs", "_aliases"):
+        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+
+
+def message(error, call, *args, **kwargs):
+    """Text of the error that the call raises."""
+    with pytest.raises(error) as raised:
+        call(*args, **kwargs)
+    return str(raised.value)
+
+
+NEAR = [
+    ("Grid-DorKey-8x8-v0", "Grid-DoorKey-8x8-v0"),
+    ("grid-empty-8x8-v0", "Grid-Empty-8x8-v0"),
+    ("Grid-FourRoom-v0", "Grid-FourRooms-v0"),
+    ("MiniGrid-LavaGapS5-v1", "MiniGrid-LavaGapS5-v0"),
+    ("Grid-Empty-8x8", "Grid-Empty-8x8-v0"),
+]
+
+
+@pytest.mark.parametrize(("given", "near"), NEAR)
+def test_an_unknown_id_names_the_nearest(given, near):
+    text = message(registry.UnknownIdError, jaxenvs.make, given)
+    assert repr(given) in text and repr(near) in text
+    assert message(registry.UnknownIdError, jaxenvs.spec, given) == text
+
+
+def test_an_id_without_its_version_names_it():
+    assert "ends in its version; use 'Grid-v0'" in message(LookupError, jaxenvs.make, "Grid")
+
+
+def test_an_id_like_nothing_says_where_the_list_is():
+    text = message(LookupError, jaxenvs.make, "0000")
+    assert "registry.list()" in text and "did you mean" not in text
+
+
+def test_something_that_is_no_text_is_refused(as_a_user):
+    assert "'Grid-v0'" in message(TypeError, jaxenvs.make, 3)
+    assert "'Grid-v0'" in message(TypeError, jaxenvs.spec, None)
+
+
+def test_a_wrong_keyword_names_the_fields():
+    text = message(TypeError, jaxenvs.make, "Grid-DoorKey-5x5-v0", viewsize=5)
+    assert "'viewsize'" in text and "did you mean 'view_size'" in text
+    for field in ("size", "obs", "see_through_walls"):
+        assert field in text
+    assert "default_params" in message(TypeError, jaxenvs.make, "Grid-v0", max_steps=5)
+
+
+def test_a_bad_value_names_the_good_ones():
+    text = message(ValueError, jaxenvs.make, "Grid-v0", obs="onehott")
+    assert "did you mean 'onehot'" in text and "'image'" in text
+
+
+def test_keywords_override_what_the_id_sets():
+    assert jaxenvs.make("Grid-Empty-5x5-v0", size=6) == jaxenvs.make("Grid-Empty-6x6-v0")
+    assert jaxenvs.make("Grid-v0") == jaxenvs.make("Grid-Empty-8x8-v0")
+
+
+def test_every_level_of_the_package_has_its_id_and_alias():
+    families = re.compile(
+        r"MiniGrid-(Empty|DoorKey|FourRooms|LavaCrossing|SimpleCrossing|LavaGap|DistShift)"
+    )
+    upstream = {id for id in gymnasium.registry if families.match(id)}
+    ours = {alias for id in registry.list("Grid") for alias in jaxenvs.spec(id).aliases}
+    assert ours == upstream and len(ours) == 24
+    for alias in ours:
+        assert jaxenvs.spec(alias).id == alias.replace("MiniGrid", "Grid")
+
+
+def test_the_list_is_by_family():
+    assert registry.list("Grid") == [id for id in registry.list() if id.startswith("Grid-")]
+    assert "did you mean 'Grid'" in message(ValueError, registry.list, "grid")
+
+
+def test_a_row_of_the_registry_says_what_it_is():
+    row = jaxenvs.spec("MiniGrid-DoorKey-8x8-v0")
+    assert (row.id, row.family, row.fields) == ("Grid-DoorKey-8x8-v0", "Grid", {"size": 8})
+    assert row.reset_source in ("fresh", "exact", "pool")
+    assert row.summary.endswith(".") and row.make() == jaxenvs.make(row.id)
+
+
+BAD_IDS = [
+    "",
+    "grid-v0",
+    "Grid",
+    "Grid-v",
+    "Grid-0",
+    "Grid v0",
+    "Grid--v0",
+    "Grid-v0 ",
+    "Grid-v0\n",
+]
+
+
+@pytest.mark.parametrize("id", BAD_IDS)
+def test_malformed_ids_are_refused(id):
+    assert "Family-Name" in message(ValueError, jaxenvs.register, id)
+    assert "Family-Name" in message(ValueError, jaxenvs.register, "Good-v0", aliases=[id])
+
+
+@pytest.mark.parametrize("id", ["Grid-v0", "MiniGrid-DoorKey-8x8-v0"])
+def test_taken_ids_are_refused(id):
+    assert "taken" in message(ValueError, jaxenvs.register, id)
+    assert "taken" in message(ValueError, jaxenvs.register, "Good-v0", aliases=[id])
+
+
+def test_an_environment_of_ones_own(scratch):
+    kind = type(jaxenvs.make("Grid-v0"))
+    jaxenvs.register("Mine-Room-v0", aliases=["Yours-Room-v3"], size=5)(kind)
+    assert "Mine-Room-v0" in registry.list() and registry.list("Mine") == ["Mine-Room-v0"]
+    assert jaxenvs.make("Yours-Room-v3") == jaxenvs.make("Grid-Empty-5x5-v0")
+    assert "taken" in message(ValueError, jaxenvs.register, "Mine-Room-v0")
+
+
+def test_a_class_that_is_refused_leaves_nothing_behind(scratch):
+    before = registry.list()
+    message(ValueError, jaxenvs.register, "New-v0", aliases=["Grid-v0"])
+    assert registry.list() == before
+
+
+PLUGIN = '''
+import jaxenvs
+
+@jaxenvs.register("Plugin-Room-v0", size=6)
+class Room(type(jaxenvs.make("Grid-v0"))):
+    """A room from elsewhere."""
+'''
+USE_PLUGIN = """
+import sys, jaxenvs
+assert "plugin_of_a_test" not in sys.modules, "plugins are not imported with jaxenvs"
+assert jaxenvs.make("Grid-v0") and "plugin_of_a_test" not in sys.modules
+env = jaxenvs.make("Plugin-Room-v0")
+assert env.size == 6 and jaxenvs.registry.list("Plugin") == ["Plugin-Room-v0"]
+print(jaxenvs.spec("Plugin-Room-v0").summary)
+"""
+
+
+def test_installed_packages_bring_environments_by_entry_point(tmp_path):
+    """A distribution made by hand on the path, in a process of its own."""
+    (tmp_path / "plugin_of_a_test.py").write_text(PLUGIN)
+    metadata = tmp_path / "plugin_of_a_test-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: plugin-of-a-test\nVersion: 1.0\n"
+    )
+    (metadata / "entry_points.txt").write_text("[jaxenvs.envs]\nrooms = plugin_of_a_test\n")
+    library = os.path.dirname(os.path.dirname(jaxenvs.__file__))
+    path = os.pathsep.join([str(tmp_path), library])
+    done = subprocess.run(
+        [sys.executable, "-c", USE_PLUGIN],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "A room from elsewhere.\n"
+
+
+def test_importing_starts_no_backend_and_loads_little():
+    """In a process of its own: neither a device nor an optional dependency is touched."""
+    script = (
+        "import sys, jaxenvs\n"
+        "from jax._src import xla_bridge\n"
+        "assert not xla_bridge._backends, 'a backend was started'\n"
+        "env = jaxenvs.make('Grid-v0')\n"
+        "assert not xla_bridge._backends, 'make started a backend'\n"
+        "heavy = {'flax', 'optax', 'pygame', 'matplotlib', 'minigrid', 'PIL', 'tyro'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+    )
+    library = os.path.dirname(os.path.dirname(jaxenvs.__file__))
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script],
+        env={**os.environ, "PYTHONPATH": library},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert jax.default_backend() == "cpu"
