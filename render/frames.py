@@ -45,10 +45,10 @@ def board_shape(env: Env) -> tuple[int, int]:
 
 
 def fitting_tile_size(env: Env, width: int, height: int, largest: int = 64) -> int:
-    """Return the largest crisp tile size (a multiple of 8, else 4) whose board fits the pixels."""
+    """Return the largest multiple of 4 (crisp edges), at least 4, whose board fits the pixels."""
     rows, columns = board_shape(env)
     fits = min(width // columns, height // rows, largest)
-    return max(4, fits // 8 * 8)
+    return max(4, fits // 4 * 4)
 
 
 def wall_columns(boards: int, aspect: float = 1.0) -> int:

@@ -106,7 +106,7 @@ def _frame(
     order = np.argsort(colours)
     index = np.full(differs.shape, colours.size, np.uint8)  # unchanged pixels: the hole
     index[differs] = order[np.searchsorted(colours, packed[differs], sorter=order)]
-    image = Image.frombytes("P", index.shape[::-1], index.tobytes())
+    image = Image.fromarray(index)
     image.putpalette(_palette(colours))
     return GifImagePlugin.getdata(
         image,

@@ -45,14 +45,16 @@ def _run(argv: list[str]) -> int:
 
 def _controller(options: argparse.Namespace, headless: bool) -> Controller:
     env = arguments.make_env(options.id, options.fields)
-    pilot = RANDOM if headless and options.keys is None else None
+    moves_by_itself = options.keys is None and (options.gif or options.frames)
     try:
         action_keys(env)
     except ValueError as error:
         raise UsageError(str(error)) from error
     if not headless:
         arguments.check_display()
-    session = Session(env, pilot, seed=options.seed, speed=options.fps)
+    session = Session(
+        env, RANDOM if moves_by_itself else None, seed=options.seed, speed=options.fps
+    )
     return Controller(session, options.id, "play")
 
 

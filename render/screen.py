@@ -18,7 +18,7 @@ from .session import NO_ACTION, Session, opinion
 
 RGB = tuple[int, int, int]
 INK, CARD, LINE = frames.BACKGROUND, (26, 28, 38), (48, 52, 66)
-TEXT, MUTED, ACCENT = (236, 234, 226), (146, 152, 168), (110, 170, 255)
+TEXT, MUTED, DIM, ACCENT = (236, 234, 226), (146, 152, 168), (92, 99, 120), (110, 170, 255)
 GOOD, BAD, CUT = (86, 196, 118), (236, 92, 84), (246, 190, 62)
 PANEL_WIDTH, BAR_HEIGHT, MARGIN, LABEL_HEIGHT = 312, 46, 14, 18
 MIN_SIZE = (560, 420)
@@ -70,7 +70,9 @@ def layout(controller: Controller, size: tuple[int, int]) -> Layout:
     down = -(-count // across)
     cell_width, cell_height = place.width // across, place.height // down
     env = controller.session.env
-    tile = frames.fitting_tile_size(env, cell_width - frames.GAP, cell_height - frames.GAP - label)
+    tile = frames.fitting_tile_size(
+        env, cell_width - frames.GAP, cell_height - frames.GAP - label, largest=96
+    )
     rows, columns = frames.board_shape(env)
     step_x, step_y = columns * tile + frames.GAP, rows * tile + frames.GAP + label
     left = place.centerx - (across * step_x - frames.GAP) // 2
@@ -166,11 +168,13 @@ def _panel_height(controller: Controller) -> int:
 def _draw_panel(surface: pygame.Surface, controller: Controller, rect: pygame.Rect) -> None:
     pygame.draw.rect(surface, CARD, rect)
     pen = _Pen(surface, rect)
+    surface.set_clip(rect.inflate(0, -48).move(0, -24))  # in a low window the footer stays legible
     pen.paragraph(controller.title, TEXT, 19)
     if controller.is_wall:
         _wall_panel(pen, controller)
     else:
         _board_panel(pen, controller)
+    surface.set_clip(None)
     pen.footer(controller.notice or _HINTS[controller.mode], ACCENT if controller.notice else MUTED)
 
 
@@ -261,7 +265,7 @@ def _draw_opinion(pen: "_Pen", controller: Controller) -> None:
     likeliest = int(probabilities.argmax())
     for row in controller.actions:
         share = float(probabilities[row.action])
-        pen.bar(row.name, share, ACCENT if row.action == likeliest else LINE)
+        pen.bar(row.name, share, ACCENT if row.action == likeliest else DIM)
 
 
 class _Pen:
@@ -369,6 +373,8 @@ _KEY_SIGNS = {
     "right": "Right",
     "up": "Up",
     "down": "Down",
+    ",": "Comma",
+    ".": "Period",
 }
 
 

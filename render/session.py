@@ -7,9 +7,8 @@ actions of the past repeats the past.
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,9 +24,8 @@ END_PAUSE = 0.8  # seconds that the end of an episode stays on the screen
 MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # of history; past either the oldest moments go
 
 
-@chex.dataclass(frozen=True)
-class Moment:
-    """One point of the history, of every board."""
+class Moment(NamedTuple):
+    """One point of the history, of every board (axis `boards`; inside vmap of one board)."""
 
     state: Any
     action: Int32[Array, "*boards"]  # that led here, NO_ACTION at the first state of an episode
@@ -208,7 +206,7 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             key_step, moment.state, action.clip(0), params
         )
         score, done = moment.score + reward, terminated | truncated
-        return moment.replace(
+        return moment._replace(
             state=state,
             action=action,
             reward=reward,
@@ -222,7 +220,9 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
     def advance(key: PRNGKeyArray, moment: Moment, clock: Array, command: Array) -> Moment:
         _, key_steps = jax.random.split(key)
         after = stepped(jax.random.fold_in(key_steps, clock), moment, command)
-        fresh = first(key, moment.episode + 1).replace(finished=moment.finished, total=moment.total)
+        fresh = first(key, moment.episode + 1)._replace(
+            finished=moment.finished, total=moment.total
+        )
         again = moment.over | (command == NEW_LEVEL)
         return jax.tree.map(lambda new, old: jnp.where(again, new, old), fresh, after)
 

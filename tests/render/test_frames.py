@@ -81,6 +81,6 @@ def test_walls_are_about_square(boards, columns):
     assert frames.wall_columns(boards) == columns
 
 
-@pytest.mark.parametrize(("pixels", "tile_size"), [(5, 4), (47, 8), (81, 16), (900, 64)])
+@pytest.mark.parametrize(("pixels", "tile_size"), [(5, 4), (47, 8), (69, 12), (81, 16), (900, 64)])
 def test_tile_sizes_are_crisp(pixels, tile_size):
     assert frames.fitting_tile_size(jaxenvs.make("Grid-Empty-5x5-v0"), pixels, pixels) == tile_size

@@ -127,9 +127,8 @@ def test_any_size_of_the_window_is_filled_by_whole_tiles(window, size):
     assert where.boards[0].width == 5 * where.tile_size
     if size[0] >= 640:
         assert where.boards[0].right <= where.panel.left
-        assert 5 * (where.tile_size + 8) > min(where.panel.left, where.bar.top) - 60 or (
-            where.tile_size == 64
-        )
+        free = min(where.panel.left, where.bar.top - 30)
+        assert where.tile_size == 96 or 5 * (where.tile_size + 4) > free - 2 * screen.MARGIN
 
 
 def test_saving_writes_a_gif_and_says_so(window, tmp_path, monkeypatch):

@@ -1,0 +1,69 @@
+"""Draw the pictures of this folder again: `python docs/draw.py RUN`, RUN a trained run.
+
+The pictures of `watch` show that run's policy, so RUN should be of Grid-DoorKey-8x8-v0.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
+import jax
+import numpy as np
+import pygame
+from jaxenvs.render import frames, gif, play, screen, watch
+
+import jaxenvs
+
+HERE = Path(__file__).parent
+FAMILIES = (  # one level of each
+    "Grid-Empty-8x8-v0",
+    "Grid-Empty-Random-6x6-v0",
+    "Grid-DoorKey-8x8-v0",
+    "Grid-FourRooms-v0",
+    "Grid-LavaCrossingS9N2-v0",
+    "Grid-SimpleCrossingS11N5-v0",
+    "Grid-LavaGapS7-v0",
+    "Grid-DistShift1-v0",
+)
+CELL, GAP, LABEL, COLUMNS = 256, 18, 26, 4
+WALK = "tab left up up left up space"  # in the level of seed 1: to the door
+
+
+def contact_sheet() -> np.ndarray:
+    """Return one board of each family, with its id below."""
+    pygame.font.init()
+    font = pygame.font.Font(None, 21)
+    rows = -(-len(FAMILIES) // COLUMNS)
+    sheet = pygame.Surface(
+        (COLUMNS * (CELL + GAP) + GAP, rows * (CELL + LABEL + GAP) + GAP),
+    )
+    sheet.fill(frames.BACKGROUND)
+    for i, id in enumerate(FAMILIES):
+        env = jaxenvs.make(id)
+        state = jax.jit(env.reset)(jax.random.key(3)).state
+        tile_size = min(CELL // side for side in frames.board_shape(env))
+        batch = jax.tree.map(lambda leaf: leaf[None], state)
+        picture = frames.board_painter(env, tile_size)(batch)[0]
+        left, top = i % COLUMNS * (CELL + GAP) + GAP, i // COLUMNS * (CELL + LABEL + GAP) + GAP
+        height, width, _ = picture.shape
+        board = pygame.image.frombuffer(picture.tobytes(), (width, height), "RGB")
+        sheet.blit(board, (left + (CELL - width) // 2, top + (CELL - height) // 2))
+        label = font.render(id, True, (236, 234, 226))
+        sheet.blit(label, (left + (CELL - label.get_width()) // 2, top + CELL + 8))
+    return screen.pixels(sheet)
+
+
+def main(run: str) -> None:
+    """Draw all of them."""
+    gif.write_png(HERE / "sprites.png", contact_sheet())
+    shot = f"Grid-DoorKey-8x8-v0 --seed 1 --frames 99 --screenshot {HERE}/play.png"
+    play.main([*shot.split(), "--keys", WALK])
+    watch.main(f"{run} --seed 2 --frames 12 --screenshot {HERE}/watch.png".split())
+    watch.main(f"{run} --envs 16 --frames 44 --screenshot {HERE}/wall.png".split())
+    watch.main(f"{run} --seed 2 --frames 90 --gif {HERE}/watch.gif".split())
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
