@@ -1,6 +1,7 @@
 # `make demo` and `make test` do all of their own set-up; `make help` lists the rest.
 VENV ?= .venv
 DIST ?= dist
+JOBS ?= 2
 RUN := runs/demo
 BIN := $(VENV)/bin
 
@@ -13,7 +14,7 @@ export PYTHON
 
 help:
 	@echo 'make demo    train an agent on Grid-DoorKey-5x5-v0, draw demo.gif, open a window if there is a display'
-	@echo 'make test    lint and tests (ARGS="-k name" goes to pytest)'
+	@echo 'make test    lint and tests (ARGS="-k name" goes to pytest, JOBS=2 workers)'
 	@echo 'make lint    ruff check and ruff format --check'
 	@echo 'make bench   steps per second beside minigrid, NAVIX and XLand-MiniGrid'
 	@echo 'make wheel   build the wheel into dist/'
@@ -30,7 +31,7 @@ demo: $(VENV)/.demo
 	@echo 'The trained agent plays in demo.gif; its learning curve is $(RUN)/curve.png.'
 
 test: lint
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
