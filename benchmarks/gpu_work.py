@@ -48,8 +48,8 @@ class Work:
     reset_source: str
     obs: str
     kernels: int  # with a loop of unknown trips counted as one launch
-    loop_kernels: int  # of these: counter, keys and actions, not the environment
-    copies: int  # of these: copies of a carried array
+    loop_kernels: int  # of these: counter, keys, actions and storing, nothing of the environment
+    copies: int  # of these: plain copies of an array
     kernels_per_trip: int  # launches of one trip of such a loop
     written: float
     read: float
@@ -143,7 +143,7 @@ def state_bytes(contestant: Contestant) -> tuple[int, int]:
 
 
 def origin(kernel: hlo.Kernel) -> str:
-    """`step`, `loop` (counter, keys, actions) or `copy` (of a carried array)."""
+    """`step`, `loop` (counter, keys, actions, storing) or `copy` (of an array)."""
     if kernel.opcode.startswith("copy"):
         return "copy"
     scopes = [contestants.STEP_SCOPE in name for name in kernel.op_names]

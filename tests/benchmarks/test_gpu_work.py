@@ -7,6 +7,7 @@ import json
 import os
 
 import pytest
+
 from jaxenvs.benchmarks import contestants, gpu_work, hlo
 
 DOORKEY = "Grid-DoorKey-8x8-v0"
@@ -47,9 +48,10 @@ def test_without_the_compiler_the_mend_is_named(monkeypatch, capsys):
 
 
 @needs_compiler
-def test_doorkey_step_is_few_kernels(monkeypatch):
+@pytest.mark.parametrize("source", ["fresh", "auto", "pool"])
+def test_doorkey_step_is_few_kernels(monkeypatch, source):
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
-    work, text = gpu_work.measure(contestants.own(DOORKEY, 4096, "pool"), "pool")
+    work, text = gpu_work.measure(contestants.own(DOORKEY, 4096, source), source)
     assert work.kernels <= 12
     assert work.kernels_per_trip == 0
     assert work.state <= 90

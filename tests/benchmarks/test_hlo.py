@@ -1,6 +1,7 @@
 """Counting of kernels and bytes, on programs small enough to count by hand."""
 
 import pytest
+
 from jaxenvs.benchmarks import hlo
 
 PROGRAM = """\

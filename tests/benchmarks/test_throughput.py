@@ -5,6 +5,7 @@ import statistics
 
 import jax
 import pytest
+
 from jaxenvs.benchmarks import contestants, report, throughput, timing
 from jaxenvs.benchmarks.timing import Row
 
