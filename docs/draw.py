@@ -12,9 +12,9 @@ os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import jax
 import numpy as np
 import pygame
-from jaxenvs.render import frames, gif, play, screen, watch
 
 import jaxenvs
+from jaxenvs.render import frames, gif, play, screen, watch
 
 HERE = Path(__file__).parent
 FAMILIES = (  # one level of each

@@ -43,7 +43,7 @@ def parser(command: str, summary: str, examples: str) -> Parser:
         allow_abbrev=False,
     )
     add = made.add_argument
-    add("--seed", type=int, default=0, help="of the levels and of chance (default 0)")
+    add("--seed", type=number(0, 2**31 - 1), default=0, metavar="N", help="of levels and chance")
     add(
         "--set",
         dest="fields",

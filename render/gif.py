@@ -5,10 +5,10 @@ picture data is encoded by Pillow; the few bytes around it are written here, bec
 writer drops a picture that equals the one before.
 """
 
+import contextlib
 import os
 import struct
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,37 +26,29 @@ def write(path: str | os.PathLike[str], pictures: Iterable[tuple[Picture, float]
 
     The file appears under its name only when it is complete; an older one is safe until then.
     """
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            count = _write(file, pictures)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return count
+    with _replacing(path) as temporary, temporary.open("wb") as file:
+        return _write(file, pictures)
 
 
 def write_png(path: str | os.PathLike[str], picture: Picture) -> None:
     """Write one picture as a PNG, with the same care for an older file."""
     from PIL import Image
 
-    path = Path(path)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
+    with _replacing(path) as temporary:
         Image.fromarray(picture).save(temporary, format="PNG", optimize=True)
+
+
+@contextlib.contextmanager
+def _replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a name to write to; what is there takes the place of `path` if nothing is raised."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _write(file: BinaryIO, pictures: Iterable[tuple[Picture, float]]) -> int:

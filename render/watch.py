@@ -39,7 +39,13 @@ def _run(argv: list[str]) -> int:
         metavar="N",
         help=f"boards at once, up to {MAX_BOARDS} (default 1)",
     )
-    add("--run-seed", type=int, default=0, metavar="N", help="which of the run's trained seeds")
+    add(
+        "--run-seed",
+        type=arguments.number(0, 2**31 - 1),
+        default=0,
+        metavar="N",
+        help="which of the run's trained seeds (default 0)",
+    )
     add("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
     options = parser.parse_args(argv)
     headless = arguments.checked_outputs(options)

@@ -9,10 +9,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxenvs.render import play, watch
 from PIL import Image
 
 import jaxenvs
+from jaxenvs.render import play, watch
 
 ID = "Grid-Empty-5x5-v0"
 MAIN = {"play": play.main, "watch": watch.main}
@@ -114,6 +114,7 @@ BAD = [
     ("watch", ["--random", ID, "--gif", "a.gif", "--frames", "0"], "a whole number, 1 to"),
     ("watch", ["--random", ID, "--gif", "a.gif", "--frames", "x"], "a whole number, 1 to"),
     ("watch", ["--random", ID, "--gif", "a.gif", "--envs", "65"], "a whole number, 1 to 64"),
+    ("watch", ["--random", ID, "--gif", "a.gif", "--seed", "-1"], "a whole number, 0 to"),
     ("watch", ["--random", ID, "--gif", "no/a.gif"], "there is no folder no"),
     ("watch", ["--random", ID, "--gif", "."], "name a file"),
     ("watch", ["--random", ID, "--frames", "5"], "--frames goes with --gif"),

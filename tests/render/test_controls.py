@@ -3,13 +3,13 @@
 import jax
 import jax.numpy as jnp
 import pytest
-from jaxenvs.render.controls import Controller, action_keys
-from jaxenvs.render.pilots import RANDOM
-from jaxenvs.render.session import NO_ACTION, Session
 
 import jaxenvs
 from jaxenvs import spaces
 from jaxenvs.grid import Action
+from jaxenvs.render.controls import Controller, action_keys
+from jaxenvs.render.pilots import RANDOM
+from jaxenvs.render.session import NO_ACTION, Session
 
 ENV = jaxenvs.make("Grid-Empty-5x5-v0")
 

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxenvs.render import frames
 
 import jaxenvs
 from jaxenvs.core.pixels import compose
 from jaxenvs.grid import sprites
+from jaxenvs.render import frames
 
 STEPS, EPISODES = 24, 4  # the shapes of the contract test, which share its compilation
 

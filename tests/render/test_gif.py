@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from jaxenvs.render import gif
 from PIL import Image
+
+from jaxenvs.render import gif
 
 
 def read(path) -> tuple[list[np.ndarray], list[int]]:

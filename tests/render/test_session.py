@@ -4,12 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jaxenvs.render import session as sessions
-from jaxenvs.render.pilots import RANDOM, Pilot, of_policy
-from jaxenvs.render.session import NO_ACTION, Moment, Session
 
 import jaxenvs
 from jaxenvs.grid import Action
+from jaxenvs.render import session as sessions
+from jaxenvs.render.pilots import RANDOM, Pilot, of_policy
+from jaxenvs.render.session import NO_ACTION, Moment, Session
 
 ENV = jaxenvs.make("Grid-Empty-5x5-v0")  # the agent starts in a corner, looking along the wall
 TO_GOAL = [Action.FORWARD] * 2 + [Action.RIGHT] + [Action.FORWARD] * 2

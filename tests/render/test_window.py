@@ -2,14 +2,14 @@
 
 import pygame
 import pytest
+
+import jaxenvs
+from jaxenvs.grid import Action
 from jaxenvs.render import screen
 from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 from jaxenvs.render.window import Window, open_window
-
-import jaxenvs
-from jaxenvs.grid import Action
 
 ID = "Grid-Empty-5x5-v0"
 ENV = jaxenvs.make(ID)
@@ -95,6 +95,8 @@ def test_help_is_drawn_over_the_board(window):
 def test_the_bar_scrubs(window):
     keys(window, "up", "left", "left", "left")
     session, bar = window.controller.session, window._layout().bar
+    mouse(window, pygame.MOUSEMOTION, bar.center)
+    assert session.cursor == 4  # no button is down
     mouse(window, pygame.MOUSEBUTTONDOWN, (bar.left, bar.centery), button=1)
     assert session.cursor == 0
     mouse(window, pygame.MOUSEMOTION, bar.center)
