@@ -147,25 +147,25 @@ class Env:
         """The class with its settings, as messages and tables show it."""
         return repr(self)
 
-    def sample_level(self, key: Key, params: Params | None = None) -> PyTree[Array]:
+    def sample_level(self, key: Key, params: Any = None) -> PyTree[Array]:
         """Draw a level as `reset` does: a pytree of arrays, ready for `reset_to`."""
         key = checks.single_key(key, "sample_level")
         return self.draw_level(key, self.checked_params(params, "sample_level"))
 
-    def reset(self, key: Key, params: Params | None = None) -> Reset:
+    def reset(self, key: Key, params: Any = None) -> Reset:
         """Start an episode in a fresh level: `sample_level` and `reset_to`, composed."""
         key_level, key_state = jax.random.split(checks.single_key(key, "reset"))
         params = self.checked_params(params, "reset")
         return self.reset_to(key_state, self.sample_level(key_level, params), params)
 
-    def reset_to(self, key: Key, level: PyTree[Array], params: Params | None = None) -> Reset:
+    def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Start an episode in the given level (from `sample_level`, a file or a curriculum)."""
         key = checks.single_key(key, "reset_to")
         params = self.checked_params(params, "reset_to")
         state = jax.tree.map(_strong, self.reset_state(key, level, params))
         return Reset(self.observe(state, params), state)
 
-    def step(self, key: Key, state: Any, action: Any, params: Params | None = None) -> Step:
+    def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
         """Advance by one action; never resets.
 
         An action out of range is clipped into `action_space` and `info["invalid_action"]` says so.
@@ -184,7 +184,7 @@ class Env:
         info = {**moved.info, "invalid_action": invalid}
         return Step(self.observe(after, params), after, reward, terminated, truncated, info)
 
-    def checked_params(self, params: Params | None, where: str) -> Any:
+    def checked_params(self, params: Any, where: str) -> Any:
         """Return `params`, or the defaults, as arrays of the right dtypes."""
         defaults = self.default_params
         return checks.tree_like(defaults if params is None else params, defaults, where, "params")

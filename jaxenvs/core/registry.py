@@ -10,7 +10,7 @@ from . import checks
 from .env import Env
 
 ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
-_ID = re.compile(r"^[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+$")
+_ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}
 _plugins_loaded = False
@@ -69,7 +69,7 @@ def register(
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
-        if not _ID.match(name):
+        if not _ID.fullmatch(name):
             raise ValueError(
                 f"register({name!r}): an id is Family-Name[-Size][-Variant]-vN, such as "
                 "Grid-Empty-8x8-v0"

@@ -82,17 +82,27 @@ class Box(Space):
         if isinstance(value, (int, float, bool, np.ndarray, np.generic)):  # exact beyond 32 bits
             return jnp.array(bool(((self.low <= value) & (value <= self.high)).all()))
         value = jnp.asarray(value)
-        wide = jnp.promote_types(value.dtype, self.dtype)
-        value = value.astype(wide)
-        return ((value >= self.low.astype(wide)) & (value <= self.high.astype(wide))).all()
+        low, high, reachable = self._bounds_as(value.dtype)
+        return ((value >= low) & (value <= high)).all() & reachable
 
     def clip(self, value: Array) -> tuple[Array, Bool[Array, ""]]:
         valid = self.contains(value)
         if np.issubdtype(self.dtype, np.floating):
-            value = jnp.where(jnp.isnan(value), self.low.astype(value.dtype), value)
-        wide = jnp.promote_types(value.dtype, self.dtype)
-        clipped = jnp.clip(value.astype(wide), self.low.astype(wide), self.high.astype(wide))
-        return clipped.astype(self.dtype), ~valid
+            value = jnp.where(jnp.isnan(value), jnp.zeros_like(value), value)
+        low, high, _ = self._bounds_as(value.dtype)  # NaN counts as 0
+        nearest = jnp.clip(value, low, high).astype(self.dtype)  # inside, so that no cast wraps
+        return jnp.clip(nearest, self.low, self.high), ~valid
+
+    def _bounds_as(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Bounds in another dtype of the same kind, cut to it, and whether it reaches the box."""
+        if not np.issubdtype(dtype, np.integer):
+            return self.low.astype(dtype), self.high.astype(dtype), True
+        most = min(np.iinfo(dtype).max, np.iinfo(np.int64).max)
+        least = np.iinfo(dtype).min
+        low, high = self.low.astype(np.int64), self.high.astype(np.int64)
+        reachable = bool((low <= most).all() and (high >= least).all())
+        low, high = (np.asarray(np.clip(x, least, most), dtype) for x in (low, high))
+        return low, high, reachable
 
     def _parts(self) -> tuple[Any, ...]:
         return self.shape, self.dtype, self.low.tobytes(), self.high.tobytes()

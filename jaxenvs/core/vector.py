@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, PyTree, UInt8
 
 from . import checks, random
-from .env import Env, Params, Reset, Step
+from .env import Env, Reset, Step
 from .random import Keys
 from .registry import make
 
@@ -66,11 +66,11 @@ class VectorEnv:
         checks.one_of("make_vec", "reset_source", self.reset_source, RESET_SOURCES)
 
     @property
-    def default_params(self) -> Params:
+    def default_params(self) -> Any:
         """Numbers of one environment; any leaf may be given a leading axis of `num_envs`."""
         return self.env.default_params
 
-    def reset(self, key: Keys, params: Params | None = None) -> Reset:
+    def reset(self, key: Keys, params: Any = None) -> Reset:
         """Start every row; `key` is one key, or one for each row.
 
         Row i depends on the key and on i, not on the number of rows.
@@ -83,7 +83,7 @@ class VectorEnv:
         return Reset(obs, VectorState(env=env_state, ended=ended, pool=pool))
 
     def step(
-        self, key: Keys, state: VectorState, action: PyTree[Array], params: Params | None = None
+        self, key: Keys, state: VectorState, action: PyTree[Array], params: Any = None
     ) -> Step:
         """Advance every row by its action, and start again those whose episode ended."""
         self._check_rows(state, action)
@@ -117,7 +117,7 @@ class VectorEnv:
         key: Keys,
         state: VectorState,
         rows: Bool[Array, " num_envs"],
-        params: Params | None = None,
+        params: Any = None,
     ) -> Reset:
         """Start the rows of the mask again and leave the others as they are."""
         self._check_rows(state, rows)
@@ -129,14 +129,14 @@ class VectorEnv:
         obs = jax.vmap(self.env.observe, in_axes=(0, self._axes(params)))(after, params)
         return Reset(obs, state.replace(env=after))
 
-    def refresh(self, key: Keys, state: VectorState, params: Params | None = None) -> VectorState:
+    def refresh(self, key: Keys, state: VectorState, params: Any = None) -> VectorState:
         """Draw a new pool of levels; with another reset source there is nothing to do."""
         if self.reset_source != "pool":
             return state
         params = self._params(params, "refresh")
         return state.replace(pool=self._draw_pool(self._key(key, "refresh"), params))
 
-    def _restart(self, key: Keys, pool: Any, env_state: Any, ended: Array, params: Params) -> Any:
+    def _restart(self, key: Keys, pool: Any, env_state: Any, ended: Array, params: Any) -> Any:
         """Return `env_state` with a new episode in the rows that ended."""
         how = {
             "exact": self._restart_ended_rows,
@@ -147,7 +147,7 @@ class VectorEnv:
         return how(key, env_state, ended, params)
 
     def _restart_as_the_platform_likes(
-        self, key: Keys, env_state: Any, ended: Array, params: Params
+        self, key: Keys, env_state: Any, ended: Array, params: Any
     ) -> Any:
         """On a CPU work counts, elsewhere kernels; the result is the same."""
         return jax.lax.platform_dependent(
@@ -159,13 +159,13 @@ class VectorEnv:
             default=self._restart_by_selection,
         )
 
-    def _restart_by_selection(self, key: Keys, env_state: Any, ended: Array, params: Params) -> Any:
+    def _restart_by_selection(self, key: Keys, env_state: Any, ended: Array, params: Any) -> Any:
         """Make a world for every row and take it where the row ended."""
         new = self._new_rows(key, self._rows, params).state
         return _select(ended, new, env_state)
 
     def _restart_from_pool(
-        self, pool: Any, key: Keys, env_state: Any, ended: Array, params: Params
+        self, pool: Any, key: Keys, env_state: Any, ended: Array, params: Any
     ) -> Any:
         """Give each ended row one of the prepared levels."""
         rows = self._rows
@@ -177,7 +177,7 @@ class VectorEnv:
         ).state
         return _select(ended, new, env_state)
 
-    def _restart_ended_rows(self, key: Keys, env_state: Any, ended: Array, params: Params) -> Any:
+    def _restart_ended_rows(self, key: Keys, env_state: Any, ended: Array, params: Any) -> Any:
         """Make worlds for the ended rows only, in chunks, and write those rows in place.
 
         Row `group * chunk + lane` is served by its lane, so a trip of the loop finds its rows by a
@@ -211,7 +211,7 @@ class VectorEnv:
     def _rows(self) -> Int32[Array, " num_envs"]:
         return jnp.arange(self.num_envs, dtype=jnp.int32)
 
-    def _new_rows(self, key: Keys, rows: Int32[Array, " rows"], params: Params) -> Reset:
+    def _new_rows(self, key: Keys, rows: Int32[Array, " rows"], params: Any) -> Reset:
         """Start an episode in a level of its own for each of the given rows."""
         axes = self._axes(params)
         levels = jax.vmap(self.env.sample_level, in_axes=(0, axes))(
@@ -221,7 +221,7 @@ class VectorEnv:
             self._row_keys(key, _RESET, rows), levels, params
         )
 
-    def _draw_pool(self, key: Keys, params: Params) -> Any:
+    def _draw_pool(self, key: Keys, params: Any) -> Any:
         """Draw the levels that ended rows will share."""
         if any(axis is not None for axis in jax.tree.leaves(self._axes(params))):
             raise ValueError(

@@ -26,7 +26,7 @@ from .tiles import Colour, Kind
 from .view import direction_vector, visible, window
 
 OBSERVATIONS = ("image", "dict", "full", "onehot", "rgb", "rgb_full")
-SMALL_MAP = 100  # cells; above, a scatter is a fifth faster on a CPU, below it costs a GPU kernel
+SMALL_MAP = 100  # cells, see `_written`
 ONEHOT_SIZE = 20  # 11 objects, 6 colours, 3 door states
 
 
@@ -299,10 +299,21 @@ def act(state: GridState, action: Array) -> tuple[GridState, UInt8[Array, ""]]:
 def _written(
     cells: UInt8[Array, " cells"], index: Int32[Array, ""], tile: UInt8[Array, ""]
 ) -> UInt8[Array, " cells"]:
-    """Write one cell: a selection fuses with its neighbours, a scatter touches one byte."""
-    if cells.size <= SMALL_MAP:
+    """Write one cell.
+
+    A scatter touches one byte and lets a scan keep the map in place; on a GPU it is a kernel of its
+    own, where a selection over a small map fuses with its neighbours.
+    """
+
+    def scatter(cells: Array, index: Array, tile: Array) -> Array:
+        return cells.at[index].set(tile, mode="promise_in_bounds")
+
+    def select(cells: Array, index: Array, tile: Array) -> Array:
         return jnp.where(np.arange(cells.size) == index, tile, cells)
-    return cells.at[index].set(tile, mode="promise_in_bounds")
+
+    if cells.size > SMALL_MAP:
+        return scatter(cells, index, tile)
+    return jax.lax.platform_dependent(cells, index, tile, cpu=scatter, default=select)
 
 
 def toggled(front: UInt8[Array, ""], carried: UInt8[Array, ""]) -> UInt8[Array, ""]:

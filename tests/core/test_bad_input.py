@@ -157,7 +157,7 @@ def test_a_batch_refuses_what_has_another_number_of_rows(env):
 
 
 VECTORS = [
-    ({"num_envs": 0}, ValueError, "at least 1"),
+    ({"num_envs": 0}, ValueError, "from 1 to"),
     ({"num_envs": 2.0}, TypeError, "int"),
     ({"num_envs": 2, "autoreset": "samestep"}, ValueError, "'same_step'"),
     ({"num_envs": 2, "reset_source": "pools"}, ValueError, "did you mean 'pool'"),

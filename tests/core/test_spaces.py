@@ -122,7 +122,7 @@ CLIPPED = [
     (Discrete(7), 3, 3, False),
     (Box(0, 255, (), np.uint8), jnp.int32(300), 255, True),
     (Box(0, 255, (), np.uint8), jnp.int32(-1), 0, True),
-    (Box(-1.0, 1.0, (), np.float32), jnp.float32(np.nan), -1.0, True),
+    (Box(-1.0, 1.0, (), np.float32), jnp.float32(np.nan), 0.0, True),
     (Box(-1.0, 1.0, (), np.float32), jnp.float32(np.inf), 1.0, True),
     (Discrete(7), jnp.uint32(2**32 - 1), 6, True),
 ]
