@@ -1,0 +1,31 @@
+"""README's code runs as it stands, and its pictures and links exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_python_of_the_readme_runs_in_order(capsys):
+    names = {}
+    blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(blocks) >= 3
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), names)
+    assert "131072 steps" in capsys.readouterr().out
+    assert names["obs"].shape == (8, 40, 40, 3)
+
+
+@pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))))
+def test_what_the_readme_points_to_exists(target):
+    assert (ROOT / target).is_file()
+
+
+def test_the_commands_of_the_readme_exist():
+    from jaxenvs.cli import COMMANDS
+
+    named = set(re.findall(r"^jaxenvs (\w+)", README, re.MULTILINE))
+    assert named == set(COMMANDS)
