@@ -78,10 +78,10 @@ def evaluate(
 def summary(episodes: Episodes, first_seed: int) -> dict[str, Any]:
     """Return what eval.json says: means over all seeds and of each; success is a return above 0."""
 
-    def means(returns: Array, lengths: Array, terminated: Array) -> dict[str, float]:
+    def means(returns: np.ndarray, lengths: np.ndarray, terminated: np.ndarray) -> dict[str, float]:
         return {
             "mean_return": round(float(np.mean(returns)), 6),
-            "success_rate": round(float(np.mean(np.asarray(returns) > 0)), 6),
+            "success_rate": round(float(np.mean(returns > 0)), 6),
             "mean_length": round(float(np.mean(lengths)), 3),
             "terminated_rate": round(float(np.mean(terminated)), 6),
         }

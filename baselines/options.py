@@ -142,7 +142,9 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
 
 def _differences(saved: Options[Any], given: Options[Any]) -> list[tuple[str, Any, Any]]:
     """Flags that ask a resumed run for something else than it was trained with."""
-    pairs = [(name, getattr(saved, name), getattr(given, name)) for name in ("id", "seeds", "seed")]
+    pairs: list[tuple[str, Any, Any]] = [("id", saved.id, given.id)]
+    pairs.append(("--seeds", saved.seeds, given.seeds))
+    pairs.append(("--seed", saved.seed, given.seed))
     pairs.append(("--set", fields(saved.set), fields(given.set)))
     for field in dataclasses.fields(saved.settings):
         if field.name not in FREE:

@@ -331,8 +331,8 @@ def save(run: Run, done: int, runners: Runner) -> None:
     draw(run.path / "curve.png", run.rows(), run.config.id, run.config.seed)
 
 
-def split(runners: Runner) -> dict[str, PyTree[Array]]:
-    """The parts of a checkpoint: whoever wants the policy reads the weights alone."""
+def split(runners: PyTree) -> dict[str, PyTree]:
+    """The parts of a checkpoint, of a `Runner` or its shapes: readers of a policy need weights."""
     parts = {field.name: getattr(runners, field.name) for field in dataclasses.fields(runners)}
     return {"weights": parts.pop("weights"), "learner": parts}
 
@@ -367,6 +367,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         asked, run, ppo = prepare(sys.argv[1:] if argv is None else argv)
         done, runners = begin(run, ppo, asked.resume is not None)
+    except SystemExit as stop:  # --help, or a flag that does not exist
+        return int(stop.code or 0)
     except (UnknownIdError, TypeError, ValueError) as error:
         print(f"jaxenvs train: {error}", file=sys.stderr)
         return 2

@@ -175,7 +175,7 @@ class Run:
         """Folder of the checkpoints."""
         return self.path / "checkpoints"
 
-    def save(self, update: int, trees: dict[str, PyTree[Array]]) -> None:
+    def save(self, update: int, trees: dict[str, PyTree]) -> None:
         """Save the state after `update`; see `checkpoints.save`."""
         checkpoints.save(self.checkpoints, update, trees, self.config.title)
 
@@ -200,14 +200,20 @@ def _clear(path: Path, overwrite: bool) -> None:
             (path / name).unlink(missing_ok=True)
 
 
-def _config(content: dict[str, Any]) -> Config:
-    config = Config(**content)
-    if config.format != FORMAT:
-        raise ValueError(f"format {config.format}, known is {FORMAT}")
-    if not isinstance(config.settings, dict) or not isinstance(config.fields, dict):
-        raise TypeError("settings and fields must be objects")
-    settings = {k: tuple(v) if isinstance(v, list) else v for k, v in config.settings.items()}
-    return dataclasses.replace(config, settings=settings)
+def _config(content: Any) -> Config:
+    """Build a `Config` of what config.json holds; raises for what this version cannot use."""
+    if not isinstance(content, dict):
+        raise TypeError("it holds no object")
+    if content.get("format") != FORMAT:
+        raise ValueError(f"format {content.get('format')}, known is {FORMAT}")
+    for name, kind in (("id", str), ("seed", int), ("seeds", int), ("fields", dict)):
+        if not isinstance(content.get(name), kind):
+            raise TypeError(f"{name} is {content.get(name, 'missing')!r}")
+    if not isinstance(content.get("settings"), dict):
+        raise TypeError("settings must be an object")
+    settings = content["settings"].items()
+    tuples = {name: tuple(v) if isinstance(v, list) else v for name, v in settings}
+    return Config(**(content | {"settings": tuples}))
 
 
 def _versions() -> dict[str, str]:

@@ -1,0 +1,84 @@
+"""Networks: every registered environment gets one, and observations are expanded rightly."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs import spaces
+from jaxenvs.baselines import networks
+
+
+@pytest.mark.parametrize("obs", ["image", "dict", "full", "onehot", "rgb"])
+@pytest.mark.parametrize("embed", [0, 4])
+def test_a_network_for_every_observation(obs, embed):
+    env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs=obs)
+    network = networks.build(env, (8,), embed)
+    key = jax.random.key(0)
+
+    def act(key):
+        sample = env.observation_space.sample(key)
+        return network.apply(network.init(key, sample), sample)
+
+    logits, value = jax.eval_shape(act, key)
+    assert (logits.shape, logits.dtype) == ((7,), jnp.float32)
+    assert (value.shape, value.dtype) == ((), jnp.float32)
+
+
+@pytest.mark.parametrize("id", jaxenvs.registry.list())
+def test_a_network_for_every_id(id):
+    env = jaxenvs.make(id)
+    network = networks.build(env, (8,), 4)
+    sample = jax.eval_shape(env.observation_space.sample, jax.random.key(0))
+    weights = jax.eval_shape(network.init, jax.random.key(0), sample)
+    logits, value = jax.eval_shape(network.apply, weights, sample)
+    assert logits.shape == (env.action_space.n,) and value.shape == ()
+
+
+def test_a_map_becomes_one_hots_of_its_channels_side_by_side():
+    space = spaces.Box(0, [3, 1, 2], (1, 2, 3), np.uint8)
+    obs = jnp.array([[[3, 0, 1], [0, 1, 2]]], jnp.uint8)
+    expected = [[[0, 0, 0, 1, 1, 0, 0, 1, 0], [1, 0, 0, 0, 0, 1, 0, 0, 1]]]
+    np.testing.assert_array_equal(networks.expand(space, obs), expected)
+
+
+def test_the_onehot_observation_and_the_image_give_the_same_features():
+    image, onehot = (jaxenvs.make("Grid-DoorKey-8x8-v0", obs=obs) for obs in ("image", "onehot"))
+    key = jax.random.key(3)
+    a = networks.expand(image.observation_space, image.reset(key).obs)
+    b = networks.expand(onehot.observation_space, onehot.reset(key).obs)
+    np.testing.assert_array_equal(a, b)
+
+
+def test_categories_floats_and_pixels():
+    number = networks.expand(spaces.Discrete(4), jnp.int32(2))
+    np.testing.assert_array_equal(number, [0, 0, 1, 0])
+    signed = networks.expand(spaces.Box(-1, 1, (2,), np.int8), jnp.array([-1, 1], jnp.int8))
+    np.testing.assert_array_equal(signed, [[1, 0, 0], [0, 0, 1]])
+    floats = spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    np.testing.assert_array_equal(networks.expand(floats, jnp.array([-3.0, 7.0])), [-3.0, 7.0])
+    pixels = spaces.Box(0, 255, (1, 1, 3), np.uint8)
+    scaled = networks.expand(pixels, jnp.array([[[0, 51, 255]]], jnp.uint8))
+    np.testing.assert_allclose(scaled, [[[0.0, 0.2, 1.0]]], rtol=1e-6)
+
+
+def test_actions_that_are_not_discrete_are_refused():
+    class Steering(jaxenvs.Env):
+        @property
+        def action_space(self):
+            return spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+    with pytest.raises(ValueError, match="needs a Discrete one"):
+        networks.build(Steering(), (8,), 4)
+
+
+def test_orthogonal_weights_and_a_policy_that_begins_nearly_uniform():
+    env = jaxenvs.make("Grid-Empty-5x5-v0")
+    network = networks.build(env, (16,), 4)
+    obs = env.reset(jax.random.key(0)).obs
+    weights = network.init(jax.random.key(1), obs)["params"]
+    hidden, policy, value = (weights[f"Dense_{i}"]["kernel"] for i in range(3))
+    np.testing.assert_allclose(hidden.T @ hidden, 2.0 * np.eye(16), atol=1e-4)
+    np.testing.assert_allclose(policy.T @ policy, 1e-4 * np.eye(7), atol=1e-6)
+    np.testing.assert_allclose(value.T @ value, np.eye(1), atol=1e-5)

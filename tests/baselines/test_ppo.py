@@ -1,0 +1,223 @@
+"""The algorithm: advantages, the time limit, the loss, the learning rate, the sums of episodes."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import Clock, Endless, learner
+
+import jaxenvs
+from jaxenvs.baselines import ppo
+
+
+def rollout_of(steps: int, envs: int, seed: int) -> ppo.Rollout:
+    """Random numbers, with ends of both kinds placed by hand."""
+    draw = np.random.default_rng(seed)
+    normal = lambda: jnp.asarray(draw.normal(size=(steps, envs)), jnp.float32)  # noqa: E731
+    terminated, truncated = np.zeros((2, steps, envs), bool)
+    terminated[2, 0] = terminated[3, 0] = True  # twice in a row
+    truncated[2, 1] = truncated[-1, 2] = True  # in the middle, and at the end of the rollout
+    terminated[-1, 3] = True
+    return ppo.Rollout(
+        obs=normal(),
+        action=jnp.zeros((steps, envs), jnp.int32),
+        log_prob=normal(),
+        value=normal(),
+        reward=normal(),
+        terminated=jnp.asarray(terminated),
+        truncated=jnp.asarray(truncated),
+        cut_value=jnp.where(truncated, normal(), 0.0),
+        returns=normal(),
+        lengths=jnp.asarray(draw.integers(1, 9, (steps, envs)), jnp.int32),
+    )
+
+
+def test_advantages_are_those_of_a_plain_loop():
+    gamma, gae_lambda = 0.9, 0.8
+    rollout = rollout_of(steps=7, envs=5, seed=0)
+    last_value = jnp.arange(5, dtype=jnp.float32)
+    got = ppo.advantages(rollout, last_value, gamma, gae_lambda)
+
+    steps, envs = rollout.reward.shape
+    for env in range(envs):
+        later = 0.0
+        for t in reversed(range(steps)):
+            following = last_value[env] if t == steps - 1 else rollout.value[t + 1, env]
+            if rollout.truncated[t, env]:
+                following, later = rollout.cut_value[t, env], 0.0
+            if rollout.terminated[t, env]:
+                following, later = 0.0, 0.0
+            surprise = rollout.reward[t, env] + gamma * following - rollout.value[t, env]
+            later = surprise + gamma * gae_lambda * later
+            np.testing.assert_allclose(got[t, env], later, rtol=1e-5, atol=1e-6)
+
+
+def test_what_follows_an_end_does_not_reach_back_over_it():
+    rollout = rollout_of(steps=7, envs=5, seed=0)
+    before = ppo.advantages(rollout, jnp.zeros(5), 0.99, 0.95)
+    changed = rollout.replace(reward=rollout.reward.at[4:].add(100.0))
+    after = ppo.advantages(changed, jnp.zeros(5), 0.99, 0.95)
+    ends = rollout.terminated.at[2, 1].set(True)[:4].any(axis=0)  # in the first four steps
+    np.testing.assert_array_equal((before[:3] == after[:3]).all(axis=0), ends)
+
+
+def test_a_cut_episode_is_worth_the_value_of_its_true_successor():
+    ppo_ = learner(Clock(), num_envs=4, rollout_steps=12)
+    keys = jax.random.split(jax.random.key(0), 2)
+    runners = ppo.start(ppo_, keys)
+    collect = jax.jit(jax.vmap(ppo_.collect, axis_name=ppo.SEEDS))
+    after, rollout = collect(runners, keys)
+    cut = np.zeros((2, 12, 4), bool)
+    cut[:, [4, 9]] = True
+    np.testing.assert_array_equal(rollout.truncated, cut)
+    # The successor shows time 5; the observation that follows in the rollout shows 0.
+    np.testing.assert_array_equal(np.unique(rollout.obs), np.arange(5))
+    fives = jnp.full((4, 1), 5.0)
+    value = jax.vmap(lambda weights: ppo_.predict(weights, fives)[1])(runners.weights)
+    expected = np.where(cut, np.asarray(value)[:, None, :], 0.0)
+    np.testing.assert_allclose(rollout.cut_value, expected, rtol=1e-6)
+    assert (np.abs(value) > 1e-3).all()
+    np.testing.assert_array_equal(after.lengths, np.full((2, 4), 2))
+
+
+def test_seeds_share_one_branch_for_cut_episodes():
+    """Under `vmap` a condition that differs by seed becomes two computations and a selection."""
+    ppo_ = learner(Endless())
+    keys = jax.random.split(jax.random.key(0), 2)
+    runners = jax.eval_shape(functools.partial(ppo.start, ppo_), keys)
+    text = str(jax.make_jaxpr(jax.vmap(ppo_.collect, axis_name=ppo.SEEDS))(runners, keys))
+    assert text.count("cond[") == 1
+
+
+def test_values_learn_that_a_time_limit_is_no_end():
+    """A reward of 1 for ever is worth 1 / (1 - gamma) = 5; five steps of it only 2 on average."""
+    ppo_ = learner(
+        Endless(), gamma=0.8, learning_rate=1e-2, total_steps=5120, rollout_steps=32, chunk=20
+    )
+    runners, _ = ppo.run_chunk(ppo_, ppo.start(ppo_, jax.random.split(jax.random.key(0), 1)))
+    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+    value = ppo_.predict(weights, jnp.ones((1, 1)))[1]
+    np.testing.assert_allclose(value, 5.0, rtol=0.1)
+
+
+@pytest.fixture(scope="module")
+def on_policy():
+    """A learner, weights, and a flat rollout whose log-probabilities are those of the weights."""
+    ppo_ = learner(Endless())
+    rollout = jax.tree.map(lambda leaf: leaf.reshape(-1), rollout_of(8, 5, 1))
+    rollout = rollout.replace(obs=jnp.ones((40, 1)), action=jnp.arange(40, dtype=jnp.int32) % 2)
+    weights = ppo_.network.init(jax.random.key(0), jnp.ones(1))
+    log_prob = ppo.log_probability(ppo_.predict(weights, rollout.obs)[0], rollout.action)
+    return ppo_, weights, rollout.replace(log_prob=log_prob)
+
+
+def test_the_loss_sees_normalised_advantages(on_policy):
+    ppo_, weights, rollout = on_policy
+    advantage = jnp.linspace(-1, 2, 40)
+    moved = rollout.replace(log_prob=rollout.log_prob + jnp.linspace(-0.3, 0.3, 40))
+    a = ppo_.loss(weights, moved, advantage, rollout.value)[1]
+    b = ppo_.loss(weights, moved, 7.0 * advantage + 3.0, rollout.value)[1]
+    np.testing.assert_allclose(a["policy_loss"], b["policy_loss"], rtol=1e-4)
+    assert abs(float(a["policy_loss"])) > 1e-3
+
+
+def test_the_loss_of_an_unchanged_policy(on_policy):
+    ppo_, weights, rollout = on_policy
+    target = ppo_.predict(weights, rollout.obs)[1] + 2.0
+    total, parts = ppo_.loss(weights, rollout, jnp.linspace(-1, 2, 40), target)
+    np.testing.assert_allclose(parts["policy_loss"], 0.0, atol=1e-6)  # advantages have mean 0
+    np.testing.assert_allclose([parts["kl"], parts["clipped"]], 0.0, atol=1e-6)
+    np.testing.assert_allclose(parts["value_loss"], 0.5 * 2.0**2, rtol=1e-5)
+    np.testing.assert_allclose(parts["entropy"], np.log(2), rtol=1e-3)  # nearly uniform at first
+    settings = ppo_.settings
+    expected = settings.value_weight * parts["value_loss"] - settings.entropy * parts["entropy"]
+    np.testing.assert_allclose(total, expected, rtol=1e-5)
+
+
+def test_a_ratio_beyond_the_clip_pushes_no_further(on_policy):
+    ppo_, weights, rollout = on_policy
+    ppo_ = dataclasses.replace(
+        ppo_, settings=dataclasses.replace(ppo_.settings, entropy=0.0, value_weight=0.0)
+    )
+    sign = jnp.where(jnp.arange(40) < 20, 1.0, -1.0)
+    # Good actions are already 1.5 times as probable, bad ones already 1.5 times less.
+    beyond = rollout.replace(log_prob=rollout.log_prob - sign * jnp.log(1.5))
+    short_of = rollout.replace(log_prob=rollout.log_prob + sign * jnp.log(1.5))
+    for record, moves in ((beyond, False), (short_of, True)):
+        gradient = jax.grad(lambda w, r=record: ppo_.loss(w, r, sign, rollout.value)[0])(weights)
+        assert any(jnp.abs(leaf).max() > 1e-6 for leaf in jax.tree.leaves(gradient)) == moves
+
+
+def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
+    ppo_ = learner(Endless(), total_steps=3 * 128, epochs=2, learning_rate=0.3, max_grad_norm=1e9)
+    assert ppo_.settings.updates == 3
+    optimiser, weights = ppo_.optimiser, {"w": jnp.zeros(1)}
+    state, moved = optimiser.init(weights), []
+    with jax.numpy_dtype_promotion("standard"):
+        for _ in range(2 * 2 * 3 + 1):
+            change, state = optimiser.update({"w": jnp.ones(1)}, state, weights)
+            moved.append(-float(change["w"][0]))
+    # A constant gradient moves Adam by the learning rate: four gradient steps for each update.
+    expected = np.repeat([0.3, 0.2, 0.1, 0.0], 4)[:13]
+    np.testing.assert_allclose(moved, expected, rtol=1e-3, atol=1e-6)
+
+
+def test_a_large_gradient_is_clipped_by_its_norm_over_all_weights():
+    optimiser = learner(Endless(), max_grad_norm=0.5).optimiser
+    gradient = {"a": jnp.full(9, 4.0), "b": jnp.full(16, 3.0)}  # norm (144 + 144) ** 0.5
+    with jax.numpy_dtype_promotion("standard"):
+        _, state = optimiser.update(gradient, optimiser.init(gradient), gradient)
+    first_moments = jax.tree.leaves(state[1][0].mu)
+    norm = sum(float((leaf**2).sum()) for leaf in first_moments) ** 0.5
+    np.testing.assert_allclose(norm, 0.5 * (1 - 0.9), rtol=1e-5)
+
+
+def test_sums_count_finished_episodes_only():
+    rollout = rollout_of(7, 5, 0)
+    done = np.asarray(rollout.terminated | rollout.truncated)
+    sums = ppo.episode_sums(rollout)
+    assert int(sums["episodes"]) == done.sum() == 5
+    np.testing.assert_allclose(sums["return_sum"], np.asarray(rollout.returns)[done].sum(), 1e-5)
+    assert int(sums["length_sum"]) == np.asarray(rollout.lengths)[done].sum()
+
+
+def test_an_update_carries_episodes_over_and_keeps_types():
+    ppo_ = learner(Endless(), rollout_steps=7)  # episodes last five steps
+    runners = ppo.start(ppo_, jax.random.split(jax.random.key(0), 2))
+    types = [leaf.aval for leaf in jax.tree.leaves(runners)]
+    totals = np.zeros(2)
+    for _ in range(5):  # 35 steps
+        runners, metrics = ppo.run_chunk(ppo_, runners)
+        assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # weak types included
+        np.testing.assert_array_equal(metrics["return_sum"], 5 * np.asarray(metrics["episodes"]))
+        totals += np.asarray(metrics["episodes"])[:, 0]
+    np.testing.assert_array_equal(totals, 7 * 8)
+
+
+def test_seeds_differ_and_a_seed_does_not_depend_on_the_others():
+    ppo_ = learner(jaxenvs.make("Grid-Empty-Random-5x5-v0"))
+    keys = jax.random.split(jax.random.key(0), 3)
+    many, one = ppo.start(ppo_, keys), ppo.start(ppo_, keys[1:2])
+    for a, b in zip(jax.tree.leaves(many), jax.tree.leaves(one), strict=True):
+        np.testing.assert_array_equal(a[1], b[0])
+    kernel = many.weights["params"]["Dense_0"]["kernel"]
+    assert (kernel[0] != kernel[1]).any()
+
+
+def test_settings_that_cannot_work_say_why():
+    for wrong, words in (
+        ({"num_envs": 0}, "num_envs=0 must be at least 1"),
+        ({"learning_rate": -1.0}, "learning_rate=-1.0 must not be negative"),
+        ({"minibatches": 7}, "choose a divisor of 8192"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ppo.Settings(**wrong).check()
+
+
+def test_updates_are_whole_chunks_that_reach_the_total():
+    settings = ppo.Settings(total_steps=8192 * 3 + 1, chunk=3)
+    assert settings.updates == 6
+    assert ppo.Settings(total_steps=1).updates == 1

@@ -1,0 +1,224 @@
+"""Run directories and checkpoints: whole or not at all, and errors that name the mend."""
+
+import dataclasses
+import json
+
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+
+from jaxenvs.baselines import checkpoints, curve, runs
+from jaxenvs.baselines.runs import Config, Run, RunError
+
+TREES = {
+    "weights": {"a": np.arange(6, dtype=np.float32).reshape(2, 3)},
+    "learner": {"key": np.array([1, 2], np.uint32), "done": [np.array(True), np.array(3, np.int8)]},
+}
+
+
+def config(**changes) -> Config:
+    """Settings of a run that is never trained."""
+    chosen = {"id": "Grid-v0", "fields": {}, "seed": 0, "seeds": 1, "settings": {"hidden": (8, 8)}}
+    return Config(**(chosen | changes))
+
+
+@pytest.fixture
+def run(tmp_path) -> Run:
+    """A run with checkpoints of updates 1 and 2."""
+    run = Run.create(tmp_path / "run", config())
+    for update in (1, 2):
+        run.save(update, changed(update))
+    return run
+
+
+def changed(update: int) -> dict:
+    """Trees whose weights tell the update."""
+    return TREES | {"weights": {"a": TREES["weights"]["a"] + update}}
+
+
+def truncate(run: Run, name: str) -> None:
+    """Cut the largest file of a checkpoint in half."""
+    files = [path for path in (run.path / "checkpoints" / name).rglob("*") if path.is_file()]
+    largest = max(files, key=lambda path: path.stat().st_size)
+    largest.write_bytes(largest.read_bytes()[: largest.stat().st_size // 2])
+
+
+def restored_update(run: Run) -> int:
+    """The update that is restored, by name and by content."""
+    update, trees = run.restore(TREES)
+    np.testing.assert_array_equal(trees["weights"]["a"], changed(update)["weights"]["a"])
+    return update
+
+
+def test_a_checkpoint_comes_back_with_types_and_structure(run):
+    update, trees = run.restore(TREES)
+    assert update == 2
+    np.testing.assert_array_equal(trees["weights"]["a"], TREES["weights"]["a"] + 2)
+    assert [leaf.dtype for leaf in trees["learner"]["done"]] == [np.bool_, np.int8]
+    assert trees["learner"]["key"].dtype == np.uint32
+    only_weights = run.restore({"weights": TREES["weights"]})[1]
+    assert only_weights.keys() == {"weights"}
+
+
+def test_the_last_two_are_kept(run):
+    run.save(10, changed(10))
+    assert [path.name for path in checkpoints.saved(run.checkpoints)] == ["00000002", "00000010"]
+    assert restored_update(run) == 10
+
+
+@pytest.mark.parametrize("broken", ["arrays", "rename"])
+def test_a_save_that_fails_midway_harms_nothing(run, monkeypatch, broken):
+    real = ocp.StandardCheckpointer.save
+
+    def half(self, directory, *args, **kwargs):
+        real(self, directory, *args, **kwargs)
+        self.wait_until_finished()
+        raise OSError(28, "No space left on device")
+
+    def refuse(*_):
+        raise OSError(28, "No space left on device")
+
+    if broken == "arrays":
+        monkeypatch.setattr(ocp.StandardCheckpointer, "save", half)
+    else:
+        monkeypatch.setattr(checkpoints.os, "rename", refuse)
+    with pytest.raises(RunError, match=r"No space left.* is untouched; free some space.*--resume"):
+        run.save(3, changed(3))
+    monkeypatch.undo()
+    assert [path.name for path in run.checkpoints.iterdir()] == ["00000001", "00000002"]
+    assert restored_update(run) == 2
+    run.save(3, changed(3))
+    assert restored_update(run) == 3
+
+
+def test_what_a_killed_save_left_is_cleared_away(run):
+    left = run.checkpoints / ".saving-00000003"
+    left.mkdir()
+    (left / "half").write_text("x")
+    assert restored_update(run) == 2
+    run.save(4, changed(4))
+    assert not left.exists()
+    assert restored_update(run) == 4
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "largest"])
+def test_a_truncated_checkpoint_is_passed_over(run, capsys, name):
+    if name == "largest":
+        truncate(run, "00000002")
+    else:
+        manifest = run.checkpoints / "00000002" / name
+        manifest.write_text(manifest.read_text()[:100])
+    assert restored_update(run) == 1
+    assert "00000002 is damaged" in capsys.readouterr().err
+    run.save(2, changed(2))  # the training made again replaces the damaged one
+    assert restored_update(run) == 2
+
+
+def test_without_a_whole_checkpoint_the_message_says_what_to_do(run):
+    truncate(run, "00000001")
+    truncate(run, "00000002")
+    with pytest.raises(RunError, match=r"no whole checkpoint in .*train anew with\s.*--overwrite"):
+        run.restore(TREES)
+
+
+def test_a_missing_file_is_damage(run):
+    next((run.checkpoints / "00000002").rglob("manifest.ocdbt")).unlink()
+    assert restored_update(run) == 1
+
+
+def test_a_checkpoint_of_another_environment_is_refused(run):
+    other = dataclasses.replace(run, config=config(id="Grid-DoorKey-5x5-v0"))
+    with pytest.raises(RunError, match="is a checkpoint of Grid-v0, but this run is of Grid-Door"):
+        other.restore(TREES)
+    other = dataclasses.replace(run, config=config(fields={"view_size": 5}))
+    with pytest.raises(RunError, match="but this run is of Grid-v0 view_size=5; put it back"):
+        other.restore(TREES)
+
+
+def test_a_checkpoint_of_other_settings_is_refused(run):
+    wider = TREES | {"weights": {"a": np.zeros((2, 4), np.float32)}}
+    with pytest.raises(RunError, match=r"a is float32\[2, 3\] there and float32\[2, 4\] here"):
+        run.restore(wider)
+    more = TREES | {"weights": TREES["weights"] | {"b": np.zeros(1, np.float32)}}
+    with pytest.raises(RunError, match=r"b is missing there .*train anew"):
+        run.restore(more)
+
+
+def test_config_round_trip(run):
+    assert Run.open(run.path) == run
+    assert Run.open(run.path).config.settings["hidden"] == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "is damaged"),
+        ("[]", "holds no object"),
+        ('{"format": 1}', "id is 'missing'"),
+        (json.dumps(dataclasses.asdict(config()) | {"format": 2}), "format 2, known is 1"),
+        (json.dumps(dataclasses.asdict(config()) | {"colour": 2}), "colour"),
+        (json.dumps(dataclasses.asdict(config()) | {"settings": []}), "settings must be an object"),
+    ],
+)
+def test_a_damaged_config_says_what_to_do(run, content, words):
+    (run.path / "config.json").write_text(content)
+    with pytest.raises(RunError, match=words) as caught:
+        Run.open(run.path)
+    assert "train anew with --out" in str(caught.value)
+
+
+def test_a_folder_that_is_no_run(tmp_path):
+    with pytest.raises(RunError, match=r"no config.json.*give the directory"):
+        Run.open(tmp_path / "nowhere")
+    with pytest.raises(RunError, match=r"no config.json"):
+        runs.load_policy(tmp_path)
+
+
+def test_an_earlier_run_is_replaced_only_on_demand(run):
+    notes = run.path / "notes.txt"
+    notes.write_text("mine")
+    with pytest.raises(RunError, match=r"--resume .*--overwrite.*--out"):
+        Run.create(run.path, config())
+    Run.create(run.path, config(seed=5), overwrite=True)
+    assert Run.open(run.path).config.seed == 5
+    assert not checkpoints.saved(run.checkpoints) and notes.read_text() == "mine"
+
+
+def test_other_peoples_files_are_never_overwritten(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(RunError, match="has files but is not a run; give another directory"):
+        Run.create(tmp_path, config(), overwrite=True)
+    assert (tmp_path / "thesis.txt").exists()
+    with pytest.raises(RunError, match=r"cannot be written|is not a run"):
+        Run.create(tmp_path / "thesis.txt", config())
+
+
+def test_the_log_is_rewound_to_the_checkpoint(run):
+    run.log([{"update": u, "steps": u * 8} for u in (1, 2, 3)])
+    with (run.path / "log.jsonl").open("a") as file:
+        file.write('{"update": 4, "ste')  # the machine went down here
+    assert [row["update"] for row in run.rows()] == [1, 2, 3]
+    run.rewind(2)
+    run.log([{"update": 3, "steps": 24}])
+    assert [row["update"] for row in run.rows()] == [1, 2, 3]
+
+
+def test_points_of_the_curve_average_the_latest_episodes(monkeypatch):
+    monkeypatch.setattr(curve, "EPISODES", 10)
+    counts, means = [4, 0, 6, 10, 5, 5], [1.0, None, 0.5, 0.2, 0.0, 1.0]
+    rows = [
+        {"steps": 8 * i, "episodes": [n, 0], "return": [mean, None]}
+        for i, (n, mean) in enumerate(zip(counts, means, strict=True))
+    ]
+    steps, returns = curve.points(rows)
+    np.testing.assert_array_equal(steps, [0, 8, 16, 24, 32, 40])
+    np.testing.assert_allclose(returns[:, 0], [np.nan, np.nan, 0.7, 0.2, 2 / 15, 0.5])
+    assert np.isnan(returns[:, 1]).all()
+
+
+def test_the_curve_is_a_picture(tmp_path):
+    rows = [{"steps": 10**6 * i, "episodes": [300, 1], "return": [0.1 * i, None]} for i in range(9)]
+    curve.draw(tmp_path / "curve.png", rows, "Grid-v0", first_seed=0)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    curve.draw(tmp_path / "none.png", [], "Grid-v0", first_seed=0)
+    assert not (tmp_path / "none.png").exists()

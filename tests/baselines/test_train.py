@@ -1,0 +1,286 @@
+"""The command `jaxenvs train`: files, resuming, Ctrl-C, and sentences for what cannot work."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs.baselines import checkpoints, presets, progress, require, runs
+from jaxenvs.baselines.ppo import Settings, main
+
+TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
+TINY += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
+
+
+def total(updates: int) -> list[str]:
+    """The flag for a number of tiny updates."""
+    return ["--total-steps", str(updates * 8 * 32)]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A tiny run of four updates, with checkpoints of the second and the fourth."""
+    out = tmp_path_factory.mktemp("runs") / "finished"
+    assert main(["Grid-Empty-Random-5x5-v0", *TINY, *total(4), "--out", str(out)]) == 0
+    return out
+
+
+def contents(run, update: str) -> list[np.ndarray]:
+    """Every array of the newest checkpoint, of the whole runner."""
+    newest = checkpoints.saved(run / "checkpoints")[-1]
+    assert newest.name == update
+    manifest = json.loads((newest / "manifest.json").read_text())
+    shapes = {
+        name: {leaf: _array(text) for leaf, text in leaves.items()}
+        for name, leaves in manifest["arrays"].items()
+    }
+    return jax.tree.leaves(checkpoints.read(newest, shapes, manifest["made_for"]))
+
+
+def _array(text: str) -> np.ndarray:
+    """An array of the type that a manifest writes as `float32[2, 3]`."""
+    dtype, shape = text.rstrip("]").split("[")
+    return np.zeros([int(size) for size in shape.split(",") if size], dtype)
+
+
+def test_files_of_a_run(finished, capsys):
+    config = json.loads((finished / "config.json").read_text())
+    assert (config["id"], config["seed"], config["seeds"]) == ("Grid-Empty-Random-5x5-v0", 3, 2)
+    assert config["settings"]["num_envs"] == 8 and config["versions"]["jax"] == jax.__version__
+    rows = [json.loads(line) for line in (finished / "log.jsonl").read_text().splitlines()]
+    assert [row["update"] for row in rows] == [1, 2, 3, 4]
+    assert [row["steps"] for row in rows] == [256, 512, 768, 1024]
+    assert all(len(row["return"]) == 2 and row["entropy"][0] > 0 for row in rows)
+    result = json.loads((finished / "eval.json").read_text())
+    assert result["episodes"] == 16 and [x["seed"] for x in result["per_seed"]] == [3, 4]
+    assert (finished / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert [p.name for p in sorted((finished / "checkpoints").iterdir())] == [
+        "00000002",
+        "00000004",
+    ]
+
+
+def test_the_policy_of_a_run(finished):
+    policy = runs.load_policy(finished, seed=1)
+    assert policy.env_id == "Grid-Empty-Random-5x5-v0"
+    assert policy.env == jaxenvs.make(policy.env_id)
+    logits, value = jax.jit(policy.apply)(policy.env.reset(jax.random.key(0)).obs)
+    assert logits.shape == (7,) and value.shape == ()
+    with pytest.raises(runs.RunError, match="has 2 seeds: give one of 0 to 1"):
+        runs.load_policy(finished, seed=2)
+
+
+def test_resuming_is_bit_equal(finished, tmp_path, capsys):
+    again = tmp_path / "again"
+    shutil.copytree(finished, again)
+    shutil.rmtree(again / "checkpoints" / "00000004")
+    (again / "eval.json").unlink()
+    assert main(["--resume", str(again), "--eval-episodes", "16"]) == 0
+    for a, b in zip(contents(finished, "00000004"), contents(again, "00000004"), strict=True):
+        np.testing.assert_array_equal(a, b)
+    like = [
+        {k: v for k, v in row.items() if k not in ("seconds", "steps_per_second")}
+        for run in (finished, again)
+        for row in runs.Run.open(run).rows()
+    ]
+    assert like[:4] == like[4:]
+    assert (again / "eval.json").read_text() == (finished / "eval.json").read_text()
+
+
+def test_a_damaged_newest_checkpoint_is_trained_again(finished, tmp_path, capsys):
+    again = tmp_path / "again"
+    shutil.copytree(finished, again)
+    next((again / "checkpoints" / "00000004").rglob("_METADATA")).write_text("{")
+    assert main(["--resume", str(again), "--eval-episodes", "16"]) == 0
+    assert "00000004 is damaged" in capsys.readouterr().err
+    for a, b in zip(contents(finished, "00000004"), contents(again, "00000004"), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_total_may_be_raised(finished, tmp_path, capsys):
+    longer = tmp_path / "longer"
+    shutil.copytree(finished, longer)
+    assert main(["--resume", str(longer), *total(5), "--eval-episodes", "16"]) == 0
+    assert [row["update"] for row in runs.Run.open(longer).rows()] == [1, 2, 3, 4, 5]
+    assert runs.Run.open(longer).config.settings["total_steps"] == 5 * 256
+    assert main(["--resume", str(longer), *total(3)]) == 2
+    assert "has already made 1,280 steps; give more --total-steps" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["Grid-DoorKey-5x5-v0"], "was trained with id Grid-Empty-Random-5x5-v0 and cannot go on"),
+        (
+            ["--gamma", "0.5"],
+            "was trained with --gamma 0.99 and cannot go on with 0.5; leave it out",
+        ),
+        (["--seeds", "3"], "was trained with --seeds 2 and cannot go on with 3"),
+        (
+            ["--set", "view_size=5"],
+            "was trained with --set {} and cannot go on with {'view_size': 5}",
+        ),
+        (["--out", "elsewhere"], "leave --out out"),
+        (["--overwrite"], "leave --overwrite out"),
+    ],
+)
+def test_a_run_does_not_go_on_as_another(finished, capsys, flags, words):
+    before = (finished / "config.json").read_text()
+    assert main(["--resume", str(finished), *flags]) == 2
+    assert words in capsys.readouterr().err
+    assert (finished / "config.json").read_text() == before
+
+
+def test_a_checkpoint_of_another_run_is_refused(finished, tmp_path, capsys):
+    mixed = tmp_path / "mixed"
+    shutil.copytree(finished, mixed)
+    config = json.loads((mixed / "config.json").read_text()) | {"id": "Grid-Empty-6x6-v0"}
+    (mixed / "config.json").write_text(json.dumps(config))
+    assert main(["--resume", str(mixed)]) == 2
+    words = "a checkpoint of Grid-Empty-Random-5x5-v0, but this run is of Grid-Empty-6x6-v0; put it"
+    assert words in capsys.readouterr().err
+    with pytest.raises(runs.RunError, match="back into its own run"):
+        runs.load_policy(mixed)
+    config["id"] = "Grid-Emty-6x6-v0"
+    (mixed / "config.json").write_text(json.dumps(config))
+    with pytest.raises(runs.RunError, match="did you mean 'Grid-Empty-6x6-v0'"):
+        runs.load_policy(mixed)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ([], "which environment? Give an id"),
+        (["Grid-DoorKey-5x5"], "use 'Grid-DoorKey-5x5-v0'"),
+        (["Grid-v0", "--set", "view_sise=5"], "did you mean 'view_size'"),
+        (["Grid-v0", "--set", "view_size=4"], "must be odd"),
+        (["Grid-v0", "--set", "view_size"], "--set needs NAME=VALUE"),
+        (["Grid-v0", "--reset-source", "pol"], "did you mean 'pool'"),
+        (["Grid-v0", "--minibatches", "7"], "choose a divisor"),
+        (["Grid-v0", "--seeds", "0"], "--seeds 0 must be at least 1"),
+        (["--resume", "nowhere"], "nowhere is not a run"),
+    ],
+)
+def test_bad_input_gets_a_sentence(tmp_path, monkeypatch, capsys, argv, words):
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 2
+    captured = capsys.readouterr().err
+    assert words in captured and len(captured.splitlines()) == 1
+    assert not list(tmp_path.iterdir())  # nothing was begun
+
+
+def test_an_existing_run_is_not_replaced_by_accident(finished, capsys):
+    assert main(["Grid-v0", "--out", str(finished)]) == 2
+    assert "replace it with --overwrite" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("argv", "code"), [(["--help"], 0), (["Grid-v0", "--no-such-flag"], 2)])
+def test_help_and_unknown_flags_return(capsys, argv, code):
+    assert main(argv) == code
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
+    """In a process of its own; the run that goes on afterwards equals one that was not stopped."""
+    out = tmp_path / "stopped"
+    flags = [*TINY, *total(100_000), "--no-anneal", "--checkpoint-every", "1000000"]
+    process = _start(["Grid-Empty-Random-5x5-v0", *flags, "--out", str(out)])
+    _wait_for(out / "log.jsonl", process)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert "Ctrl-C again stops at once" in errors
+    found = re.search(r"Saved after update (\d+); go on with: jaxenvs train --resume (\S+)", errors)
+    assert found and found[2] == str(out) and int(found[1]) >= 1
+    assert len(runs.Run.open(out).rows()) == int(found[1])
+    runs.load_policy(out)
+
+
+def test_the_second_ctrl_c_stops_at_once():
+    code = (
+        "import time\n"
+        "from jaxenvs.baselines.interrupt import Interrupt\n"
+        "with Interrupt('stopping soon') as stop:\n"
+        "    print('ready', flush=True)\n"
+        "    while True:\n"
+        "        time.sleep(0.01)\n"
+    )
+    process = _start_code(["-c", code])
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.readline() == "\n" and process.stderr.readline() == "stopping soon\n"
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+
+
+def _start(argv: list[str]) -> subprocess.Popen:
+    return _start_code(["-m", "jaxenvs.baselines.ppo", *argv])
+
+
+def _start_code(arguments: list[str]) -> subprocess.Popen:
+    cache = jax.config.jax_compilation_cache_dir or ""
+    env = os.environ | {"JAX_COMPILATION_CACHE_DIR": cache}
+    command = [sys.executable, "-W", "error", *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=env)
+
+
+def _wait_for(file, process: subprocess.Popen, seconds: float = 240.0) -> None:
+    limit = time.monotonic() + seconds
+    while not file.exists():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < limit, "no update was made in time"
+        time.sleep(0.1)
+
+
+def test_an_agent_learns_to_cross_a_room(tmp_path):
+    out = tmp_path / "empty"
+    flags = ["--total-steps", "100000", "--hidden", "64", "--embed", "4"]
+    assert main(["Grid-Empty-5x5-v0", *flags, "--out", str(out)]) == 0
+    assert json.loads((out / "eval.json").read_text())["mean_return"] > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "Grid-LavaGapS5-v0", "Grid-Empty-8x8-v0"])
+def test_presets_reach_what_the_tables_say(tmp_path, id):
+    assert main([id, "--out", str(tmp_path / "run")]) == 0
+    assert json.loads((tmp_path / "run" / "eval.json").read_text())["mean_return"] > 0.93
+
+
+def test_every_registered_grid_has_a_preset_that_works():
+    for id in jaxenvs.registry.list("Grid"):
+        assert any(re.fullmatch(row.ids, id) for row in presets.PRESETS), id
+        Settings(**presets.preset(id)).check()
+
+
+def test_progress_shows_speed_return_and_time_left(capsys):
+    config = runs.Config(id="Grid-v0", fields={}, seed=0, seeds=2, settings={})
+    metrics = {
+        "episodes": np.array([[2], [0]]),
+        "return_sum": np.array([[1.0], [0.0]]),
+        "length_sum": np.array([[30], [0]]),
+        "entropy": np.array([[1.5], [1.25]]),
+    }
+    with progress.ProgressLine(config, 100, updates=3, done=0) as line:
+        rows = [row for _ in range(3) for row in line.update(metrics)]
+    text = capsys.readouterr().out
+    assert re.search(r"600 of 600 steps   return 0.500   [\d,]+ steps/s   0:00 left", text)
+    assert [row["steps"] for row in rows] == [100, 200, 300]
+    assert rows[0]["return"] == [0.5, None] and rows[0]["length"] == [15.0, None]
+    assert rows[0]["entropy"] == [1.5, 1.25] and rows[0]["steps_per_second"] is None
+    json.dumps(rows)
+
+
+def test_missing_packages_get_the_command_that_installs_them():
+    with pytest.raises(ImportError, match=r'needs flaxx, .*pip install "jaxenvs\[train\]"'):
+        require(["json", "flaxx"])
