@@ -65,14 +65,14 @@ class Compiled:
     env: jaxenvs.Env
     reset: Callable  # (key, params)
     step: Callable  # (key, state, action, params)
-    batch_reset: Callable  # the same over a leading axis of every argument
-    batch_step: Callable
+    batch_step: Callable  # the same over a leading axis of every argument
     rollout: Callable  # (key of the reset, keys, actions, params): Reset, Step over time
 
 
 @functools.cache
-def _compiled(id: str, fields: tuple) -> Compiled:
-    env = jaxenvs.make(id, **dict(fields))
+def build(id: str) -> Compiled:
+    """Compile an environment's functions when they are first called."""
+    env = jaxenvs.make(id)
 
     def rollout(key, keys, actions, params):
         first = env.reset(key, params)
@@ -87,16 +87,15 @@ def _compiled(id: str, fields: tuple) -> Compiled:
         env=env,
         reset=jax.jit(env.reset),
         step=jax.jit(env.step),
-        batch_reset=jax.jit(jax.vmap(env.reset)),
         batch_step=jax.jit(jax.vmap(env.step)),
         rollout=jax.jit(rollout),
     )
 
 
 @pytest.fixture(scope="session")
-def compiled() -> Callable[..., Compiled]:
-    """`compiled(id, **fields)`: the environment with shared jitted functions."""
-    return lambda id, **fields: _compiled(id, tuple(sorted(fields.items())))
+def compiled() -> Callable[[str], Compiled]:
+    """`compiled(id)`: the environment with shared jitted functions."""
+    return build
 
 
 @pytest.fixture

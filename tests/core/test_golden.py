@@ -1,0 +1,26 @@
+"""Behaviour is frozen by version: a trace that changes needs a new id."""
+
+import json
+
+import golden
+import pytest
+
+import jaxenvs
+
+TRACES = json.loads(golden.FILE.read_text())
+IDS = jaxenvs.registry.list()
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_the_trace_is_the_one_of_its_version(id, compiled):
+    assert id in TRACES, f"{id} is new: record it with `python tests/golden.py --write`"
+    family, version = id.rsplit("-v", 1)
+    assert golden.trace(compiled(id).env, compiled(id).rollout) == TRACES[id], (
+        f"{id} behaves differently than before: results of the two are not comparable, so give it "
+        f"a new version ({family}-v{int(version) + 1}), name the change under Behaviour in "
+        "CHANGELOG.md and record it with `python tests/golden.py --write`"
+    )
+
+
+def test_no_trace_is_left_of_an_id_that_is_gone():
+    assert set(TRACES) == set(IDS)

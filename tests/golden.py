@@ -1,0 +1,59 @@
+"""Golden traces: for every id, a hash of what 3 seeds and 256 fixed actions give.
+
+    python tests/golden.py --write    after a change of behaviour, with new versions of the ids
+
+Only integers are hashed as they are; rewards are rounded to a millionth first, so that another
+release of XLA may differ in the last bit.
+"""
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from conftest import build
+
+import jaxenvs
+
+FILE = Path(__file__).with_name("golden.json")
+SEEDS, STEPS = 3, 256
+
+
+def fixed_actions(env, seed):
+    """Actions from the clock alone, so that no change of a sampler can change them."""
+    words = np.arange(STEPS, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(seed * 97)
+    return jnp.asarray(((words >> np.uint32(13)) % np.uint32(env.action_space.n)).astype(np.int32))
+
+
+def trace(env, play):
+    """Hash of what the rollout `play` gives; an episode goes on after its end."""
+    digest = hashlib.sha256()
+    for seed in range(SEEDS):
+        key = jax.random.key(seed)
+        keys = jax.random.split(key, STEPS)
+        first, steps = play(key, keys, fixed_actions(env, seed), env.default_params)
+        millionths = np.round(np.asarray(steps.reward, np.float64) * 1e6).astype(np.int64)
+        for leaf in jax.tree.leaves((first.obs, steps.obs, steps.terminated, steps.truncated)):
+            digest.update(np.asarray(leaf).astype(np.int64).tobytes())
+        digest.update(millionths.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def main() -> None:
+    """Print the traces, or write them to the file."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
+    parts = {id: build(id) for id in sorted(jaxenvs.registry.list())}
+    traces = {id: trace(part.env, part.rollout) for id, part in parts.items()}
+    text = json.dumps(traces, indent=1) + "\n"
+    if parser.parse_args().write:
+        FILE.write_text(text)
+    else:
+        print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
