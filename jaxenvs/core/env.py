@@ -162,7 +162,8 @@ class Env:
         """Start an episode in the given level (from `sample_level`, a file or a curriculum)."""
         key = checks.single_key(key, "reset_to")
         params = self.checked_params(params, "reset_to")
-        state = jax.tree.map(_strong, self.reset_state(key, level, params))
+        state = self.reset_state(key, level, params)
+        state = jax.tree.map(lambda leaf: _spread_like(key, _strong(leaf)), state)
         return Reset(self.observe(state, params), state)
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
@@ -205,3 +206,12 @@ def _strong(leaf: Any) -> Array:
     """Drop a weak type, which would make a second compilation of a scan or a jit."""
     array = jnp.asarray(leaf)
     return jax.lax.convert_element_type(array, array.dtype)
+
+
+def _spread_like(key: Key, leaf: Array) -> Array:
+    """Under `shard_map`, make a leaf vary over the devices over which the key varies.
+
+    A constant of a new state (the clock at 0) would be the same on all, and no loop's carry: after
+    a step it differs. Selecting between equals says so, and the compiler removes it.
+    """
+    return jnp.where(jax.random.key_data(key)[0] == 0, leaf, leaf)
