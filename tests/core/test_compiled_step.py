@@ -9,7 +9,9 @@ import pytest
 import jaxenvs
 
 ROWS, SIZE = 512, 8
-WHOLE = f"u8[{ROWS},{SIZE},{SIZE}]"  # the grids of all rows
+CELLS = SIZE * SIZE
+# The grids of all rows, however the compiler folds them.
+WHOLE = {f"u8[{ROWS},{SIZE},{SIZE}]", f"u8[{ROWS},{CELLS}]", f"u8[{ROWS * CELLS}]"}
 FREE = {"parameter", "get-tuple-element", "bitcast", "tuple", "while", "call"}  # move no data
 INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%\S+ = (\S+?)(?:\{\S*)? ([\w\-]+)\(")
 
@@ -46,7 +48,7 @@ def writers(text):
     for name, body in bodies.items():
         for line in body if name not in fused else ():
             match = INSTRUCTION.match(line)
-            if not match or match[1] != WHOLE or match[2] in FREE:
+            if not match or match[1] not in WHOLE or match[2] in FREE:
                 continue
             called = re.search(r"calls=%([\w.\-]+)", line)
             in_place = match[2] == "scatter" or (called and called[1] in scatters)
@@ -59,22 +61,13 @@ def exact():
     return writers(compiled_text("exact"))
 
 
-def test_the_loop_over_ended_rows_only_scatters(exact):
-    serving = [kinds for kinds in exact.values() if "scatter" in kinds]
-    assert serving == [["scatter"]], "one scatter in place: no copy, no selection over all rows"
-
-
-def test_the_step_around_it_writes_the_grids_no_more_than_the_move_does(exact):
-    """One write by the move; XLA's CPU backend adds one copy into the carry of the scan."""
-    others = sorted(kind for kinds in exact.values() for kind in kinds if "scatter" not in kinds)
-    assert others.count("copy") <= 1 and len(others) <= 2
+def test_exact_writes_grids_by_scatters_alone(exact):
+    """One by the move, one in the loop over ended rows, in place: no copy, no selection."""
+    kinds = sorted(kind for kinds in exact.values() for kind in kinds)
+    assert kinds == ["scatter", "scatter"]
 
 
 def test_fresh_shows_that_this_looks_in_the_right_place():
-    """`fresh` selects over all rows, and is seen to have no scatter."""
+    """`fresh` selects over all rows in every step, and is seen to."""
     found = writers(compiled_text("fresh"))
-    assert found and not any("scatter" in kinds for kinds in found.values())
-    program = jax.jit(lambda grids, row: grids.at[row].set(jnp.uint8(0)) + grids)
-    shape = jax.ShapeDtypeStruct((ROWS, SIZE, SIZE), jnp.uint8)
-    text = program.lower(shape, jax.ShapeDtypeStruct((), jnp.int32)).compile().as_text()
-    assert writers(text), "a write of all rows is noticed"
+    assert "fusion" in [kind for kinds in found.values() for kind in kinds]

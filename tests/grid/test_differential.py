@@ -96,7 +96,7 @@ def test_every_id_is_minigrid(id, record_property):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
 def test_every_id_is_minigrid_for_long(id, record_property):
-    compare(id, 50 * STEPS, record_property)
+    compare(id, 10 * STEPS, record_property)
 
 
 def test_numbers_of_every_id_are_minigrids():
@@ -216,7 +216,7 @@ def play_drawn(size, see, grids, steps, seed):
 
 
 SIZES = (3, 5, 7, 9, 11)
-SOME_VIEWS = [*((size, False) for size in SIZES), (3, True), (7, True), (11, True)]
+SOME_VIEWS = [*((size, False) for size in SIZES), (7, True)]
 VIEWS = [(size, see) for size in SIZES for see in (False, True)]
 
 
@@ -233,7 +233,7 @@ def check_drawn(views, grids, steps, seed):
 
 
 def test_drawn_worlds_with_every_object_in_every_view():
-    assert check_drawn(SOME_VIEWS, grids=12, steps=60, seed=0)["steps"] >= 5_000
+    assert check_drawn(SOME_VIEWS, grids=15, steps=60, seed=0)["steps"] >= 5_000
 
 
 def test_drawn_worlds_as_an_accelerator_plays_them(monkeypatch):
@@ -249,4 +249,4 @@ def test_drawn_worlds_as_an_accelerator_plays_them(monkeypatch):
 
 @pytest.mark.slow
 def test_drawn_worlds_with_every_object_for_long():
-    assert check_drawn(VIEWS, grids=100, steps=300, seed=1)["steps"] >= 300_000
+    assert check_drawn(VIEWS, grids=40, steps=300, seed=1)["steps"] >= 100_000

@@ -59,7 +59,7 @@ def test_occlusion_is_the_rule_and_the_packages(size):
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [*SIZES, 13, 15])
 def test_occlusion_is_the_rule_and_the_packages_for_many_views(size):
-    check_occlusion(size, 5_000)
+    check_occlusion(size, 2_000)
 
 
 def check_occlusion(size, count):
