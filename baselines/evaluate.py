@@ -2,9 +2,8 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,8 +17,7 @@ from .runs import Run
 _EVALUATION = 0x5EED  # folded into a seed's key: levels of their own, the same at every evaluation
 
 
-@chex.dataclass(frozen=True)
-class Episodes:
+class Episodes(NamedTuple):
     """One finished episode per environment."""
 
     returns: Float32[Array, "*seeds episodes"]
@@ -86,7 +84,7 @@ def summary(episodes: Episodes, first_seed: int) -> dict[str, Any]:
             "terminated_rate": round(float(np.mean(terminated)), 6),
         }
 
-    columns = (episodes.returns, episodes.lengths, episodes.terminated)
+    columns = [np.asarray(column) for column in episodes]
     return {
         "episodes": int(np.shape(episodes.returns)[1]),  # of each seed
         **means(*columns),

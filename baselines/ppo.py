@@ -5,14 +5,15 @@ Run it with `jaxenvs train ID` or `python -m jaxenvs.baselines.ppo ID`. The choi
 clipped by global norm, a learning rate that falls to zero, advantages normalised per minibatch.
 Deliberate differences: an episode cut by the time limit is bootstrapped with the value of its true
 successor, the value loss is not clipped, and observations are stored as the environment gives them.
+Where rewards are rare, `advantage_floor` keeps normalisation from turning the errors of the value
+into a gradient as large as that of a success: without it, rollouts without reward undo exploration.
 """
 
 import dataclasses
 import functools
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import optax
@@ -46,6 +47,7 @@ class Settings:
     clip: float = 0.2  # largest useful change of an action's probability, as a ratio
     entropy: float = 0.01  # weight of the entropy bonus
     value_weight: float = 0.5  # weight of the value loss
+    advantage_floor: float = 1e-8  # least standard deviation that advantages are divided by
     max_grad_norm: float = 0.5  # global norm of the gradient, at most
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
@@ -78,8 +80,7 @@ class Settings:
         return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
 
 
-@chex.dataclass(frozen=True)
-class Runner:
+class Runner(NamedTuple):
     """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
 
     weights: PyTree[Array]
@@ -91,8 +92,7 @@ class Runner:
     lengths: Int32[Array, "*seeds envs"]  # their steps so far
 
 
-@chex.dataclass(frozen=True)
-class Rollout:
+class Rollout(NamedTuple):
     """What happened, by step and environment."""
 
     obs: PyTree[Array]
@@ -134,7 +134,7 @@ class PPO:
         """Collect a rollout and learn from it; also return the metrics of this update."""
         keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
         key_rest, key_rollout, key_learn, key_world = keys
-        runner = runner.replace(
+        runner = runner._replace(
             key=jax.random.key_data(key_rest), world=self.env.refresh(key_world, runner.world)
         )
         runner, rollout = self.collect(runner, key_rollout)
@@ -165,7 +165,7 @@ class PPO:
                 returns=runner.returns + step.reward,
                 lengths=runner.lengths + 1,
             )
-            runner = runner.replace(
+            runner = runner._replace(
                 world=step.state,
                 obs=step.obs,
                 returns=jnp.where(step.done, 0.0, record.returns),
@@ -213,7 +213,7 @@ class PPO:
         carry, losses = jax.lax.scan(
             epoch, (runner.weights, runner.optimiser), jax.random.split(key, settings.epochs)
         )
-        runner = runner.replace(weights=carry[0], optimiser=carry[1])
+        runner = runner._replace(weights=carry[0], optimiser=carry[1])
         return runner, jax.tree.map(jnp.mean, losses)
 
     def loss(
@@ -224,7 +224,8 @@ class PPO:
         log_ratio = log_probability(logits, rollout.action) - rollout.log_prob
         ratio = jnp.exp(log_ratio)
         near = jnp.clip(ratio, 1 - self.settings.clip, 1 + self.settings.clip)
-        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        spread = jnp.maximum(advantage.std(), self.settings.advantage_floor)
+        advantage = (advantage - advantage.mean()) / spread
         policy_loss = -jnp.minimum(ratio * advantage, near * advantage).mean()
         value_loss = 0.5 * jnp.square(value - target).mean()
         entropy = -(jax.nn.softmax(logits) * jax.nn.log_softmax(logits)).sum(axis=-1).mean()
@@ -242,7 +243,7 @@ class PPO:
         """Adam behind a clip of the global norm."""
         settings = self.settings
 
-        def learning_rate(gradient_steps: Array) -> Array:
+        def learning_rate(gradient_steps: Any) -> Array:
             update = gradient_steps // (settings.epochs * settings.minibatches)
             left = jnp.maximum(1.0 - update / settings.updates, 0.0)
             return settings.learning_rate * (left if settings.anneal else jnp.ones_like(left))
@@ -333,7 +334,7 @@ def save(run: Run, done: int, runners: Runner) -> None:
 
 def split(runners: PyTree) -> dict[str, PyTree]:
     """The parts of a checkpoint, of a `Runner` or its shapes: readers of a policy need weights."""
-    parts = {field.name: getattr(runners, field.name) for field in dataclasses.fields(runners)}
+    parts = runners._asdict()
     return {"weights": parts.pop("weights"), "learner": parts}
 
 

@@ -213,7 +213,8 @@ def _config(content: Any) -> Config:
         raise TypeError("settings must be an object")
     settings = content["settings"].items()
     tuples = {name: tuple(v) if isinstance(v, list) else v for name, v in settings}
-    return Config(**(content | {"settings": tuples}))
+    changed: dict[str, Any] = content | {"settings": tuples}
+    return Config(**changed)
 
 
 def _versions() -> dict[str, str]:

@@ -58,7 +58,7 @@ def test_advantages_are_those_of_a_plain_loop():
 def test_what_follows_an_end_does_not_reach_back_over_it():
     rollout = rollout_of(steps=7, envs=5, seed=0)
     before = ppo.advantages(rollout, jnp.zeros(5), 0.99, 0.95)
-    changed = rollout.replace(reward=rollout.reward.at[4:].add(100.0))
+    changed = rollout._replace(reward=rollout.reward.at[4:].add(100.0))
     after = ppo.advantages(changed, jnp.zeros(5), 0.99, 0.95)
     ends = rollout.terminated.at[2, 1].set(True)[:4].any(axis=0)  # in the first four steps
     np.testing.assert_array_equal((before[:3] == after[:3]).all(axis=0), ends)
@@ -108,20 +108,35 @@ def on_policy():
     """A learner, weights, and a flat rollout whose log-probabilities are those of the weights."""
     ppo_ = learner(Endless())
     rollout = jax.tree.map(lambda leaf: leaf.reshape(-1), rollout_of(8, 5, 1))
-    rollout = rollout.replace(obs=jnp.ones((40, 1)), action=jnp.arange(40, dtype=jnp.int32) % 2)
+    rollout = rollout._replace(obs=jnp.ones((40, 1)), action=jnp.arange(40, dtype=jnp.int32) % 2)
     weights = ppo_.network.init(jax.random.key(0), jnp.ones(1))
     log_prob = ppo.log_probability(ppo_.predict(weights, rollout.obs)[0], rollout.action)
-    return ppo_, weights, rollout.replace(log_prob=log_prob)
+    return ppo_, weights, rollout._replace(log_prob=log_prob)
 
 
 def test_the_loss_sees_normalised_advantages(on_policy):
     ppo_, weights, rollout = on_policy
     advantage = jnp.linspace(-1, 2, 40)
-    moved = rollout.replace(log_prob=rollout.log_prob + jnp.linspace(-0.3, 0.3, 40))
+    moved = rollout._replace(log_prob=rollout.log_prob + jnp.linspace(-0.3, 0.3, 40))
     a = ppo_.loss(weights, moved, advantage, rollout.value)[1]
     b = ppo_.loss(weights, moved, 7.0 * advantage + 3.0, rollout.value)[1]
     np.testing.assert_allclose(a["policy_loss"], b["policy_loss"], rtol=1e-4)
     assert abs(float(a["policy_loss"])) > 1e-3
+
+
+def test_a_rollout_without_reward_is_not_blown_up(on_policy):
+    """With a floor, advantages that differ by noise only move the policy by noise only."""
+    ppo_, weights, rollout = on_policy
+    settings = dataclasses.replace(ppo_.settings, advantage_floor=0.05)
+    careful = dataclasses.replace(ppo_, settings=settings)
+    moved = rollout._replace(log_prob=rollout.log_prob + jnp.linspace(-0.1, 0.1, 40))
+    noise = 1e-4 * jnp.linspace(-1, 2, 40)
+    plain, floored, large, large_floored = (
+        float(learner_.loss(weights, moved, scale * noise, rollout.value)[1]["policy_loss"])
+        for learner_, scale in ((ppo_, 1.0), (careful, 1.0), (ppo_, 1e4), (careful, 1e4))
+    )
+    assert abs(floored) < abs(plain) / 100
+    np.testing.assert_allclose(large, large_floored, rtol=1e-6)  # a signal is not touched
 
 
 def test_the_loss_of_an_unchanged_policy(on_policy):
@@ -144,8 +159,8 @@ def test_a_ratio_beyond_the_clip_pushes_no_further(on_policy):
     )
     sign = jnp.where(jnp.arange(40) < 20, 1.0, -1.0)
     # Good actions are already 1.5 times as probable, bad ones already 1.5 times less.
-    beyond = rollout.replace(log_prob=rollout.log_prob - sign * jnp.log(1.5))
-    short_of = rollout.replace(log_prob=rollout.log_prob + sign * jnp.log(1.5))
+    beyond = rollout._replace(log_prob=rollout.log_prob - sign * jnp.log(1.5))
+    short_of = rollout._replace(log_prob=rollout.log_prob + sign * jnp.log(1.5))
     for record, moves in ((beyond, False), (short_of, True)):
         gradient = jax.grad(lambda w, r=record: ppo_.loss(w, r, sign, rollout.value)[0])(weights)
         assert any(jnp.abs(leaf).max() > 1e-6 for leaf in jax.tree.leaves(gradient)) == moves
