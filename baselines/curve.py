@@ -50,5 +50,5 @@ def draw(file: Path, rows: list[dict[str, Any]], title: str, first_seed: int) ->
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     if returns.shape[1] > 1:
-        axes.legend(frameon=False, loc="lower right")
+        axes.legend(frameon=False, loc="best")
     figure.savefig(file, format="png")

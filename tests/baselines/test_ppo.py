@@ -7,9 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import Clock, Endless, learner
+from tiny import Clock, Countdown, Endless, learner
 
-import jaxenvs
 from jaxenvs.baselines import ppo
 
 
@@ -213,7 +212,7 @@ def test_an_update_carries_episodes_over_and_keeps_types():
 
 
 def test_seeds_differ_and_a_seed_does_not_depend_on_the_others():
-    ppo_ = learner(jaxenvs.make("Grid-Empty-Random-5x5-v0"))
+    ppo_ = learner(Countdown())
     keys = jax.random.split(jax.random.key(0), 3)
     many, one = ppo.start(ppo_, keys), ppo.start(ppo_, keys[1:2])
     for a, b in zip(jax.tree.leaves(many), jax.tree.leaves(one), strict=True):
