@@ -80,6 +80,11 @@ def draw(rows: Sequence[Row], path: Path, about: str) -> None:
         _panel(panel, [row for row in rows if row.id == env_id])
         panel.set_title(env_id)
     panels[0].set_ylabel("environment steps per second")
+    names = {}
+    for panel in panels:
+        lines, labels = panel.get_legend_handles_labels()
+        names |= dict(zip(labels, lines, strict=True))
+    figure.legend(names.values(), names, loc="outside lower center", ncols=3, fontsize=8)
     figure.suptitle(about, fontsize=9)
     figure.savefig(path, dpi=120)
 
@@ -100,7 +105,6 @@ def _panel(panel: Any, rows: Sequence[Row]) -> None:
     panel.set_xticks(batches, [f"{batch:,}" for batch in batches])
     panel.minorticks_off()
     panel.grid(alpha=0.3)
-    panel.legend(fontsize=8)
 
 
 def label(row: Row) -> str:
