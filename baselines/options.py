@@ -10,7 +10,8 @@ import tyro
 
 import jaxenvs
 
-from .runs import Config, Run, RunError
+from .checkpoints import RunError
+from .runs import Config, Run
 
 S = TypeVar("S")  # the learner's settings, a dataclass
 PROGRAM = "jaxenvs train"

@@ -22,11 +22,12 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 from jaxenvs import Step, UnknownIdError, VectorEnv, make_vec
 
 from . import evaluate, options, presets
+from .checkpoints import RunError
 from .curve import draw
 from .interrupt import EXIT_CODE, Interrupt
 from .networks import ActorCritic, build
 from .progress import ProgressLine
-from .runs import Run, RunError
+from .runs import Run
 
 SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
 

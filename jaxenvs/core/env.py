@@ -4,7 +4,6 @@ import dataclasses
 import functools
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,28 +12,29 @@ from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree
 from . import checks
 from .random import Key
 from .spaces import Discrete, Space
+from .struct import Struct, struct
 
 
-@chex.dataclass(frozen=True)
-class Params:
+@struct
+class Params(Struct):
     """Numbers of an environment that may differ within a batch. Subclass to add more."""
 
     # Time limit, steps; the step that reaches it is truncated. Any number, cast to int32.
     max_steps_in_episode: Int[Any, "*batch"] | int
 
 
-@chex.dataclass(frozen=True)
-class State:
+@struct
+class State(Struct):
     """What an environment remembers: plain arrays, no keys. Subclass to add fields.
 
-    A state class of another make needs a `time` and a `ticked` as here, and `chex.dataclass`.
+    A state class of another make needs a `time` and a `ticked` as here, and `struct`.
     """
 
     time: Int32[Array, ""]  # steps since reset; the base class counts it
 
     def ticked(self) -> Any:
         """Return the state one step later on the clock."""
-        return self.replace(time=self.time + 1)  # type: ignore[attr-defined]  # made by chex
+        return self.replace(time=self.time + 1)
 
 
 class Reset(NamedTuple):

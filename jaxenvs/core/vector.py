@@ -4,7 +4,6 @@ import dataclasses
 import functools
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +13,7 @@ from . import checks, random
 from .env import Env, Reset, Step
 from .random import Keys
 from .registry import make
+from .struct import Struct, struct
 
 AUTORESETS = ("same_step", "next_step", "none")
 RESET_SOURCES = ("fresh", "exact", "auto", "pool")
@@ -22,8 +22,8 @@ _PURPOSE_SHIFT = 28  # the number that a key is folded with: purpose above, row 
 MAX_ENVS = 1 << _PURPOSE_SHIFT
 
 
-@chex.dataclass(frozen=True)
-class VectorState:
+@struct
+class VectorState(Struct):
     """State of a batch: every leaf of `env` has the batch as its first axis."""
 
     env: Any
@@ -102,7 +102,7 @@ class VectorEnv:
         if self.autoreset == "none":
             return stepped._replace(state=state.replace(env=stepped.state))
         if self.autoreset == "next_step":
-            ended = state.ended.astype(jnp.bool_)
+            ended = jnp.asarray(state.ended).astype(jnp.bool_)
             stepped = _blank(stepped, ended)
             state = state.replace(ended=stepped.done.astype(jnp.uint8))
         else:

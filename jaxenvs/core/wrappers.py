@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -12,10 +11,11 @@ from . import checks
 from .env import Env, Reset, Step
 from .random import Key
 from .spaces import Box, Dict, Space
+from .struct import Struct, struct
 
 
-@chex.dataclass(frozen=True)
-class WrappedState:
+@struct
+class WrappedState(Struct):
     """State of the environment inside, and what the wrapper remembers beside it."""
 
     env: Any
@@ -163,8 +163,8 @@ class OneHot(Wrapper):
         return _map_obs(_onehot, self.env.observation_space, obs)
 
 
-@chex.dataclass(frozen=True)
-class EpisodeTotals:
+@struct
+class EpisodeTotals(Struct):
     """Sums since reset."""
 
     total: Float32[Array, ""]  # rewards
@@ -260,8 +260,8 @@ class FrameStack(Wrapper):
         return stepped._replace(obs=frames, state=WrappedState(env=stepped.state, own=frames))
 
 
-@chex.dataclass(frozen=True)
-class StickyParams:
+@struct
+class StickyParams(Struct):
     """Params of the environment inside, and of the stickiness."""
 
     env: Any

@@ -5,10 +5,10 @@ ids; randomness comes from JAX keys, with the package's distribution of levels.
 """
 
 import functools
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, ClassVar
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +21,7 @@ from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Dict, Discrete, Space
+from ..core.struct import Struct, struct
 from . import missions, sprites, tiles
 from .tiles import Colour, Kind
 from .view import direction_vector, visible, window
@@ -42,8 +43,8 @@ class Action(IntEnum):
     DONE = 6
 
 
-@chex.dataclass(frozen=True)
-class Level:
+@struct
+class Level(Struct):
     """Where an episode begins."""
 
     grid: UInt8[Array, "height width"]  # tile bytes
@@ -58,7 +59,7 @@ class Level:
         return cls(grid=jnp.asarray(grid, jnp.uint8), pose=jnp.stack(pose))
 
 
-@chex.dataclass(frozen=True)
+@struct
 class GridState(State):
     """The world and the agent. The agent is packed into one word: in a scan each small array that
     is rewritten costs a kernel."""
@@ -177,7 +178,7 @@ class GridEnv(Env):
 
     def reset_state(self, key: Key, level: Level, params: Params) -> GridState:
         """Put the agent into the level with empty hands."""
-        agent = packed(*level.pose, jnp.uint8(0))
+        agent = packed(level.pose[0], level.pose[1], level.pose[2], jnp.uint8(0))
         return GridState(time=jnp.int32(0), grid=level.grid, agent=agent)
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
@@ -327,7 +328,7 @@ def toggled(front: UInt8[Array, ""], carried: UInt8[Array, ""]) -> UInt8[Array, 
     return jnp.where(kind == Kind.BOX, jnp.uint8(tiles.EMPTY), changed)
 
 
-def _reward(time: Array, limit: Array) -> Float32[Array, ""]:
+def _reward(time: Array, limit: ArrayLike) -> Float32[Array, ""]:
     """MiniGrid's reward of a success at step `time`; a limit of 0 counts as 1."""
     share = time.astype(jnp.float32) / jnp.maximum(limit, 1).astype(jnp.float32)
     return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
@@ -364,7 +365,9 @@ def _rgb_full(env: GridEnv, state: GridState) -> UInt8[Array, "rows columns 3"]:
     return compose(env.tiles(state), env.atlas(env.tile_size))
 
 
-_OBSERVE = dict(zip(OBSERVATIONS, (_image, _dict, _full, _onehot, _rgb, _rgb_full), strict=True))
+_OBSERVE: dict[str, Callable[[Any, GridState], PyTree[Array]]] = dict(
+    zip(OBSERVATIONS, (_image, _dict, _full, _onehot, _rgb, _rgb_full), strict=True)
+)
 
 
 @functools.lru_cache(maxsize=512)
