@@ -8,6 +8,7 @@ an environment of its own) but no GPU:
 """
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.util
 import json
@@ -15,7 +16,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.experimental import topologies
+from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jaxenvs
@@ -84,7 +86,21 @@ def compile_rollout(contestant: Contestant, length: int = LENGTH) -> str:
     state = jax.eval_shape(contestant.reset, key)
     run = jax.jit(contestant.rollout(length), in_shardings=(whole, whole), donate_argnums=1)
     lowered = run.trace(key, state).lower(lowering_platforms=("cuda",))
-    return lowered.compile().as_text() or ""
+    with _no_cache():
+        return lowered.compile().as_text() or ""
+
+
+@contextlib.contextmanager
+def _no_cache() -> Iterator[None]:
+    """Compile anew: a program for a GPU that is absent cannot be loaded from the disk cache."""
+    enabled = jax.config.values["jax_enable_compilation_cache"]
+    try:
+        jax.config.update("jax_enable_compilation_cache", False)
+        compilation_cache.reset_cache()  # it looks at the flag only once
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", enabled)
+        compilation_cache.reset_cache()
 
 
 def has_compiler() -> bool:
