@@ -25,7 +25,7 @@ from jaxtyping import Array, PyTree
 import jaxenvs
 
 from . import checkpoints, networks
-from .checkpoints import RunError
+from .checkpoints import RunError as RunError  # readers of a run meet it here
 
 FORMAT = 1
 WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "checkpoints")

@@ -101,8 +101,7 @@ def _trained(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
         raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
     if not (options.gif or options.screenshot):
         arguments.check_display()
-    from ..baselines.checkpoints import RunError
-    from ..baselines.runs import load_policy
+    from ..baselines.runs import RunError, load_policy
 
     try:
         policy = load_policy(run, options.run_seed)
