@@ -80,7 +80,7 @@ class Env:
 
     An author subclasses it with annotated fields (every subclass becomes a frozen dataclass) and
     writes `draw_level`, `reset_state`, `step_state` and `observe`; `action_mask`, `tiles` and
-    `neighbours` where they apply. The base keeps the clock, the time limit, dtypes and checks.
+    `atlas` where they apply. The base keeps the clock, the time limit, dtypes and checks.
     """
 
     reset_source: ClassVar[str] = "exact"  # where a batch takes new worlds from, by default

@@ -285,7 +285,7 @@ def act(state: GridState, action: Array) -> tuple[GridState, UInt8[Array, ""]]:
     # and a scan must copy the agent first.
     index, left = jax.lax.optimization_barrier((index, left))
     turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
-    after = state.replace(  # type: ignore[attr-defined]  # made by chex
+    after = state.replace(
         grid=_written(cells, index, left).reshape(state.grid.shape),
         agent=packed(
             jnp.where(moves, row, state.row),
