@@ -8,6 +8,7 @@ import sys
 import jax
 
 from .core import registry
+from .core.env import Env
 from .core.registry import EnvSpec, UnknownIdError
 
 
@@ -70,7 +71,7 @@ def _info(id: str) -> list[str]:
 
 
 def _general(spec: EnvSpec) -> list[str]:
-    """Docstring of the family's engine, where actions and observations are explained."""
-    engine = spec.env_class.__mro__[1:]
-    texts = [inspect.cleandoc(c.__doc__ or "") for c in engine if c.__name__ == "GridEnv"]
-    return ["", *texts] if texts else []
+    """Docstrings of the engine below the family, where actions and observations are explained."""
+    engine = [c for c in spec.env_class.__mro__[1:] if issubclass(c, Env) and c is not Env]
+    texts = [inspect.cleandoc(c.__doc__ or "") for c in engine]
+    return [line for text in texts if "Actions:" in text for line in ("", text)]

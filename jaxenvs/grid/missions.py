@@ -12,8 +12,13 @@ _IDS = {word: i for i, word in enumerate(WORDS)}
 
 
 def ids(text: str) -> np.ndarray:
-    """Word ids of a mission, uint8 (LENGTH,), padded with 0; raises `KeyError` for a new word."""
+    """Word ids of a mission, uint8 (LENGTH,), padded with 0.
+
+    Raises `KeyError` for a word that is not in `WORDS` and `ValueError` for too many of them.
+    """
     words = [_IDS[word] for word in text.split()]
+    if len(words) > LENGTH:
+        raise ValueError(f"the mission {text!r} has {len(words)} words; raise LENGTH={LENGTH}")
     return np.array(words + [0] * (LENGTH - len(words)), np.uint8)
 
 

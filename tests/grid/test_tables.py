@@ -64,6 +64,11 @@ def test_missions_come_back_from_their_words(text):
     assert missions.text(words) == text
 
 
+def test_a_mission_that_is_too_long_is_refused():
+    with pytest.raises(ValueError, match="17 words"):
+        missions.ids("the " * 17)
+
+
 def test_an_unknown_word_of_a_mission_is_an_error():
     with pytest.raises(KeyError):
         missions.ids("sing to the moon")
