@@ -84,6 +84,7 @@ class Env:
     """
 
     reset_source: ClassVar[str] = "exact"  # where a batch takes new worlds from, by default
+    level_budget: ClassVar[int] = 1  # levels drawn for a reset, at most, until one is accepted
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -111,8 +112,15 @@ class Env:
         raise NotImplementedError
 
     def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
-        """Draw a level: all that differs between episodes. By default there is nothing to draw."""
+        """Draw a level: all that differs between episodes. By default there is nothing to draw.
+
+        A generator that rejects some of its drawings sets `level_budget` and writes `accepts`.
+        """
         return ()
+
+    def accepts(self, level: PyTree[Array]) -> Bool[Array, ""]:
+        """Tell whether a drawn level may be played; if not, another one is drawn."""
+        return jnp.ones((), jnp.bool_)
 
     def reset_state(self, key: Key, level: PyTree[Array], params: Any) -> Any:
         """Return the first state of an episode in `level`."""
@@ -125,6 +133,10 @@ class Env:
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return what the agent sees of `state`."""
         raise NotImplementedError
+
+    def time_limit(self, state: Any, params: Any) -> Int[Array, ""]:
+        """Return the steps after which this episode is truncated: by default the params' limit."""
+        return params.max_steps_in_episode
 
     def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
         """Tell which actions are legal; an illegal one changes nothing but the clock."""
@@ -150,7 +162,28 @@ class Env:
     def sample_level(self, key: Key, params: Any = None) -> PyTree[Array]:
         """Draw a level as `reset` does: a pytree of arrays, ready for `reset_to`."""
         key = checks.single_key(key, "sample_level")
-        return self.draw_level(key, self.checked_params(params, "sample_level"))
+        params = self.checked_params(params, "sample_level")
+        if self.level_budget == 1:
+            return self.draw_level(key, params)
+
+        def again(drawn: tuple[Array, Any]) -> Array:
+            number, level = drawn
+            return (number == 0) | ((number < self.level_budget) & ~self.accepts(level))
+
+        def draw(drawn: tuple[Array, Any]) -> tuple[Array, Any]:
+            return drawn[0] + 1, self.candidate(key, drawn[0], params)
+
+        shapes = jax.eval_shape(self.candidate, key, jnp.int32(0), params)
+        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+        start = jax.tree.map(lambda leaf: _spread_like(key, leaf), (jnp.int32(0), nothing))
+        return jax.lax.while_loop(again, draw, start)[1]
+
+    def candidate(self, key: Key, number: Array, params: Any) -> PyTree[Array]:
+        """Draw the level with this number, of those from which a reset takes the first accepted."""
+        if self.level_budget == 1:
+            return self.draw_level(key, params)
+        level = self.draw_level(jax.random.fold_in(key, number), params)
+        return jax.tree.map(lambda leaf: _spread_like(key, _strong(leaf)), level)
 
     def reset(self, key: Key, params: Any = None) -> Reset:
         """Start an episode in a fresh level: `sample_level` and `reset_to`, composed."""
@@ -180,7 +213,7 @@ class Env:
         moved = self.step_state(key, ticked, action, params)
         after = checks.same_types(ticked, moved.state, f"{type(self).__name__}.step_state")
         terminated = jnp.asarray(moved.terminated, jnp.bool_)
-        truncated = (after.time >= params.max_steps_in_episode) & ~terminated
+        truncated = (after.time >= self.time_limit(after, params)) & ~terminated
         reward = jnp.asarray(moved.reward).astype(jnp.float32)
         info = {**moved.info, "invalid_action": invalid}
         return Step(self.observe(after, params), after, reward, terminated, truncated, info)

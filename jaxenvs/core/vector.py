@@ -172,10 +172,7 @@ class VectorEnv:
         counters = rows if key.ndim == 0 else jnp.full_like(rows, _LEVEL)
         picked = random.below(random.hashed(key, counters), self.pool_size)
         levels = jax.tree.map(lambda leaf: leaf[picked], pool)
-        new = jax.vmap(self.env.reset_to, in_axes=(0, 0, self._axes(params)))(
-            self._row_keys(key, _RESET, rows), levels, params
-        ).state
-        return _select(ended, new, env_state)
+        return _select(ended, self._begin(key, rows, levels, params).state, env_state)
 
     def _restart_ended_rows(self, key: Keys, env_state: Any, ended: Array, params: Any) -> Any:
         """Make worlds for the ended rows only, in chunks, and write those rows in place.
@@ -187,25 +184,50 @@ class VectorEnv:
         groups = -(-self.num_envs // lanes)
         pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - self.num_envs))
         pending = pending.reshape(groups, lanes)
-        trips = pending.sum(axis=0, dtype=jnp.int32).max()
         order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]  # first group counts most
 
-        def serve(_: Array, carry: tuple[Any, Array]) -> tuple[Any, Array]:
-            env_state, pending = carry
+        def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+            env_state, pending, number = carry
             first = groups - jnp.where(pending != 0, order, 0).max(axis=0)
             # A lane without a row left writes to a row that does not exist, and that is dropped.
             rows = jnp.minimum(first * lanes + np.arange(lanes, dtype=np.int32), self.num_envs)
             own = jax.tree.map(
                 lambda leaf, axis: leaf if axis is None else leaf[rows], params, self._axes(params)
             )
-            new = self._new_rows(key, rows, own).state
+            new, accepted = self._candidates(key, rows, number, own)
             env_state = jax.tree.map(
-                lambda leaf, world: leaf.at[rows].set(world, mode="drop"), env_state, new
+                lambda leaf, world: leaf.at[jnp.where(accepted, rows, self.num_envs)].set(
+                    world, mode="drop"
+                ),
+                env_state,
+                new,
             )
-            served = jnp.arange(groups, dtype=jnp.int32)[:, None] == first
-            return env_state, jnp.where(served, jnp.uint8(0), pending)
+            served = (jnp.arange(groups, dtype=jnp.int32)[:, None] == first) & accepted
+            # A lane whose level was not accepted stays at its row and draws the next one.
+            number = jnp.where(accepted, 0, number + 1)
+            return env_state, jnp.where(served, jnp.uint8(0), pending), number
 
-        return jax.lax.fori_loop(0, trips, serve, (env_state, pending))[0]
+        number = jnp.zeros_like(pending[0], jnp.int32)
+        start = (env_state, pending, number)
+        if self.env.level_budget > 1:
+            return jax.lax.while_loop(lambda carry: (carry[1] != 0).any(), serve, start)[0]
+        trips = pending.sum(axis=0, dtype=jnp.int32).max()
+        return jax.lax.fori_loop(0, trips, lambda _, carry: serve(carry), start)[0]
+
+    def _candidates(
+        self, key: Keys, rows: Array, number: Array, params: Any
+    ) -> tuple[Any, Bool[Array, " rows"]]:
+        """States in the level of this number of each row, and whether it may be played.
+
+        The last level of the budget is played in any case.
+        """
+        axes = self._axes(params)
+        levels = jax.vmap(self.env.candidate, in_axes=(0, 0, axes))(
+            self._row_keys(key, _LEVEL, rows), number, params
+        )
+        last = number + 1 >= self.env.level_budget if self.env.level_budget > 1 else True
+        accepted = jax.vmap(self.env.accepts)(levels) | last
+        return self._begin(key, rows, levels, params).state, accepted
 
     @property
     def _rows(self) -> Int32[Array, " num_envs"]:
@@ -217,7 +239,11 @@ class VectorEnv:
         levels = jax.vmap(self.env.sample_level, in_axes=(0, axes))(
             self._row_keys(key, _LEVEL, rows), params
         )
-        return jax.vmap(self.env.reset_to, in_axes=(0, 0, axes))(
+        return self._begin(key, rows, levels, params)
+
+    def _begin(self, key: Keys, rows: Int32[Array, " rows"], levels: Any, params: Any) -> Reset:
+        """Start an episode in the given level of each of the given rows."""
+        return jax.vmap(self.env.reset_to, in_axes=(0, 0, self._axes(params)))(
             self._row_keys(key, _RESET, rows), levels, params
         )
 

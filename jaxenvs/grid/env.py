@@ -29,6 +29,7 @@ from .view import direction_vector, visible, window
 OBSERVATIONS = ("image", "dict", "full", "onehot", "rgb", "rgb_full")
 SMALL_MAP = 100  # cells, see `_written`
 ONEHOT_SIZE = 20  # 11 objects, 6 colours, 3 door states
+REJECTED = 1 << 18  # in the packed agent: no acceptable level was found
 
 
 class Action(IntEnum):
@@ -49,14 +50,21 @@ class Level(Struct):
 
     grid: UInt8[Array, "height width"]  # tile bytes
     pose: Int8[Array, "3"]  # row, column, direction of the agent
+    task: PyTree[Array] = None  # what the episode is about, where a family's episodes differ
+    accepted: Bool[Array, ""] | None = None  # by the family's rules; None where all are
 
     @classmethod
     def of(
-        cls, grid: ArrayLike, row: ArrayLike, column: ArrayLike, direction: ArrayLike
+        cls,
+        grid: ArrayLike,
+        row: ArrayLike,
+        column: ArrayLike,
+        direction: ArrayLike,
+        **more: Any,
     ) -> "Level":
         """Build a level from a grid and the agent's row, column and direction."""
         pose = [jnp.asarray(x).astype(jnp.int8) for x in (row, column, direction)]
-        return cls(grid=jnp.asarray(grid, jnp.uint8), pose=jnp.stack(pose))
+        return cls(grid=jnp.asarray(grid, jnp.uint8), pose=jnp.stack(pose), **more)
 
 
 @struct
@@ -65,7 +73,9 @@ class GridState(State):
     is rewritten costs a kernel."""
 
     grid: UInt8[Array, "height width"]  # tile bytes, see tiles.py
-    agent: Int32[Array, ""]  # from the lowest byte: row, column, direction, carried tile (0 none)
+    # From the lowest byte: row, column, direction (2 bits) and REJECTED, carried tile (0 none).
+    agent: Int32[Array, ""]
+    task: PyTree[Array] = None  # what the episode is about: the level's
 
     @property
     def row(self) -> Int32[Array, "*batch"]:
@@ -80,15 +90,20 @@ class GridState(State):
     @property
     def direction(self) -> Int32[Array, "*batch"]:
         """Where the agent looks: 0 right, 1 down, 2 left, 3 up."""
-        return (self.agent >> 16) & 0xFF
+        return (self.agent >> 16) & 3
 
     @property
     def carried(self) -> UInt8[Array, "*batch"]:
         """Tile in the agent's hands, 0 for none."""
         return (self.agent >> 24).astype(jnp.uint8)
 
+    @property
+    def rejected(self) -> Bool[Array, "*batch"]:
+        """Whether no acceptable level was found for this episode."""
+        return (self.agent & REJECTED) != 0
 
-def packed(row: Array, column: Array, direction: Array, carried: Array) -> Int32[Array, ""]:
+
+def packed(row: Array, column: Array, direction: Array, carried: Array) -> Int32[Array, "*batch"]:
     """Pack the agent as `GridState` holds it."""
     parts = [x.astype(jnp.int32) for x in (row, column, direction, carried)]
     return parts[0] | (parts[1] << 8) | (parts[2] << 16) | (parts[3] << 24)
@@ -100,7 +115,7 @@ class GridEnv(Env):
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
         colour, door state) of the cells ahead, unseen cells 0; `dict` the image with `direction`
-        int32 and `mission` uint8 (16,) word ids; `full` uint8 (width, height, 3) the whole grid
+        int32 and `mission` uint8 (mission_length,) word ids; `full` uint8 (width, height, 3) the whole grid
         with the agent as (10, 0, direction); `onehot` uint8 (view_size, view_size, 20); `rgb` uint8
         (view_size * tile_size, view_size * tile_size, 3) the view as pixels; `rgb_full` uint8
         (height * tile_size, width * tile_size, 3) the whole grid as pixels.
@@ -113,7 +128,8 @@ class GridEnv(Env):
     see_through_walls: bool = False
     tile_size: int = 8  # pixels, of the rgb observations
 
-    mission: ClassVar[str] = ""
+    mission: ClassVar[str] = ""  # of every episode; a family with several writes `mission_words`
+    mission_length: ClassVar[int] = 16  # words of the observation
     reset_source: ClassVar[str] = "auto"  # a level is some integer arithmetic
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
@@ -155,6 +171,14 @@ class GridEnv(Env):
         forward = action == Action.FORWARD
         return forward & (front == tiles.GOAL), forward & (front == tiles.LAVA)
 
+    def contents(self, state: GridState) -> UInt8[ArrayLike, ""]:
+        """Tile left by a plain box that is opened; the key of a `KEY_BOX` needs no mention."""
+        return np.uint8(tiles.EMPTY)
+
+    def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
+        """Mission as word ids, see `missions`, padded with 0 to `mission_length`."""
+        return jnp.asarray(missions.ids(self.mission, self.mission_length))
+
     # The contract.
 
     @property
@@ -179,14 +203,30 @@ class GridEnv(Env):
     def reset_state(self, key: Key, level: Level, params: Params) -> GridState:
         """Put the agent into the level with empty hands."""
         agent = packed(level.pose[0], level.pose[1], level.pose[2], jnp.uint8(0))
-        return GridState(time=jnp.int32(0), grid=level.grid, agent=agent)
+        if level.accepted is not None:
+            agent = agent | jnp.where(level.accepted, 0, REJECTED)
+        return GridState(time=jnp.int32(0), grid=level.grid, agent=agent, task=level.task)
+
+    def accepts(self, level: Level) -> Bool[Array, ""]:
+        """What the level says; one that says nothing is accepted."""
+        return jnp.ones((), jnp.bool_) if level.accepted is None else level.accepted
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
         """Act, then judge."""
-        after, front = act(state, action)
+        after, front = act(state, action, self.contents(state))
         success, failure = self.judge(state, after, action, front)
-        reward = jnp.where(success, _reward(state.time, params.max_steps_in_episode), 0.0)
-        return Transition(after, reward, success | failure)
+        reward = jnp.where(success, self.prize(after, params), 0.0)
+        return Transition(after, reward, success | failure, self.info(after))
+
+    def prize(self, state: GridState, params: Params) -> Float32[Array, ""]:
+        """MiniGrid's reward of a success at this moment; a limit of 0 counts as 1."""
+        limit = jnp.maximum(self.time_limit(state, params), 1)
+        share = state.time.astype(jnp.float32) / limit.astype(jnp.float32)
+        return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
+
+    def info(self, state: GridState) -> dict[str, Array]:
+        """Return `level_rejected` where levels can be: see `level_budget`."""
+        return {} if self.level_budget == 1 else {"level_rejected": state.rejected}
 
     def observe(self, state: GridState, params: Any = None) -> PyTree[Array]:
         """Return the observation named by the field `obs`."""
@@ -218,7 +258,7 @@ class GridEnv(Env):
 
     def mission_text(self, state: GridState) -> str:
         """Mission of the episode, in MiniGrid's words."""
-        return self.mission
+        return missions.text(jax.device_get(self.mission_words(state)))
 
     def tiles(self, state: GridState) -> Int32[Array, "height width"]:
         """Sprites of the whole grid: see `sprites.sprite`; cells the agent sees are lighter."""
@@ -268,8 +308,13 @@ class SquareGridEnv(GridEnv):
         return 4 * self.size**2
 
 
-def act(state: GridState, action: Array) -> tuple[GridState, UInt8[Array, ""]]:
-    """Apply one action; also return the tile that was in front of the agent."""
+def act(
+    state: GridState, action: Array, contents: UInt8[ArrayLike, ""] = np.uint8(tiles.EMPTY)
+) -> tuple[GridState, UInt8[Array, ""]]:
+    """Apply one action; also return the tile that was in front of the agent.
+
+    `contents` is what a plain box leaves when it is opened.
+    """
     d_row, d_column = direction_vector(state.direction)
     row = (state.row + d_row).clip(0, state.grid.shape[0] - 1)
     column = (state.column + d_column).clip(0, state.grid.shape[1] - 1)
@@ -280,7 +325,7 @@ def act(state: GridState, action: Array) -> tuple[GridState, UInt8[Array, ""]]:
     drops = (action == Action.DROP) & (front == tiles.EMPTY) & (state.carried != 0)
     left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)  # what stays in front
     left = jnp.where(drops, state.carried, left)
-    left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried), left)
+    left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried, contents), left)
     # As data behind a barrier they are made once; else the grid's kernel reads the old agent again
     # and a scan must copy the agent first.
     index, left = jax.lax.optimization_barrier((index, left))
@@ -292,7 +337,8 @@ def act(state: GridState, action: Array) -> tuple[GridState, UInt8[Array, ""]]:
             jnp.where(moves, column, state.column),
             (state.direction + turn) & 3,
             jnp.where(picks, front, jnp.where(drops, jnp.uint8(0), state.carried)),
-        ),
+        )
+        | (state.agent & REJECTED),
     )
     return after, front
 
@@ -317,21 +363,18 @@ def _written(
     return jax.lax.platform_dependent(cells, index, tile, cpu=scatter, default=select)
 
 
-def toggled(front: UInt8[Array, ""], carried: UInt8[Array, ""]) -> UInt8[Array, ""]:
+def toggled(
+    front: UInt8[Array, ""], carried: UInt8[Array, ""], contents: UInt8[ArrayLike, ""]
+) -> UInt8[Array, ""]:
     """What a tile becomes when toggled: doors open and close, a key of its colour unlocks one for
-    good and is kept, an (empty) box vanishes."""
+    good and is kept, a box gives way to its contents."""
     kind, painted = tiles.kind(front), front & jnp.uint8(0xF0)
     fits = carried == (painted | jnp.uint8(Kind.KEY))
     opens = (kind == Kind.CLOSED_DOOR) | ((kind == Kind.LOCKED_DOOR) & fits)
     changed = jnp.where(opens, painted | jnp.uint8(Kind.DOOR), front)
     changed = jnp.where(kind == Kind.DOOR, painted | jnp.uint8(Kind.CLOSED_DOOR), changed)
-    return jnp.where(kind == Kind.BOX, jnp.uint8(tiles.EMPTY), changed)
-
-
-def _reward(time: Array, limit: ArrayLike) -> Float32[Array, ""]:
-    """MiniGrid's reward of a success at step `time`; a limit of 0 counts as 1."""
-    share = time.astype(jnp.float32) / jnp.maximum(limit, 1).astype(jnp.float32)
-    return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
+    changed = jnp.where(kind == Kind.KEY_BOX, painted | jnp.uint8(Kind.KEY), changed)
+    return jnp.where(kind == Kind.BOX, jnp.uint8(contents), changed)
 
 
 def _image(env: GridEnv, state: GridState) -> UInt8[Array, "size size 3"]:
@@ -339,7 +382,7 @@ def _image(env: GridEnv, state: GridState) -> UInt8[Array, "size size 3"]:
 
 
 def _dict(env: GridEnv, state: GridState) -> dict[str, Array]:
-    words = jnp.asarray(missions.ids(env.mission))
+    words = env.mission_words(state)
     return {"image": _image(env, state), "direction": state.direction, "mission": words}
 
 
@@ -377,7 +420,7 @@ def _observation_space(env: GridEnv) -> Space:
 
     size = env.view_size
     image = Box(0, [Kind.AGENT, max(Colour), 2], (size, size, 3), np.uint8)
-    words = Box(0, len(missions.WORDS) - 1, (missions.LENGTH,), np.uint8)
+    words = Box(0, len(missions.WORDS) - 1, (env.mission_length,), np.uint8)
     return {
         "image": image,
         "dict": Dict({"image": image, "direction": Discrete(4), "mission": words}),

@@ -1,27 +1,58 @@
 """Missions as word ids: text stays on the host, the observation carries small integers."""
 
+import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, UInt8
 
-LENGTH = 16  # words; the longest mission here has 13
 # 0 pads. Append only: the ids are part of the observation.
 WORDS = (
     "", "get", "to", "the", "green", "goal", "square", "use", "key", "open", "door", "and", "then",
-    "avoid", "lava", "find", "opening", "reach",
+    "avoid", "lava", "find", "opening", "reach", "red", "blue", "purple", "yellow", "grey", "ball",
+    "box", "a", "go", "fetch", "you", "must", "put", "near", "pick", "up", "matching", "object",
+    "at", "end", "of", "hallway", "from", "room", ",", "unlock", "traverse", "rooms", "next",
+    "after", "in", "front", "behind", "on", "your", "left", "right",
 )  # fmt: skip
 _IDS = {word: i for i, word in enumerate(WORDS)}
+# Ids by MiniGrid's numbers of colours and kinds.
+COLOUR_WORDS = np.array([_IDS[w] for w in "red green blue purple yellow grey".split()], np.uint8)
+KIND_WORDS = np.zeros(16, np.uint8)
+KIND_WORDS[[4, 5, 6, 7]] = [_IDS[word] for word in ("door", "key", "ball", "box")]
 
 
-def ids(text: str) -> np.ndarray:
-    """Word ids of a mission, uint8 (LENGTH,), padded with 0.
+def ids(text: str, length: int | None = None) -> np.ndarray:
+    """Word ids of a mission, uint8 (length,), padded with 0; a comma is a word of its own.
 
     Raises `KeyError` for a word that is not in `WORDS` and `ValueError` for too many of them.
     """
-    words = [_IDS[word] for word in text.split()]
-    if len(words) > LENGTH:
-        raise ValueError(f"the mission {text!r} has {len(words)} words; raise LENGTH={LENGTH}")
-    return np.array(words + [0] * (LENGTH - len(words)), np.uint8)
+    words = [_IDS[word] for word in text.replace(",", " ,").split()]
+    length = len(words) if length is None else length
+    if len(words) > length:
+        raise ValueError(f"the mission {text!r} has {len(words)} words; raise the length {length}")
+    return np.array(words + [0] * (length - len(words)), np.uint8)
+
+
+def sentence(length: int, *parts: str | ArrayLike) -> UInt8[Array, " {length}"]:
+    """Join words, given as text or as ids (scalars, traced or not), padded with 0 to `length`."""
+    found: list[ArrayLike] = []
+    for part in parts:
+        found.extend(ids(part) if isinstance(part, str) else [part])
+    if len(found) > length:
+        raise ValueError(f"a mission of {len(found)} words; raise the length {length}")
+    padded = [*found, *[0] * (length - len(found))]
+    return jnp.stack([jnp.asarray(word).astype(jnp.uint8) for word in padded])
+
+
+def colour_word(tile: UInt8[Array, ""]) -> UInt8[Array, ""]:
+    """Word id of a tile's colour."""
+    return jnp.asarray(COLOUR_WORDS)[(tile >> 4).astype(jnp.int32)]
+
+
+def kind_word(tile: UInt8[Array, ""]) -> UInt8[Array, ""]:
+    """Word id of a tile's kind: door, key, ball or box."""
+    return jnp.asarray(KIND_WORDS)[(tile & 15).astype(jnp.int32)]
 
 
 def text(word_ids: np.ndarray) -> str:
     """Sentence of the word ids; the inverse of `ids`."""
-    return " ".join(WORDS[i] for i in np.asarray(word_ids) if i)
+    return " ".join(WORDS[i] for i in np.asarray(word_ids) if i).replace(" ,", ",")

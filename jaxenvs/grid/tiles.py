@@ -1,8 +1,8 @@
 """Tiles: one byte holds a cell's kind (low four bits) and colour (three bits above).
 
-Numbers of kinds, colours and door states are MiniGrid 3.2's (`minigrid/core/constants.py`), so the
-image a learner sees is `KIND_OF`, the colour and `DOOR_STATE` of the byte; closed and locked doors
-take kinds of their own here because a byte has no third field.
+Numbers of kinds, colours and door states are MiniGrid 3.2's (`minigrid/core/constants.py`). Closed
+and locked doors take kinds of their own because a byte has no third field, and so does a grey box
+with a key in it, which a learner sees as a grey box.
 """
 
 from enum import IntEnum
@@ -29,6 +29,7 @@ class Kind(IntEnum):
     AGENT = 10  # only in the full observation
     CLOSED_DOOR = 11
     LOCKED_DOOR = 12
+    KEY_BOX = 13  # a grey box; the colour of the byte is that of the key in it
 
 
 class Colour(IntEnum):
@@ -75,7 +76,7 @@ def is_walkable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
 
 def is_portable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
     """Whether the agent may pick it up."""
-    return _is_any(code, Kind.KEY, Kind.BALL, Kind.BOX)
+    return _is_any(code, Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX)
 
 
 def is_opaque(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
@@ -89,12 +90,16 @@ def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 3"]:
     door = thing > Kind.AGENT
     state = jnp.where(door, thing - Kind.AGENT, 0)
     triple = jnp.where(door, jnp.uint32(Kind.DOOR), thing) | (painted << 8) | (state << 16)
+    triple = jnp.where(thing == Kind.KEY_BOX, jnp.uint32(Kind.BOX | Colour.GREY << 8), triple)
     # Cut from one word: cheaper on a CPU than to stack three arrays along the last axis.
     return (triple[..., None] >> np.array([0, 8, 16], np.uint32)).astype(jnp.uint8)
 
 
 def decode(image: np.ndarray) -> np.ndarray:
-    """Turn MiniGrid's triples (NumPy, last axis 3) into tile bytes; the inverse of `encode`."""
+    """Turn MiniGrid's triples (NumPy, last axis 3) into tile bytes; the inverse of `encode`.
+
+    Triples do not tell what is in a box: it comes out empty.
+    """
     thing, colour_, state = (np.asarray(image)[..., i].astype(np.uint8) for i in range(3))
     shut_door = (thing == Kind.DOOR) & (state > 0)
     return np.where(shut_door, Kind.AGENT + state, thing).astype(np.uint8) | (colour_ << 4)
