@@ -27,10 +27,11 @@ def test_numbers_are_the_packages():
 def test_every_byte_becomes_a_triple_and_comes_back():
     triples = np.asarray(tiles.encode(jnp.asarray(CODES)))
     assert triples.dtype == np.uint8
-    plain = np.where(CODES & 15 == Kind.KEY_BOX, Kind.BOX | Colour.GREY << 4, CODES)
-    np.testing.assert_array_equal(tiles.decode(triples), plain)
-    assert len({tuple(triple) for triple in triples.tolist()}) == len(CODES)
-    for code, (thing, colour, state) in zip(CODES.tolist(), triples.tolist(), strict=True):
+    # What is in a box cannot be seen: one with a key looks like a grey box.
+    seen = np.where(CODES & 15 == Kind.KEY_BOX, Kind.BOX | Colour.GREY << 4, CODES)
+    np.testing.assert_array_equal(tiles.decode(triples), seen)
+    assert len({tuple(triple) for triple in triples.tolist()}) == len(set(seen.tolist()))
+    for code, (thing, colour, state) in zip(seen.tolist(), triples.tolist(), strict=True):
         kind = Kind(code & 15)
         assert colour == code >> 4
         assert thing == (OBJECT_TO_IDX["door"] if kind in DOORS else kind)
@@ -47,7 +48,7 @@ def test_a_byte_is_made_of_its_parts():
 
 PREDICATES = {
     tiles.is_walkable: {Kind.EMPTY, Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR},
-    tiles.is_portable: {Kind.KEY, Kind.BALL, Kind.BOX},
+    tiles.is_portable: {Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX},
     tiles.is_opaque: {Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR},
 }
 
