@@ -5,7 +5,7 @@ obs, state = env.reset(key)
 obs, state, reward, terminated, truncated, info = env.step(key, state, action)
 """
 
-from . import grid  # its import registers the families
+from . import babyai, grid  # their import registers the families
 from .core import registry, spaces, wrappers
 from .core.env import Env, Params, Reset, State, Step, Transition
 from .core.registry import UnknownIdError, make, register, spec
@@ -22,6 +22,7 @@ __all__ = [
     "UnknownIdError",
     "VectorEnv",
     "VectorState",
+    "babyai",
     "grid",
     "make",
     "make_vec",

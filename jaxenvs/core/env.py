@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, dataclass_transform
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree
 
 from . import checks
@@ -134,7 +135,7 @@ class Env:
         """Return what the agent sees of `state`."""
         raise NotImplementedError
 
-    def time_limit(self, state: Any, params: Any) -> Int[Array, ""]:
+    def time_limit(self, state: Any, params: Any) -> ArrayLike:
         """Return the steps after which this episode is truncated: by default the params' limit."""
         return params.max_steps_in_episode
 
@@ -175,7 +176,7 @@ class Env:
 
         shapes = jax.eval_shape(self.candidate, key, jnp.int32(0), params)
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        start = jax.tree.map(lambda leaf: _spread_like(key, leaf), (jnp.int32(0), nothing))
+        start = jax.tree.map(lambda leaf: spread_like(key, leaf), (jnp.int32(0), nothing))
         return jax.lax.while_loop(again, draw, start)[1]
 
     def candidate(self, key: Key, number: Array, params: Any) -> PyTree[Array]:
@@ -183,7 +184,7 @@ class Env:
         if self.level_budget == 1:
             return self.draw_level(key, params)
         level = self.draw_level(jax.random.fold_in(key, number), params)
-        return jax.tree.map(lambda leaf: _spread_like(key, _strong(leaf)), level)
+        return jax.tree.map(lambda leaf: spread_like(key, _strong(leaf)), level)
 
     def reset(self, key: Key, params: Any = None) -> Reset:
         """Start an episode in a fresh level: `sample_level` and `reset_to`, composed."""
@@ -196,7 +197,7 @@ class Env:
         key = checks.single_key(key, "reset_to")
         params = self.checked_params(params, "reset_to")
         state = self.reset_state(key, level, params)
-        state = jax.tree.map(lambda leaf: _spread_like(key, _strong(leaf)), state)
+        state = jax.tree.map(lambda leaf: spread_like(key, _strong(leaf)), state)
         return Reset(self.observe(state, params), state)
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
@@ -241,7 +242,7 @@ def _strong(leaf: Any) -> Array:
     return jax.lax.convert_element_type(array, array.dtype)
 
 
-def _spread_like(key: Key, leaf: Array) -> Array:
+def spread_like(key: Key, leaf: Array) -> Array:
     """Under `shard_map`, make a leaf vary over the devices over which the key varies.
 
     A constant of a new state (the clock at 0) would be the same on all, and no loop's carry: after

@@ -1,4 +1,4 @@
-"""`struct`: `chex.dataclass(frozen=True)` in words that type checkers understand."""
+"""`struct`: `chex.dataclass(frozen=True, kw_only=True)` in words that type checkers understand."""
 
 from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform
 
@@ -7,10 +7,10 @@ import chex
 T = TypeVar("T")
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
     """Make a class a frozen pytree with `replace`."""
-    return chex.dataclass(frozen=True)(cls)
+    return chex.dataclass(frozen=True, kw_only=True)(cls)
 
 
 class Struct:

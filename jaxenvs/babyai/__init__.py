@@ -1,0 +1,17 @@
+"""BabyAI worlds with the rules of MiniGrid; importing the package registers every level."""
+
+from . import goto, levelgen, mission, opening, other, pickup, putnext, unlock
+from .env import BabyEnv, BabyState
+
+__all__ = [
+    "BabyEnv",
+    "BabyState",
+    "goto",
+    "levelgen",
+    "mission",
+    "opening",
+    "other",
+    "pickup",
+    "putnext",
+    "unlock",
+]

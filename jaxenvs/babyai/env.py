@@ -1,0 +1,267 @@
+"""BabyAI worlds: rooms, a mission as data, and the verifier of missions (MiniGrid 3.2
+`envs/babyai/core`).
+
+What a description means is fixed when the episode begins: the objects that fit it then carry its
+mark wherever they are taken. As upstream, the marks of a cell from which an object was taken (or
+where a box was opened) stay until the next drop action.
+"""
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+
+from ..core.env import Params, Transition
+from ..core.random import Key
+from ..core.registry import register
+from ..core.struct import struct
+from ..grid import missions, tiles
+from ..grid.env import Action, GridState, Level, act
+from ..grid.placement import lines
+from ..grid.rooms import Plan, RoomGrid, Thing
+from ..grid.tiles import Kind
+from ..grid.view import direction_vector
+from . import mission as m
+
+TRIES = 200  # `level_budget` of levels that reject: at worst 3 drawings in 4 are rejected
+LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # instructions, as bits
+
+
+@struct
+class BabyState(GridState):
+    """The world, the agent, and how far the mission is."""
+
+    # Bit d of a cell: the object in it, or the one taken from it, is one that description d means.
+    marks: UInt8[Array, "height width"]
+    # Bits 0-3: instructions done; 4-7: instructions once looked at; 8-15: marks of what is carried.
+    progress: Int32[Array, ""]
+
+
+class BabyEnv(RoomGrid):
+    """A BabyAI level: rooms, objects, and a mission in words; each level adds `draw`.
+
+    `mission` in the `dict` observation is uint8 (76,), word ids in which every part of a sentence
+    has its own place and 0 stands where it is absent. Actions as in every grid world; `done` has
+    no effect.
+
+    Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0. The limit is that of
+    the level, or room_size**2 * rooms for each place that the mission sends the agent to.
+    Episode ends: on success, in some levels on the wrong action, or at its limit.
+    `max_steps_in_episode` is the limit of the longest mission of the level; a shorter mission has
+    its share of it.
+    """
+
+    room_size: int = 8
+
+    mission_length: ClassVar[int] = m.LENGTH
+    reset_source: ClassVar[str] = "auto"
+    min_room_size: ClassVar[int] = 4
+    verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # that a mission of the level can have
+    max_navigations: ClassVar[int] = 1  # of the longest mission; 0: the limit is the same for all
+    carries: ClassVar[bool] = False  # the first object is in the agent's hands from step 1 on
+
+    # What a level gives.
+
+    def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
+        """Draw the level and return its mission; may clear `plan.accepted`."""
+        raise NotImplementedError
+
+    # The rest is the same for all.
+
+    @property
+    def max_steps(self) -> int:
+        """Limit of the longest mission."""
+        return self.max_navigations * self.room_size**2 * self.num_rows * self.num_cols
+
+    def time_limit(self, state: BabyState, params: Params) -> ArrayLike:
+        """This mission's share of the limit."""
+        limit = params.max_steps_in_episode
+        if self.max_navigations <= 1:
+            return limit
+        share, rest = limit // self.max_navigations, limit % self.max_navigations
+        ways = m.navigations(state.task)
+        return share * ways + rest * ways // self.max_navigations
+
+    def layout(self, key: Key) -> Level:
+        """Draw rooms, objects and mission."""
+        plan = Plan(self, key)
+        mission = self.draw(plan)
+        accepted = plan.accepted if self.level_budget > 1 else None
+        return plan.level(task=mission, accepted=accepted)
+
+    def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
+        """Find out what the mission's descriptions mean in this level."""
+        base = super().reset_state(key, level, params)
+        rows, columns = lines(*level.grid.shape)
+        pose = m.Pose(base.row, base.column, base.direction, self.room_size - 1)
+        meant = m.fits(m.descriptions(level.task), level.grid, rows, columns, pose)
+        bit = np.arange(len(meant), dtype=np.uint8)[:, None, None]
+        marks = (meant.astype(jnp.uint8) << bit).sum(axis=0, dtype=jnp.uint8)
+        unique = meant.sum(axis=(1, 2), dtype=jnp.int32) == 1
+        return BabyState(
+            time=base.time,
+            grid=base.grid,
+            agent=base.agent,
+            task=m.told(level.task, unique),
+            marks=marks,
+            progress=jnp.int32(0),
+        )
+
+    def step_state(self, key: Key, state: BabyState, action: Array, params: Params) -> Transition:
+        """Act, follow the marked objects, then judge the mission."""
+        before = self._lifted(state) if self.carries else state
+        after, _ = act(before, action, self.contents(before))
+        after, scene = _followed(before, after, action)
+        after, success, failure = self._judged(after, scene, action)
+        reward = jnp.where(success, self.prize(after, params), 0.0)
+        return Transition(after, reward, success | failure, self.info(after))
+
+    def contents(self, state: BabyState) -> UInt8[ArrayLike, ""]:
+        """What is in boxes, by the mission."""
+        return np.uint8(tiles.EMPTY)
+
+    def mission_words(self, state: BabyState) -> UInt8[Array, "76"]:
+        """Mission as word ids."""
+        return m.words(state.task)
+
+    def mission_text(self, state: GridState) -> str:
+        """BabyAI's sentence."""
+        return missions.text(np.asarray(self.mission_words(state)))
+
+    def _lifted(self, state: BabyState) -> BabyState:
+        """In the first step, put the mission's first object into the agent's hands.
+
+        Upstream does it when the first observation has been made: that still shows it lying there.
+        """
+        first = state.time == 1
+        there = first & ((state.marks & 1) != 0)
+        tile = jnp.where(there, state.grid, jnp.uint8(0)).max().astype(jnp.int32)
+        held = jnp.where(there, state.marks, jnp.uint8(0)).max().astype(jnp.int32)
+        return state.replace(
+            grid=jnp.where(there, jnp.uint8(tiles.EMPTY), state.grid),
+            agent=state.agent | (tile << 24),
+            progress=state.progress | (held << 8),
+        )
+
+    def _judged(
+        self, state: BabyState, scene: "_Scene", action: Array
+    ) -> tuple[BabyState, Bool[Array, ""], Bool[Array, ""]]:
+        """Look at the instructions whose turn it is: (state, success, failure)."""
+        mission = state.task
+        exists, good, bad = 0, jnp.int32(0), jnp.int32(0)
+        for i, word in enumerate(mission):
+            begun = (state.progress >> (4 + i) & 1) != 0
+            fine, wrong = self._look(word, i, begun, scene, action)
+            exists = exists | ((m.verb(word) != m.NOTHING).astype(jnp.int32) << i)
+            good = good | (fine.astype(jnp.int32) << i)
+            bad = bad | (wrong.astype(jnp.int32) << i)
+        first = exists & jnp.where(m.comes_after(mission), RIGHT_SIDE, LEFT_SIDE)
+        second = exists & ~first
+        done = state.progress & 15
+        looked = first & ~done
+        done = done | (looked & good)
+        first_done = (first & ~done) == 0
+        also = jnp.where(first_done, second & ~done, 0)
+        done = done | (also & good)
+        looked = looked | also
+        success = first_done & ((second & ~done) == 0)
+        joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)  # has a partner by "and"
+        failure = (looked & bad & ~joined) != 0
+        progress = (state.progress & ~15) | done | (looked << 4)
+        return state.replace(progress=progress), success, failure
+
+    def _look(
+        self, word: Array, number: int, begun: Array, scene: "_Scene", action: Array
+    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+        """Whether an instruction is accomplished by this step, and whether it is spoilt."""
+        first, second = np.uint8(1 << 2 * number), np.uint8(1 << (2 * number + 1) % 8)
+        good, bad = jnp.zeros((), jnp.bool_), jnp.zeros((), jnp.bool_)
+        verb = m.verb(word)
+        if m.GO_TO in self.verbs:
+            good = good | ((verb == m.GO_TO) & ((scene.marks & first) != 0))
+        if m.OPEN in self.verbs:
+            toggled = (verb == m.OPEN) & (action == Action.TOGGLE)
+            opened = toggled & (scene.kind == Kind.DOOR) & ((scene.marks & first) != 0)
+            good, bad = good | opened, bad | (toggled & scene.faces_door & ~opened)
+        if m.PICK_UP in self.verbs:
+            holds = (verb == m.PICK_UP) & (action == Action.PICKUP) & scene.holds
+            new = ~(begun & scene.held)
+            taken = holds & new & ((scene.marks_held & first) != 0)
+            good, bad = good | taken, bad | (holds & ~taken)
+        if m.PUT_NEXT in self.verbs:
+            put = (verb == m.PUT_NEXT) & (action == Action.DROP) & scene.dropped & begun
+            what = (scene.marks_before & first) != 0
+            good = good | (put & what & ((scene.marks_beside & second) != 0))
+        return good, bad & m.is_strict(word)
+
+
+class OneRoom(BabyEnv):
+    """A BabyAI level of one room."""
+
+    num_rows: int = 1
+    num_cols: int = 1
+
+
+def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:
+    """Tile of one of the things, each as likely."""
+    found = jnp.concatenate([jnp.atleast_1d(thing.tile) for thing in things])
+    return found[plan.below(len(found))]
+
+
+@struct
+class _Scene:
+    """What an instruction is judged by, after the action."""
+
+    marks: UInt8[Array, ""]  # of the cell in front of the agent
+    marks_held: UInt8[Array, ""]  # of what it holds
+    marks_before: UInt8[Array, ""]  # of what it held before
+    marks_beside: UInt8[Array, ""]  # of the cells around the one in front
+    kind: UInt8[Array, ""]  # in front of the agent
+    faces_door: Bool[Array, ""]
+    holds: Bool[Array, ""]
+    held: Bool[Array, ""]  # something, before the action
+    dropped: Bool[Array, ""]
+
+
+def _followed(before: BabyState, after: Any, action: Array) -> tuple[BabyState, _Scene]:
+    """Let the marks follow the objects that the action moved, and look around."""
+    height, width = after.grid.shape
+    d_row, d_column = direction_vector(after.direction)
+    row = (after.row + d_row).clip(0, height - 1)
+    column = (after.column + d_column).clip(0, width - 1)
+    here = row * width + column  # what was taken or dropped was there: such actions do not turn
+    marks, grid = before.marks.reshape(-1), after.grid.reshape(-1)
+    held, holds = before.carried != 0, after.carried != 0
+    dropped, taken = held & ~holds, holds & ~held
+    marks_before = ((before.progress >> 8) & 0xFF).astype(jnp.uint8)
+    old = marks.at[here].get(mode="promise_in_bounds")
+    marks_held = jnp.where(taken, old, jnp.where(dropped, jnp.uint8(0), marks_before))
+    # A drop action, even in vain, forgets the marks of cells that are empty now.
+    gone = (action == Action.DROP) & (grid == tiles.EMPTY)
+    put = dropped & (np.arange(marks.size) == here)
+    marks = jnp.where(gone, jnp.uint8(0), jnp.where(put, marks_before, marks))
+    front = grid.at[here].get(mode="promise_in_bounds")
+    around = jnp.stack([here - width, here + width, here - 1, here + 1])
+    beside = marks.at[around.clip(0, marks.size - 1)].get(mode="promise_in_bounds")
+    kind = tiles.kind(front)
+    forgotten = (action == Action.DROP) & (front == tiles.EMPTY)
+    scene = _Scene(
+        marks=jnp.where(dropped, marks_before, jnp.where(forgotten, jnp.uint8(0), old)),
+        marks_held=marks_held,
+        marks_before=marks_before,
+        marks_beside=beside[0] | beside[1] | beside[2] | beside[3],
+        kind=kind,
+        faces_door=(kind == Kind.DOOR) | (kind == Kind.CLOSED_DOOR) | (kind == Kind.LOCKED_DOOR),
+        holds=holds,
+        held=held,
+        dropped=dropped,
+    )
+    progress = (before.progress & 0xFF) | (marks_held.astype(jnp.int32) << 8)
+    return after.replace(marks=marks.reshape(after.grid.shape), progress=progress), scene
+
+
+def level(name: str, **fields: Any):  # type: ignore[no-untyped-def]
+    """Register a BabyAI level under the package's id."""
+    return register(f"BabyAI-{name}", **fields)

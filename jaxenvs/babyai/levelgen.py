@@ -1,0 +1,168 @@
+"""Levels with sentences of every kind (MiniGrid 3.2 `envs/babyai/core/levelgen.py`, `synth.py`).
+
+Upstream draws descriptions of objects until one fits something (and gives the level up after 100
+in vain); here one of the fitting descriptions is drawn, with the same chances.
+"""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from ..core import checks
+from ..core.random import below
+from ..grid import tiles
+from ..grid.rooms import NUM_COLOURS, Plan, Thing
+from ..grid.tiles import Kind
+from . import mission as m
+from .env import TRIES, BabyEnv, level
+
+VERBS = {"goto": m.GO_TO, "pickup": m.PICK_UP, "open": m.OPEN, "putnext": m.PUT_NEXT}
+SHAPES = ("action", "and", "seq")  # of missions
+KINDS = np.array([Kind.BOX, Kind.BALL, Kind.KEY, Kind.DOOR])
+SEQUENCE, JOINED = "seq", "and"
+
+
+@level("GoToSeq-v0", actions=("goto",), locked_prob=0.0, locations=False, unblocking=False)
+@level(
+    "GoToSeqS5R2-v0", actions=("goto",), locked_prob=0.0, locations=False, unblocking=False,
+    room_size=5, num_rows=2, num_cols=2, num_dists=4,
+)  # fmt: skip
+@level(
+    "PickupLoc-v0", actions=("pickup",), shapes=("action",), locked_prob=0.0, unblocking=False,
+    num_rows=1, num_cols=1, num_dists=8,
+)  # fmt: skip
+@level("Synth-v0", shapes=("action",), locations=False, implicit_unlock=False)
+@level(
+    "SynthS5R2-v0", shapes=("action",), locations=False, implicit_unlock=False,
+    room_size=5, num_rows=2,
+)  # fmt: skip
+@level("SynthLoc-v0", shapes=("action",), implicit_unlock=False)
+@level("SynthSeq-v0", implicit_unlock=False)
+@level("MiniBossLevel-v0", locked_prob=0.25, room_size=5, num_rows=2, num_cols=2, num_dists=7)
+@level("BossLevel-v0")
+@level("BossLevelNoUnlock-v0", locked_prob=0.0, implicit_unlock=False)
+class LevelGen(BabyEnv):
+    """A maze of rooms, perhaps one of them locked, and a mission of one to four instructions."""
+
+    num_dists: int = 18  # objects
+    locked_prob: float = 0.5  # of a locked room
+    locations: bool = True  # descriptions may say where an object is
+    unblocking: bool = True  # objects may have to be moved out of the way
+    implicit_unlock: bool = True  # all that fits a description may be in the locked room
+    actions: tuple[str, ...] = tuple(VERBS)
+    shapes: tuple[str, ...] = SHAPES  # of missions: one instruction, two, or a sequence
+
+    level_budget: ClassVar[int] = TRIES
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.integer_field("LevelGen", "num_dists", self.num_dists, 1)
+        if not 0.0 <= self.locked_prob <= 1.0:
+            raise ValueError(f"LevelGen: locked_prob={self.locked_prob} must be between 0 and 1")
+        for name, allowed in (("actions", tuple(VERBS)), ("shapes", SHAPES)):
+            given = getattr(self, name)
+            if not given or not isinstance(given, tuple):
+                raise ValueError(f"LevelGen: {name}={given!r} must be a tuple of {allowed}")
+            for entry in given:
+                checks.one_of("LevelGen", name, entry, allowed)
+
+    @property
+    def verbs(self) -> tuple[int, ...]:  # type: ignore[override]  # it depends on the actions
+        """Verbs of the missions."""
+        return tuple(VERBS[action] for action in self.actions)
+
+    @property
+    def instructions(self) -> int:
+        """Instructions of the longest mission."""
+        return 4 if SEQUENCE in self.shapes else 2 if JOINED in self.shapes else 1
+
+    @property
+    def max_navigations(self) -> int:  # type: ignore[override]  # it depends on the missions
+        """Places to which the longest mission sends the agent."""
+        return self.instructions * (2 if "putnext" in self.actions else 1)
+
+    def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
+        """Draw rooms, objects, agent and mission; reject what cannot be meant."""
+        locked, colour = self._locked_room(plan)
+        plan.connect_all()
+        plan.add_distractors(self.num_dists, unique=False)
+        plan.place_agent(avoid_room=locked)
+        if not self.unblocking:
+            plan.accepted = plan.accepted & plan.all_reachable()
+        return self._mission(plan, locked, colour)
+
+    def _locked_room(self, plan: Plan) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+        """Perhaps lock a room and put the key elsewhere: room and colour, or -1 and a colour."""
+        if self.locked_prob == 0.0:
+            return jnp.int32(-1), jnp.int32(0)
+        threshold = jnp.uint32(min(round(self.locked_prob * 2**32), 2**32 - 1))
+        present = plan.words(1)[0] < threshold
+        wall = plan.pick(plan.has_neighbour)
+        room, colour = wall // 4, plan.colour()
+        plan.add_door(room, wall % 4, colour, locked=True, present=present)
+        elsewhere = plan.pick(jnp.arange(plan.num_rooms) != room)
+        plan.place(elsewhere, tiles.tile(Kind.KEY, colour), present=present)
+        return jnp.where(present, room, -1), colour
+
+    def _mission(self, plan: Plan, locked: Array, colour: Array) -> UInt32[Array, " n"]:
+        count = self.instructions
+        exists, after = self._shape(plan)
+        verbs = jnp.asarray(self.verbs)[below(plan.words(count), len(self.verbs))]
+        verbs = jnp.where(exists, verbs, m.NOTHING)
+        needed = jnp.stack([exists, verbs == m.PUT_NEXT], axis=-1).reshape(-1)
+        things = plan.all_objects()
+        pose = m.Pose(plan.row, plan.column, plan.direction, self.room_size - 1)
+        what = self._descriptions(plan, things, pose, verbs, needed, locked)
+        meant = m.fits(what, things.tile, things.row, things.column, pose)
+        plan.accepted = plan.accepted & ~_clashes(verbs, meant, things).any()
+        if self.unblocking:  # no key that opens the door may be spoken of
+            key = jnp.asarray(m.description(Kind.KEY, colour)) & jnp.uint32(0x3F)
+            of_door = needed & ((what & jnp.uint32(0x3F)) == key) & (locked >= 0)
+            plan.accepted = plan.accepted & ~of_door.any()
+        first, second = what[0::2], what[1::2]
+        words = m.instruction(verbs, first, jnp.where(needed[1::2], second, jnp.uint32(0)))
+        words = jnp.where(exists, words, jnp.uint32(0))
+        return words if count < 4 else words.at[2].add(after.astype(jnp.uint32) << m.AFTER)
+
+    def _shape(self, plan: Plan) -> tuple[Bool[Array, " n"], Bool[Array, ""]]:
+        """Draw which instructions there are, and whether the right side comes first."""
+        index = jnp.asarray([SHAPES.index(s) for s in self.shapes])[plan.below(len(self.shapes))]
+        one, sequence = index == SHAPES.index("action"), index == SHAPES.index(SEQUENCE)
+        left = jnp.where(sequence, plan.coin(), ~one)
+        exists = jnp.stack([jnp.ones((), jnp.bool_), left, sequence, sequence & plan.coin()])
+        return exists[: self.instructions], sequence & plan.coin()
+
+    def _descriptions(
+        self, plan: Plan, things: Thing, pose: m.Pose, verbs: Array, needed: Array, locked: Array
+    ) -> UInt32[Array, " two_n"]:
+        """Draw both descriptions of each instruction, among those that fit something."""
+        # Half of the descriptions say a place, all four places as often.
+        places = [m.ANYWHERE] * 4 + [m.FRONT, m.BEHIND, m.ON_LEFT, m.ON_RIGHT]
+        places = np.array(places if self.locations else places[:1])
+        kind, colour, place = np.meshgrid(KINDS, np.arange(NUM_COLOURS + 1), places, indexing="ij")
+        all_of_them = m.description(kind.ravel(), colour.ravel(), place.ravel())
+        fit = m.fits(all_of_them, things.tile, things.row, things.column, pose)
+        if not self.implicit_unlock:
+            fit = fit & ~plan.inside(locked, things)
+        door = jnp.asarray(kind.ravel() == Kind.DOOR)
+        verb = jnp.repeat(verbs, 2)[:, None]
+        second = jnp.asarray(np.arange(2 * self.instructions) % 2 == 1)[:, None]
+        of_kind = jnp.where(verb == m.OPEN, door, ~door)  # to pick up, to put
+        of_kind = of_kind | (verb == m.GO_TO) | second
+        allowed = of_kind & fit.any(axis=-1)
+        plan.accepted = plan.accepted & (allowed.any(axis=-1) | ~needed).all()
+        return all_of_them[plan.pick_each(allowed)]
+
+
+def _clashes(
+    verbs: Int32[Array, " n"], meant: Bool[Array, "two_n things"], things: Thing
+) -> Bool[Array, " n"]:
+    """Whether an object is to be put next to itself, or already lies there."""
+    what, where = meant[0::2], meant[1::2]
+    apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)
+    beside = (what[:, :, None] & where[:, None, :] & (apart == 1)).any(axis=(1, 2))
+    return (verbs == m.PUT_NEXT) & (beside | (what & where).any(axis=1))

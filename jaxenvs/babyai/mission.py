@@ -1,0 +1,222 @@
+"""Missions of BabyAI as data: up to four instructions, each one word of bits.
+
+A mission is one instruction, or two joined by "and", or two such sides in a sequence: the left
+side, then the right side; or the left side after the right one. Instructions 0 and 1 are the left
+side, 2 and 3 the right side; one that does not exist is 0.
+
+An instruction word holds, from the lowest bit: verb (3), strict (1), description of what it is done
+to (10), description of what that is put next to (10), `AFTER` (1, in instruction 2), contents of
+plain boxes as a tile (7, in instruction 0).
+A description holds: kind (3, 0 for any), colour (3, `ANY_COLOUR` for any), place (3, 0 for any),
+and whether exactly one object fits it ("the", 1).
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+
+from ..grid import missions, tiles
+from ..grid.tiles import Colour
+from ..grid.view import direction_vector
+
+NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)  # verbs
+ANYWHERE, FRONT, BEHIND, ON_LEFT, ON_RIGHT = range(5)  # places, seen from where the agent starts
+ANY_KIND, ANY_COLOUR = 0, len(Colour)
+STRICT, FIRST, SECOND, AFTER, CONTENTS = 3, 4, 14, 24, 25  # first bits of the fields
+UNIQUE = 9  # bit of a description
+LENGTH = 4 * 18 + 4  # words of a mission in the observation
+
+
+def description(
+    kind: ArrayLike = ANY_KIND, colour: ArrayLike = ANY_COLOUR, place: ArrayLike = ANYWHERE
+) -> UInt32[Array, "*batch"]:
+    """Describe objects by kind (a `tiles.Kind`: door, key, ball or box), colour and place."""
+    kind, colour, place = (jnp.asarray(x).astype(jnp.uint32) for x in (kind, colour, place))
+    short = jnp.where(kind == 0, jnp.uint32(0), kind - jnp.uint32(3))
+    return short | (colour << 3) | (place << 6)
+
+
+def like(tile: UInt8[Array, "*batch"], place: ArrayLike = ANYWHERE) -> UInt32[Array, "*batch"]:
+    """Describe objects of the kind and colour of a tile."""
+    triple = tiles.encode(tile)
+    return description(triple[..., 0], triple[..., 1], place)
+
+
+def kind_of(tile: UInt8[Array, "*batch"]) -> UInt32[Array, "*batch"]:
+    """Describe objects of the kind of a tile, whatever their colour."""
+    return description(tiles.encode(tile)[..., 0])
+
+
+def instruction(
+    verb: ArrayLike, first: Array, second: Array | None = None, *, strict: bool = False
+) -> UInt32[Array, "*batch"]:
+    """One instruction; `second` is what the first is put next to."""
+    word = jnp.asarray(verb).astype(jnp.uint32) | (first << FIRST) | (int(strict) << STRICT)
+    return word if second is None else word | (second << SECOND)
+
+
+def go_to(what: Array) -> UInt32[Array, "*batch"]:
+    """Stand before it."""
+    return instruction(GO_TO, what)
+
+
+def open_door(what: Array, *, strict: bool = False) -> UInt32[Array, "*batch"]:
+    """Open it; `strict`: toggling another door fails."""
+    return instruction(OPEN, what, strict=strict)
+
+
+def pick_up(what: Array, *, strict: bool = False) -> UInt32[Array, "*batch"]:
+    """Pick it up; `strict`: picking up something else fails."""
+    return instruction(PICK_UP, what, strict=strict)
+
+
+def put_next(what: Array, where: Array) -> UInt32[Array, "*batch"]:
+    """Drop it in a cell beside the other."""
+    return instruction(PUT_NEXT, what, where)
+
+
+def single(a: Array) -> UInt32[Array, "1"]:
+    """Mission of one instruction."""
+    return jnp.stack([a])
+
+
+def sequence(a: Array, b: Array, *, after: ArrayLike = False) -> UInt32[Array, "3"]:
+    """`a`, then `b`; or `a` after `b`."""
+    bit = jnp.asarray(after).astype(jnp.uint32) << AFTER
+    return jnp.stack([a, jnp.zeros_like(a), b | bit])
+
+
+def verb(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
+    """Verb of an instruction."""
+    return word & 7
+
+
+def is_strict(word: UInt32[Array, "*batch"]) -> Bool[Array, "*batch"]:
+    """Whether doing it to the wrong object fails."""
+    return ((word >> STRICT) & 1) != 0
+
+
+def contents(mission: UInt32[Array, " instructions"]) -> UInt8[Array, ""]:
+    """Tile in plain boxes; empty unless said otherwise."""
+    tile = (mission[0] >> CONTENTS).astype(jnp.uint8)
+    return jnp.where(tile == 0, jnp.uint8(tiles.EMPTY), tile)
+
+
+def comes_after(mission: UInt32[Array, " instructions"]) -> Bool[Array, ""]:
+    """Whether the right side is to be done first."""
+    return ((mission[2] >> AFTER) & 1) != 0 if len(mission) > 2 else jnp.zeros((), jnp.bool_)
+
+
+def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
+    """How often the agent must go somewhere: BabyAI's measure of a mission's length."""
+    verbs = verb(mission)
+    return jnp.where(verbs == PUT_NEXT, 2, (verbs != NOTHING).astype(jnp.int32)).sum(
+        dtype=jnp.int32
+    )
+
+
+def descriptions(mission: UInt32[Array, " instructions"]) -> UInt32[Array, " descriptions"]:
+    """Both descriptions of each instruction in turn; the second only has meaning for `PUT_NEXT`."""
+    both = jnp.stack([mission >> FIRST, mission >> SECOND], axis=-1) & 0x3FF
+    return both.reshape(-1)
+
+
+class Pose(NamedTuple):
+    """Where the agent starts, and the room in which places are told from there."""
+
+    row: Array
+    column: Array
+    direction: Array
+    pitch: int  # cells from one room to the next
+
+
+def fits(
+    what: UInt32[Array, " descriptions"],
+    tile: UInt8[Array, "*cells"],
+    row: ArrayLike,
+    column: ArrayLike,
+    pose: Pose,
+) -> Bool[Array, "descriptions *cells"]:
+    """Which tiles fit which descriptions. Shut doors count as doors; a room has its walls."""
+    shape = what.shape + (1,) * tile.ndim
+    kind, colour, place = (x.reshape(shape) for x in (what & 7, (what >> 3) & 7, (what >> 6) & 7))
+    named = tiles.encode(tile)[..., 0].astype(jnp.uint32)  # door, key, ball, box are 4 to 7
+    painted = tiles.encode(tile)[..., 1].astype(jnp.uint32)
+    thing = (named >= 4) & (named <= 7)
+    alike = ((kind == 0) | (kind + 3 == named)) & ((colour == ANY_COLOUR) | (colour == painted))
+    place = place.astype(jnp.int32)
+    return thing & alike & ((place == ANYWHERE) | _lies(place, row, column, pose))
+
+
+def _lies(place: Array, row: ArrayLike, column: ArrayLike, pose: Pose) -> Array:
+    """Whether cells lie in the agent's room, on the side of it that `place` names."""
+    down, across = row - pose.row, column - pose.column
+    d_row, d_column = direction_vector(pose.direction)
+    ahead, right = down * d_row + across * d_column, down * d_column - across * d_row
+    top, left = pose.row // pose.pitch * pose.pitch, pose.column // pose.pitch * pose.pitch
+    inside = (row >= top) & (row <= top + pose.pitch) & (column >= left)
+    inside = inside & (column <= left + pose.pitch)
+    along = jnp.where(place <= BEHIND, ahead, right)
+    sign = jnp.where((place == FRONT) | (place == ON_RIGHT), 1, -1)
+    return inside & (along * sign > 0)
+
+
+def told(mission: UInt32[Array, " instructions"], unique: Array) -> UInt32[Array, " instructions"]:
+    """Note in the mission which descriptions (both of each instruction in turn) fit one object."""
+    bits = unique.reshape(-1, 2).astype(jnp.uint32)
+    return mission | (bits[:, 0] << (FIRST + UNIQUE)) | (bits[:, 1] << (SECOND + UNIQUE))
+
+
+def _table(*phrases: str, width: int) -> np.ndarray:
+    return np.stack([missions.ids(phrase, width) for phrase in phrases])
+
+
+_VERBS = _table("", "go to", "open", "pick up", "put", width=2)
+_PLACES = _table("", "in front of you", "behind you", "on your left", "on your right", width=4)
+_KINDS = _table("object", "door", "key", "ball", "box", width=1)[:, 0]
+_COLOURS = np.append(missions.COLOUR_WORDS, [0, 0]).astype(np.uint8)
+_ARTICLES = missions.ids("a the")
+_JOINTS = _table("", ", then", "after you", width=2)
+_AND, _NEXT_TO = missions.ids("and"), missions.ids("next to")
+
+
+def words(mission: UInt32[Array, " instructions"]) -> UInt8[Array, "76"]:
+    """Mission as word ids, each part of a sentence always at the same place, 0 where there is none.
+
+    Raises nothing; the articles come from `told`.
+    """
+    slots = [_phrase(word) for word in mission]
+    slots += [jnp.zeros(18, jnp.uint8)] * (4 - len(slots))
+    exists = [(verb(word) != NOTHING) for word in mission] + [False] * (4 - len(mission))
+
+    def joint(present: ArrayLike) -> Array:
+        return jnp.where(present, jnp.asarray(_AND), jnp.uint8(0))
+
+    kind = jnp.where(exists[2], jnp.where(comes_after(mission), 2, 1), 0)
+    between = jnp.asarray(_JOINTS)[kind]
+    parts = [slots[0], joint(exists[1]), slots[1], between, slots[2], joint(exists[3]), slots[3]]
+    return jnp.concatenate(parts)
+
+
+def _phrase(word: UInt32[Array, ""]) -> UInt8[Array, "18"]:
+    """Words of one instruction."""
+    put = verb(word) == PUT_NEXT
+    parts = [
+        jnp.asarray(_VERBS)[verb(word).astype(jnp.int32)],
+        _noun(word >> FIRST, verb(word) != NOTHING),
+        jnp.where(put, jnp.asarray(_NEXT_TO), jnp.uint8(0)),
+        _noun(word >> SECOND, put),
+    ]
+    return jnp.concatenate(parts)
+
+
+def _noun(what: UInt32[Array, ""], present: Array) -> UInt8[Array, "7"]:
+    """Words of a description: article, colour, kind, place."""
+    index = [(what >> shift & mask).astype(jnp.int32) for shift, mask in ((UNIQUE, 1), (3, 7))]
+    kind, place = (what & 7).astype(jnp.int32), (what >> 6 & 7).astype(jnp.int32)
+    head = [jnp.asarray(_ARTICLES)[index[0]], jnp.asarray(_COLOURS)[index[1]]]
+    found = jnp.stack([*head, jnp.asarray(_KINDS)[kind]])
+    return jnp.where(present, jnp.concatenate([found, jnp.asarray(_PLACES)[place]]), jnp.uint8(0))

@@ -1,0 +1,153 @@
+"""Levels of opening doors (MiniGrid 3.2 `envs/babyai/open.py`)."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, UInt32
+
+from ..core import checks
+from ..grid.rooms import LEFT, RIGHT, Plan
+from ..grid.tiles import Colour, Kind
+from . import mission as m
+from .env import TRIES, BabyEnv, level
+
+COLOURS = tuple(colour.name.lower() for colour in Colour)
+
+
+@level("Open-v0")
+class Open(BabyEnv):
+    """Open a door, named by its colour, somewhere in a maze."""
+
+    num_dists: int = 18  # objects
+
+    level_budget: ClassVar[int] = TRIES
+    verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Reject a maze in which an object cannot be reached."""
+        plan.place_agent()
+        plan.connect_all()
+        plan.add_distractors(self.num_dists, unique=False)
+        plan.accepted = plan.accepted & plan.all_reachable()
+        door = plan.doors[plan.pick(plan.doors != 0)]
+        return m.single(m.open_door(m.like(door)))
+
+
+@level("OpenRedDoor-v0")
+class OpenRedDoor(BabyEnv):
+    """Open the red door between two rooms."""
+
+    room_size: int = 5
+    num_rows: int = 1
+    num_cols: int = 2
+
+    verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Place door and agent."""
+        door = plan.add_door(0, RIGHT, Colour.RED, locked=False)
+        plan.place_agent(0)
+        return m.single(m.open_door(m.like(door.tile)))
+
+
+@level("OpenDoor-v0")
+@level("OpenDoorDebug-v0", debug=True)
+@level("OpenDoorColor-v0", select_by="color")
+@level("OpenDoorLoc-v0", select_by="loc")
+class OpenDoor(BabyEnv):
+    """Open one of four doors of a room, named by its colour or by where it is."""
+
+    select_by: str = "any"  # "color", "loc" or "any" (a fair coin)
+    debug: bool = False  # toggling another door fails
+
+    verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.one_of("OpenDoor", "select_by", self.select_by, ("any", "color", "loc"))
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Four doors of different colours."""
+        colours = plan.colours(4)
+        doors = [
+            plan.add_door(plan.middle, side, colours[side], locked=False) for side in range(4)
+        ]
+        by_colour = m.like(doors[0].tile)
+        by_place = m.description(Kind.DOOR, place=m.FRONT + plan.below(4))
+        chosen = {"color": True, "loc": False}.get(self.select_by, plan.coin())
+        plan.place_agent(plan.middle)
+        what = jnp.where(chosen, by_colour, by_place)
+        return m.single(m.open_door(what, strict=self.debug))
+
+
+@level("OpenTwoDoors-v0")
+@level("OpenRedBlueDoors-v0", first_color="red", second_color="blue")
+@level("OpenRedBlueDoorsDebug-v0", first_color="red", second_color="blue", strict=True)
+class OpenTwoDoors(BabyEnv):
+    """Open one door, then the opposite one."""
+
+    room_size: int = 6
+    first_color: str = "any"
+    second_color: str = "any"
+    strict: bool = False  # toggling the wrong door first fails
+
+    verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        for name in ("first_color", "second_color"):
+            checks.one_of("OpenTwoDoors", name, getattr(self, name), ("any", *COLOURS))
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 20 * self.room_size**2
+
+    def draw(self, plan: Plan) -> UInt32[Array, "3"]:
+        """Doors on the left and on the right."""
+        drawn = plan.colours(2)
+        doors = []
+        names = (self.first_color, self.second_color)
+        for name, side, colour in zip(names, (LEFT, RIGHT), drawn, strict=True):
+            given = colour if name == "any" else COLOURS.index(name)
+            doors.append(plan.add_door(plan.middle, side, given, locked=False))
+        plan.place_agent(plan.middle)
+        first, second = (m.like(door.tile) for door in doors)
+        return m.sequence(m.open_door(first, strict=self.strict), m.open_door(second))
+
+
+@level("OpenDoorsOrderN2-v0")
+@level("OpenDoorsOrderN4-v0", num_doors=4)
+@level("OpenDoorsOrderN2Debug-v0", debug=True)
+@level("OpenDoorsOrderN4Debug-v0", num_doors=4, debug=True)
+class OpenDoorsOrder(BabyEnv):
+    """Open one door, or two in the given order."""
+
+    room_size: int = 6
+    num_doors: int = 2
+    debug: bool = False  # toggling another door than the next fails
+
+    verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.integer_field("OpenDoorsOrder", "num_doors", self.num_doors, 2, 4)
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 20 * self.room_size**2
+
+    def draw(self, plan: Plan) -> UInt32[Array, "3"]:
+        """Doors of different colours; one of three missions."""
+        colours = plan.colours(self.num_doors)
+        doors = [plan.add_door(plan.middle, None, colour, locked=False) for colour in colours]
+        plan.place_agent(plan.middle)
+        tile = jnp.stack([door.tile for door in doors])[plan.sample(self.num_doors, 2)]
+        first, second = (m.open_door(m.like(x), strict=self.debug) for x in tile)
+        mode = plan.below(3)
+        both = m.sequence(first, second, after=mode == 2)
+        return jnp.where(mode == 0, m.sequence(first, jnp.zeros_like(second)), both)

@@ -1,0 +1,75 @@
+"""Levels of picking things up (MiniGrid 3.2 `envs/babyai/pickup.py`)."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, UInt32
+
+from ..grid import tiles
+from ..grid.rooms import UP, Plan
+from . import mission as m
+from .env import TRIES, BabyEnv, OneRoom, any_of, level
+
+
+@level("Pickup-v0")
+@level("UnblockPickup-v0", num_dists=20, unblock=True)
+class Pickup(BabyEnv):
+    """Pick up an object somewhere in a maze; where `unblock` is set, some object is cut off by
+    others."""
+
+    num_dists: int = 18  # objects
+    unblock: bool = False
+
+    level_budget: ClassVar[int] = TRIES
+    verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Reject a maze in which an object cannot be reached, or with `unblock` the others."""
+        plan.place_agent()
+        plan.connect_all()
+        objects = plan.add_distractors(self.num_dists, unique=False)
+        plan.accepted = plan.accepted & (plan.all_reachable() != self.unblock)
+        return m.single(m.pick_up(m.like(any_of(plan, objects))))
+
+
+@level("PickupDist-v0")
+@level("PickupDistDebug-v0", debug=True)
+class PickupDist(OneRoom):
+    """Pick up an object of one room, named by kind, by colour or by both."""
+
+    room_size: int = 7
+    debug: bool = False  # picking up another object fails
+
+    level_budget: ClassVar[int] = TRIES
+    verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Five different objects."""
+        objects = plan.add_distractors(5, 0)
+        plan.place_agent(0)
+        tile = any_of(plan, objects)
+        by_colour = m.description(colour=tiles.colour(tile))
+        named = jnp.stack([m.kind_of(tile), by_colour, m.like(tile)])
+        return m.single(m.pick_up(named[plan.below(3)], strict=self.debug))
+
+
+@level("PickupAbove-v0")
+class PickupAbove(BabyEnv):
+    """Pick up the object in the room above."""
+
+    room_size: int = 6
+
+    verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 8 * self.room_size**2
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """A door leads up from the agent's room."""
+        target = plan.add_object(self.room(1, 0))
+        plan.add_door(plan.middle, UP, locked=False)
+        plan.place_agent(plan.middle)
+        plan.connect_all()
+        return m.single(m.pick_up(m.like(target.tile)))

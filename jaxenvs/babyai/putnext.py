@@ -1,0 +1,121 @@
+"""Levels of putting one thing next to another (MiniGrid 3.2 `envs/babyai/putnext.py`,
+`other.py`)."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, UInt32
+
+from ..core import checks
+from ..grid.rooms import RIGHT, Plan, Thing
+from . import mission as m
+from .env import TRIES, BabyEnv, OneRoom, level
+
+
+@level("PutNextLocal-v0")
+@level("PutNextLocalS5N3-v0", room_size=5, num_objs=3)
+@level("PutNextLocalS6N4-v0", room_size=6, num_objs=4)
+class PutNextLocal(OneRoom):
+    """Put one object of a room next to another."""
+
+    num_objs: int = 8
+
+    level_budget: ClassVar[int] = TRIES
+    verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
+    max_navigations: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.integer_field("PutNextLocal", "num_objs", self.num_objs, 2, 18)
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Reject a room with an object out of reach, and two objects side by side."""
+        plan.place_agent()
+        things = plan.add_distractors(self.num_objs, 0)
+        a, b = (Thing(*(x[i] for x in things)) for i in plan.sample(self.num_objs, 2))
+        side_by_side = abs(a.row - b.row) + abs(a.column - b.column) == 1
+        plan.accepted = plan.accepted & plan.all_reachable() & ~side_by_side
+        return m.single(m.put_next(m.like(a.tile), m.like(b.tile)))
+
+
+class TwoRooms(BabyEnv):
+    """Two rooms with different objects and no wall between them."""
+
+    num_rows: int = 1
+    num_cols: int = 2
+    objs_per_room: int = 1
+
+    level_budget: ClassVar[int] = TRIES
+    verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        owner = type(self).__name__
+        checks.integer_field(owner, "objs_per_room", self.objs_per_room, self.least, 9)
+
+    least: ClassVar[int] = 1  # objects of a room
+
+    def both(self, plan: Plan) -> tuple[Array, Array]:
+        """Draw agent and objects; return the tiles on the left and on the right."""
+        plan.place_agent(0)
+        left, right = (plan.add_distractors(self.objs_per_room, room) for room in (0, 1))
+        plan.remove_wall(0, RIGHT)
+        return left.tile, right.tile
+
+
+@level("PutNextS4N1-v0", room_size=4, objs_per_room=1)
+@level("PutNextS5N1-v0", room_size=5, objs_per_room=1)
+@level("PutNextS5N2-v0", room_size=5, objs_per_room=2)
+@level("PutNextS6N3-v0", room_size=6, objs_per_room=3)
+@level("PutNextS7N4-v0", room_size=7, objs_per_room=4)
+class PutNext(TwoRooms):
+    """Put an object next to one of the other room."""
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 8 * self.room_size**2
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """The object to move is on the left or on the right."""
+        left, right = self.both(plan)
+        a, b = left[plan.below(len(left))], right[plan.below(len(right))]
+        swapped = plan.coin()
+        a, b = jnp.where(swapped, b, a), jnp.where(swapped, a, b)
+        return m.single(m.put_next(m.like(a), m.like(b)))
+
+
+@level("PutNextS5N2Carrying-v0", room_size=5, objs_per_room=2)
+@level("PutNextS6N3Carrying-v0", room_size=6, objs_per_room=3)
+@level("PutNextS7N4Carrying-v0", room_size=7, objs_per_room=4)
+class PutNextCarrying(PutNext):
+    """As `PutNext`, with the object to move in the agent's hands from the first step on.
+
+    As upstream, the first observation shows it lying in its place.
+    """
+
+    carries: ClassVar[bool] = True
+
+
+@level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
+@level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
+class MoveTwoAcross(TwoRooms):
+    """Put an object next to one of the other room, then one from there next to one here."""
+
+    objs_per_room: int = 2
+
+    least: ClassVar[int] = 2
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 16 * self.room_size**2
+
+    def draw(self, plan: Plan) -> UInt32[Array, "3"]:
+        """Two objects of each room take part."""
+        left, right = self.both(plan)
+        a, d = m.like(left[plan.sample(self.objs_per_room, 2)])
+        b, c = m.like(right[plan.sample(self.objs_per_room, 2)])
+        return m.sequence(m.put_next(a, b), m.put_next(c, d))

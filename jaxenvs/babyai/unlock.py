@@ -1,0 +1,151 @@
+"""Levels of unlocking doors (MiniGrid 3.2 `envs/babyai/unlock.py`)."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, UInt8, UInt32
+
+from ..grid import tiles
+from ..grid.rooms import NUM_COLOURS, RIGHT, Plan
+from ..grid.tiles import Kind
+from ..grid.unlock import lock
+from . import mission as m
+from .env import TRIES, BabyEnv, BabyState, level
+from .goto import distractors_in_rooms, locked_room
+
+
+@level("Unlock-v0")
+class Unlock(BabyEnv):
+    """Find the key of a locked door somewhere in a maze, and open the door.
+
+    Upstream compares numbers by identity, so the key can lie in the locked room itself (such a
+    level has no solution: 4 % of them) and other objects lie there too. `key_outside` mends both.
+    """
+
+    key_outside: bool = False
+
+    level_budget: ClassVar[int] = TRIES
+    verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Reject a maze in which an object cannot be reached."""
+        locked, door = locked_room(plan, key_outside=self.key_outside)
+        colour = tiles.colour(door).astype(jnp.int32)
+        plan.connect_all(avoid=jnp.where(plan.coin(), colour, NUM_COLOURS))
+        distractors_in_rooms(plan, 3, locked if self.key_outside else None)
+        plan.place_agent(avoid_room=locked)
+        plan.accepted = plan.accepted & plan.all_reachable()
+        return m.single(m.open_door(m.like(door)))
+
+
+@level("UnlockLocal-v0")
+@level("UnlockLocalDist-v0", distractors=True)
+class UnlockLocal(BabyEnv):
+    """Open the locked door of a room with the key that lies there."""
+
+    distractors: bool = False  # three other objects
+
+    verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Place door, key and agent."""
+        door = plan.add_door(plan.middle, locked=True)
+        plan.add_object(plan.middle, Kind.KEY, tiles.colour(door.tile))
+        if self.distractors:
+            plan.add_distractors(3, plan.middle)
+        plan.place_agent(plan.middle)
+        return m.single(m.open_door(m.kind_of(door.tile)))
+
+
+@level("KeyInBox-v0")
+class KeyInBox(BabyEnv):
+    """Open the locked door of a room with the key that is in a box."""
+
+    verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Place door, box and agent."""
+        door = plan.add_door(plan.middle, locked=True)
+        plan.add_object(plan.middle, Kind.BOX)
+        plan.place_agent(plan.middle)
+        key = tiles.tile(Kind.KEY, tiles.colour(door.tile)).astype(jnp.uint32)
+        return m.single(m.open_door(m.kind_of(door.tile)) | (key << m.CONTENTS))
+
+    def contents(self, state: BabyState) -> UInt8[Array, ""]:
+        """The key."""
+        return m.contents(state.task)
+
+
+@level("UnlockPickup-v0")
+@level("UnlockPickupDist-v0", distractors=True)
+class UnlockPickup(BabyEnv):
+    """Open the locked door between two rooms and pick up the box behind it.
+
+    The limit is 72 steps; what was to be 288 steps upstream is never set there.
+    """
+
+    room_size: int = 6
+    num_rows: int = 1
+    num_cols: int = 2
+    distractors: bool = False  # four other objects
+
+    verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Draw box, door, key and agent."""
+        box = plan.add_object(1, Kind.BOX)
+        lock(plan)
+        if self.distractors:
+            plan.add_distractors(4)
+        plan.place_agent(0)
+        return m.single(m.pick_up(m.like(box.tile)))
+
+
+@level("BlockedUnlockPickup-v0")
+class BlockedUnlockPickup(BabyEnv):
+    """As `UnlockPickup`, with a ball before the door."""
+
+    room_size: int = 6
+    num_rows: int = 1
+    num_cols: int = 2
+
+    verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 16 * self.room_size**2
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Draw box, door, ball, key and agent."""
+        box = plan.add_object(1, Kind.BOX)
+        lock(plan, blocked=True)
+        plan.place_agent(0)
+        return m.single(m.pick_up(m.kind_of(box.tile)))
+
+
+@level("UnlockToUnlock-v0")
+class UnlockToUnlock(BabyEnv):
+    """Three rooms: unlock the right one for the key of the left one, where a ball is to be picked
+    up."""
+
+    room_size: int = 6
+    num_rows: int = 1
+
+    verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 30 * self.room_size**2
+
+    def draw(self, plan: Plan) -> UInt32[Array, "1"]:
+        """Draw doors, keys, ball and agent."""
+        colours = plan.colours(2)
+        plan.add_door(0, RIGHT, colours[0], locked=True)
+        plan.add_object(2, Kind.KEY, colours[0])
+        plan.add_door(1, RIGHT, colours[1], locked=True)
+        plan.add_object(1, Kind.KEY, colours[1])
+        ball = plan.add_object(0, Kind.BALL)
+        plan.place_agent(1)
+        return m.single(m.pick_up(m.kind_of(ball.tile)))

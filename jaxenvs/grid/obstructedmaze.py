@@ -1,0 +1,145 @@
+"""ObstructedMaze: locked doors, balls before them, keys in boxes (MiniGrid 3.2
+`obstructedmaze.py`, `obstructedmaze_v1.py`)."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int32
+
+from ..core import checks
+from ..core.random import Key
+from . import tiles
+from .env import Action, GridState, Level, register_level
+from .rooms import RIGHT, Plan, RoomGrid
+from .tiles import Colour, Kind
+
+TARGET = tiles.tile(Kind.BALL, Colour.BLUE).item()
+OBSTACLE = tiles.tile(Kind.BALL, Colour.GREEN).item()
+STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))  # (rows, columns) towards each side of a room
+AROUND = ((2, 1), (1, 2), (0, 1), (1, 0))  # rooms beside the middle one: right, down, left, up
+CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))  # rooms where the target can lie
+
+
+class ObstructedWorld(RoomGrid):
+    """What all obstructed mazes share: rooms of six cells and a blue ball to pick up.
+
+    Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
+    hands, or after 4 * room_size**2 * rooms_visited steps.
+    """
+
+    room_size: int = 6
+    key_in_box: bool = True  # the keys are in grey boxes
+    blocked: bool = True  # a green ball lies in front of each locked door
+    rooms_visited: int = 2  # sets the time limit
+
+    min_room_size: ClassVar[int] = 5
+    mission: ClassVar[str] = "pick up the blue ball"
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 4 * self.rooms_visited * self.room_size**2
+
+    def judge(
+        self, before: GridState, after: GridState, action: Array, front: Array
+    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+        """Success: the blue ball, the only one, is picked up."""
+        return (action == Action.PICKUP) & (after.carried == TARGET), jnp.zeros((), jnp.bool_)
+
+    def lock(self, plan: Plan, room: int, side: int, colour: ArrayLike) -> None:
+        """Lock a door of the room, with a ball before it where the maze is blocked."""
+        door = plan.add_door(room, side, colour, locked=True)
+        if self.blocked:
+            d_row, d_column = STEPS[side]
+            plan.put(door.row - d_row, door.column - d_column, OBSTACLE)
+
+    def hide_key(self, plan: Plan, room: int, colour: ArrayLike) -> None:
+        """Put the key of a colour into the room, in a box where the maze has boxes."""
+        plan.place(room, tiles.tile(Kind.KEY_BOX if self.key_in_box else Kind.KEY, colour))
+
+
+@register_level("ObstructedMaze-1Dl-v0", key_in_box=False, blocked=False)
+@register_level("ObstructedMaze-1Dlh-v0", blocked=False)
+@register_level("ObstructedMaze-1Dlhb-v0")
+class ObstructedDoor(ObstructedWorld):
+    """One locked door between the agent and the blue ball.
+
+    Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
+    hands, or after 4 * room_size**2 * rooms_visited steps.
+    """
+
+    num_rows: int = 1
+    num_cols: int = 2
+
+    def layout(self, key: Key) -> Level:
+        """Draw door, key, ball and agent."""
+        plan = Plan(self, key)
+        colour = plan.colour()
+        self.lock(plan, 0, RIGHT, colour)
+        self.hide_key(plan, 0, colour)
+        plan.place(1, TARGET)
+        plan.place_agent(0)
+        return plan.level()
+
+
+_ONE = {"quarters": 1, "rooms_visited": 4, "starts_outside": True}
+
+
+@register_level("ObstructedMaze-2Dl-v0", key_in_box=False, blocked=False, **_ONE)
+@register_level("ObstructedMaze-2Dlh-v0", blocked=False, **_ONE)
+@register_level("ObstructedMaze-2Dlhb-v0", **_ONE)
+@register_level("ObstructedMaze-2Dlhb-v1", keys_last=True, **_ONE)
+@register_level("ObstructedMaze-1Q-v0", quarters=1, rooms_visited=5)
+@register_level("ObstructedMaze-1Q-v1", quarters=1, rooms_visited=5, keys_last=True)
+@register_level("ObstructedMaze-2Q-v0", quarters=2, rooms_visited=11, starts_outside=True)
+@register_level(
+    "ObstructedMaze-2Q-v1", quarters=2, rooms_visited=11, starts_outside=True, keys_last=True
+)
+@register_level("ObstructedMaze-Full-v0")
+@register_level("ObstructedMaze-Full-v1", keys_last=True)
+class ObstructedMaze(ObstructedWorld):
+    """Nine rooms; in each quarter of the maze, two locked doors lead from a room beside the middle
+    to the corners. The blue ball is in a corner.
+
+    In version 0 of the mazes a blocking ball can come to lie on a key or box and replace it: such a
+    maze has no solution. `keys_last` mends it.
+
+    Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
+    hands, or after 4 * room_size**2 * rooms_visited steps.
+    """
+
+    quarters: int = 4  # of the maze that have doors
+    rooms_visited: int = 25
+    starts_outside: bool = False  # the agent starts in the room right of the middle
+    keys_last: bool = False  # keys are put down after all balls of a room
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.integer_field("ObstructedMaze", "quarters", self.quarters, 1, 4)
+        for name in ("num_rows", "num_cols"):
+            checks.integer_field("ObstructedMaze", name, getattr(self, name), 3, 3)
+
+    def layout(self, key: Key) -> Level:
+        """Draw the doors of each quarter with balls and keys, then target and agent."""
+        plan = Plan(self, key)
+        colours = plan.colours(len(Colour))
+        for side in range(self.quarters):
+            plan.add_door(plan.middle, side, colours[side], locked=False)
+            self._quarter(plan, side, colours)
+        rooms = jnp.asarray([self.room(*corner) for corner in CORNERS[: self.quarters]])
+        plan.place(rooms[plan.below(self.quarters)], TARGET)
+        plan.place_agent(self.room(*AROUND[0]) if self.starts_outside else plan.middle)
+        return plan.level()
+
+    def _quarter(self, plan: Plan, side: int, colours: Int32[Array, "6"]) -> None:
+        room = self.room(*AROUND[side])
+        turns = [(side - 1, colours[side - 1]), (side + 1, colours[side + 1])]
+        for turn, colour in turns:
+            self.lock(plan, room, turn % 4, colour)
+            if not self.keys_last:
+                self.hide_key(plan, room, colour)
+        if self.keys_last:
+            for _, colour in turns:
+                self.hide_key(plan, room, colour)

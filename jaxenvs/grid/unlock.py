@@ -1,0 +1,93 @@
+"""Two rooms and a locked door between them (MiniGrid 3.2 `unlock.py`, `unlockpickup.py`,
+`blockedunlockpickup.py`)."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool
+
+from ..core.random import Key
+from . import tiles
+from .env import Action, GridState, Level, register_level
+from .rooms import RIGHT, PickUpWorld, Plan, RoomGrid, Thing
+from .tiles import Kind
+
+
+def lock(plan: Plan, *, blocked: bool = False) -> Thing:
+    """Lock the door between the two rooms and put its key on the left, where the agent starts.
+
+    `blocked`: a ball lies in front of the door. Returns the door.
+    """
+    door = plan.add_door(0, RIGHT, locked=True)
+    if blocked:
+        plan.put(door.row, door.column - 1, tiles.tile(Kind.BALL, plan.colour()))
+    plan.add_object(0, Kind.KEY, tiles.colour(door.tile))
+    return door
+
+
+@register_level("Unlock-v0")
+class Unlock(RoomGrid):
+    """Find the key and open the locked door.
+
+    Reward: 1 - 0.9 * steps / max_steps when the door opens. Episode ends: with the door open, or
+    after 8 * room_size**2 steps.
+    """
+
+    room_size: int = 6
+    num_rows: int = 1
+    num_cols: int = 2
+
+    min_room_size: ClassVar[int] = 4
+    mission: ClassVar[str] = "open the door"
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 8 * self.room_size**2
+
+    def layout(self, key: Key) -> Level:
+        """Draw door, key and agent."""
+        plan = Plan(self, key)
+        lock(plan)
+        plan.place_agent(0)
+        return plan.level()
+
+    def judge(
+        self, before: GridState, after: GridState, action: Array, front: Array
+    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+        """Success: the door is unlocked, which opens it. Only a key of its colour exists."""
+        key = tiles.kind(before.carried) == Kind.KEY
+        unlocks = (action == Action.TOGGLE) & (tiles.kind(front) == Kind.LOCKED_DOOR) & key
+        return unlocks, jnp.zeros((), jnp.bool_)
+
+
+@register_level("UnlockPickup-v0")
+class UnlockPickup(PickUpWorld):
+    """Open the locked door and pick up the box behind it.
+
+    Reward: 1 - 0.9 * steps / max_steps for the box. Episode ends: with the box in the agent's
+    hands, or after 8 * room_size**2 steps (16 * room_size**2 where a ball blocks the door).
+    """
+
+    room_size: int = 6
+    num_rows: int = 1
+    num_cols: int = 2
+    blocked: bool = False  # a ball lies in front of the door
+
+    min_room_size: ClassVar[int] = 5
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return (16 if self.blocked else 8) * self.room_size**2
+
+    def layout(self, key: Key) -> Level:
+        """Draw box, door, key and agent."""
+        plan = Plan(self, key)
+        box = plan.add_object(1, Kind.BOX)
+        lock(plan, blocked=self.blocked)
+        plan.place_agent(0)
+        return plan.level(task=box.tile.astype(jnp.int32))
+
+
+register_level("BlockedUnlockPickup-v0", blocked=True)(UnlockPickup)
