@@ -1,11 +1,12 @@
 """Closed-form placement: what MiniGrid does by rejection, drawn directly with its distribution."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Int32, UInt8, UInt32
+from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
-from ..core.random import below
+from ..core.random import below, multiply_high
 from . import tiles
 
 
@@ -30,7 +31,76 @@ def put(
     return jnp.where(here, jnp.asarray(tile, jnp.uint8), grid)
 
 
-def other(word: UInt32[Array, ""], count: ArrayLike, taken: ArrayLike) -> Int32[Array, ""]:
+def put_all(
+    grid: UInt8[ArrayLike, "height width"],
+    rows: Int32[Array, " n"],
+    columns: Int32[Array, " n"],
+    tile: UInt8[Array, " n"],
+) -> UInt8[Array, "height width"]:
+    """Write several tiles, the last over the others; as `put` does, in one kernel."""
+    height, width = np.shape(grid)
+    index, tile = jax.lax.optimization_barrier((rows * width + columns, tile))
+    cells = np.arange(height * width, dtype=np.int32).reshape(height, width)
+    for number in range(tile.shape[0]):
+        grid = jnp.where(cells == index[number], tile[number], grid)
+    return jnp.asarray(grid)
+
+
+def other(
+    word: UInt32[Array, "*batch"], count: ArrayLike, taken: ArrayLike
+) -> Int32[Array, "*batch"]:
     """Uniform integer in `[0, count)` other than `taken`."""
     index = below(word, jnp.asarray(count) - 1)
     return index + (index >= taken).astype(jnp.int32)
+
+
+def inner_cell(index: Int32[Array, "*n"], inner: ArrayLike) -> tuple[Array, Array]:
+    """(row, column) of a cell by number, row by row, in a room `inner` cells wide inside walls."""
+    return 1 + index // inner, 1 + index % inner
+
+
+def distinct(word: UInt32[Array, " n"], count: int) -> Int32[Array, " n"]:
+    """Uniform integers in `[0, count)`, no two alike, in random order.
+
+    Each is drawn among the values that are left and then stepped past those taken, lowest first.
+    """
+    drawn: list[Array] = []
+    ascending: list[Array] = []
+    for number in range(word.shape[0]):
+        index = below(word[number], count - number)
+        for taken in ascending:
+            index = index + (index >= taken).astype(jnp.int32)
+        drawn.append(index)
+        for place, taken in enumerate(ascending):
+            ascending[place], index = jnp.minimum(taken, index), jnp.maximum(taken, index)
+        ascending.append(index)
+    # As data: in the kernel that fills a grid the chain would be followed for every cell.
+    return jax.lax.optimization_barrier(jnp.stack(drawn))
+
+
+def among(word: UInt32[Array, " cells"], allowed: Bool[Array, " cells"]) -> Int32[Array, ""]:
+    """Uniform number of an allowed cell, 0 if there is none; a word is needed for every cell.
+
+    The largest word wins; the cell's number stands in its low bits, so that it is one reduction.
+    """
+    bits = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
+    ticket = (word & ~bits) | np.arange(word.shape[0], dtype=np.uint32)
+    return (jnp.where(allowed, ticket, np.uint32(0)).max() & bits).astype(jnp.int32)
+
+
+def item(number: Int32[Array, "*n"]) -> UInt8[Array, "*n"]:
+    """Tile of a thing that can be carried: 6 keys, then 6 balls, then 6 boxes, one a colour."""
+    return tiles.tile(tiles.Kind.KEY + number // 6, number % 6)
+
+
+def digits(word: UInt32[Array, "*n"], *bounds: ArrayLike) -> list[Int32[Array, "*n"]]:
+    """Independent uniform integers from one word, one below each bound.
+
+    A probability is off by less than the product of the bounds times 2**-32.
+    """
+    drawn: list[Array] = []
+    for bound in bounds:
+        scale = jnp.asarray(bound).astype(jnp.uint32)
+        drawn.append(multiply_high(word, scale).astype(jnp.int32))
+        word = word * scale
+    return drawn

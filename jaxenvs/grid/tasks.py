@@ -1,0 +1,44 @@
+"""What an episode is about, packed: bytes of one int32, because in a scan each array that is kept
+costs a kernel."""
+
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int32, UInt8
+
+from .env import Action, GridState
+
+
+def pack(*parts: ArrayLike) -> Int32[Array, "*n"]:
+    """Put up to four bytes into one word, the first lowest; a tile may be the last."""
+    word = jnp.int32(0)
+    for number, part in enumerate(parts):
+        word = word | (jnp.asarray(part).astype(jnp.int32) << (8 * number))
+    return word
+
+
+def part(task: Int32[Array, "*n"], number: int) -> Int32[Array, "*n"]:
+    """Byte `number` of a packed word."""
+    return (task >> (8 * number)) & 0xFF
+
+
+def tile(task: Int32[Array, ""], number: int) -> UInt8[Array, ""]:
+    """Byte `number` of a packed word, as a tile."""
+    return part(task, number).astype(jnp.uint8)
+
+
+def offset(
+    row: Int32[Array, ""], column: Int32[Array, ""], task: Int32[Array, ""]
+) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """Rows and columns (both >= 0) between a cell and the task's: its bytes 0 and 1."""
+    return jnp.abs(row - part(task, 0)), jnp.abs(column - part(task, 1))
+
+
+def judge_stop(after: GridState, action: Array) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    """(success, failure) where the agent says `done` beside the task's cell, looking anywhere.
+
+    Elsewhere `done` fails, and so does every toggle.
+    """
+    rows, columns = offset(after.row, after.column, after.task)
+    beside = rows + columns == 1
+    done = action == Action.DONE
+    return done & beside, (done & ~beside) | (action == Action.TOGGLE)
