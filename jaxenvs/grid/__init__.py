@@ -1,6 +1,26 @@
 """Grid worlds with the rules of MiniGrid; importing the package registers every level."""
 
-from . import crossing, distshift, doorkey, empty, fourrooms, lavagap
+from . import (
+    crossing,
+    distshift,
+    doorkey,
+    dynamicobstacles,
+    empty,
+    fetch,
+    fourrooms,
+    gotodoor,
+    gotoobject,
+    keycorridor,
+    lavagap,
+    lockedroom,
+    memory,
+    multiroom,
+    obstructedmaze,
+    playground,
+    putnear,
+    redbluedoors,
+    unlock,
+)
 from .env import Action, GridEnv, GridState, Level
 from .tiles import Colour, Kind
 
@@ -14,7 +34,20 @@ __all__ = [
     "crossing",
     "distshift",
     "doorkey",
+    "dynamicobstacles",
     "empty",
+    "fetch",
     "fourrooms",
+    "gotodoor",
+    "gotoobject",
+    "keycorridor",
     "lavagap",
+    "lockedroom",
+    "memory",
+    "multiroom",
+    "obstructedmaze",
+    "playground",
+    "putnear",
+    "redbluedoors",
+    "unlock",
 ]

@@ -1,0 +1,186 @@
+"""Dynamic-Obstacles: reach the goal among balls that wander (MiniGrid 3.2 `dynamicobstacles.py`).
+
+Difference from the package: a ball with free cells around it always moves. There it gives up after
+101 cells drawn in vain: once in 146,000 moves if one cell is free, once in 10**11 if two are.
+"""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32, UInt8
+
+from ..core import checks
+from ..core.env import Params, Transition
+from ..core.random import Key, below, words
+from ..core.spaces import Discrete
+from . import tasks, tiles
+from .env import SMALL_MAP, Action, GridState, Level, SquareGridEnv, register_level
+from .placement import distinct, inner_cell, put, put_all, room
+from .tiles import Colour, Kind
+from .view import direction_vector
+
+BALL = np.uint8(Kind.BALL | Colour.BLUE << 4)
+AROUND = 9  # cells of a 3x3 neighbourhood, row by row; as bits from the lowest:
+UPPER_ROW, LOWER_ROW, LEFT_COLUMN, RIGHT_COLUMN = 0b000000111, 0b111000000, 0b001001001, 0b100100100
+
+
+@register_level("Dynamic-Obstacles-5x5-v0", size=5, obstacles=2)
+@register_level("Dynamic-Obstacles-Random-5x5-v0", size=5, obstacles=2, random_start=True)
+@register_level("Dynamic-Obstacles-6x6-v0", size=6, obstacles=3)
+@register_level("Dynamic-Obstacles-Random-6x6-v0", size=6, obstacles=3, random_start=True)
+@register_level("Dynamic-Obstacles-8x8-v0", size=8, obstacles=4)
+@register_level("Dynamic-Obstacles-16x16-v0", size=16, obstacles=8)
+class DynamicObstacles(SquareGridEnv):
+    """Before each action every ball moves in turn to a free cell of the eight around it.
+
+    Walking forward when a ball or a wall stood ahead before the balls moved is a collision, even if
+    the cell is free now; a ball that has just come there only blocks.
+
+    Actions: 0 turn left, 1 turn right, 2 forward.
+    Reward: 1 - 0.9 * steps / max_steps on the goal, -1 for a collision. Episode ends: on the goal,
+    on a collision, or after 4 * size**2 steps.
+    """
+
+    obstacles: int = 4
+    random_start: bool = False  # any free cell and direction instead of the top left corner
+    see_through_walls: bool = True
+
+    min_size: ClassVar[int] = 5
+    mission: ClassVar[str] = "get to the green goal square"
+    reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        owner = "DynamicObstacles"
+        checks.integer_field(owner, "obstacles", self.obstacles, 1, self.size // 2 + 1)
+        checks.one_of(owner, "random_start", self.random_start, (False, True))
+
+    @property
+    def action_space(self) -> Discrete:
+        """Three actions: the first of `Action`."""
+        return Discrete(Action.FORWARD + 1)
+
+    def layout(self, key: Key) -> Level:
+        """Place agent and balls; the task is row and column of each ball, packed."""
+        inner = self.size - 2
+        free = inner * inner - 1  # the goal is the last of the inner cells
+        word = words(key, 2 + self.obstacles)
+        if self.random_start:
+            cells, turn = distinct(word[1:], free), below(word[0], 4)
+        else:
+            others = 1 + distinct(word[2:], free - 1)
+            cells, turn = jnp.concatenate([others, jnp.zeros(1, jnp.int32)]), 0
+        grid = put(room(self.size, self.size), inner, inner, tiles.GOAL)
+        rows, columns = inner_cell(cells, inner)
+        balls = jnp.full(self.obstacles, BALL, jnp.uint8)
+        grid = put_all(grid, rows[:-1], columns[:-1], balls)
+        return Level.of(grid, rows[-1], columns[-1], turn, task=tasks.pack(rows[:-1], columns[:-1]))
+
+    def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
+        """Move the balls, then the agent, then judge."""
+        return self.outcome(key, state, self.wandered(key, state), action, params)
+
+    def outcome(
+        self,
+        key: Key,
+        state: GridState,
+        cells: Int32[Array, " obstacles"],
+        action: Array,
+        params: Params,
+    ) -> Transition:
+        """Act after the balls have moved to `cells`; what stood ahead before is what is run into.
+
+        A cell is its row and column, packed as in the task.
+        """
+        d_row, d_column = direction_vector(state.direction)
+        ahead = state.grid[state.row + d_row, state.column + d_column]
+        collides = (action == Action.FORWARD) & (ahead != tiles.EMPTY) & (ahead != tiles.GOAL)
+        # As data: else the old grid is read again after the balls are written, from a copy.
+        collides, cells, grid = jax.lax.optimization_barrier((collides, cells, state.grid))
+        old, new = (
+            tasks.part(balls, 0) * self.size + tasks.part(balls, 1) for balls in (state.task, cells)
+        )
+        moved = state.replace(grid=_with_balls(grid, old, new), task=cells)
+        step = super().step_state(key, moved, action, params)
+        reward = jnp.where(collides, -1.0, step.reward)
+        return step._replace(reward=reward, terminated=step.terminated | collides)
+
+    def wandered(self, key: Key, state: GridState) -> Int32[Array, " obstacles"]:
+        """Draw the balls' next cells: one after the other takes a free cell around it, if any."""
+        word = words(key, self.obstacles)
+        rows, columns = tasks.part(state.task, 0), tasks.part(state.task, 1)
+        free = jax.lax.optimization_barrier(_free_around(state, rows, columns))
+        moved: list[tuple[Array, Array]] = []
+        for number in range(self.obstacles):
+            row, column, around = rows[number], columns[number], free[number]
+            for earlier, (new_row, new_column) in enumerate(moved):
+                around = around | _bit(rows[earlier] - row, columns[earlier] - column)
+                around = around & ~_bit(new_row - row, new_column - column)
+            around = around & ~_bit(state.row - row, state.column - column)
+            step = _bit_of(around, below(word[number], jax.lax.population_count(around)))
+            moved.append(
+                (
+                    row + _any(step, LOWER_ROW) - _any(step, UPPER_ROW),
+                    column + _any(step, RIGHT_COLUMN) - _any(step, LEFT_COLUMN),
+                )
+            )
+        to_rows, to_columns = (jnp.stack(parts) for parts in zip(*moved, strict=True))
+        return tasks.pack(to_rows, to_columns)
+
+
+def _with_balls(
+    grid: UInt8[Array, "height width"], old: Int32[Array, " n"], new: Int32[Array, " n"]
+) -> UInt8[Array, "height width"]:
+    """Take the balls from the cells of these numbers and put them on the others."""
+
+    def select(flat: Array, old: Array, new: Array) -> Array:
+        cells = np.arange(flat.size, dtype=np.int32)
+        for number in range(old.shape[0]):
+            flat = jnp.where(cells == old[number], jnp.uint8(tiles.EMPTY), flat)
+        for number in range(new.shape[0]):
+            flat = jnp.where(cells == new[number], BALL, flat)
+        return flat
+
+    def scatter(flat: Array, old: Array, new: Array) -> Array:
+        """Write all in one kernel: a cell that is left and taken gets the same tile twice."""
+        taken = (old[:, None] == new[None, :]).any(axis=1)
+        left = jnp.where(taken, BALL, jnp.uint8(tiles.EMPTY))
+        tile = jnp.concatenate([left, jnp.full_like(left, BALL)])
+        return flat.at[jnp.concatenate([old, new])].set(tile, mode="promise_in_bounds")
+
+    flat = grid.reshape(-1)
+    if flat.size > SMALL_MAP:
+        flat = scatter(flat, old, new)
+    else:
+        flat = jax.lax.platform_dependent(flat, old, new, cpu=scatter, default=select)
+    return flat.reshape(grid.shape)
+
+
+def _free_around(
+    state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
+) -> Int32[Array, " n"]:
+    """Which of the cells around each ball are empty, as bits."""
+    d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)
+    near = state.grid[rows[:, None] + d_row - 1, columns[:, None] + d_column - 1]
+    bits = np.left_shift(np.int32(1), np.arange(AROUND, dtype=np.int32))
+    return jnp.where(near == tiles.EMPTY, bits, 0).sum(axis=1, dtype=jnp.int32)
+
+
+def _bit(rows: Int32[Array, ""], columns: Int32[Array, ""]) -> Int32[Array, ""]:
+    """Bit of a cell so many rows and columns from a ball; 0 if it is not around it."""
+    inside = (jnp.abs(rows) <= 1) & (jnp.abs(columns) <= 1)
+    return jnp.where(inside, jnp.int32(1) << (3 * rows + columns + 4).clip(0, 8), 0)
+
+
+def _bit_of(bits: Int32[Array, ""], number: Int32[Array, ""]) -> Int32[Array, ""]:
+    """Keep the set bit of this number alone; none of none. A ball has eight cells around it."""
+    for i in range(7):
+        bits = jnp.where(number > i, bits & (bits - 1), bits)
+    return bits & -bits
+
+
+def _any(bits: Int32[Array, ""], mask: int) -> Int32[Array, ""]:
+    return ((bits & mask) != 0).astype(jnp.int32)

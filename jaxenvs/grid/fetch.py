@@ -1,0 +1,67 @@
+"""Fetch: pick up the thing that the mission names (MiniGrid 3.2 `fetch.py`)."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, UInt8
+
+from ..core import checks
+from ..core.random import Key, below, words
+from . import missions, tasks
+from .env import GridState, Level, SquareGridEnv, register_level
+from .placement import distinct, inner_cell, item, put_all, room
+
+PHRASES = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
+THINGS = 12  # keys and balls, of six colours
+
+
+@register_level("Fetch-5x5-N2-v0", size=5, objects=2)
+@register_level("Fetch-6x6-N2-v0", size=6, objects=2)
+@register_level("Fetch-8x8-N3-v0", size=8, objects=3)
+class Fetch(SquareGridEnv):
+    """Keys and balls lie about; pick up one of the mission's kind and colour.
+
+    Reward: 1 - 0.9 * steps / max_steps for such a one. Episode ends: when anything is picked up, or
+    after 5 * size**2 steps.
+    """
+
+    objects: int = 3
+    see_through_walls: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        most = min((self.size - 2) ** 2 - 1, 32)
+        checks.integer_field("Fetch", "objects", self.objects, 1, most)
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 5 * self.size**2
+
+    def layout(self, key: Key) -> Level:
+        """Draw things, agent, and the thing wanted; the task is its tile and the mission's form."""
+        inner, count = self.size - 2, self.objects
+        word_target, word_phrase, word_turn, *_ = word = words(key, 4 + 2 * count)
+        cells = distinct(word[3 : 4 + count], inner * inner)
+        things = item(below(word[4 + count :], THINGS))
+        rows, columns = inner_cell(cells, inner)
+        grid = put_all(room(self.size, self.size), rows[:-1], columns[:-1], things)
+        target = things[below(word_target, count)]
+        task = tasks.pack(target, below(word_phrase, len(PHRASES)))
+        return Level.of(grid, rows[-1], columns[-1], below(word_turn, 4), task=task)
+
+    def judge(
+        self, before: GridState, after: GridState, action: Array, front: Array
+    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+        """Return (success, failure): whether what is in hand is wanted."""
+        wanted = after.carried == tasks.tile(after.task, 0)
+        return wanted, (after.carried != 0) & ~wanted
+
+    def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
+        """Mission as word ids: the phrase, then colour and kind."""
+        forms = np.stack([missions.ids(form, self.mission_length) for form in PHRASES])
+        phrase, target = tasks.part(state.task, 1), tasks.tile(state.task, 0)
+        length = jnp.asarray((forms != 0).sum(axis=1).astype(np.int32))[phrase]
+        place = np.arange(self.mission_length)
+        words = jnp.where(place == length, missions.colour_word(target), jnp.asarray(forms)[phrase])
+        return jnp.where(place == length + 1, missions.kind_word(target), words)

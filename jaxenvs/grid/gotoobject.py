@@ -1,0 +1,61 @@
+"""GoToObject: stop beside the thing that the mission names (MiniGrid 3.2 `gotoobject.py`)."""
+
+from jaxtyping import Array, Bool, UInt8
+
+from ..core import checks
+from ..core.random import Key, below, words
+from . import missions, tasks
+from .env import GridState, Level, SquareGridEnv, register_level
+from .placement import distinct, inner_cell, item, put_all, room
+
+THINGS = 18  # keys, balls and boxes, of six colours
+
+
+@register_level("GoToObject-6x6-N2-v0", size=6)
+@register_level("GoToObject-8x8-N2-v0", size=8)
+class GoToObject(SquareGridEnv):
+    """Different things lie about; say `done` beside the one that the mission names.
+
+    What counts is where it lay at first, even if it was carried away.
+
+    Reward: 1 - 0.9 * steps / max_steps for `done` beside that cell, looking anywhere. Episode ends:
+    on `done`, on toggle, or after 5 * size**2 steps.
+    """
+
+    size: int = 6
+    objects: int = 2
+    see_through_walls: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        most = min((self.size - 2) ** 2 - 1, THINGS)
+        checks.integer_field("GoToObject", "objects", self.objects, 1, most)
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 5 * self.size**2
+
+    def layout(self, key: Key) -> Level:
+        """Draw things, agent, and the thing wanted; the task is its cell and its tile."""
+        inner, count = self.size - 2, self.objects
+        word = words(key, 3 + 2 * count)
+        things = item(distinct(word[3 + count :], THINGS))
+        rows, columns = inner_cell(distinct(word[2 : 3 + count], inner * inner), inner)
+        grid = put_all(room(self.size, self.size), rows[:-1], columns[:-1], things)
+        wanted = below(word[0], count)
+        task = tasks.pack(rows[wanted], columns[wanted], things[wanted])
+        return Level.of(grid, rows[-1], columns[-1], below(word[1], 4), task=task)
+
+    def judge(
+        self, before: GridState, after: GridState, action: Array, front: Array
+    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+        """Return (success, failure): whether the agent stopped, and where."""
+        return tasks.judge_stop(after, action)
+
+    def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
+        """Mission as word ids, with colour and kind of the thing."""
+        wanted = tasks.tile(state.task, 2)
+        colour, kind = missions.colour_word(wanted), missions.kind_word(wanted)
+        return missions.sentence(self.mission_length, "go to the", colour, kind)

@@ -1,0 +1,91 @@
+"""LockedRoom: fetch a key from one of six rooms to open another (MiniGrid 3.2 `lockedroom.py`)."""
+
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32, UInt8
+
+from ..core.random import Key, below, permutation, words
+from . import missions, tasks, tiles
+from .env import GridEnv, GridState, Level, register_level
+from .placement import other, put, room
+from .tiles import Kind
+
+SIZE, ROOMS = 19, 6
+LEFT, RIGHT, PITCH = 7, 11, 6  # columns of the hallway's walls, rows from room to room
+DEPTH, WIDTH = 5, 6  # inside of a room
+
+
+@register_level("LockedRoom-v0")
+class LockedRoom(GridEnv):
+    """Three rooms on each side of a hallway; the goal lies in the locked one, its key in another.
+
+    The mission names the colours of both rooms' doors; no two doors share a colour.
+
+    Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 190 steps.
+    """
+
+    mission_length: ClassVar[int] = 18
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return SIZE
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return SIZE
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 10 * SIZE
+
+    def layout(self, key: Key) -> Level:
+        """Draw rooms, colours, goal, key and agent; the task is the colours of the two rooms."""
+        word = words(key, 6 + ROOMS)
+        locked = below(word[0], ROOMS)
+        of_key = other(word[1], ROOMS, locked)
+        colours = jax.lax.optimization_barrier(permutation(word[6:]))
+        grid = jnp.asarray(_walls())
+        for number in range(ROOMS):
+            kind = jnp.where(locked == number, Kind.LOCKED_DOOR, Kind.CLOSED_DOOR)
+            door = tiles.tile(kind, colours[number])
+            grid = put(grid, 3 + PITCH * (number // 2), (LEFT, RIGHT)[number % 2], door)
+        grid = put(grid, *_cell(locked, below(word[2], DEPTH * WIDTH)), tiles.GOAL)
+        lying = tiles.tile(Kind.KEY, colours[locked])
+        grid = put(grid, *_cell(of_key, below(word[3], DEPTH * WIDTH)), lying)
+        agent, across = below(word[4], (SIZE - 2) * (RIGHT - LEFT - 1)), RIGHT - LEFT - 1
+        pose = (1 + agent // across, LEFT + 1 + agent % across, below(word[5], 4))
+        return Level.of(grid, *pose, task=tasks.pack(colours[locked], colours[of_key]))
+
+    def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
+        """Mission as word ids, with the colours of the locked room and of the key's."""
+        locked, of_key = (
+            jnp.asarray(missions.COLOUR_WORDS)[tasks.part(state.task, i)] for i in range(2)
+        )
+        return missions.sentence(
+            self.mission_length,
+            *("get the", locked, "key from the", of_key, "room ,"),
+            *("unlock the", locked, "door and go to the goal"),
+        )
+
+
+def _walls() -> np.ndarray:
+    """Grid without doors."""
+    grid = room(SIZE, SIZE)
+    grid[PITCH : SIZE - 1 : PITCH, : LEFT + 1] = tiles.WALL
+    grid[PITCH : SIZE - 1 : PITCH, RIGHT:] = tiles.WALL
+    grid[:, [LEFT, RIGHT]] = tiles.WALL
+    return grid
+
+
+def _cell(
+    number: Int32[Array, ""], index: Int32[Array, ""]
+) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """(row, column) of a cell inside a room; rooms are numbered left, right, then downwards."""
+    row = 1 + PITCH * (number // 2) + index // WIDTH
+    return row, 1 + RIGHT * (number % 2) + index % WIDTH

@@ -1,0 +1,90 @@
+"""Memory: see an object, walk a hallway, choose the like of it (MiniGrid 3.2 `memory.py`)."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, UInt8
+
+from ..core import checks
+from ..core.env import Params, Transition
+from ..core.random import Key, below, words
+from . import tasks, tiles
+from .env import Action, GridState, Level, SquareGridEnv, register_level
+from .placement import lines, put, room
+from .tiles import Colour, Kind
+
+
+@register_level("MemoryS7-v0", size=7)
+@register_level("MemoryS9-v0", size=9)
+@register_level("MemoryS11-v0", size=11)
+@register_level("MemoryS13-v0", size=13)
+@register_level("MemoryS13Random-v0", size=13, random_length=True)
+@register_level("MemoryS17Random-v0", size=17, random_length=True)
+class Memory(SquareGridEnv):
+    """A green key or ball lies in the first room; past the hallway turn to the same one.
+
+    Nothing can be picked up: that action counts as toggle.
+
+    Reward: 1 - 0.9 * steps / max_steps on the cell before the matching object. Episode ends: there,
+    on the cell before the other object, or after 5 * size**2 steps.
+    """
+
+    size: int = 13  # odd
+    random_length: bool = False  # of the hallway
+
+    min_size: ClassVar[int] = 7
+    mission: ClassVar[str] = "go to the matching object at the end of the hallway"
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        if self.size % 2 == 0:
+            raise ValueError(f"Memory: size={self.size} must be odd, such as 13")
+        checks.one_of("Memory", "random_length", self.random_length, (False, True))
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 5 * self.size**2
+
+    def layout(self, key: Key) -> Level:
+        """Draw hallway, objects and agent; the task is the cell that wins."""
+        middle = self.size // 2
+        word_end, word_agent, word_objects = words(key, 3)
+        end = jnp.int32(self.size - 3)  # column of the fork's near wall
+        if self.random_length:
+            end = 4 + below(word_end, self.size - 6)
+        ball_first, ball_above = (below(word_objects, 4) & bit != 0 for bit in (1, 2))
+        grid = jnp.where(self._walls(end), jnp.uint8(tiles.WALL), room(self.size, self.size))
+        grid = put(grid, middle - 1, 1, _object(ball_first))
+        grid = put(grid, middle - 2, end + 1, _object(ball_above))
+        grid = put(grid, middle + 2, end + 1, _object(~ball_above))
+        wins = jnp.where(ball_first == ball_above, middle - 1, middle + 1)
+        return Level.of(grid, middle, 1 + below(word_agent, end), 0, task=tasks.pack(wins, end + 1))
+
+    def _walls(self, end: Int32[Array, ""]) -> Bool[Array, "height width"]:
+        """Walls besides the border: the first room, the hallway, the fork."""
+        rows, columns = lines(self.size, self.size)
+        away = abs(rows - self.size // 2)
+        start = ((away == 2) & (columns >= 1) & (columns <= 4)) | ((away == 1) & (columns == 4))
+        hallway = (away == 1) & (columns > 4) & (columns < end)
+        fork = ((away != 0) & (columns == end)) | (columns == end + 2)
+        return start | hallway | fork
+
+    def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
+        """Act, with toggle for pick up, then judge."""
+        meant = jnp.where(action == Action.PICKUP, jnp.int32(Action.TOGGLE), action)
+        return super().step_state(key, state, meant, params)
+
+    def judge(
+        self, before: GridState, after: GridState, action: Array, front: Array
+    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+        """Return (success, failure): where the agent stands, whatever it did."""
+        row, column = tasks.part(after.task, 0), tasks.part(after.task, 1)
+        there = after.column == column
+        loses = self.size - 1 - row
+        return there & (after.row == row), there & (after.row == loses)
+
+
+def _object(is_ball: Bool[Array, ""]) -> UInt8[Array, ""]:
+    return tiles.tile(jnp.where(is_ball, Kind.BALL, Kind.KEY), Colour.GREEN)

@@ -1,0 +1,205 @@
+"""MultiRoom: a chain of rooms behind closed doors (MiniGrid 3.2 `multiroom.py`).
+
+The package draws chains until one has all its rooms. So do we: a level is one chain, accepted if it
+is long enough.
+"""
+
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt32
+
+from ..core import checks
+from ..core.random import Key, below, words
+from . import tiles
+from .env import GridEnv, Level, register_level
+from .placement import digits, inner_cell, other, put
+from .tiles import Kind
+
+SIZE = 25
+SMALLEST, LARGEST = 4, 15  # sides of a room, walls included; the largest that `Room` can pack
+TRIES = 8  # to put the next room of a chain somewhere
+WORDS = 2  # random words of a try
+RIGHT, BELOW, LEFT, ABOVE = range(4)  # walls of a room
+
+
+class Room(NamedTuple):
+    """A room, walls included, and the door by which it is entered."""
+
+    row: Int32[Array, "*tries"]
+    column: Int32[Array, "*tries"]
+    door_row: Int32[Array, "*tries"]
+    door_column: Int32[Array, "*tries"]
+    height: Int32[Array, "*tries"]
+    width: Int32[Array, "*tries"]
+
+    def packed(self) -> Int32[Array, "*tries"]:
+        """All in 28 bits of one word."""
+        word = jnp.int32(0)
+        for part, bits in zip(self, _BITS, strict=True):
+            word = (word << bits) | part
+        return word
+
+    @classmethod
+    def unpacked(cls, word: Int32[Array, ""]) -> "Room":
+        """Inverse of `packed`; bits above are ignored."""
+        parts = []
+        for bits in reversed(_BITS):
+            parts.append(word & ((1 << bits) - 1))
+            word = word >> bits
+        return cls(*reversed(parts))
+
+    @property
+    def entry(self) -> Int32[Array, ""]:
+        """The wall that the door is in; the left one for the first room, which has no door."""
+        wall = jnp.where(self.door_row == self.row, ABOVE, BELOW)
+        wall = jnp.where(self.door_column == self.column + self.width - 1, RIGHT, wall)
+        return jnp.where(self.door_column == self.column, LEFT, wall)
+
+    @property
+    def fits(self) -> Bool[Array, "*tries"]:
+        """Whether it lies in the grid; the package leaves the last row free."""
+        inside = (self.row >= 0) & (self.row + self.height < SIZE)
+        return inside & (self.column >= 0) & (self.column + self.width <= SIZE)
+
+    def clear_of(self, earlier: "Room") -> Bool[Array, "*tries"]:
+        """Whether it keeps its distance, which is one cell more on the right and below."""
+        beside = self.column + self.width < earlier.column
+        beside = beside | (earlier.column + earlier.width <= self.column)
+        over = self.row + self.height < earlier.row
+        return beside | over | (earlier.row + earlier.height <= self.row)
+
+
+_BITS = (5, 5, 5, 5, 4, 4)  # of a room's fields
+_ROOM_BITS = sum(_BITS)
+
+
+@register_level("MultiRoom-N2-S4-v0", rooms=2, max_room_size=4)
+@register_level("MultiRoom-N4-S5-v0", rooms=6, max_room_size=5)
+@register_level("MultiRoom-N4-S5-v1", rooms=4, max_room_size=5)
+@register_level("MultiRoom-N6-v0", rooms=6)
+class MultiRoom(GridEnv):
+    """Rooms in a chain, each entered by a door of another colour than the last; the goal is in the
+    last room.
+
+    The package's `N4-S5-v0` has six rooms by mistake, and keeps them; `v1` has four.
+
+    Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 20 * rooms
+    steps.
+    """
+
+    rooms: int = 6
+    max_room_size: int = 10  # cells on a side, walls included
+
+    level_budget: ClassVar[int] = 1024
+    mission: ClassVar[str] = "traverse the rooms to get to the goal"
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.integer_field("MultiRoom", "rooms", self.rooms, 2, 8)
+        checks.integer_field("MultiRoom", "max_room_size", self.max_room_size, SMALLEST, LARGEST)
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return SIZE
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return SIZE
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 20 * self.rooms
+
+    def layout(self, key: Key) -> Level:
+        """Draw one chain of rooms, colours of doors, goal and agent."""
+        first = 3 + 2 + self.rooms - 1  # words besides those of the tries
+        word = words(key, first + (self.rooms - 1) * TRIES * WORDS)
+        of_tries = word[first:].reshape(self.rooms - 1, TRIES, WORDS)
+        chain, complete = self._chain(word[:2], of_tries)
+        grid = self._grid([Room.unpacked(room) for room in chain], word[5:first])
+        start, end = (Room.unpacked(chain[number]) for number in (0, -1))
+        agent, goal = (_inside(room, w) for room, w in ((start, word[2]), (end, word[3])))
+        grid = put(grid, *goal, tiles.GOAL)
+        return Level.of(grid, *agent, below(word[4], 4), accepted=complete)
+
+    def _chain(
+        self, of_first: UInt32[Array, "2"], of_tries: UInt32[Array, "doors tries words"]
+    ) -> tuple[list[Int32[Array, ""]], Bool[Array, ""]]:
+        """Packed rooms, and whether there was a place for every one."""
+        sizes = self.max_room_size - SMALLEST + 1
+        row, column = digits(of_first[0], SIZE - 2, SIZE - 2)
+        height, width = digits(of_first[1], sizes, sizes)
+        first = Room(row, column, row, column, SMALLEST + height, SMALLEST + width)
+        chain, complete = [first.packed()], first.fits
+        for word in of_tries:
+            rooms = [Room.unpacked(packed) for packed in chain]
+            found = jax.lax.optimization_barrier(self._next(rooms, word))
+            complete = complete & (found >= 0)
+            chain.append(found)
+        return chain, complete
+
+    def _next(self, rooms: list[Room], word: UInt32[Array, "tries words"]) -> Int32[Array, ""]:
+        """Pack the first of the tries at a next room that has a place; -1 if none has."""
+        last, sizes = rooms[-1], self.max_room_size - SMALLEST + 1
+        wall, height, width = digits(word[:, 0], 3, sizes, sizes)
+        wall = wall + (wall >= last.entry).astype(jnp.int32)  # any but the one of its own door
+        height, width = SMALLEST + height, SMALLEST + width
+        sideways = (wall == RIGHT) | (wall == LEFT)
+        along, shift = digits(
+            word[:, 1],
+            jnp.where(sideways, last.height, last.width) - 2,
+            jnp.where(sideways, height, width) - 2,
+        )
+        edge_row = jnp.where(wall == BELOW, last.row + last.height - 1, last.row)
+        edge_column = jnp.where(wall == RIGHT, last.column + last.width - 1, last.column)
+        door_row = jnp.where(sideways, last.row + 1 + along, edge_row)
+        door_column = jnp.where(sideways, edge_column, last.column + 1 + along)
+        back_row = jnp.where(sideways, 1 + shift, jnp.where(wall == ABOVE, height - 1, 0))
+        back_column = jnp.where(sideways, jnp.where(wall == LEFT, width - 1, 0), 1 + shift)
+        room = Room(
+            *(door_row - back_row, door_column - back_column),
+            *(door_row, door_column, height, width),
+        )
+        valid = room.fits
+        for earlier in rooms[:-1]:
+            valid = valid & room.clear_of(earlier)
+        order = np.arange(TRIES - 1, -1, -1, dtype=np.int32) << _ROOM_BITS
+        return jnp.where(valid, order | room.packed(), -1).max()
+
+    def _grid(self, rooms: list[Room], of_colours: UInt32[Array, " doors"]) -> Array:
+        """Walls of every room, and the doors."""
+        lines = jnp.zeros(SIZE, jnp.uint32)  # columns with a wall, as bits
+        rows = np.arange(SIZE, dtype=np.int32)
+        for room in rooms:
+            near, far = room.column, room.column + room.width - 1
+            ends = _bit(near) | _bit(far)
+            whole = ends | (_bit(far) - _bit(near))
+            edge = (rows == room.row) | (rows == room.row + room.height - 1)
+            crosses = (rows >= room.row) & (rows < room.row + room.height)
+            lines = lines | jnp.where(crosses, jnp.where(edge, whole, ends), jnp.uint32(0))
+        is_wall = (lines[:, None] >> np.arange(SIZE, dtype=np.uint32)) & jnp.uint32(1)
+        grid = jnp.where(is_wall != 0, jnp.uint8(tiles.WALL), jnp.uint8(tiles.EMPTY))
+        colour = jnp.int32(0)
+        for number, room in enumerate(rooms[1:]):
+            word = of_colours[number]
+            colour = other(word, 6, colour) if number else below(word, 6)
+            door = tiles.tile(Kind.CLOSED_DOOR, colour)
+            grid = put(grid, room.door_row, room.door_column, door)
+        return grid
+
+
+def _bit(place: Int32[Array, ""]) -> UInt32[Array, ""]:
+    return jnp.uint32(1) << place.astype(jnp.uint32)
+
+
+def _inside(room: Room, word: UInt32[Array, ""]) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """(row, column) of a uniform cell between a room's walls."""
+    row, column = inner_cell(below(word, (room.height - 2) * (room.width - 2)), room.width - 2)
+    return room.row + row, room.column + column

@@ -1,0 +1,67 @@
+"""Playground: nine rooms full of things, and nothing to do (MiniGrid 3.2 `playground.py`)."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32
+
+from ..core.random import Key, below, words
+from . import tiles
+from .env import GridEnv, Level, register_level
+from .placement import digits, distinct, item, put_all, room
+from .tiles import Kind
+
+SIZE, PITCH = 19, 6  # grid, cells from wall to wall
+SIDE = PITCH - 1  # of a room
+THINGS, SORTS = 12, 18  # in the rooms; keys, balls and boxes, of six colours
+# Walls between rooms: (room's row, room's column, whether the next room is below, not right).
+INNER_WALLS = [(i, j, False) for i in range(3) for j in range(2)]
+INNER_WALLS += [(i, j, True) for i in range(2) for j in range(3)]
+
+
+@register_level("Playground-v0")
+class Playground(GridEnv):
+    """A closed door between every two neighbours of nine rooms, and twelve things anywhere.
+
+    Reward: none. Episode ends: after 100 steps.
+    """
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return SIZE
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return SIZE
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 100
+
+    def layout(self, key: Key) -> Level:
+        """Draw doors, agent and things."""
+        walls = room(SIZE, SIZE)
+        walls[PITCH : SIZE - 1 : PITCH, :] = walls[:, PITCH : SIZE - 1 : PITCH] = tiles.WALL
+        word = words(key, 2 + 2 * THINGS + len(INNER_WALLS))
+        rows, columns = _free_cell(distinct(word[1 : 2 + THINGS], 9 * SIDE * SIDE))
+        things = item(below(word[2 + THINGS : 2 + 2 * THINGS], SORTS))
+        place, colour = digits(word[2 + 2 * THINGS :], SIDE - 1, 6)
+        above, left, is_below = np.array(INNER_WALLS, np.int32).T
+        door_rows = PITCH * above + jnp.where(is_below != 0, PITCH, 1 + place)
+        door_columns = PITCH * left + jnp.where(is_below != 0, 1 + place, PITCH)
+        doors = tiles.tile(Kind.CLOSED_DOOR, colour)
+        grid = put_all(
+            walls,
+            jnp.concatenate([rows[:-1], door_rows]),
+            jnp.concatenate([columns[:-1], door_columns]),
+            jnp.concatenate([things, doors]),
+        )
+        return Level.of(grid, rows[-1], columns[-1], below(word[0], 4))
+
+
+def _free_cell(index: Int32[Array, " n"]) -> tuple[Int32[Array, " n"], Int32[Array, " n"]]:
+    """(row, column) of cells in the rooms by number: 15 a row, the walls left out."""
+    row, column = index // (3 * SIDE), index % (3 * SIDE)
+    return 1 + row + row // SIDE, 1 + column + column // SIDE

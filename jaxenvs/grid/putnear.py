@@ -1,0 +1,100 @@
+"""PutNear: carry one thing to another (MiniGrid 3.2 `putnear.py`)."""
+
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.random import Key, below, words
+from . import missions, tasks
+from .env import Action, GridState, Level, SquareGridEnv, register_level
+from .placement import among, distinct, inner_cell, item, other, put_all, room
+from .view import direction_vector
+
+THINGS = 18  # keys, balls and boxes, of six colours
+
+
+@register_level("PutNear-6x6-N2-v0", size=6, objects=2)
+@register_level("PutNear-8x8-N3-v0", size=8, objects=3)
+class PutNear(SquareGridEnv):
+    """Different things lie about, no two in touch; put the named one beside the other named one.
+
+    Corners touch. What counts is where the other one lay at first.
+
+    Reward: 1 - 0.9 * steps / max_steps when it is put there. Episode ends: when the wrong thing is
+    picked up, when the agent tries to drop what it carries, or after 5 * size steps.
+    """
+
+    size: int = 6
+    objects: int = 2
+    see_through_walls: bool = True
+
+    min_size: ClassVar[int] = 6
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        # So many have room wherever the others lie.
+        most = min(((self.size - 2) ** 2 - 1) // 9 + 1, THINGS)
+        checks.integer_field("PutNear", "objects", self.objects, 2, most)
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 5 * self.size
+
+    def layout(self, key: Key) -> Level:
+        """Draw things, agent and the two things named.
+
+        The task is the target's cell and tile, and the tile of the thing to move.
+        """
+        inner, count = self.size - 2, self.objects
+        cells = inner * inner
+        word = words(key, 3 + count + (count + 1) * cells)
+        things = item(distinct(word[3 : 3 + count], THINGS))
+        rows, columns = _scattered(word[3 + count :].reshape(count + 1, cells), inner)
+        grid = put_all(room(self.size, self.size), rows[:-1], columns[:-1], things)
+        moved = below(word[0], count)
+        target = other(word[1], count, moved)
+        task = tasks.pack(rows[target], columns[target], things[target], things[moved])
+        return Level.of(grid, rows[-1], columns[-1], below(word[2], 4), task=task)
+
+    def judge(
+        self, before: GridState, after: GridState, action: Array, front: Array
+    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+        """Return (success, failure): where it was dropped, or whether the wrong one is in hand."""
+        tries = (action == Action.DROP) & (before.carried != 0)
+        d_row, d_column = direction_vector(after.direction)
+        rows, columns = tasks.offset(after.row + d_row, after.column + d_column, after.task)
+        near = (after.carried == 0) & (rows <= 1) & (columns <= 1)
+        is_other = (after.carried != 0) & (after.carried != tasks.tile(after.task, 3))
+        wrong = (action == Action.PICKUP) & is_other
+        return tries & near, (tries & ~near) | wrong
+
+    def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
+        """Mission as word ids, with colours and kinds of both things."""
+        moved, target = tasks.tile(state.task, 3), tasks.tile(state.task, 2)
+        return missions.sentence(
+            self.mission_length,
+            *("put the", missions.colour_word(moved), missions.kind_word(moved)),
+            *("near the", missions.colour_word(target), missions.kind_word(target)),
+        )
+
+
+def _scattered(
+    word: UInt32[Array, "places cells"], inner: int
+) -> tuple[Int32[Array, " places"], Int32[Array, " places"]]:
+    """Rows and columns of things, each out of touch with those before, and of the agent (last),
+    on any cell that is left."""
+    cell_rows, cell_columns = inner_cell(jnp.arange(inner * inner, dtype=jnp.int32), inner)
+    found: list[tuple[Array, Array]] = []
+    for number, row_of_words in enumerate(word):
+        reach = 1 if number + 1 < word.shape[0] else 0
+        allowed = jnp.ones(inner * inner, jnp.bool_)
+        for row, column in found:
+            away = jnp.maximum(jnp.abs(cell_rows - row), jnp.abs(cell_columns - column))
+            allowed = allowed & (away > reach)
+        found.append(inner_cell(among(row_of_words, allowed), inner))
+    rows, columns = zip(*found, strict=True)
+    return jnp.stack(rows), jnp.stack(columns)

@@ -1,0 +1,63 @@
+"""RedBlueDoors: open the red door, then the blue one (MiniGrid 3.2 `redbluedoors.py`)."""
+
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Array, Bool
+
+from ..core.random import Key, below, words
+from . import tiles
+from .env import Action, GridState, Level, SquareGridEnv, register_level
+from .placement import inner_cell, put, room
+from .tiles import Colour, Kind
+
+OPEN_RED = np.uint8(Kind.DOOR | Colour.RED << 4)
+SHUT_BLUE = np.uint8(Kind.CLOSED_DOOR | Colour.BLUE << 4)
+
+
+@register_level("RedBlueDoors-6x6-v0", size=6)
+@register_level("RedBlueDoors-8x8-v0", size=8)
+class RedBlueDoors(SquareGridEnv):
+    """A room with a red door on its left and a blue one on its right; open red before blue.
+
+    The red door must still be open when the blue one opens. The grid is twice as wide as high.
+
+    Reward: 1 - 0.9 * steps / max_steps for that. Episode ends: when the blue door opens, or after
+    20 * size**2 steps.
+    """
+
+    size: int = 8  # rows, and columns of the room
+
+    max_size: ClassVar[int] = 64
+    mission: ClassVar[str] = "open the red door then the blue door"
+
+    @property
+    def width(self) -> int:
+        """Columns: twice `size`."""
+        return 2 * self.size
+
+    @property
+    def max_steps(self) -> int:
+        """Time limit of the original."""
+        return 20 * self.size**2
+
+    def layout(self, key: Key) -> Level:
+        """Draw doors and agent."""
+        size, inner = self.size, self.size - 2
+        left, right = size // 2, size // 2 + size - 1
+        word_red, word_blue, word_agent, word_turn = words(key, 4)
+        walls = room(size, 2 * size)
+        walls[:, [left, right]] = tiles.WALL
+        red, blue = (tiles.tile(Kind.CLOSED_DOOR, c) for c in (Colour.RED, Colour.BLUE))
+        grid = put(walls, 1 + below(word_red, inner), left, red)
+        grid = put(grid, 1 + below(word_blue, inner), right, blue)
+        row, column = inner_cell(below(word_agent, inner * inner), inner)
+        return Level.of(grid, row, left + column, below(word_turn, 4))
+
+    def judge(
+        self, before: GridState, after: GridState, action: Array, front: Array
+    ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+        """Return (success, failure): whether red stood open when blue was opened."""
+        opens_blue = (action == Action.TOGGLE) & (front == SHUT_BLUE)
+        red_open = (before.grid[:, self.size // 2] == OPEN_RED).any()
+        return opens_blue & red_open, opens_blue & ~red_open
