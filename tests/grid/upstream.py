@@ -3,42 +3,69 @@
 The package indexes by [x, y] = [column, row]; ours by (row, column).
 """
 
+import contextlib
 import dataclasses
+import warnings
 
 import gymnasium
 import jax
 import jax.numpy as jnp
 import minigrid  # registers the package's ids with gymnasium
 import numpy as np
+import tasks
 from minigrid.core import world_object
-from minigrid.core.constants import IDX_TO_COLOR
+from minigrid.core.constants import COLOR_TO_IDX, IDX_TO_COLOR
 from minigrid.core.grid import Grid
 from minigrid.core.mission import MissionSpace
 from minigrid.minigrid_env import MiniGridEnv
 
-from jaxenvs.grid import GridEnv, Kind, Level, tiles
+from jaxenvs.grid import GridEnv, Kind, Level, dynamicobstacles, missions, tiles
 
 assert minigrid.__version__ == "3.2.0", "the rules are stated for minigrid 3.2.0"
 
-FIELDS = ("image", "direction", "reward", "terminated", "truncated")
+FIELDS = ("image", "direction", "mission", "reward", "terminated", "truncated")
 
 
 def make(id, **fields):
     """The package's environment for one of our ids or aliases, without gymnasium's checks."""
     name = id.replace("Grid-", "MiniGrid-", 1) if id.startswith("Grid-") else id
     name = {"MiniGrid-v0": "MiniGrid-Empty-8x8-v0"}.get(name, name)
-    return gymnasium.make(name, disable_env_checker=True, **fields).unwrapped
+    with warnings.catch_warnings():  # some levels have successors
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return gymnasium.make(name, disable_env_checker=True, **fields).unwrapped
+
+
+def family(env):
+    """What the package's class is about: the key of the tables of tasks and players."""
+    if hasattr(env, "instrs"):
+        return "BabyAI"
+    name = type(env).__name__.removesuffix("Env").split("_")[0]
+    lava = name == "Crossing" and env.obstacle_type is world_object.Lava
+    return "LavaCrossing" if lava else name
 
 
 def grid_of(env):
-    """The package's grid as our tile bytes, (rows, columns)."""
-    return tiles.decode(env.grid.encode()).T
+    """The package's grid as our tile bytes, (rows, columns), with what is in MiniGrid's boxes.
+
+    What is carried from the start lies where it lay: ours is lifted in the first step.
+    """
+    grid = tiles.decode(env.grid.encode()).T
+    if env.carrying is not None:
+        column, row = env.carrying.init_pos
+        grid[row, column] = tasks.tile(env.carrying.type, env.carrying.color)
+    if not hasattr(env, "instrs"):
+        for place, thing in enumerate(env.grid.grid):
+            if thing is not None and thing.contains is not None:
+                row, column = divmod(place, env.grid.width)
+                grid[row, column] = Kind.KEY_BOX | COLOR_TO_IDX[thing.contains.color] << 4
+    return grid
 
 
 def lift(env):
-    """The package's present layout as our level."""
+    """The package's layout after a reset as our level."""
     x, y = env.agent_pos
-    return Level.of(jnp.asarray(grid_of(env)), int(y), int(x), int(env.agent_dir))
+    grid = jnp.asarray(grid_of(env))
+    return Level.of(grid, int(y), int(x), int(env.agent_dir), **tasks.fields(env))
 
 
 def thing(code):
@@ -70,7 +97,7 @@ class DrawnUpstream(MiniGridEnv):
     def __init__(self, codes, pose, max_steps, **fields):
         self.codes, self.pose = np.asarray(codes), np.asarray(pose).tolist()
         height, width = self.codes.shape
-        mission = MissionSpace(mission_func=lambda: "play")
+        mission = MissionSpace(mission_func=lambda: "")
         super().__init__(mission, width=width, height=height, max_steps=max_steps, **fields)
 
     def _gen_grid(self, width, height):
@@ -79,7 +106,7 @@ class DrawnUpstream(MiniGridEnv):
             self.grid.set(column, row, thing(code))
         row, column, self.agent_dir = self.pose
         self.agent_pos = (column, row)
-        self.mission = "play"
+        self.mission = ""
 
 
 class DrawnGrid(GridEnv):
@@ -110,53 +137,93 @@ class Episode:
     """What the package did: the level, the actions, and every output; index 0 is the reset."""
 
     level: Level
-    mission: str
     actions: list
     image: list
     direction: list
+    mission: list
     reward: list
     terminated: list
     truncated: list  # in our sense: and not terminated
+    balls: list  # where chance put them, in worlds where they move by themselves
 
 
 def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]):
-    """Play `actions` in the package from a reset; `stop` ends with the episode.
+    """Play in the package from a reset; `stop` ends with the episode.
 
-    `env` may be wrapped by the package's wrappers; `image` picks what to compare of an observation.
+    `actions` may be a function of the package's world after the reset. `env` may be wrapped by the
+    package's wrappers; `image` picks what to compare of an observation.
     """
-    obs, _ = env.reset(seed=seed)
+    with contextlib.redirect_stdout(None):  # BabyAI prints the levels that it rejects
+        obs, _ = env.reset(seed=seed)
     base = env.unwrapped
-    level = lift(base)
-    if callable(actions):
-        actions = actions(level)
     episode = Episode(
-        level, obs["mission"], [], [image(obs)], [obs["direction"]], [0.0], [False], [False]
-    )
-    for action in actions:
+        lift(base), [], [image(obs)], [obs["direction"]], [obs["mission"]], [0.0], [False], [False],
+        [tasks.balls(base)] if hasattr(base, "obstacles") else [],
+    )  # fmt: skip
+    for action in actions(base) if callable(actions) else actions:
         obs, reward, terminated, truncated, _ = env.step(int(action))
         episode.actions.append(int(action))
         episode.image.append(image(obs))
         episode.direction.append(int(obs["direction"]))
+        episode.mission.append(obs["mission"])
         episode.reward.append(float(reward))
         episode.terminated.append(bool(terminated))
         episode.truncated.append(bool(truncated) and not terminated)
+        if episode.balls:
+            episode.balls.append(tasks.balls(base))
         if stop and (terminated or truncated):
             break
     return episode
 
 
+class FollowedBalls(dynamicobstacles.DynamicObstacles):
+    """Its balls go where the package's went: the task holds their cells over time."""
+
+    moments: int = 1
+
+    def layout(self, key):
+        level = super().layout(key)
+        return level.replace(task=jnp.tile(level.task, (self.moments, 1)))
+
+    def step_state(self, key, state, action, params):
+        then, now = state.task[state.time - 1], state.task[state.time]
+        step = self.outcome(key, state.replace(task=then), now, action, params)
+        return step._replace(state=step.state.replace(task=state.task))
+
+
+def followed(env, episodes, longest):
+    """An environment of ours whose chance is the episodes', and their levels."""
+    levels = [episode.level for episode in episodes]
+    if episodes[0].balls:
+        fields = {f.name: getattr(env, f.name) for f in dataclasses.fields(env)}
+        env = FollowedBalls(**fields, moments=longest + 1)
+        for row, episode in enumerate(episodes):
+            cells = [*episode.balls, *episode.balls[-1:] * (longest + 1 - len(episode.balls))]
+            levels[row] = levels[row].replace(task=jnp.asarray(np.array(cells)))
+    return env, jax.tree.map(lambda *leaves: jnp.stack(leaves), *levels)
+
+
 def replay(env, episodes, params=None):
     """Play the episodes' actions in our world: one compilation, padded to the longest.
 
-    Returns a dict of arrays (episode, time + 1, ...) and the states over time.
+    Returns a dict of arrays (episode, time + 1, ...), with `grid` and `carried` of the states.
     """
     longest = max(len(e.actions) for e in episodes)
     actions = np.zeros((len(episodes), longest), np.int32)
     for row, episode in enumerate(episodes):
         actions[row, : len(episode.actions)] = episode.actions
-    levels = jax.tree.map(lambda *leaves: jnp.stack(leaves), *[e.level for e in episodes])
+    env, levels = followed(env, episodes, longest)
     params = env.default_params if params is None else params
     key = jax.random.key(0)  # a step draws nothing
+
+    def outputs(obs, state):
+        return {
+            "image": obs,
+            "direction": state.direction,
+            "mission": env.mission_words(state),
+            "grid": state.grid,
+            "carried": state.carried,
+        }
 
     @jax.jit
     def play(levels, actions):
@@ -165,35 +232,42 @@ def replay(env, episodes, params=None):
 
             def one(state, action):
                 step = env.step(key, state, action, params)
-                return step.state, (step, step.state.direction)
+                ends = {name: getattr(step, name) for name in ("reward", "terminated", "truncated")}
+                return step.state, {**outputs(step.obs, step.state), **ends}
 
-            steps, directions = jax.lax.scan(one, first.state, actions)[1]
-            return first, steps, first.state.direction, directions
+            return outputs(*first), jax.lax.scan(one, first.state, actions)[1]
 
         return jax.vmap(one_episode)(levels, actions)
 
-    first, steps, first_direction, directions = jax.device_get(play(levels, actions))
-    nothing = np.zeros((len(episodes), 1))
+    first, then = jax.device_get(play(levels, actions))
+    nothing = {
+        name: np.zeros(len(episodes), then[name].dtype) for name in then if name not in first
+    }
     join = lambda a, b: np.concatenate([a[:, None], b], axis=1)  # noqa: E731
-    return {
-        "image": jax.tree.map(join, first.obs, steps.obs),
-        "direction": join(first_direction, directions),
-        "reward": np.concatenate([nothing, steps.reward], axis=1),
-        "terminated": np.concatenate([nothing, steps.terminated], axis=1).astype(bool),
-        "truncated": np.concatenate([nothing, steps.truncated], axis=1).astype(bool),
-    }, jax.tree.map(join, first.state, steps.state)
+    return jax.tree.map(join, {**first, **nothing}, then)
+
+
+def said(words):
+    """Sentence of each row of word ids, as an array of strings."""
+    flat = words.reshape(-1, words.shape[-1])
+    each, where = np.unique(flat, axis=0, return_inverse=True)
+    return np.array([missions.text(row) for row in each])[where.reshape(-1)]
 
 
 def differences(env, episodes, params=None):
-    """Replay the episodes and count, for each output, the moments at which the two sides differ."""
-    ours, states = replay(env, episodes, params)
+    """Replay the episodes and count, for each output, the moments at which the two sides differ.
+
+    Returns the counts and what `replay` gave.
+    """
+    ours = replay(env, episodes, params)
     counts = dict.fromkeys(FIELDS, 0)
     for row, episode in enumerate(episodes):
         moments = len(episode.actions) + 1
         for field in FIELDS:
             theirs = np.asarray(getattr(episode, field))
             mine = ours[field][row, :moments]
+            mine = said(mine) if field == "mission" else mine
             assert mine.shape == theirs.shape, (field, mine.shape, theirs.shape)
             wrong = abs(mine - theirs) > 1e-6 if field == "reward" else mine != theirs
             counts[field] += int(wrong.reshape(moments, -1).any(axis=1).sum())
-    return counts, states
+    return counts, ours

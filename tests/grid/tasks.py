@@ -1,0 +1,154 @@
+"""What an episode of the package is about, as the `task` and the other fields of our level."""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+from minigrid.core import world_object
+from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX
+
+import jaxenvs
+from jaxenvs.babyai import mission as m
+from jaxenvs.grid import Kind
+
+PHRASES = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")  # Fetch's, by number
+
+
+def tile(type, colour):
+    return OBJECT_TO_IDX[type] | COLOR_TO_IDX[colour] << 4
+
+
+def cell(position):
+    """Row in the lowest byte, column in the next."""
+    return int(position[1]) | int(position[0]) << 8
+
+
+def locked_room(env):
+    """Colour of the locked room, colour of the room with the key."""
+    locked = next(room for room in env.rooms if room.locked)
+    for room in env.rooms:
+        (x, y), (width, height) = room.top, room.size
+        inside = [env.grid.get(x + i, y + j) for i in range(1, width) for j in range(1, height)]
+        if any(thing is not None and thing.type == "key" for thing in inside):
+            return COLOR_TO_IDX[locked.color] | COLOR_TO_IDX[room.color] << 8
+    raise AssertionError("a level has a key")
+
+
+def memory(env):
+    """Where success is."""
+    return cell(env.success_pos)
+
+
+def fetch(env):
+    """What is wanted, and the words in which it is."""
+    phrase = PHRASES.index(env.mission.rsplit(" ", 2)[0])
+    return tile(env.targetType, env.targetColor) | phrase << 8
+
+
+def go_to_door(env):
+    """Cell and tile of the door."""
+    door = Kind.CLOSED_DOOR | COLOR_TO_IDX[env.target_color] << 4
+    return cell(env.target_pos) | door << 16
+
+
+def go_to_object(env):
+    """Cell and tile of the object."""
+    return cell(env.target_pos) | tile(env.targetType, env.target_color) << 16
+
+
+def put_near(env):
+    """Cell and tile of the target, and the tile of what is to be moved."""
+    target = tile(env.target_type, env.target_color)
+    return cell(env.target_pos) | target << 16 | tile(env.move_type, env.moveColor) << 24
+
+
+def balls(env):
+    """Cells of the balls that move, in the package's order, int32 (balls,)."""
+    return np.array([cell(ball.cur_pos) for ball in env.obstacles], np.int32)
+
+
+def target(env):
+    """Tile of what is to be picked up."""
+    return tile(env.obj.type, env.obj.color)
+
+
+# Our class: task of a world of the package that has been reset; families without one are left out.
+TASKS = {
+    "LockedRoom": locked_room,
+    "Memory": memory,
+    "Fetch": fetch,
+    "GoToDoor": go_to_door,
+    "GoToObject": go_to_object,
+    "PutNear": put_near,
+    "DynamicObstacles": balls,
+    "UnlockPickup": target,
+    "KeyCorridor": target,
+}
+
+PLACES = {
+    None: m.ANYWHERE,
+    "front": m.FRONT,
+    "behind": m.BEHIND,
+    "left": m.ON_LEFT,
+    "right": m.ON_RIGHT,
+}
+
+
+@functools.cache
+def described(kind, colour, place):
+    """Bits of a description."""
+    kind = m.ANY_KIND if kind is None else OBJECT_TO_IDX[kind]
+    colour = m.ANY_COLOUR if colour is None else COLOR_TO_IDX[colour]
+    return int(m.description(kind, colour, PLACES[place]))
+
+
+def instruction(instr):
+    """Word of a simple instruction."""
+    verbs = {
+        "GoToInstr": m.GO_TO,
+        "OpenInstr": m.OPEN,
+        "PickupInstr": m.PICK_UP,
+        "PutNextInstr": m.PUT_NEXT,
+    }
+    both = [getattr(instr, name, None) for name in ("desc", "desc_move", "desc_fixed")]
+    what = [described(d.type, d.color, d.loc) for d in both if d is not None]
+    word = verbs[type(instr).__name__] | what[0] << m.FIRST
+    word |= getattr(instr, "strict", False) << m.STRICT
+    return word | what[1] << m.SECOND if len(what) > 1 else word
+
+
+def mission(env, length):
+    """A BabyAI mission as our words."""
+    name = type(env.instrs).__name__
+    sequence = name in ("BeforeInstr", "AfterInstr")
+    words = []
+    for side in (env.instrs.instr_a, env.instrs.instr_b) if sequence else (env.instrs,):
+        both = (side.instr_a, side.instr_b) if hasattr(side, "instr_a") else (side,)
+        words += [*map(instruction, both), 0][:2]
+    words += [0] * (4 - len(words))
+    words[2] |= (name == "AfterInstr") << m.AFTER
+    for thing in env.grid.grid:
+        if isinstance(thing, world_object.Box) and thing.contains is not None:
+            words[0] |= tile("key", thing.contains.color) << m.CONTENTS
+    assert not any(words[length:]), "our level has room for every mission"
+    return np.array(words[:length], np.uint32)
+
+
+@functools.cache
+def counterpart(id):
+    """Our environment of a package's id."""
+    return jaxenvs.make(id)
+
+
+def fields(env):
+    """Fields of our level beside grid and pose; a world without an id of the package has none."""
+    if env.spec is None:
+        return {}
+    ours, more = counterpart(env.spec.id), {}
+    if hasattr(env, "instrs"):
+        more["task"] = jnp.asarray(mission(env, *ours.state_shape.task.shape))
+    elif type(ours).__name__ in TASKS:
+        more["task"] = jnp.asarray(TASKS[type(ours).__name__](env), jnp.int32)
+    if ours.level_budget > 1:
+        more["accepted"] = jnp.bool_(True)
+    return more
