@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
 FINISHERS = ("-done", "-update")  # the second half of an asynchronous pair: the start was counted
+CALLS = {"call": "to_apply", "async-start": "calls"}  # and the attribute that names what they run
 VIEWS = {"bitcast", "reshape", "copy", "transpose"}  # inside a fusion these move nothing
 SLICES = {"gather", "dynamic-slice", "slice"}
 ITEM_BITS = {"pred": 8, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "token": 0, "opaque": 0}
@@ -135,8 +136,8 @@ def kernels(module: Module, computation: str) -> Iterator[Kernel]:
             continue
         if opcode == "while":
             yield from _loop(module, instruction)
-        elif opcode == "call":
-            yield from kernels(module, instruction.attribute("to_apply"))
+        elif opcode in CALLS:
+            yield from kernels(module, instruction.attribute(CALLS[opcode]))
         elif opcode == "conditional":
             yield from _conditional(module, instruction)
         else:
@@ -163,7 +164,7 @@ def _conditional(module: Module, choice: Instruction) -> Iterator[Kernel]:
 
 
 def _kernel(module: Module, scope: Computation, instruction: Instruction) -> Kernel:
-    if instruction.opcode == "fusion":
+    if instruction.opcode in ("fusion", "fusion-start"):
         fused = module.computations[instruction.attribute("calls")]
         written, read = _fusion_bytes(module, scope, instruction, fused)
         origins = {i.op_name for i in fused.values() if i.opcode not in FREE}
@@ -226,6 +227,8 @@ def _written(scope: Computation, instruction: Instruction) -> int:
     if instruction.opcode == "scatter":
         arrays = (len(instruction.operands) - 1) // 2
         return sum(scope[name].bytes for name in instruction.operands[-arrays:])
+    if instruction.opcode == "copy-start":  # its shape names the operand and a context too
+        return scope[instruction.operands[0]].bytes
     return instruction.bytes
 
 

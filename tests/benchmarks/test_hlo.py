@@ -137,6 +137,29 @@ def test_a_loop_of_unknown_trips_is_kept_apart_with_its_condition():
     assert all(kernel.count == 1 for kernel in found.values())
 
 
+def test_the_start_of_an_asynchronous_pair_counts_like_the_whole():
+    line = "%written = u8[16,4]{1,0} fusion(%copied, %i, %table), kind=kLoop, calls=%fused_write"
+    pair = """\
+%start = ((u8[16,4]{1,0}, s32[], u8[100,4]{1,0}), u8[16,4]{1,0}, u32[]) \
+fusion-start(%copied, %i, %table), kind=kLoop, calls=%fused_write
+  %written = u8[16,4]{1,0} fusion-done(%start)"""
+    assert line in PROGRAM
+    found = launches(PROGRAM.replace(line, pair), "body")
+    assert set(found) == {"copied", "start", "next"}
+    whole = launches(PROGRAM, "body")["written"]
+    assert (found["start"].written, found["start"].read) == (whole.written, whole.read)
+
+
+def test_an_asynchronous_copy_counts_once():
+    line = "%copied = u8[16,4]{1,0} copy(%map)"
+    pair = """\
+%start = (u8[16,4]{1,0}, u8[16,4]{1,0}, u32[]) copy-start(%map)
+  %copied = u8[16,4]{1,0} copy-done(%start)"""
+    assert line in PROGRAM
+    start = launches(PROGRAM.replace(line, pair), "body")["start"]
+    assert (start.written, start.read) == (64, 64)
+
+
 def test_a_scatter_counts_its_updates():
     text = """\
 %fused_scatter (p0: u8[64,8], p1: s32[64,1], p2: u8[64]) -> u8[64,8] {
