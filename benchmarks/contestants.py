@@ -21,6 +21,7 @@ from jaxenvs.core.spaces import Discrete
 PEERS = ("NAVIX", "XLand-MiniGrid")  # written in JAX; minigrid itself is NumPy
 STEP_SCOPE = "environment_step"  # marks the environment's part of a compiled rollout
 PACKAGES = {"minigrid": "minigrid", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid"}
+CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # whose compiler made a GPU's program
 INSTALL = 'not installed (pip install "jaxenvs[bench]")'
 
 # Levels of the same name on both sides; a level that is missing has no counterpart in the package.
@@ -113,11 +114,16 @@ def versions() -> dict[str, str]:
     """Versions of everything that a figure depends on."""
     found = {"python": platform.python_version(), "jaxenvs": jaxenvs.__version__}
     for package in ("jax", "jaxlib", "numpy", *PACKAGES.values()):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+        found[package] = _version(package) or "not installed"
+    plugins = {name: _version(name) for name in CUDA_PLUGINS}
+    return found | {name: version for name, version in plugins.items() if version}
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def processor() -> str:
@@ -145,10 +151,12 @@ def _navix(env_id: str, num_envs: int) -> Contestant:
         observation_fn=navix.observations.symbolic_first_person,
     )
 
+    @jax.numpy_dtype_promotion("standard")  # not written for the strict one
     def step(key: Array, state: Any, action: Array) -> tuple:
         state = jax.vmap(env.step)(state, action)
         return state, state.observation, state.reward, state.is_done()
 
+    @jax.numpy_dtype_promotion("standard")
     def reset(key: Array) -> Any:
         return jax.vmap(env.reset)(jax.random.split(key, num_envs))
 
@@ -163,10 +171,12 @@ def _xland(env_id: str, num_envs: int) -> Contestant:
     plain, params = xminigrid.make(level, max_steps=_time_limit(env_id))
     env = wrappers.GymAutoResetWrapper(plain)
 
+    @jax.numpy_dtype_promotion("standard")  # not written for the strict one
     def step(key: Array, state: Any, action: Array) -> tuple:
         state = jax.vmap(env.step, in_axes=(None, 0, 0))(params, state, action)
         return state, state.observation, state.reward, state.last()
 
+    @jax.numpy_dtype_promotion("standard")
     def reset(key: Array) -> Any:
         keys = jax.random.split(key, num_envs)
         return jax.vmap(env.reset, in_axes=(None, 0))(params, keys)

@@ -9,7 +9,7 @@ from typing import Any
 from .timing import Row, ratio
 
 OWN = "jaxenvs"  # the contestant that the ratios are about
-HEAD = ("envs", "contestant", "steps/s", "slowest turn", "jaxenvs is", "compile")
+HEAD = ("envs", "contestant", "steps/s", "slowest turn", "us per step", "jaxenvs is", "compile")
 
 
 def progress(rows: Sequence[Row]) -> None:
@@ -131,6 +131,7 @@ def _cells(row: Row, group: Sequence[Row]) -> tuple[str, ...]:
         label(row),
         f"{row.steps_per_second:,.0f}",
         f"{slowest:,.0f}",
+        f"{row.microseconds:,.1f}",
         faster,
         f"{row.compile_seconds:.1f} s",
     )

@@ -41,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     except OSError as error:
         print(f"bench: --out {args.out}: {error.strerror}", file=sys.stderr)
         return 2
-    results = _header(args)
+    results = header(args)
     groups, missing = _measure(args)
     results["rows"] = [row.as_dict() for group in groups for row in group]
     results["ratios"] = report.ratios(groups)
@@ -103,8 +103,19 @@ def _fill_in(args: argparse.Namespace) -> None:
         args.ids = jaxenvs.registry.list()
 
 
-def _header(args: argparse.Namespace) -> dict[str, Any]:
-    """What every figure of the run depends on."""
+def header(args: argparse.Namespace) -> dict[str, Any]:
+    """What every figure of a run with turns depends on."""
+    return {
+        **about(),
+        "policy": POLICY,
+        "unroll": 1,
+        "seconds": args.seconds,
+        "repeats": args.repeats,
+    }
+
+
+def about() -> dict[str, Any]:
+    """Date, versions, machine and what else is set outside the program."""
     device = jax.devices()[0]
     return {
         "date": time.strftime("%Y-%m-%d %H:%M"),
@@ -113,10 +124,8 @@ def _header(args: argparse.Namespace) -> dict[str, Any]:
         "processor": contestants.processor(),
         "cpus": os.cpu_count(),
         "load_before": os.getloadavg()[0],
-        "policy": POLICY,
-        "unroll": 1,
-        "seconds": args.seconds,
-        "repeats": args.repeats,
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "compilation_cache": bool(jax.config.values["jax_compilation_cache_dir"]),
     }
 
 

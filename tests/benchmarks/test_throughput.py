@@ -76,12 +76,15 @@ def test_a_rollout_draws_its_pool_anew():
     assert (after.pool.grid != state.pool.grid).any()
 
 
-def test_a_rollout_fits_its_budget():
+@pytest.mark.parametrize("backend", ["cpu", "gpu"])
+def test_a_rollout_fits_its_budget(monkeypatch, backend):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    budget = {"cpu": 16 << 20, "gpu": 1 << 30}[backend]
     small, large = (contestants.own(LEVEL, n, "exact") for n in (1, 100_000))
     shapes = [jax.eval_shape(c.reset, jax.random.key(0)) for c in (small, large)]
     assert timing.rollout_length(small, shapes[0]) == timing.ROLLOUT_STEPS[1]
     length = timing.rollout_length(large, shapes[1])
-    assert length == max(timing.ROLLOUT_STEPS[0], timing.ROLLOUT_BYTES // (100_000 * 151))
+    assert length == max(timing.ROLLOUT_STEPS[0], budget // (100_000 * 151))
 
 
 @pytest.mark.parametrize("table", [contestants.NAVIX_IDS, contestants.XLAND_IDS])
