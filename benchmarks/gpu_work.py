@@ -5,6 +5,8 @@ actions that stores every observation and reward. Needs `pip install "jax[cuda13
 an environment of its own) but no GPU:
 
     python -m jaxenvs.benchmarks.gpu_work --ids Grid-DoorKey-8x8-v0 --reset-source pool --verbose
+
+With a GPU, `--here` reads the program that is compiled for it instead.
 """
 
 import argparse
@@ -33,7 +35,7 @@ from jaxenvs.core.vector import RESET_SOURCES
 from . import contestants, hlo
 from .contestants import Contestant
 
-PLUGINS = ("jax_cuda13_plugin", "jax_cuda12_plugin")
+PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
 MEND = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
 LENGTH = 61  # steps in the scan; no other loop has this number of trips
 LAUNCH = 2.5e-6  # seconds that a kernel costs at least
@@ -69,8 +71,16 @@ class Work:
         return 1e6 * (launches * LAUNCH + moved * self.num_envs / BANDWIDTH)
 
 
+def compile_here(contestant: Contestant, length: int = LENGTH) -> str:
+    """Return the scheduled HLO of a rollout, compiled for the device at hand."""
+    key = jax.eval_shape(jax.random.key, 0)
+    state = jax.eval_shape(contestant.reset, key)
+    run = jax.jit(contestant.rollout(length), donate_argnums=1)
+    return run.lower(key, state).compile().as_text() or ""
+
+
 def compile_rollout(contestant: Contestant, length: int = LENGTH) -> str:
-    """Return the scheduled HLO of a rollout, compiled for one H200.
+    """Return the scheduled HLO of a rollout, compiled for one H200 that need not be there.
 
     Raises `RuntimeError` when the CUDA plugin is missing.
     """
@@ -118,11 +128,11 @@ def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
 
 
 def measure(
-    contestant: Contestant, reset_source: str = "own", obs: str = "image"
+    contestant: Contestant, reset_source: str = "own", obs: str = "image", here: bool = False
 ) -> tuple[Work, str]:
-    """Compile a rollout and count one step of it; also return the HLO."""
+    """Compile a rollout, for the GPU at hand or for an H200, and count one step; also its HLO."""
     start = time.perf_counter()
-    text = compile_rollout(contestant)
+    text = (compile_here if here else compile_rollout)(contestant)
     seconds = time.perf_counter() - start
     once: list[hlo.Kernel] = []
     trip: list[hlo.Kernel] = []
@@ -230,6 +240,7 @@ def _parser() -> argparse.ArgumentParser:
         help="where new worlds come from; `default` is what each id names",
     )
     add("--obs", nargs="+", default=["image"], help="values of the constructor field `obs`")
+    add("--here", action="store_true", help="compile for the GPU at hand, not for a described one")
     add("--peers", action="store_true", help="also NAVIX and XLand-MiniGrid, where installed")
     add("--json", type=Path, metavar="FILE", help="write all figures there")
     add("--dump-hlo", type=Path, metavar="DIR", help="write the compiled programs there")
@@ -257,14 +268,15 @@ def _contestants(args: argparse.Namespace) -> Iterable[tuple[Contestant, str, st
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     args = _parser().parse_args(argv)
-    if not has_compiler():
-        print(MEND, file=sys.stderr)
+    try:
+        _choose_target(args.here)
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
         return 2
-    _use_described_gpu()
     rows = []
     try:
         for contestant, source, obs in _contestants(args):
-            work, text = measure(contestant, source, obs)
+            work, text = measure(contestant, source, obs, args.here)
             rows.append(work)
             if args.dump_hlo:
                 args.dump_hlo.mkdir(parents=True, exist_ok=True)
@@ -277,26 +289,38 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     print(table(rows))
     if args.json:
-        args.json.write_text(json.dumps(report(rows), indent=1) + "\n")
+        args.json.write_text(json.dumps(report(rows, args.here), indent=1) + "\n")
     return 0
 
 
-def report(rows: Iterable[Work]) -> dict[str, Any]:
+def report(rows: Iterable[Work], here: bool = False) -> dict[str, Any]:
     """Return the figures with what they depend on, ready for JSON."""
     figures = [{**dataclasses.asdict(w), "microseconds": w.microseconds} for w in rows]
     for row in figures:
         row.update({k: round(v, 1) for k, v in row.items() if isinstance(v, float)})
+    target = "NVIDIA H200, compiled ahead of time"
+    if here:
+        target = f"{jax.devices()[0].device_kind}, compiled on it"
     return {
         "date": time.strftime("%Y-%m-%d"),
         "versions": contestants.versions(),
-        "target": "NVIDIA H200, compiled ahead of time",
+        "target": target,
         "policy": "uniform random actions; every observation and reward is stored",
         "rows": figures,
     }
 
 
-def _use_described_gpu() -> None:
-    """Let the plugin load without a GPU, and run everything else on the CPU."""
+def _choose_target(here: bool) -> None:
+    """For a described GPU, let the plugin load without one and run all else on the CPU.
+
+    Raises `RuntimeError` when the compiler or, if it is to be used, the GPU is missing.
+    """
+    if not has_compiler():
+        raise RuntimeError(MEND)
+    if here:
+        if jax.default_backend() != "gpu":
+            raise RuntimeError("gpu_work --here: jax sees no GPU; leave --here out")
+        return
     os.environ.setdefault("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     if not os.environ.get("JAX_PLATFORMS"):
         jax.config.update("jax_platforms", "cpu")

@@ -6,6 +6,7 @@ JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1 JAX_PLATFORMS=cpu pytest tests/benchmarks/test
 import json
 import os
 
+import jax
 import pytest
 
 from jaxenvs.benchmarks import contestants, gpu_work, hlo
@@ -14,6 +15,7 @@ DOORKEY = "Grid-DoorKey-8x8-v0"
 needs_compiler = pytest.mark.skipif(
     not gpu_work.has_compiler(), reason='needs pip install "jax[cuda13]" (no GPU)'
 )
+needs_gpu = pytest.mark.skipif(jax.default_backend() != "gpu", reason="needs a GPU")
 
 
 def kernel(opcode: str, *op_names: str) -> hlo.Kernel:
@@ -74,3 +76,21 @@ def test_an_unknown_id_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(gpu_work, "has_compiler", lambda: True)
     assert gpu_work.main(["--ids", "Grid-DorKey-8x8-v0"]) == 2
     assert "did you mean" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(jax.default_backend() == "gpu", reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(gpu_work, "has_compiler", lambda: True)
+    assert gpu_work.main(["--here"]) == 2
+    assert "leave --here out" in capsys.readouterr().err
+
+
+@needs_gpu
+@pytest.mark.parametrize("source", ["fresh", "exact", "pool"])
+def test_the_described_gpu_stands_for_the_one_at_hand(source):
+    """The program for the GPU at hand launches about what was counted without it."""
+    contestant = contestants.own(DOORKEY, 4096, source)
+    here, _ = gpu_work.measure(contestant, source, here=True)
+    described, _ = gpu_work.measure(contestant, source)
+    assert abs(here.kernels - described.kernels) <= 2
+    assert here.written == pytest.approx(described.written, rel=0.1)
