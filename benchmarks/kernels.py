@@ -1,0 +1,111 @@
+"""Where the time of a step goes on the GPU at hand: every kernel of a rollout, from the profiler.
+
+    python -m jaxenvs.benchmarks.kernels --ids Grid-DoorKey-8x8-v0 --batches 4096 65536
+
+`step` is the time of an unprofiled step; kernels that run once in a rollout (XLA fills what the
+scan stores with zeros before its first step) are divided by the steps of the rollout too.
+"""
+
+import argparse
+import collections
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from jaxenvs.core.vector import RESET_SOURCES
+
+from . import contestants, report, throughput
+from .contestants import Contestant
+
+LENGTH = 100  # steps of a rollout
+SHOWN = 16  # kernels in the table
+
+
+def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
+    """Microseconds and launches of every kernel on the streams of the GPUs of a profile."""
+    times: collections.Counter[str] = collections.Counter()
+    launches: collections.Counter[str] = collections.Counter()
+    for plane in planes:
+        for line in plane.lines if plane.name.startswith("/device:GPU") else ():
+            for event in line.events if line.name.startswith("Stream") else ():
+                times[event.name] += event.duration_ns / 1000
+                launches[event.name] += 1
+    return dict(times.most_common()), dict(launches)
+
+
+def measure(contestant: Contestant, source: str) -> dict[str, Any]:
+    """Time a rollout, then profile it; times and launches are of one step."""
+    key = jax.random.key(0)
+    state = jax.jit(contestant.reset)(key)
+    rollout = jax.jit(contestant.rollout(LENGTH), donate_argnums=1).lower(key, state).compile()
+
+    def run(state: Any) -> Any:
+        return jax.block_until_ready(rollout(key, state))[0]
+
+    state = run(run(state))
+    start = time.perf_counter()
+    state = run(state)
+    step = 1e6 * (time.perf_counter() - start) / LENGTH
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            run(state)
+        (file,) = Path(folder).rglob("*.xplane.pb")
+        times, launches = durations(jax.profiler.ProfileData.from_file(str(file)).planes)
+    return {
+        "id": contestant.env_id,
+        "contestant": contestant.name,
+        "num_envs": contestant.num_envs,
+        "reset_source": source,
+        "step": round(step, 2),
+        "busy": round(sum(times.values()) / LENGTH, 2),
+        "microseconds": {name: round(total / LENGTH, 3) for name, total in times.items()},
+        "launches": {name: launches[name] / LENGTH for name in times},
+    }
+
+
+def _show(row: dict[str, Any]) -> None:
+    print(
+        f"{row['contestant']} {row['id']} x {row['num_envs']:,}, {row['reset_source']}: "
+        f"{row['step']:.1f} us per step, kernels {row['busy']:.1f}"
+    )
+    times = list(row["microseconds"].items())[:SHOWN]
+    cells = [(f"{us:.2f} us", f"x{row['launches'][name]:.2f}", name) for name, us in times]
+    print(report.plain_table(cells), flush=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.kernels")
+    parser.description = "Time of every kernel of a step, from the profiler of the GPU at hand."
+    add = parser.add_argument
+    add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")
+    add("--batches", nargs="+", type=int, default=[4096, 65536], help="batch sizes")
+    add("--reset-source", nargs="+", default=["fresh"], choices=RESET_SOURCES)
+    add("--json", type=Path, metavar="FILE", help="write all figures there")
+    args = parser.parse_args(argv)
+    if jax.default_backend() != "gpu":
+        print("kernels: jax sees no GPU; gpu_work counts kernels without one", file=sys.stderr)
+        return 2
+    rows = []
+    try:
+        for env_id in args.ids:
+            for batch in args.batches:
+                for source in args.reset_source:
+                    rows.append(measure(contestants.own(env_id, batch, source), source))
+                    _show(rows[-1])
+    except (LookupError, TypeError, ValueError) as error:
+        print(error.args[0] if error.args else error, file=sys.stderr)
+        return 2
+    if args.json:
+        args.json.write_text(json.dumps({**throughput.about(), "rows": rows}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Counting of the trips of `exact`, and the command that times them."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs.benchmarks import resets
+
+LEVEL = "Grid-Empty-5x5-v0"
+
+
+def test_trips_are_the_fullest_lane():
+    done = np.zeros((3, 10), bool)
+    done[1, [0, 4, 8]] = True  # all of lane 0
+    done[2, [1, 2, 3]] = True  # lanes of their own
+    assert resets.trips(done, chunk=4).tolist() == [0, 3, 1]
+
+
+@pytest.mark.parametrize(("limit", "ended"), [(0, 0), (5, 8)])
+def test_staggered_clocks_spread_the_ends(limit, ended):
+    batch = resets.staggered("Grid-DoorKey-8x8-v0", 40, "fresh", limit, chunk=8)
+    state = batch.reset(jax.random.key(0))
+    _, ((_, done), _) = jax.jit(batch.rollout(10))(jax.random.key(1), state)
+    assert (done.sum(axis=1) == ended).all()
+
+
+def test_the_command_writes_every_source_and_limit(tmp_path, capsys):
+    out = tmp_path / "resets.json"
+    options = ["--batch", "64", "--limits", "0", "4", "--seconds", "0.01", "--repeats", "2"]
+    assert resets.main(["--ids", LEVEL, *options, "--json", str(out)]) == 0
+    results = json.loads(out.read_text())
+    found = {(row["reset_source"], row["limit"]) for row in results["rows"]}
+    assert found == {(source, limit) for source in resets.SOURCES for limit in (0, 4)}
+    for row in results["rows"]:
+        assert row["microseconds"] > 0
+        assert ("trips_per_step" in row) == (row["reset_source"] == "exact")
+        assert row["limit"] == 0 or row["ended_per_step"] >= 16
+    assert {"device", "versions"} <= set(results)
+    assert "trips" in capsys.readouterr().out
+
+
+def test_an_unknown_id_is_refused(capsys):
+    with pytest.raises(jaxenvs.UnknownIdError):
+        jaxenvs.spec("Grid-DorKey-8x8-v0")
+    assert resets.main(["--ids", "Grid-DorKey-8x8-v0"]) == 2
+    assert "did you mean" in capsys.readouterr().err
