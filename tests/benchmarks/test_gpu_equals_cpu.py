@@ -1,0 +1,75 @@
+"""What a GPU computes is what the CPU computes, where there is one:
+
+JAX_PLATFORMS=cuda,cpu pytest tests/benchmarks/test_gpu_equals_cpu.py
+"""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenvs
+
+ENVS, STEPS, LIMIT = 256, 200, 60  # every row meets the time limit three times, if it is its own
+# One id of every class: the first that is registered.
+FAMILIES = list(
+    {jaxenvs.spec(id).env_class: id for id in reversed(jaxenvs.registry.list())}.values()
+)
+
+
+def gpus() -> list[jax.Device]:
+    try:
+        return jax.devices("gpu")
+    except RuntimeError:
+        return []
+
+
+pytestmark = pytest.mark.skipif(not gpus(), reason="needs a GPU and JAX_PLATFORMS=cuda,cpu")
+
+
+def played(device: jax.Device, id: str, source: str | None = None, **fields):
+    """Everything that comes out of random play on a device."""
+    venv = jaxenvs.make_vec(id, ENVS, reset_source=source, pool_size=64, **fields)
+    params = venv.default_params.replace(max_steps_in_episode=LIMIT)
+
+    def body(state, key):
+        key_action, key_step = jax.random.split(key)
+        action = jax.random.randint(key_action, (ENVS,), 0, venv.env.action_space.n)
+        step = venv.step(key_step, state, action, params)
+        return step.state, (step.obs, step.reward, step.terminated, step.truncated)
+
+    def run(key):
+        key_reset, key_scan = jax.random.split(key)
+        obs, state = venv.reset(key_reset, params)
+        return obs, jax.lax.scan(body, state, jax.random.split(key_scan, STEPS))
+
+    with jax.default_device(device):
+        return jax.device_get(jax.jit(run)(jax.random.key(7)))
+
+
+def assert_equal_play(id: str, source: str | None = None, **fields):
+    """Compare the two devices' play; return it."""
+    here = played(jax.devices("cpu")[0], id, source, **fields)
+    there = played(gpus()[0], id, source, **fields)
+    assert jax.tree.structure(here) == jax.tree.structure(there)
+    for a, b in zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True):
+        if a.dtype == np.float32:  # rewards: a division may differ in its last digit
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=0)
+        else:
+            np.testing.assert_array_equal(a, b)
+    return here
+
+
+@pytest.mark.parametrize("id", FAMILIES)
+def test_every_family_plays_alike(id):
+    assert_equal_play(id)
+
+
+@pytest.mark.parametrize("source", ["fresh", "exact", "pool"])
+def test_every_reset_source_plays_alike(source):
+    *_, truncated = assert_equal_play("Grid-DoorKey-8x8-v0", source)[1][1]
+    assert truncated.sum() >= ENVS
+
+
+@pytest.mark.parametrize("obs", ["dict", "full", "onehot", "rgb", "rgb_full"])
+def test_every_observation_is_alike(obs):
+    assert_equal_play("Grid-DoorKey-6x6-v0", obs=obs)
