@@ -19,12 +19,17 @@ import jaxenvs
 
 IDS = jaxenvs.registry.list()
 ROWS, STEPS = 4, 256  # the length of the golden traces: one compilation serves both
-X64_IDS = IDS[:: max(1, len(IDS) // 3)]
+FIRST = sorted({jaxenvs.spec(id).env_class: id for id in reversed(IDS)}.values())
+X64_IDS = FIRST[:: max(1, len(FIRST) // 3)]
 
 every_id = pytest.mark.parametrize("id", IDS)
-# For what is slow and does not depend on the size: the first id of each class.
-FIRST = {jaxenvs.spec(id).env_class: id for id in reversed(IDS)}
-every_class = pytest.mark.parametrize("id", FIRST.values())
+# What must be compiled or traced runs by default on the first id of each class, and on the others
+# among the long proofs.
+compiled_id = pytest.mark.parametrize(
+    "id", [id if id in FIRST else pytest.param(id, marks=pytest.mark.slow) for id in IDS]
+)
+# For what is slow and does not depend on the size.
+every_class = pytest.mark.parametrize("id", FIRST)
 
 
 def same(a, b):
@@ -60,7 +65,7 @@ def plan(env, seed=0):
     return key_world, jax.random.split(key_steps, STEPS), actions
 
 
-@every_id
+@compiled_id
 def test_shapes_and_types_never_change(id):
     env = jaxenvs.make(id)
     key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
@@ -78,14 +83,14 @@ def test_shapes_and_types_never_change(id):
     assert step.info["invalid_action"].dtype == np.bool_
 
 
-@every_id
+@compiled_id
 def test_state_holds_plain_arrays_and_no_key(id):
     for leaf in jax.tree.leaves(jaxenvs.make(id).state_shape):
         assert not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
         assert leaf.dtype != np.uint32, "raw key words are uint32: a planner could foresee chance"
 
 
-@every_id
+@compiled_id
 def test_observations_and_rewards_lie_where_they_should(id, compiled):
     env = compiled(id).env
     key, keys, actions = plan(env)
@@ -105,7 +110,7 @@ def test_observations_and_rewards_lie_where_they_should(id, compiled):
         assert (wanted.shape, wanted.dtype) == (given.shape, given.dtype)
 
 
-@every_id
+@compiled_id
 def test_jit_vmap_and_scan_agree(id, compiled):
     """Scan over steps, one jitted call a step, a row of a batch: the same bits."""
     fast = compiled(id)
@@ -131,7 +136,10 @@ def test_jit_vmap_and_scan_agree(id, compiled):
         same(at(batch, row), at(scanned, i + 1))
 
 
-@every_class
+@pytest.mark.parametrize(
+    "id",
+    [pytest.param(id, marks=[] if i % 6 == 0 else pytest.mark.slow) for i, id in enumerate(FIRST)],
+)
 def test_without_jit_everything_is_the_same(id, compiled):
     fast = compiled(id)
     env, params = fast.env, fast.env.default_params
@@ -145,11 +153,14 @@ def test_without_jit_everything_is_the_same(id, compiled):
 def test_reset_is_a_level_and_a_start_in_it(id, compiled):
     env = compiled(id).env
     key_level, key_state = jax.random.split(jax.random.key(3))
-    level = env.sample_level(key_level)
-    same(env.reset_to(key_state, level), compiled(id).reset(jax.random.key(3), env.default_params))
+    level = jax.jit(env.sample_level)(key_level)
+    same(
+        jax.jit(env.reset_to)(key_state, level),
+        compiled(id).reset(jax.random.key(3), env.default_params),
+    )
 
 
-@every_id
+@compiled_id
 def test_each_function_compiles_once(id, compiled):
     fast = compiled(id)
     params = fast.env.default_params
@@ -163,15 +174,17 @@ def test_each_function_compiles_once(id, compiled):
     assert (fast.reset._cache_size(), fast.step._cache_size()) == (resets, steps)
 
 
-@every_id
+@compiled_id
 def test_the_time_limit_truncates_and_may_differ_in_a_batch(id, compiled):
     """Row i has a limit of i + 1 steps; the task's own end has precedence over the limit."""
     fast = compiled(id)
     env = fast.env
-    limits = jnp.arange(1, ROWS + 1, dtype=jnp.int32)
-    params = stack([env.default_params] * ROWS).replace(max_steps_in_episode=limits)
+    given = jnp.arange(1, ROWS + 1, dtype=jnp.int32)
+    params = stack([env.default_params] * ROWS).replace(max_steps_in_episode=given)
     keys = jax.random.split(jax.random.key(5), ROWS)
     state = stack([fast.reset(key, env.default_params).state for key in keys])
+    limits = np.asarray(jax.vmap(env.time_limit)(state, params))
+    assert (limits <= given).all(), "an episode's own limit is a share of what is given"
     for time in range(1, ROWS + 1):
         actions = jax.vmap(env.action_space.sample)(keys)
         step = fast.batch_step(keys, state, actions, params)
@@ -183,27 +196,110 @@ def test_the_time_limit_truncates_and_may_differ_in_a_batch(id, compiled):
         state = step.state
 
 
+_, RIGHT, FORWARD, PICKUP, DROP, TOGGLE, DONE = range(7)
+EMPTY, WALL, GOAL, RED_BALL, RED_DOOR = 0x01, 0x52, 0x18, 0x06, 0x0B  # tiles; the door is shut
+BLUE_BALL, BLUE_BOX, BLUE_DOOR = 0x26, 0x27, 0x2B
+
+
+def facing(level, *tiles):
+    """The level with the agent in the corner and these tiles in a row before it."""
+    grid = jnp.asarray(level.grid).at[1, 1].set(EMPTY)
+    grid = grid.at[1, 2 : 2 + len(tiles)].set(jnp.array(tiles, jnp.uint8))
+    return level.replace(grid=grid, pose=jnp.array([1, 1, 0], jnp.int8))
+
+
+def target(level, number):
+    """Byte of a packed task."""
+    return int(level.task) >> 8 * number & 255
+
+
+def at_the_door(level, door):
+    """The level with this door, shut but not locked, in front of the agent."""
+    (row,), (column,) = np.nonzero(np.isin(np.asarray(level.grid), (door, door + 1)))
+    grid = jnp.asarray(level.grid).at[row, column].set(door)
+    return level.replace(grid=grid, pose=jnp.array([row, column - 1, 0], jnp.int8))
+
+
+def at_the_match(level):
+    row, column = target(level, 0), target(level, 1)
+    up = row < level.grid.shape[0] // 2
+    return level.replace(pose=jnp.array([row + 1 if up else row - 1, column, 3 if up else 1], "b"))
+
+
+# Class: a level that lies near its end, and the actions to it; a goal ahead in all others.
+GRID_ENDINGS = {
+    "DynamicObstacles": lambda level: (
+        level.replace(pose=jnp.array([1, 1, 2], jnp.int8)),
+        [FORWARD],
+    ),
+    "Fetch": lambda level: (facing(level, RED_BALL), [PICKUP]),
+    "GoToDoor": lambda level: (level, [TOGGLE]),
+    "GoToObject": lambda level: (level, [DONE]),
+    "KeyCorridor": lambda level: (facing(level, target(level, 0)), [PICKUP]),
+    "Memory": lambda level: (at_the_match(level), [FORWARD]),
+    "ObstructedDoor": lambda level: (facing(level, BLUE_BALL), [PICKUP]),
+    "ObstructedMaze": lambda level: (facing(level, BLUE_BALL), [PICKUP]),
+    "PutNear": lambda level: (facing(level, target(level, 3)), [PICKUP, DROP]),
+    "RedBlueDoors": lambda level: (at_the_door(level, BLUE_DOOR), [TOGGLE]),
+    "Unlock": lambda level: (between_key_and_door(level), [PICKUP, RIGHT, RIGHT, TOGGLE]),
+    "UnlockPickup": lambda level: (facing(level, target(level, 0)), [PICKUP]),
+    "Playground": lambda level: (level, None),  # never ends by itself
+}
+
+
+def between_key_and_door(level):
+    """The level with the agent before the locked door, its back to it and the key before it."""
+    grid = np.asarray(level.grid)
+    (row,), (column,) = np.nonzero(grid & 15 == 12)
+    key = int(grid[row, column]) & 0xF0 | 5
+    grid = level.grid.at[row, column - 1].set(EMPTY).at[row, column - 2].set(key)
+    return level.replace(grid=grid, pose=jnp.array([row, column - 1, 2], jnp.int8))
+
+
 def grid_ending(env, level):
-    """A grid with the goal in front of the agent: one step forward."""
-    goal, forward = 0x18, 2
-    grid = jnp.asarray(level.grid).at[1, 2].set(goal)
-    return level.replace(grid=grid, pose=jnp.array([1, 1, 0], jnp.int8)), [forward]
+    name = type(env).__name__
+    if name in GRID_ENDINGS:
+        return GRID_ENDINGS[name](level)
+    return facing(level, GOAL), [FORWARD]
 
 
-ENDINGS = {"Grid": grid_ending}  # family: a level that lies near its end, and the actions to it
+def babyai_ending(env, level):
+    """An empty room with what the mission speaks of, and a mission of one instruction."""
+    from jaxenvs.babyai import mission as m
+
+    verb = env.verbs[0]
+    ball, box, door = m.description(6, 0), m.description(7, 2), m.description(4, 0)
+    what = {
+        m.GO_TO: (m.go_to(ball), [RED_BALL], [DONE]),
+        m.OPEN: (m.open_door(door), [RED_DOOR], [TOGGLE]),
+        m.PICK_UP: (m.pick_up(ball), [RED_BALL], [PICKUP]),
+        m.PUT_NEXT: (m.put_next(ball, box), [RED_BALL, BLUE_BOX], [PICKUP, DROP]),
+    }
+    word, tiles, actions = what[verb]
+    bare = jnp.full_like(level.grid, WALL).at[1:-1, 1:-1].set(EMPTY)
+    task = jnp.zeros_like(level.task).at[0].set(word)
+    # A plain level: what the mission means in it is found when the episode begins.
+    plain = jaxenvs.grid.Level(grid=bare, pose=level.pose, task=task, accepted=level.accepted)
+    return facing(plain, *tiles), actions
 
 
-@every_id
+ENDINGS = {"Grid": grid_ending, "BabyAI": babyai_ending}  # family: as `GRID_ENDINGS`
+
+
+@compiled_id
 def test_the_task_ends(id, compiled):
     fast = compiled(id)
     family = jaxenvs.spec(id).family
     assert family in ENDINGS, f"say in ENDINGS how an episode of {family} ends"
     level = jax.jit(fast.env.sample_level)(jax.random.key(0))
     level, actions = ENDINGS[family](fast.env, level)
+    if actions is None:
+        return
+    reset_to = jax.jit(fast.env.reset_to)
     for limit in (fast.env.default_params.max_steps_in_episode, len(actions)):
         params = fast.env.default_params.replace(max_steps_in_episode=np.int32(limit))
         key = jax.random.key(1)
-        state = fast.env.reset_to(key, level, params).state
+        state = reset_to(key, level, params).state
         for i, action in enumerate(actions):
             step = fast.step(key, state, jnp.asarray(action, jnp.int32), params)
             assert step.terminated == (i == len(actions) - 1)
@@ -254,7 +350,7 @@ def test_aliases_mean_the_same(id):
         assert jaxenvs.make(alias) == jaxenvs.make(id)
 
 
-@every_id
+@compiled_id
 def test_masks_and_pictures_fit(id, compiled):
     env = compiled(id).env
     state = compiled(id).reset(jax.random.key(0), env.default_params).state

@@ -1,14 +1,8 @@
 """Behaviour is frozen by version: a trace that changes needs a new id."""
 
-import json
-
 import golden
 import pytest
-
-import jaxenvs
-
-TRACES = json.loads(golden.FILE.read_text())
-IDS = jaxenvs.registry.list()
+from golden import IDS, TRACES
 
 
 @pytest.mark.parametrize("id", IDS)

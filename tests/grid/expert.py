@@ -1,27 +1,31 @@
-"""Players that know the whole map of the package's world, to win in it or to fail on purpose.
-
-A player is a generator of actions over a live world of minigrid: each action that it yields must be
-played before the next one is asked for. Cells are (x, y) here, as in the package.
-"""
+"""Players that know the whole map of the package's world, to win in it or to fail on purpose."""
 
 import copy
-import heapq
-import itertools
 
 import numpy as np
 import upstream
 from minigrid.utils.baby_ai_bot import BabyAIBot
+from walking import (
+    PORTABLE,
+    StuckError,
+    ahead,
+    around,
+    enter,
+    face,
+    fetch,
+    kind,
+    look,
+    pose_of,
+    put_down,
+    route,
+    things,
+    toggle,
+    turn,
+)
 
 from jaxenvs.grid import Action
 
-STEPS = ((1, 0), (0, 1), (-1, 0), (0, -1))  # right, down, left, up
-PORTABLE = ("key", "ball", "box")
-CLEARING, UNLOCKING = 30, 60  # about what it costs to move a thing away, to fetch a key
-PATIENCE = 100  # searches
-
-
-class StuckError(Exception):
-    """The player sees no way, or the world refuses one."""
+PATIENCE = 100  # searches of the package's bot for one action
 
 
 def plan(env, player):
@@ -40,234 +44,6 @@ def plan(env, player):
     except (StuckError, RecursionError):
         return None
     return actions
-
-
-# The world as a graph.
-
-
-def pose_of(env):
-    return int(env.agent_pos[0]), int(env.agent_pos[1]), int(env.agent_dir)
-
-
-def ahead(pose):
-    """Cell in front of a pose (x, y, direction)."""
-    return pose[0] + STEPS[pose[2]][0], pose[1] + STEPS[pose[2]][1]
-
-
-def around(cell):
-    return [(cell[0] + dx, cell[1] + dy) for dx, dy in STEPS]
-
-
-def look(env, cell):
-    """What lies on a cell; cells outside the grid are wall."""
-    inside = 0 <= cell[0] < env.width and 0 <= cell[1] < env.height
-    return env.grid.get(*cell) if inside else "outside"
-
-
-def kind(thing):
-    return thing if thing is None or isinstance(thing, str) else thing.type
-
-
-def things(env, wanted):
-    """Cells of the things for which `wanted(thing)`."""
-    cells = itertools.product(range(env.width), range(env.height))
-    return [cell for cell in cells if (thing := env.grid.get(*cell)) is not None and wanted(thing)]
-
-
-def colour_of_key(thing):
-    """Colour of a key, on the floor or in a box; None for other things."""
-    if kind(thing) == "box" and thing.contains is not None:
-        thing = thing.contains
-    return thing.color if kind(thing) == "key" else None
-
-
-def flooded(env, start, passes):
-    """Cells that can be walked to, and the things that bound them."""
-    seen, queue = {start}, [start]
-    while queue:
-        cell = queue.pop()
-        for near in around(cell) if cell == start or passes(cell) else ():
-            if near not in seen and kind(look(env, near)) not in ("wall", "outside"):
-                seen.add(near)
-                queue.append(near)
-    return seen
-
-
-def openable(env, clearing, banned):
-    """Locked doors whose key the agent has or can get, those of `banned` aside."""
-    opened = set()
-
-    def passes(cell):
-        thing = look(env, cell)
-        if kind(thing) == "door":
-            return cell not in banned and (not thing.is_locked or cell in opened)
-        return thing is None or (clearing and kind(thing) in PORTABLE)
-
-    while True:
-        cells = flooded(env, pose_of(env)[:2], passes)
-        keys = {colour_of_key(look(env, cell)) for cell in cells} | {colour_of_key(env.carrying)}
-        new = {c for c in cells if is_locked(look(env, c)) and look(env, c).color in keys}
-        if new - banned <= opened:
-            return opened
-        opened |= new - banned
-
-
-def is_locked(thing):
-    return kind(thing) == "door" and thing.is_locked and not thing.is_open
-
-
-def cost(thing, cell, clearing, doors):
-    """Actions to enter a cell, about; None if it cannot be entered."""
-    if thing is None or kind(thing) == "floor":
-        return 1
-    if kind(thing) == "door":
-        if is_locked(thing):
-            return UNLOCKING if cell in doors else None
-        return 1 if thing.is_open else 2
-    return CLEARING if clearing and kind(thing) in PORTABLE else None
-
-
-def route(env, wanted, clearing, banned):
-    """Poses of the cheapest way to a pose that faces a cell with `wanted(cell)`; None if none."""
-    doors = openable(env, clearing, banned)
-    start = pose_of(env)
-    best, came, queue = {start: 0}, {}, [(0, start)]
-    while queue:
-        spent, pose = heapq.heappop(queue)
-        if spent > best[pose]:
-            continue
-        front = ahead(pose)
-        if wanted(front):
-            way = [pose]
-            while way[-1] in came:
-                way.append(came[way[-1]])
-            return way[::-1]
-        x, y, direction = pose
-        moves = {(x, y, (direction - 1) % 4): 1, (x, y, (direction + 1) % 4): 1}
-        entering = None if front in banned else cost(look(env, front), front, clearing, doors)
-        if entering is not None:
-            moves[(*front, direction)] = entering
-        for after, price in moves.items():
-            if spent + price < best.get(after, np.inf):
-                best[after], came[after] = spent + price, pose
-                heapq.heappush(queue, (spent + price, after))
-    return None
-
-
-# What a player can do.
-
-
-def turn(before, after):
-    """Action between two poses of one cell."""
-    return Action.RIGHT if (after[2] - before[2]) % 4 == 1 else Action.LEFT
-
-
-def face(env, wanted, clearing=True, banned=frozenset()):
-    """Stand before a cell with `wanted(cell)`; open and clear what is in the way."""
-    while True:
-        way = route(env, wanted, clearing, banned)
-        if way is None:
-            raise StuckError
-        for before, after in itertools.pairwise(way):
-            if before[:2] == after[:2]:
-                yield turn(before, after)
-                continue
-            cell = after[:2]
-            thing = look(env, cell)
-            if is_locked(thing):
-                yield from unlock(env, cell, clearing, banned)
-                break
-            if kind(thing) in PORTABLE:
-                yield from clear(env, cell, banned)
-                break
-            if kind(thing) == "door" and not thing.is_open:
-                yield Action.TOGGLE
-            yield Action.FORWARD
-        else:
-            return
-
-
-def unlock(env, cell, clearing=True, banned=frozenset()):
-    """Open a locked door, with its key."""
-    colour = look(env, cell).color
-    if colour_of_key(env.carrying) == colour and kind(env.carrying) == "box":
-        yield from put_down(env)
-    if colour_of_key(env.carrying) != colour:
-        keys = things(env, lambda thing: colour_of_key(thing) == colour)
-        yield from fetch(env, keys, clearing, banned | {cell})
-    yield from face(env, lambda front: front == cell, clearing, banned)
-    yield Action.TOGGLE
-
-
-def fetch(env, cells, clearing=True, banned=frozenset(), from_boxes=True):
-    """Take one of the things on the cells into the hands; boxes with a key are opened first."""
-    cells = {tuple(int(i) for i in cell) for cell in cells}
-    yield from face(env, lambda front: front in cells, clearing, banned)
-    cell = ahead(pose_of(env))
-    if from_boxes and kind(look(env, cell)) == "box" and look(env, cell).contains is not None:
-        yield Action.TOGGLE
-    if env.carrying is not None:
-        yield from put_down(env)
-        yield from face(env, lambda front: front == cell, clearing, banned)
-    yield Action.PICKUP
-
-
-def put_down(env):
-    """Put down what is carried where it is in nobody's way."""
-    start = pose_of(env)[:2]
-
-    def passes(cell, without=None):
-        thing = look(env, cell)
-        return cell != without and kind(thing) in (None, "door")
-
-    before = flooded(env, start, passes)
-
-    def harmless(cell):
-        if look(env, cell) is not None or cell == start:
-            return False
-        return flooded(env, start, lambda c: passes(c, cell)) == before
-
-    for wanted in (harmless, lambda cell: look(env, cell) is None and cell != start):
-        if route(env, wanted, False, frozenset()) is not None:
-            yield from face(env, wanted, clearing=False)
-            yield Action.DROP
-            return
-    raise StuckError
-
-
-def clear(env, cell, banned=frozenset()):
-    """Take the thing on the cell in front away; what was carried before is carried again."""
-    held = env.carrying
-    if held is None:
-        yield Action.PICKUP
-        return
-    yield from put_down(env)
-    yield from face(env, lambda front: front == cell, False, banned)
-    yield Action.PICKUP
-    yield from put_down(env)
-    yield from fetch(env, [held.cur_pos], banned=banned, from_boxes=False)
-
-
-def enter(env, wanted, clearing=True):
-    """Step onto the cell of a thing for which `wanted(thing)`."""
-    cells = set(things(env, wanted))
-    yield from face(env, cells.__contains__, clearing)
-    yield Action.FORWARD
-
-
-def toggle(env, wanted, clearing=True):
-    """Open a door for which `wanted(thing)`; one that is open is closed first."""
-    cells = set(things(env, wanted))
-    if not cells:
-        raise StuckError
-    yield from face(env, cells.__contains__, clearing)
-    cell = ahead(pose_of(env))
-    if is_locked(look(env, cell)):
-        yield from unlock(env, cell, clearing)
-        return
-    if look(env, cell).is_open:
-        yield Action.TOGGLE
-    yield Action.TOGGLE
 
 
 # Ways to win.
@@ -340,8 +116,9 @@ def busy_with_everything(env):
     while True:
         items = things(env, lambda thing: thing.type in (*PORTABLE, "door"))
         cell = items[int(env.np_random.integers(len(items)))]
-        if look(env, cell).type == "door":
-            yield from toggle(env, lambda thing, door=look(env, cell): thing is door)
+        found = look(env, cell)
+        if found.type == "door":
+            yield from toggle(env, lambda thing, door=found: thing is door)
         else:
             yield from fetch(env, [cell])
             yield from put_down(env)
