@@ -9,6 +9,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Int32, UInt8
 
 from ..core import checks
@@ -75,7 +76,7 @@ class DynamicObstacles(SquareGridEnv):
             cells, turn = jnp.concatenate([others, jnp.zeros(1, jnp.int32)]), 0
         grid = put(room(self.size, self.size), inner, inner, tiles.GOAL)
         rows, columns = inner_cell(cells, inner)
-        balls = jnp.full(self.obstacles, BALL, jnp.uint8)
+        balls = np.full(self.obstacles, BALL)
         grid = put_all(grid, rows[:-1], columns[:-1], balls)
         return Level.of(grid, rows[-1], columns[-1], turn, task=tasks.pack(rows[:-1], columns[:-1]))
 
@@ -112,23 +113,23 @@ class DynamicObstacles(SquareGridEnv):
         """Draw the balls' next cells: one after the other takes a free cell around it, if any."""
         word = words(key, self.obstacles)
         rows, columns = tasks.part(state.task, 0), tasks.part(state.task, 1)
-        free = jax.lax.optimization_barrier(_free_around(state, rows, columns))
-        moved: list[tuple[Array, Array]] = []
+        bare = _bare_around(state, rows, columns)
+        numbers = np.arange(self.obstacles, dtype=np.int32)
+
+        def move(number: ArrayLike, cells: Array) -> Array:
+            row, column = rows[number], columns[number]
+            taken = _bit(tasks.part(cells, 0) - row, tasks.part(cells, 1) - column).sum()
+            taken = taken | _bit(state.row - row, state.column - column)
+            free = bare[number] & ~taken
+            step = _bit_of(free, below(word[number], jax.lax.population_count(free)))
+            row = row + _any(step, LOWER_ROW) - _any(step, UPPER_ROW)
+            column = column + _any(step, RIGHT_COLUMN) - _any(step, LEFT_COLUMN)
+            return jnp.where(numbers == number, tasks.pack(row, column), cells)
+
+        cells = state.task
         for number in range(self.obstacles):
-            row, column, around = rows[number], columns[number], free[number]
-            for earlier, (new_row, new_column) in enumerate(moved):
-                around = around | _bit(rows[earlier] - row, columns[earlier] - column)
-                around = around & ~_bit(new_row - row, new_column - column)
-            around = around & ~_bit(state.row - row, state.column - column)
-            step = _bit_of(around, below(word[number], jax.lax.population_count(around)))
-            moved.append(
-                (
-                    row + _any(step, LOWER_ROW) - _any(step, UPPER_ROW),
-                    column + _any(step, RIGHT_COLUMN) - _any(step, LEFT_COLUMN),
-                )
-            )
-        to_rows, to_columns = (jnp.stack(parts) for parts in zip(*moved, strict=True))
-        return tasks.pack(to_rows, to_columns)
+            cells = move(number, cells)
+        return cells
 
 
 def _with_balls(
@@ -148,7 +149,7 @@ def _with_balls(
         """Write all in one kernel: a cell that is left and taken gets the same tile twice."""
         taken = (old[:, None] == new[None, :]).any(axis=1)
         left = jnp.where(taken, BALL, jnp.uint8(tiles.EMPTY))
-        tile = jnp.concatenate([left, jnp.full_like(left, BALL)])
+        tile = jnp.concatenate([left, np.full(new.shape, BALL)])
         return flat.at[jnp.concatenate([old, new])].set(tile, mode="promise_in_bounds")
 
     flat = grid.reshape(-1)
@@ -159,17 +160,18 @@ def _with_balls(
     return flat.reshape(grid.shape)
 
 
-def _free_around(
+def _bare_around(
     state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
 ) -> Int32[Array, " n"]:
-    """Which of the cells around each ball are empty, as bits."""
+    """Which of the cells around each ball hold nothing but balls, as bits."""
     d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)
     near = state.grid[rows[:, None] + d_row - 1, columns[:, None] + d_column - 1]
     bits = np.left_shift(np.int32(1), np.arange(AROUND, dtype=np.int32))
-    return jnp.where(near == tiles.EMPTY, bits, 0).sum(axis=1, dtype=jnp.int32)
+    bare = (near == tiles.EMPTY) | (near == BALL)
+    return jnp.where(bare, bits, 0).sum(axis=1, dtype=jnp.int32)
 
 
-def _bit(rows: Int32[Array, ""], columns: Int32[Array, ""]) -> Int32[Array, ""]:
+def _bit(rows: Int32[Array, "*n"], columns: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
     """Bit of a cell so many rows and columns from a ball; 0 if it is not around it."""
     inside = (jnp.abs(rows) <= 1) & (jnp.abs(columns) <= 1)
     return jnp.where(inside, jnp.int32(1) << (3 * rows + columns + 4).clip(0, 8), 0)
