@@ -30,6 +30,14 @@ LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # instructions, as bits
 
 
 @struct
+class BabyLevel(Level):
+    """Where an episode begins; `task` is the mission."""
+
+    # Bit d of a cell: description d of the mission means the object in it.
+    marks: UInt8[Array, "height width"]
+
+
+@struct
 class BabyState(GridState):
     """The world, the agent, and how far the mission is."""
 
@@ -89,23 +97,32 @@ class BabyEnv(RoomGrid):
         plan = Plan(self, key)
         mission = self.draw(plan)
         accepted = plan.accepted if self.level_budget > 1 else None
-        return plan.level(task=mission, accepted=accepted)
+        return self.marked(plan.level(task=mission, accepted=accepted))
+
+    def marked(self, level: Level) -> BabyLevel:
+        """Find out what the mission's descriptions mean in a level."""
+        row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
+        pose = m.Pose(row, column, direction, self.room_size - 1)
+        meant = m.fits(m.descriptions(level.task), level.grid, *lines(*level.grid.shape), pose)
+        bit = np.arange(len(meant), dtype=np.uint8)[:, None, None]
+        return BabyLevel(
+            grid=level.grid,
+            pose=level.pose,
+            task=m.told(level.task, meant.sum(axis=(1, 2), dtype=jnp.int32) == 1),
+            accepted=level.accepted,
+            marks=(meant.astype(jnp.uint8) << bit).sum(axis=0, dtype=jnp.uint8),
+        )
 
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
-        """Find out what the mission's descriptions mean in this level."""
+        """Begin the mission; a level without marks (drawn by hand) gets them."""
+        level = level if isinstance(level, BabyLevel) else self.marked(level)
         base = super().reset_state(key, level, params)
-        rows, columns = lines(*level.grid.shape)
-        pose = m.Pose(base.row, base.column, base.direction, self.room_size - 1)
-        meant = m.fits(m.descriptions(level.task), level.grid, rows, columns, pose)
-        bit = np.arange(len(meant), dtype=np.uint8)[:, None, None]
-        marks = (meant.astype(jnp.uint8) << bit).sum(axis=0, dtype=jnp.uint8)
-        unique = meant.sum(axis=(1, 2), dtype=jnp.int32) == 1
         return BabyState(
             time=base.time,
             grid=base.grid,
             agent=base.agent,
-            task=m.told(level.task, unique),
-            marks=marks,
+            task=base.task,
+            marks=level.marks,
             progress=jnp.int32(0),
         )
 

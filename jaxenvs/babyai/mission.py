@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..grid import missions, tiles
-from ..grid.tiles import Colour
+from ..grid.tiles import Colour, Kind
 from ..grid.view import direction_vector
 
 NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)  # verbs
@@ -140,12 +140,15 @@ def fits(
     column: ArrayLike,
     pose: Pose,
 ) -> Bool[Array, "descriptions *cells"]:
-    """Which tiles fit which descriptions. Shut doors count as doors; a room has its walls."""
+    """Which tiles fit which descriptions. Shut doors count as doors; a room has its walls.
+
+    As upstream, walls are grey objects where a description names no kind.
+    """
     shape = what.shape + (1,) * tile.ndim
     kind, colour, place = (x.reshape(shape) for x in (what & 7, (what >> 3) & 7, (what >> 6) & 7))
     named = tiles.encode(tile)[..., 0].astype(jnp.uint32)  # door, key, ball, box are 4 to 7
     painted = tiles.encode(tile)[..., 1].astype(jnp.uint32)
-    thing = (named >= 4) & (named <= 7)
+    thing = named > int(Kind.EMPTY)
     alike = ((kind == 0) | (kind + 3 == named)) & ((colour == ANY_COLOUR) | (colour == painted))
     place = place.astype(jnp.int32)
     return thing & alike & ((place == ANYWHERE) | _lies(place, row, column, pose))

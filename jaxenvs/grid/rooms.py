@@ -21,7 +21,7 @@ from ..core.env import spread_like
 from ..core.random import Key, below, hashed
 from . import missions, tiles
 from .env import Action, GridEnv, GridState, Level
-from .placement import lines, other
+from .placement import among, distinct, item, lines, other, put
 from .tiles import Colour, Kind
 
 RIGHT, DOWN, LEFT, UP = range(4)
@@ -136,11 +136,11 @@ class Plan:
     def pick(self, allowed: Bool[Array, "*shape"]) -> Int32[Array, ""]:
         """Flat index of one of the True entries, each as likely; the plan fails if there is none."""
         self.accepted = self.accepted & allowed.any()
-        return pick(self.words(allowed.size), allowed)
+        return among(self.words(allowed.size), allowed.reshape(-1))
 
     def pick_each(self, allowed: Bool[Array, "rows size"]) -> Int32[Array, " rows"]:
         """Pick one entry of each row; 0 where a row has none."""
-        return jax.vmap(pick)(self.words(allowed.size).reshape(allowed.shape), allowed)
+        return jax.vmap(among)(self.words(allowed.size).reshape(allowed.shape), allowed)
 
     def colour(self, avoid: ArrayLike | None = None) -> Int32[Array, ""]:
         """Uniform colour, perhaps other than one."""
@@ -154,7 +154,7 @@ class Plan:
 
     def sample(self, bound: int, count: int) -> Int32[Array, " {count}"]:
         """Distinct integers in [0, bound) in random order."""
-        return jnp.argsort(self.words(bound))[:count].astype(jnp.int32)
+        return distinct(self.words(count), bound)
 
     # Building.
 
@@ -162,8 +162,11 @@ class Plan:
         self, row: ArrayLike, column: ArrayLike, tile: ArrayLike, present: ArrayLike = True
     ) -> None:
         """Write a tile (or several) at a cell, or leave it where not `present`."""
-        row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)  # beyond: dropped
-        self.grid = self.grid.at[row, column].set(jnp.asarray(tile, jnp.uint8), mode="drop")
+        row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)  # beyond the grid
+        if row.ndim == 0:
+            self.grid = put(self.grid, row, column, tile)
+        else:
+            self.grid = self.grid.at[row, column].set(jnp.asarray(tile, jnp.uint8), mode="drop")
 
     def add_door(
         self,
@@ -190,11 +193,11 @@ class Plan:
         tile = tiles.tile(kind, colour)
         door = Thing(tile, self.door_rows[edge], self.door_columns[edge])
         self.put(door.row, door.column, tile, present)
-        edge = jnp.where(present, edge, len(self.joined))  # beyond the last: dropped
-        self.joined = self.joined.at[edge].set(True, mode="drop")
-        self.doors = self.doors.at[edge].set(tile, mode="drop")
-        flagged = jnp.where(present, room, self.num_rooms)
-        self.locked = self.locked.at[flagged].set(jnp.asarray(locked, jnp.bool_), mode="drop")
+        here = present & (np.arange(len(self.joined)) == edge)
+        self.joined = self.joined | here
+        self.doors = jnp.where(here, tile, self.doors)
+        there = present & (np.arange(self.num_rooms) == jnp.asarray(room))
+        self.locked = jnp.where(there, jnp.asarray(locked, jnp.bool_), self.locked)
         return door
 
     def remove_wall(self, room: int, side: int) -> None:
@@ -205,7 +208,7 @@ class Plan:
         row = self._geometry.row[edge] + (along if upright else 0 * along)
         column = self._geometry.column[edge] + (0 * along if upright else along)
         self.put(row, column, tiles.EMPTY)
-        self.joined = self.joined.at[edge].set(True)
+        self.joined = self.joined | (np.arange(len(self.joined)) == edge)
 
     def connect_all(self, avoid: ArrayLike | None = None) -> None:
         """Add unlocked doors in random places until every room can be reached from the agent's.
@@ -234,8 +237,7 @@ class Plan:
             without = other(colours, NUM_COLOURS, avoid)
             painted = jnp.where(jnp.asarray(avoid) < NUM_COLOURS, without, painted)
         tile = tiles.tile(Kind.CLOSED_DOOR, painted)
-        row = jnp.where(new, self.door_rows, self.env.height)  # beyond the grid: dropped
-        self.grid = self.grid.at[row, self.door_columns].set(tile, mode="drop")
+        self.put(self.door_rows, self.door_columns, tile, new)
         self.doors = jnp.where(new, tile, self.doors)
         self.joined = self.joined | new
 
@@ -287,11 +289,11 @@ class Plan:
         def add(carry: tuple, xs: tuple) -> tuple[tuple, Thing]:
             grid, used, accepted = carry
             number, room, words = xs
-            look = pick(words, ~used)  # kind * 6 + colour
+            look = among(words, ~used)
             if unique:
                 accepted = accepted & ~used.all()
                 used = used | (np.arange(18) == look)
-            tile = tiles.tile(KINDS[0] + look // NUM_COLOURS, look % NUM_COLOURS)
+            tile = item(look)
             counter = start + number * cells + np.arange(cells, dtype=np.int32)
             cell = self._place(hashed(self._key, counter), grid, room)
             grid = grid.at[cell.row, cell.column].set(tile, mode="promise_in_bounds")
@@ -324,7 +326,7 @@ class Plan:
         rows, columns = lines(size, size)
         far = abs(rows + row - self.row) + abs(columns + column - self.column) >= 2
         allowed = (inside == tiles.EMPTY) & far
-        cell = pick(words, allowed)
+        cell = among(words, allowed.reshape(-1))
         return _Cell(row + cell // size, column + cell % size, allowed.any())
 
     def place_agent(
@@ -393,18 +395,6 @@ class Plan:
     def level(self, **more: Any) -> Level:
         """Return the finished level."""
         return Level.of(self.grid, self.row, self.column, self.direction, **more)
-
-
-def pick(words: UInt32[Array, " size"], allowed: Bool[Array, "*shape"]) -> Int32[Array, ""]:
-    """Flat index of one of the True entries, each as likely; 0 if there is none.
-
-    The entry with the largest word; the lowest bits of the words make place for the index, so that
-    one maximum finds both.
-    """
-    low = np.uint32((1 << (allowed.size - 1).bit_length()) - 1)
-    index = np.arange(allowed.size, dtype=np.uint32)
-    score = jnp.where(allowed.reshape(-1), (words & ~low) | index, jnp.uint32(0))
-    return (score.max() & low).astype(jnp.int32)
 
 
 class _Cell(NamedTuple):
