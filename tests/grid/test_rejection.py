@@ -1,0 +1,172 @@
+"""Levels that may be rejected: the budget is never spent, all sources agree, and `info` tells."""
+
+import functools
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs.core.random import words
+from jaxenvs.grid import GridEnv, Kind, Level, placement, tiles
+
+REJECTING = [id for id in jaxenvs.registry.list() if jaxenvs.make(id).level_budget > 1]
+SOME = ("Grid-MultiRoom-N4-S5-v1", "BabyAI-GoToSeqS5R2-v0")
+MILLION = 1_000_000
+CHUNK = 2_048
+
+
+def tries(id, resets, seed=0):
+    """How many levels each of `resets` resets draws until one is accepted.
+
+    As `sample_level` draws them, but those that are still without a level go on together.
+    """
+    env = jaxenvs.make(id)
+
+    @jax.jit
+    @functools.partial(jax.vmap, in_axes=(0, 0))
+    def accepted(number, attempt):
+        key = jax.random.fold_in(jax.random.key(seed), number)
+        return env.accepts(env.candidate(key, attempt, env.default_params))
+
+    waiting, attempt = np.arange(resets, dtype=np.int32), np.zeros(resets, np.int32)
+    counts = np.zeros(resets, np.int32)
+    while len(waiting):
+        assert attempt.max() < env.level_budget, f"{id}: a reset has spent its budget"
+        rows, rest = waiting[:CHUNK], waiting[CHUNK:]
+        padding = CHUNK - len(rows)
+        fine = accepted(np.pad(rows, (0, padding)), np.pad(attempt[:CHUNK], (0, padding)))
+        fine = np.asarray(fine)[: len(rows)]
+        counts[rows] += 1
+        waiting = np.concatenate([rows[~fine], rest])
+        attempt = np.concatenate([attempt[:CHUNK][~fine] + 1, attempt[CHUNK:]])
+    return counts
+
+
+def report(id, resets):
+    counts = tries(id, resets)
+    budget = jaxenvs.make(id).level_budget
+    print(
+        f"{id}: {resets} resets, {1 / counts.mean():.3f} of the levels accepted, "
+        f"at most {counts.max()} drawn of {budget}"
+    )
+    assert counts.max() > 1, "a family that never rejects needs no budget"
+
+
+@pytest.mark.parametrize("id", SOME)
+def test_the_budget_is_not_spent(id):
+    report(id, 10_000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", REJECTING)
+def test_the_budget_is_not_spent_in_a_million_resets(id):
+    """A million over all ids."""
+    report(id, -(-MILLION // len(REJECTING)))
+
+
+def test_the_tries_counted_are_those_of_a_reset():
+    env, id = jaxenvs.make(SOME[0]), SOME[0]
+    counts = tries(id, 50)
+    for number in (int(counts.argmax()), int(counts.argmin())):
+        key = jax.random.fold_in(jax.random.key(0), number)
+        level = jax.jit(env.sample_level)(key)
+        last = jax.jit(env.candidate)(key, jnp.int32(counts[number] - 1), env.default_params)
+        np.testing.assert_array_equal(level.grid, last.grid)
+        assert level.accepted
+
+
+class Choosy(GridEnv):
+    """A world that accepts one of four levels; its middle cell shows whether it was accepted."""
+
+    level_budget: ClassVar[int] = 3
+
+    @property
+    def height(self):
+        return 3
+
+    @property
+    def width(self):
+        return 4
+
+    @property
+    def max_steps(self):
+        return 2
+
+    def layout(self, key):
+        (word,) = words(key, 1)
+        accepted = word % jnp.uint32(4) == 0
+        ground = jnp.where(accepted, jnp.uint8(tiles.EMPTY), jnp.uint8(Kind.FLOOR))
+        grid = placement.put(placement.room(3, 4), 1, 2, ground)
+        return Level.of(grid, 1, 1, (word >> jnp.uint32(8)) & jnp.uint32(3), accepted=accepted)
+
+
+def shows(state):
+    """Whether the world itself says that it was not accepted."""
+    return np.asarray(state.grid[..., 1, 2]) == Kind.FLOOR
+
+
+def test_a_reset_takes_the_first_level_that_is_accepted_or_says_so():
+    env = Choosy()
+    reset, step = jax.jit(env.reset), jax.jit(env.step)
+    candidate = jax.jit(env.candidate)
+    spent = []
+    for seed in range(60):
+        key = jax.random.key(seed)
+        key_level, _ = jax.random.split(key)
+        levels = [candidate(key_level, jnp.int32(i), env.default_params) for i in range(3)]
+        fine = [bool(level.accepted) for level in levels]
+        first = levels[fine.index(True) if any(fine) else 2]
+        state = reset(key).state
+        np.testing.assert_array_equal(state.grid, first.grid)
+        assert state.direction == first.pose[2]
+        for action in (0, 6):
+            outcome = step(key, state, jnp.int32(action))
+            assert outcome.info["level_rejected"] == (not any(fine)) == shows(state)
+            state = outcome.state
+        spent.append(not any(fine))
+    assert 10 < sum(spent) < 50  # 42 % of 60
+
+
+def roll(venv, steps, limit):
+    """A batch in play, through resets: the states before each step, and what came of it."""
+    params = venv.default_params.replace(max_steps_in_episode=np.int32(limit))
+    actions = jnp.zeros(venv.num_envs, jnp.int32)
+
+    @jax.jit
+    def play(key):
+        def one(state, key):
+            step = venv.step(key, state, actions, params)
+            return step.state, (state.env, step.info["level_rejected"], step.done)
+
+        state = venv.reset(key, params).state
+        return jax.lax.scan(one, state, jax.random.split(key, steps))
+
+    return play(jax.random.key(3))
+
+
+@pytest.mark.parametrize("source", ["fresh", "exact", "auto", "pool"])
+@pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
+def test_a_batch_says_where_no_level_was_accepted(source, autoreset):
+    venv = jaxenvs.make_vec(
+        Choosy(), 64, reset_source=source, autoreset=autoreset, pool_size=512, chunk=8
+    )
+    _, (states, rejected, done) = roll(venv, 12, 2)
+    begins = np.zeros_like(rejected)
+    if autoreset == "next_step":  # the step that only begins anew tells nothing
+        begins[1:] = done[:-1]
+    np.testing.assert_array_equal(rejected, shows(states) & ~begins)
+    assert 0.3 < shows(states).mean() < 0.55
+    assert done.sum() >= 64 * 3
+
+
+@pytest.mark.parametrize("env", [*SOME, Choosy()], ids=[*SOME, "Choosy"])
+def test_fresh_and_exact_make_the_same_worlds(env):
+    fresh, exact = (
+        roll(jaxenvs.make_vec(env, 24, reset_source=source, chunk=5), 7, 2)
+        for source in ("fresh", "exact")
+    )
+    jax.tree.map(np.testing.assert_array_equal, fresh, exact)
+    assert exact[1][2].sum() >= 24 * 3
