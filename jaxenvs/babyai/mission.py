@@ -145,26 +145,36 @@ def fits(
     As upstream, walls are grey objects where a description names no kind.
     """
     shape = what.shape + (1,) * tile.ndim
-    kind, colour, place = (x.reshape(shape) for x in (what & 7, (what >> 3) & 7, (what >> 6) & 7))
-    named = tiles.encode(tile)[..., 0].astype(jnp.uint32)  # door, key, ball, box are 4 to 7
-    painted = tiles.encode(tile)[..., 1].astype(jnp.uint32)
-    thing = named > int(Kind.EMPTY)
-    alike = ((kind == 0) | (kind + 3 == named)) & ((colour == ANY_COLOUR) | (colour == painted))
-    place = place.astype(jnp.int32)
-    return thing & alike & ((place == ANYWHERE) | _lies(place, row, column, pose))
+    narrow = what.astype(jnp.uint8), (what >> 3).astype(jnp.uint8), (what >> 6).astype(jnp.uint8)
+    kind, colour, place = (x.reshape(shape) & jnp.uint8(7) for x in narrow)
+    named, painted = _seen(tile)
+    alike = ((kind == 0) | (kind + jnp.uint8(3) == named)) & (named > jnp.uint8(Kind.EMPTY))
+    alike = alike & ((colour == jnp.uint8(ANY_COLOUR)) | (colour == painted))
+    return alike & (((_places(row, column, pose) >> place) & jnp.uint8(1)) != 0)
 
 
-def _lies(place: Array, row: ArrayLike, column: ArrayLike, pose: Pose) -> Array:
-    """Whether cells lie in the agent's room, on the side of it that `place` names."""
+def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[Array, "*cells"]]:
+    """Kind and colour as MiniGrid numbers them: every door is a door, every box a box."""
+    kind, colour = tiles.kind(tile), tiles.colour(tile)
+    shut = (kind == jnp.uint8(Kind.CLOSED_DOOR)) | (kind == jnp.uint8(Kind.LOCKED_DOOR))
+    full = kind == jnp.uint8(Kind.KEY_BOX)
+    kind = jnp.where(shut, jnp.uint8(Kind.DOOR), jnp.where(full, jnp.uint8(Kind.BOX), kind))
+    return kind, jnp.where(full, jnp.uint8(Colour.GREY), colour)
+
+
+def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."]:
+    """Bit p: whether the cell lies at place p; every cell is `ANYWHERE`."""
     down, across = row - pose.row, column - pose.column
     d_row, d_column = direction_vector(pose.direction)
     ahead, right = down * d_row + across * d_column, down * d_column - across * d_row
     top, left = pose.row // pose.pitch * pose.pitch, pose.column // pose.pitch * pose.pitch
     inside = (row >= top) & (row <= top + pose.pitch) & (column >= left)
     inside = inside & (column <= left + pose.pitch)
-    along = jnp.where(place <= BEHIND, ahead, right)
-    sign = jnp.where((place == FRONT) | (place == ON_RIGHT), 1, -1)
-    return inside & (along * sign > 0)
+    bits = jnp.uint8(1 << ANYWHERE)
+    sides = ((FRONT, ahead > 0), (BEHIND, ahead < 0), (ON_LEFT, right < 0), (ON_RIGHT, right > 0))
+    for place, there in sides:
+        bits = bits | jnp.where(inside & there, jnp.uint8(1 << place), jnp.uint8(0))
+    return bits
 
 
 def told(mission: UInt32[Array, " instructions"], unique: Array) -> UInt32[Array, " instructions"]:

@@ -27,6 +27,7 @@ from .tiles import Colour, Kind
 RIGHT, DOWN, LEFT, UP = range(4)
 KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # of objects that lie about
 NUM_COLOURS = len(Colour)
+STRIDE = 4  # steps of the search for what can be reached, between two looks at the end
 NEVER = np.uint32(0xFFFFFFFF)  # cost of an edge that can have no door
 
 
@@ -377,20 +378,19 @@ class Plan:
         """
         kind = tiles.kind(self.grid)
         door = (kind == Kind.DOOR) | (kind == Kind.CLOSED_DOOR) | (kind == Kind.LOCKED_DOOR)
-        free = (kind == Kind.EMPTY) | door
+        free = _bits((kind == Kind.EMPTY) | door)
+        thing = _bits((kind != Kind.EMPTY) & (kind != Kind.WALL))
         rows, columns = lines(*self.grid.shape)
-        start = (rows == self.row) & (columns == self.column)
-
-        def spread(reached: Array) -> Array:
-            return reached | (_beside(reached) & free)
+        start = _bits((rows == self.row) & (columns == self.column))
 
         def step(carry: tuple[Array, Array]) -> tuple[Array, Array]:
-            further = spread(spread(carry[0]))
+            further = carry[0]
+            for _ in range(STRIDE):
+                further = further | (_beside(further) & free)
             return further, (further != carry[0]).any()
 
-        reached = jax.lax.while_loop(lambda carry: carry[1], step, (start, start.any()))[0]
-        thing = (kind != Kind.EMPTY) & (kind != Kind.WALL)
-        return ~(thing & ~(reached | _beside(reached))).any()
+        reached = jax.lax.while_loop(lambda carry: carry[1], step, (start, (start != 0).any()))[0]
+        return ((thing & ~(reached | _beside(reached))) == 0).all()
 
     def level(self, **more: Any) -> Level:
         """Return the finished level."""
@@ -443,7 +443,20 @@ def _geometry(size: int, num_rows: int, num_cols: int) -> _Geometry:
     )
 
 
-def _beside(cells: Bool[Array, "height width"]) -> Bool[Array, "height width"]:
-    """Cells next to one of the given."""
-    wide = jnp.pad(cells, 1)
-    return wide[2:, 1:-1] | wide[:-2, 1:-1] | wide[1:-1, 2:] | wide[1:-1, :-2]
+def _bits(cells: Bool[Array, "height width"]) -> UInt32[Array, "height words"]:
+    """Pack each row of cells into words of 32 bits."""
+    height, width = cells.shape
+    words = -(-width // 32)
+    wide = jnp.pad(cells, ((0, 0), (0, words * 32 - width))).reshape(height, words, 32)
+    weights = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
+    return jnp.where(wide, weights, np.uint32(0)).sum(axis=-1, dtype=jnp.uint32)
+
+
+def _beside(bits: UInt32[Array, "height words"]) -> UInt32[Array, "height words"]:
+    """Cells next to one of the given, rows packed by `_bits`."""
+    tall = jnp.pad(bits, ((1, 1), (0, 0)))
+    left, right = bits << 1, bits >> 1
+    if bits.shape[1] > 1:  # from one word to the next
+        wide = jnp.pad(bits, ((0, 0), (1, 1)))
+        left, right = left | (wide[:, :-2] >> 31), right | (wide[:, 2:] << 31)
+    return tall[2:] | tall[:-2] | left | right
