@@ -222,6 +222,14 @@ PLAYERS = {
 }
 
 
+def reward_of(env, actions):
+    """Reward of the last of the actions."""
+    env, reward = copy.deepcopy(env), 0.0
+    for action in actions:
+        _, reward, *_ = env.step(action)
+    return reward
+
+
 def players(env):
     """Players that win in this world, and players that fail."""
     family = upstream.family(env)

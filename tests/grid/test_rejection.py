@@ -13,7 +13,7 @@ from jaxenvs.core.random import words
 from jaxenvs.grid import GridEnv, Kind, Level, placement, tiles
 
 REJECTING = [id for id in jaxenvs.registry.list() if jaxenvs.make(id).level_budget > 1]
-SOME = ("Grid-MultiRoom-N4-S5-v1", "BabyAI-GoToSeqS5R2-v0")
+SOME = ("Grid-MultiRoom-N6-v0", "BabyAI-GoToSeqS5R2-v0")
 MILLION = 1_000_000
 CHUNK = 2_048
 
@@ -52,7 +52,6 @@ def report(id, resets):
         f"{id}: {resets} resets, {1 / counts.mean():.3f} of the levels accepted, "
         f"at most {counts.max()} drawn of {budget}"
     )
-    assert counts.max() > 1, "a family that never rejects needs no budget"
 
 
 @pytest.mark.parametrize("id", SOME)
@@ -121,7 +120,7 @@ def test_a_reset_takes_the_first_level_that_is_accepted_or_says_so():
         first = levels[fine.index(True) if any(fine) else 2]
         state = reset(key).state
         np.testing.assert_array_equal(state.grid, first.grid)
-        assert state.direction == first.pose[2]
+        assert int(state.direction) == int(first.pose[2])
         for action in (0, 6):
             outcome = step(key, state, jnp.int32(action))
             assert outcome.info["level_rejected"] == (not any(fine)) == shows(state)

@@ -1,0 +1,75 @@
+"""Balls that wander go where minigrid 3.2.0's go, as often (chi-square, p > 1e-4)."""
+
+import copy
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tasks
+import upstream
+from test_layouts import REJECT, chance
+
+import jaxenvs
+from jaxenvs.grid import Action, Kind
+
+ID = "Grid-Dynamic-Obstacles-6x6-v0"
+
+
+def crowded(seed):
+    """A world of the package in which the balls stand in each other's way and in the agent's."""
+    env = upstream.make(ID)
+    env.reset(seed=seed)
+    rng = np.random.default_rng(seed)
+    cells = rng.permutation([(1, 2), (2, 1), (2, 2), (3, 1), (3, 2), (1, 3)])[: len(env.obstacles)]
+    for ball in env.obstacles:
+        env.grid.set(*ball.cur_pos, None)
+    for ball, cell in zip(env.obstacles, cells.tolist(), strict=True):
+        env.put_obj(ball, *cell)
+    return env
+
+
+def moved_upstream(env, count):
+    """Where the balls of the package are after one step, (count, balls)."""
+    found = []
+    for seed in range(count):
+        world = copy.deepcopy(env)
+        world.np_random = np.random.default_rng(seed)
+        world.step(Action.LEFT)
+        found.append(tasks.balls(world))
+    return np.array(found)
+
+
+def moved(env, count):
+    """Where ours are, from the same world; the map must show them there."""
+    ours, level = jaxenvs.make(ID), upstream.lift(env)
+    state = jax.jit(ours.reset_to)(jax.random.key(0), level).state
+    keys = jax.random.split(jax.random.key(1), count)
+    step = jax.jit(jax.vmap(ours.step, in_axes=(0, None, None)))
+    after = step(keys, state, jnp.int32(Action.LEFT)).state
+    cells = np.asarray(after.task)
+    shown = np.zeros(after.grid.shape, bool)
+    shown[np.arange(count)[:, None], cells & 255, cells >> 8] = True
+    np.testing.assert_array_equal(np.asarray(after.grid) & 15 == Kind.BALL, shown)
+    return cells
+
+
+def compare(seed, count):
+    env = crowded(seed)
+    theirs, ours = moved_upstream(env, count), moved(env, 4 * count)
+    chances = {
+        **{f"ball {i}": chance(ours[:, i], theirs[:, i]) for i in range(ours.shape[1])},
+        "all": chance(map(tuple, ours.tolist()), map(tuple, theirs.tolist())),
+    }
+    print(f"{ID}, world {seed}: {count} steps, least p {min(chances.values()):.2g}")
+    assert min(chances.values()) >= REJECT, chances
+
+
+def test_balls_go_where_the_packages_go():
+    compare(0, 500)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_balls_go_where_the_packages_go_in_many_worlds(seed):
+    compare(seed, 4_000)
