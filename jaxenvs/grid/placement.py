@@ -35,7 +35,7 @@ def put_all(
     grid: UInt8[ArrayLike, "height width"],
     rows: Int32[Array, " n"],
     columns: Int32[Array, " n"],
-    tile: UInt8[ArrayLike, " n"],
+    tile: UInt8[Array, " n"] | UInt8[np.ndarray, " n"],
 ) -> UInt8[Array, "height width"]:
     """Write several tiles, the last over the others; as `put` does, in one kernel."""
     height, width = np.shape(grid)
@@ -43,7 +43,7 @@ def put_all(
     if isinstance(tile, jax.Array):
         tile = jax.lax.optimization_barrier(tile)
     cells = np.arange(height * width, dtype=np.int32).reshape(height, width)
-    for number in range(tile.shape[0]):
+    for number in range(rows.shape[0]):
         grid = jnp.where(cells == index[number], tile[number], grid)
     return jnp.asarray(grid)
 
