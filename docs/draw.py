@@ -5,6 +5,7 @@ The pictures of `watch` show that run's policy, so RUN should be of Grid-DoorKey
 
 import os
 import sys
+import textwrap
 from pathlib import Path
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
@@ -19,22 +20,46 @@ from jaxenvs.render import frames, gif, play, screen, watch
 HERE = Path(__file__).parent
 FAMILIES = (  # one level of each
     "Grid-Empty-8x8-v0",
-    "Grid-Empty-Random-6x6-v0",
     "Grid-DoorKey-8x8-v0",
     "Grid-FourRooms-v0",
     "Grid-LavaCrossingS9N2-v0",
     "Grid-SimpleCrossingS11N5-v0",
     "Grid-LavaGapS7-v0",
     "Grid-DistShift1-v0",
+    "Grid-MultiRoom-N6-v0",
+    "Grid-LockedRoom-v0",
+    "Grid-MemoryS13-v0",
+    "Grid-Unlock-v0",
+    "Grid-UnlockPickup-v0",
+    "Grid-BlockedUnlockPickup-v0",
+    "Grid-KeyCorridorS6R3-v0",
+    "Grid-ObstructedMaze-Full-v1",
+    "Grid-Fetch-8x8-N3-v0",
+    "Grid-GoToDoor-8x8-v0",
+    "Grid-GoToObject-8x8-N2-v0",
+    "Grid-PutNear-8x8-N3-v0",
+    "Grid-RedBlueDoors-8x8-v0",
+    "Grid-Dynamic-Obstacles-8x8-v0",
+    "Grid-Playground-v0",
+    "BabyAI-GoToLocal-v0",
+    "BabyAI-GoToObjDoor-v0",
+    "BabyAI-PickupLoc-v0",
+    "BabyAI-OpenDoorsOrderN4-v0",
+    "BabyAI-PutNextS6N3-v0",
+    "BabyAI-UnlockToUnlock-v0",
+    "BabyAI-MiniBossLevel-v0",
+    "BabyAI-BossLevel-v0",
 )
-CELL, GAP, LABEL, COLUMNS = 256, 18, 26, 4
+CELL, GAP, LABEL, COLUMNS = 256, 18, 62, 6
+MISSION_WIDTH = 42  # characters of a line
+BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
 WALK = "tab left up up left up space"  # in the level of seed 1: to the door
 
 
 def contact_sheet() -> np.ndarray:
-    """Return one board of each family, with its id below."""
+    """Return one board of each family, with its id and mission below."""
     pygame.font.init()
-    font = pygame.font.Font(None, 21)
+    font = pygame.font.Font(None, 18)
     rows = -(-len(FAMILIES) // COLUMNS)
     sheet = pygame.Surface(
         (COLUMNS * (CELL + GAP) + GAP, rows * (CELL + LABEL + GAP) + GAP),
@@ -50,14 +75,18 @@ def contact_sheet() -> np.ndarray:
         height, width, _ = picture.shape
         board = pygame.image.frombuffer(picture.tobytes(), (width, height), "RGB")
         sheet.blit(board, (left + (CELL - width) // 2, top + (CELL - height) // 2))
-        label = font.render(id, True, (236, 234, 226))
-        sheet.blit(label, (left + (CELL - label.get_width()) // 2, top + CELL + 8))
+        mission = textwrap.wrap(env.mission_text(state), MISSION_WIDTH)
+        lines = [(id, BRIGHT), *((line, MUTED) for line in mission[:3])]
+        for number, (line, colour) in enumerate(lines):
+            label = font.render(line, True, colour)
+            at = (left + (CELL - label.get_width()) // 2, top + CELL + 6 + 14 * number)
+            sheet.blit(label, at)
     return screen.pixels(sheet)
 
 
 def main(run: str) -> None:
     """Draw all of them."""
-    gif.write_png(HERE / "sprites.png", contact_sheet())
+    gif.write_png(HERE / "grid.png", contact_sheet())
     shot = f"Grid-DoorKey-8x8-v0 --seed 1 --frames 99 --screenshot {HERE}/play.png"
     play.main([*shot.split(), "--keys", WALK])
     watch.main(f"{run} --seed 2 --frames 12 --screenshot {HERE}/watch.png".split())

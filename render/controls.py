@@ -40,9 +40,9 @@ GO_ON = ("space", "return")  # beside R: what begins the next level at the end o
 
 def action_keys(env: Env) -> tuple[ActionKeys, ...]:
     """Return names and keys of an environment's actions; without a table they have number keys."""
-    if isinstance(env, GridEnv):
-        return GRID_ACTIONS
     space = env.action_space
+    if isinstance(env, GridEnv) and isinstance(space, Discrete):
+        return GRID_ACTIONS[: space.n]
     if not isinstance(space, Discrete):
         raise ValueError(f"{env.name} cannot be played by keys: its actions are {space}")
     keys = [(str(i),) if i < 10 else () for i in range(space.n)]

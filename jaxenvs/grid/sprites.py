@@ -101,6 +101,7 @@ class Look(NamedTuple):
     codes: tuple[int, ...]  # bytes that look so, each in its own colour
     ground: bool = True  # whether the floor shows around the layers
     agent: str = ""  # how an agent is drawn with it: "on" it, or "hands" that carry it
+    colour: Colour | None = None  # of all of them, where the byte's colour is that of something in it
 
 
 # Colours (chosen to differ in lightness too) and the paints made of them.
@@ -225,6 +226,7 @@ LOOKS = (
     Look(KEY, _all_colours(Kind.KEY), agent="hands"),
     Look(BALL, _all_colours(Kind.BALL), agent="hands"),
     Look(BOX, _all_colours(Kind.BOX), agent="hands"),
+    Look(BOX, _all_colours(Kind.KEY_BOX), agent="hands", colour=Colour.GREY),
     Look(TARGET, (GOAL,), ground=False, agent="on"),
     Look(WAVES, (LAVA,), ground=False, agent="on"),
 )
@@ -247,7 +249,7 @@ def atlas(size: int) -> np.ndarray:
     grounds = (ground, ground + LIGHT_ON_GROUND * (LIGHT - ground))
     for lit, look in itertools.product((0, 1), LOOKS):
         for code in look.codes:
-            own = COLOURS[Colour(code >> 4)]
+            own = COLOURS[Colour(code >> 4) if look.colour is None else look.colour]
             below = grounds[lit] if look.ground else nothing
             picture = _paint(below, look.layers, own, lit)
             sheet[lit, 0, code] = picture.round()
