@@ -91,7 +91,7 @@ class MultiRoom(GridEnv):
     steps.
 
     Resets: a chain is complete with probability 0.87 (`N2-S4`), 0.51 (`N4-S5-v0`), 0.67 (`v1`) or
-    0.22 (`N6`), measured over 100,000 chains. On every device worlds are made only for the rows that
+    0.22 (`N6`), measured over 100,000 chains. On every device worlds are made only for rows that
     ended: making them for all rows takes the same loop, and more rounds until the last is accepted.
     Where worlds may repeat, a pool saves the loop.
     """
