@@ -257,7 +257,7 @@ def _followed(before: BabyState, after: Any, action: Array) -> tuple[BabyState, 
     marks_held = jnp.where(taken, old, jnp.where(dropped, jnp.uint8(0), marks_before))
     # A drop action, even in vain, forgets the marks of cells that are empty now.
     gone = (action == Action.DROP) & (grid == tiles.EMPTY)
-    put = dropped & (np.arange(marks.size) == here)
+    put = dropped & (np.arange(marks.size, dtype=np.int32) == here)
     marks = jnp.where(gone, jnp.uint8(0), jnp.where(put, marks_before, marks))
     front = grid.at[here].get(mode="promise_in_bounds")
     around = jnp.stack([here - width, here + width, here - 1, here + 1])

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, UInt32
 
@@ -134,7 +135,7 @@ def locked_room(plan: Plan, *, key_outside: bool) -> tuple[Array, Array]:
     """Lock a room and put its key into a room: (number of the room, tile of its door)."""
     locked = plan.below(plan.num_rooms)
     door = plan.add_door(locked, locked=True)
-    rooms = jnp.arange(plan.num_rooms)
+    rooms = jnp.arange(plan.num_rooms, dtype=np.int32)
     room = plan.pick(rooms != locked) if key_outside else plan.below(plan.num_rooms)
     plan.add_object(room, Kind.KEY, tiles.colour(door.tile))
     return locked, door.tile
@@ -143,9 +144,9 @@ def locked_room(plan: Plan, *, key_outside: bool) -> tuple[Array, Array]:
 def distractors_in_rooms(plan: Plan, count: int, but: ArrayLike | None) -> None:
     """Put `count` objects into each room, or into each but one."""
     if but is None:
-        rooms = jnp.repeat(jnp.arange(plan.num_rooms), count)
+        rooms = jnp.repeat(jnp.arange(plan.num_rooms, dtype=np.int32), count)
     else:
-        others = jnp.arange(plan.num_rooms - 1)
+        others = jnp.arange(plan.num_rooms - 1, dtype=np.int32)
         rooms = jnp.repeat(others + (others >= but).astype(jnp.int32), count)
     plan.add_distractors(len(rooms), rooms, unique=False)
 

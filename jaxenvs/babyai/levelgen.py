@@ -21,7 +21,7 @@ from .env import TRIES, BabyEnv, level
 
 VERBS = {"goto": m.GO_TO, "pickup": m.PICK_UP, "open": m.OPEN, "putnext": m.PUT_NEXT}
 SHAPES = ("action", "and", "seq")  # of missions
-KINDS = np.array([Kind.BOX, Kind.BALL, Kind.KEY, Kind.DOOR])
+KINDS = np.array([Kind.BOX, Kind.BALL, Kind.KEY, Kind.DOOR], np.int32)
 SEQUENCE, JOINED = "seq", "and"
 
 
@@ -104,7 +104,7 @@ class LevelGen(BabyEnv):
         wall = plan.pick(plan.has_neighbour)
         room, colour = wall // 4, plan.colour()
         plan.add_door(room, wall % 4, colour, locked=True, present=present)
-        elsewhere = plan.pick(jnp.arange(plan.num_rooms) != room)
+        elsewhere = plan.pick(jnp.arange(plan.num_rooms, dtype=np.int32) != room)
         plan.place(elsewhere, tiles.tile(Kind.KEY, colour), present=present)
         return jnp.where(present, room, -1), colour
 
@@ -142,15 +142,17 @@ class LevelGen(BabyEnv):
         """Draw both descriptions of each instruction, among those that fit something."""
         # Half of the descriptions say a place, all four places as often.
         places = [m.ANYWHERE] * 4 + [m.FRONT, m.BEHIND, m.ON_LEFT, m.ON_RIGHT]
-        places = np.array(places if self.locations else places[:1])
-        kind, colour, place = np.meshgrid(KINDS, np.arange(NUM_COLOURS + 1), places, indexing="ij")
+        places = np.array(places if self.locations else places[:1], np.int32)
+        kind, colour, place = np.meshgrid(
+            KINDS, np.arange(NUM_COLOURS + 1, dtype=np.int32), places, indexing="ij"
+        )
         all_of_them = m.description(kind.ravel(), colour.ravel(), place.ravel())
         fit = m.fits(all_of_them, things.tile, things.row, things.column, pose)
         if not self.implicit_unlock:
             fit = fit & ~plan.inside(locked, things)
         door = jnp.asarray(kind.ravel() == Kind.DOOR)
         verb = jnp.repeat(verbs, 2)[:, None]
-        second = jnp.asarray(np.arange(2 * self.instructions) % 2 == 1)[:, None]
+        second = jnp.asarray(np.arange(2 * self.instructions, dtype=np.int32) % 2 == 1)[:, None]
         of_kind = jnp.where(verb == m.OPEN, door, ~door)  # to pick up, to put
         of_kind = of_kind | (verb == m.GO_TO) | second
         allowed = of_kind & fit.any(axis=-1)

@@ -70,9 +70,7 @@ class OpenDoor(BabyEnv):
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Four doors of different colours."""
         colours = plan.colours(4)
-        doors = [
-            plan.add_door(plan.middle, side, colours[side], locked=False) for side in range(4)
-        ]
+        doors = [plan.add_door(plan.middle, side, colours[side], locked=False) for side in range(4)]
         by_colour = m.like(doors[0].tile)
         by_place = m.description(Kind.DOOR, place=m.FRONT + plan.below(4))
         chosen = {"color": True, "loc": False}.get(self.select_by, plan.coin())

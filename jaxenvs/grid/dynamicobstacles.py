@@ -118,7 +118,7 @@ class DynamicObstacles(SquareGridEnv):
 
         def move(number: ArrayLike, cells: Array) -> Array:
             row, column = rows[number], columns[number]
-            taken = _bit(tasks.part(cells, 0) - row, tasks.part(cells, 1) - column).sum()
+            taken = _bit(tasks.part(cells, 0) - row, tasks.part(cells, 1) - column).sum(dtype=jnp.int32)
             taken = taken | _bit(state.row - row, state.column - column)
             free = bare[number] & ~taken
             step = _bit_of(free, below(word[number], jax.lax.population_count(free)))

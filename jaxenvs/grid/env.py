@@ -249,8 +249,8 @@ class GridEnv(Env):
         size = self.view_size
         seen = self.view(state) != Kind.UNSEEN
         d_row, d_column = direction_vector(state.direction)
-        rows = jnp.arange(self.height)[:, None] - state.row
-        columns = jnp.arange(self.width)[None, :] - state.column
+        rows = jnp.arange(self.height, dtype=np.int32)[:, None] - state.row
+        columns = jnp.arange(self.width, dtype=np.int32)[None, :] - state.column
         ahead = size - 1 - (rows * d_row + columns * d_column)
         across = rows * d_column - columns * d_row + size // 2
         inside = (ahead >= 0) & (ahead < size) & (across >= 0) & (across < size)
@@ -262,8 +262,8 @@ class GridEnv(Env):
 
     def tiles(self, state: GridState) -> Int32[Array, "height width"]:
         """Sprites of the whole grid: see `sprites.sprite`; cells the agent sees are lighter."""
-        rows = jnp.arange(self.height)[:, None] == state.row
-        here = rows & (jnp.arange(self.width)[None, :] == state.column)
+        rows = jnp.arange(self.height, dtype=np.int32)[:, None] == state.row
+        here = rows & (jnp.arange(self.width, dtype=np.int32)[None, :] == state.column)
         return sprites.sprite(state.grid, jnp.where(here, state.direction + 1, 0), self.lit(state))
 
     def view_tiles(self, state: GridState) -> Int32[Array, "view_size view_size"]:
@@ -356,7 +356,7 @@ def _written(
         return cells.at[index].set(tile, mode="promise_in_bounds")
 
     def select(cells: Array, index: Array, tile: Array) -> Array:
-        return jnp.where(np.arange(cells.size) == index, tile, cells)
+        return jnp.where(np.arange(cells.size, dtype=np.int32) == index, tile, cells)
 
     if cells.size > SMALL_MAP:
         return scatter(cells, index, tile)
@@ -387,8 +387,8 @@ def _dict(env: GridEnv, state: GridState) -> dict[str, Array]:
 
 
 def _full(env: GridEnv, state: GridState) -> UInt8[Array, "width height 3"]:
-    here = (jnp.arange(env.width)[:, None] == state.column) & (
-        jnp.arange(env.height)[None, :] == state.row
+    here = (jnp.arange(env.width, dtype=np.int32)[:, None] == state.column) & (
+        jnp.arange(env.height, dtype=np.int32)[None, :] == state.row
     )
     direction = state.direction.astype(jnp.uint8)
     agent = jnp.stack([jnp.uint8(Kind.AGENT), jnp.uint8(Colour.RED), direction])
@@ -397,7 +397,9 @@ def _full(env: GridEnv, state: GridState) -> UInt8[Array, "width height 3"]:
 
 def _onehot(env: GridEnv, state: GridState) -> UInt8[Array, "size size 20"]:
     image = _image(env, state).astype(jnp.int32) + np.array([0, 11, 17], np.int32)
-    return (image[..., None] == jnp.arange(ONEHOT_SIZE)).any(axis=-2).astype(jnp.uint8)
+    return (
+        (image[..., None] == jnp.arange(ONEHOT_SIZE, dtype=np.int32)).any(axis=-2).astype(jnp.uint8)
+    )
 
 
 def _rgb(env: GridEnv, state: GridState) -> UInt8[Array, "rows columns 3"]:

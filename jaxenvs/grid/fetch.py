@@ -62,6 +62,6 @@ class Fetch(SquareGridEnv):
         forms = np.stack([missions.ids(form, self.mission_length) for form in PHRASES])
         phrase, target = tasks.part(state.task, 1), tasks.tile(state.task, 0)
         length = jnp.asarray((forms != 0).sum(axis=1).astype(np.int32))[phrase]
-        place = np.arange(self.mission_length)
+        place = np.arange(self.mission_length, dtype=np.int32)
         words = jnp.where(place == length, missions.colour_word(target), jnp.asarray(forms)[phrase])
         return jnp.where(place == length + 1, missions.kind_word(target), words)

@@ -194,22 +194,22 @@ class Plan:
         tile = tiles.tile(kind, colour)
         door = Thing(tile, self.door_rows[edge], self.door_columns[edge])
         self.put(door.row, door.column, tile, present)
-        here = present & (np.arange(len(self.joined)) == edge)
+        here = present & (np.arange(len(self.joined), dtype=np.int32) == edge)
         self.joined = self.joined | here
         self.doors = jnp.where(here, tile, self.doors)
-        there = present & (np.arange(self.num_rooms) == jnp.asarray(room))
+        there = present & (np.arange(self.num_rooms, dtype=np.int32) == jnp.asarray(room))
         self.locked = jnp.where(there, jnp.asarray(locked, jnp.bool_), self.locked)
         return door
 
     def remove_wall(self, room: int, side: int) -> None:
         """Open the wall between two rooms but for its ends."""
         edge = self._geometry.edge[room, side]
-        along = np.arange(1, self.env.room_size - 1)
+        along = np.arange(1, self.env.room_size - 1, dtype=np.int32)
         upright = self._geometry.upright[edge]
         row = self._geometry.row[edge] + (along if upright else 0 * along)
         column = self._geometry.column[edge] + (0 * along if upright else along)
         self.put(row, column, tiles.EMPTY)
-        self.joined = self.joined | (np.arange(len(self.joined)) == edge)
+        self.joined = self.joined | (np.arange(len(self.joined), dtype=np.int32) == edge)
 
     def connect_all(self, avoid: ArrayLike | None = None) -> None:
         """Add unlocked doors in random places until every room can be reached from the agent's.
@@ -293,7 +293,7 @@ class Plan:
             look = among(words, ~used)
             if unique:
                 accepted = accepted & ~used.all()
-                used = used | (np.arange(18) == look)
+                used = used | (np.arange(18, dtype=np.int32) == look)
             tile = item(look)
             counter = start + number * cells + np.arange(cells, dtype=np.int32)
             cell = self._place(hashed(self._key, counter), grid, room)
@@ -316,7 +316,9 @@ class Plan:
         for thing in self.objects:
             kind, colour = (x.astype(jnp.int32) for x in (tiles.kind(thing.tile), thing.tile >> 4))
             look = (kind - KINDS[0]) * NUM_COLOURS + colour
-            used = used | (np.arange(18) == look[..., None]).reshape(-1, 18).any(axis=0)
+            used = used | (np.arange(18, dtype=np.int32) == look[..., None]).reshape(-1, 18).any(
+                axis=0
+            )
         return used
 
     def _place(self, words: UInt32[Array, " cells"], grid: Array, room: ArrayLike) -> "_Cell":
@@ -335,7 +337,7 @@ class Plan:
     ) -> None:
         """Put the agent on a free cell of the room (or of any), facing a free cell or a wall."""
         if room is None and avoid_room is not None:
-            room = self.pick(jnp.arange(self.num_rooms) != avoid_room)
+            room = self.pick(jnp.arange(self.num_rooms, dtype=np.int32) != avoid_room)
         elif room is None:
             room = self.below(self.num_rooms)
         size = self.env.room_size
@@ -419,12 +421,15 @@ def _geometry(size: int, num_rows: int, num_cols: int) -> _Geometry:
     pitch = size - 1
     walls = np.full((pitch * num_rows + 1, pitch * num_cols + 1), tiles.EMPTY, np.uint8)
     walls[::pitch], walls[:, ::pitch] = tiles.WALL, tiles.WALL
-    number = np.arange(num_rows * num_cols).reshape(num_rows, num_cols)
+    number = np.arange(num_rows * num_cols, dtype=np.int32).reshape(num_rows, num_cols)
     edge = np.full((number.size, 4), -1, np.int32)
     between = np.full((number.size, number.size), -1, np.int32)
     rooms = []
     for (j, i), room in np.ndenumerate(number):
-        for side, inside, step in ((RIGHT, i + 1 < num_cols, 1), (DOWN, j + 1 < num_rows, num_cols)):
+        for side, inside, step in (
+            (RIGHT, i + 1 < num_cols, 1),
+            (DOWN, j + 1 < num_rows, num_cols),
+        ):
             if inside:
                 neighbour = room + step
                 edge[room, side] = edge[neighbour, side + 2] = len(rooms)
@@ -439,7 +444,14 @@ def _geometry(size: int, num_rows: int, num_cols: int) -> _Geometry:
     column = corner[1][pairs[:, 0]] + np.where(upright, pitch, 0)
     as_int32 = tuple(x.astype(np.int32) for x in corner)
     return _Geometry(
-        walls, pairs, upright, row.astype(np.int32), column.astype(np.int32), edge, between, as_int32
+        walls,
+        pairs,
+        upright,
+        row.astype(np.int32),
+        column.astype(np.int32),
+        edge,
+        between,
+        as_int32,
     )
 
 
