@@ -98,17 +98,20 @@ def onto(env, cell):
     yield Action.FORWARD
 
 
-def around_the_balls(env):
-    """Look again before every step: forward only onto a cell that is clear now."""
-    while True:
-        goal = things(env, lambda thing: thing.type == "goal")
-        way = route(env, set(goal).__contains__, False, frozenset())
-        if way is None:
-            yield Action.LEFT
-        elif len(way) == 1:
-            yield Action.FORWARD
-        else:
-            yield Action.FORWARD if way[0][:2] != way[1][:2] else turn(*way[:2])
+def hunting(wanted):
+    """Player that walks into a thing of this kind, and looks again before every step."""
+
+    def hunt(env):
+        while True:
+            way = route(env, lambda front: kind(look(env, front)) == wanted, False, frozenset())
+            if way is None:
+                yield Action.LEFT
+            elif len(way) == 1 or way[0][:2] != way[1][:2]:
+                yield Action.FORWARD
+            else:
+                yield turn(*way[:2])
+
+    return hunt
 
 
 def busy_with_everything(env):
@@ -180,24 +183,6 @@ def red_closed_again(env):
     yield from toggle(env, lambda thing: thing is env.blue_door)
 
 
-def into_a_wall(env):
-    yield from face(env, lambda front: kind(look(env, front)) == "wall", clearing=False)
-    yield Action.FORWARD
-
-
-def into_a_ball(env):
-    """Chase the balls until one is in front."""
-    while True:
-        if kind(look(env, ahead(pose_of(env)))) == "ball":
-            yield Action.FORWARD
-            return
-        way = route(env, lambda front: kind(look(env, front)) == "ball", False, frozenset())
-        if way is None or len(way) == 1:
-            yield Action.LEFT
-        else:
-            yield Action.FORWARD if way[0][:2] != way[1][:2] else turn(*way[:2])
-
-
 GOAL = ("Empty", "DoorKey", "Crossing", "DistShift", "LavaGap", "FourRooms", "MultiRoom")
 # `upstream.family`: players that win, players that fail.
 PLAYERS = {
@@ -217,7 +202,7 @@ PLAYERS = {
     "GoToObject": ([beside_the_target], [toggle_the_target, done_elsewhere]),
     "PutNear": ([near_the_target], [pick_another_up, drop_it_far_away]),
     "RedBlueDoor": ([red_then_blue], [blue_first, red_closed_again]),
-    "DynamicObstacles": ([around_the_balls], [into_a_wall, into_a_ball]),
+    "DynamicObstacles": ([hunting("goal")], [hunting("wall"), hunting("ball")]),
     "Playground": ([busy_with_everything], []),
 }
 
