@@ -17,7 +17,7 @@ from ..core.env import Params, Transition
 from ..core.random import Key
 from ..core.registry import register
 from ..core.struct import struct
-from ..grid import missions, tiles
+from ..grid import tiles
 from ..grid.env import Action, GridState, Level, act
 from ..grid.placement import lines
 from ..grid.rooms import Plan, RoomGrid, Thing
@@ -83,7 +83,7 @@ class BabyEnv(RoomGrid):
         """Limit of the longest mission."""
         return self.max_navigations * self.room_size**2 * self.num_rows * self.num_cols
 
-    def time_limit(self, state: BabyState, params: Params) -> ArrayLike:
+    def time_limit(self, state: Any, params: Params) -> ArrayLike:
         """This mission's share of the limit."""
         limit = params.max_steps_in_episode
         if self.max_navigations <= 1:
@@ -126,7 +126,7 @@ class BabyEnv(RoomGrid):
             progress=jnp.int32(0),
         )
 
-    def step_state(self, key: Key, state: BabyState, action: Array, params: Params) -> Transition:
+    def step_state(self, key: Key, state: Any, action: Array, params: Params) -> Transition:
         """Act, follow the marked objects, then judge the mission."""
         before = self._lifted(state) if self.carries else state
         after, _ = act(before, action, self.contents(before))
@@ -135,17 +135,13 @@ class BabyEnv(RoomGrid):
         reward = jnp.where(success, self.prize(after, params), 0.0)
         return Transition(after, reward, success | failure, self.info(after))
 
-    def contents(self, state: BabyState) -> UInt8[ArrayLike, ""]:
+    def contents(self, state: Any) -> UInt8[ArrayLike, ""]:
         """What is in boxes, by the mission."""
         return np.uint8(tiles.EMPTY)
 
-    def mission_words(self, state: BabyState) -> UInt8[Array, "76"]:
+    def mission_words(self, state: Any) -> UInt8[Array, "76"]:
         """Mission as word ids."""
         return m.words(state.task)
-
-    def mission_text(self, state: GridState) -> str:
-        """BabyAI's sentence."""
-        return missions.text(np.asarray(self.mission_words(state)))
 
     def _lifted(self, state: BabyState) -> BabyState:
         """In the first step, put the mission's first object into the agent's hands.

@@ -6,7 +6,6 @@ in vain); here one of the fitting descriptions is drawn, with the same chances.
 
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32

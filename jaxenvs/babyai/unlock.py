@@ -1,6 +1,6 @@
 """Levels of unlocking doors (MiniGrid 3.2 `envs/babyai/unlock.py`)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, UInt8, UInt32
@@ -10,7 +10,7 @@ from ..grid.rooms import NUM_COLOURS, RIGHT, Plan
 from ..grid.tiles import Kind
 from ..grid.unlock import lock
 from . import mission as m
-from .env import TRIES, BabyEnv, BabyState, level
+from .env import TRIES, BabyEnv, level
 from .goto import distractors_in_rooms, locked_room
 
 
@@ -71,7 +71,7 @@ class KeyInBox(BabyEnv):
         key = tiles.tile(Kind.KEY, tiles.colour(door.tile)).astype(jnp.uint32)
         return m.single(m.open_door(m.kind_of(door.tile)) | (key << m.CONTENTS))
 
-    def contents(self, state: BabyState) -> UInt8[Array, ""]:
+    def contents(self, state: Any) -> UInt8[Array, ""]:
         """The key."""
         return m.contents(state.task)
 

@@ -118,7 +118,9 @@ class DynamicObstacles(SquareGridEnv):
 
         def move(number: ArrayLike, cells: Array) -> Array:
             row, column = rows[number], columns[number]
-            taken = _bit(tasks.part(cells, 0) - row, tasks.part(cells, 1) - column).sum(dtype=jnp.int32)
+            taken = _bit(tasks.part(cells, 0) - row, tasks.part(cells, 1) - column).sum(
+                dtype=jnp.int32
+            )
             taken = taken | _bit(state.row - row, state.column - column)
             free = bare[number] & ~taken
             step = _bit_of(free, below(word[number], jax.lax.population_count(free)))
@@ -164,8 +166,10 @@ def _bare_around(
     state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
 ) -> Int32[Array, " n"]:
     """Which of the cells around each ball hold nothing but balls, as bits."""
+    width = state.grid.shape[1]
     d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)
-    near = state.grid[rows[:, None] + d_row - 1, columns[:, None] + d_column - 1]
+    cells = (rows * width + columns)[:, None] + (d_row - 1) * np.int32(width) + d_column - 1
+    near = state.grid.reshape(-1).at[cells].get(mode="promise_in_bounds")
     bits = np.left_shift(np.int32(1), np.arange(AROUND, dtype=np.int32))
     bare = (near == tiles.EMPTY) | (near == BALL)
     return jnp.where(bare, bits, 0).sum(axis=1, dtype=jnp.int32)

@@ -29,6 +29,7 @@ from .view import direction_vector, visible, window
 OBSERVATIONS = ("image", "dict", "full", "onehot", "rgb", "rgb_full")
 SMALL_MAP = 100  # cells, see `_written`
 ONEHOT_SIZE = 20  # 11 objects, 6 colours, 3 door states
+EMPTY = np.uint8(tiles.EMPTY)
 REJECTED = 1 << 18  # in the packed agent: no acceptable level was found
 
 
@@ -115,10 +116,10 @@ class GridEnv(Env):
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
         colour, door state) of the cells ahead, unseen cells 0; `dict` the image with `direction`
-        int32 and `mission` uint8 (mission_length,) word ids; `full` uint8 (width, height, 3) the whole grid
-        with the agent as (10, 0, direction); `onehot` uint8 (view_size, view_size, 20); `rgb` uint8
-        (view_size * tile_size, view_size * tile_size, 3) the view as pixels; `rgb_full` uint8
-        (height * tile_size, width * tile_size, 3) the whole grid as pixels.
+        int32 and `mission` uint8 (mission_length,) word ids; `full` uint8 (width, height, 3) the
+        whole grid with the agent as (10, 0, direction); `onehot` uint8 (view_size, view_size, 20);
+        `rgb` uint8 (view_size * tile_size, view_size * tile_size, 3) the view as pixels; `rgb_full`
+        uint8 (height * tile_size, width * tile_size, 3) the whole grid as pixels.
     Reward: 1 - 0.9 * steps / max_steps_in_episode on success, else 0.
     Episode ends: on success, on failure (lava), at the time limit.
     """
@@ -173,7 +174,7 @@ class GridEnv(Env):
 
     def contents(self, state: GridState) -> UInt8[ArrayLike, ""]:
         """Tile left by a plain box that is opened; the key of a `KEY_BOX` needs no mention."""
-        return np.uint8(tiles.EMPTY)
+        return EMPTY
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
         """Mission as word ids, see `missions`, padded with 0 to `mission_length`."""
@@ -309,7 +310,7 @@ class SquareGridEnv(GridEnv):
 
 
 def act(
-    state: GridState, action: Array, contents: UInt8[ArrayLike, ""] = np.uint8(tiles.EMPTY)
+    state: GridState, action: Array, contents: UInt8[ArrayLike, ""] = EMPTY
 ) -> tuple[GridState, UInt8[Array, ""]]:
     """Apply one action; also return the tile that was in front of the agent.
 

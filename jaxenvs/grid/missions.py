@@ -5,6 +5,8 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, UInt8
 
+from .tiles import Colour, Kind
+
 # 0 pads. Append only: the ids are part of the observation.
 WORDS = (
     "", "get", "to", "the", "green", "goal", "square", "use", "key", "open", "door", "and", "then",
@@ -15,9 +17,10 @@ WORDS = (
 )  # fmt: skip
 _IDS = {word: i for i, word in enumerate(WORDS)}
 # Ids by MiniGrid's numbers of colours and kinds.
-COLOUR_WORDS = np.array([_IDS[w] for w in "red green blue purple yellow grey".split()], np.uint8)
+COLOUR_WORDS = np.array([_IDS[colour.name.lower()] for colour in Colour], np.uint8)
 KIND_WORDS = np.zeros(16, np.uint8)
-KIND_WORDS[[4, 5, 6, 7]] = [_IDS[word] for word in ("door", "key", "ball", "box")]
+for _kind in (Kind.DOOR, Kind.KEY, Kind.BALL, Kind.BOX):
+    KIND_WORDS[_kind] = _IDS[_kind.name.lower()]
 
 
 def ids(text: str, length: int | None = None) -> np.ndarray:

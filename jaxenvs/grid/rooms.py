@@ -135,7 +135,7 @@ class Plan:
         return self.below(2) == 0
 
     def pick(self, allowed: Bool[Array, "*shape"]) -> Int32[Array, ""]:
-        """Flat index of one of the True entries, each as likely; the plan fails if there is none."""
+        """Flat index of a True entry, each as likely; if there is none, the level is rejected."""
         self.accepted = self.accepted & allowed.any()
         return among(self.words(allowed.size), allowed.reshape(-1))
 
@@ -356,9 +356,14 @@ class Plan:
 
     def all_objects(self) -> Thing:
         """Return everything that lies in a room, then every edge's door (tile 0 where none is)."""
-        doors = Thing(self.doors, self.door_rows, self.door_columns)
+        doors = Thing(self.doors, jnp.asarray(self.door_rows), jnp.asarray(self.door_columns))
         parts = [*self.objects, doors]
-        return Thing(*(jnp.concatenate([jnp.atleast_1d(x) for x in part]) for part in zip(*parts)))
+        return Thing(
+            *(
+                jnp.concatenate([jnp.atleast_1d(x) for x in part])
+                for part in zip(*parts, strict=True)
+            )
+        )
 
     @property
     def has_neighbour(self) -> Bool[Array, "rooms 4"]:
@@ -436,23 +441,15 @@ def _geometry(size: int, num_rows: int, num_cols: int) -> _Geometry:
                 between[room, neighbour] = between[neighbour, room] = len(rooms)
                 rooms.append((room, neighbour))
     pairs = np.array(rooms, np.int32).reshape(-1, 2)
-    corner = ((number // num_cols).ravel() * pitch, (number % num_cols).ravel() * pitch)
+    number = number.ravel().astype(np.int32)
+    corner = (number // num_cols * pitch, number % num_cols * pitch)
     upright = pairs[:, 1] == pairs[:, 0] + 1
     if num_cols == 1:
         upright = np.zeros(len(pairs), bool)
     row = corner[0][pairs[:, 0]] + np.where(upright, 0, pitch)
     column = corner[1][pairs[:, 0]] + np.where(upright, pitch, 0)
-    as_int32 = tuple(x.astype(np.int32) for x in corner)
-    return _Geometry(
-        walls,
-        pairs,
-        upright,
-        row.astype(np.int32),
-        column.astype(np.int32),
-        edge,
-        between,
-        as_int32,
-    )
+    row, column = row.astype(np.int32), column.astype(np.int32)
+    return _Geometry(walls, pairs, upright, row, column, edge, between, corner)
 
 
 def _bits(cells: Bool[Array, "height width"]) -> UInt32[Array, "height words"]:

@@ -101,7 +101,7 @@ class Look(NamedTuple):
     codes: tuple[int, ...]  # bytes that look so, each in its own colour
     ground: bool = True  # whether the floor shows around the layers
     agent: str = ""  # how an agent is drawn with it: "on" it, or "hands" that carry it
-    colour: Colour | None = None  # of all of them, where the byte's colour is that of something in it
+    colour: Colour | None = None  # of all of them, where a byte's colour is that of its contents
 
 
 # Colours (chosen to differ in lightness too) and the paints made of them.
