@@ -200,7 +200,7 @@ def _board_panel(pen: "_Pen", controller: Controller) -> None:
         pen.paragraph(mission, MUTED, 15)
     pen.space(4)
     pen.chip(*_status(controller))
-    limit = int(np.asarray(session.env.default_params.max_steps_in_episode))
+    limit = int(np.asarray(session.env.time_limit(state, session.env.default_params)))
     action = int(now.action[board])
     pen.row("episode", f"{int(now.episode[board]) + 1}")
     pen.row("step", f"{int(state.time)} / {limit}")

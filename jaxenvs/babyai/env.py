@@ -50,15 +50,14 @@ class BabyState(GridState):
 class BabyEnv(RoomGrid):
     """A BabyAI level: rooms, objects, and a mission in words; each level adds `draw`.
 
-    `mission` in the `dict` observation is uint8 (76,), word ids in which every part of a sentence
-    has its own place and 0 stands where it is absent. Actions as in every grid world; `done` has
-    no effect.
-
-    Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0. The limit is that of
-    the level, or room_size**2 * rooms for each place that the mission sends the agent to.
-    Episode ends: on success, in some levels on the wrong action, or at its limit.
-    `max_steps_in_episode` is the limit of the longest mission of the level; a shorter mission has
-    its share of it.
+    Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
+    Observation (field `obs`): as in every grid world (`GridEnv`); the `mission` of `dict` is uint8
+        (76,), word ids in which every part of a sentence has a place of its own, 0 where it is
+        absent.
+    Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0.
+    Episode ends: on success, in some levels on the wrong action, or at its limit: that of the
+        level, or room_size**2 * rooms for each place that the mission sends the agent to. The
+        param `max_steps_in_episode` is the limit of the longest mission; others have their share.
     """
 
     room_size: int = 8
