@@ -23,13 +23,18 @@ FIRST = sorted({jaxenvs.spec(id).env_class: id for id in reversed(IDS)}.values()
 X64_IDS = FIRST[:: max(1, len(FIRST) // 3)]
 
 every_id = pytest.mark.parametrize("id", IDS)
-# What must be compiled or traced runs by default on the first id of each class, and on the others
-# among the long proofs.
-compiled_id = pytest.mark.parametrize(
-    "id", [id if id in FIRST else pytest.param(id, marks=pytest.mark.slow) for id in IDS]
-)
-# For what is slow and does not depend on the size.
-every_class = pytest.mark.parametrize("id", FIRST)
+
+
+def by_default(ids, of):
+    """Parameters of which `ids` run by default, and the others among the long proofs."""
+    return [id if id in ids else pytest.param(id, marks=pytest.mark.slow) for id in of]
+
+
+# What must be compiled runs by default on the first id of each class.
+compiled_id = pytest.mark.parametrize("id", by_default(FIRST, IDS))
+# What is slow and does not depend on the size runs on each class, by default on some modules.
+MODULES = {jaxenvs.spec(id).env_class.__module__: id for id in FIRST}
+every_class = pytest.mark.parametrize("id", by_default(list(MODULES.values())[::3], FIRST))
 
 
 def same(a, b):
@@ -143,10 +148,7 @@ def test_jit_vmap_and_scan_agree(id, compiled):
         same(at(batch, row), at(scanned, i + 1))
 
 
-@pytest.mark.parametrize(
-    "id",
-    [pytest.param(id, marks=[] if i % 6 == 0 else pytest.mark.slow) for i, id in enumerate(FIRST)],
-)
+@every_class
 def test_without_jit_everything_is_the_same(id, compiled):
     fast = compiled(id)
     env, params = fast.env, fast.env.default_params
