@@ -8,6 +8,7 @@ where a box was opened) stay until the next drop action.
 
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -100,6 +101,7 @@ class BabyEnv(RoomGrid):
 
     def marked(self, level: Level) -> BabyLevel:
         """Find out what the mission's descriptions mean in a level."""
+        level = jax.lax.optimization_barrier(level)  # as data: it is read for every description
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
         meant = m.fits(m.descriptions(level.task), level.grid, *lines(*level.grid.shape), pose)
