@@ -55,7 +55,7 @@ class Room(NamedTuple):
     @property
     def entry(self) -> Int32[Array, ""]:
         """The wall that the door is in; the left one for the first room, which has no door."""
-        wall = jnp.where(self.door_row == self.row, ABOVE, BELOW)
+        wall = jnp.where(self.door_row == self.row, jnp.int32(ABOVE), jnp.int32(BELOW))
         wall = jnp.where(self.door_column == self.column + self.width - 1, RIGHT, wall)
         return jnp.where(self.door_column == self.column, LEFT, wall)
 
