@@ -1,13 +1,22 @@
-"""The learning curve as a picture: return of finished episodes over steps, a line per seed."""
+"""Learning curves as pictures: return of finished episodes over steps, a line per seed."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 EPISODES = 200  # that a point averages: few end in one update, and the short ones first
+NAMED = 8  # seeds that get a colour and a name each; of more, the median is drawn over them all
+
+
+class Curve(NamedTuple):
+    """One panel of a picture."""
+
+    title: str
+    steps: np.ndarray  # (points,)
+    returns: np.ndarray  # (points, seeds), NaN where unknown
 
 
 def points(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
@@ -32,23 +41,59 @@ def points(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def draw(file: Path, rows: list[dict[str, Any]], title: str, first_seed: int) -> None:
-    """Write the picture; without rows there is nothing to draw."""
+    """Write the picture of a run; without rows there is nothing to draw."""
     if not rows:
         return
+    figure, (axes,) = _figure((7.0, 4.2), 1, 1)
     steps, returns = points(rows)
-    figure = Figure(figsize=(7, 4.2), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for i, line in enumerate(returns.T):
-        axes.plot(steps, line, linewidth=1.4, marker="." if len(rows) < 3 else "")
-        axes.lines[-1].set_label(f"seed {first_seed + i}")
-    axes.set(
-        title=title, xlabel="environment steps of a seed", ylabel="return of finished episodes"
-    )
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k")
-    axes.grid(alpha=0.3)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    _lines(axes, steps, returns, [f"seed {first_seed + i}" for i in range(returns.shape[1])])
+    axes.set(title=title, ylabel="return of finished episodes")
+    axes.set_xlabel("environment steps of a seed")
     if returns.shape[1] > 1:
         axes.legend(frameon=False, loc="best")
     figure.savefig(file, format="png")
+
+
+def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
+    """Write one picture of several runs, a small panel for each."""
+    rows = -(-len(curves) // columns)
+    figure, axes = _figure((2.0 * columns, 1.55 * rows), rows, columns)
+    for panel, curve in zip(axes, curves, strict=False):
+        _lines(panel, curve.steps, curve.returns, [""] * curve.returns.shape[1])
+        panel.set_title(curve.title, fontsize=7)
+        panel.tick_params(labelsize=6.5)
+        panel.set_ylim(min(0.0, float(np.nanmin(curve.returns, initial=0.0))) - 0.03, 1.03)
+    for panel in axes[len(curves) :]:
+        panel.set_axis_off()
+    figure.supxlabel("environment steps of a seed", fontsize=8)
+    figure.supylabel("return of finished episodes", fontsize=8)
+    figure.savefig(file, format="png")
+
+
+def _figure(size: tuple[float, float], rows: int, columns: int) -> tuple[Figure, list[Any]]:
+    """A figure in inches, and its axes, row by row."""
+    figure = Figure(figsize=size, dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for panel in axes:
+        panel.xaxis.set_major_formatter(
+            lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k"
+        )
+        panel.grid(alpha=0.3)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    return figure, axes
+
+
+def _lines(axes: Any, steps: np.ndarray, returns: np.ndarray, names: list[str]) -> None:
+    """Draw a line per seed."""
+    marker = "." if len(steps) < 3 else ""
+    if len(names) <= NAMED:
+        for name, line in zip(names, returns.T, strict=True):
+            axes.plot(steps, line, linewidth=1.2, marker=marker, label=name)
+        return
+    axes.plot(steps, returns, color="tab:blue", linewidth=0.6, alpha=0.3, marker=marker)
+    known = np.isfinite(returns).any(axis=1)
+    median = np.full(len(steps), np.nan)
+    median[known] = np.nanmedian(returns[known], axis=1)
+    axes.plot(steps, median, color="tab:blue", linewidth=2, label=f"median of {len(names)} seeds")

@@ -9,11 +9,13 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, PyTree
+from jaxtyping import Array, Float32, PyTree, UInt8
 
 from jaxenvs import Env, spaces
 
 PIXELS = 255  # highest value of a picture; smaller whole numbers are categories
+MISSION = "mission"  # part of a Dict that is a sentence: word ids, 0 where there is none
+WORD, SENTENCE = 8, 32  # features of a word, of the whole sentence
 
 
 class ActorCritic(nn.Module):
@@ -34,23 +36,48 @@ class ActorCritic(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Float features of one observation of any space."""
+    """Float features of one observation of any space.
+
+    In a Dict, the mission is one more part, and decides what is looked for in the cells of a map:
+    it scales and shifts the features of all cells alike (FiLM; Perez et al., 2018).
+    """
 
     space: spaces.Space
     embed: int
 
     @nn.compact
-    def __call__(self, obs: PyTree[Array]) -> Float32[Array, " features"]:
+    def __call__(
+        self, obs: PyTree[Array], mission: Float32[Array, " sentence"] | None = None
+    ) -> Float32[Array, " features"]:
         if isinstance(self.space, spaces.Dict):
+            rest = dict(sorted(self.space.spaces.items()))
+            if MISSION in rest:
+                words = int(rest.pop(MISSION).high.max()) + 1
+                mission = Sentence(words, name=MISSION)(obs[MISSION])
             parts = [
-                Encoder(space, self.embed, name=name)(obs[name])
-                for name, space in sorted(self.space.spaces.items())
+                Encoder(space, self.embed, name=name)(obs[name], mission)
+                for name, space in rest.items()
             ]
-            return jnp.concatenate(parts)
+            return jnp.concatenate(parts if mission is None else [*parts, mission])
         features = expand(self.space, obs)
         if self.embed and len(self.space.shape) == 3:  # the same small embedding for every cell
             features = nn.Dense(self.embed, use_bias=False)(features)
+            if mission is not None:
+                scale, shift = jnp.split(nn.Dense(2 * self.embed)(mission), 2)
+                features = nn.relu(features * (1.0 + scale) + shift)
         return features.reshape(-1)
+
+
+class Sentence(nn.Module):
+    """Features of a mission: each word has a vector, which counts by the word's place."""
+
+    words: int  # word ids are below it
+
+    @nn.compact
+    def __call__(self, ids: UInt8[Array, " words"]) -> Float32[Array, " sentence"]:
+        vectors = nn.Embed(self.words, WORD)(ids.astype(jnp.int32))
+        vectors = jnp.where(ids[:, None] == 0, 0.0, vectors)
+        return nn.tanh(nn.Dense(SENTENCE)(vectors.reshape(-1)))
 
 
 def build(env: Env, hidden: Sequence[int], embed: int) -> ActorCritic:

@@ -65,8 +65,11 @@ def parse(argv: list[str], settings: type[S], preset: Any, about: str) -> Option
     if first.id is None:
         raise RunError(f"which environment? Give an id: {PROGRAM} Grid-DoorKey-5x5-v0")
     id = jaxenvs.spec(first.id).id
-    options = read(Options(settings=settings(**preset(id))))
-    return _checked(dataclasses.replace(options, id=id))
+    tuned = preset(id)
+    options = read(Options(settings=settings(**tuned.settings)))
+    given = fields(options.set)
+    pairs = [f"{k}={json.dumps(v)}" for k, v in tuned.fields.items() if k not in given]
+    return _checked(dataclasses.replace(options, id=id, set=(*pairs, *options.set)))
 
 
 def config(options: Options[Any]) -> Config:

@@ -4,6 +4,8 @@ Where an id has several rows, later rows override earlier ones. Figures: baselin
 """
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 
@@ -11,13 +13,15 @@ class Preset(NamedTuple):
     """One row."""
 
     ids: str  # regular expression, matched against the whole id
-    settings: dict[str, Any]  # fields of ppo.Settings
+    settings: Mapping[str, Any]  # fields of ppo.Settings
+    fields: Mapping[str, Any] = MappingProxyType({})  # constructor fields of the environment
 
 
 # A reward at the goal only: most rollouts bring none at first, see `advantage_floor` in ppo.py.
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
-# A key and a door between the agent and its only reward, hundreds of steps for a beginner.
+# A key and a door, or a long way, between the agent and its only reward: hundreds of steps for a
+# beginner.
 FAR_REWARD = {
     "rollout_steps": 256,
     "learning_rate": 5e-4,
@@ -25,26 +29,62 @@ FAR_REWARD = {
     "gae_lambda": 0.98,
     "hidden": (128,),
 }
+FAR = (
+    r"Grid-(DoorKey-(6x6|8x8|16x16)|SimpleCrossing.*|(Blocked)?Unlock(Pickup)?|LockedRoom"
+    r"|KeyCorridor.*|ObstructedMaze-.*|RedBlueDoors-.*)-v\d+"
+    r"|BabyAI-((Blocked)?Unlock.*|KeyInBox|KeyCorridor.*|FindObj.*|PickupAbove)-v\d+"
+)
+
+# Episodes differ in what is asked for: the learner must read it, and needs features to look for it.
+WITH_MISSION = r"Grid-(Fetch|GoToDoor|GoToObject|PutNear|LockedRoom)-.*|BabyAI-.*"
+
+
+def steps(ids: str, total: float) -> Preset:
+    """Row that says how many millions of steps each seed makes."""
+    return Preset(ids, {"total_steps": round(total * 1e6)})
+
 
 PRESETS = (
-    Preset(r"Grid-.*", RARE_REWARD),
-    Preset(r"Grid-(v0|Empty-.*)", {"total_steps": 300_000}),
-    Preset(r"Grid-Empty-16x16-v\d+", {"total_steps": 500_000}),
-    Preset(r"Grid-DoorKey-5x5-v\d+", {"total_steps": 350_000}),
-    Preset(r"Grid-DoorKey-6x6-v\d+", FAR_REWARD | {"total_steps": 1_000_000}),
-    Preset(r"Grid-DoorKey-8x8-v\d+", FAR_REWARD | {"total_steps": 2_000_000}),
-    Preset(r"Grid-DoorKey-16x16-v\d+", FAR_REWARD | {"total_steps": 10_000_000}),
-    Preset(r"Grid-DistShift\d+-v\d+", {"total_steps": 500_000}),
-    Preset(r"Grid-LavaGapS\d+-v\d+", {"total_steps": 1_000_000}),
-    Preset(r"Grid-(Simple|Lava)Crossing.*", {"total_steps": 2_000_000}),
-    Preset(r"Grid-FourRooms-v\d+", {"total_steps": 2_000_000, "num_envs": 128}),
+    Preset(r"(Grid|BabyAI)-.*", RARE_REWARD),
+    Preset(WITH_MISSION, {"embed": 16}, {"obs": "dict"}),
+    Preset(FAR, FAR_REWARD),
+    Preset(r"Grid-FourRooms-v\d+", {"num_envs": 128}),
+    steps(r"Grid-(v0|Empty-.*)", 0.3),
+    steps(r"Grid-Empty-16x16-v\d+", 0.5),
+    steps(r"Grid-DoorKey-5x5-v\d+", 0.35),
+    steps(r"Grid-DoorKey-6x6-v\d+", 1),
+    steps(r"Grid-DoorKey-8x8-v\d+", 3),
+    steps(r"Grid-DoorKey-16x16-v\d+", 10),
+    steps(r"Grid-DistShift\d+-v\d+", 0.5),
+    steps(r"Grid-LavaGapS\d+-v\d+", 1),
+    steps(r"Grid-(Simple|Lava)Crossing.*", 3),
+    steps(r"Grid-FourRooms-v\d+", 5),
+    steps(r"Grid-MultiRoom-.*", 10),
+    steps(r"Grid-MultiRoom-N2-S4-v\d+", 0.5),
+    steps(r"Grid-LockedRoom-v\d+", 5),
+    steps(r"Grid-Memory.*", 2),
+    steps(r"Grid-Unlock-v\d+", 1.2),
+    steps(r"Grid-UnlockPickup-v\d+", 10),
+    steps(r"Grid-BlockedUnlockPickup-v\d+", 20),
+    steps(r"Grid-KeyCorridor.*", 10),
+    steps(r"Grid-KeyCorridorS3R1-v\d+", 1.2),
+    steps(r"Grid-ObstructedMaze-.*", 8),
+    steps(r"Grid-(Fetch|GoToDoor|GoToObject)-.*", 1),
+    steps(r"Grid-PutNear-.*", 4),
+    steps(r"Grid-RedBlueDoors-.*", 3),
+    steps(r"Grid-Dynamic-Obstacles-.*", 2),
+    steps(r"Grid-Dynamic-Obstacles-(Random-)?5x5-v\d+", 0.5),
+    steps(r"BabyAI-.*", 4),
+    steps(r"BabyAI-(GoToRedBallGrey|GoToLocalS5N2)-v\d+", 0.5),
+    steps(r"BabyAI-(OpenRedDoor|OneRoomS8)-v\d+", 0.3),
+    steps(r"BabyAI-GoToObjS4-v\d+", 1),
+    steps(r"BabyAI-(OpenDoor|PickupDist|UnlockLocal)-v\d+", 2),
 )
 
 
-def preset(id: str) -> dict[str, Any]:
-    """Return the tuned settings for a registered id (not an alias); an unknown id has none."""
-    chosen: dict[str, Any] = {}
-    for row in PRESETS:
-        if re.fullmatch(row.ids, id):
-            chosen |= row.settings
-    return chosen
+def preset(id: str) -> Preset:
+    """Return the row of a registered id (not an alias): all that match it, in one."""
+    rows = [row for row in PRESETS if re.fullmatch(row.ids, id)]
+    settings = {name: value for row in rows for name, value in row.settings.items()}
+    fields = {name: value for row in rows for name, value in row.fields.items()}
+    return Preset(id, settings, fields)

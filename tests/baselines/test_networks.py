@@ -82,3 +82,35 @@ def test_orthogonal_weights_and_a_policy_that_begins_nearly_uniform():
     np.testing.assert_allclose(hidden.T @ hidden, 2.0 * np.eye(16), atol=1e-4)
     np.testing.assert_allclose(policy.T @ policy, 1e-4 * np.eye(7), atol=1e-6)
     np.testing.assert_allclose(value.T @ value, np.eye(1), atol=1e-5)
+
+
+def test_the_order_of_words_counts_and_absent_words_are_nothing():
+    def sentence(*ids):
+        return sentences.apply(weights, jnp.array(ids, jnp.uint8))
+
+    sentences = networks.Sentence(words=9)
+    weights = sentences.init(jax.random.key(0), jnp.zeros(3, jnp.uint8))
+    np.testing.assert_array_equal(sentence(0, 0, 0), np.zeros(networks.SENTENCE))  # no bias yet
+    assert np.abs(sentence(4, 5, 0) - sentence(5, 4, 0)).max() > 0.01
+    assert np.abs(sentence(4, 5, 0) - sentence(0, 4, 5)).max() > 0.01
+
+
+def test_a_mission_changes_what_is_seen_in_every_cell_alike():
+    space = jaxenvs.make("Grid-Fetch-5x5-N2-v0", obs="dict").observation_space
+    obs = {
+        "image": jnp.broadcast_to(jnp.array([6, 2, 0], jnp.uint8), (7, 7, 3)),
+        "direction": jnp.int32(0),
+        "mission": jnp.zeros(16, jnp.uint8).at[2].set(18),
+    }
+    encoder = networks.Encoder(space, 5)
+    weights = encoder.init(jax.random.key(1), obs)
+    assert weights["params"]["mission"]["Embed_0"]["embedding"].shape[1] == networks.WORD
+
+    def cells(word):
+        features = encoder.apply(weights, obs | {"mission": obs["mission"].at[2].set(word)})
+        assert features.shape == (4 + 49 * 5 + networks.SENTENCE,)
+        return features[4 : 4 + 49 * 5].reshape(49, 5)
+
+    red, blue = cells(18), cells(19)
+    np.testing.assert_array_equal(red, np.broadcast_to(red[0], (49, 5)))
+    assert np.abs(red[0] - blue[0]).max() > 0.01

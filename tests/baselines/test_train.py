@@ -1,5 +1,7 @@
 """The command `jaxenvs train`: files, resuming, Ctrl-C, and sentences for what cannot work."""
 
+import dataclasses
+import functools
 import json
 import os
 import re
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.baselines import checkpoints, presets, progress, require, runs
+from jaxenvs.baselines import checkpoints, options, ppo, presets, progress, require, runs
 from jaxenvs.baselines.ppo import Settings, main
 
 TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
@@ -251,16 +253,92 @@ def test_an_agent_learns_to_cross_a_room(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "Grid-LavaGapS5-v0", "Grid-Empty-8x8-v0"])
-def test_presets_reach_what_the_tables_say(tmp_path, id):
+@pytest.mark.parametrize(
+    ("id", "least"),
+    [
+        ("Grid-DoorKey-5x5-v0", 0.93),
+        ("Grid-LavaGapS5-v0", 0.93),
+        ("Grid-Empty-8x8-v0", 0.93),
+        ("Grid-MultiRoom-N2-S4-v0", 0.8),
+        ("BabyAI-GoToRedBallGrey-v0", 0.87),
+    ],
+)
+def test_presets_reach_what_the_tables_say(tmp_path, id, least):
     assert main([id, "--out", str(tmp_path / "run")]) == 0
-    assert json.loads((tmp_path / "run" / "eval.json").read_text())["mean_return"] > 0.93
+    assert json.loads((tmp_path / "run" / "eval.json").read_text())["mean_return"] > least
 
 
 def test_every_registered_grid_has_a_preset_that_works():
     for id in jaxenvs.registry.list("Grid"):
         assert any(re.fullmatch(row.ids, id) for row in presets.PRESETS), id
-        Settings(**presets.preset(id)).check()
+        _works(id)
+
+
+def test_presets_of_babyai_work():
+    for id in jaxenvs.registry.list("BabyAI"):
+        _works(id)
+
+
+def _works(id: str) -> None:
+    tuned = presets.preset(id)
+    Settings(**tuned.settings).check()
+    jaxenvs.make(id, **tuned.fields)
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["Grid-DoorKey-5x5-v0"], {}),
+        (["Grid-GoToDoor-5x5-v0"], {"obs": "dict"}),
+        (["MiniGrid-LockedRoom-v0"], {"obs": "dict"}),
+        (["Grid-UnlockPickup-v0"], {}),  # its one box is what the mission names
+        (["BabyAI-OpenDoor-v0"], {"obs": "dict"}),
+        (["BabyAI-OpenDoor-v0", "--set", "view_size=5"], {"obs": "dict", "view_size": 5}),
+        (["BabyAI-OpenDoor-v0", "--set", "obs=image"], {"obs": "image"}),
+    ],
+)
+def test_missions_that_vary_are_read_unless_told_otherwise(argv, expected):
+    asked = options.parse(argv, Settings, presets.preset, "")
+    assert options.config(asked).fields == expected
+
+
+def test_a_run_made_before_its_preset_had_fields_goes_on_without_them(tmp_path):
+    settings = dataclasses.asdict(Settings())
+    config = runs.Config("Grid-GoToDoor-5x5-v0", fields={}, seed=0, seeds=1, settings=settings)
+    run = runs.Run.create(tmp_path / "run", config)
+    asked = options.parse(["--resume", str(run.path)], Settings, presets.preset, "")
+    assert options.config(asked).fields == {}
+
+
+@pytest.mark.parametrize("id", ["Grid-MultiRoom-N2-S4-v0", "BabyAI-PickupLoc-v0"])
+def test_levels_that_may_be_rejected_are_learned_in(tmp_path, id):
+    asked = [id, *TINY, "--reset-source", "exact", "--out", str(tmp_path / "run")]
+    _, run, learner = ppo.prepare(asked)
+    keys = jax.random.split(jax.random.key(0), 2)
+    runners = jax.eval_shape(functools.partial(ppo.start, learner), keys)
+    after, metrics = jax.eval_shape(functools.partial(ppo.run_chunk, learner), runners)
+    assert jax.tree.map(_described, after) == jax.tree.map(_described, runners)
+    assert metrics["episodes"].shape == (2, 1) and "level_rejected" in _info(run.config.env)
+
+
+def _described(leaf) -> tuple:
+    return leaf.shape, leaf.dtype
+
+
+def _info(env) -> dict:
+    def step(key):
+        return env.step(key, env.reset(key).state, 0)
+
+    return jax.eval_shape(step, jax.random.key(0)).info
+
+
+def test_three_actions_and_a_mission(tmp_path, capsys):
+    out = tmp_path / "run"
+    asked = ["Grid-Dynamic-Obstacles-5x5-v0", "--set", "obs=dict", *TINY, *total(1)]
+    assert main([*asked, "--out", str(out)]) == 0
+    policy = runs.load_policy(out)
+    logits, _ = jax.eval_shape(policy.apply, policy.env.observation_space.sample(jax.random.key(0)))
+    assert logits.shape == (3,) and "mission" in policy.env.observation_space.spaces
 
 
 def test_progress_shows_speed_return_and_time_left(capsys):

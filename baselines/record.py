@@ -1,0 +1,110 @@
+"""Keep what finished runs showed: one line of JSON for each, and one picture of all.
+
+python -m jaxenvs.baselines.record baselines/results/families.json --picture docs/ppo-families.png
+RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .checkpoints import RunError
+from .curve import Curve, panels, points
+from .options import PROGRAM
+from .ppo import Settings
+from .presets import preset
+from .runs import Config, Run
+
+POINTS = 40  # of a curve that are kept
+
+
+def command(config: Config) -> str:
+    """What to type for such a run: what differs from the preset of its id is a flag."""
+    tuned = preset(config.id)
+    usual = dataclasses.asdict(Settings(**tuned.settings))
+    words = [PROGRAM, config.id, f"--seeds {config.seeds}"]
+    if config.seed:
+        words.append(f"--seed {config.seed}")
+    for name, value in config.settings.items():
+        if value != usual.get(name):
+            words.append(_flag(name.replace("_", "-"), value))
+    pairs = {k: v for k, v in config.fields.items() if tuned.fields.get(k) != v}
+    if pairs:
+        words.append(" ".join(["--set", *(f"{k}={json.dumps(v)}" for k, v in pairs.items())]))
+    return " ".join(words)
+
+
+def summary(run: Run, device: str) -> dict[str, Any]:
+    """Return what is kept of a run; `evaluation` is None where the run did not reach its end."""
+    rows = run.rows()
+    if not rows:
+        raise RunError(f"{run.path} has no row in its log; give a run that has learned something")
+    steps, returns = points(rows)
+    kept = np.unique(np.linspace(0, len(steps) - 1, POINTS).round().astype(int))
+    evaluation = run.path / "eval.json"
+    made = (run.path / "log.jsonl").stat().st_mtime
+    return {
+        "id": run.config.id,
+        "command": command(run.config),
+        "device": device,
+        "date": time.strftime("%Y-%m-%d", time.gmtime(made)),
+        "versions": run.config.versions,
+        "seeds": run.config.seeds,
+        "steps": rows[-1]["steps"],  # made by each seed
+        "steps_asked": run.config.settings["total_steps"],
+        "seconds": rows[-1]["seconds"],  # from the first compilation to the last update
+        "steps_per_second": rows[-1]["steps_per_second"],  # of all seeds, without compilation
+        "evaluation": json.loads(evaluation.read_text("utf-8")) if evaluation.is_file() else None,
+        "last_returns": _rounded(returns[-1]),
+        "curve": {"steps": steps[kept].tolist(), "returns": [_rounded(x) for x in returns[kept]]},
+    }
+
+
+def curve(row: dict[str, Any]) -> Curve:
+    """The panel of a kept run."""
+    returns = [[np.nan if x is None else x for x in line] for line in row["curve"]["returns"]]
+    return Curve(row["id"], np.array(row["curve"]["steps"]), np.array(returns))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Add runs to the table, then draw it."""
+    parser = argparse.ArgumentParser(prog="jaxenvs.baselines.record", description=__doc__)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")
+    parser.add_argument("--device", default="", help="where the runs were made, in words")
+    parser.add_argument("--picture", type=Path, help="PNG to draw")
+    asked = parser.parse_intermixed_args(argv)
+    try:
+        known = json.loads(asked.table.read_text("utf-8")) if asked.table.is_file() else []
+        new = [summary(Run.open(path), asked.device) for path in asked.runs]
+    except ValueError as error:
+        print(f"record: {error}", file=sys.stderr)
+        return 2
+    rows = {row["command"]: row for row in [*known, *new]}.values()
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    asked.table.write_text(f"[\n{lines}\n]\n", "utf-8")
+    if asked.picture:
+        panels(asked.picture, [curve(row) for row in rows])
+    return 0
+
+
+def _flag(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    if isinstance(value, (list, tuple)):
+        return f"--{name} {' '.join(map(str, value))}"
+    return f"--{name} {value}"
+
+
+def _rounded(values: np.ndarray) -> list[float | None]:
+    return [round(float(x), 3) if np.isfinite(x) else None for x in values]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

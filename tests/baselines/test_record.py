@@ -1,0 +1,80 @@
+"""Pictures of learning curves, and what is kept of finished runs."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from jaxenvs.baselines import curve, presets, record
+from jaxenvs.baselines.ppo import Settings
+from jaxenvs.baselines.runs import Config, Run
+
+
+def rows(seeds: int, updates: int) -> list[dict]:
+    """A log in which seed i has a return of i / 100 from its 200th episode on."""
+    return [
+        {
+            "update": u + 1,
+            "steps": 256 * (u + 1),
+            "episodes": [100] * seeds,
+            "return": [i / 100 for i in range(seeds)],
+            "seconds": 1.5 * u,
+            "steps_per_second": 512.0,
+        }
+        for u in range(updates)
+    ]
+
+
+def run_of(path, id: str, seeds: int = 2, fields=None, seed: int = 0, **settings) -> Run:
+    """A run directory that holds such a log."""
+    tuned = presets.preset(id)
+    chosen = dataclasses.asdict(Settings(**(tuned.settings | settings)))
+    fields = tuned.fields if fields is None else fields
+    run = Run.create(path, Config(id, fields=fields, seed=seed, seeds=seeds, settings=chosen))
+    run.log(rows(seeds, 90))
+    return run
+
+
+@pytest.mark.parametrize("seeds", [1, curve.NAMED, 64])  # a warning is an error
+def test_a_picture_of_any_number_of_seeds(tmp_path, seeds):
+    curve.draw(tmp_path / "curve.png", rows(seeds, 5), "Grid-v0", first_seed=3)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("id", "more", "words"),
+    [
+        ("Grid-DoorKey-8x8-v0", {}, "Grid-DoorKey-8x8-v0 --seeds 2"),
+        ("Grid-v0", {"learning_rate": 0.5}, "Grid-v0 --seeds 2 --learning-rate 0.5"),
+        ("Grid-v0", {"anneal": False, "seed": 7}, "Grid-v0 --seeds 2 --seed 7 --no-anneal"),
+        ("Grid-v0", {"hidden": (9, 8)}, "Grid-v0 --seeds 2 --hidden 9 8"),
+        ("Grid-Fetch-5x5-N2-v0", {}, "Grid-Fetch-5x5-N2-v0 --seeds 2"),
+        ("Grid-v0", {"fields": {"view_size": 5}}, "Grid-v0 --seeds 2 --set view_size=5"),
+    ],
+)
+def test_the_command_names_what_differs_from_the_preset(tmp_path, id, more, words):
+    assert record.command(run_of(tmp_path / "run", id, **more).config) == f"jaxenvs train {words}"
+
+
+def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
+    table, picture = tmp_path / "table.json", tmp_path / "all.png"
+    run_of(tmp_path / "a", "Grid-v0")
+    many = run_of(tmp_path / "b", "Grid-Fetch-5x5-N2-v0", seeds=20)
+    many.write_json("eval.json", {"mean_return": 0.25})
+    runs = [str(tmp_path / name) for name in "ab"]
+    assert record.main([str(table), *runs, "--device", "a desk"]) == 0
+    again = record.main([str(table), runs[0], "--device", "a lap", "--picture", str(picture)])
+    assert again == 0 and picture.read_bytes().startswith(b"\x89PNG")
+
+    first, second = json.loads(table.read_text())
+    assert (first["id"], first["device"], first["evaluation"]) == ("Grid-v0", "a lap", None)
+    assert (first["steps"], first["steps_asked"], first["seconds"]) == (90 * 256, 300_000, 133.5)
+    assert second["device"] == "a desk" and second["evaluation"] == {"mean_return": 0.25}
+    assert second["last_returns"] == [round(i / 100, 3) for i in range(20)]
+    drawn = record.curve(second)
+    assert drawn.steps[0] == 256 and drawn.steps[-1] == 90 * 256 and len(drawn.steps) == 40
+    assert np.isnan(drawn.returns[0]).all() and np.isfinite(drawn.returns[1:]).all()
+
+    assert record.main([str(table), str(tmp_path / "nowhere")]) == 2
+    assert "nowhere is not a run" in capsys.readouterr().err
