@@ -21,7 +21,8 @@ from ..core.struct import struct
 from ..grid import tiles
 from ..grid.env import Action, GridState, Level, act
 from ..grid.placement import lines
-from ..grid.rooms import Plan, RoomGrid, Thing
+from ..grid.plan import Plan, Thing
+from ..grid.rooms import RoomGrid
 from ..grid.tiles import Kind
 from ..grid.view import direction_vector
 from . import mission as m

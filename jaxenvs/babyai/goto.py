@@ -8,7 +8,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, UInt32
 
 from ..grid import tiles
-from ..grid.rooms import Plan
+from ..grid.plan import Plan
 from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, any_of, level

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Int32, UInt32
 from ..core import checks
 from ..core.random import below
 from ..grid import tiles
-from ..grid.rooms import NUM_COLOURS, Plan, Thing
+from ..grid.plan import NUM_COLOURS, Plan, Thing
 from ..grid.tiles import Kind
 from . import mission as m
 from .env import TRIES, BabyEnv, level

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
 from ..core import checks
-from ..grid.rooms import LEFT, RIGHT, Plan
+from ..grid.plan import Plan
+from ..grid.rooms import LEFT, RIGHT
 from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .env import TRIES, BabyEnv, level

@@ -7,7 +7,7 @@ from jaxtyping import Array, UInt32
 
 from ..grid import tiles
 from ..grid.keycorridor import corridor
-from ..grid.rooms import Plan
+from ..grid.plan import Plan
 from ..grid.tiles import Kind
 from . import mission as m
 from .env import BabyEnv, OneRoom, any_of, level

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
 from ..grid import tiles
-from ..grid.rooms import UP, Plan
+from ..grid.plan import Plan
+from ..grid.rooms import UP
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, any_of, level
 

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, UInt32
 
 from ..core import checks
-from ..grid.rooms import RIGHT, Plan, Thing
+from ..grid.plan import Plan, Thing
+from ..grid.rooms import RIGHT
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, level
 

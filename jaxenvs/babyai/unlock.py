@@ -6,7 +6,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, UInt8, UInt32
 
 from ..grid import tiles
-from ..grid.rooms import NUM_COLOURS, RIGHT, Plan
+from ..grid.plan import NUM_COLOURS, Plan
+from ..grid.rooms import RIGHT
 from ..grid.tiles import Kind
 from ..grid.unlock import lock
 from . import mission as m

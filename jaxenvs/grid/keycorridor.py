@@ -7,7 +7,8 @@ import jax.numpy as jnp
 from ..core.random import Key
 from . import tiles
 from .env import Level, register_level
-from .rooms import LEFT, UP, PickUpWorld, Plan, Thing
+from .plan import Plan, Thing
+from .rooms import LEFT, UP, PickUpWorld
 from .tiles import Kind
 
 

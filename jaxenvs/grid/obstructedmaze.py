@@ -11,7 +11,8 @@ from ..core import checks
 from ..core.random import Key
 from . import tiles
 from .env import Action, GridState, Level, register_level
-from .rooms import RIGHT, Plan, RoomGrid
+from .plan import Plan
+from .rooms import RIGHT, RoomGrid
 from .tiles import Colour, Kind
 
 TARGET = tiles.tile(Kind.BALL, Colour.BLUE).item()

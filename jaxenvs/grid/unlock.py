@@ -9,7 +9,8 @@ from jaxtyping import Array, Bool
 from ..core.random import Key
 from . import tiles
 from .env import Action, GridState, Level, register_level
-from .rooms import RIGHT, PickUpWorld, Plan, RoomGrid, Thing
+from .plan import Plan, Thing
+from .rooms import RIGHT, PickUpWorld, RoomGrid
 from .tiles import Kind
 
 

@@ -1,0 +1,371 @@
+"""The plan with which levels of rooms are drawn.
+
+MiniGrid 3.2 (`core/roomgrid.py`) places by rejection; a plan draws from the same distributions
+directly, except that a level with no place left for an object is not accepted.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+
+from ..core.env import spread_like
+from ..core.random import Key, below, hashed
+from . import tiles
+from .env import Level
+from .placement import among, distinct, item, lines, other, put
+from .rooms import RoomGrid, geometry
+from .tiles import Colour, Kind
+
+KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # of objects that lie about
+NUM_COLOURS = len(Colour)
+STRIDE = 4  # steps of the search for what can be reached, between two looks at the end
+NEVER = np.uint32(0xFFFFFFFF)  # cost of an edge that can have no door
+
+
+class Thing(NamedTuple):
+    """Something in a plan; scalars, or arrays with one entry for each thing."""
+
+    tile: UInt8[Array, "*things"]
+    row: Int32[Array, "*things"]
+    column: Int32[Array, "*things"]
+
+
+class Plan:
+    """A level under construction: a drawing board for the time of tracing.
+
+    The methods are named after MiniGrid's and draw from the distributions of their namesakes.
+    Before the agent is placed it counts as standing in the middle of the middle room.
+    """
+
+    def __init__(self, env: RoomGrid, key: Key) -> None:
+        """Draw the walls and where doors can be."""
+        self.env, self._key, self._counter = env, key, 0
+        self.num_rooms = env.num_rows * env.num_cols
+        self._geometry = where = geometry(env.room_size, env.num_rows, env.num_cols)
+        self.grid: Array = jnp.asarray(where.walls)
+        places = 1 + below(self.words(len(where.rooms)), env.room_size - 2)
+        self.door_rows = where.row + jnp.where(where.upright, places, 0)
+        self.door_columns = where.column + jnp.where(where.upright, 0, places)
+        self.doors: Array = jnp.zeros(len(where.rooms), jnp.uint8)  # tiles by edge, 0 for none
+        self.joined: Array = jnp.zeros(len(where.rooms), jnp.bool_)  # by a door or an opening
+        self.locked: Array = jnp.zeros(self.num_rooms, jnp.bool_)  # flag of a room
+        self.middle = env.room(env.num_cols // 2, env.num_rows // 2)
+        half = env.room_size // 2
+        self.row: Array = jnp.int32((env.num_rows // 2) * (env.room_size - 1) + half)
+        self.column: Array = jnp.int32((env.num_cols // 2) * (env.room_size - 1) + half)
+        self.direction: Array = jnp.int32(0)
+        self.objects: list[Thing] = []  # placed in rooms
+        self.accepted: Array = jnp.ones((), jnp.bool_)
+
+    # Draws.
+
+    def words(self, count: int) -> UInt32[Array, " {count}"]:
+        """Fresh random words."""
+        start, self._counter = self._counter, self._counter + count
+        return hashed(self._key, jnp.arange(start, start + count, dtype=jnp.uint32))
+
+    def below(self, bound: ArrayLike) -> Int32[Array, ""]:
+        """Uniform integer in [0, bound)."""
+        return below(self.words(1)[0], bound)
+
+    def coin(self) -> Bool[Array, ""]:
+        """Heads or tails."""
+        return self.below(2) == 0
+
+    def pick(self, allowed: Bool[Array, "*shape"]) -> Int32[Array, ""]:
+        """Flat index of a True entry, each as likely; if there is none, the level is rejected."""
+        self.accepted = self.accepted & allowed.any()
+        return among(self.words(allowed.size), allowed.reshape(-1))
+
+    def pick_each(self, allowed: Bool[Array, "rows size"]) -> Int32[Array, " rows"]:
+        """Pick one entry of each row; 0 where a row has none."""
+        return jax.vmap(among)(self.words(allowed.size).reshape(allowed.shape), allowed)
+
+    def colour(self, avoid: ArrayLike | None = None) -> Int32[Array, ""]:
+        """Uniform colour, perhaps other than one."""
+        if avoid is None:
+            return self.below(NUM_COLOURS)
+        return other(self.words(1)[0], NUM_COLOURS, avoid)
+
+    def colours(self, count: int) -> Int32[Array, " {count}"]:
+        """Distinct colours in random order."""
+        return self.sample(NUM_COLOURS, count)
+
+    def sample(self, bound: int, count: int) -> Int32[Array, " {count}"]:
+        """Distinct integers in [0, bound) in random order."""
+        return distinct(self.words(count), bound)
+
+    # Building.
+
+    def put(
+        self, row: ArrayLike, column: ArrayLike, tile: ArrayLike, present: ArrayLike = True
+    ) -> None:
+        """Write a tile (or several) at a cell, or leave it where not `present`."""
+        row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)  # beyond the grid
+        if row.ndim == 0:
+            self.grid = put(self.grid, row, column, tile)
+        else:
+            self.grid = self.grid.at[row, column].set(jnp.asarray(tile, jnp.uint8), mode="drop")
+
+    def add_door(
+        self,
+        room: ArrayLike,
+        side: ArrayLike | None = None,
+        colour: ArrayLike | None = None,
+        locked: ArrayLike | None = None,
+        *,
+        present: ArrayLike = True,
+    ) -> Thing:
+        """Put a door in a wall of the room; what is not given is drawn (`locked` by a fair coin).
+
+        Where not `present` it is drawn all the same and left out.
+        """
+        edges = jnp.asarray(self._geometry.edge)[room]
+        if side is None:
+            side = self.pick((edges >= 0) & ~self.joined[edges])
+        if colour is None:
+            colour = self.colour()
+        if locked is None:
+            locked = self.coin()
+        edge = edges[side]
+        kind = jnp.where(jnp.asarray(locked), Kind.LOCKED_DOOR, Kind.CLOSED_DOOR)
+        tile = tiles.tile(kind, colour)
+        door = Thing(tile, self.door_rows[edge], self.door_columns[edge])
+        self.put(door.row, door.column, tile, present)
+        here = present & (np.arange(len(self.joined), dtype=np.int32) == edge)
+        self.joined = self.joined | here
+        self.doors = jnp.where(here, tile, self.doors)
+        there = present & (np.arange(self.num_rooms, dtype=np.int32) == jnp.asarray(room))
+        self.locked = jnp.where(there, jnp.asarray(locked, jnp.bool_), self.locked)
+        return door
+
+    def remove_wall(self, room: int, side: int) -> None:
+        """Open the wall between two rooms but for its ends."""
+        edge = self._geometry.edge[room, side]
+        along = np.arange(1, self.env.room_size - 1, dtype=np.int32)
+        upright = self._geometry.upright[edge]
+        row = self._geometry.row[edge] + (along if upright else 0 * along)
+        column = self._geometry.column[edge] + (0 * along if upright else along)
+        self.put(row, column, tiles.EMPTY)
+        self.joined = self.joined | (np.arange(len(self.joined), dtype=np.int32) == edge)
+
+    def connect_all(self, avoid: ArrayLike | None = None) -> None:
+        """Add unlocked doors in random places until every room can be reached from the agent's.
+
+        MiniGrid adds doors in a random order of the edges and stops as soon as all is connected:
+        those up to the least word that connects. `avoid` is a colour that none of them has (6 for
+        none).
+        """
+        a, b = self._geometry.rooms.T
+        count = len(a)
+        allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
+        word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
+        cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
+        # The largest word on the way between two rooms, on the way where it is least.
+        apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
+        apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
+        for via in range(self.num_rooms):
+            detour = jnp.maximum(apart[:, via, None], apart[None, via, :])
+            apart = jnp.minimum(apart, detour)
+        enough = apart[0].max()
+        self.accepted = self.accepted & (enough < NEVER)
+        new = allowed & (cost <= enough)
+        colours = self.words(count)
+        painted = below(colours, NUM_COLOURS)
+        if avoid is not None:
+            without = other(colours, NUM_COLOURS, avoid)
+            painted = jnp.where(jnp.asarray(avoid) < NUM_COLOURS, without, painted)
+        tile = tiles.tile(Kind.CLOSED_DOOR, painted)
+        self.put(self.door_rows, self.door_columns, tile, new)
+        self.doors = jnp.where(new, tile, self.doors)
+        self.joined = self.joined | new
+
+    def open_all_doors(self) -> None:
+        """Open every door, locked ones as well."""
+        kind = tiles.kind(self.grid)
+        shut = (kind == Kind.CLOSED_DOOR) | (kind == Kind.LOCKED_DOOR)
+        opened = (self.grid & jnp.uint8(0xF0)) | jnp.uint8(Kind.DOOR)
+        self.grid = jnp.where(shut, opened, self.grid)
+        self.doors = jnp.where(
+            self.doors == 0, self.doors, (self.doors & jnp.uint8(0xF0)) | jnp.uint8(Kind.DOOR)
+        )
+
+    # Placing.
+
+    def place(self, room: ArrayLike, tile: ArrayLike, *, present: ArrayLike = True) -> Thing:
+        """Put a thing on a free cell of the room that is not next to the agent."""
+        cell = self._place(self.words(self.env.room_size**2), self.grid, room)
+        self.accepted = self.accepted & cell.found
+        self.put(cell.row, cell.column, tile, present)
+        tile = jnp.where(present, jnp.asarray(tile, jnp.uint8), jnp.uint8(0))
+        thing = Thing(tile, cell.row, cell.column)
+        self.objects.append(thing)
+        return thing
+
+    def add_object(
+        self, room: ArrayLike, kind: ArrayLike | None = None, colour: ArrayLike | None = None
+    ) -> Thing:
+        """Put a key, ball or box into the room; what is not given is drawn."""
+        if kind is None:
+            kind = KINDS[0] + self.below(len(KINDS))
+        return self.place(room, tiles.tile(kind, self.colour() if colour is None else colour))
+
+    def add_distractors(
+        self, count: int, rooms: ArrayLike | None = None, *, unique: bool = True
+    ) -> Thing:
+        """Put `count` random keys, balls and boxes into a room, into given ones or into any.
+
+        `unique`: no two objects of the level have the same kind and colour.
+        """
+        room_words, looks_words = self.words(count), self.words(count * 18).reshape(count, 18)
+        if rooms is None:
+            rooms = below(room_words, self.num_rooms)
+        rooms = jnp.broadcast_to(jnp.asarray(rooms, jnp.int32), (count,))
+        # Words of the cells are hashed inside the loop: they are many.
+        start, cells = self._counter, self.env.room_size**2
+        self._counter += count * cells
+
+        def add(carry: tuple, xs: tuple) -> tuple[tuple, Thing]:
+            grid, used, accepted = carry
+            number, room, words = xs
+            look = among(words, ~used)
+            if unique:
+                accepted = accepted & ~used.all()
+                used = used | (np.arange(18, dtype=np.int32) == look)
+            tile = item(look)
+            counter = start + number * cells + np.arange(cells, dtype=np.int32)
+            cell = self._place(hashed(self._key, counter), grid, room)
+            grid = grid.at[cell.row, cell.column].set(tile, mode="promise_in_bounds")
+            carry = (grid, used, accepted & cell.found)
+            return carry, Thing(tile, cell.row, cell.column)
+
+        used = self._looks() if unique else jnp.zeros(18, jnp.bool_)
+        carry = (self.grid, used, self.accepted)
+        carry = jax.tree.map(lambda leaf: spread_like(self._key, leaf), carry)
+        numbers = jnp.arange(count, dtype=jnp.int32)
+        carry, things = jax.lax.scan(add, carry, (numbers, rooms, looks_words))
+        self.grid, _, self.accepted = carry
+        self.objects.append(things)
+        return things
+
+    def _looks(self) -> Bool[Array, "18"]:
+        """Kinds and colours of the objects placed so far."""
+        used = jnp.zeros(18, jnp.bool_)
+        for thing in self.objects:
+            kind, colour = (x.astype(jnp.int32) for x in (tiles.kind(thing.tile), thing.tile >> 4))
+            look = (kind - KINDS[0]) * NUM_COLOURS + colour
+            used = used | (np.arange(18, dtype=np.int32) == look[..., None]).reshape(-1, 18).any(
+                axis=0
+            )
+        return used
+
+    def _place(self, words: UInt32[Array, " cells"], grid: Array, room: ArrayLike) -> "_Cell":
+        """Draw a free cell of the room, its walls included, at least two steps from the agent."""
+        size = self.env.room_size
+        row, column = (x[room] for x in map(jnp.asarray, self._geometry.corner))
+        inside = jax.lax.dynamic_slice(grid, (row, column), (size, size))
+        rows, columns = lines(size, size)
+        far = abs(rows + row - self.row) + abs(columns + column - self.column) >= 2
+        allowed = (inside == tiles.EMPTY) & far
+        cell = among(words, allowed.reshape(-1))
+        return _Cell(row + cell // size, column + cell % size, allowed.any())
+
+    def place_agent(
+        self, room: ArrayLike | None = None, *, avoid_room: ArrayLike | None = None
+    ) -> None:
+        """Put the agent on a free cell of the room (or of any), facing a free cell or a wall."""
+        if room is None and avoid_room is not None:
+            room = self.pick(jnp.arange(self.num_rooms, dtype=np.int32) != avoid_room)
+        elif room is None:
+            room = self.below(self.num_rooms)
+        size = self.env.room_size
+        row, column = (x[room] for x in map(jnp.asarray, self._geometry.corner))
+        wide = jnp.pad(self.grid, 1, constant_values=tiles.WALL)
+        around = jax.lax.dynamic_slice(wide, (row, column), (size + 2, size + 2))
+        fine = (around == tiles.EMPTY) | (around == tiles.WALL)
+        ahead = jnp.stack(
+            [fine[1:-1, 2:], fine[2:, 1:-1], fine[1:-1, :-2], fine[:-2, 1:-1]]
+        )  # right, down, left, up
+        pose = self.pick(ahead & (around[1:-1, 1:-1] == tiles.EMPTY))
+        self.direction, cell = pose // size**2, pose % size**2
+        self.row, self.column = row + cell // size, column + cell % size
+
+    # Questions.
+
+    def all_objects(self) -> Thing:
+        """Return everything that lies in a room, then every edge's door (tile 0 where none is)."""
+        doors = Thing(self.doors, jnp.asarray(self.door_rows), jnp.asarray(self.door_columns))
+        parts = [*self.objects, doors]
+        return Thing(
+            *(
+                jnp.concatenate([jnp.atleast_1d(x) for x in part])
+                for part in zip(*parts, strict=True)
+            )
+        )
+
+    @property
+    def has_neighbour(self) -> Bool[Array, "rooms 4"]:
+        """On which sides of which rooms there is another room."""
+        return jnp.asarray(self._geometry.edge >= 0)
+
+    def inside(self, room: ArrayLike, things: Thing) -> Bool[Array, "*things"]:
+        """Which things are in the room or its walls; none for room -1."""
+        row, column = (jnp.asarray(x)[room] for x in self._geometry.corner)
+        rows, columns = things.row - row, things.column - column
+        pitch = self.env.room_size - 1
+        within = (rows >= 0) & (rows <= pitch) & (columns >= 0) & (columns <= pitch)
+        return within & (jnp.asarray(room) >= 0)
+
+    def all_reachable(self) -> Bool[Array, ""]:
+        """Whether the agent can come beside every object and door, without moving an object.
+
+        Doors count as passable, locked ones as well.
+        """
+        kind = tiles.kind(self.grid)
+        door = (kind == Kind.DOOR) | (kind == Kind.CLOSED_DOOR) | (kind == Kind.LOCKED_DOOR)
+        free = _bits((kind == Kind.EMPTY) | door)
+        thing = _bits((kind != Kind.EMPTY) & (kind != Kind.WALL))
+        rows, columns = lines(*self.grid.shape)
+        start = _bits((rows == self.row) & (columns == self.column))
+
+        def step(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+            further = carry[0]
+            for _ in range(STRIDE):
+                further = further | (_beside(further) & free)
+            return further, (further != carry[0]).any()
+
+        reached = jax.lax.while_loop(lambda carry: carry[1], step, (start, (start != 0).any()))[0]
+        return ((thing & ~(reached | _beside(reached))) == 0).all()
+
+    def level(self, **more: Any) -> Level:
+        """Return the finished level."""
+        return Level.of(self.grid, self.row, self.column, self.direction, **more)
+
+
+class _Cell(NamedTuple):
+    row: Array
+    column: Array
+    found: Array
+
+
+def _bits(cells: Bool[Array, "height width"]) -> UInt32[Array, "height words"]:
+    """Pack each row of cells into words of 32 bits."""
+    height, width = cells.shape
+    words = -(-width // 32)
+    wide = jnp.pad(cells, ((0, 0), (0, words * 32 - width))).reshape(height, words, 32)
+    weights = np.left_shift(np.uint32(1), np.arange(32, dtype=np.uint32))
+    return jnp.where(wide, weights, np.uint32(0)).sum(axis=-1, dtype=jnp.uint32)
+
+
+def _beside(bits: UInt32[Array, "height words"]) -> UInt32[Array, "height words"]:
+    """Cells next to one of the given, rows packed by `_bits`."""
+    tall = jnp.pad(bits, ((1, 1), (0, 0)))
+    left, right = bits << 1, bits >> 1
+    if bits.shape[1] > 1:  # from one word to the next
+        wide = jnp.pad(bits, ((0, 0), (1, 1)))
+        left, right = left | (wide[:, :-2] >> 31), right | (wide[:, 2:] << 31)
+    return tall[2:] | tall[:-2] | left | right
