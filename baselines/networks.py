@@ -51,9 +51,10 @@ class Encoder(nn.Module):
     ) -> Float32[Array, " features"]:
         if isinstance(self.space, spaces.Dict):
             rest = dict(sorted(self.space.spaces.items()))
-            if MISSION in rest:
-                words = int(rest.pop(MISSION).high.max()) + 1
-                mission = Sentence(words, name=MISSION)(obs[MISSION])
+            words = rest.get(MISSION)
+            if isinstance(words, spaces.Box):
+                del rest[MISSION]
+                mission = Sentence(int(words.high.max()) + 1, name=MISSION)(obs[MISSION])
             parts = [
                 Encoder(space, self.embed, name=name)(obs[name], mission)
                 for name, space in rest.items()
