@@ -218,6 +218,9 @@ class OneRoom(BabyEnv):
     num_rows: int = 1
     num_cols: int = 1
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    cols_allowed: ClassVar[tuple[int, int]] = (1, 1)
+
 
 def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:
     """Tile of one of the things, each as likely."""

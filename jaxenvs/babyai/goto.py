@@ -118,6 +118,8 @@ class GoToImpUnlock(BabyEnv):
 
     key_outside: bool = False
 
+    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -176,6 +178,9 @@ class GoToDoor(BabyEnv):
 
     room_size: int = 7
 
+    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
+
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Each door is locked or not, by a coin."""
         doors = [plan.add_door(plan.middle) for _ in range(4)]
@@ -187,6 +192,8 @@ class GoToDoor(BabyEnv):
 class GoToObjDoor(BabyEnv):
     """Go to an object or a door of one room."""
 
+    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
     level_budget: ClassVar[int] = TRIES
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:

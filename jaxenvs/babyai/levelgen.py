@@ -62,6 +62,10 @@ class LevelGen(BabyEnv):
         checks.integer_field("LevelGen", "num_dists", self.num_dists, 1)
         if not 0.0 <= self.locked_prob <= 1.0:
             raise ValueError(f"LevelGen: locked_prob={self.locked_prob} must be between 0 and 1")
+        if self.num_rows * self.num_cols == 1 and (self.locked_prob or "open" in self.actions):
+            raise ValueError(
+                "LevelGen: one room has no doors; give locked_prob=0.0 and actions without 'open'"
+            )
         for name, allowed in (("actions", tuple(VERBS)), ("shapes", SHAPES)):
             given = getattr(self, name)
             if not given or not isinstance(given, tuple):

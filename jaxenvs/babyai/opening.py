@@ -21,6 +21,8 @@ class Open(BabyEnv):
 
     num_dists: int = 18  # objects
 
+    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
@@ -42,6 +44,8 @@ class OpenRedDoor(BabyEnv):
     num_rows: int = 1
     num_cols: int = 2
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -61,6 +65,8 @@ class OpenDoor(BabyEnv):
     select_by: str = "any"  # "color", "loc" or "any" (a fair coin)
     debug: bool = False  # toggling another door fails
 
+    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
@@ -91,6 +97,8 @@ class OpenTwoDoors(BabyEnv):
     second_color: str = "any"
     strict: bool = False  # toggling the wrong door first fails
 
+    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:
@@ -128,6 +136,8 @@ class OpenDoorsOrder(BabyEnv):
     num_doors: int = 2
     debug: bool = False  # toggling another door than the next fails
 
+    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def __post_init__(self) -> None:

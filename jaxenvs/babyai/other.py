@@ -19,6 +19,8 @@ class ActionObjDoor(BabyEnv):
 
     room_size: int = 7
 
+    rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 8)
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO, m.OPEN, m.PICK_UP)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -67,6 +69,8 @@ class KeyCorridor(BabyEnv):
 
     room_size: int = 6
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
     min_room_size: ClassVar[int] = 3
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 

@@ -60,6 +60,8 @@ class PickupAbove(BabyEnv):
 
     room_size: int = 6
 
+    rows_allowed: ClassVar[tuple[int, int]] = (3, 3)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     @property

@@ -47,6 +47,8 @@ class TwoRooms(BabyEnv):
     num_cols: int = 2
     objs_per_room: int = 1
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
 

@@ -25,6 +25,8 @@ class Unlock(BabyEnv):
 
     key_outside: bool = False
 
+    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
@@ -46,6 +48,8 @@ class UnlockLocal(BabyEnv):
 
     distractors: bool = False  # three other objects
 
+    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -62,6 +66,8 @@ class UnlockLocal(BabyEnv):
 class KeyInBox(BabyEnv):
     """Open the locked door of a room with the key that is in a box."""
 
+    rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 8)
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -90,6 +96,8 @@ class UnlockPickup(BabyEnv):
     num_cols: int = 2
     distractors: bool = False  # four other objects
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -110,6 +118,8 @@ class BlockedUnlockPickup(BabyEnv):
     num_rows: int = 1
     num_cols: int = 2
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     @property
@@ -133,6 +143,8 @@ class UnlockToUnlock(BabyEnv):
     room_size: int = 6
     num_rows: int = 1
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     @property

@@ -46,6 +46,8 @@ class KeyCorridor(PickUpWorld):
     room_size: int = 6
     num_rows: int = 3
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 8)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
     min_room_size: ClassVar[int] = 3
 
     @property

@@ -73,6 +73,9 @@ class ObstructedDoor(ObstructedWorld):
     num_rows: int = 1
     num_cols: int = 2
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
+
     def layout(self, key: Key) -> Level:
         """Draw door, key, ball and agent."""
         plan = Plan(self, key)
@@ -115,12 +118,13 @@ class ObstructedMaze(ObstructedWorld):
     starts_outside: bool = False  # the agent starts in the room right of the middle
     keys_last: bool = False  # keys are put down after all balls of a room
 
+    rows_allowed: ClassVar[tuple[int, int]] = (3, 3)
+    cols_allowed: ClassVar[tuple[int, int]] = (3, 3)
+
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
         checks.integer_field("ObstructedMaze", "quarters", self.quarters, 1, 4)
-        for name in ("num_rows", "num_cols"):
-            checks.integer_field("ObstructedMaze", name, getattr(self, name), 3, 3)
 
     def layout(self, key: Key) -> Level:
         """Draw the doors of each quarter with balls and keys, then target and agent."""

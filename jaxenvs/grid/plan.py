@@ -85,11 +85,9 @@ class Plan:
         """Pick one entry of each row; 0 where a row has none."""
         return jax.vmap(among)(self.words(allowed.size).reshape(allowed.shape), allowed)
 
-    def colour(self, avoid: ArrayLike | None = None) -> Int32[Array, ""]:
-        """Uniform colour, perhaps other than one."""
-        if avoid is None:
-            return self.below(NUM_COLOURS)
-        return other(self.words(1)[0], NUM_COLOURS, avoid)
+    def colour(self) -> Int32[Array, ""]:
+        """Uniform colour."""
+        return self.below(NUM_COLOURS)
 
     def colours(self, count: int) -> Int32[Array, " {count}"]:
         """Distinct colours in random order."""

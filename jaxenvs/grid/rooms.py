@@ -27,14 +27,16 @@ class RoomGrid(GridEnv):
     num_cols: int = 3  # columns of rooms
 
     min_room_size: ClassVar[int] = 3
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 8)  # least and most rows of rooms
+    cols_allowed: ClassVar[tuple[int, int]] = (1, 8)
 
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
         owner = type(self).__name__
         checks.integer_field(owner, "room_size", self.room_size, self.min_room_size, 32)
-        checks.integer_field(owner, "num_rows", self.num_rows, 1, 8)
-        checks.integer_field(owner, "num_cols", self.num_cols, 1, 8)
+        checks.integer_field(owner, "num_rows", self.num_rows, *self.rows_allowed)
+        checks.integer_field(owner, "num_cols", self.num_cols, *self.cols_allowed)
         if max(self.height, self.width) > 127:
             size = f"{self.height} x {self.width} cells"
             raise ValueError(f"{owner}: the grid may have 127 cells a side, this has {size}")

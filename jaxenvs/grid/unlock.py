@@ -38,6 +38,8 @@ class Unlock(RoomGrid):
     num_rows: int = 1
     num_cols: int = 2
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     min_room_size: ClassVar[int] = 4
     mission: ClassVar[str] = "open the door"
 
@@ -75,6 +77,8 @@ class UnlockPickup(PickUpWorld):
     num_cols: int = 2
     blocked: bool = False  # a ball lies in front of the door
 
+    rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
+    cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     min_room_size: ClassVar[int] = 5
 
     @property
