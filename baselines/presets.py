@@ -62,7 +62,7 @@ PRESETS = (
     steps(r"Grid-MultiRoom-.*", 10),
     steps(r"Grid-MultiRoom-N2-S4-v\d+", 0.5),
     steps(r"Grid-LockedRoom-v\d+", 5),
-    steps(r"Grid-Memory.*", 2),
+    steps(r"Grid-Memory.*", 1),
     steps(r"Grid-Unlock-v\d+", 1.2),
     steps(r"Grid-UnlockPickup-v\d+", 10),
     steps(r"Grid-BlockedUnlockPickup-v\d+", 20),
@@ -77,8 +77,8 @@ PRESETS = (
     steps(r"BabyAI-.*", 4),
     steps(r"BabyAI-(GoToRedBallGrey|GoToLocalS5N2)-v\d+", 0.5),
     steps(r"BabyAI-(OpenRedDoor|OneRoomS8)-v\d+", 0.3),
-    steps(r"BabyAI-GoToObjS4-v\d+", 1),
-    steps(r"BabyAI-(OpenDoor|PickupDist|UnlockLocal)-v\d+", 2),
+    steps(r"BabyAI-(GoToObjS4|OpenDoor|UnlockLocal)-v\d+", 1),
+    steps(r"BabyAI-PickupDist-v\d+", 2),
 )
 
 
