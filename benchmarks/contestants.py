@@ -24,8 +24,66 @@ PACKAGES = {"minigrid": "minigrid", "NAVIX": "navix", "XLand-MiniGrid": "xminigr
 CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # whose compiler made a GPU's program
 INSTALL = 'not installed (pip install "jaxenvs[bench]")'
 
+# One id of every environment class: its largest, or the size that is usually quoted.
+FAMILIES = (
+    "Grid-BlockedUnlockPickup-v0",
+    "Grid-DistShift2-v0",
+    "Grid-DoorKey-8x8-v0",
+    "Grid-Dynamic-Obstacles-8x8-v0",
+    "Grid-Empty-8x8-v0",
+    "Grid-Fetch-8x8-N3-v0",
+    "Grid-FourRooms-v0",
+    "Grid-GoToDoor-8x8-v0",
+    "Grid-GoToObject-8x8-N2-v0",
+    "Grid-KeyCorridorS6R3-v0",
+    "Grid-LavaCrossingS11N5-v0",
+    "Grid-LavaGapS7-v0",
+    "Grid-LockedRoom-v0",
+    "Grid-MemoryS13-v0",
+    "Grid-MultiRoom-N6-v0",
+    "Grid-ObstructedMaze-1Dlhb-v0",
+    "Grid-ObstructedMaze-Full-v1",
+    "Grid-Playground-v0",
+    "Grid-PutNear-8x8-N3-v0",
+    "Grid-RedBlueDoors-8x8-v0",
+    "Grid-Unlock-v0",
+    "BabyAI-ActionObjDoor-v0",
+    "BabyAI-BlockedUnlockPickup-v0",
+    "BabyAI-BossLevel-v0",
+    "BabyAI-FindObjS7-v0",
+    "BabyAI-GoTo-v0",
+    "BabyAI-GoToDoor-v0",
+    "BabyAI-GoToImpUnlock-v0",
+    "BabyAI-GoToLocal-v0",
+    "BabyAI-GoToObj-v0",
+    "BabyAI-GoToObjDoor-v0",
+    "BabyAI-GoToRedBall-v0",
+    "BabyAI-GoToRedBlueBall-v0",
+    "BabyAI-KeyCorridor-v0",
+    "BabyAI-KeyInBox-v0",
+    "BabyAI-MoveTwoAcrossS8N9-v0",
+    "BabyAI-OneRoomS20-v0",
+    "BabyAI-Open-v0",
+    "BabyAI-OpenDoor-v0",
+    "BabyAI-OpenDoorsOrderN4-v0",
+    "BabyAI-OpenRedDoor-v0",
+    "BabyAI-OpenTwoDoors-v0",
+    "BabyAI-Pickup-v0",
+    "BabyAI-PickupAbove-v0",
+    "BabyAI-PickupDist-v0",
+    "BabyAI-PutNextLocal-v0",
+    "BabyAI-PutNextS7N4-v0",
+    "BabyAI-PutNextS7N4Carrying-v0",
+    "BabyAI-Unlock-v0",
+    "BabyAI-UnlockLocal-v0",
+    "BabyAI-UnlockPickup-v0",
+    "BabyAI-UnlockToUnlock-v0",
+)
+
 # Levels of the same name on both sides; a level that is missing has no counterpart in the package.
 # NAVIX starts DoorKey's agent in the corner, which spares it drawing a place.
+CROSSINGS = ("S9N1", "S9N2", "S9N3", "S11N5")
+CORRIDORS = ("S3R1", "S3R2", "S3R3", "S4R3", "S5R3", "S6R3")
 NAVIX_IDS = {
     "Grid-v0": "Navix-Empty-8x8-v0",
     **{f"Grid-Empty-{n}x{n}-v0": f"Navix-Empty-{n}x{n}-v0" for n in (5, 6, 8, 16)},
@@ -33,6 +91,17 @@ NAVIX_IDS = {
     **{f"Grid-DoorKey-{n}x{n}-v0": f"Navix-DoorKey-{n}x{n}-v0" for n in (5, 6, 8, 16)},
     **{f"Grid-LavaGapS{n}-v0": f"Navix-LavaGapS{n}-v0" for n in (5, 6, 7)},
     **{f"Grid-DistShift{n}-v0": f"Navix-DistShift{n}-v0" for n in (1, 2)},
+    **{f"Grid-SimpleCrossing{n}-v0": f"Navix-SimpleCrossing{n}-v0" for n in CROSSINGS},
+    **{f"Grid-KeyCorridor{n}-v0": f"Navix-KeyCorridor{n}-v0" for n in CORRIDORS},
+    **{f"Grid-GoToDoor-{n}x{n}-v0": f"Navix-GoToDoor-{n}x{n}-v0" for n in (5, 6, 8)},
+    **{
+        f"Grid-Dynamic-Obstacles-{n}x{n}-v0": f"Navix-Dynamic-Obstacles-{n}x{n}-v0"
+        for n in (5, 6, 8, 16)
+    },
+    **{
+        f"Grid-Dynamic-Obstacles-Random-{n}x{n}-v0": f"Navix-Dynamic-Obstacles-{n}x{n}-Random-v0"
+        for n in (5, 6)
+    },
     "Grid-FourRooms-v0": "Navix-FourRooms-v0",
 }
 XLAND_IDS = {
@@ -41,6 +110,11 @@ XLAND_IDS = {
     **{f"Grid-Empty-Random-{n}x{n}-v0": f"MiniGrid-EmptyRandom-{n}x{n}" for n in (5, 6)},
     **{f"Grid-DoorKey-{n}x{n}-v0": f"MiniGrid-DoorKey-{n}x{n}" for n in (5, 6, 8, 16)},
     "Grid-FourRooms-v0": "MiniGrid-FourRooms",
+    "Grid-Unlock-v0": "MiniGrid-Unlock",
+    "Grid-UnlockPickup-v0": "MiniGrid-UnlockPickUp",
+    "Grid-BlockedUnlockPickup-v0": "MiniGrid-BlockedUnlockPickUp",
+    "Grid-LockedRoom-v0": "MiniGrid-LockedRoom",
+    "Grid-Playground-v0": "MiniGrid-Playground",
 }
 
 
@@ -100,6 +174,11 @@ def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: A
         step=step,
         refresh=venv.refresh,
     )
+
+
+def chosen(ids: list[str]) -> list[str]:
+    """The ids that a command line means: `all`, `families` (one of each class), or those given."""
+    return {("all",): jaxenvs.registry.list(), ("families",): list(FAMILIES)}.get(tuple(ids), ids)
 
 
 def peer(name: str, env_id: str, num_envs: int) -> Contestant:

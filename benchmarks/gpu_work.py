@@ -230,7 +230,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.gpu_work")
     parser.description = "Kernels, bytes and state of one step on an H200, without a GPU."
     add = parser.add_argument
-    add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids, or `all`")
+    add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids, `families` or `all`")
     add("--batch", type=int, default=4096, help="environments in the batch")
     add(
         "--reset-source",
@@ -250,8 +250,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _contestants(args: argparse.Namespace) -> Iterable[tuple[Contestant, str, str]]:
     """What the options ask for: (contestant, reset source, observation)."""
-    ids = jaxenvs.registry.list() if args.ids == ["all"] else args.ids
-    for env_id in ids:
+    for env_id in contestants.chosen(args.ids):
         for obs in args.obs:
             for source in args.reset_source:
                 named = jaxenvs.spec(env_id).reset_source if source == "default" else source
@@ -269,7 +268,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     args = _parser().parse_args(argv)
     try:
-        _choose_target(args.here)
+        choose_target(args.here)
     except RuntimeError as error:
         print(error, file=sys.stderr)
         return 2
@@ -310,7 +309,7 @@ def report(rows: Iterable[Work], here: bool = False) -> dict[str, Any]:
     }
 
 
-def _choose_target(here: bool) -> None:
+def choose_target(here: bool) -> None:
     """For a described GPU, let the plugin load without one and run all else on the CPU.
 
     Raises `RuntimeError` when the compiler or, if it is to be used, the GPU is missing.

@@ -9,6 +9,7 @@ from typing import Any
 from .timing import Row, ratio
 
 OWN = "jaxenvs"  # the contestant that the ratios are about
+PANELS = 4  # of a picture, side by side
 HEAD = ("envs", "contestant", "steps/s", "slowest turn", "us per step", "jaxenvs is", "compile")
 
 
@@ -50,7 +51,7 @@ def show(groups: Sequence[Sequence[Row]], missing: Sequence[dict[str, str]]) -> 
 
 def write(results: dict[str, Any], groups: Sequence[Sequence[Row]], folder: Path) -> None:
     """Write `bench.json`, and `bench.png` where matplotlib is installed."""
-    (folder / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
+    save(results, folder)
     print(f"wrote {folder / 'bench.json'}")
     try:
         rows = [row for group in groups for row in group]
@@ -70,18 +71,29 @@ def subtitle(results: dict[str, Any]) -> str:
     return f"{machine}; jax {versions['jax']}; {results['date']}; random actions"
 
 
+def save(results: dict[str, Any], folder: Path) -> None:
+    """Write `bench.json`."""
+    (folder / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
 def draw(rows: Sequence[Row], path: Path, about: str) -> None:
     """Draw steps per second over batch size, one panel for each id."""
     figure_class = importlib.import_module("matplotlib.figure").Figure
     ids = list(dict.fromkeys(row.id for row in rows))
-    figure = figure_class(figsize=(4.6 * len(ids) + 0.6, 4.4), layout="constrained")
-    panels = figure.subplots(1, len(ids), sharey=True, squeeze=False)[0]
-    for panel, env_id in zip(panels, ids, strict=True):
+    columns = min(len(ids), PANELS)
+    lines = -(-len(ids) // columns)
+    size = (4.6 * columns + 0.6, 3.6 * lines + 0.8)
+    figure = figure_class(figsize=size, layout="constrained")
+    panels = figure.subplots(lines, columns, sharey=True, squeeze=False)
+    for panel, env_id in zip(panels.flat, ids, strict=False):
         _panel(panel, [row for row in rows if row.id == env_id])
         panel.set_title(env_id)
-    panels[0].set_ylabel("environment steps per second")
+    for panel in panels.flat[len(ids) :]:
+        panel.set_axis_off()
+    for panel in panels[:, 0]:
+        panel.set_ylabel("environment steps per second")
     names = {}
-    for panel in panels:
+    for panel in panels.flat:
         lines, labels = panel.get_legend_handles_labels()
         names |= dict(zip(labels, lines, strict=True))
     figure.legend(names.values(), names, loc="outside lower center", ncols=3, fontsize=8)

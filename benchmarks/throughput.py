@@ -42,11 +42,15 @@ def main(argv: list[str] | None = None) -> int:
         print(f"bench: --out {args.out}: {error.strerror}", file=sys.stderr)
         return 2
     results = header(args)
-    groups, missing = _measure(args)
-    results["rows"] = [row.as_dict() for group in groups for row in group]
-    results["ratios"] = report.ratios(groups)
-    results["missing"] = missing
-    results["load_after"] = os.getloadavg()[0]
+    groups: list[list[Row]] = []
+    missing: list[dict[str, str]] = []
+    for group in _measure(args, missing):
+        groups.append(group)
+        results["rows"] = [row.as_dict() for group in groups for row in group]
+        results["ratios"] = report.ratios(groups)
+        results["missing"] = missing
+        results["load_after"] = os.getloadavg()[0]
+        report.save(results, args.out)  # now: a run that is cut short leaves what it has
     report.show(groups, missing)
     report.write(results, groups, args.out)
     return 0
@@ -57,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="jaxenvs bench", description=(__doc__ or "").split("\n")[0]
     )
     add = parser.add_argument
-    add("--ids", nargs="+", default=SHORT_LIST, help="ids, or `all` (default: %(default)s)")
+    add("--ids", nargs="+", default=SHORT_LIST, help="ids, `families` (one of each) or `all`")
     add("--batches", nargs="+", type=_positive, help="batch sizes (default: 64 1024 8192)")
     add("--seconds", type=_duration, help="length of one repeat (default: 0.5)")
     add("--repeats", type=_positive, help="repeats, their median counts (default: 5)")
@@ -99,8 +103,7 @@ def _fill_in(args: argparse.Namespace) -> None:
     args.batches = args.batches or ([64] if args.quick else [64, 1024, 8192])
     args.seconds = args.seconds or (0.05 if args.quick else 0.5)
     args.repeats = args.repeats or (3 if args.quick else 5)
-    if args.ids == ["all"]:
-        args.ids = jaxenvs.registry.list()
+    args.ids = contestants.chosen(args.ids)
 
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
@@ -129,10 +132,8 @@ def about() -> dict[str, Any]:
     }
 
 
-def _measure(args: argparse.Namespace) -> tuple[list[list[Row]], list[dict[str, str]]]:
-    """Return the rows, grouped by who took turns, and who was missing."""
-    groups: list[list[Row]] = []
-    missing: list[dict[str, str]] = []
+def _measure(args: argparse.Namespace, missing: list[dict[str, str]]) -> Iterator[list[Row]]:
+    """Yield the rows of those who took turns; note who was missing."""
     for env_id in args.ids:
         for num_envs in args.batches:
             runners = []
@@ -143,9 +144,9 @@ def _measure(args: argparse.Namespace) -> tuple[list[list[Row]], list[dict[str, 
                     _note(missing, name, env_id, contestants.INSTALL)
                 except LookupError as error:
                     _note(missing, name, env_id, str(error.args[0]))
-            groups.append(timing.take_turns(runners, args.repeats))
-            report.progress(groups[-1])
-    return groups, missing
+            group = timing.take_turns(runners, args.repeats)
+            report.progress(group)
+            yield group
 
 
 def _note(missing: list[dict[str, str]], name: str, env_id: str, reason: str) -> None:

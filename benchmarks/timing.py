@@ -4,12 +4,14 @@ What disturbs the machine for a moment disturbs neighbours in the run alike, so 
 stays. Every observation and reward is stored and read as a learner's rollout would.
 """
 
+import contextlib
 import dataclasses
 import importlib
 import math
+import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -119,10 +121,11 @@ class MinigridRunner(Runner):
     def __init__(self, env_id: str, seconds: float) -> None:
         importlib.import_module("minigrid")
         gymnasium = importlib.import_module("gymnasium")
-        (name, *_) = jaxenvs.spec(env_id).aliases
+        (name, *_) = (*jaxenvs.spec(env_id).aliases, env_id)  # BabyAI's are the same
         self.env = gymnasium.make(name)
         self.rng = np.random.default_rng(0)
-        self.env.reset(seed=0)
+        with _silence():
+            self.env.reset(seed=0)
         self.row = Row("minigrid", env_id, 1, "own", "dict", 200, rollouts=1, compile_seconds=0.0)
         self.run()
         self.row.rollouts = math.ceil(seconds / self.run())
@@ -131,11 +134,19 @@ class MinigridRunner(Runner):
         """Make `row.steps` steps; return the seconds."""
         actions = self.rng.integers(0, self.env.action_space.n, self.row.steps)
         start = time.perf_counter()
-        for action in actions:
-            _, _, terminated, truncated, _ = self.env.step(action)
-            if terminated or truncated:
-                self.env.reset()
+        with _silence():
+            for action in actions:
+                _, _, terminated, truncated, _ = self.env.step(action)
+                if terminated or truncated:
+                    self.env.reset()
         return time.perf_counter() - start
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """BabyAI prints a line for every layout that it rejects."""
+    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+        yield
 
 
 def rollout_length(contestant: Contestant, state: Any) -> int:

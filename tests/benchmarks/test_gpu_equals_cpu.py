@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 
 import jaxenvs
+from jaxenvs.benchmarks import contestants
 
 ENVS, STEPS, LIMIT = 256, 200, 60  # every row meets the time limit three times, if it is its own
-# One id of every class: the first that is registered.
-FAMILIES = list(
-    {jaxenvs.spec(id).env_class: id for id in reversed(jaxenvs.registry.list())}.values()
-)
 
 
 def gpus() -> list[jax.Device]:
@@ -59,7 +56,7 @@ def assert_equal_play(id: str, source: str | None = None, **fields):
     return here
 
 
-@pytest.mark.parametrize("id", FAMILIES)
+@pytest.mark.parametrize("id", contestants.FAMILIES)
 def test_every_family_plays_alike(id):
     assert_equal_play(id)
 

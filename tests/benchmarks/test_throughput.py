@@ -93,6 +93,32 @@ def test_counterparts_are_of_registered_ids(table):
         contestants._time_limit(env_id)
 
 
+def test_what_is_measured_is_saved_at_once(tmp_path, monkeypatch):
+    def turns(runners, repeats):
+        if (tmp_path / "bench.json").exists():
+            raise KeyboardInterrupt
+        return [row("jaxenvs", 4, [1.0] * repeats)]
+
+    monkeypatch.setattr(timing, "take_turns", turns)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, "--ids", LEVEL, "--batches", "4", "8", "--no-peers")
+    assert len(json.loads((tmp_path / "bench.json").read_text())["rows"]) == 1
+
+
+def test_many_ids_fill_lines_of_panels(tmp_path):
+    pytest.importorskip("matplotlib")
+    rows = [row("jaxenvs", 8, [1.0], env_id=f"Grid-{n}-v0") for n in range(6)]
+    report.draw(rows, tmp_path / "bench.png", "six")
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_minigrid_steps_a_level_of_babyai_and_is_silent(capsys):
+    pytest.importorskip("minigrid")
+    runner = timing.MinigridRunner("BabyAI-GoToRedBall-v0", 0.001)
+    assert runner.run() > 0
+    assert capsys.readouterr().out == ""
+
+
 def test_the_command_writes_a_table_figures_and_a_picture(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     options = ["--ids", LEVEL, "--batches", "4", "--no-peers", "--reset-source", "pool"]

@@ -1,0 +1,217 @@
+"""One row for each family: kernels, bytes and state of a step, and what a new world costs.
+
+    python -m jaxenvs.benchmarks.families --json families.json
+
+Kernels and bytes are counted as `gpu_work` does. A new world is measured on the CPU, in processor
+time: drawing candidates, as many as are drawn until one is accepted, over one step of the same
+batch. Rows that the file has already are kept; `fresh` is counted only where it is what `auto`
+means on a GPU, as elsewhere it draws for every row until the last level is accepted.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+import jaxenvs
+
+from . import contestants, gpu_work
+
+KERNELS, STATE = 24, 900  # above these numbers of kernels, bytes, a family must say why
+KEPT = ("kernels", "copies", "kernels_per_trip", "written", "read", "state", "microseconds")
+TRIPS = 16  # steps, or batches of candidates, of one measurement
+REPEATS = 4  # the fastest counts
+HEAD = (
+    "id",
+    "default",
+    "kernels: fresh",
+    "pool",
+    "exact + per trip",
+    "bytes written + read per env",
+    "state",
+    "candidates per world",
+    "world / step",
+)
+
+
+def sources(env_id: str) -> tuple[str, ...]:
+    """The reset sources worth counting: `fresh` only where levels are cheap."""
+    dear = jaxenvs.spec(env_id).reset_source == "exact"
+    return ("pool", "exact") if dear else ("fresh", "pool", "exact")
+
+
+def count(env_id: str, batch: int, here: bool) -> dict[str, dict[str, float]]:
+    """What a step launches and moves, by reset source."""
+    found = {}
+    for source in sources(env_id):
+        batched = contestants.own(env_id, batch, source)
+        # What fills a pool is outside the loop that is counted, and long to compile.
+        batched = dataclasses.replace(batched, refresh=lambda key, state: state)
+        work, _ = gpu_work.measure(batched, source, here=here)
+        found[source] = {name: round(getattr(work, name), 1) for name in KEPT}
+    return found
+
+
+def world_cost(env_id: str, batch: int) -> dict[str, float]:
+    """Processor time of a step and of a candidate on the CPU, and candidates per accepted one."""
+    with jax.default_device(jax.devices("cpu")[0]):
+        draw, none = _drawer(env_id, batch)
+        draw_seconds, (states, accepted) = _processor_seconds(draw, none)
+        step_seconds, _ = _processor_seconds(_stepper(env_id, batch), states)
+    candidates = TRIPS * batch / float(accepted)
+    scale = 1e9 / TRIPS / batch
+    return {
+        "step_ns": round(step_seconds * scale, 1),
+        "candidate_ns": round(draw_seconds * scale, 1),
+        "candidates": round(candidates, 2),
+        "world_steps": round(draw_seconds * candidates / step_seconds, 2),
+    }
+
+
+Loop = Callable[[Array, Any], tuple[Any, Any]]
+
+
+def _stepper(env_id: str, batch: int) -> Loop:
+    """`TRIPS` steps of a batch that never starts again, all that they give stored."""
+    venv = jaxenvs.make_vec(env_id, batch, autoreset="none")
+    actions = venv.env.action_space.n  # type: ignore[attr-defined]
+
+    def body(state: Any, key: Array) -> tuple[Any, Any]:
+        key_action, key_step = jax.random.split(key)
+        action = jax.random.randint(key_action, (batch,), 0, actions)
+        stepped = venv.step(key_step, state, action)
+        return stepped.state, (stepped.obs, stepped.reward, stepped.done)
+
+    def run(key: Array, states: Any) -> tuple[Any, Any]:
+        start = jaxenvs.VectorState(env=states, ended=None, pool=None)
+        return jax.lax.scan(body, start, jax.random.split(key, TRIPS))
+
+    return run
+
+
+def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
+    """`TRIPS` batches of candidates with the states that begin in them; how many are accepted."""
+    env = jaxenvs.make(env_id)
+    params = env.checked_params(None, "world_cost")
+
+    def begin(key: Array) -> tuple[Any, Array]:
+        key_level, key_state = jax.random.split(key)
+        level = env.candidate(key_level, jnp.int32(0), params)
+        return env.reset_to(key_state, level, params).state, env.accepts(level)
+
+    def body(carry: tuple[Any, Array], key: Array) -> tuple[tuple[Any, Array], None]:
+        states, accepted = jax.vmap(begin)(jax.random.split(key, batch))
+        return (states, carry[1] + accepted.sum(dtype=jnp.int32)), None
+
+    def run(key: Array, none: Any) -> tuple[Any, Any]:
+        return jax.lax.scan(body, (none, jnp.int32(0)), jax.random.split(key, TRIPS))
+
+    shapes = jax.eval_shape(jax.vmap(begin), jax.random.split(jax.random.key(0), batch))[0]
+    return run, jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+
+
+def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
+    """Least processor time of a run, all threads, and what the last one carried to its end."""
+    run = jax.jit(run)
+    jax.block_until_ready(run(jax.random.key(0), start))
+    spent = []
+    for number in range(REPEATS):
+        begin = time.process_time()
+        last, _ = jax.block_until_ready(run(jax.random.key(number), start))
+        spent.append(time.process_time() - begin)
+    return min(spent), last
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return a Markdown table."""
+    rule = "| " + " | ".join("---" for _ in HEAD) + " |"
+    lines = ["| " + " | ".join(cells) + " |" for cells in (HEAD, *map(_cells, rows))]
+    return "\n".join([lines[0], rule, *lines[1:]])
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    work, world = row["work"], row["world"]
+    first = next(iter(work.values()))
+    exact = f"{work['exact']['kernels']} + {work['exact']['kernels_per_trip']}"
+    return (
+        row["id"],
+        row["default"],
+        str(work["fresh"]["kernels"]) if "fresh" in work else "",
+        str(work["pool"]["kernels"]),
+        exact,
+        f"{first['written']:,.0f} + {first['read']:,.0f}",
+        f"{first['state']:,.0f}",
+        f"{world['candidates']:.2f}",
+        f"{world['world_steps']:.1f}",
+    )
+
+
+def excess(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Name what is above the limits that call for a reason: by default or from a pool."""
+    found = []
+    for row in rows:
+        for source, work in row["work"].items():
+            if source != "exact" and work["kernels"] > KERNELS:
+                found.append(f"{row['id']}, {source}: {work['kernels']} kernels")
+        state = next(iter(row["work"].values()))["state"]
+        if state > STATE:
+            found.append(f"{row['id']}: {state:,.0f} bytes of state")
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.families")
+    parser.description = "Kernels, bytes, state and the cost of a new world, one row per family."
+    add = parser.add_argument
+    add("--ids", nargs="+", default=["families"], help="ids, `families` (one of each) or `all`")
+    add("--batch", type=int, default=4096, help="environments in the batch on the GPU")
+    add("--cpu-batch", type=int, default=1024, help="environments in the batch on the CPU")
+    add("--here", action="store_true", help="compile for the GPU at hand, not for a described one")
+    add("--json", type=Path, metavar="FILE", help="write all figures there, after every id")
+    args = parser.parse_args(argv)
+    try:
+        gpu_work.choose_target(args.here)
+        rows = _measure(args)
+    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+        print(error.args[0] if error.args else error, file=sys.stderr)
+        return 2
+    print(table(rows))
+    print("\n".join(f"above the limits: {name}" for name in excess(rows)))
+    return 0
+
+
+def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
+    kept = {}
+    if args.json and args.json.exists():
+        kept = {row["id"]: row for row in json.loads(args.json.read_text())["rows"]}
+    rows = []
+    for env_id in contestants.chosen(args.ids):
+        row = kept.get(env_id) or {
+            "id": env_id,
+            "default": jaxenvs.spec(env_id).reset_source,
+            "work": count(env_id, args.batch, args.here),
+            "world": world_cost(env_id, args.cpu_batch),
+        }
+        rows.append(row)
+        print(_cells(row), flush=True)
+        if args.json:
+            args.json.write_text(json.dumps(_report(rows, args), indent=1) + "\n")
+    return rows
+
+
+def _report(rows: list[dict[str, Any]], args: argparse.Namespace) -> dict[str, Any]:
+    about = gpu_work.report((), args.here)
+    return {**about, "batch": args.batch, "cpu_batch": args.cpu_batch, "rows": rows}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

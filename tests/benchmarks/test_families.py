@@ -1,0 +1,93 @@
+"""One row per family: what is listed, what a new world costs, and the limits.
+
+What compiles for a GPU runs where the CUDA compiler is installed (see test_gpu_work).
+"""
+
+import json
+
+import pytest
+
+import jaxenvs
+from jaxenvs.benchmarks import contestants, families, gpu_work
+
+needs_compiler = pytest.mark.skipif(
+    not gpu_work.has_compiler(), reason='needs pip install "jax[cuda13]" (no GPU)'
+)
+
+
+def row(env_id: str, kernels: int, state: float) -> dict:
+    work = dict.fromkeys(families.KEPT, 0.0) | {"kernels": kernels, "state": state}
+    world = {"step_ns": 1.0, "candidate_ns": 3.0, "candidates": 2.0, "world_steps": 6.0}
+    sources = {"pool": work, "exact": work | {"kernels": 99, "kernels_per_trip": 7}}
+    return {"id": env_id, "default": "exact", "work": sources, "world": world}
+
+
+def test_every_class_is_listed_once():
+    listed = [jaxenvs.spec(id).env_class for id in contestants.FAMILIES]
+    ids = jaxenvs.registry.list("Grid") + jaxenvs.registry.list("BabyAI")
+    assert set(listed) == {jaxenvs.spec(id).env_class for id in ids}
+    assert len(set(listed)) == len(listed)
+
+
+def test_names_of_many_ids():
+    assert contestants.chosen(["families"]) == list(contestants.FAMILIES)
+    assert contestants.chosen(["all"]) == jaxenvs.registry.list()
+    assert contestants.chosen(["Grid-v0", "all"]) == ["Grid-v0", "all"]
+
+
+def test_all_rows_are_drawn_only_where_levels_are_cheap():
+    assert families.sources("Grid-DoorKey-8x8-v0") == ("fresh", "pool", "exact")
+    assert families.sources("BabyAI-GoTo-v0") == ("pool", "exact")
+
+
+def test_limits_name_what_is_above_them():
+    rows = [row("A-v0", 24, 900), row("B-v0", 25, 900), row("C-v0", 24, 901)]
+    assert families.excess(rows) == ["B-v0, pool: 25 kernels", "C-v0: 901 bytes of state"]
+
+
+def test_a_table_has_a_line_for_each_row():
+    lines = families.table([row("A-v0", 24, 900)]).splitlines()
+    assert lines[2] == "| A-v0 | exact |  | 24 | 99 + 7 | 0 + 0 | 900 | 2.00 | 6.0 |"
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_a_world_costs_as_many_candidates_as_are_drawn(monkeypatch):
+    env_id = "Grid-Empty-Random-5x5-v0"
+    first_row = lambda env, level: level.pose[0] == 1  # noqa: E731 - 3 of the 8 free cells
+    monkeypatch.setattr(jaxenvs.spec(env_id).env_class, "accepts", first_row)
+    cost = families.world_cost(env_id, 16)
+    assert 8 / 3 * 0.7 < cost["candidates"] < 8 / 3 * 1.4
+    expected = cost["candidate_ns"] * cost["candidates"] / cost["step_ns"]
+    assert cost["world_steps"] == pytest.approx(expected, rel=0.05)
+
+
+def test_rows_of_the_file_are_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(gpu_work, "choose_target", lambda here: None)
+    file = tmp_path / "families.json"
+    file.write_text(json.dumps({"rows": [row("Grid-v0", 30, 72)]}))
+    assert families.main(["--ids", "Grid-v0", "--json", str(file)]) == 0
+    assert json.loads(file.read_text())["rows"] == [row("Grid-v0", 30, 72)]
+    assert "above the limits: Grid-v0, pool: 30 kernels" in capsys.readouterr().out
+
+
+def test_an_unknown_id_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(gpu_work, "choose_target", lambda here: None)
+    assert families.main(["--ids", "Grid-DorKey-8x8-v0"]) == 2
+    assert "did you mean" in capsys.readouterr().err
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("env_id", "source"),
+    [
+        ("Grid-KeyCorridorS6R3-v0", "fresh"),
+        ("BabyAI-GoTo-v0", "pool"),
+        ("BabyAI-BossLevel-v0", "pool"),
+    ],
+)
+def test_a_step_is_few_kernels(monkeypatch, env_id, source):
+    monkeypatch.setenv("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+    monkeypatch.setattr(families, "sources", lambda env_id: (source,))
+    work = families.count(env_id, 4096, here=False)[source]
+    assert work["kernels"] <= families.KERNELS
+    assert work["kernels_per_trip"] == 0
