@@ -1,8 +1,9 @@
 """Levels come as often as in minigrid 3.2.0, and what must hold of a level holds in every one.
 
 Frequencies are compared by chi-square between the package's resets and as many draws of ours or
-more, for all that `features.py` looks at. A feature fails below p = 1e-4; with fixed seeds a run
-always gives the same figures.
+more, for all that `features.py` looks at. A feature fails below p = 1e-4, twice: among thousands
+one is that unlikely by chance, and new samples tell. With fixed seeds a run always gives the same
+figures.
 """
 
 import collections
@@ -102,11 +103,11 @@ def chance(ours, theirs):
     return None if len(rows) < 2 else chi2_contingency(rows).pvalue
 
 
-def compare(id, count):
+def compare(id, count, seed=0):
     """Compare the frequencies of every feature; return their probabilities."""
     env = jaxenvs.make(id)
-    ours = features(id, env, drawn(id, 4 * count))
-    theirs = features(id, env, drawn_upstream(id, count))
+    ours = features(id, env, drawn(id, 4 * count, seed))
+    theirs = features(id, env, drawn_upstream(id, count, seed))
     chances = {name: chance(ours[name], theirs[name]) for name in ours}
     chances = {name: p for name, p in chances.items() if p is not None}
     worst = min(chances, key=chances.get, default=None)
@@ -116,18 +117,24 @@ def compare(id, count):
 
 
 def unlikely(chances):
-    return {name: p for name, p in chances.items() if p < REJECT}
+    return {name for name, p in chances.items() if p < REJECT}
+
+
+def check_as_often(id, count):
+    """No feature may be unlikely, and unlikely again in new samples."""
+    suspects = unlikely(compare(id, count))
+    assert not suspects or not suspects & unlikely(compare(id, count, seed=1)), suspects
 
 
 @pytest.mark.parametrize("id", OF_EACH_MAKE)
 def test_levels_come_as_often_as_upstream(id):
-    assert not unlikely(compare(id, 300))
+    check_as_often(id, 300)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("id", IDS)
 def test_levels_come_as_often_as_upstream_over_many_resets(id):
-    assert not unlikely(compare(id, 2_000))
+    check_as_often(id, 2_000)
 
 
 def test_the_comparison_sees_a_wrong_distribution():
