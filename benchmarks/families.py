@@ -4,7 +4,7 @@
 
 Kernels and bytes are counted as `gpu_work` does. A new world is measured on the CPU, in processor
 time: drawing candidates, as many as are drawn until one is accepted, over one step of the same
-batch. Rows that the file has already are kept; `fresh` is counted only where it is what `auto`
+batch. What the file has already is kept; `fresh` is counted only where it is what `auto`
 means on a GPU, as elsewhere it draws for every row until the last level is accepted.
 """
 
@@ -48,10 +48,10 @@ def sources(env_id: str) -> tuple[str, ...]:
     return ("pool", "exact") if dear else ("fresh", "pool", "exact")
 
 
-def count(env_id: str, batch: int, here: bool) -> dict[str, dict[str, float]]:
-    """What a step launches and moves, by reset source."""
+def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[str, dict]:
+    """What a step launches and moves, by the reset sources that are wanted."""
     found = {}
-    for source in sources(env_id):
+    for source in wanted:
         batched = contestants.own(env_id, batch, source)
         # What fills a pool is outside the loop that is counted, and long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
@@ -195,17 +195,24 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
         kept = {row["id"]: row for row in json.loads(args.json.read_text())["rows"]}
     rows = []
     for env_id in contestants.chosen(args.ids):
-        row = kept.get(env_id) or {
-            "id": env_id,
-            "default": jaxenvs.spec(env_id).reset_source,
-            "work": count(env_id, args.batch, args.here),
-            "world": world_cost(env_id, args.cpu_batch),
-        }
-        rows.append(row)
-        print(_cells(row), flush=True)
+        rows.append(_completed(env_id, kept.get(env_id, {}), args))
+        print(_cells(rows[-1]), flush=True)
         if args.json:
             args.json.write_text(json.dumps(_report(rows, args), indent=1) + "\n")
     return rows
+
+
+def _completed(env_id: str, row: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    """Measure what a row of the file lacks."""
+    work = row.get("work", {})
+    lacking = [source for source in sources(env_id) if source not in work]
+    work = work | count(env_id, lacking, args.batch, args.here)
+    return {
+        "id": env_id,
+        "default": jaxenvs.spec(env_id).reset_source,
+        "work": {source: work[source] for source in sources(env_id)},
+        "world": row.get("world") or world_cost(env_id, args.cpu_batch),
+    }
 
 
 def _report(rows: list[dict[str, Any]], args: argparse.Namespace) -> dict[str, Any]:

@@ -61,13 +61,25 @@ def test_a_world_costs_as_many_candidates_as_are_drawn(monkeypatch):
     assert cost["world_steps"] == pytest.approx(expected, rel=0.05)
 
 
-def test_rows_of_the_file_are_kept(tmp_path, monkeypatch, capsys):
+def test_what_the_file_has_is_kept_and_the_rest_is_measured(tmp_path, monkeypatch, capsys):
+    whole = row("BabyAI-GoTo-v0", 30, 72)
+    part = {**whole, "work": {"exact": whole["work"]["exact"]}}
+    counted = []
+
+    def count(env_id, wanted, batch, here):
+        counted.extend(wanted)
+        return {source: whole["work"][source] for source in wanted}
+
     monkeypatch.setattr(gpu_work, "choose_target", lambda here: None)
+    monkeypatch.setattr(families, "count", count)
     file = tmp_path / "families.json"
-    file.write_text(json.dumps({"rows": [row("Grid-v0", 30, 72)]}))
-    assert families.main(["--ids", "Grid-v0", "--json", str(file)]) == 0
-    assert json.loads(file.read_text())["rows"] == [row("Grid-v0", 30, 72)]
-    assert "above the limits: Grid-v0, pool: 30 kernels" in capsys.readouterr().out
+    file.write_text(json.dumps({"rows": [part]}))
+    for lacking in (["pool"], []):
+        counted.clear()
+        assert families.main(["--ids", "BabyAI-GoTo-v0", "--json", str(file)]) == 0
+        assert counted == lacking
+        assert json.loads(file.read_text())["rows"] == [whole]
+    assert "above the limits: BabyAI-GoTo-v0, pool: 30 kernels" in capsys.readouterr().out
 
 
 def test_an_unknown_id_is_refused(monkeypatch, capsys):
@@ -87,7 +99,6 @@ def test_an_unknown_id_is_refused(monkeypatch, capsys):
 )
 def test_a_step_is_few_kernels(monkeypatch, env_id, source):
     monkeypatch.setenv("JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
-    monkeypatch.setattr(families, "sources", lambda env_id: (source,))
-    work = families.count(env_id, 4096, here=False)[source]
+    work = families.count(env_id, [source], 4096, here=False)[source]
     assert work["kernels"] <= families.KERNELS
     assert work["kernels_per_trip"] == 0
