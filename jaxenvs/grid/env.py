@@ -205,7 +205,7 @@ class GridEnv(Env):
         """Put the agent into the level with empty hands."""
         agent = packed(level.pose[0], level.pose[1], level.pose[2], jnp.uint8(0))
         if level.accepted is not None:
-            agent = agent | jnp.where(level.accepted, 0, REJECTED)
+            agent = agent | jnp.where(level.accepted, jnp.int32(0), jnp.int32(REJECTED))
         return GridState(time=jnp.int32(0), grid=level.grid, agent=agent, task=level.task)
 
     def accepts(self, level: Level) -> Bool[Array, ""]:
