@@ -121,7 +121,7 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
 def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
     """Least processor time of a run, all threads, and what the last one carried to its end."""
     run = jax.jit(run)
-    jax.block_until_ready(run(jax.random.key(0), start))
+    last, _ = jax.block_until_ready(run(jax.random.key(0), start))
     spent = []
     for number in range(REPEATS):
         begin = time.process_time()
