@@ -105,12 +105,15 @@ class BabyEnv(RoomGrid):
         level = jax.lax.optimization_barrier(level)  # as data: it is read for every description
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
-        meant = m.fits(m.descriptions(level.task), level.grid, *lines(*level.grid.shape), pose)
-        bit = np.arange(len(meant), dtype=np.uint8)[:, None, None]
+        step = 1 if m.PUT_NEXT in self.verbs else 2  # every second description is where to put
+        what = m.descriptions(level.task)[::step]
+        meant = m.fits(what, level.grid, *lines(*level.grid.shape), pose)
+        bit = np.arange(0, step * len(what), step, dtype=np.uint8)[:, None, None]
+        unique = meant.sum(axis=(1, 2), dtype=jnp.int32) == 1
         return BabyLevel(
             grid=level.grid,
             pose=level.pose,
-            task=m.told(level.task, meant.sum(axis=(1, 2), dtype=jnp.int32) == 1),
+            task=m.told(level.task, jnp.repeat(unique, step)),
             accepted=level.accepted,
             marks=(meant.astype(jnp.uint8) << bit).sum(axis=0, dtype=jnp.uint8),
         )

@@ -13,8 +13,8 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .env import TRIES, BabyEnv, OneRoom, any_of, level
 
-RED_BALL = tiles.tile(Kind.BALL, Colour.RED).item()
-BLUE_BALL = tiles.tile(Kind.BALL, Colour.BLUE).item()
+RED_BALL = Kind.BALL | Colour.RED << 4  # as tiles
+BLUE_BALL = Kind.BALL | Colour.BLUE << 4
 
 
 @level("GoToRedBallGrey-v0", grey=True)

@@ -225,9 +225,11 @@ class VectorEnv:
         levels = jax.vmap(self.env.candidate, in_axes=(0, 0, axes))(
             self._row_keys(key, _LEVEL, rows), number, params
         )
-        last = number + 1 >= self.env.level_budget if self.env.level_budget > 1 else True
-        accepted = jax.vmap(self.env.accepts)(levels) | last
-        return self._begin(key, rows, levels, params).state, accepted
+        new = self._begin(key, rows, levels, params).state
+        if self.env.level_budget == 1:
+            return new, jnp.ones(rows.shape, jnp.bool_)
+        last = number + 1 >= self.env.level_budget
+        return new, jax.vmap(self.env.accepts)(levels) | last
 
     @property
     def _rows(self) -> Int32[Array, " num_envs"]:

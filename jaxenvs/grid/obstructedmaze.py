@@ -15,8 +15,8 @@ from .plan import Plan
 from .rooms import RIGHT, RoomGrid
 from .tiles import Colour, Kind
 
-TARGET = tiles.tile(Kind.BALL, Colour.BLUE).item()
-OBSTACLE = tiles.tile(Kind.BALL, Colour.GREEN).item()
+TARGET = Kind.BALL | Colour.BLUE << 4  # as tiles
+OBSTACLE = Kind.BALL | Colour.GREEN << 4
 STEPS = ((0, 1), (1, 0), (0, -1), (-1, 0))  # (rows, columns) towards each side of a room
 AROUND = ((2, 1), (1, 2), (0, 1), (1, 0))  # rooms beside the middle one: right, down, left, up
 CORNERS = ((2, 0), (2, 2), (0, 2), (0, 0))  # rooms where the target can lie
