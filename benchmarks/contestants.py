@@ -178,7 +178,8 @@ def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: A
 
 def chosen(ids: list[str]) -> list[str]:
     """The ids that a command line means: `all`, `families` (one of each class), or those given."""
-    return {("all",): jaxenvs.registry.list(), ("families",): list(FAMILIES)}.get(tuple(ids), ids)
+    named = {"all": jaxenvs.registry.list(), "families": list(FAMILIES)}
+    return named.get(ids[0], ids) if len(ids) == 1 else ids
 
 
 def peer(name: str, env_id: str, num_envs: int) -> Contestant:
