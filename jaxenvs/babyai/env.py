@@ -19,10 +19,11 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.struct import struct
 from ..grid import tiles
-from ..grid.env import Action, GridState, Level, act
+from ..grid.env import act
 from ..grid.placement import lines
 from ..grid.plan import Plan, Thing
 from ..grid.rooms import RoomGrid
+from ..grid.state import Action, GridState, Level
 from ..grid.tiles import Kind
 from ..grid.view import direction_vector
 from . import mission as m
@@ -68,7 +69,7 @@ class BabyEnv(RoomGrid):
     reset_source: ClassVar[str] = "exact"  # a level costs more than a step, and some are rejected
     min_room_size: ClassVar[int] = 4
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # that a mission of the level can have
-    max_navigations: ClassVar[int] = 1  # of the longest mission; 0: the limit is the same for all
+    max_navigations: ClassVar[int] = 1  # of the longest mission; 1: all have one limit
     carries: ClassVar[bool] = False  # the first object is in the agent's hands from step 1 on
 
     # What a level gives.
@@ -139,10 +140,6 @@ class BabyEnv(RoomGrid):
         after, success, failure = self._judged(after, scene, action)
         reward = jnp.where(success, self.prize(after, params), 0.0)
         return Transition(after, reward, success | failure, self.info(after))
-
-    def contents(self, state: Any) -> UInt8[ArrayLike, ""]:
-        """What is in boxes, by the mission."""
-        return np.uint8(tiles.EMPTY)
 
     def mission_words(self, state: Any) -> UInt8[Array, "76"]:
         """Mission as word ids."""

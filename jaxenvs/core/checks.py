@@ -47,6 +47,7 @@ def integer_field(owner: str, name: str, given: object, low: int, high: int | No
         raise TypeError(f"{owner}: {name} must be a Python int, got {kind} {given!r}")
     if given < low or (high is not None and given > high):
         allowed = f"at least {low}" if high is None else f"from {low} to {high}"
+        allowed = str(low) if low == high else allowed
         raise ValueError(f"{owner}: {name}={given} is out of range; it must be {allowed}")
 
 

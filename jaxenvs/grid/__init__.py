@@ -21,7 +21,8 @@ from . import (
     redbluedoors,
     unlock,
 )
-from .env import Action, GridEnv, GridState, Level
+from .env import GridEnv
+from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
 __all__ = [

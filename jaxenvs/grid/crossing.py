@@ -10,8 +10,9 @@ from jaxtyping import Array, Bool, Int32
 from ..core import checks
 from ..core.random import Key, below, permutation, words
 from . import tiles
-from .env import Level, SquareGridEnv, register_level
+from .env import SquareGridEnv, register_level
 from .placement import lines, put, room
+from .state import Level
 
 OBSTACLES = {"lava": tiles.LAVA, "wall": tiles.WALL}
 

@@ -6,8 +6,9 @@ from typing import ClassVar
 from ..core import checks
 from ..core.random import Key
 from . import tiles
-from .env import GridEnv, Level, register_level
+from .env import GridEnv, register_level
 from .placement import room
+from .state import Level
 
 HEIGHT, WIDTH = 7, 9
 

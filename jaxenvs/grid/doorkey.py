@@ -6,8 +6,9 @@ import jax.numpy as jnp
 
 from ..core.random import Key, below, words
 from . import tiles
-from .env import Level, SquareGridEnv, register_level
+from .env import SquareGridEnv, register_level
 from .placement import lines, other, put, room
+from .state import Level
 from .tiles import Colour, Kind
 
 

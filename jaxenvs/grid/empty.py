@@ -5,8 +5,9 @@ from typing import ClassVar
 from ..core.random import Key, below, words
 from ..core.registry import register
 from . import tiles
-from .env import Level, SquareGridEnv, register_level
+from .env import SquareGridEnv, register_level
 from .placement import put, room
+from .state import Level
 
 
 @register("Grid-v0", size=8)

@@ -7,31 +7,23 @@ from jaxtyping import Array, Int32
 
 from ..core.random import Key, below, words
 from . import tiles
-from .env import GridEnv, Level, register_level
+from .env import FixedGridEnv, register_level
 from .placement import other, put, room
+from .state import Level
 
 SIZE, WALL, SIDE = 19, 9, 8  # grid, row and column of the inner walls, side of a room
 ROOM_CELLS = 4 * SIDE * SIDE
 
 
 @register_level("FourRooms-v0")
-class FourRooms(GridEnv):
+class FourRooms(FixedGridEnv):
     """Agent and goal lie anywhere in four rooms, or in the gaps between them.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 100 steps.
     """
 
+    side: ClassVar[int] = SIZE
     mission: ClassVar[str] = "reach the goal"
-
-    @property
-    def height(self) -> int:
-        """Rows."""
-        return SIZE
-
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return SIZE
 
     @property
     def max_steps(self) -> int:

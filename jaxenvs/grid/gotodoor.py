@@ -7,8 +7,9 @@ from jaxtyping import Array, Bool, UInt8
 
 from ..core.random import Key, below, words
 from . import missions, tasks, tiles
-from .env import GridState, Level, SquareGridEnv, register_level
+from .env import SquareGridEnv, register_level
 from .placement import distinct, inner_cell, lines, put_all
+from .state import GridState, Level
 from .tiles import Kind
 
 DOORS = 4

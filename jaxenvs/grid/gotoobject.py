@@ -5,8 +5,9 @@ from jaxtyping import Array, Bool, UInt8
 from ..core import checks
 from ..core.random import Key, below, words
 from . import missions, tasks
-from .env import GridState, Level, SquareGridEnv, register_level
+from .env import SquareGridEnv, register_level
 from .placement import distinct, inner_cell, item, put_all, room
+from .state import GridState, Level
 
 THINGS = 18  # keys, balls and boxes, of six colours
 

@@ -6,9 +6,10 @@ import jax.numpy as jnp
 
 from ..core.random import Key
 from . import tiles
-from .env import Level, register_level
+from .env import register_level
 from .plan import Plan, Thing
 from .rooms import LEFT, UP, PickUpWorld
+from .state import Level
 from .tiles import Kind
 
 

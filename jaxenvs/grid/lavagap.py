@@ -6,8 +6,9 @@ import jax.numpy as jnp
 
 from ..core.random import Key, below, words
 from . import tiles
-from .env import Level, SquareGridEnv, register_level
+from .env import SquareGridEnv, register_level
 from .placement import lines, put, room
+from .state import Level
 
 
 @register_level("LavaGapS5-v0", size=5)

@@ -9,8 +9,9 @@ from jaxtyping import Array, Int32, UInt8
 
 from ..core.random import Key, below, permutation, words
 from . import missions, tasks, tiles
-from .env import GridEnv, GridState, Level, register_level
+from .env import FixedGridEnv, register_level
 from .placement import other, put, room
+from .state import GridState, Level
 from .tiles import Kind
 
 SIZE, ROOMS = 19, 6
@@ -19,7 +20,7 @@ DEPTH, WIDTH = 5, 6  # inside of a room
 
 
 @register_level("LockedRoom-v0")
-class LockedRoom(GridEnv):
+class LockedRoom(FixedGridEnv):
     """Three rooms on each side of a hallway; the goal lies in the locked one, its key in another.
 
     The mission names the colours of both rooms' doors; no two doors share a colour.
@@ -27,17 +28,8 @@ class LockedRoom(GridEnv):
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 190 steps.
     """
 
+    side: ClassVar[int] = SIZE
     mission_length: ClassVar[int] = 18
-
-    @property
-    def height(self) -> int:
-        """Rows."""
-        return SIZE
-
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return SIZE
 
     @property
     def max_steps(self) -> int:

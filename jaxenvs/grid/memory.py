@@ -9,8 +9,9 @@ from ..core import checks
 from ..core.env import Params, Transition
 from ..core.random import Key, below, words
 from . import tasks, tiles
-from .env import Action, GridState, Level, SquareGridEnv, register_level
+from .env import SquareGridEnv, register_level
 from .placement import lines, put, room
+from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
 

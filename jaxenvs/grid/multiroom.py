@@ -14,8 +14,9 @@ from jaxtyping import Array, Bool, Int32, UInt32
 from ..core import checks
 from ..core.random import Key, below, words
 from . import tiles
-from .env import GridEnv, Level, register_level
+from .env import FixedGridEnv, register_level
 from .placement import digits, inner_cell, other, put
+from .state import Level
 from .tiles import Kind
 
 SIZE = 25
@@ -81,7 +82,7 @@ _ROOM_BITS = sum(_BITS)
 @register_level("MultiRoom-N4-S5-v0", rooms=6, max_room_size=5)
 @register_level("MultiRoom-N4-S5-v1", rooms=4, max_room_size=5)
 @register_level("MultiRoom-N6-v0", rooms=6)
-class MultiRoom(GridEnv):
+class MultiRoom(FixedGridEnv):
     """Rooms in a chain, each entered by a door of another colour than the last; the goal is in the
     last room.
 
@@ -99,6 +100,7 @@ class MultiRoom(GridEnv):
     rooms: int = 6
     max_room_size: int = 10  # cells on a side, walls included
 
+    side: ClassVar[int] = SIZE
     level_budget: ClassVar[int] = 4096  # 8 rooms of up to 15 cells: 1 reset in 10**22 finds none
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
@@ -108,16 +110,6 @@ class MultiRoom(GridEnv):
         super().__post_init__()
         checks.integer_field("MultiRoom", "rooms", self.rooms, 2, 8)
         checks.integer_field("MultiRoom", "max_room_size", self.max_room_size, SMALLEST, LARGEST)
-
-    @property
-    def height(self) -> int:
-        """Rows."""
-        return SIZE
-
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return SIZE
 
     @property
     def max_steps(self) -> int:

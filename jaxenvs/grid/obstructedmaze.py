@@ -10,9 +10,10 @@ from jaxtyping import Array, Bool, Int32
 from ..core import checks
 from ..core.random import Key
 from . import tiles
-from .env import Action, GridState, Level, register_level
+from .env import register_level
 from .plan import Plan
 from .rooms import RIGHT, RoomGrid
+from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
 TARGET = Kind.BALL | Colour.BLUE << 4  # as tiles

@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from ..core.env import spread_like
 from ..core.random import Key, below, hashed
 from . import tiles
-from .env import Level
 from .placement import among, distinct, item, lines, other, put
 from .rooms import RoomGrid, geometry
+from .state import Level
 from .tiles import Colour, Kind
 
 KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # of objects that lie about

@@ -1,13 +1,16 @@
 """Playground: nine rooms full of things, and nothing to do (MiniGrid 3.2 `playground.py`)."""
 
+from typing import ClassVar
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
 from ..core.random import Key, below, words
 from . import tiles
-from .env import GridEnv, Level, register_level
+from .env import FixedGridEnv, register_level
 from .placement import digits, distinct, item, put_all, room
+from .state import Level
 from .tiles import Kind
 
 SIZE, PITCH = 19, 6  # grid, cells from wall to wall
@@ -19,21 +22,13 @@ INNER_WALLS += [(i, j, True) for i in range(2) for j in range(3)]
 
 
 @register_level("Playground-v0")
-class Playground(GridEnv):
+class Playground(FixedGridEnv):
     """A closed door between every two neighbours of nine rooms, and twelve things anywhere.
 
     Reward: none. Episode ends: after 100 steps.
     """
 
-    @property
-    def height(self) -> int:
-        """Rows."""
-        return SIZE
-
-    @property
-    def width(self) -> int:
-        """Columns."""
-        return SIZE
+    side: ClassVar[int] = SIZE
 
     @property
     def max_steps(self) -> int:

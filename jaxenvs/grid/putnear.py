@@ -8,8 +8,9 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from ..core import checks
 from ..core.random import Key, below, words
 from . import missions, tasks
-from .env import Action, GridState, Level, SquareGridEnv, register_level
+from .env import SquareGridEnv, register_level
 from .placement import among, distinct, inner_cell, item, other, put_all, room
+from .state import Action, GridState, Level
 from .view import direction_vector
 
 THINGS = 18  # keys, balls and boxes, of six colours

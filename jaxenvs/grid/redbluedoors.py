@@ -7,8 +7,9 @@ from jaxtyping import Array, Bool
 
 from ..core.random import Key, below, words
 from . import tiles
-from .env import Action, GridState, Level, SquareGridEnv, register_level
+from .env import SquareGridEnv, register_level
 from .placement import inner_cell, put, room
+from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 
 OPEN_RED = np.uint8(Kind.DOOR | Colour.RED << 4)

@@ -13,7 +13,8 @@ from jaxtyping import Array, Bool, UInt8
 
 from ..core import checks
 from . import missions, tiles
-from .env import Action, GridEnv, GridState
+from .env import GridEnv
+from .state import Action, GridState
 
 RIGHT, DOWN, LEFT, UP = range(4)
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8
 
-from .env import Action, GridState
+from .state import Action, GridState
 
 
 def pack(*parts: ArrayLike) -> Int32[Array, "*n"]:

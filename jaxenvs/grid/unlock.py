@@ -8,9 +8,10 @@ from jaxtyping import Array, Bool
 
 from ..core.random import Key
 from . import tiles
-from .env import Action, GridState, Level, register_level
+from .env import register_level
 from .plan import Plan, Thing
 from .rooms import RIGHT, PickUpWorld, RoomGrid
+from .state import Action, GridState, Level
 from .tiles import Kind
 
 
