@@ -2,6 +2,7 @@
 
 import ast
 import fnmatch
+import importlib.metadata
 import os
 import re
 import subprocess
@@ -214,6 +215,20 @@ def test_the_lowest_set_is_the_lower_bounds():
     lines = (ROOT / ".ci" / "lowest.txt").read_text().splitlines()
     pins = {tuple(line.split(";")[0].split("==")) for line in lines if line and line[0] != "#"}
     assert promised <= pins, f"not pinned: {sorted(promised - pins)}"
+
+
+def test_only_one_package_writes_the_pygame_folder():
+    """craftax asks for `pygame`, we for `pygame-ce`: it is installed without what it asks for."""
+    (pin,) = [
+        line for line in (ROOT / ".ci" / "peers.txt").read_text().splitlines() if line[0] != "#"
+    ]
+    name, version = pin.split("==")
+    assert importlib.metadata.version(name) == version
+    assert "--no-deps --requirement .ci/peers.txt" in (ROOT / ".ci" / "setup").read_text()
+    for group in settings()["project"]["optional-dependencies"].values():
+        assert not [r for r in group if re.match(rf"({name}|pygame)\b(?!-ce)", r)]
+    installed = {d.name for d in importlib.metadata.distributions()}
+    assert "pygame" not in installed
 
 
 def test_the_changelog_knows_this_version():
