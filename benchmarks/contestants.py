@@ -1,11 +1,6 @@
-"""Who is measured: this library, NAVIX and XLand-MiniGrid behind one batched interface.
-
-The peers run as their authors ship them, with their own auto-reset and the 7 x 7 x 3 view nearest
-to MiniGrid's image. Neither has MiniGrid's occlusion, so they do less work for an observation.
-"""
+"""Who is measured: this library's batches and, in `peers.py`, others, behind one interface."""
 
 import dataclasses
-import importlib
 import importlib.metadata
 import platform
 from collections.abc import Callable
@@ -17,12 +12,13 @@ from jaxtyping import Array, Bool, Float, Int, PyTree
 
 import jaxenvs
 from jaxenvs.core.spaces import Discrete
+from jaxenvs.core.vector import RESET_SOURCES
 
-PEERS = ("NAVIX", "XLand-MiniGrid")  # written in JAX; minigrid itself is NumPy
 STEP_SCOPE = "environment_step"  # marks the environment's part of a compiled rollout
-PACKAGES = {"minigrid": "minigrid", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid"}
+PACKAGES = ("minigrid", "navix", "xminigrid", "craftax", "crafter")
 CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # whose compiler made a GPU's program
-INSTALL = 'not installed (pip install "jaxenvs[bench]")'
+NO_RESET = "none"  # in the place of a reset source: rows that ended go on as they are
+SOURCES = (*RESET_SOURCES, NO_RESET)
 
 # One id of every environment class: its largest, or the size that is usually quoted.
 FAMILIES = (
@@ -80,43 +76,6 @@ FAMILIES = (
     "BabyAI-UnlockToUnlock-v0",
 )
 
-# Levels of the same name on both sides; a level that is missing has no counterpart in the package.
-# NAVIX starts DoorKey's agent in the corner, which spares it drawing a place.
-CROSSINGS = ("S9N1", "S9N2", "S9N3", "S11N5")
-CORRIDORS = ("S3R1", "S3R2", "S3R3", "S4R3", "S5R3", "S6R3")
-NAVIX_IDS = {
-    "Grid-v0": "Navix-Empty-8x8-v0",
-    **{f"Grid-Empty-{n}x{n}-v0": f"Navix-Empty-{n}x{n}-v0" for n in (5, 6, 8, 16)},
-    **{f"Grid-Empty-Random-{n}x{n}-v0": f"Navix-Empty-Random-{n}x{n}-v0" for n in (5, 6)},
-    **{f"Grid-DoorKey-{n}x{n}-v0": f"Navix-DoorKey-{n}x{n}-v0" for n in (5, 6, 8, 16)},
-    **{f"Grid-LavaGapS{n}-v0": f"Navix-LavaGapS{n}-v0" for n in (5, 6, 7)},
-    **{f"Grid-DistShift{n}-v0": f"Navix-DistShift{n}-v0" for n in (1, 2)},
-    **{f"Grid-SimpleCrossing{n}-v0": f"Navix-SimpleCrossing{n}-v0" for n in CROSSINGS},
-    **{f"Grid-KeyCorridor{n}-v0": f"Navix-KeyCorridor{n}-v0" for n in CORRIDORS},
-    **{f"Grid-GoToDoor-{n}x{n}-v0": f"Navix-GoToDoor-{n}x{n}-v0" for n in (5, 6, 8)},
-    **{
-        f"Grid-Dynamic-Obstacles-{n}x{n}-v0": f"Navix-Dynamic-Obstacles-{n}x{n}-v0"
-        for n in (5, 6, 8, 16)
-    },
-    **{
-        f"Grid-Dynamic-Obstacles-Random-{n}x{n}-v0": f"Navix-Dynamic-Obstacles-{n}x{n}-Random-v0"
-        for n in (5, 6)
-    },
-    "Grid-FourRooms-v0": "Navix-FourRooms-v0",
-}
-XLAND_IDS = {
-    "Grid-v0": "MiniGrid-Empty-8x8",
-    **{f"Grid-Empty-{n}x{n}-v0": f"MiniGrid-Empty-{n}x{n}" for n in (5, 6, 8, 16)},
-    **{f"Grid-Empty-Random-{n}x{n}-v0": f"MiniGrid-EmptyRandom-{n}x{n}" for n in (5, 6)},
-    **{f"Grid-DoorKey-{n}x{n}-v0": f"MiniGrid-DoorKey-{n}x{n}" for n in (5, 6, 8, 16)},
-    "Grid-FourRooms-v0": "MiniGrid-FourRooms",
-    "Grid-Unlock-v0": "MiniGrid-Unlock",
-    "Grid-UnlockPickup-v0": "MiniGrid-UnlockPickUp",
-    "Grid-BlockedUnlockPickup-v0": "MiniGrid-BlockedUnlockPickUp",
-    "Grid-LockedRoom-v0": "MiniGrid-LockedRoom",
-    "Grid-Playground-v0": "MiniGrid-Playground",
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
@@ -156,8 +115,11 @@ class Contestant:
 
 
 def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: Any) -> Contestant:
-    """This library's batch, with same-step auto-reset."""
-    venv = jaxenvs.make_vec(env_id, num_envs, reset_source=reset_source, **fields)
+    """This library's batch, with same-step auto-reset unless the source is `none`."""
+    if reset_source == NO_RESET:
+        venv = jaxenvs.make_vec(env_id, num_envs, autoreset="none", **fields)
+    else:
+        venv = jaxenvs.make_vec(env_id, num_envs, reset_source=reset_source, **fields)
     if not isinstance(venv.env.action_space, Discrete):
         raise LookupError(f"{env_id}: only discrete actions can be drawn here")
 
@@ -176,24 +138,28 @@ def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: A
     )
 
 
+def obs_field(env_id: str, obs: str | None) -> dict[str, str]:
+    """The constructor field for an observation: of a grid the image, else what the id names."""
+    if obs is None and jaxenvs.spec(env_id).family in ("Grid", "BabyAI"):
+        obs = "image"
+    return {} if obs is None else {"obs": obs}
+
+
+def obs_name(env_id: str, fields: dict[str, str]) -> str:
+    """The observation that an id has under these constructor fields."""
+    return getattr(jaxenvs.make(env_id, **fields), "obs", "")
+
+
 def chosen(ids: list[str]) -> list[str]:
     """The ids that a command line means: `all`, `families` (one of each class), or those given."""
     named = {"all": jaxenvs.registry.list(), "families": list(FAMILIES)}
     return named.get(ids[0], ids) if len(ids) == 1 else ids
 
 
-def peer(name: str, env_id: str, num_envs: int) -> Contestant:
-    """A peer's batch of the same level.
-
-    Raises `ImportError` when the package is missing, `LookupError` when it has no such level.
-    """
-    return {"NAVIX": _navix, "XLand-MiniGrid": _xland}[name](env_id, num_envs)
-
-
 def versions() -> dict[str, str]:
     """Versions of everything that a figure depends on."""
     found = {"python": platform.python_version(), "jaxenvs": jaxenvs.__version__}
-    for package in ("jax", "jaxlib", "numpy", *PACKAGES.values()):
+    for package in ("jax", "jaxlib", "numpy", *PACKAGES):
         found[package] = _version(package) or "not installed"
     plugins = {name: _version(name) for name in CUDA_PLUGINS}
     return found | {name: version for name, version in plugins.items() if version}
@@ -214,56 +180,3 @@ def processor() -> str:
         return platform.processor() or platform.machine()
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
-
-
-def _counterpart(name: str, table: dict[str, str], env_id: str) -> str:
-    if env_id not in table:
-        raise LookupError(f"{name} has no level like {env_id}")
-    return table[env_id]
-
-
-def _navix(env_id: str, num_envs: int) -> Contestant:
-    navix = importlib.import_module("navix")
-
-    env = navix.make(
-        _counterpart("NAVIX", NAVIX_IDS, env_id),
-        max_steps=_time_limit(env_id),
-        observation_fn=navix.observations.symbolic_first_person,
-    )
-
-    @jax.numpy_dtype_promotion("standard")  # not written for the strict one
-    def step(key: Array, state: Any, action: Array) -> tuple:
-        state = jax.vmap(env.step)(state, action)
-        return state, state.observation, state.reward, state.is_done()
-
-    @jax.numpy_dtype_promotion("standard")
-    def reset(key: Array) -> Any:
-        return jax.vmap(env.reset)(jax.random.split(key, num_envs))
-
-    return Contestant("NAVIX", env_id, num_envs, int(env.action_space.n), reset, step)
-
-
-def _xland(env_id: str, num_envs: int) -> Contestant:
-    xminigrid = importlib.import_module("xminigrid")
-    wrappers = importlib.import_module("xminigrid.wrappers")
-
-    level = _counterpart("XLand-MiniGrid", XLAND_IDS, env_id)
-    plain, params = xminigrid.make(level, max_steps=_time_limit(env_id))
-    env = wrappers.GymAutoResetWrapper(plain)
-
-    @jax.numpy_dtype_promotion("standard")  # not written for the strict one
-    def step(key: Array, state: Any, action: Array) -> tuple:
-        state = jax.vmap(env.step, in_axes=(None, 0, 0))(params, state, action)
-        return state, state.observation, state.reward, state.last()
-
-    @jax.numpy_dtype_promotion("standard")
-    def reset(key: Array) -> Any:
-        keys = jax.random.split(key, num_envs)
-        return jax.vmap(env.reset, in_axes=(None, 0))(params, keys)
-
-    actions = int(env.num_actions(params))
-    return Contestant("XLand-MiniGrid", env_id, num_envs, actions, reset, step)
-
-
-def _time_limit(env_id: str) -> int:
-    return int(jaxenvs.make(env_id).default_params.max_steps_in_episode)

@@ -30,9 +30,8 @@ from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jaxenvs
-from jaxenvs.core.vector import RESET_SOURCES
 
-from . import contestants, hlo
+from . import contestants, hlo, peers
 from .contestants import Contestant
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
@@ -236,12 +235,12 @@ def _parser() -> argparse.ArgumentParser:
         "--reset-source",
         nargs="+",
         default=["default"],
-        choices=["default", *RESET_SOURCES],
-        help="where new worlds come from; `default` is what each id names",
+        choices=["default", *contestants.SOURCES],
+        help="where new worlds come from; `default` is what each id names, `none` never resets",
     )
-    add("--obs", nargs="+", default=["image"], help="values of the constructor field `obs`")
+    add("--obs", nargs="+", default=[None], help="values of `obs` (default: as `jaxenvs bench`)")
     add("--here", action="store_true", help="compile for the GPU at hand, not for a described one")
-    add("--peers", action="store_true", help="also NAVIX and XLand-MiniGrid, where installed")
+    add("--peers", action="store_true", help="also the others, where installed")
     add("--json", type=Path, metavar="FILE", help="write all figures there")
     add("--dump-hlo", type=Path, metavar="DIR", help="write the compiled programs there")
     add("--verbose", action="store_true", help="list every kernel")
@@ -254,12 +253,14 @@ def _contestants(args: argparse.Namespace) -> Iterable[tuple[Contestant, str, st
         for obs in args.obs:
             for source in args.reset_source:
                 named = jaxenvs.spec(env_id).reset_source if source == "default" else source
-                yield contestants.own(env_id, args.batch, named, obs=obs), named, obs
-        for name in contestants.PEERS if args.peers else ():
+                fields = contestants.obs_field(env_id, obs)
+                shown = contestants.obs_name(env_id, fields)
+                yield contestants.own(env_id, args.batch, named, **fields), named, shown
+        for other in peers.of(env_id) if args.peers else ():
             try:
-                yield contestants.peer(name, env_id, args.batch), "own", "image"
+                yield other.build(other.name, env_id, args.batch), "own", peers.obs_name(env_id)
             except ImportError:
-                print(f"{name}: {contestants.INSTALL}", file=sys.stderr)
+                print(f"{other.name}: {other.install}", file=sys.stderr)
             except LookupError as error:
                 print(error.args[0], file=sys.stderr)
 

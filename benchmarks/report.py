@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .peers import GAMES
 from .timing import Row, ratio
 
 OWN = "jaxenvs"  # the contestant that the ratios are about
@@ -102,17 +103,17 @@ def draw(rows: Sequence[Row], path: Path, about: str) -> None:
 
 
 def _panel(panel: Any, rows: Sequence[Row]) -> None:
-    """Draw one line per contestant; minigrid steps one environment and is a level."""
+    """Draw one line per contestant; a NumPy game steps one environment and is a level."""
     for name in dict.fromkeys(label(row) for row in rows):
         line = [row for row in rows if label(row) == name]
         figures = [row.steps_per_second for row in line]
-        if line[0].contestant == "minigrid":
+        if line[0].contestant in GAMES.values():
             panel.axhline(sum(figures) / len(figures), ls="--", c="gray", label=f"{name} (1 env)")
         else:
             own = line[0].contestant == OWN
             width = 2.4 if own else 1.4
             panel.plot([row.num_envs for row in line], figures, "o-", lw=width, label=name)
-    batches = sorted({row.num_envs for row in rows if row.contestant != "minigrid"})
+    batches = sorted({r.num_envs for r in rows if r.contestant not in GAMES.values()})
     panel.set(xscale="log", yscale="log", xlabel="environments in the batch")
     panel.set_xticks(batches, [f"{batch:,}" for batch in batches])
     panel.minorticks_off()

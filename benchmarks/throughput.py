@@ -1,4 +1,4 @@
-"""Steps per second of registered ids over batch sizes, beside minigrid, NAVIX and XLand-MiniGrid.
+"""Steps per second of registered ids over batch sizes, beside other packages that have them.
 
     jaxenvs bench --ids Grid-DoorKey-8x8-v0 --batches 64 1024 8192 --out runs/bench
 
@@ -18,9 +18,8 @@ from typing import Any
 import jax
 
 import jaxenvs
-from jaxenvs.core.vector import RESET_SOURCES
 
-from . import contestants, report, timing
+from . import contestants, peers, report, timing
 from .timing import Row, Runner
 
 SHORT_LIST = ["Grid-DoorKey-8x8-v0", "Grid-Empty-8x8-v0", "Grid-FourRooms-v0"]
@@ -33,7 +32,7 @@ def main(argv: list[str] | None = None) -> int:
     _fill_in(args)
     try:
         for env_id in args.ids:
-            jaxenvs.make(env_id, obs=args.obs)
+            jaxenvs.make(env_id, **contestants.obs_field(env_id, args.obs))
         args.out.mkdir(parents=True, exist_ok=True)
     except (LookupError, TypeError, ValueError) as error:
         print(f"bench: {error.args[0]}", file=sys.stderr)
@@ -69,15 +68,15 @@ def _parser() -> argparse.ArgumentParser:
         "--reset-source",
         nargs="+",
         default=["default"],
-        choices=["default", *RESET_SOURCES],
-        help="where new worlds come from; `default` is what each id names",
+        choices=["default", *contestants.SOURCES],
+        help="where new worlds come from; `default` is what each id names, `none` never resets",
     )
-    add("--obs", default="image", help="constructor field `obs` (default: %(default)s)")
+    add("--obs", help="constructor field `obs` (default: image of a grid, else what the id names)")
     add(
         "--peers",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="also measure minigrid, NAVIX and XLand-MiniGrid (default: yes)",
+        help="also measure the others that have such a world (default: yes)",
     )
     add("--out", type=Path, default=Path("runs/bench"), help="folder for bench.json and bench.png")
     add("--quick", action="store_true", help="one small batch and short repeats, to try it out")
@@ -141,7 +140,7 @@ def _measure(args: argparse.Namespace, missing: list[dict[str, str]]) -> Iterato
                 try:
                     runners.append(build())
                 except ImportError:
-                    _note(missing, name, env_id, contestants.INSTALL)
+                    _note(missing, name, env_id, peers.install(name))
                 except LookupError as error:
                     _note(missing, name, env_id, str(error.args[0]))
             group = timing.take_turns(runners, args.repeats)
@@ -165,17 +164,22 @@ def _field(
         yield "jaxenvs", lambda named=named: _own(env_id, num_envs, named, args.obs, seconds)
     if not args.peers:
         return
-    yield "minigrid", lambda: timing.MinigridRunner(env_id, seconds)
-    for name in contestants.PEERS:
-        yield (
-            name,
-            lambda name=name: timing.BatchRunner(contestants.peer(name, env_id, num_envs), seconds),
-        )
+    if name := peers.game_of(env_id):
+        yield name, lambda: timing.GameRunner(env_id, seconds)
+    for other in peers.of(env_id):
+        yield other.name, lambda name=other.name: _peer(name, env_id, num_envs, seconds)
 
 
-def _own(env_id: str, num_envs: int, source: str, obs: str, seconds: float) -> Runner:
-    contestant = contestants.own(env_id, num_envs, source, obs=obs)
-    return timing.BatchRunner(contestant, seconds, source, obs)
+def _own(env_id: str, num_envs: int, source: str, obs: str | None, seconds: float) -> Runner:
+    fields = contestants.obs_field(env_id, obs)
+    contestant = contestants.own(env_id, num_envs, source, **fields)
+    return timing.BatchRunner(contestant, seconds, source, contestants.obs_name(env_id, fields))
+
+
+def _peer(name: str, env_id: str, num_envs: int, seconds: float) -> Runner:
+    """A peer's row says `own` for its reset, or what its name adds, and its nearest observation."""
+    contestant = peers.peer(name, env_id, num_envs)
+    return timing.BatchRunner(contestant, seconds, obs=peers.obs_name(env_id))
 
 
 if __name__ == "__main__":

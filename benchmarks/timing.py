@@ -6,7 +6,6 @@ stays. Every observation and reward is stored and read as a learner's rollout wo
 
 import contextlib
 import dataclasses
-import importlib
 import math
 import os
 import statistics
@@ -17,8 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-import jaxenvs
-
+from . import peers
 from .contestants import Contestant
 
 # Bytes of observations and rewards in one rollout: on a CPU few, to stay near its caches; on an
@@ -115,30 +113,25 @@ class BatchRunner(Runner):
         return time.perf_counter() - start
 
 
-class MinigridRunner(Runner):
-    """One environment of the NumPy package, as `gymnasium.make` gives it."""
+class GameRunner(Runner):
+    """One environment of a NumPy package."""
 
     def __init__(self, env_id: str, seconds: float) -> None:
-        importlib.import_module("minigrid")
-        gymnasium = importlib.import_module("gymnasium")
-        (name, *_) = (*jaxenvs.spec(env_id).aliases, env_id)  # BabyAI's are the same
-        self.env = gymnasium.make(name)
-        self.rng = np.random.default_rng(0)
         with _silence():
-            self.env.reset(seed=0)
-        self.row = Row("minigrid", env_id, 1, "own", "dict", 200, rollouts=1, compile_seconds=0.0)
-        self.run()
+            self.game = peers.game(env_id)
+        self.rng = np.random.default_rng(0)
+        game = self.game
+        self.row = Row(game.name, env_id, 1, "own", game.obs, game.turn, 1, compile_seconds=0.0)
         self.row.rollouts = math.ceil(seconds / self.run())
 
     def run(self) -> float:
         """Make `row.steps` steps; return the seconds."""
-        actions = self.rng.integers(0, self.env.action_space.n, self.row.steps)
+        actions = self.rng.integers(0, self.game.actions, self.row.steps)
         start = time.perf_counter()
         with _silence():
-            for action in actions:
-                _, _, terminated, truncated, _ = self.env.step(action)
-                if terminated or truncated:
-                    self.env.reset()
+            for action in actions.tolist():
+                if self.game.step(action):
+                    self.game.reset()
         return time.perf_counter() - start
 
 

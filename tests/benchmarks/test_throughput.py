@@ -6,7 +6,7 @@ import statistics
 import jax
 import pytest
 
-from jaxenvs.benchmarks import contestants, report, throughput, timing
+from jaxenvs.benchmarks import contestants, peers, report, throughput, timing
 from jaxenvs.benchmarks.timing import Row
 
 LEVEL = "Grid-Empty-5x5-v0"
@@ -87,10 +87,10 @@ def test_a_rollout_fits_its_budget(monkeypatch, backend):
     assert length == max(timing.ROLLOUT_STEPS[0], budget // (100_000 * 151))
 
 
-@pytest.mark.parametrize("table", [contestants.NAVIX_IDS, contestants.XLAND_IDS])
+@pytest.mark.parametrize("table", [peers.NAVIX_IDS, peers.XLAND_IDS])
 def test_counterparts_are_of_registered_ids(table):
     for env_id in table:
-        contestants._time_limit(env_id)
+        peers.time_limit(env_id)
 
 
 def test_what_is_measured_is_saved_at_once(tmp_path, monkeypatch):
@@ -114,7 +114,7 @@ def test_many_ids_fill_lines_of_panels(tmp_path):
 
 def test_minigrid_steps_a_level_of_babyai_and_is_silent(capsys):
     pytest.importorskip("minigrid")
-    runner = timing.MinigridRunner("BabyAI-GoToRedBall-v0", 0.001)
+    runner = timing.GameRunner("BabyAI-GoToRedBall-v0", 0.001)
     assert runner.run() > 0
     assert capsys.readouterr().out == ""
 
@@ -147,20 +147,21 @@ def test_a_missing_peer_is_named(tmp_path, monkeypatch, capsys):
     def absent(*args):
         raise ModuleNotFoundError("no package")
 
-    monkeypatch.setattr(contestants, "peer", absent)
-    monkeypatch.setattr(timing, "MinigridRunner", absent)
+    monkeypatch.setattr(peers, "peer", absent)
+    monkeypatch.setattr(peers, "game", absent)
     assert run(tmp_path, "--ids", LEVEL, "--batches", "4") == 0
     shown = capsys.readouterr().out
-    for name in ("minigrid", *contestants.PEERS):
+    names = ["minigrid", *(peer.name for peer in peers.of(LEVEL))]
+    for name in names:
         assert f'{name}, {LEVEL}: not installed (pip install "jaxenvs[bench]")' in shown
     results = json.loads((tmp_path / "bench.json").read_text())
-    assert {m["contestant"] for m in results["missing"]} == {"minigrid", *contestants.PEERS}
+    assert {m["contestant"] for m in results["missing"]} == set(names)
 
 
 def test_a_level_that_a_peer_lacks_is_named():
     pytest.importorskip("xminigrid")
     with pytest.raises(LookupError, match="has no level like Grid-LavaGapS5-v0"):
-        contestants.peer("XLand-MiniGrid", "Grid-LavaGapS5-v0", 4)
+        peers.peer("XLand-MiniGrid", "Grid-LavaGapS5-v0", 4)
 
 
 @pytest.mark.parametrize(
