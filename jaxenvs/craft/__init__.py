@@ -1,0 +1,26 @@
+"""Craftax-Classic: gather, build, fight and survive in an open world, by Craftax 1.6.1's rules."""
+
+from .chance import Draws
+from .classic import CraftClassic, CraftParams
+from .sight import Layout
+from .state import Arrow, CraftState, Level, Mob, Plant, Slots, World
+from .tables import CLASSIC, Achievement, Action, Block, Rules
+
+__all__ = [
+    "CLASSIC",
+    "Achievement",
+    "Action",
+    "Arrow",
+    "Block",
+    "CraftClassic",
+    "CraftParams",
+    "CraftState",
+    "Draws",
+    "Layout",
+    "Level",
+    "Mob",
+    "Plant",
+    "Rules",
+    "Slots",
+    "World",
+]

@@ -1,0 +1,293 @@
+"""Craftax-Classic (Matthews et al. 2024, package `craftax` 1.6.1): the environment.
+
+Differences from the package: the time limit truncates and never terminates; randomness comes from
+JAX keys drawn once a step; what the package keeps and can be derived (mob map, light) is not kept.
+Replicated though surely not meant: see `player.strike` (mobs come back to life), `player.damage`
+(two swords hit harder), `player.move` (lava at the opposite border), `sight.view` (hidden mobs),
+`spawn` (a full kind marks its first mob anew).
+"""
+
+import functools
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
+
+from ..core import checks
+from ..core.env import Env, Params, Transition
+from ..core.random import Key
+from ..core.registry import register
+from ..core.spaces import Box, Discrete, Space
+from ..core.struct import struct
+from . import chance, player, sight, terrain
+from .chance import Draws
+from .ground import Ground, is_in
+from .state import (
+    MAX_SIZE,
+    MOST_HEALTH,
+    CraftState,
+    Level,
+    Slots,
+    World,
+    earned_vector,
+    new_world,
+    pack,
+    unpack,
+)
+from .step import advance
+from .tables import CLASSIC, Achievement, Action, Rules
+
+OBSERVATIONS = ("symbolic", "ids", "pixels")
+ACHIEVEMENTS = tuple(a.name.lower() for a in Achievement)
+MOST_REACH = 32
+
+
+@struct
+class CraftParams(Params):
+    """Numbers of the game; each may differ within a batch."""
+
+    day_length: Any = np.int32(300)  # steps
+    always_diamond: Any = np.bool_(True)  # whether one stone of every world is a diamond
+    zombie_health: Any = np.int32(5)
+    cow_health: Any = np.int32(3)
+    skeleton_health: Any = np.int32(3)
+    mob_despawn_distance: Any = np.int32(14)  # steps from the player, at most `reach`
+    spawn_cow_chance: Any = np.float32(0.1)  # a step
+    spawn_zombie_base_chance: Any = np.float32(0.02)
+    spawn_zombie_night_chance: Any = np.float32(0.1)  # more, in full darkness
+    spawn_skeleton_chance: Any = np.float32(0.05)
+    # Gradients of the noise of water, mountains, tunnels and woods, in full turns; NaN: drawn.
+    fractal_noise_angles: Any = ()
+
+
+# Lowest and highest value of each, checked where it is not traced.
+_LIMITS = {
+    "max_steps_in_episode": (1, 2**31 - 1),
+    "day_length": (1, 2**31 - 1),
+    "zombie_health": (1, MOST_HEALTH),
+    "cow_health": (1, MOST_HEALTH),
+    "skeleton_health": (1, MOST_HEALTH),
+    "spawn_cow_chance": (0, 1),
+    "spawn_zombie_base_chance": (0, 1),
+    "spawn_zombie_night_chance": (0, 1),
+    "spawn_skeleton_chance": (0, 1),
+}
+
+
+@register(
+    "Craft-Classic-Symbolic-v0", obs="symbolic", aliases=("Craftax-Classic-Symbolic-v1",)
+)
+@register("Craft-Classic-Ids-v0", obs="ids")
+@register("Craft-Classic-Pixels-v0", obs="pixels", aliases=("Craftax-Classic-Pixels-v1",))
+class CraftClassic(Env):
+    """An open world to gather, build, fight and survive in: Crafter's game by Craftax's rules.
+
+    Actions: 0 noop, 1 left, 2 right, 3 up, 4 down, 5 do, 6 sleep, 7 place stone, 8 place table,
+        9 place furnace, 10 place plant, 11 to 13 make a wood, stone, iron pickaxe, 14 to 16 make a
+        wood, stone, iron sword. A sleeping player does nothing.
+    Observation (field `obs`): `symbolic` float32 (1345,), upstream's: for each of the 7 x 9 cells,
+        row by row, 17 block flags and 4 flags for zombie, cow, skeleton, arrow; 12 item counts and
+        health, food, drink, energy in tenths; 4 flags for left, right, up, down; light; sleeping.
+        `ids` uint8 (145,), the same in numbers, see `layout`. `pixels` uint8 (63, 63, 3).
+    Reward: 1 for every achievement that is new in this episode, 0.1 for every point of health;
+        with the field `task`, 1 when that achievement is reached and 0 otherwise.
+    Episode ends: without health, in lava, at the time limit.
+    """
+
+    size: int = 64  # cells on a side, a multiple of 16
+    obs: str = "symbolic"
+    task: str | None = None  # name of the only achievement that is rewarded
+    slots: Slots = Slots()
+    reach: int = 14  # steps from the player at which mobs may appear, exclusive
+
+    reset_source: ClassVar[str] = "exact"
+    reward_range: ClassVar[tuple[float, float]] = (-0.9, len(Achievement) + 0.9)
+    rules: ClassVar[Rules] = CLASSIC
+    achievements: ClassVar[tuple[str, ...]] = ACHIEVEMENTS
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        owner = type(self).__name__
+        checks.one_of(owner, "obs", self.obs, OBSERVATIONS)
+        if self.task is not None:
+            checks.one_of(owner, "task", self.task, self.achievements)
+        checks.integer_field(owner, "size", self.size, 16, MAX_SIZE)
+        if self.size % 16:
+            near = round(self.size / 16) * 16
+            raise ValueError(
+                f"{owner}: size={self.size} must be a multiple of 16 (the noise of the terrain has "
+                f"cells of 16), such as {max(16, near)}"
+            )
+        checks.integer_field(owner, "reach", self.reach, 1, MOST_REACH)
+        if not isinstance(self.slots, Slots):
+            raise TypeError(f"{owner}: slots must be a craft.Slots(...), got {self.slots!r}")
+        for name, count in zip(self.slots._fields, self.slots, strict=True):
+            checks.integer_field(owner, f"slots.{name}", count, 1, 16)
+
+    # The contract.
+
+    @property
+    def default_params(self) -> CraftParams:
+        """Upstream's numbers."""
+        return _default_params(self.size)
+
+    @property
+    def action_space(self) -> Space:
+        """17 actions."""
+        return Discrete(self.rules.actions)
+
+    @property
+    def observation_space(self) -> Space:
+        """Space of the observation named by the field `obs`."""
+        height, width = self.rules.view
+        return {
+            "symbolic": Box(0.0, 1.0, (sight.floats(self.rules),), np.float32),
+            "ids": Box(0, 255, (self.layout.size,), np.uint8),
+            "pixels": Box(0, 255, ((height + 2) * 7, width * 7, 3), np.uint8),
+        }[self.obs]
+
+    def checked_params(self, params: Any, where: str) -> Any:
+        """Also check the ranges of numbers that are known while tracing."""
+        if isinstance(params, CraftParams):
+            limits = {**_LIMITS, "mob_despawn_distance": (1, self.reach)}
+            for name, (low, high) in limits.items():
+                _check_range(where, name, getattr(params, name), low, high)
+        return super().checked_params(params, where)
+
+    def draw_level(self, key: Key, params: Any) -> Level:
+        """Draw a world."""
+        draws = terrain.draw(key, self.size, params.fractal_noise_angles)
+        return Level(map=terrain.build(draws, params.always_diamond, self.size))
+
+    def reset_state(self, key: Key, level: Level, params: Any) -> CraftState:
+        """Put the player into the middle of the map."""
+        health = {"zombie": 1, "cow": params.cow_health, "skeleton": 0}
+        world = new_world(self.rules, self.slots, self.size, health)
+        return self.packed(jnp.int32(0), level.map, world)
+
+    def step_state(self, key: Key, state: CraftState, action: Array, params: Any) -> Transition:
+        """Draw the chance of the step and apply the rules."""
+        return self.advance(state, action, chance.draw(key, self.slots), params)
+
+    def advance(
+        self, state: CraftState, action: Array, draws: Draws, params: Any
+    ) -> Transition:
+        """Apply the rules with given draws; `state.time` already counts this step."""
+        before = self.world(state)
+        light = sight.light(state.time - 1, params.day_length)
+        cells, after = advance(
+            self.rules, state.map, before, action, draws, params, light, self.reach
+        )
+        new = [a & ~b for a, b in zip(after.earned, before.earned, strict=True)]
+        earned = sum(jax.lax.population_count(word) for word in new)
+        gained = after.vitals["health"] - before.vitals["health"]
+        reward = earned.astype(jnp.float32) + gained.astype(jnp.float32) * np.float32(0.1)
+        if self.task is not None:
+            reward = earned_vector(self.rules, tuple(new))[self.achievements.index(self.task)]
+        return Transition(
+            self.packed(state.time, cells, after),
+            reward,
+            after.vitals["health"] <= 0,
+            {"achievements": earned_vector(self.rules, after.earned)},
+        )
+
+    def observe(self, state: CraftState, params: Any = None) -> PyTree[Array]:
+        """Return the observation named by the field `obs`."""
+        world = self.world(state)
+        light = self.light(state, params)
+        if self.obs == "pixels":
+            return self.picture(state, 7, params)
+        show = sight.symbolic if self.obs == "symbolic" else sight.ids
+        return show(self.rules, state.map, world, light)
+
+    def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, "17"]:
+        """Actions that may do more than noop; DO, moving and noop always may, but in sleep."""
+        world, ground = self.world(state), Ground(state.map)
+        awake, rules = ~world.sleeping, self.rules
+        mask = [awake] * rules.actions
+        mask[Action.NOOP] = jnp.ones((), jnp.bool_)
+        mask[Action.SLEEP] = awake & (world.vitals["energy"] < rules.best)
+        row, column = player.ahead(world)
+        free = ground.inside(row, column) & ~player.is_taken(world, row, column)
+        for rule in rules.placements:
+            able = free & (world.items[rule.item] >= rule.cost)
+            mask[rule.action] = awake & able & is_in(ground.block(row, column), rule.on)
+        table, furnace = player.near(ground, world)
+        for recipe in rules.recipes:
+            able = awake & table & (furnace if recipe.at_furnace else True)
+            for item, cost in recipe.costs.items():
+                able = able & (world.items[item] >= cost)
+            mask[recipe.action] = able
+        return jnp.stack(mask)
+
+    def tiles(self, state: CraftState) -> Int32[Array, "rows columns"]:
+        """Sprites of the view and the inventory, see `pixels`."""
+        from . import pixels
+
+        return pixels.tiles(self.rules, self.world(state), *self.view(state))
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""
+        from . import pixels
+
+        return pixels.atlas(tile_size)
+
+    # More than the contract.
+
+    @property
+    def layout(self) -> sight.Layout:
+        """Offsets in the observation `ids`."""
+        return sight.layout(self.rules)
+
+    def world(self, state: CraftState) -> World:
+        """Everything but map and clock, by name."""
+        return unpack(self.rules, self.slots, state.words)
+
+    def packed(self, time: Array, map: UInt8[Array, "size size"], world: World) -> CraftState:
+        """Build a state; the inverse of `world`."""
+        return CraftState(time=time, map=map, words=pack(self.rules, world))
+
+    def view(self, state: CraftState) -> tuple[UInt8[Array, "7 9"], UInt8[Array, "7 9"]]:
+        """Blocks around the player, and bits of the mobs there: zombie, cow, skeleton, arrow."""
+        return sight.view(self.rules, state.map, self.world(state))
+
+    def light(self, state: CraftState, params: Any = None) -> Float32[Array, ""]:
+        """Daylight, 0 to 1."""
+        params = self.default_params if params is None else params
+        return sight.light(state.time, params.day_length)
+
+    def expand(self, ids: UInt8[Array, "145"]) -> Float32[Array, "1345"]:
+        """Turn an observation `ids` into `symbolic`."""
+        return sight.expand(self.rules, ids)
+
+    def picture(
+        self, state: CraftState, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"]:
+        """Draw the view and the inventory, by day and by night."""
+        from . import pixels
+
+        world, (blocks, _) = self.world(state), self.view(state)
+        light = self.light(state, params)
+        return pixels.picture(self.rules, world, blocks, light, state.time, tile_size)
+
+
+@functools.lru_cache
+def _default_params(size: int) -> CraftParams:
+    angles = tuple(np.full(shape, np.nan, np.float32) for shape in terrain.lattices(size))
+    return CraftParams(max_steps_in_episode=np.int32(10_000), fractal_noise_angles=angles)
+
+
+def _check_range(where: str, name: str, given: Any, low: float, high: float) -> None:
+    """Raise `ValueError` for a number out of range, unless it is traced."""
+    if isinstance(given, jax.core.Tracer) or not isinstance(
+        given, (int, float, np.generic, np.ndarray, jax.Array)
+    ):
+        return
+    values = np.asarray(given)
+    if values.dtype.kind in "iuf" and not ((values >= low) & (values <= high)).all():
+        worst = values.reshape(-1)[np.argmin(((values >= low) & (values <= high)).reshape(-1))]
+        raise ValueError(
+            f"{where}: params.{name}={worst} is out of range; it must be from {low} to {high}"
+        )

@@ -1,0 +1,74 @@
+"""The map during a step: reads see the step's writes, which are made together at its end."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Int32, UInt8
+
+from .tables import Block
+
+
+class Ground:
+    """A square map of blocks and the writes of this step, the latest last."""
+
+    def __init__(
+        self,
+        cells: UInt8[Array, "size size"],
+        writes: tuple[tuple[Array, Array], ...] = (),
+    ) -> None:
+        self.cells, self.writes = cells, writes
+
+    @property
+    def size(self) -> int:
+        """Cells on a side."""
+        return self.cells.shape[0]
+
+    def inside(self, row: Array, column: Array) -> Bool[Array, ""]:
+        """Whether a cell is on the map."""
+        return (row >= 0) & (row < self.size) & (column >= 0) & (column < self.size)
+
+    def block(self, row: Array, column: Array) -> Int32[Array, ""]:
+        """Block of a cell; beyond the border as upstream reads: the first row or column beyond
+        the upper or left border is the last one of the map, else the nearest cell counts."""
+        index = self._index(self._wrapped(row), self._wrapped(column))
+        block = self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
+        for written, new in self.writes:
+            block = jnp.where(written == index, new, block)
+        return block
+
+    def put(self, row: Array, column: Array, block: Any, when: Array) -> "Ground":
+        """Write a block if `when`; a cell beyond the border as upstream writes, see `block`, but
+        what is farther is dropped."""
+        row, column = (jnp.where(x < 0, x + self.size, x) for x in (row, column))
+        index = jnp.where(when & self.inside(row, column), self._index(row, column), self._nowhere)
+        write = (index, jnp.asarray(block, jnp.int32))
+        return Ground(self.cells, (*self.writes, write))
+
+    def written(self) -> UInt8[Array, "size size"]:
+        """Return the map with all writes made, by one scatter."""
+        if not self.writes:
+            return self.cells
+        indices = [index for index, _ in self.writes]
+        for i in range(len(indices)):  # of writes to one cell the last one counts
+            for later in indices[i + 1 :]:
+                indices[i] = jnp.where(indices[i] == later, self._nowhere, indices[i])
+        blocks = jnp.stack([block for _, block in self.writes]).astype(jnp.uint8)
+        flat = self.cells.reshape(-1).at[jnp.stack(indices)].set(blocks, mode="drop")
+        return flat.reshape(self.cells.shape)
+
+    @property
+    def _nowhere(self) -> int:
+        return self.size * self.size
+
+    def _index(self, row: Array, column: Array) -> Array:
+        return row * self.size + column
+
+    def _wrapped(self, x: Array) -> Array:
+        return jnp.where(x < 0, x + self.size, x).clip(0, self.size - 1)
+
+
+def is_in(block: Array, blocks: Iterable[Block]) -> Bool[Array, "*shape"]:
+    """Whether a block is one of these: a bit of a constant."""
+    bits = sum(1 << int(b) for b in set(blocks))
+    return ((jnp.int32(bits) >> block.astype(jnp.int32)) & 1) != 0

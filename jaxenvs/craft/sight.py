@@ -1,0 +1,147 @@
+"""What the player sees: blocks and mobs around, the inventory, the body, the light."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Float32, UInt8
+
+from .state import World
+from .tables import VITALS, Block, Rules
+
+MOB_BITS = ("zombie", "cow", "skeleton", "arrow")  # from the lowest
+
+
+class Layout(NamedTuple):
+    """Where things are in the compact observation, uint8."""
+
+    blocks: slice  # of the view, row by row
+    mobs: slice  # bits of MOB_BITS, cell by cell as the blocks
+    items: slice  # counts, in the order of `Rules.items`
+    vitals: slice  # health, food, drink, energy
+    facing: int  # 1 left, 2 right, 3 up, 4 down
+    sleeping: int  # 0 or 1
+    light: int  # 0 to 255
+    size: int
+
+
+def layout(rules: Rules) -> Layout:
+    """Offsets of the compact observation of an edition."""
+    cells = rules.view[0] * rules.view[1]
+    items = 2 * cells + len(rules.items)
+    vitals = items + len(VITALS)
+    return Layout(
+        blocks=slice(0, cells),
+        mobs=slice(cells, 2 * cells),
+        items=slice(2 * cells, items),
+        vitals=slice(items, vitals),
+        facing=vitals,
+        sleeping=vitals + 1,
+        light=vitals + 2,
+        size=vitals + 3,
+    )
+
+
+def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
+    """Daylight, 0 to 1; the first day begins in the morning."""
+    day = time.astype(jnp.float32) / jnp.asarray(day_length, jnp.float32)
+    height = jnp.abs(jnp.cos(np.float32(np.pi) * (day % 1 + np.float32(0.3))))
+    return 1 - height * height * height
+
+
+def view(
+    rules: Rules, cells: UInt8[Array, "size size"], world: World
+) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
+    """Blocks around the player, and which mobs are there (bits of MOB_BITS).
+
+    Upstream's quirk: slots write one after another, also those that are dead or out of sight, the
+    latter up to a view's size beyond the upper and left edge at the opposite side: they hide what
+    an earlier slot of their kind wrote there.
+    """
+    height, width = rules.view
+    rows = np.arange(height, dtype=np.int32)[:, None]
+    columns = np.arange(width, dtype=np.int32)[None, :]
+    size = cells.shape[0]
+    top, left = world.row - height // 2, world.column - width // 2
+    row, column = top + rows, left + columns
+    inside = (row >= 0) & (row < size) & (column >= 0) & (column < size)
+    index = row.clip(0, size - 1) * size + column.clip(0, size - 1)
+    blocks = cells.reshape(-1).at[index].get(mode="promise_in_bounds")
+    mobs = jnp.zeros((height, width), jnp.int32)
+    for bit, name in enumerate(MOB_BITS):
+        slots: Any = world.arrows if name == "arrow" else world.mobs[name]
+        shown = jnp.zeros((height, width), jnp.bool_)
+        for slot in slots:
+            r, c = slot.row - top, slot.column - left
+            seen = slot.alive & (r >= 0) & (r < height) & (c >= 0) & (c < width)
+            at_row = rows == jnp.where(r < 0, r + height, r)
+            at_column = columns == jnp.where(c < 0, c + width, c)
+            shown = jnp.where(at_row & at_column, seen, shown)
+        mobs = mobs | (shown.astype(jnp.int32) << bit)
+    return jnp.where(inside, blocks, jnp.uint8(Block.OUT_OF_BOUNDS)), mobs.astype(jnp.uint8)
+
+
+def ids(
+    rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
+) -> UInt8[Array, " ids"]:
+    """Compact observation, see `layout`."""
+    blocks, mobs = view(rules, cells, world)
+    numbers = [*world.items.values(), *world.vitals.values(), world.facing, world.sleeping]
+    shine = jnp.round(light * 255)
+    scalars = jnp.stack([n.astype(jnp.uint8) for n in (*numbers, shine)])
+    return jnp.concatenate([blocks.reshape(-1), mobs.reshape(-1), scalars])
+
+
+def symbolic(
+    rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
+) -> Float32[Array, " floats"]:
+    """Upstream's symbolic observation."""
+    blocks, mobs = view(rules, cells, world)
+    counts = jnp.stack([*world.items.values(), *world.vitals.values()])
+    return _floats(rules, blocks, mobs, counts, world.facing, light, world.sleeping)
+
+
+def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
+    """Turn a compact observation into the symbolic one; the light has 8 bits."""
+    where = layout(rules)
+    counts = jnp.concatenate([ids[where.items], ids[where.vitals]]).astype(jnp.int32)
+    shine = ids[where.light].astype(jnp.float32) / 255
+    return _floats(
+        rules,
+        ids[where.blocks],
+        ids[where.mobs],
+        counts,
+        ids[where.facing].astype(jnp.int32),
+        shine,
+        ids[where.sleeping] != 0,
+    )
+
+
+def floats(rules: Rules) -> int:
+    """Length of the symbolic observation."""
+    channels = len(Block) + len(MOB_BITS)
+    return rules.view[0] * rules.view[1] * channels + len(rules.items) + len(VITALS) + 6
+
+
+def _floats(
+    rules: Rules,
+    blocks: Array,
+    mobs: Array,
+    counts: Array,
+    facing: Array,
+    light: Array,
+    sleeping: Array,
+) -> Float32[Array, " floats"]:
+    number = np.arange(len(Block), dtype=np.int32)
+    is_block = blocks.reshape(-1, 1).astype(jnp.int32) == number
+    bit = np.arange(len(MOB_BITS), dtype=np.int32)
+    is_mob = ((mobs.reshape(-1, 1).astype(jnp.int32) >> bit) & 1) != 0
+    around = jnp.concatenate([is_block, is_mob], axis=1).reshape(-1)
+    # Upstream divides in half precision.
+    tenths = jax.lax.reduce_precision(counts.astype(jnp.float32) / 10, 5, 10)
+    turned = facing == np.arange(1, 5, dtype=np.int32)
+    last = jnp.stack([light, sleeping.astype(jnp.float32)])
+    parts = [around.astype(jnp.float32), tenths, turned.astype(jnp.float32), last]
+    return jnp.concatenate(parts)

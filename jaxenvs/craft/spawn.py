@@ -1,0 +1,193 @@
+"""Mobs that appear: one attempt a step for each kind, on a cell uniform among those allowed.
+
+The cells within reach are looked at once. Two bits each (grass, path) are kept in words of 16
+cells, so that counting, excluding and choosing are integer arithmetic on a few words.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32, UInt8
+
+from .chance import SPAWNING, Draws
+from .ground import is_in
+from .player import mobs_of
+from .state import Mob, World
+from .tables import Block, MobRow, Rules
+
+_CELLS = 16  # in a word; the first block in the low half, the second in the high half
+_GROUNDS = (Block.GRASS, Block.PATH)
+_LOW = 0xFFFF
+
+
+class _Reach(NamedTuple):
+    """The cells at less than `reach` steps from the player, row by row."""
+
+    rows: np.ndarray  # (words, 16) relative to the player
+    columns: np.ndarray
+    distance: np.ndarray  # beyond `reach` where a word is not full
+    start: np.ndarray  # (2 * reach - 1,) number of the cell in the player's column, by row
+
+    @property
+    def words(self) -> int:
+        """Words that hold the cells."""
+        return self.rows.shape[0]
+
+
+@functools.lru_cache
+def _reach(reach: int) -> _Reach:
+    span = np.arange(1 - reach, reach, dtype=np.int32)
+    rows, columns = (a.reshape(-1) for a in np.meshgrid(span, span, indexing="ij"))
+    inside = np.abs(rows) + np.abs(columns) < reach
+    rows, columns = rows[inside], columns[inside]
+    start = np.nonzero(columns == 0)[0].astype(np.int32)
+    missing = -len(rows) % _CELLS
+    rows = np.pad(rows, (0, missing), constant_values=reach).reshape(-1, _CELLS)
+    columns = np.pad(columns, (0, missing)).reshape(-1, _CELLS)
+    return _Reach(rows, columns, np.abs(rows) + np.abs(columns), start)
+
+
+def spawn(
+    rules: Rules,
+    cells: UInt8[Array, "size size"],
+    world: World,
+    draws: Draws,
+    chances: dict[str, Array],
+    health: dict[str, Array],
+    despawn_distance: Array,
+    reach: int,
+) -> World:
+    """Let a mob of each kind appear, or not."""
+    table = _reach(reach)
+    grounds = _grounds(cells, world, table, despawn_distance)
+    taken = _taken(world, table, reach)
+    kinds = {kind.name: kind for kind in rules.mobs}
+    for i, name in enumerate(SPAWNING):
+        kind, slots = kinds[name], world.mobs[name]
+        allowed = [
+            _allowed(kind, grounds[w], table.distance[w]) & ~taken[w] for w in range(table.words)
+        ]
+        number, any_cell = _chosen(allowed, draws.place[i])
+        room = ~functools.reduce(lambda a, b: a & b, [m.alive for m in slots])
+        appears = room & any_cell & (draws.spawn[i] < chances[name])
+        row = world.row + _lookup(table.rows, number)
+        column = world.column + _lookup(table.columns, number)
+        after = _filled(slots, row, column, health[name], appears, ~room)
+        world = world._replace(mobs={**world.mobs, name: after})
+        taken = [
+            t | jnp.where(appears & (number // _CELLS == w), 1 << (number % _CELLS), 0)
+            for w, t in enumerate(taken)
+        ]
+    return world
+
+
+def _grounds(
+    cells: UInt8[Array, "size size"], world: World, table: _Reach, despawn_distance: Array
+) -> list[Int32[Array, ""]]:
+    """Words with the cells that are grass (low half) and path (high half)."""
+    size = cells.shape[0]
+    rows, columns = world.row + table.rows, world.column + table.columns
+    inside = (rows >= 0) & (rows < size) & (columns >= 0) & (columns < size)
+    inside = inside & (table.distance < despawn_distance)
+    index = rows.clip(0, size - 1) * size + columns.clip(0, size - 1)
+    block = cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
+    bit = np.arange(_CELLS, dtype=np.int32)
+    halves = [
+        jnp.where(inside & (block == ground), np.int32(1) << (bit + half * _CELLS), 0)
+        for half, ground in enumerate(_GROUNDS)
+    ]
+    words = (halves[0] | halves[1]).sum(axis=1, dtype=jnp.int32)
+    return [words[w] for w in range(table.words)]
+
+
+def _allowed(kind: MobRow, grounds: Array, distance: np.ndarray) -> Array:
+    """Bits of the cells where a kind may appear."""
+    far = sum(1 << int(i) for i in np.nonzero(distance > kind.nearest)[0])
+    low, high = (ground in kind.on for ground in _GROUNDS)
+    bits = jnp.int32(0)
+    if low:
+        bits = bits | grounds
+    if high:
+        bits = bits | (grounds >> _CELLS)
+    return bits & far
+
+
+def _taken(world: World, table: _Reach, reach: int) -> list[Array]:
+    """Bits of the cells on which a mob is seen."""
+    taken: list[Any] = [jnp.int32(0)] * table.words
+    for mob in mobs_of(world):
+        d_row, d_column = mob.row - world.row, mob.column - world.column
+        near = mob.marked & (jnp.abs(d_row) + jnp.abs(d_column) < reach)
+        # Cells before the middle of a row: a sum of row lengths, in closed form.
+        number = jnp.where(near, _middle(d_row, reach) + d_column, -1)
+        bit = 1 << (number & (_CELLS - 1))
+        taken = [t | jnp.where(number >> 4 == w, bit, 0) for w, t in enumerate(taken)]
+    return taken
+
+
+def _middle(d_row: Array, reach: int) -> Array:
+    """Number of the cell in the player's column, in a row of the diamond."""
+    whole = 2 * reach * (reach - 1) + 1  # cells in the diamond
+    above = jnp.minimum(d_row, 0) + reach - 1  # rows before it in the upper half
+    upper = above * above + above
+    below = reach - 1 - jnp.maximum(d_row, 0)
+    lower = whole - 1 - (below * below + below)
+    return jnp.where(d_row <= 0, upper, lower)
+
+
+def _chosen(words: list[Array], uniform: Array) -> tuple[Array, Array]:
+    """Number of a cell, uniform among the bits set, and whether there is any."""
+    counts = [jax.lax.population_count(word) for word in words]
+    total = sum(counts[1:], counts[0])
+    rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniform)).astype(jnp.int32) - 1
+    rank = rank.clip(0, jnp.maximum(total - 1, 0))
+    word, first, before, seen = words[0], jnp.int32(0), jnp.int32(0), counts[0]
+    for w in range(1, len(words)):
+        later = rank >= seen
+        word, first = jnp.where(later, words[w], word), jnp.where(later, w, first)
+        before = jnp.where(later, seen, before)
+        seen = seen + counts[w]
+    return first * _CELLS + _nth_bit(word, rank - before), total > 0
+
+
+def _nth_bit(word: Array, rank: Array) -> Array:
+    """Place of the bit with this rank, from the lowest, in 16 bits: by halving."""
+    place = jnp.int32(0)
+    for width in (8, 4, 2, 1):
+        low = jax.lax.population_count(word & ((1 << width) - 1))
+        above = rank >= low
+        rank = jnp.where(above, rank - low, rank)
+        word = jnp.where(above, word >> width, word)
+        place = place + jnp.where(above, width, 0)
+    return place
+
+
+def _filled(
+    slots: tuple[Mob, ...], row: Array, column: Array, health: Array, appears: Array, full: Array
+) -> tuple[Mob, ...]:
+    """Slots with a new mob in the first dead one; its cooldown is what it was.
+
+    With every slot alive upstream marks the cell of the first one anew.
+    """
+    after, wanted = [], appears
+    for mob in slots:
+        takes = wanted & ~mob.alive
+        wanted = wanted & mob.alive
+        after.append(
+            mob._replace(
+                row=jnp.where(takes, row, mob.row),
+                column=jnp.where(takes, column, mob.column),
+                health=jnp.where(takes, health, mob.health),
+                alive=mob.alive | takes,
+                marked=mob.marked | takes,
+            )
+        )
+    after[0] = after[0]._replace(marked=after[0].marked | full)
+    return tuple(after)
+
+
+def _lookup(table: np.ndarray, number: Array) -> Array:
+    return jnp.asarray(table.reshape(-1)).at[number].get(mode="clip")

@@ -1,0 +1,65 @@
+"""One step of the game: the stages in upstream's order."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, UInt8
+
+from . import mobs, player
+from .chance import Draws
+from .ground import Ground
+from .spawn import spawn
+from .state import World
+from .tables import RIPE_AGE, Action, Block, Rules
+
+
+def advance(
+    rules: Rules,
+    cells: UInt8[Array, "size size"],
+    world: World,
+    action: Array,
+    draws: Draws,
+    params: Any,
+    light: Float32[Array, ""],
+    reach: int,
+) -> tuple[UInt8[Array, "size size"], World]:
+    """Return the map and the world after an action; `light` is that of the state before."""
+    action = jnp.where(world.sleeping, Action.NOOP, action)
+    ground = Ground(cells)
+    world = player.craft(rules, ground, world, action)
+    world, hit = player.strike(rules, world, action)
+    ground, world = player.harvest(rules, ground, world, action, hit, draws.sapling)
+    ground, world = player.place(rules, ground, world, action)
+    world = player.move(rules, ground, world, action)
+    distance = params.mob_despawn_distance
+    ground, world = mobs.move_all(rules, ground, world, draws, distance)
+    in_lava = ground.block(world.row, world.column) == Block.LAVA
+    # Upstream ripens plants after mobs have appeared: these never appear on a plant.
+    ground, world = _grow(ground, world)
+    cells = ground.written()
+    dark = (1 - light) * (1 - light)
+    chances = {
+        "cow": params.spawn_cow_chance,
+        "zombie": params.spawn_zombie_base_chance + params.spawn_zombie_night_chance * dark,
+        "skeleton": params.spawn_skeleton_chance,
+    }
+    health = {
+        "cow": params.cow_health,
+        "zombie": params.zombie_health,
+        "skeleton": params.skeleton_health,
+    }
+    world = spawn(rules, cells, world, draws, chances, health, distance, reach)
+    world = player.live(rules, world, action)
+    items = {name: jnp.minimum(count, rules.most) for name, count in world.items.items()}
+    left = jnp.where(in_lava, 0, jnp.maximum(world.vitals["health"], 0))
+    return cells, world._replace(items=items, vitals={**world.vitals, "health": left})
+
+
+def _grow(ground: Ground, world: World) -> tuple[Ground, World]:
+    """Every plant is a step older; one that is old enough is ripe."""
+    plants = []
+    for plant in world.plants:
+        age = jnp.where(plant.planted, plant.age + 1, 0)
+        ground = ground.put(plant.row, plant.column, Block.RIPE_PLANT, age >= RIPE_AGE)
+        plants.append(plant._replace(age=age))
+    return ground, world._replace(plants=tuple(plants))

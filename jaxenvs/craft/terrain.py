@@ -1,0 +1,102 @@
+"""World generation with the distribution of Craftax-Classic 1.6.1.
+
+One uniform number a cell decides about ore on stone and about trees on grass; upstream draws four,
+of which no cell uses more than three, one after another.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, UInt8
+
+from ..core.random import Key, hashed
+from .chance import uniform
+from .noise import noise
+from .tables import Block
+
+# Share of stone that is ore: coal first, iron of the rest, diamonds (high up) of what is left.
+COAL, IRON, DIAMOND = 0.04, 0.03, 0.005
+TREE = 0.2  # share of grass with a tree, in woods
+
+
+class TerrainDraws(NamedTuple):
+    """All chance of a world. Uniform numbers in [0, 1); angles are shares of the full turn."""
+
+    water: Float32[Array, "water_lattice water_lattice"]
+    mountain: Float32[Array, "water_lattice water_lattice"]
+    path: Float32[Array, "path_rows path_columns"]
+    tree: Float32[Array, "tree_lattice tree_lattice"]
+    cells: Float32[Array, "size size"]  # what becomes of a cell of stone or grass
+    diamond: Float32[Array, ""]  # which stone is a diamond
+
+
+def lattices(size: int) -> tuple[tuple[int, int], ...]:
+    """Shapes of the four gradient lattices."""
+    coarse, fine = (size // 16 + 1,) * 2, (size // 4 + 1,) * 2
+    return coarse, coarse, (size // 8 + 1, size // 2 + 1), fine
+
+
+def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
+    """Draw the chance of a world; `angles`: the lattices' own, NaN where they are to be drawn."""
+    shapes = lattices(size)
+    counts = [rows * columns for rows, columns in shapes]
+    counter = np.arange(sum(counts) + size * size + 1, dtype=np.uint32)
+    numbers = uniform(hashed(key, jnp.asarray(counter)))
+    parts = jnp.split(numbers, np.cumsum(counts))
+    drawn = [part.reshape(shape) for part, shape in zip(parts, shapes, strict=False)]
+    if angles is not None:
+        drawn = [jnp.where(jnp.isnan(a), d, a) for a, d in zip(angles, drawn, strict=True)]
+    return TerrainDraws(*drawn, cells=parts[-1][:-1].reshape(size, size), diamond=parts[-1][-1])
+
+
+def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "size size"]:
+    """Make the map: water and shore, mountains with tunnels, caves, ores and lava, woods."""
+    middle = size // 2
+    span = np.abs(np.arange(size) - middle)
+    flat = np.clip((span[:, None] + span[None, :]) / 5, 0, 1).astype(np.float32) - np.float32(1)
+    water = noise(draws.water, size) + flat
+    mountain = noise(draws.mountain, size) + np.float32(0.05) + flat
+    tunnel = noise(draws.path, size) > 0.8
+    wood = noise(draws.tree, size)
+    lot = draws.cells
+
+    map = jnp.where(water > 0.6, Block.SAND, Block.GRASS)
+    map = jnp.where(water > 0.7, Block.WATER, map)
+    high = mountain > 0.7
+    ore = jnp.where((lot < _BELOW[2]) & (mountain > 0.8), Block.DIAMOND, Block.STONE)
+    ore = jnp.where(lot < _BELOW[1], Block.IRON, ore)
+    ore = jnp.where(lot < _BELOW[0], Block.COAL, ore)
+    map = jnp.where(high, ore, map)
+    hollow = (high & (tunnel | tunnel.T)) | ((mountain > 0.85) & (water > 0.4))
+    map = jnp.where(hollow, Block.PATH, map)
+    tree = (map == Block.GRASS) & (wood > 0.5) & (lot > 1 - TREE)
+    map = jnp.where(tree, Block.TREE, map)
+    map = jnp.where((mountain > 0.85) & (wood > 0.7), Block.LAVA, map)
+    start = np.zeros((size, size), bool)
+    start[middle, middle] = True
+    map = jnp.where(start, Block.GRASS, map).astype(jnp.uint8)
+    sparkles = _chosen(map == Block.STONE, draws.diamond) & always_diamond
+    return jnp.where(sparkles, jnp.uint8(Block.DIAMOND), map)
+
+
+_BELOW = np.cumsum([COAL, (1 - COAL) * IRON, (1 - COAL) * (1 - IRON) * DIAMOND]).astype(np.float32)
+
+
+def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "size size"]:
+    """Mark one of the cells, all equally likely; the first cell of the map where there is none."""
+    size = allowed.shape[0]
+    earlier = np.tri(size, k=-1, dtype=np.int32)  # [a, b]: b is before a
+    in_row = allowed.sum(axis=1, dtype=jnp.int32)
+    before = (earlier * in_row[None, :]).sum(axis=1, dtype=jnp.int32)
+    total = in_row.sum(dtype=jnp.int32)
+    rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniform)).astype(jnp.int32) - 1
+    rank = rank.clip(0, jnp.maximum(total - 1, 0))
+    here = (before <= rank) & (rank < before + in_row)  # the row that holds it
+    cells = (allowed & here[:, None]).any(axis=0)
+    rank_in_row = rank - jnp.where(here, before, 0).sum(dtype=jnp.int32)
+    place = (earlier * cells.astype(jnp.int32)[None, :]).sum(axis=1, dtype=jnp.int32)
+    column = cells & (place == rank_in_row)
+    first = np.zeros((size, size), bool)
+    first[0, 0] = True
+    return jnp.where(total > 0, here[:, None] & column[None, :], first)
