@@ -1,13 +1,12 @@
 """Sprites of the grid worlds, drawn by code: tile byte, agent on it, in sight or not.
 
-A sprite is a row of layers, each a shape in the unit square (x to the right, y down) and a paint.
-Edges lie on eighths, so the pictures are crisp from 8 pixels on. Doors differ by shape as well as
-by colour: an open one has a hole, a closed one a knob, a locked one a padlock.
+A paint is RGB or the name of a shade of the tile's own colour. Edges lie on eighths, so the
+pictures are crisp from 8 pixels on. Doors differ by shape as well as by colour: an open one has a
+hole, a closed one a knob, a locked one a padlock.
 """
 
 import functools
 import itertools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -15,83 +14,32 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Int32
 
+from ..core.paint import (
+    RGB,
+    Layer,
+    Length,
+    Paint,
+    block,
+    changed,
+    disc,
+    minus,
+    paint,
+    polygon,
+    shrunk,
+    turned,
+    union,
+    wave,
+)
 from .tiles import EMPTY, GOAL, LAVA, NUM_CODES, WALL, Colour, Kind
 
 NUM_AGENTS = 5  # nobody, or the agent facing right, down, left, up
 NUM_SPRITES = 2 * NUM_AGENTS * NUM_CODES
-
-Shape = Callable[[np.ndarray, np.ndarray], np.ndarray]  # x, y -> whether the points are inside
-RGB = tuple[int, int, int]
-Length = int | float  # the tile's side is 1
-Paint = str | RGB  # a shade of the tile's own colour, or RGB
 
 
 def sprite(code: ArrayLike, agent: ArrayLike, lit: ArrayLike) -> Int32[Array, "..."]:
     """Number of the sprite for a tile byte, `agent` (0 none, 1 + direction), in sight or not."""
     base = jnp.asarray(code).astype(jnp.int32) + NUM_CODES * jnp.asarray(agent).astype(jnp.int32)
     return base + NUM_CODES * NUM_AGENTS * jnp.asarray(lit).astype(jnp.int32)
-
-
-# Shapes.
-
-
-def block(left: Length, top: Length, right: Length, bottom: Length, radius: Length = 0.0) -> Shape:
-    """Return a rectangle with round corners."""
-
-    def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        over_x = np.abs(x - (left + right) / 2) - (right - left) / 2 + radius
-        over_y = np.abs(y - (top + bottom) / 2) - (bottom - top) / 2 + radius
-        outside = np.hypot(over_x.clip(0), over_y.clip(0))
-        return outside + np.minimum(np.maximum(over_x, over_y), 0) <= radius
-
-    return inside
-
-
-def disc(centre_x: Length, centre_y: Length, radius: Length) -> Shape:
-    """Return a disc."""
-    return lambda x, y: np.hypot(x - centre_x, y - centre_y) <= radius
-
-
-def polygon(*points: tuple[Length, Length]) -> Shape:
-    """Return a polygon, by the even-odd rule."""
-
-    def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        crossings = np.zeros(np.broadcast(x, y).shape, bool)
-        for (x0, y0), (x1, y1) in zip(points, points[1:] + points[:1], strict=True):
-            if y0 != y1:
-                at = x0 + (y - y0) * (x1 - x0) / (y1 - y0)
-                crossings ^= ((y0 > y) != (y1 > y)) & (x < at)
-        return crossings
-
-    return inside
-
-
-def wave(height: Length, swing: Length, width: Length) -> Shape:
-    """Return a wavy line of one period, which meets itself in the next tile."""
-    return lambda x, y: np.abs(y - height - swing * np.sin(2 * np.pi * x)) <= width / 2
-
-
-def union(*shapes: Shape) -> Shape:
-    """Return the points in any of the shapes."""
-    return lambda x, y: np.any([np.broadcast_arrays(s(x, y), x, y)[0] for s in shapes], axis=0)
-
-
-def minus(shape: Shape, *holes: Shape) -> Shape:
-    """Return the points of a shape outside the holes."""
-    return lambda x, y: shape(x, y) & ~union(*holes)(x, y)
-
-
-def shrunk(shape: Shape, scale: Length, left: Length, top: Length) -> Shape:
-    """Return a shape whose unit square is scaled and moved to (left, top)."""
-    return lambda x, y: shape((x - left) / scale, (y - top) / scale)
-
-
-class Layer(NamedTuple):
-    """One painted shape."""
-
-    shape: Shape
-    paint: Paint
-    cover: Length = 1.0  # opacity
 
 
 class Look(NamedTuple):
@@ -256,7 +204,7 @@ def atlas(size: int) -> np.ndarray:
             if look.agent == "on":
                 sheet[lit, 1:, code] = _agents(picture, 7 / 8, 1 / 16, 1 / 16)
             elif look.agent == "hands":
-                held = tuple(_shrunk_layer(layer, 9 / 16, 7 / 32, 0) for layer in look.layers)
+                held = changed(look.layers, lambda shape: shrunk(shape, 9 / 16, 7 / 32, 0))
                 carriers = _agents(below, 9 / 16, 7 / 32, 7 / 16)
                 sheet[lit, 1:, code] = [_paint(p, held, own, lit).round() for p in carriers]
     sheet.flags.writeable = False
@@ -267,33 +215,23 @@ def _agents(picture: np.ndarray, scale: Length, left: Length, top: Length) -> li
     """Draw the agent over a picture, facing right, down, left, up."""
     pictures = []
     for turns in range(4):
-        body = (layer._replace(shape=_turned(layer.shape, turns)) for layer in AGENT)
-        layers = tuple(_shrunk_layer(layer, scale, left, top) for layer in body)
+        layers = changed(
+            AGENT, lambda shape, turns=turns: shrunk(turned(shape, turns), scale, left, top)
+        )
         pictures.append(_paint(picture, layers).round())
     return pictures
-
-
-def _shrunk_layer(layer: Layer, scale: Length, left: Length, top: Length) -> Layer:
-    return layer._replace(shape=shrunk(layer.shape, scale, left, top))
-
-
-def _turned(shape: Shape, quarters: int) -> Shape:
-    """Return a shape turned clockwise about the centre of the unit square."""
-    if quarters == 0:
-        return shape
-    return _turned(lambda x, y: shape(y, 1 - x), quarters - 1)
 
 
 def _paint(
     picture: np.ndarray, layers: tuple[Layer, ...], own: RGB = (0, 0, 0), lit: int = 0
 ) -> np.ndarray:
     """Paint layers over a picture (size, size, 3) of floats; `own` is the colour of the tile."""
-    for layer in layers:
-        share = layer.cover * _coverage(layer.shape, picture.shape[0])[..., None]
-        rgb = _rgb(layer.paint, own)
-        rgb = rgb + lit * LIGHT_ON_THINGS * (LIGHT - rgb)
-        picture = picture + share * (rgb - picture)
-    return picture
+
+    def rgb(paint: Paint) -> np.ndarray:
+        plain = _rgb(paint, own)
+        return plain + lit * LIGHT_ON_THINGS * (LIGHT - plain)
+
+    return paint(picture, layers, rgb)
 
 
 def _rgb(paint: Paint, own: RGB) -> np.ndarray:
@@ -302,11 +240,3 @@ def _rgb(paint: Paint, own: RGB) -> np.ndarray:
         return np.array(paint, float)
     towards, amount = SHADES[paint]
     return np.array(own, float) + amount * (np.array(towards, float) - np.array(own, float))
-
-
-def _coverage(shape: Shape, size: int) -> np.ndarray:
-    """Share of each pixel inside the shape, (size, size), from several samples a side."""
-    fine = max(2, min(8, 64 // size))
-    at = (np.arange(size * fine) + 0.5) / (size * fine)
-    inside = np.broadcast_to(shape(at[None, :], at[:, None]), (size * fine, size * fine))
-    return inside.reshape(size, fine, size, fine).mean(axis=(1, 3))

@@ -1,0 +1,108 @@
+"""Sprites drawn by code: shapes in the unit square (x to the right, y down), painted in layers.
+
+A shape tells which points are inside; a pixel takes the share of its samples that are.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+Shape = Callable[[np.ndarray, np.ndarray], np.ndarray]  # x, y -> whether the points are inside
+RGB = tuple[int, int, int]
+Length = int | float  # the tile's side is 1
+Paint = str | RGB  # a name that the painter resolves, or RGB
+
+
+class Layer(NamedTuple):
+    """One painted shape."""
+
+    shape: Shape
+    paint: Paint
+    cover: Length = 1.0  # opacity
+
+
+def block(left: Length, top: Length, right: Length, bottom: Length, radius: Length = 0.0) -> Shape:
+    """Return a rectangle with round corners."""
+
+    def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        over_x = np.abs(x - (left + right) / 2) - (right - left) / 2 + radius
+        over_y = np.abs(y - (top + bottom) / 2) - (bottom - top) / 2 + radius
+        outside = np.hypot(over_x.clip(0), over_y.clip(0))
+        return outside + np.minimum(np.maximum(over_x, over_y), 0) <= radius
+
+    return inside
+
+
+def disc(centre_x: Length, centre_y: Length, radius: Length) -> Shape:
+    """Return a disc."""
+    return lambda x, y: np.hypot(x - centre_x, y - centre_y) <= radius
+
+
+def polygon(*points: tuple[Length, Length]) -> Shape:
+    """Return a polygon, by the even-odd rule."""
+
+    def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        crossings = np.zeros(np.broadcast(x, y).shape, bool)
+        for (x0, y0), (x1, y1) in zip(points, points[1:] + points[:1], strict=True):
+            if y0 != y1:
+                at = x0 + (y - y0) * (x1 - x0) / (y1 - y0)
+                crossings ^= ((y0 > y) != (y1 > y)) & (x < at)
+        return crossings
+
+    return inside
+
+
+def wave(height: Length, swing: Length, width: Length) -> Shape:
+    """Return a wavy line of one period, which meets itself in the next tile."""
+    return lambda x, y: np.abs(y - height - swing * np.sin(2 * np.pi * x)) <= width / 2
+
+
+def union(*shapes: Shape) -> Shape:
+    """Return the points in any of the shapes."""
+    return lambda x, y: np.any([np.broadcast_arrays(s(x, y), x, y)[0] for s in shapes], axis=0)
+
+
+def minus(shape: Shape, *holes: Shape) -> Shape:
+    """Return the points of a shape outside the holes."""
+    return lambda x, y: shape(x, y) & ~union(*holes)(x, y)
+
+
+def shrunk(shape: Shape, scale: Length, left: Length, top: Length) -> Shape:
+    """Return a shape whose unit square is scaled and moved to (left, top)."""
+    return lambda x, y: shape((x - left) / scale, (y - top) / scale)
+
+
+def turned(shape: Shape, quarters: int) -> Shape:
+    """Return a shape turned clockwise about the centre of the unit square."""
+    if quarters == 0:
+        return shape
+    return turned(lambda x, y: shape(y, 1 - x), quarters - 1)
+
+
+def mirrored(shape: Shape) -> Shape:
+    """Return a shape with left and right exchanged."""
+    return lambda x, y: shape(1 - x, y)
+
+
+def changed(layers: Iterable[Layer], change: Callable[[Shape], Shape]) -> tuple[Layer, ...]:
+    """Return layers whose shapes are changed alike."""
+    return tuple(layer._replace(shape=change(layer.shape)) for layer in layers)
+
+
+def paint(
+    picture: np.ndarray, layers: Iterable[Layer], rgb: Callable[[Paint], np.ndarray] = np.asarray
+) -> np.ndarray:
+    """Paint layers over a picture (size, size, 3) of floats; `rgb` resolves their paints."""
+    for layer in layers:
+        share = layer.cover * coverage(layer.shape, picture.shape[0])[..., None]
+        picture = picture + share * (rgb(layer.paint) - picture)
+    return picture
+
+
+def coverage(shape: Shape, size: int) -> np.ndarray:
+    """Share of each pixel inside the shape, (size, size), from several samples a side."""
+    fine = max(2, min(8, 64 // size))
+    at = (np.arange(size * fine) + 0.5) / (size * fine)
+    inside = np.broadcast_to(shape(at[None, :], at[:, None]), (size * fine, size * fine))
+    return inside.reshape(size, fine, size, fine).mean(axis=(1, 3))
