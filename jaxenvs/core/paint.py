@@ -58,6 +58,23 @@ def wave(height: Length, swing: Length, width: Length) -> Shape:
     return lambda x, y: np.abs(y - height - swing * np.sin(2 * np.pi * x)) <= width / 2
 
 
+def dots(radius: Length, *points: tuple[Length, Length]) -> Shape:
+    """Return discs of one size."""
+    return union(*(disc(x, y, radius) for x, y in points))
+
+
+def line(x0: Length, y0: Length, x1: Length, y1: Length, width: Length) -> Shape:
+    """Return a straight stroke with blunt ends."""
+    length = np.hypot(x1 - x0, y1 - y0)
+    across, down = (y0 - y1) * width / 2 / length, (x1 - x0) * width / 2 / length
+    return polygon(
+        (x0 + across, y0 + down),
+        (x1 + across, y1 + down),
+        (x1 - across, y1 - down),
+        (x0 - across, y0 - down),
+    )
+
+
 def union(*shapes: Shape) -> Shape:
     """Return the points in any of the shapes."""
     return lambda x, y: np.any([np.broadcast_arrays(s(x, y), x, y)[0] for s in shapes], axis=0)

@@ -1,0 +1,187 @@
+"""Pictures of a Craft world: the view by day and by night, and the inventory below.
+
+Layout as upstream's: 7 x 9 cells around the player, then two rows of nine things with their counts.
+The sprites are our own. Night falls cell by cell, in `LEVELS` steps and earlier at the edge of the
+view than around the player; what is far into the night also drowns in noise that moves with time.
+Upstream shades every pixel for itself; here a small picture is one gather from sprites that are
+shaded beforehand.
+"""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int32, UInt8
+
+from . import sprites
+from .sprites import ARROW, ASLEEP, MOBS, NUMBERS
+from .state import World
+from .tables import VITALS, Rules
+
+SMALL = 8  # pixels of a tile up to which all shades of all sprites are kept: 0.6 MB at 7
+LEVELS = 16  # of darkness, 0 by day
+NOISY = LEVELS // 2  # first level with noise
+VARIANTS = 4  # of the noise of a tile
+AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS
+SHADES = AWAKE_SHADES + LEVELS
+NOISE_CELLS = 16  # of the noise on a tile's side, at most
+NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # what colours turn to
+NEAR = 0.55  # share of the darkness that reaches the player
+
+atlas = sprites.atlas
+
+
+def tiles(
+    rules: Rules, world: World, blocks: UInt8[Array, "rows columns"]
+) -> Int32[Array, "all_rows columns"]:
+    """Numbers of the sprites, by daylight: the view, and the inventory below it."""
+    overlay = overlays(rules, world)
+    index = blocks.astype(jnp.int32) * sprites.NUM_OVERLAYS + overlay
+    placed = jnp.asarray(NUMBERS.placed.reshape(-1)).at[index].get(mode="clip")
+    return jnp.concatenate([placed, inventory(rules, world)])
+
+
+def overlays(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
+    """Who is in each cell of the view; of several the last one drawn upstream, an arrow first."""
+    height, width = rules.view
+    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
+    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+    middle = np.zeros((height, width), np.bool_)
+    middle[height // 2, width // 2] = True
+    shown = jnp.where(middle, jnp.where(world.sleeping, ASLEEP, world.facing), 0)
+    for mob in rules.mobs:
+        for slot in world.mobs[mob.name]:
+            here = (row == slot.row) & (column == slot.column) & slot.alive
+            shown = jnp.where(here, MOBS[mob.name], shown)
+    for slot in world.arrows:
+        here = (row == slot.row) & (column == slot.column) & slot.alive
+        across = (slot.d_column > 0).astype(jnp.int32)
+        along = 2 + (slot.d_row > 0).astype(jnp.int32)
+        flies = ARROW + jnp.where(slot.d_column != 0, across, along)
+        shown = jnp.where(here, flies, shown)
+    return shown.astype(jnp.int32)
+
+
+def inventory(rules: Rules, world: World) -> Int32[Array, "2 columns"]:
+    """Icons with counts, as upstream orders them; what there is none of is not shown."""
+    order = (*VITALS, "sapling", *(name for name in rules.items if name != "sapling"))
+    counts = {**world.vitals, **world.items}
+    shown = jnp.stack([counts[name].clip(0, sprites.MOST) for name in order])
+    first = np.array([NUMBERS.icons[name] for name in order], np.int32)
+    rest = np.full(2 * rules.view[1] - len(order), NUMBERS.blank, np.int32)
+    return jnp.concatenate([shown + first, jnp.asarray(rest)]).reshape(2, rules.view[1])
+
+
+def picture(
+    rules: Rules,
+    world: World,
+    blocks: UInt8[Array, "rows columns"],
+    light: Float32[Array, ""],
+    time: Int32[Array, ""],
+    tile_size: int = 7,
+) -> UInt8[Array, "height width 3"]:
+    """Draw what the player sees at an hour of the day, and what the player has."""
+    numbers = tiles(rules, world, blocks)
+    level, variant = darkness(rules, light, time)
+    rows, _ = rules.view
+    day, things = numbers[:rows], numbers[rows:]
+    if tile_size <= SMALL:
+        noisy = NOISY + (level - NOISY) * VARIANTS + variant
+        awake = jnp.where(level < NOISY, level, noisy)
+        shade = jnp.where(world.sleeping, AWAKE_SHADES + level, awake)
+        below = NUMBERS.blank * (SHADES - 1) + things
+        return _gathered(jnp.concatenate([day * SHADES + shade, below]), tile_size)
+    sheet = jnp.asarray(atlas(tile_size))
+    noise = jnp.asarray(_noise(tile_size)).at[variant].get(mode="clip")[..., None]
+    lit = shaded(sheet[day].astype(jnp.int32), level[..., None, None, None], noise)
+    lit = jnp.where(world.sleeping, dreamt(lit), lit)
+    drawn = jnp.concatenate([lit.astype(jnp.uint8), sheet[things]])
+    height, width = numbers.shape
+    return drawn.transpose(0, 2, 1, 3, 4).reshape(height * tile_size, width * tile_size, 3)
+
+
+def darkness(
+    rules: Rules, light: Float32[Array, ""], time: Int32[Array, ""]
+) -> tuple[Int32[Array, "rows columns"], Int32[Array, "rows columns"]]:
+    """Level of darkness of each cell, and which noise it has at this time."""
+    height, width = rules.view
+    y = np.linspace(-1, 1, height, dtype=np.float32)[:, None]
+    x = np.linspace(-1, 1, width, dtype=np.float32)[None, :]
+    reach = NEAR + (1 - NEAR) * (1 - np.exp(-2 * (x * x + y * y)))
+    level = ((1 - light) * np.float32(LEVELS - 1) * reach + np.float32(0.5)).astype(jnp.int32)
+    odd = np.random.default_rng(0).integers(0, 2**31, (height, width), np.uint32) * 2 + 1
+    variant = ((time.astype(jnp.uint32) * odd) >> 7) % VARIANTS
+    return level, variant.astype(jnp.int32)
+
+
+def shaded(rgb: Any, level: Any, noise: Any) -> Any:
+    """Return colours (integers, the last axis RGB) at a level of darkness, with grey noise."""
+    top = LEVELS - 1
+    share = (2 * level - top).clip(0)
+    seen = ((top - share) * rgb + share * noise) // top
+    night = (2 * seen + 3 * _luminance(seen) + 5 * np.array(NIGHT, np.int32)) // 10
+    return ((top - level) * rgb + level * night) // top
+
+
+def dreamt(rgb: Any) -> Any:
+    """Return colours as a sleeper sees them."""
+    return (_luminance(rgb) + np.array(DREAM, np.int32)) // 2
+
+
+def _luminance(rgb: Any) -> Any:
+    return (rgb[..., 0:1] * 77 + rgb[..., 1:2] * 150 + rgb[..., 2:3] * 29) // 256
+
+
+def _noise(size: int) -> np.ndarray:
+    """Grey of the noise, int32 (VARIANTS, size, size)."""
+    side = min(size, NOISE_CELLS)
+    grey = np.random.default_rng(1).integers(32, 128, (VARIANTS, side, side), np.int32)
+    at = np.arange(size) * side // size
+    return grey[:, at[:, None], at]
+
+
+@functools.lru_cache(maxsize=4)
+def _rows(size: int) -> np.ndarray:
+    """Rows of pixels, uint8 (sprites * size, size * 3): every block and pair in every shade, then
+    nothing and the inventory.
+    """
+    sheet = atlas(size).astype(np.int32)
+    seen, things = sheet[: NUMBERS.blank], sheet[NUMBERS.blank :]
+    noise = _noise(size)[..., None]
+    level = np.arange(LEVELS, dtype=np.int32)
+    awake = [(at, 0) for at in range(NOISY)]
+    awake += [(at, variant) for at in range(NOISY, LEVELS) for variant in range(VARIANTS)]
+    shades = [shaded(seen, level[at], noise[variant]) for at, variant in awake]
+    shades += [dreamt(shaded(seen, at, noise[0])) for at in level]
+    every = np.concatenate([np.stack(shades, axis=1).reshape(-1, size, size, 3), things])
+    rows = every.astype(np.uint8).reshape(-1, size * 3)
+    rows.flags.writeable = False
+    return rows
+
+
+def _gathered(numbers: Int32[Array, "rows columns"], size: int) -> UInt8[Array, "height width 3"]:
+    """Put shaded sprites side by side."""
+    rows, columns = numbers.shape
+    table = jnp.asarray(_rows(size))
+
+    def gather(numbers: Int32[Array, "rows columns"]) -> UInt8[Array, "rows size columns pixels"]:
+        line = np.arange(size, dtype=np.int32)[None, :, None]
+        return table.at[numbers[:, None, :] * size + line].get(mode="promise_in_bounds")
+
+    def apart(numbers: Int32[Array, "rows columns"]) -> UInt8[Array, "rows size columns pixels"]:
+        # XLA's compiler for CPUs would write a picture pixel by pixel, 8 microseconds; what a loop
+        # hands on keeps its shape, whole rows of a tile, 3 microseconds. The loop runs once.
+        empty = jnp.broadcast_to(
+            (numbers[0, 0] * 0).astype(jnp.uint8), (rows, size, columns, size * 3)
+        )
+        once = jax.lax.optimization_barrier(jnp.int32(1))
+        return jax.lax.while_loop(
+            lambda carry: carry[0] < once,
+            lambda carry: (carry[0] + 1, gather(numbers + carry[0])),
+            (jnp.int32(0), empty),
+        )[1]
+
+    drawn = jax.lax.platform_dependent(numbers, cpu=apart, default=gather)
+    return drawn.reshape(rows * size, columns * size, 3)
