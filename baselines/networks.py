@@ -3,7 +3,8 @@
 Only matrix products: on a CPU they are several times faster inside a scan than convolutions.
 """
 
-from collections.abc import Sequence
+import dataclasses
+from collections.abc import Callable, Sequence
 
 import flax.linen as nn
 import jax
@@ -12,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Float32, PyTree, UInt8
 
 from jaxenvs import Env, spaces
+from jaxenvs.craft import CraftClassic
 
 PIXELS = 255  # highest value of a picture; smaller whole numbers are categories
 MISSION = "mission"  # part of a Dict that is a sentence: word ids, 0 where there is none
@@ -25,9 +27,11 @@ class ActorCritic(nn.Module):
     num_actions: int
     hidden: Sequence[int]  # width of each layer
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
+    unpack: Callable[[Array], Array] | None = None  # of what is seen, to `observation_space`
 
     @nn.compact
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
+        obs = self.unpack(obs) if self.unpack else obs
         features = Encoder(self.observation_space, self.embed)(obs)
         for width in self.hidden:
             features = nn.tanh(_dense(width, np.sqrt(2))(features))
@@ -87,7 +91,10 @@ def build(env: Env, hidden: Sequence[int], embed: int) -> ActorCritic:
         raise ValueError(
             f"{env.name} has the action space {env.action_space}; this learner needs a Discrete one"
         )
-    return ActorCritic(env.observation_space, env.action_space.n, tuple(hidden), embed)
+    unpack, seen = None, env
+    if isinstance(env, CraftClassic) and env.obs == "ids":
+        unpack, seen = env.expand, dataclasses.replace(env, obs="symbolic")
+    return ActorCritic(seen.observation_space, env.action_space.n, tuple(hidden), embed, unpack)
 
 
 def expand(space: spaces.Space, obs: Array) -> Float32[Array, "*cells features"]:

@@ -29,6 +29,8 @@ class Options(Generic[S]):
     """Independent runs, trained side by side."""
     seed: int = 0
     """First seed; the others count up from it."""
+    preset: str | None = None
+    """Settings of this name instead of the usual ones, such as gpu for Craft; flags override it."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
     """Constructor fields of the environment, such as view_size=5."""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
@@ -65,7 +67,7 @@ def parse(argv: list[str], settings: type[S], preset: Any, about: str) -> Option
     if first.id is None:
         raise RunError(f"which environment? Give an id: {PROGRAM} Grid-DoorKey-5x5-v0")
     id = jaxenvs.spec(first.id).id
-    tuned = preset(id)
+    tuned = preset(id, first.preset)
     options = read(Options(settings=settings(**tuned.settings)))
     given = fields(options.set)
     pairs = [f"{k}={json.dumps(v)}" for k, v in tuned.fields.items() if k not in given]
@@ -132,7 +134,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             f"({config.versions.get('jaxenvs')}) or train anew with --out NEW"
         ) from error
     given = read(saved)
-    for name in ("out", "overwrite"):
+    for name in ("out", "overwrite", "preset"):
         if getattr(given, name):
             raise RunError(f"--resume goes on in {path} itself; leave --{name} out")
     given = dataclasses.replace(given, id=jaxenvs.spec(given.id).id)

@@ -1,6 +1,7 @@
 """Settings tuned per environment: rows of what differs from the defaults of `ppo.Settings`.
 
-Where an id has several rows, later rows override earlier ones. Figures: baselines/README.md.
+Where an id has several rows, later rows override earlier ones; rows with a name count only where it
+is asked for. Figures: baselines/README.md.
 """
 
 import re
@@ -15,6 +16,7 @@ class Preset(NamedTuple):
     ids: str  # regular expression, matched against the whole id
     settings: Mapping[str, Any]  # fields of ppo.Settings
     fields: Mapping[str, Any] = MappingProxyType({})  # constructor fields of the environment
+    name: str | None = None  # of `--preset`; None: always
 
 
 # A reward at the goal only: most rollouts bring none at first, see `advantage_floor` in ppo.py.
@@ -37,6 +39,25 @@ FAR = (
 
 # Episodes differ in what is asked for: the learner must read it, and needs features to look for it.
 WITH_MISSION = r"Grid-(Fetch|GoToDoor|GoToObject|PutNear|LockedRoom)-.*|BabyAI-.*"
+
+
+# An open world: much to gather and to make, hundreds of steps in an episode, rewards all the way.
+OPEN_WORLD = {
+    "rollout_steps": 64,
+    "learning_rate": 3e-4,
+    "gae_lambda": 0.8,
+    "hidden": (256, 256),
+}
+
+# As many environments as an accelerator likes, and steps enough for the deepest achievements.
+# Calls of the compiled program last about a second, so that starting them counts for nothing.
+OPEN_WORLD_GPU = {
+    "total_steps": 1_000_000_000,
+    "num_envs": 1024,
+    "learning_rate": 2e-4,
+    "hidden": (512, 512, 512),
+    "chunk": 16,
+}
 
 
 def steps(ids: str, total: float) -> Preset:
@@ -80,12 +101,27 @@ PRESETS = (
     steps(r"BabyAI-(OpenRedDoor|OneRoomS8)-v\d+", 0.3),
     steps(r"BabyAI-(GoToObjS4|OpenDoor|UnlockLocal)-v\d+", 1),
     steps(r"BabyAI-PickupDist-v\d+", 2),
+    Preset(r"Craft-.*", OPEN_WORLD),
+    steps(r"Craft-.*", 1),
+    Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
 )
 
 
-def preset(id: str) -> Preset:
-    """Return the row of a registered id (not an alias): all that match it, in one."""
+def preset(id: str, name: str | None = None) -> Preset:
+    """Return the row of a registered id (not an alias): all that match it, in one.
+
+    Raises `ValueError` when the id has no rows of that name.
+    """
     rows = [row for row in PRESETS if re.fullmatch(row.ids, id)]
+    if name not in names(id):
+        known = ", ".join(filter(None, names(id))) or "none"
+        raise ValueError(f"--preset {name}: {id} has {known}; leave it out for the usual settings")
+    rows = [row for row in rows if row.name in (None, name)]
     settings = {name: value for row in rows for name, value in row.settings.items()}
     fields = {name: value for row in rows for name, value in row.fields.items()}
-    return Preset(id, settings, fields)
+    return Preset(id, settings, fields, name)
+
+
+def names(id: str) -> list[str | None]:
+    """What `preset` takes for an id, the usual one first."""
+    return list(dict.fromkeys([None, *(r.name for r in PRESETS if re.fullmatch(r.ids, id))]))

@@ -18,17 +18,21 @@ from .checkpoints import RunError
 from .curve import Curve, panels, points
 from .options import PROGRAM
 from .ppo import Settings
-from .presets import preset
+from .presets import names, preset
 from .runs import Config, Run
 
 POINTS = 40  # of a curve that are kept
 
 
 def command(config: Config) -> str:
-    """What to type for such a run: what differs from the preset of its id is a flag."""
-    tuned = preset(config.id)
+    """What to type for such a run: what differs from the nearest preset of its id is a flag."""
+    return min((_command(config, name) for name in names(config.id)), key=len)
+
+
+def _command(config: Config, name: str | None) -> str:
+    tuned = preset(config.id, name)
     usual = dataclasses.asdict(Settings(**tuned.settings))
-    words = [PROGRAM, config.id, f"--seeds {config.seeds}"]
+    words = [PROGRAM, config.id, *([f"--preset {name}"] if name else []), f"--seeds {config.seeds}"]
     if config.seed:
         words.append(f"--seed {config.seed}")
     for name, value in config.settings.items():

@@ -63,6 +63,20 @@ def test_categories_floats_and_pixels():
     np.testing.assert_allclose(scaled, [[[0.0, 0.2, 1.0]]], rtol=1e-6)
 
 
+def test_compact_and_symbolic_craft_are_the_same_to_a_network():
+    compact, symbolic = (jaxenvs.make("Craft-Classic-Ids-v0", obs=o) for o in ("ids", "symbolic"))
+    state = compact.reset(jax.random.key(0)).state
+    first, second = (networks.build(env, (8,), 0) for env in (compact, symbolic))
+    weights = second.init(jax.random.key(1), symbolic.observe(state))
+    a, b = (
+        first.apply(weights, compact.observe(state)),
+        second.apply(weights, symbolic.observe(state)),
+    )
+    np.testing.assert_allclose(a[0], b[0], atol=2e-3)  # the light has eight bits
+    np.testing.assert_allclose(a[1], b[1], atol=1e-2)
+    assert compact.observe(state).nbytes == 145
+
+
 def test_actions_that_are_not_discrete_are_refused():
     class Steering(jaxenvs.Env):
         @property

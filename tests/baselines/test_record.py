@@ -57,6 +57,13 @@ def test_the_command_names_what_differs_from_the_preset(tmp_path, id, more, word
     assert record.command(run_of(tmp_path / "run", id, **more).config) == f"jaxenvs train {words}"
 
 
+def test_the_command_names_the_preset_that_is_nearest(tmp_path):
+    id = "Craft-Classic-Ids-v0"
+    more = {**presets.preset(id, "gpu").settings, "entropy": 0.5}
+    words = f"jaxenvs train {id} --preset gpu --seeds 2 --entropy 0.5"
+    assert record.command(run_of(tmp_path / "run", id, **more).config) == words
+
+
 def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
     table, picture = tmp_path / "table.json", tmp_path / "all.png"
     run_of(tmp_path / "a", "Grid-v0")

@@ -279,8 +279,39 @@ def test_presets_of_babyai_work():
         _works(id)
 
 
-def _works(id: str) -> None:
-    tuned = presets.preset(id)
+def test_presets_of_craft_work():
+    for id in jaxenvs.registry.list("Craft"):
+        assert presets.names(id) == [None, "gpu"]
+        _works(id)
+        _works(id, "gpu")
+
+
+def test_a_billion_steps_of_craft_are_ready_to_run(tmp_path):
+    argv = ["Craft-Classic-Ids-v0", "--preset", "gpu", "--entropy", "0.02"]
+    asked, _, learner = ppo.prepare([*argv, "--out", str(tmp_path / "run")])
+    settings = learner.settings
+    assert settings.total_steps == 10**9 and settings.num_envs >= 1024 and settings.entropy == 0.02
+    assert options.config(asked).settings["chunk"] == 16
+    keys = jax.random.split(jax.random.key(0), 1)
+    runners = jax.eval_shape(functools.partial(ppo.start, learner), keys)
+    after, _ = jax.eval_shape(functools.partial(ppo.run_chunk, learner), runners)
+    assert jax.tree.map(_described, after) == jax.tree.map(_described, runners)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["Craft-Classic-Ids-v0", "--preset", "tpu"], "Craft-Classic-Ids-v0 has gpu"),
+        (["Grid-v0", "--preset", "gpu"], "Grid-v0 has none"),
+    ],
+)
+def test_a_preset_that_is_not_there_is_refused(tmp_path, capsys, argv, message):
+    assert main([*argv, "--out", str(tmp_path / "run")]) == 2
+    assert message in capsys.readouterr().err
+
+
+def _works(id: str, name: str | None = None) -> None:
+    tuned = presets.preset(id, name)
     Settings(**tuned.settings).check()
     jaxenvs.make(id, **tuned.fields)
 
