@@ -18,7 +18,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ import numpy as np
 from jax.experimental import topologies
 from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.stages import Compiled
 
 import jaxenvs
 
@@ -83,6 +84,16 @@ def compile_rollout(contestant: Contestant, length: int = LENGTH) -> str:
 
     Raises `RuntimeError` when the CUDA plugin is missing.
     """
+    key = jax.eval_shape(jax.random.key, 0)
+    state = jax.eval_shape(contestant.reset, key)
+    return compile_ahead(contestant.rollout(length), (key, state), donate=1).as_text() or ""
+
+
+def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
+    """Compile a function of arrays for one H200 that need not be there.
+
+    Raises `RuntimeError` when the CUDA plugin is missing.
+    """
     if not has_compiler():
         raise RuntimeError(MEND)
     target = files("jaxenvs.benchmarks").joinpath("h200_target.txtpb").read_text()
@@ -90,13 +101,11 @@ def compile_rollout(contestant: Contestant, length: int = LENGTH) -> str:
         "", platform="cuda", target_config=target, topology="1x1x1"
     )
     mesh = Mesh(np.array(topology.devices).reshape(1), ("device",))
-    whole = NamedSharding(mesh, PartitionSpec())
-    key = jax.eval_shape(jax.random.key, 0)
-    state = jax.eval_shape(contestant.reset, key)
-    run = jax.jit(contestant.rollout(length), in_shardings=(whole, whole), donate_argnums=1)
-    lowered = run.trace(key, state).lower(lowering_platforms=("cuda",))
+    whole = (NamedSharding(mesh, PartitionSpec()),) * len(shapes)
+    run = jax.jit(function, in_shardings=whole, donate_argnums=donate)
+    lowered = run.trace(*shapes).lower(lowering_platforms=("cuda",))
     with _no_cache():
-        return lowered.compile().as_text() or ""
+        return lowered.compile()
 
 
 @contextlib.contextmanager
@@ -163,8 +172,8 @@ def state_bytes(contestant: Contestant) -> tuple[int, int]:
     """Bytes of the batch's state, and of the pool of levels beside it."""
     state = jax.eval_shape(contestant.reset, jax.random.key(0))
     pool = state.pool if isinstance(state, jaxenvs.VectorState) else None
-    shared = _tree_bytes(pool)
-    return _tree_bytes(state) - shared, shared
+    shared = tree_bytes(pool)
+    return tree_bytes(state) - shared, shared
 
 
 def origin(kernel: hlo.Kernel) -> str:
@@ -221,7 +230,8 @@ def _launches(kernels: Iterable[hlo.Kernel]) -> int:
     return sum(kernel.count for kernel in kernels)
 
 
-def _tree_bytes(tree: Any) -> int:
+def tree_bytes(tree: Any) -> int:
+    """Bytes of all arrays of a pytree."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
@@ -250,12 +260,7 @@ def _parser() -> argparse.ArgumentParser:
 def _contestants(args: argparse.Namespace) -> Iterable[tuple[Contestant, str, str]]:
     """What the options ask for: (contestant, reset source, observation)."""
     for env_id in contestants.chosen(args.ids):
-        for obs in args.obs:
-            for source in args.reset_source:
-                named = jaxenvs.spec(env_id).reset_source if source == "default" else source
-                fields = contestants.obs_field(env_id, obs)
-                shown = contestants.obs_name(env_id, fields)
-                yield contestants.own(env_id, args.batch, named, **fields), named, shown
+        yield from asked([env_id], args.batch, args.reset_source, args.obs)
         for other in peers.of(env_id) if args.peers else ():
             try:
                 yield other.build(other.name, env_id, args.batch), "own", peers.obs_name(env_id)
@@ -263,6 +268,19 @@ def _contestants(args: argparse.Namespace) -> Iterable[tuple[Contestant, str, st
                 print(f"{other.name}: {other.install}", file=sys.stderr)
             except LookupError as error:
                 print(error.args[0], file=sys.stderr)
+
+
+def asked(
+    ids: Sequence[str], batch: int, sources: Sequence[str], obs: Sequence[str | None] = (None,)
+) -> Iterator[tuple[Contestant, str, str]]:
+    """This library's batches of the ids: (contestant, reset source, observation)."""
+    for env_id in contestants.chosen(list(ids)):
+        for wanted in obs:
+            fields = contestants.obs_field(env_id, wanted)
+            for source in sources:
+                named = jaxenvs.spec(env_id).reset_source if source == "default" else source
+                contestant = contestants.own(env_id, batch, named, **fields)
+                yield contestant, named, contestants.obs_name(env_id, fields)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,0 +1,124 @@
+"""Memory that a batch needs on a device: state, pool, and what a step and a reset take besides.
+
+    python -m jaxenvs.benchmarks.memory --ids Craft-Classic-Ids-v0 --batch 65536
+
+It is the compiler's own account of two programs, for a described H200 (see gpu_work) or, with
+`--here`, for the device at hand: making all worlds, and a scan of random steps with the state
+donated. What the scan stores of every step is the learner's and is not counted.
+"""
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.stages import Compiled
+
+from . import gpu_work
+from .contestants import Contestant
+
+STEPS = 8  # of the scan
+MIB = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes of the whole batch."""
+
+    env_id: str
+    num_envs: int
+    reset_source: str
+    obs: str
+    state: int
+    pool: int
+    step: int  # at most while stepping: state, pool, one observation, temporaries
+    reset: int  # at most while the worlds are made
+
+    @property
+    def most(self) -> int:
+        """What the device must have."""
+        return max(self.step, self.reset)
+
+
+def measure(contestant: Contestant, reset_source: str, obs: str, here: bool = False) -> Memory:
+    """Compile both programs and read what they need."""
+    key = jax.eval_shape(jax.random.key, 0)
+    state = jax.eval_shape(contestant.reset, key)
+    rollout = contestant.rollout(STEPS)
+    stored = jax.eval_shape(rollout, key, state)[1]
+    compiled = _compile_here if here else gpu_work.compile_ahead
+    bytes_of_state, pool = gpu_work.state_bytes(contestant)
+    kept = gpu_work.tree_bytes(stored)
+    return Memory(
+        env_id=contestant.env_id,
+        num_envs=contestant.num_envs,
+        reset_source=reset_source,
+        obs=obs,
+        state=bytes_of_state,
+        pool=pool,
+        step=peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
+        reset=peak(compiled(contestant.reset, (key,), None)),
+    )
+
+
+def peak(compiled: Compiled) -> int:
+    """Bytes that a program needs: arguments, results (in their place or not) and temporaries."""
+    found: Any = compiled.memory_analysis()
+    sizes = found.argument_size_in_bytes + found.output_size_in_bytes
+    return int(sizes - found.alias_size_in_bytes + found.temp_size_in_bytes)
+
+
+def _compile_here(function: Callable, shapes: Sequence[Any], donate: int | None) -> Compiled:
+    return jax.jit(function, donate_argnums=donate).lower(*shapes).compile()
+
+
+def table(rows: Sequence[Memory]) -> str:
+    """Return a Markdown table, in MiB."""
+    head = (
+        "| id | envs | worlds from | state | pool | while stepping | while making all worlds |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |"
+    )
+    return "\n".join([head, *map(_line, rows)])
+
+
+def _line(row: Memory) -> str:
+    sizes = (f"{size / MIB:,.0f}" for size in (row.state, row.pool, row.step, row.reset))
+    return f"| {row.env_id} | {row.num_envs:,} | {row.reset_source} | {' | '.join(sizes)} |"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.memory")
+    parser.description = "Memory that a batch needs on a device, from the compiler's account."
+    add = parser.add_argument
+    add("--ids", nargs="+", default=["Craft-Classic-Ids-v0"], help="default: %(default)s")
+    add("--batch", type=int, default=65_536, help="environments in the batch")
+    add("--reset-source", nargs="+", default=["default"], help="as in gpu_work")
+    add("--here", action="store_true", help="compile for the device at hand, not a described GPU")
+    add("--json", type=Path, metavar="FILE", help="write all figures there")
+    args = parser.parse_args(argv)
+    rows = []
+    try:
+        if not args.here:
+            gpu_work.choose_target(here=False)
+        for contestant, source, obs in gpu_work.asked(args.ids, args.batch, args.reset_source):
+            rows.append(measure(contestant, source, obs, args.here))
+            print(_line(rows[-1]), flush=True)
+    except (LookupError, RuntimeError, TypeError, ValueError) as error:
+        print(error.args[0] if error.args else error, file=sys.stderr)
+        return 2
+    print(table(rows))
+    if args.json:
+        figures = [dataclasses.asdict(row) for row in rows]
+        target = str(jax.devices()[0]) if args.here else "NVIDIA H200, compiled ahead of time"
+        about = {**gpu_work.report(()), "target": target, "steps": STEPS, "rows": figures}
+        args.json.write_text(json.dumps(about, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Who else is measured: which peers an id has, and that craftax is measured as it should be."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenvs.benchmarks import peers
+
+LEVEL, PIXELS = "Craft-Classic-Symbolic-v0", "Craft-Classic-Pixels-v0"
+ENVS = 32
+
+
+def test_the_peers_of_an_id_are_those_of_its_family():
+    assert [peer.name for peer in peers.of("BabyAI-GoTo-v0")] == ["NAVIX", "XLand-MiniGrid"]
+    assert peers.game_of("BabyAI-GoTo-v0") == "minigrid"
+    assert {peer.name.split(" ")[0] for peer in peers.of(LEVEL)} == {"craftax"}
+    assert peers.game_of(LEVEL) == "crafter"
+
+
+def test_counterparts_of_craft_are_registered_ids():
+    for env_id in peers.CRAFTAX_IDS:
+        assert peers.time_limit(env_id) == 10_000
+
+
+def test_a_world_is_shared_only_when_there_are_too_few():
+    done = jnp.array([False, True, False, True, True, True])
+    which = np.asarray(peers.in_turn(done, 3))[np.asarray(done)]
+    assert which.tolist() == [0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("peer", peers.of(LEVEL), ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    ("env_id", "shape"), [(LEVEL, (1345,)), ("Craft-Classic-Pixels-v0", (63, 63, 3))]
+)
+def test_craftax_is_a_contestant(peer, env_id, shape):
+    contestant = peers.peer(peer.name, env_id, ENVS)
+    key = jax.random.key(0)
+    state = jax.eval_shape(contestant.reset, key)
+    after, (obs, reward) = jax.eval_shape(contestant.rollout(3), key, state)
+    assert (obs.shape, reward.shape) == ((3, ENVS, *shape), (3, ENVS))
+    assert jax.tree.structure(after) == jax.tree.structure(state)
+    assert contestant.actions == 17
+
+
+def test_crafter_is_a_game_of_one_environment():
+    pytest.importorskip("crafter")
+    game = peers.game(LEVEL)
+    assert not game.step(0)
+    assert game.name == "crafter"
+
+
+def test_what_is_missing_names_its_own_mend():
+    assert "--no-deps" in peers.install("craftax (no reset)")
+    assert "jaxenvs[bench]" in peers.install("NAVIX")
+    assert "jaxenvs[bench]" in peers.install("crafter")
