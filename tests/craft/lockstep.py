@@ -1,0 +1,214 @@
+"""Both games side by side: same starts, same actions, same chance.
+
+Ours runs free: it never sees the package's state again after the start.
+"""
+
+import functools
+from collections.abc import Callable
+from itertools import chain
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import peer
+import player
+import starts
+
+import jaxenvs
+from jaxenvs.craft.tables import Achievement
+
+PLAY = {"expert": 0, "random": 1, "busy": 2, "walker": 3}  # ways to play
+# Odds of the 17 actions: busy presses DO in half of the steps, a walker mostly goes.
+ODDS = np.ones((4, 17))
+ODDS[PLAY["busy"], 5] = 17
+ODDS[PLAY["busy"], 1:5] = 3
+ODDS[PLAY["walker"], 1:5] = 12
+ODDS[PLAY["walker"], 7] = 6
+
+
+def action_of(key, way, theirs):
+    """The action of a way to play."""
+    with jax.numpy_dtype_promotion("standard"):
+        expert = player.act(key, theirs)
+        other = jax.random.categorical(key, jnp.log(jnp.asarray(ODDS, jnp.float32))[way])
+        return jnp.where(way == PLAY["expert"], expert, other).astype(jnp.int32)
+
+
+def compare(env, outputs, our_outputs, params):
+    """Which fields differ after a step of both."""
+    obs, theirs, their_reward, their_done = outputs
+    our_obs, ours, our_reward, our_done = our_outputs
+    wanted, given = peer.fields(theirs), peer.fields(peer.to_craftax(env, ours, params))
+    different = {
+        name: jnp.any(jnp.abs(wanted[name] - given[name]) > 1e-4)
+        if jnp.issubdtype(wanted[name].dtype, jnp.floating)
+        else jnp.any(wanted[name] != given[name])
+        for name in wanted
+    }
+    different["obs"] = jnp.any(jnp.abs(obs - our_obs) > 2e-3)
+    different["reward"] = jnp.abs(their_reward - our_reward) > 1e-4
+    different["done"] = their_done != our_done
+    return different
+
+
+def their_step(theirs, key, way, params):
+    """One step of the package by a way to play: its outputs, action, draws and what happened."""
+    key_step, key_action = jax.random.split(key)
+    action = action_of(key_action, way, theirs)
+    outputs, draws, wrong = peer.step(key_step, theirs, action, peer.params_of(params))
+    happened = events(theirs, outputs[1], action)
+    new = outputs[1].achievements & ~theirs.achievements
+    return outputs, action, draws, {**happened, "choices unexplained": wrong}, new
+
+
+def events(before, after, action):
+    """What happened in a step of the package, for the record."""
+    alive = lambda state: [getattr(state, kind).mask for kind in peer.KINDS.values()]  # noqa: E731
+    where = lambda state: [getattr(state, kind).position for kind in peer.KINDS.values()]  # noqa: E731
+    born = [(b < a).any() for b, a in zip(alive(before), alive(after), strict=True)]
+    gone = [(b > a).any() for b, a in zip(alive(before), alive(after), strict=True)]
+    masks, cells = jnp.concatenate(alive(after)), jnp.concatenate(where(after))
+    seen = after.mob_map[cells[:, 0], cells[:, 1]]
+    same = (cells[:, None] == cells[None]).all(-1) & masks[:, None] & masks[None]
+    new = after.achievements & ~before.achievements
+    hurt = after.player_health < before.player_health
+    return {
+        "mobs revived": jnp.stack(born).any() & (action == 5) & ~before.is_sleeping,
+        "mobs born": jnp.stack(born).any(),
+        "mobs gone": jnp.stack(gone).any(),
+        "mobs unseen": (masks & ~seen).any(),
+        "mobs sharing a cell": (same.sum() > masks.sum()),
+        "arrows in flight": after.arrows.mask.any(),
+        "blocks changed": (after.map != before.map).any(),
+        "hurt": hurt,
+        "hurt asleep": hurt & before.is_sleeping,
+        "woken": before.is_sleeping & ~after.is_sleeping,
+        "outside the map": (after.player_position < 0).any(),
+        "plant slots full": after.growing_plants_mask.all(),
+        "deep night": after.light_level < 0.1,
+        "several achievements at once": new.sum() > 1,
+        "died": after.player_health <= 0,
+        "time limit": after.timestep >= 10_000,
+    }
+
+
+class Sides(NamedTuple):
+    """What is compiled, each side by itself: fused into one program they compile for minutes."""
+
+    env: jaxenvs.Env
+    begin: Callable  # their state, params: their state with the light of its time, and ours
+    theirs: Callable  # state, key, way, params: see `their_step`
+    ours: Callable  # state, action, draws, params: obs, state, reward, end
+    compare: Callable  # their outputs, ours, params: differences by field
+    fold: Callable  # key, step: key
+
+
+@functools.cache
+def sides(batched=True):
+    """Both games, compiled for a batch or for one world."""
+    env = jaxenvs.make("Craft-Classic-Symbolic-v0")
+
+    def begin(theirs, params):
+        light = peer.light(theirs.timestep, peer.params_of(params))
+        return theirs.replace(light_level=light), peer.from_craftax(env, theirs)
+
+    def our_step(ours, action, draws, params):
+        after = env.advance(ours.ticked(), action, draws, params)
+        ended = after.terminated | (after.state.time >= params.max_steps_in_episode)
+        return env.observe(after.state, params), after.state, after.reward, ended
+
+    def compiled(function, axes=0):
+        return jax.jit(jax.vmap(function, in_axes=axes) if batched else function)
+
+    parts = (begin, their_step, our_step, functools.partial(compare, env))
+    return Sides(env, *map(compiled, parts), compiled(jax.random.fold_in, (0, None)))
+
+
+class Report(NamedTuple):
+    """What came of trajectories."""
+
+    steps: int
+    differences: dict  # field: steps in which it differed
+    events: dict  # event: steps
+    achievements: dict  # name: times unlocked
+    first: list  # of each trajectory that differs: row, step, action, fields
+
+
+def play(theirs, keys, ways, steps, params, batched=True):
+    """Play trajectories of the package and ours side by side; ours is never set right again."""
+    run = sides(batched)
+    theirs, ours = run.begin(theirs, params)
+    playing, differed = np.ones(np.shape(ways), bool), np.zeros(np.shape(ways), bool)
+    reports = []
+    for step in range(steps):
+        outputs, action, draws, event, new = run.theirs(theirs, run.fold(keys, step), ways, params)
+        mine = run.ours(ours, action, draws, params)
+        found, event, new = jax.device_get((run.compare(outputs, mine, params), event, new))
+        different = np.stack(list(found.values())).any(axis=0) & playing & ~differed
+        first = [
+            (*row, step, int(action[row]), [name for name, flags in found.items() if flags[row]])
+            for row in map(tuple, np.argwhere(different).tolist())
+        ]
+        reports.append(
+            Report(
+                steps=int(playing.sum()),
+                differences={k: int((v & playing).sum()) for k, v in found.items()},
+                events={k: int((v & playing).sum()) for k, v in event.items()},
+                achievements={a.name: int((new[..., a] & playing).sum()) for a in Achievement},
+                first=first,
+            )
+        )
+        differed |= different
+        theirs, ours = outputs[1], mine[1]
+        playing &= ~np.asarray(outputs[3])
+    return merged(reports)
+
+
+def merged(reports):
+    """The sum of reports, with the fields that differ at all."""
+
+    def add(dicts):
+        return {name: sum(d.get(name, 0) for d in dicts) for d in dicts for name in d}
+
+    steps, differences, events, achievements, first = zip(*reports, strict=True)
+    different = {name: count for name, count in add(differences).items() if count}
+    return Report(sum(steps), different, add(events), add(achievements), list(chain(*first)))
+
+
+# Ranges from which the numbers of the game are drawn where they are not upstream's.
+RANGES = {
+    "day_length": (20, 600),
+    "zombie_health": (1, 9),
+    "cow_health": (1, 9),
+    "skeleton_health": (1, 9),
+    "mob_despawn_distance": (4, 15),
+    "spawn_cow_chance": (0.0, 1.0),
+    "spawn_zombie_base_chance": (0.0, 0.5),
+    "spawn_zombie_night_chance": (0.0, 0.5),
+    "spawn_skeleton_chance": (0.0, 1.0),
+}
+
+
+def numbers(rows, seed, share=0.3):
+    """Parameters for a batch: upstream's, and in a share of the rows others."""
+    rng = np.random.default_rng(seed)
+    defaults = sides().env.default_params
+    others = rng.random(rows) < share
+    changes = {}
+    for name, (low, high) in RANGES.items():
+        default = getattr(defaults, name)
+        whole = default.dtype.kind == "i"
+        drawn = rng.integers(low, high, rows) if whole else rng.uniform(low, high, rows)
+        changes[name] = np.where(others, drawn, default).astype(default.dtype)
+    repeated = jax.tree.map(lambda leaf: np.repeat(np.asarray(leaf)[None], rows, 0), defaults)
+    return repeated.replace(**changes)
+
+
+def trial(rows, steps, seed):
+    """Trajectories from all kinds of starts by all ways to play."""
+    theirs, kinds = starts.batch(rows, seed)
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
+    ways = jnp.arange(rows, dtype=jnp.int32) // len(starts.KINDS) % len(PLAY)
+    report = play(theirs, keys, ways, steps, numbers(rows, seed))
+    return report._replace(first=[(kinds[row], *rest) for row, *rest in report.first])

@@ -1,0 +1,329 @@
+"""The real `craftax` package beside our worlds: states carried over both ways, its chance as draws.
+
+A state of the package is written `theirs`, one of ours `ours`.
+"""
+
+import contextlib
+import unittest.mock
+from importlib.metadata import version
+
+import jax
+import jax.numpy as jnp
+from craftax.craftax_classic.envs import craftax_state as theirs_state
+from craftax.craftax_classic.envs.craftax_symbolic_env import CraftaxClassicSymbolicEnvNoAutoReset
+from craftax.craftax_classic.game_logic import calculate_light_level
+
+from jaxenvs.craft import sight
+from jaxenvs.craft.chance import Draws
+from jaxenvs.craft.state import BESIDE, Arrow, Mob, Plant, Slots, World
+from jaxenvs.craft.tables import CLASSIC, VITALS, Block
+from jaxenvs.craft.terrain import TerrainDraws
+
+assert version("craftax") == "1.6.1", "the rules are stated for craftax 1.6.1"
+
+SLOTS = Slots()
+COUNTERS = ("recover", "hunger", "thirst", "fatigue")
+KINDS = {"zombie": "zombies", "cow": "cows", "skeleton": "skeletons"}
+PACKAGE = CraftaxClassicSymbolicEnvNoAutoReset()
+PARAMS = PACKAGE.default_params
+INVENTORY = tuple(theirs_state.Inventory.__dataclass_fields__)
+
+
+def loosely(function):
+    """Call the package under JAX's usual promotion of dtypes: it mixes them."""
+
+    def call(*args):
+        with jax.numpy_dtype_promotion("standard"):
+            return function(*args)
+
+    return call
+
+
+@loosely
+def reset(key, params=PARAMS):
+    """The package's first state for a key of words, and the draws that lead to the same world."""
+    choices = Choices()
+    with choices.noted():
+        state = strong(PACKAGE.reset_env(key, params)[1])
+    angles, maps, diamond = terrain_draws_of(key)
+    diamond, wrong = choices.place(0, diamond)
+    return state, TerrainDraws(*angles, cells_of(maps, state.map), diamond), wrong
+
+
+def strong(state):
+    """A state of the package with arrays of the dtypes that a step gives."""
+    as_int = lambda x: jnp.asarray(x, jnp.int32)  # noqa: E731
+    as_float = lambda x: jnp.asarray(x, jnp.float32)  # noqa: E731
+
+    def cast(leaf):
+        given = jnp.asarray(leaf).dtype
+        if given in (jnp.bool_, jnp.uint32):
+            return jnp.asarray(leaf)
+        return as_float(leaf) if jnp.issubdtype(given, jnp.floating) else as_int(leaf)
+
+    return jax.tree.map(cast, state)
+
+
+@loosely
+def light(time, params=PARAMS):
+    """The package's light level at a step."""
+    return jnp.asarray(calculate_light_level(time, params), jnp.float32)
+
+
+def params_of(params):
+    """Our numbers as the package's; its angles of the noise are those that it draws."""
+    named = {
+        name: getattr(params, name) for name in PARAMS.__dataclass_fields__ if hasattr(params, name)
+    }
+    del named["fractal_noise_angles"]
+    return PARAMS.replace(max_timesteps=params.max_steps_in_episode, **named)
+
+
+class Choices:
+    """What the package's step chose by `jax.random.choice` among the cells of the map."""
+
+    def __init__(self):
+        self.made = []
+
+    @contextlib.contextmanager
+    def noted(self):
+        """Note them while the step is traced."""
+        choice = jax.random.choice
+
+        def noting(key, a, shape=(), replace=True, p=None, **more):
+            chosen = choice(key, a, shape, replace, p, **more)
+            if p is not None and p.shape[0] > 2:
+                self.made.append((p > 0, jnp.reshape(chosen, ())))
+            return chosen
+
+        with unittest.mock.patch.object(jax.random, "choice", noting):
+            yield
+
+    def place(self, number, given):
+        """A uniform number that chooses what was chosen, by rank, and whether `given` did not.
+
+        The package adds up probabilities; near the edge of a rank its sum is rounded, and there the
+        middle of the rank stands for the number that was drawn.
+        """
+        allowed, cell = self.made[number]
+        count = allowed.sum(dtype=jnp.int32)
+        rank = jnp.where(jnp.arange(allowed.shape[0]) < cell, allowed, False).sum(dtype=jnp.int32)
+        middle = 1 - (rank + 0.5) / jnp.maximum(count, 1)
+        place = count * (1 - given)
+        off = (jnp.abs(place - (rank + 0.5)) > 0.49) & (count > 0)
+        far = (jnp.abs(place - (rank + 0.5)) > 0.51) & (count > 0)
+        return jnp.where(off, middle, given), far
+
+
+@loosely
+def step(key, state, action, params=PARAMS):
+    """One step of the package: `(obs, state, reward, done)`, and the draws that lead to the same.
+
+    The last value tells whether a choice of a cell was other than its number says.
+    """
+    choices = Choices()
+    with choices.noted():
+        obs, after, reward, done, _ = PACKAGE.step_env(key, state, action, params)
+    draws = draws_of(key)
+    places = [choices.place(i, draws.place[i]) for i in range(3)]
+    draws = draws._replace(place=jnp.stack([place for place, _ in places]))
+    wrong = jnp.stack([far for _, far in places]).any()
+    return (obs, strong(after), jnp.asarray(reward, jnp.float32), done), draws, wrong
+
+
+def draws_of(key, slots=SLOTS):
+    """The chance of a step as the package draws it from a step's key."""
+    rest, key_do = jax.random.split(key)
+    rest, carry = jax.random.split(rest)
+    key_spawn = jax.random.split(rest)[1]
+    sapling = jax.random.uniform(jax.random.split(key_do)[1])
+
+    def uniform():
+        nonlocal carry
+        carry, key = jax.random.split(carry)
+        return jax.random.uniform(key)
+
+    def among(count):
+        nonlocal carry
+        carry, key = jax.random.split(carry)
+        return jax.random.randint(key, (), 0, count, jnp.int32)
+
+    carry = jax.random.split(carry)[0]
+    zombies = []
+    for _ in range(slots.zombie):
+        zombies.append((among(4), uniform(), uniform()))
+        carry = jax.random.split(carry)[1]  # what is carried on is the last key, not the rest
+    carry = jax.random.split(carry)[0]
+    cows = [among(8) for _ in range(slots.cow)]
+    carry = jax.random.split(carry)[0]
+    skeletons = [(among(4), uniform(), uniform()) for _ in range(slots.skeleton)]
+    carry = key_spawn
+    spawns = [(uniform(), uniform()) for _ in range(3)]
+    columns = [*zip(*zombies, strict=True), cows, *zip(*skeletons, strict=True)]
+    columns += zip(*spawns, strict=True)
+    return Draws(sapling, *(jnp.stack(column) for column in columns))
+
+
+@loosely
+def terrain_draws_of(key, size=64):
+    """The chance of a world as the package draws it from the key of a reset.
+
+    Angles of the four noises; the numbers of a cell for coal, iron, diamond and tree; the number
+    for the last diamond.
+    """
+
+    def next_key():
+        nonlocal key
+        key, drawn = jax.random.split(key)
+        return drawn
+
+    def angles(key, rows, columns):
+        key = jax.random.split(jax.random.split(key)[1])[1]
+        return jax.random.uniform(key, (rows + 1, columns + 1))
+
+    water = angles(next_key(), size // 16, size // 16)
+    next_key()
+    mountain = angles(next_key(), size // 16, size // 16)
+    path = angles(next_key(), size // 8, size // 2)
+    next_key()
+    ores = [jax.random.uniform(next_key(), (size, size)) for _ in range(3)]
+    tree = angles(next_key(), size // 4, size // 4)
+    trees = jax.random.uniform(key, (size, size))
+    diamond = jax.random.uniform(next_key())
+    return (water, mountain, path, tree), (*ores, trees), diamond
+
+
+def cells_of(maps, blocks):
+    """One number a cell that decides as the package's four do in the world of these blocks."""
+    coal, iron, diamond, tree = maps
+    ore = jnp.where(coal < 0.04, 0.02, jnp.where(iron < 0.03, 0.054, 0.071))
+    is_ore = (coal < 0.04) | (iron < 0.03) | (diamond < 0.005)
+    is_tree = (tree > 0.8) & ((blocks == Block.TREE) | ~is_ore)
+    return jnp.where(is_tree, 0.9, jnp.where(is_ore, ore, 0.5)).astype(jnp.float32)
+
+
+def from_craftax(env, theirs):
+    """A state of the package as ours."""
+    marks = theirs.mob_map
+
+    def mob(slots, i):
+        row, column = slots.position[i]
+        return Mob(
+            row=row,
+            column=column,
+            health=jnp.maximum(slots.health[i], 0),
+            cooldown=jnp.maximum(slots.attack_cooldown[i], 0),
+            alive=slots.mask[i],
+            marked=slots.mask[i] & marks[row, column],
+        )
+
+    def arrow(i):
+        return Arrow(*theirs.arrows.position[i], *theirs.arrow_directions[i], theirs.arrows.mask[i])
+
+    def plant(i):
+        ages, planted = theirs.growing_plants_age, theirs.growing_plants_mask
+        return Plant(*theirs.growing_plants_positions[i], ages[i], planted[i])
+
+    kinds = {name: getattr(theirs, field) for name, field in KINDS.items()}
+    bits = jnp.arange(CLASSIC.achievements, dtype=jnp.int32)
+    world = World(
+        row=theirs.player_position[0],
+        column=theirs.player_position[1],
+        facing=theirs.player_direction,
+        sleeping=theirs.is_sleeping,
+        vitals={name: getattr(theirs, f"player_{name}") for name in VITALS},
+        counters={
+            name: (2 * getattr(theirs, f"player_{name}")).astype(jnp.int32) for name in COUNTERS
+        },
+        items={name: getattr(theirs.inventory, name) for name in CLASSIC.items},
+        earned=((theirs.achievements.astype(jnp.int32) << bits).sum(dtype=jnp.int32),),
+        mobs={
+            name: tuple(mob(slots, i) for i in range(len(slots.mask)))
+            for name, slots in kinds.items()
+        },
+        arrows=tuple(arrow(i) for i in range(len(theirs.arrows.mask))),
+        plants=tuple(plant(i) for i in range(len(theirs.growing_plants_mask))),
+    )
+    return env.packed(theirs.timestep, theirs.map.astype(jnp.uint8), world)
+
+
+def to_craftax(env, ours, params=None):
+    """A state of ours as the package's; of its key for night noise, which ours lacks, any."""
+    params = env.default_params if params is None else params
+    world = env.world(ours)
+    rows = lambda slots: jnp.stack([jnp.stack([s.row, s.column]) for s in slots])  # noqa: E731
+    column = lambda slots, name: jnp.stack([getattr(s, name) for s in slots])  # noqa: E731
+    mob_map = jnp.zeros(ours.map.shape, jnp.bool_)
+    kinds = {}
+    for name, field in KINDS.items():
+        slots = world.mobs[name]
+        for m in slots:
+            mob_map = mob_map.at[m.row, m.column].max(m.marked)
+        kinds[field] = theirs_state.Mobs(
+            position=rows(slots),
+            health=column(slots, "health"),
+            mask=column(slots, "alive"),
+            attack_cooldown=column(slots, "cooldown"),
+        )
+    none = jnp.zeros(len(world.arrows), jnp.int32)
+    directions = [jnp.stack([a.d_row, a.d_column]) for a in world.arrows]
+    bits = jnp.arange(CLASSIC.achievements, dtype=jnp.int32)
+    return theirs_state.EnvState(
+        map=ours.map.astype(jnp.int32),
+        mob_map=mob_map,
+        player_position=jnp.stack([world.row, world.column]),
+        player_direction=world.facing,
+        is_sleeping=world.sleeping,
+        inventory=theirs_state.Inventory(**world.items),
+        **{f"player_{name}": value for name, value in world.vitals.items()},
+        **{f"player_{k}": v.astype(jnp.float32) / 2 for k, v in world.counters.items()},
+        **kinds,
+        arrows=theirs_state.Mobs(
+            position=rows(world.arrows),
+            health=none,
+            mask=column(world.arrows, "alive"),
+            attack_cooldown=none,
+        ),
+        arrow_directions=jnp.stack(directions),
+        growing_plants_positions=rows(world.plants),
+        growing_plants_age=column(world.plants, "age"),
+        growing_plants_mask=column(world.plants, "planted"),
+        light_level=sight.light(ours.time, params.day_length),
+        achievements=((world.earned[0] >> bits) & 1) != 0,
+        state_rng=jax.random.PRNGKey(0),
+        timestep=ours.time,
+    )
+
+
+def fields(state):
+    """What of a state of the package must be the same, by name.
+
+    Ours keeps no number below 0 where only `> 0` or `<= 0` is asked, and arrows near the map.
+    """
+    named = {
+        "map": state.map,
+        "mob_map": state.mob_map,
+        "player_position": state.player_position,
+        "player_direction": state.player_direction,
+        "is_sleeping": state.is_sleeping,
+        "light_level": state.light_level,
+        "achievements": state.achievements,
+        "timestep": state.timestep,
+        "arrows.position": state.arrows.position.clip(-BESIDE, 255 - BESIDE),
+        "arrows.mask": state.arrows.mask,
+        "arrow_directions": state.arrow_directions,
+        "growing_plants_positions": state.growing_plants_positions,
+        "growing_plants_age": state.growing_plants_age,
+        "growing_plants_mask": state.growing_plants_mask,
+    }
+    for name in (*VITALS, *COUNTERS):
+        named[f"player_{name}"] = getattr(state, f"player_{name}")
+    for name in INVENTORY:
+        named[f"inventory.{name}"] = getattr(state.inventory, name)
+    for kind in KINDS.values():
+        slots = getattr(state, kind)
+        named[f"{kind}.position"] = slots.position
+        named[f"{kind}.mask"] = slots.mask
+        named[f"{kind}.health"] = jnp.maximum(slots.health, 0)
+        named[f"{kind}.attack_cooldown"] = jnp.maximum(slots.attack_cooldown, 0)
+    return named

@@ -1,0 +1,157 @@
+"""A player that gets far: it reads the package's state, and knows what leads to what.
+
+Pure JAX, so that it plays inside the compiled comparison. It walks by distances over the 17 x 17
+cells around it, and wanders where nothing that it wants is in sight.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from jaxenvs.craft.tables import Achievement, Action, Block
+
+REACH, ROUNDS = 8, 24  # cells seen on each side; steps planned ahead
+STEPS = jnp.array([[0, 0], [0, -1], [0, 1], [-1, 0], [1, 0]])
+SOLID = (Block.WATER, Block.CRAFTING_TABLE, Block.FURNACE, Block.PLANT, Block.RIPE_PLANT)
+FAR = 1_000
+
+
+def act(key, state):
+    """The next action of a player that wants all achievements, sometimes a random one."""
+    key_wander, key_random, key_which = jax.random.split(key, 3)
+    window = _window(state)
+    wanted, blocks = _wanted(state)
+    action = _craft(state, wanted, window)
+    walk = _walk(key_wander, state, window, blocks)
+    action = jnp.where(action > 0, action, walk)
+    other = jax.random.randint(key_random, (), 0, 17)
+    return jnp.where(jax.random.uniform(key_which) < 0.1, other, action).astype(jnp.int32)
+
+
+def _window(state):
+    """Blocks around the player, and where mobs are: 0 nowhere, 1 any, 2 a cow."""
+    span = jnp.arange(-REACH, REACH + 1)
+    rows = state.player_position[0] + span[:, None]
+    columns = state.player_position[1] + span[None, :]
+    inside = (rows >= 0) & (rows < 64) & (columns >= 0) & (columns < 64)
+    index = (rows.clip(0, 63), columns.clip(0, 63))
+    cows = jnp.zeros((64, 64), jnp.bool_)
+    for i in range(3):
+        row, column = state.cows.position[i]
+        cows = cows.at[row, column].max(state.cows.mask[i])
+    blocks = jnp.where(inside, state.map[index], Block.WATER)
+    mobs = jnp.where(cows[index], 2, state.mob_map[index].astype(jnp.int32))
+    return blocks, jnp.where(inside, mobs, 0)
+
+
+def _wanted(state):
+    """Which action would be next, and what blocks to look for (99 for a cow)."""
+    bag, done = state.inventory, state.achievements
+    new = lambda achievement: ~done[achievement]  # noqa: E731
+    tools = [
+        (new(Achievement.PLACE_TABLE), Action.PLACE_TABLE, bag.wood >= 2),
+        (bag.wood_pickaxe == 0, Action.MAKE_WOOD_PICKAXE, bag.wood >= 1),
+        (bag.wood_sword == 0, Action.MAKE_WOOD_SWORD, bag.wood >= 1),
+        (new(Achievement.PLACE_STONE), Action.PLACE_STONE, bag.stone >= 1),
+        (bag.stone_pickaxe == 0, Action.MAKE_STONE_PICKAXE, (bag.wood >= 1) & (bag.stone >= 1)),
+        (bag.stone_sword == 0, Action.MAKE_STONE_SWORD, (bag.wood >= 1) & (bag.stone >= 1)),
+        (new(Achievement.PLACE_FURNACE), Action.PLACE_FURNACE, bag.stone >= 1),
+        (bag.iron_pickaxe == 0, Action.MAKE_IRON_PICKAXE, _iron(bag)),
+        (bag.iron_sword == 0, Action.MAKE_IRON_SWORD, _iron(bag)),
+        (new(Achievement.PLACE_PLANT), Action.PLACE_PLANT, bag.sapling >= 1),
+    ]
+    places = [
+        (state.player_drink < 5, Block.WATER),
+        (state.player_food < 6, 99),
+        (new(Achievement.EAT_COW), 99),
+        (new(Achievement.COLLECT_DRINK), Block.WATER),
+        (bag.wood < 5, Block.TREE),
+        ((bag.stone < 3) & (bag.wood_pickaxe > 0), Block.STONE),
+        ((bag.coal < 2) & (bag.wood_pickaxe > 0), Block.COAL),
+        ((bag.iron < 2) & (bag.stone_pickaxe > 0), Block.IRON),
+        (bag.iron_pickaxe > 0, Block.DIAMOND),
+        (new(Achievement.COLLECT_SAPLING), Block.GRASS),
+    ]
+    able = jnp.stack([need & can for need, _, can in tools])
+    wants = jnp.stack([need for need, _ in places])
+    return (able, jnp.array([a for _, a, _ in tools])), (wants, [block for _, block in places])
+
+
+def _iron(bag):
+    return (bag.wood >= 1) & (bag.stone >= 1) & (bag.coal >= 1) & (bag.iron >= 1)
+
+
+def _craft(state, wanted, window):
+    """Make or place what can be, fight what is ahead, sleep when tired; 0 for none of it."""
+    able, actions = wanted
+    blocks, mobs = window
+    around = blocks[REACH - 1 : REACH + 2, REACH - 1 : REACH + 2]
+    table, furnace = (around == Block.CRAFTING_TABLE).any(), (around == Block.FURNACE).any()
+    makes = actions >= Action.MAKE_WOOD_PICKAXE
+    iron = (actions == Action.MAKE_IRON_PICKAXE) | (actions == Action.MAKE_IRON_SWORD)
+    able = able & (~makes | table) & (~iron | furnace)
+    # A table where there is none though one is needed, and so with a furnace.
+    step = STEPS[state.player_direction]
+    ahead = blocks[REACH + step[0], REACH + step[1]]
+    free = jnp.isin(ahead, jnp.array([Block.GRASS, Block.SAND, Block.PATH]))
+    again = (wanted[0] & makes).any() & ~table & (state.inventory.wood >= 2)
+    stove = (wanted[0] & iron).any() & table & ~furnace & (state.inventory.stone >= 1)
+    first = jnp.where(able.any(), actions[jnp.argmax(able)], 0)
+    first = jnp.where(again & free, Action.PLACE_TABLE, first)
+    first = jnp.where(stove & free, Action.PLACE_FURNACE, first)
+    first = jnp.where((first == Action.PLACE_PLANT) & (ahead != Block.GRASS), 0, first)
+    tired = (state.player_energy < 3) | ((state.player_energy < 9) & (state.timestep % 300 > 200))
+    first = jnp.where(tired & (mobs.sum() == 0), Action.SLEEP, first)
+    fights = mobs[REACH + step[0], REACH + step[1]] > 0
+    ripe = ahead == Block.RIPE_PLANT
+    return jnp.where(fights | ripe, Action.DO, first)
+
+
+def _walk(key, state, window, wanted):
+    """Go to the nearest of the first kind in sight that is wanted, and use it."""
+    blocks, mobs = window
+    wants, kinds = wanted
+    masks = jnp.stack([(mobs == 2) if kind == 99 else (blocks == kind) for kind in kinds])
+    masks = masks & wants[:, None, None]
+    # Only the cells beside the player count as grass to look at: it is everywhere.
+    distances = jax.vmap(lambda mask: _distances(state, blocks, mobs, mask))(masks)
+    beside = jnp.stack([distances[:, REACH + r, REACH + c] for r, c in STEPS[1:]], axis=1)
+    seen = beside.min(axis=1) < ROUNDS
+    choice = jnp.argmax(seen)
+    towards = jnp.argmin(beside[choice]) + 1
+    wander = 1 + jax.random.randint(jax.random.fold_in(key, 1), (), 0, 4)
+    keep = jax.random.uniform(key) < 0.85
+    wander = jnp.where(keep, state.player_direction, wander)
+    towards = jnp.where(seen.any(), towards, wander)
+    step = STEPS[towards]
+    ahead = blocks[REACH + step[0], REACH + step[1]]
+    target = seen.any() & masks[choice, REACH + step[0], REACH + step[1]]
+    uses = (target | _breaks(state, ahead)) & (state.player_direction == towards)
+    lava = ahead == Block.LAVA
+    return jnp.where(uses, Action.DO, jnp.where(lava, 1 + towards % 4, towards))
+
+
+def _breaks(state, block):
+    """Whether a block is in the way and can be mined."""
+    stone = (block == Block.STONE) | (block == Block.COAL)
+    return (block == Block.TREE) | (stone & (state.inventory.wood_pickaxe > 0))
+
+
+def _distances(state, blocks, mobs, targets):
+    """Steps to the nearest target over what can be walked or mined."""
+    shut = jnp.isin(blocks, jnp.array(SOLID)) | (blocks == Block.LAVA) | (mobs > 0)
+    ore = (blocks == Block.IRON) | (blocks == Block.DIAMOND)
+    stone = (blocks == Block.STONE) | (blocks == Block.COAL)
+    shut = shut | ore | (stone & (state.inventory.wood_pickaxe == 0))
+    cost = 1 + 2 * ((blocks == Block.TREE) | stone)
+
+    def once(_, distance):
+        padded = jnp.pad(distance, 1, constant_values=FAR)
+        near = jnp.minimum(
+            jnp.minimum(padded[:-2, 1:-1], padded[2:, 1:-1]),
+            jnp.minimum(padded[1:-1, :-2], padded[1:-1, 2:]),
+        )
+        walked = jnp.where(shut, FAR, near + cost)
+        return jnp.where(targets, 0, jnp.minimum(distance, walked))
+
+    start = jnp.where(targets, 0, jnp.full(targets.shape, FAR))
+    return jax.lax.fori_loop(0, ROUNDS, once, start)

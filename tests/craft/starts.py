@@ -1,0 +1,324 @@
+"""Starts that force what is rare: states of the package, edited so that play begins in the thick.
+
+Everything is chosen by numpy's generator, so a start is its kind and its seed.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import peer
+
+from jaxenvs.craft.tables import CLASSIC, Block
+
+SIZE = 64
+SOLID = [int(block) for block in CLASSIC.solid]
+TOOLS = CLASSIC.items[6:]
+STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # left, right, up, down
+# What random ground is made of, from mostly open to a maze with all there is.
+GROUNDS = [
+    {"GRASS": 12, "SAND": 1, "PATH": 3, "WATER": 1, "TREE": 1, "STONE": 1},
+    {"PATH": 10, "STONE": 4, "COAL": 1, "IRON": 1, "DIAMOND": 1, "LAVA": 1},
+    {block.name: 1 for block in Block if block >= Block.GRASS and block != Block.WOOD},
+]
+VITALS, COUNTERS = ("health", "food", "drink", "energy"), peer.COUNTERS
+LIMITS = {"recover": (-15, 25), "hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30)}
+
+
+class Start:
+    """A state of the package as numpy arrays, by name, while it is edited."""
+
+    def __init__(self, theirs, rng):
+        self.rng, self.theirs = rng, theirs
+        self.map = np.array(theirs.map)
+        self.change, self.items = {}, {}
+        self.position, self.facing = np.array([32, 32]), 3
+        counts = {name: len(getattr(theirs, kind).mask) for name, kind in peer.KINDS.items()}
+        self.mobs = {
+            name: [[(0, 0), {"zombie": 1, "cow": 3}.get(name, 0), False, 0] for _ in range(count)]
+            for name, count in counts.items()
+        }
+        self.unmarked = []
+        self.arrows = [[(0, 0), (1, 1), False] for _ in range(3)]
+        self.plants = [[(0, 0), 0, False] for _ in range(10)]
+
+    def near(self, most, least=1):
+        """A cell on the map at some distance from the player."""
+        while True:
+            cell = self.position + self.rng.integers(-most, most + 1, size=2)
+            apart = abs(cell - self.position).sum()
+            if least <= apart <= most and (cell >= 0).all() and (cell < SIZE).all():
+                return tuple(int(x) for x in cell)
+
+    def state(self):
+        """The edited state of the package."""
+        self.map[tuple(self.position)] = self.own if hasattr(self, "own") else self.ground()
+        mob_map = np.zeros((SIZE, SIZE), bool)
+        kinds = {}
+        for name, slots in self.mobs.items():
+            for i, (cell, _, alive, _) in enumerate(slots):
+                mob_map[cell] |= alive and (name, i) not in self.unmarked
+            columns = [np.array([slot[i] for slot in slots]) for i in range(4)]
+            kinds[peer.KINDS[name]] = dict(
+                zip(("position", "health", "mask", "attack_cooldown"), columns, strict=True)
+            )
+        kinds = {name: getattr(self.theirs, name).replace(**c) for name, c in kinds.items()}
+        arrows = [np.array([arrow[i] for arrow in self.arrows]) for i in range(3)]
+        plants = [np.array([plant[i] for plant in self.plants]) for i in range(3)]
+        state = self.theirs.replace(
+            map=self.map,
+            mob_map=mob_map,
+            player_position=self.position,
+            player_direction=self.facing,
+            inventory=self.theirs.inventory.replace(**self.items),
+            arrows=self.theirs.arrows.replace(position=arrows[0], mask=arrows[2]),
+            arrow_directions=arrows[1],
+            growing_plants_positions=plants[0],
+            growing_plants_age=plants[1],
+            growing_plants_mask=plants[2],
+            **kinds,
+            **self.change,
+        )
+        state = state.replace(light_level=peer.light(int(state.timestep)))
+        return jax.tree.map(np.asarray, peer.strong(state))
+
+    def ground(self):
+        """What the player stands on: never what is solid, and not lava."""
+        return self.rng.choice([Block.GRASS, Block.PATH, Block.SAND])
+
+
+def random_ground(start):
+    """A map of chance around the player, with something of everything within a few steps."""
+    weights = GROUNDS[start.rng.integers(len(GROUNDS))]
+    blocks = [int(Block[name]) for name in weights]
+    odds = np.array(list(weights.values())) / sum(weights.values())
+    if start.rng.random() < 0.5:
+        start.map = start.rng.choice(blocks, size=(SIZE, SIZE), p=odds)
+    else:
+        row, column = start.position
+        around = np.s_[max(row - 6, 0) : row + 7, max(column - 6, 0) : column + 7]
+        start.map[around] = start.rng.choice(blocks, size=start.map[around].shape, p=odds)
+
+
+def random_body(start):
+    """Vitals, counters, items, achievements, time and sleep of chance, often at a brink."""
+    rng = start.rng
+    low = rng.choice([0, 0, 3, 8])
+    for name in VITALS:
+        least = max(low, 1) if name == "health" else low
+        start.change[f"player_{name}"] = rng.integers(least, 10)
+    for name in COUNTERS:
+        least, most = LIMITS[name]
+        near_end = rng.choice([least, most - 2, rng.integers(least, most + 1)])
+        start.change[f"player_{name}"] = near_end + rng.choice([0, 0.5])
+    kind = rng.integers(4)
+    for name in CLASSIC.items:
+        most = {0: 1, 1: 9, 2: 9, 3: 3}[kind]
+        start.items[name] = 9 if kind == 1 else rng.integers(0, most + 1)
+    start.change["is_sleeping"] = rng.random() < 0.2
+    start.change["achievements"] = rng.random(22) < rng.choice([0, 0.3, 0.9])
+    start.change["timestep"] = rng.choice([0, 150, 200, 209, 299, 9950])
+    start.facing = rng.integers(1, 5)
+
+
+def random_mobs(start):
+    """Mobs around the player: alive, dead with health, adjacent, on one cell, unseen."""
+    rng = start.rng
+    reach = rng.choice([2, 4, 6, 13])
+    crowded = rng.random() < 0.3
+    cells = [start.near(reach) for _ in range(2)]
+    for name, slots in start.mobs.items():
+        for i, slot in enumerate(slots):
+            shares = crowded and rng.random() < 0.6
+            slot[0] = cells[rng.integers(2)] if shares else start.near(reach)
+            slot[1] = rng.integers(1, 6) if rng.random() < 0.9 else 0
+            slot[2] = bool(slot[1] > 0 and rng.random() < 0.75)
+            slot[3] = rng.integers(-5, 6)
+            if slot[2] and rng.random() < 0.1:
+                start.unmarked.append((name, i))
+            if slot[2] and (crowded or rng.random() < 0.8):
+                start.map[slot[0]] = rng.choice([Block.GRASS, Block.PATH])
+    for arrow in start.arrows:
+        arrow[0] = start.near(4)
+        arrow[1] = tuple(STEPS[rng.integers(4)])
+        arrow[2] = bool(rng.random() < 0.5)
+    if start.unmarked:  # a cell is seen or not: mobs on it agree
+        unseen = {start.mobs[name][i][0] for name, i in start.unmarked}
+        start.unmarked = [
+            (name, i)
+            for name, slots in start.mobs.items()
+            for i, slot in enumerate(slots)
+            if slot[0] in unseen and slot[2]
+        ]
+
+
+def random_plants(start):
+    """Plants at every age, ripe ones too, in some slots or in all."""
+    rng = start.rng
+    full = rng.random() < 0.3
+    taken = set()
+    for plant in start.plants:
+        cell = start.near(8)
+        if cell in taken or (not full and rng.random() < 0.4):
+            continue
+        taken.add(cell)
+        age = rng.choice([rng.integers(0, 600), rng.integers(540, 600), 605])
+        plant[:] = [cell, age, True]
+        start.map[cell] = Block.RIPE_PLANT if age >= 600 else Block.PLANT
+    if rng.random() < 0.3:  # one that was planted when all slots were in use
+        start.map[start.near(3)] = rng.choice([Block.PLANT, Block.RIPE_PLANT])
+
+
+def border(start):
+    """The player at a border, often with lava at the opposite one; also in the corners."""
+    rng = start.rng
+    edge = lambda: rng.choice([0, 1, SIZE - 2, SIZE - 1])  # noqa: E731
+    row, column = edge(), rng.integers(0, SIZE)
+    if rng.random() < 0.3:
+        column = edge()
+    start.position = np.array([row, column] if rng.random() < 0.5 else [column, row])
+    random_ground(start)
+    r, c = start.position
+    for cell in ((SIZE - 1 - r, c), (r, SIZE - 1 - c)):
+        start.map[cell] = rng.choice([Block.LAVA, Block.LAVA, Block.CRAFTING_TABLE])
+
+
+def lava(start):
+    """Lava beside the player, and mobs that might step into it."""
+    random_ground(start)
+    for _ in range(4):
+        start.map[start.near(3)] = Block.LAVA
+
+
+def workshop(start):
+    """A table, and often a furnace, beside a player with much in the bag: for the scripted play."""
+    rng = start.rng
+    stage = rng.integers(4)
+    for block in [Block.CRAFTING_TABLE, Block.FURNACE][: rng.integers(3)]:
+        start.map[start.near(2)] = block
+    amounts = {"wood": 9, "stone": 9, "sapling": 2} if stage else {}
+    if stage >= 2:
+        amounts |= {"coal": 3, "iron": 3, "wood_pickaxe": 1, "stone_pickaxe": 1}
+    start.items.update(amounts)
+    if stage == 3:
+        start.items["iron_pickaxe"] = 1
+    for block in (Block.DIAMOND, Block.WATER, Block.IRON, Block.COAL, Block.STONE, Block.TREE):
+        start.map[start.near(6)] = block
+    for name in ("cow", "zombie", "skeleton"):
+        cell = start.near(5, least=2)
+        start.map[cell] = Block.PATH
+        start.mobs[name][0] = [cell, 3, True, 0]
+    cell = start.near(4)
+    start.map[cell] = Block.PLANT
+    start.plants[0] = [cell, rng.integers(580, 598), True]
+
+
+def crowd(start):
+    """All slots alive, several on one cell, at the distance where mobs appear."""
+    rng = start.rng
+    start.map[:] = Block.PATH if rng.random() < 0.5 else Block.GRASS
+    cells = [start.near(12, least=rng.choice([1, 4, 10])) for _ in range(3)]
+    for name, slots in start.mobs.items():
+        for slot in slots:
+            slot[:] = [cells[rng.integers(3)], 3, name != "zombie" or rng.random() < 0.5, -1]
+    for arrow in start.arrows:
+        arrow[:] = [start.near(3), tuple(STEPS[rng.integers(4)]), True]
+
+
+def hidden(start):
+    """The first of all cows shares its cell, where zombies and skeletons appear, with the last."""
+    start.map[:] = Block.PATH
+    start.change["timestep"] = 210
+    cell = start.near(13, least=10)
+    for i, slot in enumerate(start.mobs["cow"]):
+        slot[:] = [start.near(12) if i == 1 else cell, 3, True, 0]
+
+
+def night(start):
+    """Deep night and few mobs: many appear."""
+    start.map[:] = Block.PATH if start.rng.random() < 0.3 else start.map
+    start.change["timestep"] = start.rng.integers(200, 220)
+
+
+def asleep(start):
+    """Asleep, with something that may wake the player up or be slept through."""
+    random_body(start)
+    start.change["is_sleeping"] = True
+    start.change["player_energy"] = start.rng.choice([0, 7, 8, 9])
+    random_mobs(start)
+
+
+def thick(start):
+    """Everything at once."""
+    random_ground(start)
+    random_body(start)
+    random_mobs(start)
+    random_plants(start)
+
+
+def edge(start):
+    """Everything at once, at a border."""
+    border(start)
+    random_body(start)
+    random_mobs(start)
+    random_plants(start)
+
+
+def last_steps(start):
+    """Just before the time limit."""
+    thick(start)
+    start.change["timestep"] = start.rng.integers(9_990, 10_000)
+
+
+def fresh(start):
+    """A world as the package made it."""
+    start.own = Block.GRASS
+
+
+def combined(*parts):
+    def edit(start):
+        for part in parts:
+            part(start)
+
+    edit.__name__ = parts[0].__name__
+    return edit
+
+
+KINDS = {
+    "fresh": fresh,
+    "workshop": workshop,
+    "thick": thick,
+    "edge": edge,
+    "crowd": combined(crowd, random_body),
+    "hidden": hidden,
+    "lava": combined(lava, random_body, random_mobs),
+    "night": night,
+    "asleep": asleep,
+    "plants": combined(random_plants, random_body),
+    "last_steps": last_steps,
+}
+
+
+def make(kind, seed):
+    """The start of a kind, as the package's state; worlds are shared by eight seeds."""
+    start = Start(world(seed // 8), np.random.default_rng([seed, len(kind), ord(kind[0])]))
+    KINDS[kind](start)
+    return start.state()
+
+
+_worlds = {}
+_reset = jax.jit(lambda key: peer.reset(key)[0])
+
+
+def world(seed):
+    """A world of the package."""
+    if seed not in _worlds:
+        _worlds[seed] = jax.device_get(_reset(jax.random.PRNGKey(seed)))
+    return _worlds[seed]
+
+
+def batch(count, seed=0):
+    """So many starts of all kinds in turn, stacked, and the kind of each."""
+    kinds = list(KINDS)
+    names = [kinds[i % len(kinds)] for i in range(count)]
+    states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states), names

@@ -1,0 +1,78 @@
+"""Our Craft-Classic against craftax 1.6.1: same starts, actions and chance, same everything."""
+
+import jax
+import jax.numpy as jnp
+import lockstep
+import numpy as np
+import peer
+import pytest
+import starts
+
+ROWS = 4 * len(starts.KINDS)  # every kind of start by every way to play
+STEPS, LONG_STEPS, TRIALS = 80, 200, 16
+# What happens in some trajectory, or the comparison has not seen it.
+OFTEN = [
+    "mobs revived",
+    "mobs born",
+    "mobs gone",
+    "mobs unseen",
+    "mobs sharing a cell",
+    "arrows in flight",
+    "blocks changed",
+    "hurt",
+    "hurt asleep",
+    "woken",
+    "plant slots full",
+    "deep night",
+    "died",
+    "time limit",
+]
+SELDOM = ["outside the map", "several achievements at once"]
+
+
+def check(report, least, events):
+    print(report._replace(first=[]))
+    assert not report.differences, report.first[:5]
+    assert report.steps >= least
+    assert report.events["choices unexplained"] == 0
+    assert not [name for name in events if not report.events[name]]
+
+
+def test_every_kind_of_start_plays_as_the_package():
+    check(lockstep.trial(ROWS, STEPS, seed=0), least=1_500, events=OFTEN)
+
+
+@pytest.mark.slow
+def test_fifty_thousand_steps_play_as_the_package(record_property):
+    trials = [lockstep.trial(ROWS, LONG_STEPS, seed=100 * i) for i in range(1, TRIALS + 1)]
+    report = lockstep.merged(trials)
+    record_property("report", report._asdict())
+    check(report, least=50_000, events=OFTEN + SELDOM)
+    assert all(report.achievements.values()), report.achievements
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["thick", "edge", "workshop", "crowd"])
+def test_one_world_alone_plays_as_the_package(kind):
+    """Without a batch around it another program is compiled."""
+    total = []
+    for seed in range(4):
+        for way in lockstep.PLAY.values():
+            theirs = jax.tree.map(jnp.asarray, starts.make(kind, seed))
+            params = lockstep.sides().env.default_params
+            key = jax.random.PRNGKey(seed)
+            total.append(lockstep.play(theirs, key, jnp.int32(way), 60, params, batched=False))
+    check(lockstep.merged(total), least=200, events=[])
+
+
+def test_states_are_carried_over_and_back():
+    env = lockstep.sides().env
+    theirs, kinds = starts.batch(ROWS, seed=3)
+    ours = jax.jit(jax.vmap(lambda state: peer.from_craftax(env, state)))(theirs)
+    back = jax.jit(jax.vmap(lambda state: peer.to_craftax(env, state)))(ours)
+    wanted, given = jax.device_get((peer.fields(theirs), peer.fields(back)))
+    for name, value in wanted.items():
+        tolerance = 1e-5 if value.dtype.kind == "f" else 0
+        differs = abs(value.astype(float) - given[name]) > tolerance
+        rows = differs.reshape(len(kinds), -1).any(axis=1)
+        assert not rows.any(), (name, {kinds[row] for row in np.nonzero(rows)[0]})
