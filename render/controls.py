@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 from ..core.env import Env
 from ..core.spaces import Discrete
+from ..craft import Action as Craft
+from ..craft import CraftClassic
 from ..grid import Action, GridEnv
 from .session import Session
 
@@ -35,6 +37,25 @@ GRID_ACTIONS = (
     ActionKeys(Action.TOGGLE, "toggle", ("space", "e"), ("e",)),
     ActionKeys(Action.DONE, "done", ("return",), ("return",)),
 )
+CRAFT_ACTIONS = (  # upstream's keys, and arrows
+    ActionKeys(Craft.NOOP, "noop", ("q",), ("q",)),
+    ActionKeys(Craft.LEFT, "left", ("a", "left"), ("a",)),
+    ActionKeys(Craft.RIGHT, "right", ("d", "right"), ("d",)),
+    ActionKeys(Craft.UP, "up", ("w", "up"), ("w",)),
+    ActionKeys(Craft.DOWN, "down", ("s", "down"), ("s",)),
+    ActionKeys(Craft.DO, "do: gather, hit, eat", ("space", "e"), ("e",)),
+    ActionKeys(Craft.SLEEP, "sleep", ("tab",), ("tab",)),
+    ActionKeys(Craft.PLACE_STONE, "place stone", ("r",), ("r",)),
+    ActionKeys(Craft.PLACE_TABLE, "place table", ("t",), ("t",)),
+    ActionKeys(Craft.PLACE_FURNACE, "place furnace", ("f",), ("f",)),
+    ActionKeys(Craft.PLACE_PLANT, "place plant", ("p",), ("p",)),
+    ActionKeys(Craft.MAKE_WOOD_PICKAXE, "make wood pickaxe", ("1",), ("1",)),
+    ActionKeys(Craft.MAKE_STONE_PICKAXE, "make stone pickaxe", ("2",), ("2",)),
+    ActionKeys(Craft.MAKE_IRON_PICKAXE, "make iron pickaxe", ("3",), ("3",)),
+    ActionKeys(Craft.MAKE_WOOD_SWORD, "make wood sword", ("4",), ("4",)),
+    ActionKeys(Craft.MAKE_STONE_SWORD, "make stone sword", ("5",), ("5",)),
+    ActionKeys(Craft.MAKE_IRON_SWORD, "make iron sword", ("6",), ("6",)),
+)
 GO_ON = ("space", "return")  # beside R: what begins the next level at the end of an episode
 
 
@@ -43,6 +64,8 @@ def action_keys(env: Env) -> tuple[ActionKeys, ...]:
     space = env.action_space
     if isinstance(env, GridEnv) and isinstance(space, Discrete):
         return GRID_ACTIONS[: space.n]
+    if isinstance(env, CraftClassic):
+        return CRAFT_ACTIONS
     if not isinstance(space, Discrete):
         raise ValueError(f"{env.name} cannot be played by keys: its actions are {space}")
     keys = [(str(i),) if i < 10 else () for i in range(space.n)]
@@ -61,6 +84,7 @@ class Controller:
         self.selected = 0  # board
         self.zoomed = session.boards == 1  # whether the selected board fills the window
         self.help_shown = False
+        self.pointed: float | None = None  # place on the bar under the mouse, 0 to 1
         self.notice = ""  # one line for the viewer, until the next key
         self.open = True
         self.save: Callable[[], str] | None = None  # writes the session to a file; what it did
@@ -72,10 +96,19 @@ class Controller:
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """What the keys do now."""
+        """What the keys do now; a key that acts does nothing else."""
         if self.is_wall:
             return WALL
-        return (*self._action_bindings(), *(PLAY if self.mode == "play" else WATCH))
+        actions = tuple(self._action_bindings())
+        taken = {key for binding in actions for key in binding.keys}
+        rest = PLAY if self.mode == "play" else WATCH
+        free = (b._replace(keys=tuple(k for k in b.keys if k not in taken)) for b in rest)
+        return (*actions, *(binding for binding in free if binding.keys))
+
+    @property
+    def new_level_key(self) -> str:
+        """The key that begins a new level."""
+        return next(b.keys[0] for b in self.bindings if b.run is Controller.new_level)
 
     def _action_bindings(self) -> Iterator[Binding]:
         for row in self.actions:
@@ -153,7 +186,7 @@ _TIME = (
     Binding(("end",), "newest moment", lambda c: c.session.seek(len(c.session.history) - 1)),
 )
 _COMMON = (
-    Binding(("r",), "new level", Controller.new_level),
+    Binding(("r", "n"), "new level", Controller.new_level),
     Binding(("g",), "save a GIF of it", Controller.save_file),
     Binding(("h",), "these keys", Controller.toggle_help),
 )

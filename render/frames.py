@@ -19,8 +19,12 @@ BACKGROUND = (16, 17, 24)
 
 @functools.lru_cache(maxsize=16)
 def board_painter(env: Env, tile_size: int) -> Callable[[Any], Frames]:
-    """Return the function that draws the whole world of each state of a batch."""
-    return _painter(env.tiles, env.atlas(tile_size))
+    """Return the function that draws each state of a batch: its `picture`, or all its tiles."""
+    picture = getattr(env, "picture", None)
+    if picture is None:
+        return _painter(env.tiles, env.atlas(tile_size))
+    paint = jax.jit(jax.vmap(lambda state: picture(state, tile_size)))
+    return lambda states: np.asarray(paint(states))
 
 
 @functools.lru_cache(maxsize=16)

@@ -11,11 +11,14 @@ from .session import Session
 
 SUMMARY = """Play an environment in a window.
 
-Arrows or WASD turn and move, Space toggles, Tab picks up, Q or Left Shift drops; Backspace undoes,
-R begins a new level, G saves a GIF, H lists the keys, Esc quits."""
+Arrows or WASD turn and move. In a grid Space toggles, Tab picks up, Q or Left Shift drops. In Craft
+Space gathers, hits and eats, Tab sleeps, R, T, F and P place a stone, a table, a furnace and a
+plant, 1 to 6 make tools, Q waits. Backspace undoes, N begins a new level, G saves a GIF, H lists
+the keys, Esc quits."""
 EXAMPLES = """  jaxenvs play Grid-DoorKey-8x8-v0
   jaxenvs play Grid-FourRooms-v0 --seed 3 --set view_size=9
   jaxenvs play Grid-Empty-5x5-v0 --keys "up up right up up" --gif walk.gif
+  jaxenvs play Craft-Classic-Pixels-v0
   jaxenvs play Grid-v0 --screenshot window.png"""
 
 

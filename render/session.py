@@ -36,6 +36,7 @@ class Moment(NamedTuple):
     episode: Int32[Array, "*boards"]  # number of the episode, from 0
     finished: Int32[Array, "*boards"]  # episodes that came to their end
     total: Float32[Array, "*boards"]  # sum of their returns
+    earned: Bool[Array, "*boards achievements"]  # in the episode so far; often there are none
 
     @property
     def over(self) -> Bool[Array | np.ndarray, "*boards"]:
@@ -70,6 +71,11 @@ class Session:
     def now(self) -> Moment:
         """The moment under the cursor."""
         return self.history[self.cursor]
+
+    @property
+    def achievements(self) -> tuple[str, ...]:
+        """Names of what can be achieved in an episode, if the environment keeps count."""
+        return _achievements(self.env)
 
     @property
     def at_end(self) -> bool:
@@ -172,6 +178,11 @@ def _capacity(moment: Moment) -> int:
     return int(max(100, min(MAX_MOMENTS, MAX_BYTES // size)))
 
 
+def _achievements(env: Env) -> tuple[str, ...]:
+    """Return the names that belong to `info["achievements"]`."""
+    return getattr(env, "achievements", ())
+
+
 def _to_host(moment: Moment) -> Moment:
     return jax.tree.map(np.asarray, jax.device_get(moment))
 
@@ -196,13 +207,14 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             episode=episode,
             finished=none,
             total=zero,
+            earned=jnp.zeros((len(_achievements(env)),), jnp.bool_),
         )
 
     def stepped(key: PRNGKeyArray, moment: Moment, command: Array) -> Moment:
         key_choice, key_step = jax.random.split(key)
         chosen = pilot.choose(key_choice, env, moment.state, params)
         action = jnp.where(command == BY_PILOT, chosen, command)
-        _, state, reward, terminated, truncated, _ = env.step(
+        _, state, reward, terminated, truncated, info = env.step(
             key_step, moment.state, action.clip(0), params
         )
         score, done = moment.score + reward, terminated | truncated
@@ -215,6 +227,7 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             score=score,
             finished=moment.finished + done.astype(jnp.int32),
             total=moment.total + jnp.where(done, score, 0.0),
+            earned=info.get("achievements", moment.earned),
         )
 
     def advance(key: PRNGKeyArray, moment: Moment, clock: Array, command: Array) -> Moment:

@@ -14,8 +14,8 @@ from .session import Session
 SUMMARY = """Watch a trained run, or random play.
 
 Space pauses, Left and Right step through time, Up and Down change the speed. An action key (W, A,
-D, E, Tab, Q) takes over from the moment shown and begins a branch; Space gives it back. H lists
-the keys. The last 20,000 moments are kept (64 MiB at most)."""
+D, E, Tab, Q and others) takes over from the moment shown and begins a branch; Space gives it back.
+H lists the keys. The last 20,000 moments are kept (64 MiB at most)."""
 EXAMPLES = """  jaxenvs watch runs/demo
   jaxenvs watch runs/demo --envs 16 --greedy
   jaxenvs watch runs/demo --gif demo.gif --frames 200

@@ -85,8 +85,11 @@ class Window:
                 self.controller.zoom(board)
 
     def _mouse_moved(self, event: pygame.event.Event) -> None:
+        where = self._layout()
+        is_near = where.bar.inflate(20, 30).collidepoint(event.pos)
+        self.controller.pointed = where.scrubbed(event.pos[0]) if is_near else None
         if self.scrubbing:
-            self.controller.scrub(self._layout().scrubbed(event.pos[0]))
+            self.controller.scrub(where.scrubbed(event.pos[0]))
 
     def _mouse_up(self, event: pygame.event.Event) -> None:
         self.scrubbing = False

@@ -34,7 +34,7 @@ atlas = sprites.atlas
 
 
 def tiles(
-    rules: Rules, world: World, blocks: UInt8[Array, "rows columns"]
+    rules: Rules, world: World, blocks: UInt8[Array, "rows columns"], mobs: Any = None
 ) -> Int32[Array, "all_rows columns"]:
     """Numbers of the sprites, by daylight: the view, and the inventory below it."""
     overlay = overlays(rules, world)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..core.paint import Layer, changed, mirrored, paint, shrunk, turned
+from ..core.paint import RGB, Layer, changed, mirrored, paint, shrunk, turned
 from . import looks
 from .icons import ICONS, digit
 from .looks import WHITE
@@ -65,7 +65,7 @@ class Numbers(NamedTuple):
     placed: np.ndarray  # int32 (blocks, overlays): a block with somebody on it
     icons: dict[str, int]  # that of a count of 0; those of 1, 2, ... follow
     blank: int  # nothing
-    count: int
+    total: int
 
 
 def _numbers() -> Numbers:
@@ -87,7 +87,7 @@ NUMBERS = _numbers()
 
 @functools.lru_cache(maxsize=8)
 def atlas(size: int) -> np.ndarray:
-    """All sprites by daylight, uint8 (NUMBERS.count, size, size, 3)."""
+    """All sprites by daylight, uint8 (NUMBERS.total, size, size, 3)."""
     nothing = np.zeros((size, size, 3))
     blocks = {cell: paint(nothing, layers) for cell, layers in looks.BLOCKS.items()}
     sheet = [blocks[cell] for cell in Block]
@@ -107,3 +107,9 @@ def _count(number: int, size: int) -> tuple[Layer, ...]:
     corner = 1 - share
     layers = (Layer(digit(number, RIM), (0, 0, 0)), Layer(digit(number), WHITE))
     return changed(layers, lambda shape: shrunk(shape, share, corner, corner))
+
+
+def icon(name: str, size: int, ground: RGB) -> np.ndarray:
+    """Return the icon of a thing without a count, uint8 (size, size, 3), on a ground."""
+    below = np.broadcast_to(np.array(ground, float), (size, size, 3))
+    return paint(below, ICONS[name]).round().astype(np.uint8)

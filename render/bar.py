@@ -1,0 +1,82 @@
+"""The bar of the history: where we are in it, where episodes begin, when things were achieved."""
+
+import numpy as np
+import pygame
+
+from .controls import Controller
+from .pen import ACCENT, CUT, INK, LINE, MUTED, TEXT, font, write
+from .session import NO_ACTION, Session
+
+NEAR = 7  # pixels from a mark at which its name shows
+
+
+def draw(surface: pygame.Surface, controller: Controller, bar: pygame.Rect) -> None:
+    """Draw the bar and what is marked on it."""
+    session = controller.session
+    pygame.draw.rect(surface, LINE, bar, border_radius=4)
+    done = bar.copy()
+    done.width = _place(session, bar, session.cursor) - bar.left
+    pygame.draw.rect(surface, ACCENT, done, border_radius=4)
+    if controller.zoomed:
+        for i, moment in enumerate(session.history):
+            if moment.action[controller.selected] == NO_ACTION:
+                x = _place(session, bar, i)
+                pygame.draw.line(surface, MUTED, (x, bar.top - 3), (x, bar.bottom + 2))
+    pygame.draw.circle(surface, TEXT, (done.right, bar.centery), 8)
+    first = session.dropped
+    words = f"moment {first + session.cursor} of {first + len(session.history) - 1}"
+    write(surface, words, (bar.left, bar.top - 22), MUTED, 14)
+    if controller.zoomed:
+        _draw_achievements(surface, controller, bar)
+
+
+def marks(session: Session, board: int) -> dict[int, list[str]]:
+    """Return what was achieved on a board, by the index of the moment."""
+    names = session.achievements
+    if not names:
+        return {}
+    earned = np.stack([moment.earned[board] for moment in session.history])
+    new = earned[1:] & ~earned[:-1]
+    found: dict[int, list[str]] = {}
+    for index, number in np.argwhere(new):
+        found.setdefault(int(index) + 1, []).append(names[number].replace("_", " "))
+    return found
+
+
+def _draw_achievements(surface: pygame.Surface, controller: Controller, bar: pygame.Rect) -> None:
+    """Mark when something was achieved; the one pointed at or looked at tells its name."""
+    session = controller.session
+    found = marks(session, controller.selected)
+    for index in found:
+        x = _place(session, bar, index)
+        pygame.draw.polygon(
+            surface, CUT, [(x - 4, bar.top - 7), (x + 4, bar.top - 7), (x, bar.top)]
+        )
+        pygame.draw.line(surface, CUT, (x, bar.top), (x, bar.bottom))
+    told = _told(session, controller.pointed, bar, found)
+    if told is not None:
+        _draw_label(surface, bar, _place(session, bar, told), ", ".join(found[told]))
+
+
+def _told(
+    session: Session, pointed: float | None, bar: pygame.Rect, found: dict[int, list[str]]
+) -> int | None:
+    """Return the marked moment under the mouse, or else under the cursor."""
+    if pointed is not None and found:
+        x = bar.left + pointed * bar.width
+        nearest = min(found, key=lambda index: abs(_place(session, bar, index) - x))
+        if abs(_place(session, bar, nearest) - x) <= NEAR:
+            return nearest
+    return session.cursor if session.cursor in found else None
+
+
+def _draw_label(surface: pygame.Surface, bar: pygame.Rect, x: int, words: str) -> None:
+    width = font(14).size(words)[0] + 14
+    rect = pygame.Rect(x - width // 2, bar.top - 30, width, 20).clamp(surface.get_rect())
+    pygame.draw.rect(surface, CUT, rect, border_radius=6)
+    write(surface, words, (rect.left + 7, rect.top + 3), INK, 14)
+
+
+def _place(session: Session, bar: pygame.Rect, index: int) -> int:
+    """Where a moment is on the bar."""
+    return bar.left + round(bar.width * index / max(1, len(session.history) - 1))
