@@ -34,7 +34,7 @@ atlas = sprites.atlas
 
 
 def tiles(
-    rules: Rules, world: World, blocks: UInt8[Array, "rows columns"], mobs: Any = None
+    rules: Rules, world: World, blocks: UInt8[Array, "rows columns"]
 ) -> Int32[Array, "all_rows columns"]:
     """Numbers of the sprites, by daylight: the view, and the inventory below it."""
     overlay = overlays(rules, world)
@@ -94,6 +94,7 @@ def picture(
         below = NUMBERS.blank * (SHADES - 1) + things
         return _gathered(jnp.concatenate([day * SHADES + shade, below]), tile_size)
     sheet = jnp.asarray(atlas(tile_size))
+    variant = jnp.where(world.sleeping, 0, variant)
     noise = jnp.asarray(_noise(tile_size)).at[variant].get(mode="clip")[..., None]
     lit = shaded(sheet[day].astype(jnp.int32), level[..., None, None, None], noise)
     lit = jnp.where(world.sleeping, dreamt(lit), lit)

@@ -1,0 +1,258 @@
+"""Pictures of Craft worlds: sprites that can be told apart, who is drawn where, night and sleep."""
+
+import itertools
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs.core.pixels import compose
+from jaxenvs.craft import CLASSIC, Block, Slots, World, pixels, sprites
+from jaxenvs.craft.state import new_world
+from jaxenvs.craft.tables import VITALS
+
+ROWS, COLUMNS = CLASSIC.view
+MIDDLE = (ROWS // 2, COLUMNS // 2)
+PLAYER_AT = (32, 32)
+
+
+def world(**changes: object) -> World:
+    """The first world of an episode, the player in the middle, with changes."""
+    plain = new_world(CLASSIC, Slots(), 64, {"zombie": 1, "cow": 3, "skeleton": 0})
+    return plain._replace(**changes)
+
+
+def placed(slot, at: tuple[int, int], **more: int):
+    """A live slot at a cell of the view."""
+    row, column = at[0] - MIDDLE[0] + PLAYER_AT[0], at[1] - MIDDLE[1] + PLAYER_AT[1]
+    numbers = {name: jnp.int32(n) for name, n in {**more, "row": row, "column": column}.items()}
+    return slot._replace(**numbers, alive=jnp.ones((), jnp.bool_))
+
+
+def with_mob(kind: str, at: tuple[int, int], **more: object) -> World:
+    plain = world(**more)
+    first, *rest = plain.mobs[kind]
+    return plain._replace(mobs={**plain.mobs, kind: (placed(first, at), *rest)})
+
+
+def with_arrow(at: tuple[int, int], direction: tuple[int, int]) -> World:
+    first, *rest = world().arrows
+    return world(arrows=(placed(first, at, d_row=direction[0], d_column=direction[1]), *rest))
+
+
+def all_of(block: Block) -> jax.Array:
+    return jnp.full((ROWS, COLUMNS), int(block), jnp.uint8)
+
+
+@jax.jit
+def draw(world: World, blocks: jax.Array, light: jax.Array, time: jax.Array) -> jax.Array:
+    return pixels.picture(CLASSIC, world, blocks, light, time)
+
+
+def picture(
+    world: World, blocks: jax.Array | None = None, light: float = 1.0, time: int = 0
+) -> np.ndarray:
+    """The picture of a world, of grass where nothing is given, as integers."""
+    blocks = all_of(Block.GRASS) if blocks is None else blocks
+    return np.asarray(draw(world, blocks, jnp.float32(light), jnp.int32(time))).astype(int)
+
+
+def tile(picture: np.ndarray, at: tuple[int, int]) -> np.ndarray:
+    return picture[at[0] * 7 : at[0] * 7 + 7, at[1] * 7 : at[1] * 7 + 7]
+
+
+def everybody(rng: np.random.Generator) -> World:
+    """Mobs and arrows in sight, a full inventory."""
+    made = world(items={name: jnp.int32(rng.integers(0, 10)) for name in CLASSIC.items})
+    mobs = {
+        kind: tuple(placed(slot, tuple(rng.integers(0, 7, 2))) for slot in slots)
+        for kind, slots in made.mobs.items()
+    }
+    arrows = tuple(
+        placed(slot, tuple(rng.integers(0, 7, 2)), d_row=0, d_column=1) for slot in made.arrows
+    )
+    return made._replace(mobs=mobs, arrows=arrows)
+
+
+# Sprites.
+
+
+@pytest.mark.parametrize("size", [7, 16])
+def test_every_sprite_looks_different(size):
+    numbers = sprites.NUMBERS
+    icons = [first + count for first in numbers.icons.values() for count in range(1, 10)]
+    atlas = sprites.atlas(size).astype(int)
+    for a, b in itertools.combinations([*range(numbers.blank), *icons], 2):
+        assert np.abs(atlas[a] - atlas[b]).max() > 20, (a, b)
+
+
+def test_everybody_stands_on_what_is_below():
+    atlas, who = sprites.atlas(7).astype(int), sprites.NUMBERS.placed
+    for block, overlay in sprites.PAIRS:
+        seen, below = atlas[who[block, overlay]], atlas[int(block)]
+        same = (np.abs(seen - below).max(axis=-1) == 0).mean()
+        assert 0.08 < same < 0.9, (block, overlay)
+
+
+def test_somebody_where_nobody_can_be_is_still_shown():
+    who = sprites.NUMBERS.placed
+    assert who[Block.STONE, sprites.MOBS["cow"]] == who[Block.PATH, sprites.MOBS["cow"]]
+    assert (who[:, 0] == np.arange(len(Block))).all() and len(np.unique(who[Block.GRASS])) == 13
+
+
+def test_the_atlas_is_quick_read_only_and_kept():
+    start = time.process_time()
+    atlas = sprites.atlas.__wrapped__(32)
+    assert time.process_time() - start < 4.0  # 0.5 s
+    assert atlas.shape == (sprites.NUMBERS.total, 32, 32, 3) and atlas.dtype == np.uint8
+    assert sprites.atlas(32) is sprites.atlas(32)
+    with pytest.raises(ValueError, match="read-only"):
+        atlas[0] = 0
+
+
+# What is drawn where.
+
+
+def test_by_day_a_picture_is_its_tiles():
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        made, blocks = everybody(rng), jnp.asarray(rng.integers(0, 17, (ROWS, COLUMNS)), jnp.uint8)
+        numbers = pixels.tiles(CLASSIC, made, blocks)
+        assert numbers.shape == (ROWS + 2, COLUMNS)
+        assert int(numbers.min()) >= 0 and int(numbers.max()) < sprites.NUMBERS.total
+        np.testing.assert_array_equal(
+            picture(made, blocks), np.asarray(compose(numbers, sprites.atlas(7)))
+        )
+
+
+@pytest.mark.parametrize("facing", [1, 2, 3, 4])
+def test_the_player_faces_four_ways_and_sleeps_in_one(facing):
+    sheet, who = sprites.atlas(7), sprites.NUMBERS.placed[Block.GRASS]
+    seen = tile(picture(world(facing=jnp.int32(facing))), MIDDLE)
+    np.testing.assert_array_equal(seen, sheet[who[facing]])
+    asleep = world(facing=jnp.int32(facing), sleeping=jnp.ones((), jnp.bool_))
+    assert pixels.overlays(CLASSIC, asleep)[MIDDLE] == sprites.ASLEEP
+
+
+@pytest.mark.parametrize("kind", ["zombie", "cow", "skeleton"])
+@pytest.mark.parametrize("at", [(0, 0), (6, 8), (2, 5)])
+def test_mobs_are_where_they_are(kind, at):
+    shown = np.asarray(pixels.overlays(CLASSIC, with_mob(kind, at)))
+    assert shown[at] == sprites.MOBS[kind] and (shown != 0).sum() == 2
+
+
+@pytest.mark.parametrize("at", [(-1, 3), (7, 3), (2, -1), (2, 9), (-1, -1)])
+def test_who_is_out_of_sight_or_dead_is_not_drawn(at):
+    assert (np.asarray(pixels.overlays(CLASSIC, with_mob("zombie", at))) != 0).sum() == 1
+    dead = with_mob("cow", (1, 1))
+    dead.mobs["cow"] = tuple(m._replace(alive=jnp.zeros((), jnp.bool_)) for m in dead.mobs["cow"])
+    assert (np.asarray(pixels.overlays(CLASSIC, dead)) != 0).sum() == 1
+
+
+@pytest.mark.parametrize(
+    ("direction", "number"), [((0, -1), 9), ((0, 1), 10), ((-1, 0), 11), ((1, 0), 12)]
+)
+def test_arrows_point_where_they_fly(direction, number):
+    assert pixels.overlays(CLASSIC, with_arrow((1, 2), direction))[1, 2] == number
+    sprite = sprites.atlas(32)[sprites.NUMBERS.placed[Block.WATER, number]].astype(int)
+    steel = np.argwhere(np.abs(sprite - (216, 222, 232)).max(axis=-1) < 12).mean(axis=0) - 15.5
+    assert steel @ np.array(direction) > 5
+
+
+def test_an_arrow_is_drawn_over_a_mob_and_later_kinds_over_earlier_ones():
+    both = with_mob("skeleton", (1, 1))._replace(arrows=with_arrow((1, 1), (1, 0)).arrows)
+    assert pixels.overlays(CLASSIC, both)[1, 1] == sprites.ARROW + 3
+    both = with_mob("skeleton", (1, 1))
+    both.mobs["zombie"] = with_mob("zombie", (1, 1)).mobs["zombie"]
+    assert pixels.overlays(CLASSIC, both)[1, 1] == sprites.MOBS["skeleton"]
+
+
+def test_the_inventory_is_in_upstreams_order_and_hides_what_is_not_there():
+    order = (*VITALS, "sapling", "wood", "stone", "coal", "iron", "diamond")
+    tools = [
+        f"{material}_{tool}"
+        for tool in ("pickaxe", "sword")
+        for material in ("wood", "stone", "iron")
+    ]
+    for place, name in enumerate((*order, *tools)):
+        for count in (0, 1, 9):
+            nothing = world(
+                items=dict.fromkeys(CLASSIC.items, jnp.int32(0)),
+                vitals=dict.fromkeys(VITALS, jnp.int32(0)),
+            )
+            part = nothing.vitals if name in VITALS else nothing.items
+            part[name] = jnp.int32(count)
+            shown = np.asarray(sprites.atlas(7)[np.asarray(pixels.inventory(CLASSIC, nothing))])
+            lit = shown.reshape(18, -1).any(axis=1)
+            assert lit.sum() == (count > 0) and (count == 0 or lit[place]), (name, count)
+
+
+# Night and sleep.
+
+
+def test_a_small_picture_is_what_the_arithmetic_of_a_large_one_gives(monkeypatch):
+    rng = np.random.default_rng(1)
+    blocks = jnp.asarray(rng.integers(1, 17, (ROWS, COLUMNS)), jnp.uint8)
+    made = [everybody(rng), everybody(rng)._replace(sleeping=jnp.ones((), jnp.bool_))]
+    cases = list(itertools.product(made, (0.0, 0.3, 0.6, 1.0), (5, 77)))
+    kept = [picture(one, blocks, light, at) for one, light, at in cases]
+    monkeypatch.setattr(pixels, "SMALL", 0)
+    again = jax.jit(lambda *where: pixels.picture(CLASSIC, *where))
+    for (one, light, at), small in zip(cases, kept, strict=True):
+        large = again(one, blocks, jnp.float32(light), jnp.int32(at))
+        np.testing.assert_array_equal(small, np.asarray(large))
+
+
+def test_night_falls_step_by_step_and_first_at_the_edge():
+    means = []
+    for light in np.linspace(1, 0, 12):
+        seen = picture(world(), light=light)[: ROWS * 7]
+        middle, corner = tile(seen, (3, 3)), tile(seen, (0, 0))
+        assert light > 0.8 or corner.mean() < middle.mean()
+        means.append(middle.mean())
+    assert all(a >= b for a, b in itertools.pairwise(means)) and means[-1] < 0.9 * means[0]
+    assert corner.mean() < 0.7 * middle.mean()
+
+
+def test_the_inventory_knows_no_night():
+    day, night = picture(world()), picture(world(), light=0.0)
+    assert (day[ROWS * 7 :] == night[ROWS * 7 :]).all() and day[ROWS * 7 :].any()
+
+
+def test_noise_moves_with_time_in_the_dark_only():
+    day = [picture(world(), light=0.8, time=t) for t in range(3)]
+    night = [picture(world(), light=0.1, time=t) for t in range(3)]
+    assert (day[0] == day[1]).all() and (day[1] == day[2]).all()
+    for a, b in itertools.combinations(night, 2):
+        assert (tile(a, MIDDLE) == tile(b, MIDDLE)).all()
+        assert (a != b).any(axis=-1)[: ROWS * 7].mean() > 0.2
+    assert (night[0] == picture(world(), light=0.1, time=0)).all()
+
+
+def test_who_sleeps_sees_grey():
+    seen = picture(world(sleeping=jnp.ones((), jnp.bool_)))[: ROWS * 7]
+    assert (seen[..., 0] == seen[..., 1]).all() and (seen[..., 2] == seen[..., 0] + 8).all()
+    assert seen.mean() < 0.7 * picture(world())[: ROWS * 7].mean()
+
+
+# The environment.
+
+
+@pytest.fixture(scope="module")
+def states():
+    env = jaxenvs.make("Craft-Classic-Pixels-v0")
+    obs, states = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 3))
+    return env, obs, states
+
+
+def test_the_observation_is_the_picture(states):
+    env, obs, batch = states
+    for i in range(3):
+        state = jax.tree.map(lambda leaf, i=i: leaf[i], batch)
+        assert env.observation_space.contains(obs[i])
+        np.testing.assert_array_equal(obs[i], env.picture(state, 7))
+        assert env.tiles(state).shape == (ROWS + 2, COLUMNS)
+        assert env.picture(state, 16).shape == ((ROWS + 2) * 16, COLUMNS * 16, 3)
