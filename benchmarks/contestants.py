@@ -74,6 +74,7 @@ FAMILIES = (
     "BabyAI-UnlockLocal-v0",
     "BabyAI-UnlockPickup-v0",
     "BabyAI-UnlockToUnlock-v0",
+    "Craft-Classic-Symbolic-v0",
 )
 
 

@@ -12,6 +12,7 @@ import pytest
 from jaxenvs.benchmarks import contestants, gpu_work, hlo
 
 DOORKEY = "Grid-DoorKey-8x8-v0"
+CRAFT = "Craft-Classic-Symbolic-v0"
 needs_compiler = pytest.mark.skipif(
     not gpu_work.has_compiler(), reason='needs pip install "jax[cuda13]" (no GPU)'
 )
@@ -58,6 +59,22 @@ def test_doorkey_step_is_few_kernels(monkeypatch, source):
     assert work.kernels_per_trip == 0
     assert work.state <= 90
     assert len(gpu_work.kernel_list(gpu_work.step_kernels(text), 4096).splitlines()) <= 12
+
+
+@pytest.mark.parametrize("obs", ["symbolic", "ids"])
+def test_state_of_craft_is_little_more_than_its_map(obs):
+    contestant = contestants.own(CRAFT, 8, "exact", obs=obs)
+    assert 4096 * 8 <= gpu_work.state_bytes(contestant)[0] <= 4400 * 8
+
+
+@needs_compiler
+@pytest.mark.parametrize(("obs", "written"), [("symbolic", 7000), ("ids", 1000)])
+def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(monkeypatch, obs, written):
+    monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+    contestant = contestants.own(CRAFT, 4096, contestants.NO_RESET, obs=obs)
+    work, _ = gpu_work.measure(contestant, contestants.NO_RESET, obs)
+    assert work.kernels <= 30
+    assert work.written <= written
 
 
 @needs_compiler
