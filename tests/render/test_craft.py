@@ -1,0 +1,174 @@
+"""Craft in the window: keys, the panel, and the marks of what was achieved on the bar."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pygame
+import pytest
+
+import jaxenvs
+from jaxenvs.craft import Action, sight
+from jaxenvs.craft.state import earned_vector
+from jaxenvs.render import bar, craft, frames, pen, play, screen, watch
+from jaxenvs.render.controls import Controller
+from jaxenvs.render.pilots import RANDOM
+from jaxenvs.render.session import NO_ACTION, Session
+from jaxenvs.render.window import Window
+
+ID = "Craft-Classic-Ids-v0"
+ENV = jaxenvs.make(ID)
+UPSTREAM = dict(
+    zip(
+        ["q", "w", "d", "s", "a", "space", "t", "tab", "r", "f", "p", "1", "2", "3", "4", "5", "6"],
+        (0, 3, 2, 4, 1, 5, 8, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16),
+        strict=True,
+    )
+)
+
+
+@pytest.fixture
+def playing() -> Controller:
+    return Controller(Session(ENV), ID, "play")
+
+
+@pytest.mark.parametrize("mode", ["play", "watch"])
+@pytest.mark.parametrize("boards", [1, 4])
+def test_no_key_means_two_things_and_every_action_has_one(mode, boards):
+    controller = Controller(Session(ENV, RANDOM, boards), "", mode)
+    for zoomed in {True, boards == 1}:
+        controller.zoomed = zoomed
+        keys = [key for binding in controller.bindings for key in binding.keys]
+        assert len(keys) == len(set(keys)) and {"h", "escape", "g"} <= set(keys)
+        assert controller.new_level_key in keys
+    assert [row.action for row in controller.actions] == list(Action)
+    assert all(row.play and row.watch for row in controller.actions)
+
+
+@pytest.mark.parametrize(("key", "action"), UPSTREAM.items())
+def test_upstreams_keys(playing, key, action):
+    assert playing.press(key) and playing.session.now.action[0] == action
+
+
+@pytest.mark.parametrize(("key", "action"), [("left", 1), ("right", 2), ("up", 3), ("down", 4)])
+def test_arrows_move(playing, key, action):
+    assert playing.press(key) and playing.session.now.action[0] == action
+
+
+def test_r_places_a_stone_and_n_begins_a_new_level(playing):
+    assert playing.new_level_key == "n"
+    playing.press("r")
+    assert playing.session.now.episode[0] == 0
+    playing.press("n")
+    assert playing.session.now.episode[0] == 1
+
+
+def test_a_session_keeps_what_was_achieved(playing):
+    session = playing.session
+    assert session.achievements == ENV.achievements and not session.now.earned.any()
+    for _ in range(80):  # a sapling comes with one blow at grass in ten
+        playing.press("space")
+        if session.now.earned.any():
+            break
+    assert session.now.earned[0, ENV.achievements.index("collect_sapling")]
+    earned = earned_vector(ENV.rules, ENV.world(session.state()).earned)
+    np.testing.assert_array_equal(session.now.earned[0], earned)
+    assert bar.marks(session, 0) == {session.cursor: ["collect sapling"]}
+    playing.press("n")
+    assert not session.now.earned.any() and len(bar.marks(session, 0)) == 1
+
+
+def achieving(controller: Controller, *numbers: int) -> Controller:
+    """Play on, and let the last moment achieve things."""
+    for key in ["a", "a", "a", "a"]:
+        controller.press(key)
+    session = controller.session
+    earned = session.now.earned.copy()
+    earned[0, list(numbers)] = True
+    session.history[-1] = session.now._replace(earned=earned)
+    return controller
+
+
+def count(controller: Controller, colour: tuple[int, int, int]) -> int:
+    picture = screen.pixels(screen.draw(controller, screen.natural_size(controller)))
+    return int((picture == colour).all(axis=-1).sum())
+
+
+def test_marks_are_on_the_bar_and_tell_their_names(playing):
+    plain = count(playing, pen.CUT)
+    achieving(playing, 0, 4)
+    assert bar.marks(playing.session, 0) == {4: ["collect wood", "collect drink"]}
+    told = count(playing, pen.CUT)  # at the moment itself
+    playing.press("backspace")
+    untold = count(playing, pen.CUT)
+    assert plain < untold < told - 1000
+    playing.pointed = 1.0
+    assert count(playing, pen.CUT) > untold + 1000
+    playing.pointed = 0.2
+    assert count(playing, pen.CUT) == untold
+
+
+def test_the_mouse_points_at_marks(playing, dummy_display):
+    window = Window(achieving(playing, 3))
+    where = window._layout().bar
+    for at, pointed in [((where.right, where.centery), True), ((where.centerx, 40), False)]:
+        event = pygame.event.Event(pygame.MOUSEMOTION, pos=at, buttons=(0, 0, 0), rel=(0, 0))
+        window.handle(event)
+        assert (playing.pointed is not None) == pointed
+    window.close()
+
+
+def test_the_panel_ticks_achievements(playing):
+    playing.press("a")
+    before = count(playing, pen.GOOD)
+    achieving(playing, 7, 8, 9)
+    playing.press("a")
+    session = playing.session
+    session.history[-1] = session.now._replace(earned=session.history[-2].earned)
+    assert count(playing, pen.GOOD) > before + 3 * 50
+
+
+def test_the_panel_shows_body_and_belongings(playing):
+    session = playing.session
+    world = ENV.world(session.state())
+    whole = count(playing, craft.VITAL_COLOURS["health"])
+    hurt = world._replace(vitals={**world.vitals, "health": world.vitals["health"] - 6})
+    state = session.state()
+    weak = jax.tree.map(
+        lambda leaf: np.asarray(leaf)[None], ENV.packed(state.time, state.map, hurt)
+    )
+    session.history[0] = session.now._replace(state=weak)
+    assert count(playing, craft.VITAL_COLOURS["health"]) < 0.6 * whole
+
+
+@pytest.mark.parametrize(
+    ("step", "hour"),
+    [(0, "morning"), (90, "afternoon"), (150, "dusk"), (210, "night"), (280, "dawn")],
+)
+def test_hours_have_names(step, hour):
+    assert craft._hour(step / 300 % 1, float(sight.light(jnp.int32(step), 300))) == hour
+
+
+def test_boards_are_pictures_by_the_hour():
+    def at(key: jax.Array, time: jax.Array):
+        return ENV.reset(key).state.replace(time=time)
+
+    hours = jnp.array([60, 210], jnp.int32)
+    states = jax.jit(jax.vmap(at, (None, 0)))(jax.random.key(0), hours)
+    pictures = frames.board_painter(ENV, 8)(states)
+    assert pictures.shape == (2, 72, 72, 3) and frames.board_shape(ENV) == (9, 9)
+    night = jax.tree.map(lambda leaf: leaf[1], states)
+    np.testing.assert_array_equal(pictures[1], ENV.picture(night, 8))
+    assert pictures[0].mean() > 1.2 * pictures[1].mean()
+
+
+def test_files_are_drawn_without_a_display(no_display, tmp_path, capsys):
+    gif, png, again = (tmp_path / name for name in ("a.gif", "b.png", "c.gif"))
+    keys = ["--keys", "w a space tab q 1 t", "--frames", "8"]
+    assert play.main([ID, *keys, "--gif", str(gif), "--screenshot", str(png)]) == 0
+    assert watch.main(["--random", ID, "--frames", "3", "--gif", str(again)]) == 0
+    assert gif.stat().st_size > 1000 and png.stat().st_size > 1000 and again.stat().st_size > 1000
+    assert "8 pictures" in capsys.readouterr().out
+
+
+def test_no_action_leads_to_the_first_moment(playing):
+    assert playing.session.now.action[0] == NO_ACTION and not playing.session.now.earned.any()
