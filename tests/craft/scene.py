@@ -1,0 +1,207 @@
+"""Craft worlds as drawings: one word a cell, who is there before what the cell is.
+
+    .  grass   ,  sand    _  path    ~  water   #  stone    T  tree      L  lava
+    c  coal    i  iron    D  diamond B  table   F  furnace  y  plant     Y  ripe plant
+    > v < ^  the player   Z  zombie  C  cow     S  skeleton l r u d  an arrow and its way
+
+Whoever is alone in a word stands on grass. Around a drawing there is sand.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenvs.craft import CLASSIC, Arrow, Block, CraftClassic, Draws, Mob, Plant, Slots
+from jaxenvs.craft.state import new_world
+
+ENV = CraftClassic(size=16, obs="ids")
+SIZE, SLOTS = ENV.size, Slots()
+SIGNS = {
+    ".": Block.GRASS,
+    ",": Block.SAND,
+    "_": Block.PATH,
+    "~": Block.WATER,
+    "#": Block.STONE,
+    "T": Block.TREE,
+    "L": Block.LAVA,
+    "c": Block.COAL,
+    "i": Block.IRON,
+    "D": Block.DIAMOND,
+    "B": Block.CRAFTING_TABLE,
+    "F": Block.FURNACE,
+    "y": Block.PLANT,
+    "Y": Block.RIPE_PLANT,
+}
+PLAYER = "<>^v"  # facing 1 to 4
+MOBS = {"Z": ("zombie", 5), "C": ("cow", 3), "S": ("skeleton", 3)}
+ARROWS = {"l": (0, -1), "r": (0, 1), "u": (-1, 0), "d": (1, 0)}
+# Chance under which nothing happens by itself: zombies and skeletons step to the left.
+QUIET = Draws(
+    sapling=jnp.float32(0.99),
+    zombie_step=jnp.zeros(3, jnp.int32),
+    zombie_axis=jnp.zeros(3, jnp.float32),
+    zombie_gate=jnp.full(3, 0.99, jnp.float32),
+    cow_step=jnp.full(3, 4, jnp.int32),
+    skeleton_step=jnp.zeros(2, jnp.int32),
+    skeleton_axis=jnp.zeros(2, jnp.float32),
+    skeleton_gate=jnp.zeros(2, jnp.float32),
+    spawn=jnp.full(3, 0.999, jnp.float32),
+    place=jnp.full(3, 0.5, jnp.float32),
+)
+
+
+def quiet(**changes):
+    """Quiet draws but for these; a number stands for all slots."""
+    arrays = {}
+    for name, value in changes.items():
+        like = getattr(QUIET, name)
+        arrays[name] = jnp.broadcast_to(jnp.asarray(value, like.dtype), like.shape)
+    return QUIET._replace(**arrays)
+
+
+def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
+    """State of a drawing whose first cell lies at `at`.
+
+    `parts`: `items`, `vitals`, `counters` by name, `earned` as names; other fields of the world.
+    `change(world)` may edit what else is there.
+    """
+    world = new_world(CLASSIC, SLOTS, SIZE, {"zombie": 0, "cow": 0, "skeleton": 0})
+    blocks = np.full((SIZE, SIZE), SIGNS[fill], np.uint8)
+    mobs = {name: list(slots) for name, slots in world.mobs.items()}
+    arrows, used = list(world.arrows), dict.fromkeys((*mobs, "arrow"), 0)
+    for row, line in enumerate(drawing.strip().splitlines(), start=at[0]):
+        for column, word in enumerate(line.split(), start=at[1]):
+            who, block = (word[0], word[1:] or ".") if word[0] in creatures() else ("", word)
+            blocks[row, column] = SIGNS[block]
+            cell = (_int(row), _int(column))
+            if who and who in PLAYER:
+                facing = _int(PLAYER.index(who) + 1)
+                world = world._replace(row=cell[0], column=cell[1], facing=facing)
+            elif who in MOBS:
+                name, health = MOBS[who]
+                mobs[name][used[name]] = mob(*cell, health)
+                used[name] += 1
+            elif who:
+                arrows[used["arrow"]] = Arrow(*cell, *map(_int, ARROWS[who]), jnp.array(True))
+                used["arrow"] += 1
+    world = world._replace(mobs={k: tuple(v) for k, v in mobs.items()}, arrows=tuple(arrows))
+    for name in ("items", "vitals", "counters"):
+        given = {key: _int(value) for key, value in parts.pop(name, {}).items()}
+        world = world._replace(**{name: {**getattr(world, name), **given}})
+    world = world._replace(**{k: jnp.asarray(v) for k, v in parts.items()})
+    world = change(world) if change else world
+    return ENV.packed(_int(time), jnp.asarray(blocks), world)
+
+
+def mob(row, column, health=3, cooldown=0, alive=True, marked=True):
+    """A slot of a mob."""
+    return Mob(*map(_int, (row, column, health, cooldown)), jnp.array(alive), jnp.array(marked))
+
+
+def plant(row, column, age):
+    """A slot of a plant."""
+    return Plant(_int(row), _int(column), _int(age), jnp.array(True))
+
+
+def set_slot(kind, slot, value):
+    """An edit for `scene`: put a mob into a slot."""
+
+    def change(world):
+        slots = (*world.mobs[kind][:slot], value, *world.mobs[kind][slot + 1 :])
+        return world._replace(mobs={**world.mobs, kind: slots})
+
+    return change
+
+
+def creatures():
+    return (*PLAYER, *MOBS, *ARROWS)
+
+
+def _int(value):
+    return jnp.asarray(value, jnp.int32)
+
+
+@functools.cache
+def _advance():
+    def step(state, action, draws, params):
+        ticked = state.ticked()
+        after = ENV.advance(ticked, action, draws, params)
+        return after, ENV.world(after.state)
+
+    return jax.jit(step)
+
+
+class Moment:
+    """What came of an action: `state`, `world`, `reward`, `terminated`, `earned` (names)."""
+
+    def __init__(self, transition, world):
+        self.state, self.world = transition.state, world
+        self.reward = float(transition.reward)
+        self.terminated = bool(transition.terminated)
+        flags = np.asarray(transition.info["achievements"])
+        self.earned = {ENV.achievements[i] for i in np.nonzero(flags)[0]}
+        self.items = {name: int(n) for name, n in world.items.items() if n}
+        self.vitals = {name: int(n) for name, n in world.vitals.items()}
+        self.counters = {name: int(n) for name, n in world.counters.items()}
+        self.position = (int(world.row), int(world.column))
+
+    def block(self, row, column):
+        """Block of a cell of the map."""
+        return Block(int(self.state.map[row, column]))
+
+    def mob(self, kind, slot=0):
+        """A slot as plain numbers."""
+        return Mob(*(leaf.item() for leaf in self.world.mobs[kind][slot]))
+
+
+def play(state, *actions, draws=QUIET, params=None):
+    """Moments that come of the actions, one for each; draws may be a list, one for each."""
+    params = ENV.default_params if params is None else params
+    moments = []
+    for i, action in enumerate(actions):
+        now = draws[i] if isinstance(draws, list) else draws
+        moments.append(Moment(*_advance()(state, _int(action), now, params)))
+        state = moments[-1].state
+    return moments
+
+
+def draw(moment, like, at=(4, 4)):
+    """Drawing of the same part of the map as the drawing `like`."""
+    shape = [line.split() for line in like.strip().splitlines()]
+    letters = {int(block): sign for sign, block in SIGNS.items()}
+    cells = [
+        [letters[int(moment.block(at[0] + r, at[1] + c))] for c in range(len(line))]
+        for r, line in enumerate(shape)
+    ]
+
+    def put(row, column, sign):
+        r, c = int(row) - at[0], int(column) - at[1]
+        if 0 <= r < len(cells) and 0 <= c < len(cells[r]):
+            cells[r][c] = sign + cells[r][c] if cells[r][c] != "." else sign
+
+    world = moment.world
+    put(world.row, world.column, PLAYER[int(world.facing) - 1])
+    for sign, (name, _) in MOBS.items():
+        for slot in world.mobs[name]:
+            if slot.alive:
+                put(slot.row, slot.column, sign)
+    for arrow in world.arrows:
+        if arrow.alive:
+            way = (int(arrow.d_row), int(arrow.d_column))
+            put(arrow.row, arrow.column, next(s for s, w in ARROWS.items() if w == way))
+    return "\n".join(" ".join(line) for line in cells)
+
+
+def tidy(drawing):
+    """A drawing with single spaces."""
+    return "\n".join(" ".join(line.split()) for line in drawing.strip().splitlines())
+
+
+def becomes(before, actions, after, at=(4, 4), draws=QUIET, **parts):
+    """Assert what a drawing turns into; return the last moment."""
+    actions = actions if isinstance(actions, list) else [actions]
+    last = play(scene(before, at, **parts), *actions, draws=draws)[-1]
+    assert draw(last, after, at) == tidy(after)
+    return last

@@ -1,0 +1,197 @@
+"""What is seen, paid and allowed, and messages for bad input."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scene
+from scene import ENV, mob, play, set_slot
+
+from jaxenvs.craft import Action, Block, CraftClassic
+
+A = Action
+
+
+# What is seen.
+def seen(state, bit):
+    _, mobs = ENV.view(state)
+    return [tuple(cell) for cell in np.argwhere((np.asarray(mobs) >> bit) & 1).tolist()]
+
+
+def test_the_view_is_7_by_9_around_the_player():
+    state = scene.scene("T . . . . . . . # \n . . . . > . . . c", at=(5, 3))
+    blocks, _ = ENV.view(state)
+    assert blocks.shape == (7, 9)
+    assert blocks[2, 0] == Block.TREE and blocks[2, 8] == Block.STONE and blocks[3, 8] == Block.COAL
+    corner, _ = ENV.view(scene.scene(">", at=(0, 0)))
+    assert (corner[:3] == Block.OUT_OF_BOUNDS).all()
+    assert (corner[:, :4] == Block.OUT_OF_BOUNDS).all()
+    assert (corner[3:, 4:] != Block.OUT_OF_BOUNDS).all()
+
+
+@pytest.mark.parametrize(("sign", "bit"), [("Z", 0), ("C", 1), ("S", 2), ("l", 3)])
+def test_mobs_are_seen_where_they_are(sign, bit):
+    state = scene.scene(f". . {sign} \n > . .")
+    assert seen(state, bit) == [(2, 6)]
+    assert not any(seen(state, other) for other in range(4) if other != bit)
+
+
+def test_quirk_a_dead_slot_hides_a_mob_on_its_cell():
+    dead = set_slot("cow", 1, mob(4, 6, health=0, alive=False, marked=False))
+    assert seen(scene.scene("> . C", change=dead), 1) == []
+    earlier = lambda world: world._replace(  # noqa: E731 - a later slot wins
+        mobs={
+            **world.mobs,
+            "cow": (mob(4, 6, 0, alive=False, marked=False), mob(4, 6), mob(9, 9, alive=False)),
+        }
+    )
+    assert seen(scene.scene("> . .", change=earlier), 1) == [(3, 6)]
+
+
+def test_quirk_a_mob_out_of_sight_above_or_left_hides_one_at_the_opposite_side():
+    """A view's height above a cow, or its width to the left, a later cow hides it."""
+    for row, column, shown in ((-7, 0, []), (0, -9, []), (7, 0, [(4, 5)]), (-8, 0, [(4, 5)])):
+        other = set_slot("cow", 1, mob(9 + row, 10 + column))
+        state = scene.scene("> . \n . C", at=(8, 9), change=other)
+        assert seen(state, 1) == shown, (row, column)
+
+
+# Around the rules.
+def test_reward_of_a_task():
+    env = CraftClassic(size=16, obs="ids", task="collect_wood")
+    advance = jax.jit(env.advance)
+    for drawing, action, reward in (("> T", A.DO, 1), ("> ~", A.DO, 0), ("> L", A.RIGHT, 0)):
+        state = scene.scene(drawing).ticked()
+        after = advance(state, jnp.int32(action), scene.QUIET, env.default_params)
+        assert float(after.reward) == reward, drawing
+
+
+def test_masked_actions_do_what_noop_does():
+    """Everything in a state; only how the player looks may differ, and that by moving alone."""
+    mask = jax.jit(ENV.action_mask)
+    pictures = ["B > .", "F v B", "> #", "^ \n L", "> C", "B < F", "> ~"]
+    bags = [{}, {"wood": 2}, {"stone": 1, "wood": 1}, {"sapling": 1}]
+    bags += [{"wood": 9, "stone": 9, "coal": 9, "iron": 9}]
+    bodies = [{}, {"vitals": {"energy": 3}}, {"sleeping": True, "vitals": {"energy": 3}}]
+    allowed = np.zeros(len(A), int)
+    for picture in pictures:
+        for bag in bags:
+            for body in bodies:
+                state = scene.scene(picture, items=bag, **body)
+                legal = np.asarray(mask(state))
+                allowed += legal
+                noop = play(state, A.NOOP)[0]
+                for action in A:
+                    (moment,) = play(state, action)
+                    changed = not _same(moment.state, noop.state) or moment.reward != noop.reward
+                    assert legal[action] or not changed, (picture, bag, action)
+                    if action >= A.SLEEP:  # and the mask is not too kind
+                        assert changed == legal[action], (picture, bag, action)
+    assert (allowed > 0).all() and (allowed < len(pictures) * len(bags) * len(bodies))[1:].all()
+
+
+def _same(a, b):
+    return all(
+        np.array_equal(x, y) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
+    )
+
+
+def test_the_time_limit_truncates_and_lava_in_the_last_step_terminates(compiled):
+    game = compiled("Craft-Classic-Ids-v0")
+
+    def last(drawing, action, time):
+        state = scene.scene(drawing, time=time)
+        state = state.replace(map=jnp.pad(state.map, (0, 48), constant_values=Block.SAND))
+        return game.step(jax.random.key(0), state, jnp.int32(action), game.env.default_params)
+
+    for drawing, action, terminated in ((">", A.NOOP, False), ("> L", A.RIGHT, True)):
+        step = last(drawing, action, 9_999)
+        assert (bool(step.terminated), bool(step.truncated)) == (terminated, not terminated)
+    assert not last(">", A.NOOP, 9_998).done
+
+
+def test_worlds_by_name_pass_through_compiled_functions():
+    """JAX sorts the keys of dicts: what is by name must not depend on their order."""
+    state = scene.scene(
+        "Z . C \n > . S_", items={"wood": 1, "coal": 3}, vitals={"food": 4}, counters={"thirst": 6}
+    )
+    unpacked = jax.jit(ENV.world)(state)
+    again = jax.jit(ENV.packed)(state.time, state.map, unpacked)
+    assert _same(again, state)
+
+
+def test_states_are_small():
+    leaves = jax.tree.leaves(jax.eval_shape(CraftClassic().reset, jax.random.key(0)).state)
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
+    assert size <= 4_400
+
+
+def test_ids_say_what_the_symbolic_observation_says():
+    symbolic = CraftClassic(size=16, obs="symbolic")
+    expand, both = jax.jit(ENV.expand), jax.jit(lambda s: (ENV.observe(s), symbolic.observe(s)))
+    for picture in ("Z . C \n > . S_ \n l # T", "< D"):
+        for time in (0, 60, 210):
+            state = scene.scene(picture, time=time, items={"wood": 3, "iron_sword": 1})
+            ids, floats = both(state)
+            np.testing.assert_allclose(expand(ids), floats, atol=1 / 255)
+            where = ENV.layout
+            assert ids[where.items][0] == 3 and ids[where.facing] in (1, 2)
+            assert ids.shape == (where.size,) == (145,)
+
+
+# Bad input.
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"task": "collect_gold"}, ["collect_gold", "'collect_wood'", "did you mean"]),
+        ({"obs": "picture"}, ["'symbolic', 'ids', 'pixels'"]),
+        ({"size": 60}, ["60", "multiple of 16", "64"]),
+        ({"size": 8}, ["8", "from 16 to"]),
+        ({"size": 256}, ["256", "to 224"]),
+        ({"reach": 0}, ["reach=0", "from 1"]),
+    ],
+)
+def test_bad_fields(fields, words):
+    with pytest.raises(ValueError) as caught:
+        CraftClassic(**fields)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_bad_slots(as_a_user):
+    with pytest.raises(TypeError, match="slots must be"):
+        CraftClassic(slots=(3, 3, 2, 3, 10))
+    with pytest.raises(ValueError, match=r"slots\.zombie=0 is out of range"):
+        CraftClassic(slots=scene.Slots(zombie=0))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("spawn_cow_chance", 1.5, "from 0 to 1"),
+        ("spawn_zombie_base_chance", -0.1, "from 0 to 1"),
+        ("spawn_zombie_night_chance", float("nan"), "from 0 to 1"),
+        ("spawn_skeleton_chance", 2.0, "from 0 to 1"),
+        ("zombie_health", 0, "from 1 to 31"),
+        ("cow_health", 99, "from 1 to 31"),
+        ("skeleton_health", -1, "from 1 to 31"),
+        ("mob_despawn_distance", 15, "from 1 to 14"),
+        ("mob_despawn_distance", 0, "from 1 to 14"),
+        ("day_length", 0, "from 1 to"),
+        ("max_steps_in_episode", 0, "from 1 to"),
+    ],
+)
+def test_params_out_of_range(name, value, allowed):
+    like = getattr(ENV.default_params, name)
+    params = ENV.default_params.replace(**{name: like.dtype.type(value)})
+    with pytest.raises(ValueError) as caught:
+        ENV.reset(jax.random.key(0), params)
+    message = str(caught.value)
+    assert name in message and allowed in message
+
+
+def test_a_batch_of_params_is_checked_too():
+    chances = np.array([0.1, 3.0], np.float32)
+    params = ENV.default_params.replace(spawn_cow_chance=chances)
+    with pytest.raises(ValueError, match=r"spawn_cow_chance=3\.0 is out of range"):
+        ENV.reset(jax.random.key(0), params)
