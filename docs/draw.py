@@ -1,6 +1,7 @@
 """Draw the pictures of this folder again: `python docs/draw.py RUN`, RUN a trained run.
 
-The pictures of `watch` show that run's policy, so RUN should be of Grid-DoorKey-8x8-v0.
+The pictures of `watch` show that run's policy, so RUN should be of Grid-DoorKey-8x8-v0; without a
+RUN all the others are drawn.
 """
 
 import os
@@ -15,6 +16,8 @@ import numpy as np
 import pygame
 
 import jaxenvs
+from jaxenvs.core.pixels import compose
+from jaxenvs.craft import sprites
 from jaxenvs.render import frames, gif, play, screen, watch
 
 HERE = Path(__file__).parent
@@ -54,6 +57,24 @@ CELL, GAP, LABEL, COLUMNS = 256, 18, 62, 6
 MISSION_WIDTH = 42  # characters of a line
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
 WALK = "tab left up up left up space"  # in the level of seed 1: to the door
+WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels of a cell
+CRAFT_WALK = (  # in the world of seed 0: eleven achievements in the first day
+    "space space space space space p d s s s s w w w a space space space w w w w w w w w w w "
+    "a a a a space d d d d space w d d d space w w w w w d space w d space t 1 4 w a space w "
+    "a space w w space w w w w space w w d space a a a a a a a a a a a a a a a s a a a a a "
+    "space a s space a space w a space r space r space r space r space r space r space r "
+    "space r space r space r space r space r space r space r space r space r space r space d "
+    "space space space r "
+)
+
+
+def craft_sheet() -> np.ndarray:
+    """Return 64 worlds of Craft, each 64 x 64 cells."""
+    env = jaxenvs.make("Craft-Classic-Ids-v0")
+    levels = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(0), WORLDS))
+    draw = jax.jit(jax.vmap(compose, (0, None)))
+    pictures = draw(levels.map.astype(np.int32), sprites.atlas(WORLD_CELL))
+    return frames.mosaic(np.asarray(pictures), WORLD_COLUMNS)
 
 
 def contact_sheet() -> np.ndarray:
@@ -84,11 +105,16 @@ def contact_sheet() -> np.ndarray:
     return screen.pixels(sheet)
 
 
-def main(run: str) -> None:
-    """Draw all of them."""
+def main(run: str | None = None) -> None:
+    """Draw all of them, or all that need no run."""
     gif.write_png(HERE / "grid.png", contact_sheet())
+    gif.write_png(HERE / "craft.png", craft_sheet())
+    shot = f"Craft-Classic-Pixels-v0 --frames {len(CRAFT_WALK.split())}"
+    play.main([*shot.split(), "--keys", CRAFT_WALK, "--screenshot", f"{HERE}/play-craft.png"])
     shot = f"Grid-DoorKey-8x8-v0 --seed 1 --frames 99 --screenshot {HERE}/play.png"
     play.main([*shot.split(), "--keys", WALK])
+    if run is None:
+        return
     watch.main(f"{run} --seed 2 --frames 12 --screenshot {HERE}/watch.png".split())
     watch.main(f"{run} --envs 16 --frames 44 --screenshot {HERE}/wall.png".split())
     watch.main(f"{run} --seed 2 --frames 90 --gif {HERE}/watch.gif".split())
