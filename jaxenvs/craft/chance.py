@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32, UInt32
 
-from ..core.random import Key, below, words
+from ..core.random import Key, below, hashed
 from .state import Slots
 
 SPAWNING = ("cow", "zombie", "skeleton")  # kinds in the order in which they may appear
@@ -28,24 +28,29 @@ class Draws(NamedTuple):
 
 def draw(key: Key, slots: Slots) -> Draws:
     """Draw the chance of a step."""
-    rest = words(key, 7 + 3 * slots.zombie + slots.cow + 3 * slots.skeleton)
+    number = iter(range(7 + 3 * slots.zombie + slots.cow + 3 * slots.skeleton))
 
-    def take(count: int) -> Array:
-        nonlocal rest
-        taken, rest = rest[:count], rest[count:]
-        return taken
+    def word() -> Array:
+        # One by one: each is a little arithmetic where it is used, with no array in between.
+        return hashed(key, jnp.uint32(next(number)))
+
+    def uniforms(count: int) -> Array:
+        return jnp.stack([uniform(word()) for _ in range(count)])
+
+    def steps(count: int, bound: int) -> Array:
+        return jnp.stack([below(word(), bound) for _ in range(count)])
 
     return Draws(
-        sapling=uniform(take(1)[0]),
-        zombie_step=below(take(slots.zombie), 4),
-        zombie_axis=uniform(take(slots.zombie)),
-        zombie_gate=uniform(take(slots.zombie)),
-        cow_step=below(take(slots.cow), 8),
-        skeleton_step=below(take(slots.skeleton), 4),
-        skeleton_axis=uniform(take(slots.skeleton)),
-        skeleton_gate=uniform(take(slots.skeleton)),
-        spawn=uniform(take(3)),
-        place=uniform(take(3)),
+        sapling=uniform(word()),
+        zombie_step=steps(slots.zombie, 4),
+        zombie_axis=uniforms(slots.zombie),
+        zombie_gate=uniforms(slots.zombie),
+        cow_step=steps(slots.cow, 8),
+        skeleton_step=steps(slots.skeleton, 4),
+        skeleton_axis=uniforms(slots.skeleton),
+        skeleton_gate=uniforms(slots.skeleton),
+        spawn=uniforms(3),
+        place=uniforms(3),
     )
 
 

@@ -226,7 +226,7 @@ class CraftClassic(Env):
         """Sprites of the view and the inventory, see `pixels`."""
         from . import pixels
 
-        return pixels.tiles(self.rules, self.world(state), *self.view(state))
+        return pixels.tiles(self.rules, self.world(state), self.view(state)[0])
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""

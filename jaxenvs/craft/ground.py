@@ -3,9 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
+from ..core.settle import settled
 from .tables import Block
 
 
@@ -32,7 +34,9 @@ class Ground:
         """Block of a cell; beyond the border as upstream reads: the first row or column beyond
         the upper or left border is the last one of the map, else the nearest cell counts."""
         index = self._index(self._wrapped(row), self._wrapped(column))
-        block = self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
+        block = self.cells.reshape(-1).at[index].get(mode="promise_in_bounds")
+        # Read once: a kernel after the step's writes that read again would need the old map.
+        block = jax.lax.optimization_barrier(block).astype(jnp.int32)
         for written, new in self.writes:
             block = jnp.where(written == index, new, block)
         return block
@@ -49,12 +53,15 @@ class Ground:
         """Return the map with all writes made, by one scatter."""
         if not self.writes:
             return self.cells
-        indices = [index for index, _ in self.writes]
+        writes = settled(self.writes)
+        indices = [index for index, _ in writes]
         for i in range(len(indices)):  # of writes to one cell the last one counts
             for later in indices[i + 1 :]:
                 indices[i] = jnp.where(indices[i] == later, self._nowhere, indices[i])
-        blocks = jnp.stack([block for _, block in self.writes]).astype(jnp.uint8)
-        flat = self.cells.reshape(-1).at[jnp.stack(indices)].set(blocks, mode="drop")
+        blocks = jnp.stack([block for _, block in writes]).astype(jnp.uint8)
+        # As data behind a barrier: else the scatter reads the old map itself, and must copy it.
+        where, blocks = jax.lax.optimization_barrier((jnp.stack(indices), blocks))
+        flat = self.cells.reshape(-1).at[where].set(blocks, mode="drop")
         return flat.reshape(self.cells.shape)
 
     @property

@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
+from ..core.settle import settled
 from .chance import Draws
 from .ground import Ground, is_in
 from .player import is_taken
@@ -19,11 +20,14 @@ def move_all(
     for i in range(len(world.mobs["zombie"])):
         chance = (draws.zombie_step[i], draws.zombie_axis[i], draws.zombie_gate[i])
         world = _zombie(rules, ground, world, i, chance, despawn_distance)
+    world = world._replace(mobs=settled(world.mobs))
     for i in range(len(world.mobs["cow"])):
         world = _cow(rules, ground, world, i, draws.cow_step[i], despawn_distance)
+    world = world._replace(mobs=settled(world.mobs))
     for i in range(len(world.mobs["skeleton"])):
         chance = (draws.skeleton_step[i], draws.skeleton_axis[i], draws.skeleton_gate[i])
         world = _skeleton(rules, ground, world, i, chance, despawn_distance)
+    world = world._replace(mobs=settled(world.mobs))
     for i in range(len(world.arrows)):
         ground, world = _arrow(rules, ground, world, i)
     return ground, world
@@ -38,6 +42,7 @@ def _zombie(
     chases = (distance < 10) & (gate < 0.75)
     d_row, d_column = _choose(chases, _towards(world, mob, axis), _drift(step))
     attacks = (distance == 1) & (mob.cooldown <= 0) & mob.alive
+    attacks = settled(attacks)
     hurt = jnp.where(attacks, jnp.where(world.sleeping, 7, 2), 0)
     world = unlock(world, Achievement.WAKE_UP, world.sleeping & attacks)
     world = world._replace(
@@ -46,6 +51,7 @@ def _zombie(
     )
     mob = mob._replace(cooldown=_cooled(mob, attacks, 5))
     goes = ~attacks & _is_free(rules, ground, world, mob.row + d_row, mob.column + d_column)
+    goes, d_row, d_column = settled((goes, d_row, d_column))
     return _relocated(world, "zombie", slot, mob, (d_row, d_column), goes, despawn_distance)
 
 
@@ -54,7 +60,7 @@ def _cow(
 ) -> World:
     mob = world.mobs["cow"][slot]
     d_row, d_column = _drift(step)
-    goes = _is_free(rules, ground, world, mob.row + d_row, mob.column + d_column)
+    goes = settled(_is_free(rules, ground, world, mob.row + d_row, mob.column + d_column))
     return _relocated(world, "cow", slot, mob, (d_row, d_column), goes, despawn_distance)
 
 
@@ -72,6 +78,7 @@ def _skeleton(
     free = _is_free(rules, ground, world, mob.row + d_row, mob.column + d_column)
     shoots = ((distance >= 4) & (distance <= 5)) | (close & ~free)
     shoots = shoots & (mob.cooldown <= 0) & mob.alive
+    shoots, free, towards, d_row, d_column = settled((shoots, free, towards, d_row, d_column))
     world = world._replace(arrows=_shot(world, mob, towards, shoots))
     mob = mob._replace(cooldown=_cooled(mob, shoots, 4))
     goes = free & ~shoots
@@ -103,6 +110,7 @@ def _arrow(rules: Rules, ground: Ground, world: World, slot: int) -> tuple[Groun
     stopped = stopped | at_player | is_taken(world, row, column)
     breaks = arrow.alive & is_in(block, {Block.CRAFTING_TABLE, Block.FURNACE})
     flies = arrow.alive & ground.inside(row, column) & ~stopped
+    flies, hits, breaks = settled((flies, hits, breaks))
     after = arrow._replace(row=row, column=column, alive=flies)
     world = world._replace(
         vitals={**world.vitals, "health": world.vitals["health"] - jnp.where(hits, 2, 0)},

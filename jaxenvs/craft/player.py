@@ -5,8 +5,9 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
+from ..core.settle import settled
 from .ground import Ground, is_in
-from .state import Mob, World, unlock
+from .state import Mob, World, mobs_of, unlock
 from .tables import Achievement, Action, Block, Rules
 
 _AROUND = [(r, c) for r in (-1, 0, 1) for c in (-1, 0, 1) if (r, c) != (0, 0)]
@@ -23,11 +24,6 @@ def ahead(world: World) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
     """Cell in front of the player."""
     d_row, d_column = step_of(world.facing)
     return world.row + d_row, world.column + d_column
-
-
-def mobs_of(world: World) -> list[Mob]:
-    """All slots of all mobs, in the order of moving."""
-    return [mob for slots in world.mobs.values() for mob in slots]
 
 
 def is_taken(world: World, row: Array, column: Array) -> Bool[Array, ""]:
@@ -51,7 +47,7 @@ def near(ground: Ground, world: World) -> tuple[Bool[Array, ""], Bool[Array, ""]
 
 def craft(rules: Rules, ground: Ground, world: World, action: Array) -> World:
     """Make a tool beside a table."""
-    table, furnace = near(ground, world)
+    table, furnace = settled(near(ground, world))
     items = dict(world.items)
     for recipe in rules.recipes:
         able = (action == recipe.action) & table & (furnace if recipe.at_furnace else True)
@@ -79,7 +75,7 @@ def strike(rules: Rules, world: World, action: Array) -> tuple[World, Bool[Array
     Upstream's quirk: any DO calls back to life every slot that still has health.
     """
     does = action == Action.DO
-    row, column = ahead(world)
+    row, column = settled(ahead(world))
     blow = damage(rules, world)
     hit_any = killed_any = jnp.zeros((), jnp.bool_)
     mobs = dict(world.mobs)
@@ -93,6 +89,7 @@ def strike(rules: Rules, world: World, action: Array) -> tuple[World, Bool[Array
             killed = killed | (here & ~alive)
             after.append(mob._replace(health=health, alive=alive))
         mobs[kind.name] = tuple(after)
+        hit, killed = settled((hit, killed))
         hit_any, killed_any = hit_any | hit, killed_any | killed
         world = unlock(world, kind.achievement, killed)
         if kind.food:
@@ -107,7 +104,7 @@ def harvest(
     """Take what the block ahead gives, unless a mob was hit."""
     row, column = ahead(world)
     block = ground.block(row, column)
-    able = (action == Action.DO) & ~hit & ground.inside(row, column)
+    block, able = settled((block, (action == Action.DO) & ~hit & ground.inside(row, column)))
     items, left, taken = dict(world.items), block, jnp.zeros((), jnp.bool_)
     for rule in rules.harvests:
         takes = able & (block == rule.block)
@@ -124,6 +121,7 @@ def harvest(
             left, taken = jnp.where(takes, rule.leaves, left), taken | takes
     eaten = able & (block == Block.RIPE_PLANT)
     world = world._replace(items=items, plants=_regrown(world, row, column, eaten))
+    left, taken = settled((left, taken))
     return ground.put(row, column, left, taken), world
 
 
@@ -132,6 +130,7 @@ def place(rules: Rules, ground: Ground, world: World, action: Array) -> tuple[Gr
     row, column = ahead(world)
     block = ground.block(row, column)
     free = ground.inside(row, column) & ~is_taken(world, row, column)
+    block, free = settled((block, free))
     items, new, placed = dict(world.items), block, jnp.zeros((), jnp.bool_)
     for rule in rules.placements:
         able = (action == rule.action) & free & (world.items[rule.item] >= rule.cost)
@@ -139,6 +138,7 @@ def place(rules: Rules, ground: Ground, world: World, action: Array) -> tuple[Gr
         items[rule.item] = items[rule.item] - rule.cost * _one(able)
         new, placed = jnp.where(able, rule.block, new), placed | able
         world = unlock(world, rule.achievement, able)
+    new, placed = settled((new, placed))
     planted = placed & (new == Block.PLANT)
     world = world._replace(items=items, plants=_planted(world, row, column, planted))
     return ground.put(row, column, new, placed), world
@@ -155,7 +155,7 @@ def move(rules: Rules, ground: Ground, world: World, action: Array) -> World:
     row, column = ahead(world)
     block = ground.block(row, column)
     free = ground.inside(row, column) & ~is_in(block, rules.solid) & ~is_taken(world, row, column)
-    goes = turns & (free | (block == Block.LAVA))
+    goes = settled(turns & (free | (block == Block.LAVA)))
     return world._replace(
         row=jnp.where(goes, row, world.row), column=jnp.where(goes, column, world.column)
     )
@@ -182,6 +182,7 @@ def live(rules: Rules, world: World, action: Array) -> World:
     vitals["energy"] = jnp.minimum(energy + _one(rested), best)
     counters["fatigue"] = jnp.where(tired | rested, 0, fatigue)
 
+    vitals, asleep = settled((vitals, asleep))
     well = (vitals["food"] > 0) & (vitals["drink"] > 0) & ((vitals["energy"] > 0) | asleep)
     change = jnp.where(well, jnp.where(asleep, 4, 2), jnp.where(asleep, -1, -2))
     recover = counters["recover"] + change

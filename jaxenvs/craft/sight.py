@@ -88,7 +88,7 @@ def ids(
 ) -> UInt8[Array, " ids"]:
     """Compact observation, see `layout`."""
     blocks, mobs = view(rules, cells, world)
-    numbers = [*world.items.values(), *world.vitals.values(), world.facing, world.sleeping]
+    numbers = [*_counts(rules, world), world.facing, world.sleeping]
     shine = jnp.round(light * 255)
     scalars = jnp.stack([n.astype(jnp.uint8) for n in (*numbers, shine)])
     return jnp.concatenate([blocks.reshape(-1), mobs.reshape(-1), scalars])
@@ -99,7 +99,7 @@ def symbolic(
 ) -> Float32[Array, " floats"]:
     """Upstream's symbolic observation."""
     blocks, mobs = view(rules, cells, world)
-    counts = jnp.stack([*world.items.values(), *world.vitals.values()])
+    counts = jnp.stack(_counts(rules, world))
     return _floats(rules, blocks, mobs, counts, world.facing, light, world.sleeping)
 
 
@@ -123,6 +123,10 @@ def floats(rules: Rules) -> int:
     """Length of the symbolic observation."""
     channels = len(Block) + len(MOB_BITS)
     return rules.view[0] * rules.view[1] * channels + len(rules.items) + len(VITALS) + 6
+
+
+def _counts(rules: Rules, world: World) -> list[Any]:
+    return [*(world.items[i] for i in rules.items), *(world.vitals[v] for v in VITALS)]
 
 
 def _floats(

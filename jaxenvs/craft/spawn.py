@@ -12,15 +12,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32, UInt8
 
+from ..core.settle import settled
 from .chance import SPAWNING, Draws
 from .ground import is_in
-from .player import mobs_of
-from .state import Mob, World
+from .state import Mob, World, mobs_of
 from .tables import Block, MobRow, Rules
 
-_CELLS = 16  # in a word; the first block in the low half, the second in the high half
+_CELLS = 16  # in a word; the first block in its low half, the second in the high half
 _GROUNDS = (Block.GRASS, Block.PATH)
-_LOW = 0xFFFF
+_CODES = sum(1 << (2 * block + half) for half, block in enumerate(_GROUNDS))  # two bits a block
 
 
 class _Reach(NamedTuple):
@@ -63,24 +63,22 @@ def spawn(
     """Let a mob of each kind appear, or not."""
     table = _reach(reach)
     grounds = _grounds(cells, world, table, despawn_distance)
-    taken = _taken(world, table, reach)
+    grounds, taken = settled((grounds, _taken(world, table, reach)))
     kinds = {kind.name: kind for kind in rules.mobs}
     for i, name in enumerate(SPAWNING):
         kind, slots = kinds[name], world.mobs[name]
         allowed = [
             _allowed(kind, grounds[w], table.distance[w]) & ~taken[w] for w in range(table.words)
         ]
-        number, any_cell = _chosen(allowed, draws.place[i])
+        number = settled(_chosen(allowed, draws.place[i]))
         room = ~functools.reduce(lambda a, b: a & b, [m.alive for m in slots])
-        appears = room & any_cell & (draws.spawn[i] < chances[name])
+        appears = room & (number >= 0) & (draws.spawn[i] < chances[name])
         row = world.row + _lookup(table.rows, number)
         column = world.column + _lookup(table.columns, number)
         after = _filled(slots, row, column, health[name], appears, ~room)
         world = world._replace(mobs={**world.mobs, name: after})
-        taken = [
-            t | jnp.where(appears & (number // _CELLS == w), 1 << (number % _CELLS), 0)
-            for w, t in enumerate(taken)
-        ]
+        newly = jnp.where(appears, number, _number(world, slots[0], ~room, reach))
+        taken = [t | _bit(newly, w) for w, t in enumerate(taken)]
     return world
 
 
@@ -94,12 +92,11 @@ def _grounds(
     inside = inside & (table.distance < despawn_distance)
     index = rows.clip(0, size - 1) * size + columns.clip(0, size - 1)
     block = cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
+    # One use of the block: with two it would be written and read again on a GPU.
+    code = (jnp.int32(_CODES) >> (2 * block)) & 3
+    both = (code & 1) | ((code >> 1) << _CELLS)
     bit = np.arange(_CELLS, dtype=np.int32)
-    halves = [
-        jnp.where(inside & (block == ground), np.int32(1) << (bit + half * _CELLS), 0)
-        for half, ground in enumerate(_GROUNDS)
-    ]
-    words = (halves[0] | halves[1]).sum(axis=1, dtype=jnp.int32)
+    words = jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32)
     return [words[w] for w in range(table.words)]
 
 
@@ -117,15 +114,23 @@ def _allowed(kind: MobRow, grounds: Array, distance: np.ndarray) -> Array:
 
 def _taken(world: World, table: _Reach, reach: int) -> list[Array]:
     """Bits of the cells on which a mob is seen."""
-    taken: list[Any] = [jnp.int32(0)] * table.words
-    for mob in mobs_of(world):
-        d_row, d_column = mob.row - world.row, mob.column - world.column
-        near = mob.marked & (jnp.abs(d_row) + jnp.abs(d_column) < reach)
-        # Cells before the middle of a row: a sum of row lengths, in closed form.
-        number = jnp.where(near, _middle(d_row, reach) + d_column, -1)
-        bit = 1 << (number & (_CELLS - 1))
-        taken = [t | jnp.where(number >> 4 == w, bit, 0) for w, t in enumerate(taken)]
-    return taken
+    numbers = settled([_number(world, mob, mob.marked, reach) for mob in mobs_of(world)])
+    return [
+        functools.reduce(lambda a, b: a | b, [_bit(number, w) for number in numbers])
+        for w in range(table.words)
+    ]
+
+
+def _number(world: World, mob: Mob, when: Array, reach: int) -> Int32[Array, ""]:
+    """Number of a mob's cell, -1 beyond reach or unless `when`."""
+    d_row, d_column = mob.row - world.row, mob.column - world.column
+    near = when & (jnp.abs(d_row) + jnp.abs(d_column) < reach)
+    return jnp.where(near, _middle(d_row, reach) + d_column, -1)
+
+
+def _bit(number: Array, word: int) -> Array:
+    """Bit of a cell in a word, 0 if it is in another one."""
+    return jnp.where(number >> 4 == word, 1 << (number & 15), 0)
 
 
 def _middle(d_row: Array, reach: int) -> Array:
@@ -138,8 +143,8 @@ def _middle(d_row: Array, reach: int) -> Array:
     return jnp.where(d_row <= 0, upper, lower)
 
 
-def _chosen(words: list[Array], uniform: Array) -> tuple[Array, Array]:
-    """Number of a cell, uniform among the bits set, and whether there is any."""
+def _chosen(words: list[Array], uniform: Array) -> Int32[Array, ""]:
+    """Number of a cell, uniform among the bits set; -1 where there is none."""
     counts = [jax.lax.population_count(word) for word in words]
     total = sum(counts[1:], counts[0])
     rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniform)).astype(jnp.int32) - 1
@@ -150,7 +155,8 @@ def _chosen(words: list[Array], uniform: Array) -> tuple[Array, Array]:
         word, first = jnp.where(later, words[w], word), jnp.where(later, w, first)
         before = jnp.where(later, seen, before)
         seen = seen + counts[w]
-    return first * _CELLS + _nth_bit(word, rank - before), total > 0
+    number = first * _CELLS + _nth_bit(word, rank - before)
+    return jnp.where(total > 0, number, -1)
 
 
 def _nth_bit(word: Array, rank: Array) -> Array:

@@ -18,6 +18,7 @@ MOST_AGE = (1 << 14) - 1  # steps; a plant's age stays there
 MOST_HEALTH = 31  # of a mob
 BESIDE = 16  # cells beyond the border where an arrow that flew out stays
 MAX_SIZE = 224  # cells on a side: with BESIDE at both ends a coordinate has 8 bits
+MOVING = ("zombie", "cow", "skeleton")  # kinds of mobs, in the order in which they move
 _COUNTERS = ("recover", "hunger", "thirst", "fatigue")
 _SIGN = 64  # added to a counter, which may be negative
 
@@ -34,7 +35,7 @@ class Slots(NamedTuple):
     @property
     def mobs(self) -> dict[str, int]:
         """Slots of each kind of mob."""
-        return {"zombie": self.zombie, "cow": self.cow, "skeleton": self.skeleton}
+        return {name: getattr(self, name) for name in MOVING}
 
 
 class Mob(NamedTuple):
@@ -132,8 +133,7 @@ def pack(rules: Rules, world: World) -> Int32[Array, " words"]:
     items, then achievements, and one word for every slot."""
     beside = [
         _bits((m.row, 8), (m.column, 8), (m.health, 5), (m.cooldown, 3), (m.alive, 1), (m.marked, 1))
-        for slots in world.mobs.values()
-        for m in slots
+        for m in mobs_of(world)
     ]
     beside += [
         _bits(
@@ -150,8 +150,10 @@ def pack(rules: Rules, world: World) -> Int32[Array, " words"]:
         for p in world.plants
     ]
     player = _bits((world.row + 1, 8), (world.column + 1, 8), (world.facing, 3), (world.sleeping, 1))
-    numbers = [*world.vitals.values(), *(c + _SIGN for c in world.counters.values())]
-    numbers += world.items.values()
+    # By name: a pytree's dicts come back from a transform with their keys sorted.
+    numbers = [world.vitals[name] for name in VITALS]
+    numbers += [world.counters[name] + _SIGN for name in _COUNTERS]
+    numbers += [world.items[name] for name in rules.items]
     quads = [numbers[i : i + 4] for i in range(0, len(numbers), 4)]
     words = [player, *(_bits(*((n, 8) for n in quad)) for quad in quads), *world.earned, *beside]
     return jnp.stack(words)
@@ -185,6 +187,11 @@ def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
         arrows=arrows,
         plants=plants,
     )
+
+
+def mobs_of(world: World) -> list[Mob]:
+    """All slots of all mobs, in the order of moving."""
+    return [mob for name in MOVING for mob in world.mobs[name]]
 
 
 def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achievements"]:

@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, UInt8
 
+from ..core.settle import settled
 from . import mobs, player
 from .chance import Draws
 from .ground import Ground
