@@ -87,6 +87,14 @@ def test_every_level_of_the_package_has_its_id_and_alias():
     assert set(registry.list("BabyAI")) == upstream and len(upstream) == 96
 
 
+def test_craft_is_known_by_the_names_of_its_package():
+    for name in ("Symbolic", "Pixels"):
+        alias = f"Craftax-Classic-{name}-v1"
+        assert jaxenvs.spec(alias).id == f"Craft-Classic-{name}-v0"
+        assert jaxenvs.make(alias).obs == name.lower()
+    assert len(registry.list("Craft")) == 3
+
+
 def test_the_list_is_by_family():
     assert registry.list("Grid") == [id for id in registry.list() if id.startswith("Grid-")]
     assert "did you mean 'Grid'" in message(ValueError, registry.list, "grid")
