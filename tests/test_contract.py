@@ -20,7 +20,8 @@ import jaxenvs
 IDS = jaxenvs.registry.list()
 ROWS, STEPS = 4, 256  # the length of the golden traces: one compilation serves both
 FIRST = sorted({jaxenvs.spec(id).env_class: id for id in reversed(IDS)}.values())
-X64_IDS = FIRST[:: max(1, len(FIRST) // 3)]
+FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
+X64_IDS = sorted({*FIRST[:: max(1, len(FIRST) // 3)], *FAMILIES.values()})
 
 every_id = pytest.mark.parametrize("id", IDS)
 

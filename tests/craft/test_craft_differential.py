@@ -65,6 +65,21 @@ def test_one_world_alone_plays_as_the_package(kind):
     check(lockstep.merged(total), least=200, events=[])
 
 
+@pytest.mark.slow
+def test_what_an_accelerator_compiles_plays_as_the_package(monkeypatch):
+    """Where the compiler is told to choose by platform, the other choice gives the same."""
+
+    def elsewhere(*args, default, **platforms):
+        return default(*args)
+
+    monkeypatch.setattr(jax.lax, "platform_dependent", elsewhere)
+    lockstep.sides.cache_clear()
+    try:
+        check(lockstep.trial(ROWS, STEPS, seed=5), least=1_500, events=OFTEN)
+    finally:
+        lockstep.sides.cache_clear()
+
+
 def test_states_are_carried_over_and_back():
     env = lockstep.sides().env
     theirs, kinds = starts.batch(ROWS, seed=3)
