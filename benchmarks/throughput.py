@@ -78,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help="also measure the others that have such a world (default: yes)",
     )
+    add("--without", nargs="+", default=[], metavar="NAME", help="others to leave out")
     add("--out", type=Path, default=Path("runs/bench"), help="folder for bench.json and bench.png")
     add("--quick", action="store_true", help="one small batch and short repeats, to try it out")
     return parser
@@ -164,9 +165,11 @@ def _field(
         yield "jaxenvs", lambda named=named: _own(env_id, num_envs, named, args.obs, seconds)
     if not args.peers:
         return
-    if name := peers.game_of(env_id):
+    if (name := peers.game_of(env_id)) and name not in args.without:
         yield name, lambda: timing.GameRunner(env_id, seconds)
     for other in peers.of(env_id):
+        if other.name in args.without:
+            continue
         yield other.name, lambda name=other.name: _peer(name, env_id, num_envs, seconds)
 
 

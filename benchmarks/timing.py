@@ -23,6 +23,7 @@ from .contestants import Contestant
 # accelerator many, so that starting the program (tens of microseconds) is nothing beside its steps.
 ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
 ROLLOUT_STEPS = (8, 1024)  # fewest and most steps of one rollout
+AGE_STEPS, AGE_SECONDS = 512, 3.0  # steps before the first that counts, or so many seconds
 
 
 @dataclasses.dataclass
@@ -98,8 +99,15 @@ class BatchRunner(Runner):
             rollouts=1,
             compile_seconds=round(compiled, 2),
         )
-        self.run()  # warms up
+        self._age()
         self.row.rollouts = math.ceil(seconds / min(self.run() for _ in range(2)))
+
+    def _age(self) -> None:
+        """Warm up, and step until episodes end at all times: at first none does."""
+        start, steps = time.perf_counter(), 0
+        while steps < AGE_STEPS and (not steps or time.perf_counter() - start < AGE_SECONDS):
+            self.run()
+            steps += self.row.length
 
     def run(self) -> float:
         """Make `row.steps` steps; return the seconds."""
