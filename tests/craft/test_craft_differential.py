@@ -9,7 +9,7 @@ import pytest
 import starts
 
 ROWS = 4 * len(starts.KINDS)  # every kind of start by every way to play
-STEPS, LONG_STEPS, TRIALS = 80, 200, 16
+STEPS, LONG_STEPS, TRIALS = 80, 200, 20
 # What happens in some trajectory, or the comparison has not seen it.
 OFTEN = [
     "mobs revived",
