@@ -3,7 +3,7 @@
 from .chance import Draws
 from .classic import CraftClassic, CraftParams
 from .sight import Layout
-from .state import Arrow, CraftState, Level, Mob, Plant, Slots, World
+from .state import Arrow, CraftState, Level, Mob, Plants, Slots, World
 from .tables import CLASSIC, Achievement, Action, Block, Rules
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "Layout",
     "Level",
     "Mob",
-    "Plant",
+    "Plants",
     "Rules",
     "Slots",
     "World",

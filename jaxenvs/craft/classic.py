@@ -76,9 +76,7 @@ _LIMITS = {
 }
 
 
-@register(
-    "Craft-Classic-Symbolic-v0", obs="symbolic", aliases=("Craftax-Classic-Symbolic-v1",)
-)
+@register("Craft-Classic-Symbolic-v0", obs="symbolic", aliases=("Craftax-Classic-Symbolic-v1",))
 @register("Craft-Classic-Ids-v0", obs="ids")
 @register("Craft-Classic-Pixels-v0", obs="pixels", aliases=("Craftax-Classic-Pixels-v1",))
 class CraftClassic(Env):
@@ -171,9 +169,7 @@ class CraftClassic(Env):
         """Draw the chance of the step and apply the rules."""
         return self.advance(state, action, chance.draw(key, self.slots), params)
 
-    def advance(
-        self, state: CraftState, action: Array, draws: Draws, params: Any
-    ) -> Transition:
+    def advance(self, state: CraftState, action: Array, draws: Draws, params: Any) -> Transition:
         """Apply the rules with given draws; `state.time` already counts this step."""
         before = self.world(state)
         light = sight.light(state.time - 1, params.day_length)
@@ -204,22 +200,18 @@ class CraftClassic(Env):
 
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, "17"]:
         """Actions that may do more than noop; DO, moving and noop always may, but in sleep."""
-        world, ground = self.world(state), Ground(state.map)
-        awake, rules = ~world.sleeping, self.rules
+        world, rules = self.world(state), self.rules
+        front = player.look(rules, Ground(state.map), world)
+        awake, free = ~world.sleeping, front.inside & ~front.taken
         mask = [awake] * rules.actions
         mask[Action.NOOP] = jnp.ones((), jnp.bool_)
         mask[Action.SLEEP] = awake & (world.vitals["energy"] < rules.best)
-        row, column = player.ahead(world)
-        free = ground.inside(row, column) & ~player.is_taken(world, row, column)
-        for rule in rules.placements:
-            able = free & (world.items[rule.item] >= rule.cost)
-            mask[rule.action] = awake & able & is_in(ground.block(row, column), rule.on)
-        table, furnace = player.near(ground, world)
+        for row in rules.placements:
+            able = free & is_in(front.block, row.on)
+            mask[row.action] = awake & able & player.has(world, {row.item: row.cost})
         for recipe in rules.recipes:
-            able = awake & table & (furnace if recipe.at_furnace else True)
-            for item, cost in recipe.costs.items():
-                able = able & (world.items[item] >= cost)
-            mask[recipe.action] = able
+            able = front.table & (front.furnace | (not recipe.at_furnace))
+            mask[recipe.action] = awake & able & player.has(world, recipe.costs)
         return jnp.stack(mask)
 
     def tiles(self, state: CraftState) -> Int32[Array, "rows columns"]:

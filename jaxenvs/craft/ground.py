@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
-from ..core.settle import settled
+from ..core.bits import kept
 from .tables import Block
 
 
@@ -26,7 +26,7 @@ class Ground:
         """Cells on a side."""
         return self.cells.shape[0]
 
-    def inside(self, row: Array, column: Array) -> Bool[Array, ""]:
+    def inside(self, row: Array, column: Array) -> Bool[Array, "*cells"]:
         """Whether a cell is on the map."""
         return (row >= 0) & (row < self.size) & (column >= 0) & (column < self.size)
 
@@ -41,6 +41,11 @@ class Ground:
             block = jnp.where(written == index, new, block)
         return block
 
+    def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
+        """Blocks of the nearest cells of the map, before the step's writes."""
+        index = self._index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
+        return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
+
     def put(self, row: Array, column: Array, block: Any, when: Array) -> "Ground":
         """Write a block if `when`; a cell beyond the border as upstream writes, see `block`, but
         what is farther is dropped."""
@@ -49,20 +54,22 @@ class Ground:
         write = (index, jnp.asarray(block, jnp.int32))
         return Ground(self.cells, (*self.writes, write))
 
-    def written(self) -> UInt8[Array, "size size"]:
-        """Return the map with all writes made, by one scatter."""
-        if not self.writes:
-            return self.cells
-        writes = settled(self.writes)
-        indices = [index for index, _ in writes]
-        for i in range(len(indices)):  # of writes to one cell the last one counts
-            for later in indices[i + 1 :]:
-                indices[i] = jnp.where(indices[i] == later, self._nowhere, indices[i])
-        blocks = jnp.stack([block for _, block in writes]).astype(jnp.uint8)
+    def written(self, rows: Array, columns: Array, block: int, when: Array) -> Array:
+        """Return the map with all writes made, and this block on the cells of the arrays last."""
+        last = jnp.where(when, self._index(rows, columns), self._nowhere)
+        indices, blocks = [], []
+        for i, (index, new) in enumerate(self.writes):  # of writes to one cell the last counts
+            index, new = kept((index, 16), (new, 6))
+            again = (last == index).any()
+            for later, _ in self.writes[i + 1 :]:
+                again = again | (later == index)
+            indices.append(jnp.where(again, self._nowhere, index))
+            blocks.append(new)
+        where = jnp.concatenate([jnp.stack(indices), last])
+        new = jnp.concatenate([jnp.stack(blocks), jnp.full_like(last, block)]).astype(jnp.uint8)
         # As data behind a barrier: else the scatter reads the old map itself, and must copy it.
-        where, blocks = jax.lax.optimization_barrier((jnp.stack(indices), blocks))
-        flat = self.cells.reshape(-1).at[where].set(blocks, mode="drop")
-        return flat.reshape(self.cells.shape)
+        where, new = jax.lax.optimization_barrier((where, new))
+        return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
     @property
     def _nowhere(self) -> int:

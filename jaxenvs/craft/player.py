@@ -1,64 +1,50 @@
-"""What the player does: crafting, DO, placing, moving, and what the body needs."""
+"""What the player does: fighting, taking, building, making, moving, and what the body needs."""
 
-from typing import Any
+import functools
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int32
 
+from ..core.bits import kept
 from ..core.settle import settled
 from .ground import Ground, is_in
-from .state import Mob, World, mobs_of, unlock
-from .tables import Achievement, Action, Block, Rules
+from .state import EARNED_BITS, MOVING, Mob, World, mobs_of, unlock
+from .tables import Achievement, Action, Block, Harvest, Placement, Recipe, Rules
 
-_AROUND = [(r, c) for r in (-1, 0, 1) for c in (-1, 0, 1) if (r, c) != (0, 0)]
-
-
-def step_of(facing: Array) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Row and column step of a facing: 1 left, 2 right, 3 up, 4 down; 0 for all else."""
-    down = (facing == 4).astype(jnp.int32) - (facing == 3).astype(jnp.int32)
-    right = (facing == 2).astype(jnp.int32) - (facing == 1).astype(jnp.int32)
-    return down, right
+_AROUND = np.arange(9, dtype=np.int32) // 3 - 1, np.arange(9, dtype=np.int32) % 3 - 1
 
 
-def ahead(world: World) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Cell in front of the player."""
-    d_row, d_column = step_of(world.facing)
-    return world.row + d_row, world.column + d_column
+class Front(NamedTuple):
+    """The cell ahead of the player, and what is around."""
+
+    row: Array
+    column: Array
+    block: Array  # beyond the border as upstream reads, see `Ground.block`
+    inside: Array  # whether it is on the map
+    taken: Array  # whether a mob is seen there
+    table: Array  # whether a crafting table is on one of the eight cells around the player
+    furnace: Array
 
 
-def is_taken(world: World, row: Array, column: Array) -> Bool[Array, ""]:
-    """Whether a mob is seen on a cell."""
+def turn(world: World, action: Array) -> World:
+    """Face where a move goes, also when something is in the way."""
+    return world._replace(facing=jnp.where(_is_move(action), action, world.facing))
+
+
+def look(rules: Rules, ground: Ground, world: World) -> Front:
+    """See what the player's deeds depend on."""
+    facing = world.facing
+    row = world.row + _one(facing == Action.DOWN) - _one(facing == Action.UP)
+    column = world.column + _one(facing == Action.RIGHT) - _one(facing == Action.LEFT)
     taken = jnp.zeros((), jnp.bool_)
     for mob in mobs_of(world):
         taken = taken | (mob.marked & (mob.row == row) & (mob.column == column))
-    return taken
-
-
-def near(ground: Ground, world: World) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """Whether a table, and whether a furnace, is on one of the eight cells around the player."""
-    table = furnace = jnp.zeros((), jnp.bool_)
-    for d_row, d_column in _AROUND:
-        row, column = world.row + d_row, world.column + d_column
-        block, inside = ground.block(row, column), ground.inside(row, column)
-        table = table | (inside & (block == Block.CRAFTING_TABLE))
-        furnace = furnace | (inside & (block == Block.FURNACE))
-    return table, furnace
-
-
-def craft(rules: Rules, ground: Ground, world: World, action: Array) -> World:
-    """Make a tool beside a table."""
-    table, furnace = settled(near(ground, world))
-    items = dict(world.items)
-    for recipe in rules.recipes:
-        able = (action == recipe.action) & table & (furnace if recipe.at_furnace else True)
-        for item, cost in recipe.costs.items():
-            able = able & (world.items[item] >= cost)
-        made = _one(able)
-        for item, cost in recipe.costs.items():
-            items[item] = items[item] - cost * made
-        items[recipe.makes] = items[recipe.makes] + made
-        world = unlock(world, recipe.achievement, able)
-    return world._replace(items=items)
+    table, furnace = _around(ground, world)
+    inside, block = ground.inside(row, column), ground.block(row, column)
+    seen = kept((row + 1, 8), (column + 1, 8), (block, 6), (inside, 1), (taken, 1), (table, 1))
+    return Front(seen[0] - 1, seen[1] - 1, *seen[2:], furnace)
 
 
 def damage(rules: Rules, world: World) -> Int32[Array, ""]:
@@ -69,105 +55,107 @@ def damage(rules: Rules, world: World) -> Int32[Array, ""]:
     return most
 
 
-def strike(rules: Rules, world: World, action: Array) -> tuple[World, Bool[Array, ""]]:
+def strike(
+    rules: Rules, world: World, front: Front, action: Array
+) -> tuple[World, Bool[Array, ""]]:
     """Hit the mob ahead; also return whether there was one.
 
     Upstream's quirk: any DO calls back to life every slot that still has health.
     """
     does = action == Action.DO
-    row, column = settled(ahead(world))
-    blow = damage(rules, world)
-    hit_any = killed_any = jnp.zeros((), jnp.bool_)
-    mobs = dict(world.mobs)
+    hits = kept(*((hit, 1) for hit in _hits(world, front, does)))
+    blow, rest = damage(rules, world), iter(hits)
+    mobs, killed_any = dict(world.mobs), jnp.zeros((), jnp.bool_)
     for kind in rules.mobs:
-        hit, killed, after = jnp.zeros((), jnp.bool_), jnp.zeros((), jnp.bool_), []
+        killed, after = jnp.zeros((), jnp.bool_), []
         for mob in world.mobs[kind.name]:
-            here = does & mob.alive & (mob.row == row) & (mob.column == column) & ~hit
-            hit = hit | here
-            health = jnp.where(here, jnp.maximum(mob.health - blow, 0), mob.health)
+            hit = next(rest)
+            health = jnp.where(hit, jnp.maximum(mob.health - blow, 0), mob.health)
             alive = jnp.where(does, health > 0, mob.alive)
-            killed = killed | (here & ~alive)
+            killed = killed | (hit & ~alive)
             after.append(mob._replace(health=health, alive=alive))
         mobs[kind.name] = tuple(after)
-        hit, killed = settled((hit, killed))
-        hit_any, killed_any = hit_any | hit, killed_any | killed
+        killed = settled(killed)
+        killed_any = killed_any | killed
         world = unlock(world, kind.achievement, killed)
         if kind.food:
-            world = _fed(rules, world, "food", "hunger", kind.food, killed)
-    cleared = {name: tuple(_unmark(m, row, column, killed_any) for m in mobs[name]) for name in mobs}
-    return world._replace(mobs=cleared), hit_any
+            world = _fed(rules, world, "food", "hunger", jnp.where(killed, kind.food, 0))
+    for name in MOVING:  # the cell of a dead mob is seen as free, whoever else is on it
+        mobs[name] = tuple(
+            m._replace(marked=m.marked & ~(killed_any & _is_at(m, front))) for m in mobs[name]
+        )
+    return world._replace(mobs=mobs), functools.reduce(lambda a, b: a | b, hits)
 
 
-def harvest(
-    rules: Rules, ground: Ground, world: World, action: Array, hit: Array, sapling: Array
+def choose(
+    rules: Rules, world: World, front: Front, action: Array, hit: Array, sapling: Array
+) -> Int32[Array, ""]:
+    """Number of the deed that is done, 0 for none: harvests, placements, recipes, as `_deeds`."""
+    does = (action == Action.DO) & ~hit & front.inside
+    free = front.inside & ~front.taken
+    number = jnp.int32(0)
+    for i, row in enumerate(_deeds(rules), 1):
+        match row:
+            case Harvest():
+                able = does & (front.block == row.block)
+                if row.chance < 1:
+                    able = able & (sapling < row.chance)
+            case Placement():
+                able = (action == row.action) & free & is_in(front.block, row.on)
+            case Recipe():
+                able = (action == row.action) & front.table
+                if row.at_furnace:
+                    able = able & front.furnace
+        number = jnp.where(able & has(world, _needs(row)), i, number)
+    return settled(number)
+
+
+def do(
+    rules: Rules, ground: Ground, world: World, front: Front, deed: Array
 ) -> tuple[Ground, World]:
-    """Take what the block ahead gives, unless a mob was hit."""
-    row, column = ahead(world)
-    block = ground.block(row, column)
-    block, able = settled((block, (action == Action.DO) & ~hit & ground.inside(row, column)))
-    items, left, taken = dict(world.items), block, jnp.zeros((), jnp.bool_)
-    for rule in rules.harvests:
-        takes = able & (block == rule.block)
-        if rule.tool is not None:
-            takes = takes & (world.items[rule.tool] >= 1)
-        if rule.chance < 1:
-            takes = takes & (sapling < rule.chance)
-        if rule.item is not None:
-            items[rule.item] = items[rule.item] + _one(takes)
-        world = unlock(world, rule.achievement, takes)
-        world = _fed(rules, world, "food", "hunger", rule.food, takes)
-        world = _fed(rules, world, "drink", "thirst", rule.drink, takes)
-        if rule.leaves != rule.block:
-            left, taken = jnp.where(takes, rule.leaves, left), taken | takes
-    eaten = able & (block == Block.RIPE_PLANT)
-    world = world._replace(items=items, plants=_regrown(world, row, column, eaten))
-    left, taken = settled((left, taken))
-    return ground.put(row, column, left, taken), world
+    """Carry out a deed: what it costs and gives is looked up by its number."""
+    rows = _deeds(rules)
+    items = dict(world.items)
+    for item in rules.items:
+        items[item] = items[item] + _of(deed, [_change(row, item) for row in rows])
+    earned = list(world.earned)
+    for word in range(len(earned)):
+        numbers = [row.achievement - word * EARNED_BITS for row in rows]
+        bits = [1 << n if 0 <= n < EARNED_BITS else 0 for n in numbers]
+        earned[word] = earned[word] | _of(deed, bits)
+    world = world._replace(items=items, earned=tuple(earned))
+    world = _fed(rules, world, "food", "hunger", _of(deed, [getattr(r, "food", 0) for r in rows]))
+    world = _fed(rules, world, "drink", "thirst", _of(deed, [getattr(r, "drink", 0) for r in rows]))
+    left = _of(deed, [_leaves(row) for row in rows])  # 0: the block stays as it is
+    eaten = [isinstance(row, Harvest) and row.block == Block.RIPE_PLANT for row in rows]
+    planted = [isinstance(row, Placement) and row.block == Block.PLANT for row in rows]
+    plants = _regrown(world, front, _of(deed, eaten) != 0)
+    world = _planted(world._replace(plants=plants), front, _of(deed, planted) != 0)
+    return ground.put(front.row, front.column, left, left != 0), world
 
 
-def place(rules: Rules, ground: Ground, world: World, action: Array) -> tuple[Ground, World]:
-    """Put a block on the cell ahead."""
-    row, column = ahead(world)
-    block = ground.block(row, column)
-    free = ground.inside(row, column) & ~is_taken(world, row, column)
-    block, free = settled((block, free))
-    items, new, placed = dict(world.items), block, jnp.zeros((), jnp.bool_)
-    for rule in rules.placements:
-        able = (action == rule.action) & free & (world.items[rule.item] >= rule.cost)
-        able = able & is_in(block, rule.on)
-        items[rule.item] = items[rule.item] - rule.cost * _one(able)
-        new, placed = jnp.where(able, rule.block, new), placed | able
-        world = unlock(world, rule.achievement, able)
-    new, placed = settled((new, placed))
-    planted = placed & (new == Block.PLANT)
-    world = world._replace(items=items, plants=_planted(world, row, column, planted))
-    return ground.put(row, column, new, placed), world
-
-
-def move(rules: Rules, ground: Ground, world: World, action: Array) -> World:
-    """Turn, and go there if nothing is in the way; lava can be entered.
+def move(rules: Rules, world: World, front: Front, action: Array) -> World:
+    """Go to the cell ahead if nothing is in the way; lava can be entered.
 
     Upstream's quirk: beyond the upper and left border the opposite border is read, and lava there
     lets the player out (and die).
     """
-    turns = (action >= Action.LEFT) & (action <= Action.DOWN)
-    world = world._replace(facing=jnp.where(turns, action, world.facing))
-    row, column = ahead(world)
-    block = ground.block(row, column)
-    free = ground.inside(row, column) & ~is_in(block, rules.solid) & ~is_taken(world, row, column)
-    goes = settled(turns & (free | (block == Block.LAVA)))
-    return world._replace(
-        row=jnp.where(goes, row, world.row), column=jnp.where(goes, column, world.column)
-    )
+    free = front.inside & ~is_in(front.block, rules.solid) & ~front.taken
+    goes = _is_move(action) & (free | (front.block == Block.LAVA))
+    row = jnp.where(goes, front.row, world.row)
+    column = jnp.where(goes, front.column, world.column)
+    row, column = kept((row + 1, 8), (column + 1, 8))
+    return world._replace(row=row - 1, column=column - 1)
 
 
 def live(rules: Rules, world: World, action: Array) -> World:
-    """Sleep, hunger, thirst, fatigue, healing."""
+    """Sleep, hunger, thirst, fatigue, healing. Counters are in halves."""
     vitals, counters = dict(world.vitals), dict(world.counters)
     best = rules.best
     asleep = world.sleeping | ((action == Action.SLEEP) & (vitals["energy"] < best))
     wakes = asleep & (vitals["energy"] >= best)
     asleep = asleep & ~wakes
+    asleep, wakes = kept((asleep, 1), (wakes, 1))
     world = unlock(world, Achievement.WAKE_UP, wakes)
 
     for need, counter, limit in (("food", "hunger", 50), ("drink", "thirst", 40)):
@@ -182,7 +170,6 @@ def live(rules: Rules, world: World, action: Array) -> World:
     vitals["energy"] = jnp.minimum(energy + _one(rested), best)
     counters["fatigue"] = jnp.where(tired | rested, 0, fatigue)
 
-    vitals, asleep = settled((vitals, asleep))
     well = (vitals["food"] > 0) & (vitals["drink"] > 0) & ((vitals["energy"] > 0) | asleep)
     change = jnp.where(well, jnp.where(asleep, 4, 2), jnp.where(asleep, -1, -2))
     recover = counters["recover"] + change
@@ -193,50 +180,119 @@ def live(rules: Rules, world: World, action: Array) -> World:
     return world._replace(vitals=vitals, counters=counters, sleeping=asleep)
 
 
-def _fed(
-    rules: Rules, world: World, vital: str, counter: str, amount: int, when: Array
-) -> World:
-    """Add to a vital and still its counter."""
-    if not amount:
-        return world
+def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
+    """Whether the player has so much of each item."""
+    enough = jnp.ones((), jnp.bool_)
+    for item, count in needs.items():
+        enough = enough & (world.items[item] >= count)
+    return enough
+
+
+def _deeds(rules: Rules) -> tuple[Harvest | Placement | Recipe, ...]:
+    """Rows of all that the player can do with items and blocks."""
+    return (*rules.harvests, *rules.placements, *rules.recipes)
+
+
+def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
+    """Items without which a deed cannot be done."""
+    match row:
+        case Harvest():
+            return {} if row.tool is None else {row.tool: 1}
+        case Placement():
+            return {row.item: row.cost}
+        case Recipe():
+            return row.costs
+
+
+def _change(row: Harvest | Placement | Recipe, item: str) -> int:
+    """What a deed adds to the count of an item."""
+    match row:
+        case Harvest():
+            return int(row.item == item)
+        case Placement():
+            return -row.cost * (row.item == item)
+        case Recipe():
+            return int(row.makes == item) - row.costs.get(item, 0)
+
+
+def _leaves(row: Harvest | Placement | Recipe) -> int:
+    """Block that a deed leaves on the cell ahead; 0 if it stays as it is."""
+    match row:
+        case Harvest():
+            return 0 if row.leaves == row.block else int(row.leaves)
+        case Placement():
+            return int(row.block)
+        case Recipe():
+            return 0
+
+
+def _of(deed: Array, values: list[int]) -> Int32[Array, ""]:
+    """Value of a deed from a list by number; 0 for none."""
+    if not any(values):
+        return jnp.int32(0)
+    table = jnp.asarray(np.array([0, *values], np.int32))
+    return table.at[deed].get(mode="promise_in_bounds")
+
+
+def _around(ground: Ground, world: World) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
+    """Whether a table, and whether a furnace, is around the player."""
+    codes = (1 << 2 * Block.CRAFTING_TABLE) | (2 << 2 * Block.FURNACE)
+    row, column = world.row + _AROUND[0], world.column + _AROUND[1]
+    code = (jnp.int32(codes) >> (2 * ground.nearest(row, column))) & 3
+    count = jnp.where(ground.inside(row, column), (code & 1) | (code >> 1 << 4), 0)
+    both = settled(count.sum(dtype=jnp.int32))
+    return (both & 15) != 0, both > 15
+
+
+def _hits(world: World, front: Front, does: Array) -> list[Array]:
+    """For each slot whether it is hit: the first live one of its kind on the cell ahead."""
+    hits = []
+    for name in MOVING:
+        earlier = jnp.zeros((), jnp.bool_)
+        for mob in world.mobs[name]:
+            here = does & mob.alive & _is_at(mob, front)
+            hits.append(here & ~earlier)
+            earlier = earlier | here
+    return hits
+
+
+def _is_at(mob: Mob, front: Front) -> Bool[Array, ""]:
+    return (mob.row == front.row) & (mob.column == front.column)
+
+
+def _is_move(action: Array) -> Bool[Array, ""]:
+    return (action >= Action.LEFT) & (action <= Action.DOWN)
+
+
+def _fed(rules: Rules, world: World, vital: str, counter: str, amount: Array) -> World:
+    """Add to a vital and still its counter, unless the amount is 0."""
     more = jnp.minimum(world.vitals[vital] + amount, rules.best)
-    vitals = {**world.vitals, vital: jnp.where(when, more, world.vitals[vital])}
-    counters = {**world.counters, counter: jnp.where(when, 0, world.counters[counter])}
-    return world._replace(vitals=vitals, counters=counters)
+    left = jnp.where(amount > 0, 0, world.counters[counter])
+    return world._replace(
+        vitals={**world.vitals, vital: more}, counters={**world.counters, counter: left}
+    )
 
 
-def _regrown(world: World, row: Array, column: Array, when: Array) -> tuple[Any, ...]:
+def _regrown(world: World, front: Front, when: Array) -> Any:
     """Plants with the age of the eaten one 0: the first slot there, else slot 0 as upstream."""
-    here = [(p.row == row) & (p.column == column) for p in world.plants]
-    found, plants = jnp.zeros((), jnp.bool_), []
-    for plant, is_here in zip(world.plants, here, strict=True):
-        resets = when & is_here & ~found
-        found = found | is_here
-        plants.append(plant._replace(age=jnp.where(resets, 0, plant.age)))
-    first = plants[0]
-    plants[0] = first._replace(age=jnp.where(when & ~found, 0, first.age))
-    return tuple(plants)
+    plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
+    here = (plants.row == front.row) & (plants.column == front.column)
+    first = jnp.where(here, slot, len(slot)).min() % len(slot)
+    return plants._replace(age=jnp.where(when & (slot == first), 0, plants.age))
 
 
-def _planted(world: World, row: Array, column: Array, when: Array) -> tuple[Any, ...]:
-    """Plants with a new one in the first free slot; without one the block never ripens."""
-    plants = []
-    for plant in world.plants:
-        takes = when & ~plant.planted
-        when = when & plant.planted
-        plants.append(
-            plant._replace(
-                row=jnp.where(takes, row, plant.row),
-                column=jnp.where(takes, column, plant.column),
-                age=jnp.where(takes, 0, plant.age),
-                planted=plant.planted | takes,
-            )
-        )
-    return tuple(plants)
-
-
-def _unmark(mob: Mob, row: Array, column: Array, when: Array) -> Mob:
-    return mob._replace(marked=mob.marked & ~(when & (mob.row == row) & (mob.column == column)))
+def _planted(world: World, front: Front, when: Array) -> World:
+    """A new plant in the first free slot; without one the block never ripens."""
+    plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
+    first = jnp.where(plants.planted, len(slot), slot).min()
+    takes = when & (slot == first)
+    plants = plants._replace(
+        row=jnp.where(takes, front.row, plants.row),
+        column=jnp.where(takes, front.column, plants.column),
+        age=jnp.where(takes, 0, plants.age),
+        planted=plants.planted | takes,
+    )
+    return world._replace(plants=plants)
 
 
 def _one(when: Array) -> Int32[Array, ""]:

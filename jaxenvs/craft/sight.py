@@ -8,6 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float32, UInt8
 
+from .ground import Ground
 from .state import World
 from .tables import VITALS, Block, Rules
 
@@ -63,12 +64,10 @@ def view(
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
     columns = np.arange(width, dtype=np.int32)[None, :]
-    size = cells.shape[0]
+    ground = Ground(cells)
     top, left = world.row - height // 2, world.column - width // 2
     row, column = top + rows, left + columns
-    inside = (row >= 0) & (row < size) & (column >= 0) & (column < size)
-    index = row.clip(0, size - 1) * size + column.clip(0, size - 1)
-    blocks = cells.reshape(-1).at[index].get(mode="promise_in_bounds")
+    inside, blocks = ground.inside(row, column), ground.nearest(row, column)
     mobs = jnp.zeros((height, width), jnp.int32)
     for bit, name in enumerate(MOB_BITS):
         slots: Any = world.arrows if name == "arrow" else world.mobs[name]
@@ -80,7 +79,8 @@ def view(
             at_column = columns == jnp.where(c < 0, c + width, c)
             shown = jnp.where(at_row & at_column, seen, shown)
         mobs = mobs | (shown.astype(jnp.int32) << bit)
-    return jnp.where(inside, blocks, jnp.uint8(Block.OUT_OF_BOUNDS)), mobs.astype(jnp.uint8)
+    blocks = jnp.where(inside, blocks, Block.OUT_OF_BOUNDS)
+    return blocks.astype(jnp.uint8), mobs.astype(jnp.uint8)
 
 
 def ids(

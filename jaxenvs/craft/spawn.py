@@ -5,7 +5,8 @@ cells, so that counting, excluding and choosing are integer arithmetic on a few 
 """
 
 import functools
-from typing import Any, NamedTuple
+import operator
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,6 @@ from jaxtyping import Array, Int32, UInt8
 
 from ..core.settle import settled
 from .chance import SPAWNING, Draws
-from .ground import is_in
 from .state import Mob, World, mobs_of
 from .tables import Block, MobRow, Rules
 
@@ -63,28 +63,29 @@ def spawn(
     """Let a mob of each kind appear, or not."""
     table = _reach(reach)
     grounds = _grounds(cells, world, table, despawn_distance)
-    grounds, taken = settled((grounds, _taken(world, table, reach)))
+    taken = _bits([_number(world, mob, mob.marked, reach) for mob in mobs_of(world)], table)
     kinds = {kind.name: kind for kind in rules.mobs}
     for i, name in enumerate(SPAWNING):
         kind, slots = kinds[name], world.mobs[name]
-        allowed = [
-            _allowed(kind, grounds[w], table.distance[w]) & ~taken[w] for w in range(table.words)
-        ]
-        number = settled(_chosen(allowed, draws.place[i]))
-        room = ~functools.reduce(lambda a, b: a & b, [m.alive for m in slots])
-        appears = room & (number >= 0) & (draws.spawn[i] < chances[name])
-        row = world.row + _lookup(table.rows, number)
-        column = world.column + _lookup(table.columns, number)
-        after = _filled(slots, row, column, health[name], appears, ~room)
+        allowed = settled(_allowed(kind, grounds, table) & ~taken)
+        number = _chosen([allowed[w] for w in range(table.words)], draws.place[i])
+        room = ~functools.reduce(operator.and_, [m.alive for m in slots])
+        appears = room & (draws.spawn[i] < chances[name])
+        number = settled(jnp.where(appears, number, -1))
+        row, column = (
+            world.row + _of(table.rows, number),
+            world.column + _of(table.columns, number),
+        )
+        after = _filled(slots, row, column, health[name], number >= 0, ~room)
         world = world._replace(mobs={**world.mobs, name: after})
-        newly = jnp.where(appears, number, _number(world, slots[0], ~room, reach))
-        taken = [t | _bit(newly, w) for w, t in enumerate(taken)]
+        first = _number(world, slots[0], ~room, reach)  # marked anew, see `_filled`
+        taken = taken | _bits([jnp.maximum(number, first)], table)
     return world
 
 
 def _grounds(
     cells: UInt8[Array, "size size"], world: World, table: _Reach, despawn_distance: Array
-) -> list[Int32[Array, ""]]:
+) -> Int32[Array, " words"]:
     """Words with the cells that are grass (low half) and path (high half)."""
     size = cells.shape[0]
     rows, columns = world.row + table.rows, world.column + table.columns
@@ -96,29 +97,17 @@ def _grounds(
     code = (jnp.int32(_CODES) >> (2 * block)) & 3
     both = (code & 1) | ((code >> 1) << _CELLS)
     bit = np.arange(_CELLS, dtype=np.int32)
-    words = jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32)
-    return [words[w] for w in range(table.words)]
+    return settled(jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32))
 
 
-def _allowed(kind: MobRow, grounds: Array, distance: np.ndarray) -> Array:
+def _allowed(kind: MobRow, grounds: Array, table: _Reach) -> Int32[Array, " words"]:
     """Bits of the cells where a kind may appear."""
-    far = sum(1 << int(i) for i in np.nonzero(distance > kind.nearest)[0])
-    low, high = (ground in kind.on for ground in _GROUNDS)
+    far = (table.distance > kind.nearest).astype(np.int32) << np.arange(_CELLS, dtype=np.int32)
     bits = jnp.int32(0)
-    if low:
-        bits = bits | grounds
-    if high:
-        bits = bits | (grounds >> _CELLS)
-    return bits & far
-
-
-def _taken(world: World, table: _Reach, reach: int) -> list[Array]:
-    """Bits of the cells on which a mob is seen."""
-    numbers = settled([_number(world, mob, mob.marked, reach) for mob in mobs_of(world)])
-    return [
-        functools.reduce(lambda a, b: a | b, [_bit(number, w) for number in numbers])
-        for w in range(table.words)
-    ]
+    for half, ground in enumerate(_GROUNDS):
+        if ground in kind.on:
+            bits = bits | (grounds >> (half * _CELLS))
+    return bits & far.sum(axis=1, dtype=np.int32)
 
 
 def _number(world: World, mob: Mob, when: Array, reach: int) -> Int32[Array, ""]:
@@ -128,9 +117,11 @@ def _number(world: World, mob: Mob, when: Array, reach: int) -> Int32[Array, ""]
     return jnp.where(near, _middle(d_row, reach) + d_column, -1)
 
 
-def _bit(number: Array, word: int) -> Array:
-    """Bit of a cell in a word, 0 if it is in another one."""
-    return jnp.where(number >> 4 == word, 1 << (number & 15), 0)
+def _bits(numbers: list[Array], table: _Reach) -> Int32[Array, " words"]:
+    """Bits of the cells with these numbers; -1 has none."""
+    word = np.arange(table.words, dtype=np.int32)
+    bits = [jnp.where(n >> 4 == word, 1 << (n & (_CELLS - 1)), 0) for n in numbers]
+    return functools.reduce(operator.or_, bits)
 
 
 def _middle(d_row: Array, reach: int) -> Array:
@@ -195,5 +186,5 @@ def _filled(
     return tuple(after)
 
 
-def _lookup(table: np.ndarray, number: Array) -> Array:
+def _of(table: np.ndarray, number: Array) -> Array:
     return jnp.asarray(table.reshape(-1)).at[number].get(mode="clip")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
+from ..core.bits import cut, join
 from ..core.env import State
 from ..core.struct import Struct, struct
 from .tables import VITALS, Rules
@@ -61,8 +62,8 @@ class Arrow(NamedTuple):
     alive: Any
 
 
-class Plant(NamedTuple):
-    """One slot of a plant that grows."""
+class Plants(NamedTuple):
+    """All slots of plants that grow, a value for each: int32 and flags. A slot is never freed."""
 
     row: Any
     column: Any
@@ -71,7 +72,7 @@ class Plant(NamedTuple):
 
 
 class World(NamedTuple):
-    """The state without map and clock, by name; every leaf is an int32 or bool scalar."""
+    """The state without map and clock, by name; int32 or bool scalars, but for the plants."""
 
     row: Any  # of the player; -1 after a step over the upper border into lava
     column: Any
@@ -83,7 +84,7 @@ class World(NamedTuple):
     earned: tuple[Any, ...]  # achievements as bits, EARNED_BITS in a word
     mobs: dict[str, tuple[Mob, ...]]
     arrows: tuple[Arrow, ...]
-    plants: tuple[Plant, ...]
+    plants: Plants
 
 
 @struct
@@ -119,7 +120,7 @@ def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> 
             for name, count in slots.mobs.items()
         },
         arrows=(Arrow(zero, zero, jnp.int32(1), jnp.int32(1), no),) * slots.arrow,
-        plants=(Plant(zero, zero, zero, no),) * slots.plant,
+        plants=Plants(*[jnp.zeros(slots.plant, jnp.int32)] * 3, jnp.zeros(slots.plant, jnp.bool_)),
     )
 
 
@@ -131,49 +132,36 @@ def earned_words(rules: Rules) -> int:
 def pack(rules: Rules, world: World) -> Int32[Array, " words"]:
     """Pack a world into words: four bytes each for the player, the vitals, the counters and the
     items, then achievements, and one word for every slot."""
-    beside = [
-        _bits((m.row, 8), (m.column, 8), (m.health, 5), (m.cooldown, 3), (m.alive, 1), (m.marked, 1))
-        for m in mobs_of(world)
+    words = [
+        join((world.row + 1, 8), (world.column + 1, 8), (world.facing, 3), (world.sleeping, 1))
     ]
-    beside += [
-        _bits(
-            (a.row.clip(-BESIDE, 255 - BESIDE) + BESIDE, 8),
-            (a.column.clip(-BESIDE, 255 - BESIDE) + BESIDE, 8),
-            (a.d_row + 1, 2),
-            (a.d_column + 1, 2),
-            (a.alive, 1),
-        )
-        for a in world.arrows
-    ]
-    beside += [
-        _bits((p.row, 8), (p.column, 8), (jnp.minimum(p.age, MOST_AGE), 14), (p.planted, 1))
-        for p in world.plants
-    ]
-    player = _bits((world.row + 1, 8), (world.column + 1, 8), (world.facing, 3), (world.sleeping, 1))
     # By name: a pytree's dicts come back from a transform with their keys sorted.
     numbers = [world.vitals[name] for name in VITALS]
     numbers += [world.counters[name] + _SIGN for name in _COUNTERS]
     numbers += [world.items[name] for name in rules.items]
-    quads = [numbers[i : i + 4] for i in range(0, len(numbers), 4)]
-    words = [player, *(_bits(*((n, 8) for n in quad)) for quad in quads), *world.earned, *beside]
-    return jnp.stack(words)
+    words += [join(*((n, 8) for n in numbers[i : i + 4])) for i in range(0, len(numbers), 4)]
+    words += [*world.earned, *map(_mob_word, mobs_of(world)), *map(_arrow_word, world.arrows)]
+    plants = world.plants
+    age = jnp.minimum(plants.age, MOST_AGE)
+    last = join((plants.row, 8), (plants.column, 8), (age, 14), (plants.planted, 1))
+    return jnp.concatenate([jnp.stack(words), last])
 
 
 def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
     """Read the words that `pack` wrote."""
-    rest = iter([words[i] for i in range(words.shape[0])])
-    row, column, facing, sleeping = _cut(next(rest), 8, 8, 3, 1)
+    rest = iter([words[i] for i in range(words.shape[0] - slots.plant)])
+    row, column, facing, sleeping = cut(next(rest), 8, 8, 3, 1)
     names = (*VITALS, *_COUNTERS, *rules.items)
     numbers: list[Any] = []
     for _ in range(-(-len(names) // 4)):
-        numbers += _cut(next(rest), 8, 8, 8, 8)
+        numbers += cut(next(rest), 8, 8, 8, 8)
     named = dict(zip(names, numbers, strict=False))
     earned = tuple(next(rest) for _ in range(earned_words(rules)))
     mobs = {
         name: tuple(_mob(next(rest)) for _ in range(count)) for name, count in slots.mobs.items()
     }
     arrows = tuple(_arrow(next(rest)) for _ in range(slots.arrow))
-    plants = tuple(_plant(next(rest)) for _ in range(slots.plant))
+    *where, age, planted = cut(words[words.shape[0] - slots.plant :], 8, 8, 14, 1)
     return World(
         row=row - 1,
         column=column - 1,
@@ -185,7 +173,7 @@ def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
         earned=earned,
         mobs=mobs,
         arrows=arrows,
-        plants=plants,
+        plants=Plants(*where, age, planted != 0),
     )
 
 
@@ -209,34 +197,22 @@ def unlock(world: World, achievement: int, when: Any) -> World:
     return world._replace(earned=tuple(earned))
 
 
+def _mob_word(m: Mob) -> Int32[Array, ""]:
+    return join(
+        (m.row, 8), (m.column, 8), (m.health, 5), (m.cooldown, 3), (m.alive, 1), (m.marked, 1)
+    )
+
+
 def _mob(word: Array) -> Mob:
-    row, column, health, cooldown, alive, marked = _cut(word, 8, 8, 5, 3, 1, 1)
+    row, column, health, cooldown, alive, marked = cut(word, 8, 8, 5, 3, 1, 1)
     return Mob(row, column, health, cooldown, alive != 0, marked != 0)
 
 
+def _arrow_word(a: Arrow) -> Int32[Array, ""]:
+    row, column = (x.clip(-BESIDE, 255 - BESIDE) + BESIDE for x in (a.row, a.column))
+    return join((row, 8), (column, 8), (a.d_row + 1, 2), (a.d_column + 1, 2), (a.alive, 1))
+
+
 def _arrow(word: Array) -> Arrow:
-    row, column, d_row, d_column, alive = _cut(word, 8, 8, 2, 2, 1)
+    row, column, d_row, d_column, alive = cut(word, 8, 8, 2, 2, 1)
     return Arrow(row - BESIDE, column - BESIDE, d_row - 1, d_column - 1, alive != 0)
-
-
-def _plant(word: Array) -> Plant:
-    row, column, age, planted = _cut(word, 8, 8, 14, 1)
-    return Plant(row, column, age, planted != 0)
-
-
-def _bits(*fields: tuple[Any, int]) -> Int32[Array, ""]:
-    """Put values of so many bits side by side, the first lowest."""
-    word, offset = jnp.int32(0), 0
-    for value, bits in fields:
-        word = word | (value.astype(jnp.int32) << offset)
-        offset += bits
-    return word
-
-
-def _cut(word: Array, *bits: int) -> list[Array]:
-    """Undo `_bits`."""
-    values, offset = [], 0
-    for count in bits:
-        values.append((word >> offset) & ((1 << count) - 1))
-        offset += count
-    return values

@@ -5,7 +5,6 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, UInt8
 
-from ..core.settle import settled
 from . import mobs, player
 from .chance import Draws
 from .ground import Ground
@@ -27,17 +26,20 @@ def advance(
     """Return the map and the world after an action; `light` is that of the state before."""
     action = jnp.where(world.sleeping, Action.NOOP, action)
     ground = Ground(cells)
-    world = player.craft(rules, ground, world, action)
-    world, hit = player.strike(rules, world, action)
-    ground, world = player.harvest(rules, ground, world, action, hit, draws.sapling)
-    ground, world = player.place(rules, ground, world, action)
-    world = player.move(rules, ground, world, action)
+    world = player.turn(world, action)
+    front = player.look(rules, ground, world)
+    world, hit = player.strike(rules, world, front, action)
+    deed = player.choose(rules, world, front, action, hit, draws.sapling)
+    ground, world = player.do(rules, ground, world, front, deed)
+    world = player.move(rules, world, front, action)
     distance = params.mob_despawn_distance
     ground, world = mobs.move_all(rules, ground, world, draws, distance)
     in_lava = ground.block(world.row, world.column) == Block.LAVA
     # Upstream ripens plants after mobs have appeared: these never appear on a plant.
-    ground, world = _grow(ground, world)
-    cells = ground.written()
+    plants = world.plants
+    age = jnp.where(plants.planted, plants.age + 1, 0)
+    world = world._replace(plants=plants._replace(age=age))
+    cells = ground.written(plants.row, plants.column, Block.RIPE_PLANT, age >= RIPE_AGE)
     dark = (1 - light) * (1 - light)
     chances = {
         "cow": params.spawn_cow_chance,
@@ -54,13 +56,3 @@ def advance(
     items = {name: jnp.minimum(count, rules.most) for name, count in world.items.items()}
     left = jnp.where(in_lava, 0, jnp.maximum(world.vitals["health"], 0))
     return cells, world._replace(items=items, vitals={**world.vitals, "health": left})
-
-
-def _grow(ground: Ground, world: World) -> tuple[Ground, World]:
-    """Every plant is a step older; one that is old enough is ripe."""
-    plants = []
-    for plant in world.plants:
-        age = jnp.where(plant.planted, plant.age + 1, 0)
-        ground = ground.put(plant.row, plant.column, Block.RIPE_PLANT, age >= RIPE_AGE)
-        plants.append(plant._replace(age=age))
-    return ground, world._replace(plants=tuple(plants))

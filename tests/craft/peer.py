@@ -15,7 +15,7 @@ from craftax.craftax_classic.game_logic import calculate_light_level
 
 from jaxenvs.craft import sight
 from jaxenvs.craft.chance import Draws
-from jaxenvs.craft.state import BESIDE, Arrow, Mob, Plant, Slots, World
+from jaxenvs.craft.state import BESIDE, Arrow, Mob, Plants, Slots, World
 from jaxenvs.craft.tables import CLASSIC, VITALS, Block
 from jaxenvs.craft.terrain import TerrainDraws
 
@@ -220,10 +220,6 @@ def from_craftax(env, theirs):
     def arrow(i):
         return Arrow(*theirs.arrows.position[i], *theirs.arrow_directions[i], theirs.arrows.mask[i])
 
-    def plant(i):
-        ages, planted = theirs.growing_plants_age, theirs.growing_plants_mask
-        return Plant(*theirs.growing_plants_positions[i], ages[i], planted[i])
-
     kinds = {name: getattr(theirs, field) for name, field in KINDS.items()}
     bits = jnp.arange(CLASSIC.achievements, dtype=jnp.int32)
     world = World(
@@ -242,7 +238,11 @@ def from_craftax(env, theirs):
             for name, slots in kinds.items()
         },
         arrows=tuple(arrow(i) for i in range(len(theirs.arrows.mask))),
-        plants=tuple(plant(i) for i in range(len(theirs.growing_plants_mask))),
+        plants=Plants(
+            *theirs.growing_plants_positions.T,
+            age=theirs.growing_plants_age,
+            planted=theirs.growing_plants_mask,
+        ),
     )
     return env.packed(theirs.timestep, theirs.map.astype(jnp.uint8), world)
 
@@ -285,9 +285,9 @@ def to_craftax(env, ours, params=None):
             attack_cooldown=none,
         ),
         arrow_directions=jnp.stack(directions),
-        growing_plants_positions=rows(world.plants),
-        growing_plants_age=column(world.plants, "age"),
-        growing_plants_mask=column(world.plants, "planted"),
+        growing_plants_positions=jnp.stack([world.plants.row, world.plants.column], axis=-1),
+        growing_plants_age=world.plants.age,
+        growing_plants_mask=world.plants.planted,
         light_level=sight.light(ours.time, params.day_length),
         achievements=((world.earned[0] >> bits) & 1) != 0,
         state_rng=jax.random.PRNGKey(0),

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenvs.craft import CLASSIC, Arrow, Block, CraftClassic, Draws, Mob, Plant, Slots
+from jaxenvs.craft import CLASSIC, Arrow, Block, CraftClassic, Draws, Mob, Slots
 from jaxenvs.craft.state import new_world
 
 ENV = CraftClassic(size=16, obs="ids")
@@ -100,9 +100,16 @@ def mob(row, column, health=3, cooldown=0, alive=True, marked=True):
     return Mob(*map(_int, (row, column, health, cooldown)), jnp.array(alive), jnp.array(marked))
 
 
-def plant(row, column, age):
-    """A slot of a plant."""
-    return Plant(_int(row), _int(column), _int(age), jnp.array(True))
+def plant(slot, row, column, age):
+    """An edit for `scene`: a plant in a slot."""
+
+    def change(world):
+        old = world.plants
+        numbers = [old.row.at[slot].set(row), old.column.at[slot].set(column)]
+        plants = type(old)(*numbers, old.age.at[slot].set(age), old.planted.at[slot].set(True))
+        return world._replace(plants=plants)
+
+    return change
 
 
 def set_slot(kind, slot, value):

@@ -136,20 +136,19 @@ def test_water_is_drunk_and_stills_thirst():
 
 
 def test_a_ripe_plant_is_eaten_and_grows_again():
-    planted = lambda world: world._replace(plants=(plant(4, 5, 700), *world.plants[1:]))  # noqa: E731
-    parts = {"vitals": {"food": 3}, "counters": {"hunger": 30}, "change": planted}
+    parts = {"vitals": {"food": 3}, "counters": {"hunger": 30}, "change": plant(0, 4, 5, 700)}
     moment = becomes("> Y", A.DO, "> y", **parts)
     assert moment.vitals["food"] == 7 and moment.counters["hunger"] == 2
-    assert moment.world.plants[0].age == 1
+    assert moment.world.plants.age[0] == 1
     gained(moment, "eat_plant")
 
 
 def test_quirk_eating_a_plant_without_a_slot_makes_the_first_slot_young():
     def planted(world):
-        return world._replace(plants=(plant(9, 9, 300), plant(8, 8, 200), *world.plants[2:]))
+        return plant(1, 8, 8, 200)(plant(0, 9, 9, 300)(world))
 
     moment = becomes("> Y", A.DO, "> y", change=planted)
-    assert [int(p.age) for p in moment.world.plants[:2]] == [1, 201]
+    assert moment.world.plants.age[:2].tolist() == [1, 201]
 
 
 def test_nothing_is_gathered_across_the_border():
@@ -200,20 +199,22 @@ def test_quirk_a_furnace_needs_no_table():
 def test_plants_ripen_at_the_age_of_600():
     state = scene.scene("> .", items={"sapling": 1})
     young = play(state, A.PLACE_PLANT)[0]
-    assert young.world.plants[0].planted and young.world.plants[0].age == 1
+    assert young.world.plants.planted[0] and young.world.plants.age[0] == 1
     for age, sign in ((598, "y"), (599, "Y"), (900, "Y")):
-        grown = lambda w, age=age: w._replace(plants=(plant(4, 5, age), *w.plants[1:]))  # noqa: E731
+        grown = plant(0, 4, 5, age)
         moment = becomes("> y", A.NOOP, f"> {sign}", change=grown)
-        assert moment.world.plants[0].age == age + 1
+        assert moment.world.plants.age[0] == age + 1
 
 
 def test_quirk_a_plant_beyond_the_slots_is_placed_and_never_ripens():
     def full(world):
-        return world._replace(plants=tuple(plant(12, 5 + i, 100) for i in range(10)))
+        for i in range(10):
+            world = plant(i, 12, 5 + i, 100)(world)
+        return world
 
     moment = becomes("> .", A.PLACE_PLANT, "> y", items={"sapling": 1}, change=full)
     gained(moment, "place_plant")
-    cells = [(int(p.row), int(p.column)) for p in moment.world.plants]
+    cells = list(zip(moment.world.plants.row, moment.world.plants.column, strict=True))
     assert cells == [(12, 5 + i) for i in range(10)]
 
 
