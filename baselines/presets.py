@@ -41,11 +41,13 @@ FAR = (
 WITH_MISSION = r"Grid-(Fetch|GoToDoor|GoToObject|PutNear|LockedRoom)-.*|BabyAI-.*"
 
 
-# An open world: much to gather and to make, hundreds of steps in an episode, rewards all the way.
+# An open world: much to gather and to make, rewards all the way. In a short run the next reward is
+# what can be learned, so the future is discounted much.
 OPEN_WORLD = {
     "rollout_steps": 64,
-    "learning_rate": 3e-4,
-    "gae_lambda": 0.8,
+    "learning_rate": 4.5e-4,
+    "gamma": 0.925,
+    "gae_lambda": 0.65,
     "hidden": (256, 256),
 }
 
@@ -55,6 +57,8 @@ OPEN_WORLD_GPU = {
     "total_steps": 1_000_000_000,
     "num_envs": 1024,
     "learning_rate": 2e-4,
+    "gamma": 0.99,
+    "gae_lambda": 0.8,
     "hidden": (512, 512, 512),
     "chunk": 16,
 }
