@@ -72,7 +72,9 @@ def _told(
 
 def _draw_label(surface: pygame.Surface, bar: pygame.Rect, x: int, words: str) -> None:
     width = font(14).size(words)[0] + 14
-    rect = pygame.Rect(x - width // 2, bar.top - 30, width, 20).clamp(surface.get_rect())
+    rect = pygame.Rect(x - width // 2, bar.top - 30, width, 20).clamp(
+        surface.get_rect().inflate(-8, 0)
+    )
     pygame.draw.rect(surface, CUT, rect, border_radius=6)
     write(surface, words, (rect.left + 7, rect.top + 3), INK, 14)
 

@@ -1,5 +1,7 @@
 """Craft in the window: keys, the panel, and the marks of what was achieved on the bar."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -172,3 +174,15 @@ def test_files_are_drawn_without_a_display(no_display, tmp_path, capsys):
 
 def test_no_action_leads_to_the_first_moment(playing):
     assert playing.session.now.action[0] == NO_ACTION and not playing.session.now.earned.any()
+
+
+def test_a_person_can_achieve_everything():
+    """The keys of a game, as `craft_player.py` recorded them; it can play another one."""
+    seed, *keys = (Path(__file__).parent / "craft_keys.txt").read_text().split()
+    controller = Controller(Session(ENV, seed=int(seed)), ID, "play")
+    for key in keys:
+        assert controller.press(key)
+    session = controller.session
+    assert session.now.earned.all() and len(session.history) == len(keys) + 1
+    told = [name for names in bar.marks(session, 0).values() for name in names]
+    assert sorted(told) == sorted(name.replace("_", " ") for name in ENV.achievements)
