@@ -52,11 +52,12 @@ def compare(env, outputs, our_outputs, params):
     return different
 
 
-def their_step(theirs, key, way, params):
+def their_step(package, theirs, key, way, params):
     """One step of the package by a way to play: its outputs, action, draws and what happened."""
     key_step, key_action = jax.random.split(key)
     action = action_of(key_action, way, theirs)
-    outputs, draws, wrong = peer.step(key_step, theirs, action, peer.params_of(params))
+    numbers = peer.params_of(params)
+    outputs, draws, wrong = peer.step(key_step, theirs, action, numbers, package)
     happened = events(theirs, outputs[1], action)
     new = outputs[1].achievements & ~theirs.achievements
     return outputs, action, draws, {**happened, "choices unexplained": wrong}, new
@@ -105,9 +106,10 @@ class Sides(NamedTuple):
 
 
 @functools.cache
-def sides(batched=True):
+def sides(batched=True, size=64, slots=peer.SLOTS):
     """Both games, compiled for a batch or for one world."""
-    env = jaxenvs.make("Craft-Classic-Symbolic-v0")
+    env = jaxenvs.make("Craft-Classic-Symbolic-v0", size=size, slots=slots)
+    package = peer.package(size, slots)
 
     def begin(theirs, params):
         light = peer.light(theirs.timestep, peer.params_of(params))
@@ -121,7 +123,8 @@ def sides(batched=True):
     def compiled(function, axes=0):
         return jax.jit(jax.vmap(function, in_axes=axes) if batched else function)
 
-    parts = (begin, their_step, our_step, functools.partial(compare, env))
+    parts = (begin, functools.partial(their_step, package), our_step)
+    parts = (*parts, functools.partial(compare, env))
     return Sides(env, *map(compiled, parts), compiled(jax.random.fold_in, (0, None)))
 
 
@@ -135,9 +138,9 @@ class Report(NamedTuple):
     first: list  # of each trajectory that differs: row, step, action, fields
 
 
-def play(theirs, keys, ways, steps, params, batched=True):
+def play(theirs, keys, ways, steps, params, run=None):
     """Play trajectories of the package and ours side by side; ours is never set right again."""
-    run = sides(batched)
+    run = run or sides()
     theirs, ours = run.begin(theirs, params)
     playing, differed = np.ones(np.shape(ways), bool), np.zeros(np.shape(ways), bool)
     reports = []
@@ -212,3 +215,15 @@ def trial(rows, steps, seed):
     ways = jnp.arange(rows, dtype=jnp.int32) // len(starts.KINDS) % len(PLAY)
     report = play(theirs, keys, ways, steps, numbers(rows, seed))
     return report._replace(first=[(kinds[row], *rest) for row, *rest in report.first])
+
+
+def trial_of(size, slots, rows, steps, seed):
+    """Trajectories in new worlds of another size with other slots, all numbers drawn."""
+    run, package = sides(size=size, slots=slots), peer.package(size, slots)
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
+    theirs = jax.jit(jax.vmap(lambda key: peer.begin(key, package)))(keys)
+    ways = jnp.arange(rows, dtype=jnp.int32) % len(PLAY)
+    params = numbers(rows, seed, share=1.0)
+    angles = run.env.default_params.fractal_noise_angles
+    angles = jax.tree.map(lambda leaf: np.repeat(leaf[None], rows, 0), angles)
+    return play(theirs, keys, ways, steps, params.replace(fractal_noise_angles=angles), run)

@@ -39,6 +39,20 @@ def loosely(function):
     return call
 
 
+def package(size, slots):
+    """The package's environment of another size and with other numbers of slots."""
+    counts = {f"max_{kind}": getattr(slots, name) for name, kind in KINDS.items()}
+    counts |= {"max_arrows": slots.arrow, "max_growing_plants": slots.plant}
+    static = theirs_state.StaticEnvParams(map_size=(size, size), **counts)
+    return CraftaxClassicSymbolicEnvNoAutoReset(static)
+
+
+@loosely
+def begin(key, package):
+    """The first state of a package's environment for a key of words."""
+    return strong(package.reset_env(key, PARAMS)[1])
+
+
 @loosely
 def reset(key, params=PARAMS):
     """The package's first state for a key of words, and the draws that lead to the same world."""
@@ -116,15 +130,16 @@ class Choices:
 
 
 @loosely
-def step(key, state, action, params=PARAMS):
+def step(key, state, action, params=PARAMS, package=PACKAGE):
     """One step of the package: `(obs, state, reward, done)`, and the draws that lead to the same.
 
     The last value tells whether a choice of a cell was other than its number says.
     """
     choices = Choices()
     with choices.noted():
-        obs, after, reward, done, _ = PACKAGE.step_env(key, state, action, params)
-    draws = draws_of(key)
+        obs, after, reward, done, _ = package.step_env(key, state, action, params)
+    counts = {name: len(getattr(state, kind).mask) for name, kind in KINDS.items()}
+    draws = draws_of(key, SLOTS._replace(**counts))
     places = [choices.place(i, draws.place[i]) for i in range(3)]
     draws = draws._replace(place=jnp.stack([place for place, _ in places]))
     wrong = jnp.stack([far for _, far in places]).any()

@@ -32,10 +32,11 @@ def _window(state):
     span = jnp.arange(-REACH, REACH + 1)
     rows = state.player_position[0] + span[:, None]
     columns = state.player_position[1] + span[None, :]
-    inside = (rows >= 0) & (rows < 64) & (columns >= 0) & (columns < 64)
-    index = (rows.clip(0, 63), columns.clip(0, 63))
-    cows = jnp.zeros((64, 64), jnp.bool_)
-    for i in range(3):
+    size = state.map.shape[0]
+    inside = (rows >= 0) & (rows < size) & (columns >= 0) & (columns < size)
+    index = (rows.clip(0, size - 1), columns.clip(0, size - 1))
+    cows = jnp.zeros((size, size), jnp.bool_)
+    for i in range(len(state.cows.mask)):
         row, column = state.cows.position[i]
         cows = cows.at[row, column].max(state.cows.mask[i])
     blocks = jnp.where(inside, state.map[index], Block.WATER)

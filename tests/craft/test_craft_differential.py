@@ -61,7 +61,8 @@ def test_one_world_alone_plays_as_the_package(kind):
             theirs = jax.tree.map(jnp.asarray, starts.make(kind, seed))
             params = lockstep.sides().env.default_params
             key = jax.random.PRNGKey(seed)
-            total.append(lockstep.play(theirs, key, jnp.int32(way), 60, params, batched=False))
+            run = lockstep.sides(batched=False)
+            total.append(lockstep.play(theirs, key, jnp.int32(way), 60, params, run))
     check(lockstep.merged(total), least=200, events=[])
 
 
@@ -78,6 +79,16 @@ def test_what_an_accelerator_compiles_plays_as_the_package(monkeypatch):
         check(lockstep.trial(ROWS, STEPS, seed=5), least=1_500, events=OFTEN)
     finally:
         lockstep.sides.cache_clear()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "slots"), [(32, (2, 1, 4, 1, 2)), (48, (6, 5, 4, 6, 16)), (96, (1, 1, 1, 2, 1))]
+)
+def test_other_sizes_and_slots_play_as_the_package(size, slots):
+    """On small maps the border is near, and where many mobs may be there are crowds."""
+    report = lockstep.trial_of(size, peer.Slots(*slots), rows=32, steps=120, seed=size)
+    check(report, least=1_000, events=["mobs born", "mobs gone", "hurt"])
 
 
 def test_states_are_carried_over_and_back():

@@ -7,7 +7,7 @@ import pytest
 import scene
 from scene import ENV, mob, play, set_slot
 
-from jaxenvs.craft import Action, Block, CraftClassic
+from jaxenvs.craft import Action, Block, CraftClassic, chance
 
 A = Action
 
@@ -139,6 +139,42 @@ def test_ids_say_what_the_symbolic_observation_says():
             assert ids.shape == (where.size,) == (145,)
 
 
+# Chance.
+def test_draws_are_uniform_and_independent():
+    """Every decision of a step against every other one, over many keys."""
+    count = 20_000
+    draw = jax.jit(jax.vmap(lambda key: chance.draw(key, scene.SLOTS)))
+    draws = draw(jax.random.split(jax.random.key(3), count))
+    columns, choices = [], []
+    for name, values in zip(draws._fields, draws, strict=True):
+        values = np.asarray(values).reshape(count, -1)
+        sides = {"zombie_step": 4, "cow_step": 8, "skeleton_step": 4}.get(name, 16)
+        whole = values if name.endswith("_step") else np.floor(values * sides).astype(int)
+        assert values.min() >= 0 and whole.min() == 0 and whole.max() == sides - 1, name
+        for column in whole.T:
+            expected = count / sides
+            square = ((np.bincount(column, minlength=sides) - expected) ** 2 / expected).sum()
+            assert square < sides + 5 * np.sqrt(2 * sides), name
+        columns += list(values.T)
+        choices.append(values.shape[1])
+    assert sum(choices) == 25
+    correlation = np.corrcoef(np.array(columns, float)) - np.eye(25)
+    assert abs(correlation).max() < 5 / np.sqrt(count)
+
+
+def test_a_step_is_its_draws_and_the_rules(compiled):
+    game = compiled("Craft-Classic-Ids-v0")
+    advance = jax.jit(game.env.advance)
+    params = game.env.default_params
+    state = game.reset(jax.random.key(0), params).state
+    for i in range(20):
+        key, action = jax.random.key(i), jnp.int32(i * 7 % 17)
+        step = game.step(key, state, action, params)
+        alone = advance(state.ticked(), action, chance.draw(key, game.env.slots), params)
+        assert _same(step.state, alone.state) and step.reward == alone.reward
+        state = step.state
+
+
 # Bad input.
 @pytest.mark.parametrize(
     ("fields", "words"),
@@ -163,6 +199,9 @@ def test_bad_slots(as_a_user):
         CraftClassic(slots=(3, 3, 2, 3, 10))
     with pytest.raises(ValueError, match=r"slots\.zombie=0 is out of range"):
         CraftClassic(slots=scene.Slots(zombie=0))
+    CraftClassic(slots=scene.Slots(zombie=8, cow=4, skeleton=3))
+    with pytest.raises(ValueError, match="15"):
+        CraftClassic(slots=scene.Slots(zombie=8, cow=4, skeleton=4))
 
 
 @pytest.mark.parametrize(
