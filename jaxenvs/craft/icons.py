@@ -1,5 +1,7 @@
 """How the inventory looks: an icon of each thing, and digits."""
 
+import functools
+
 from ..core.paint import RGB, Layer, Shape, block, disc, dots, line, minus, polygon, union
 from .looks import BONE, SPROUT
 
@@ -116,6 +118,7 @@ _DIGITS = (  # three columns, five rows each
 )
 
 
+@functools.cache
 def digit(number: int, grow: float = 0.0) -> Shape:
     """Return a digit in the lower right of a tile, its strokes wider by `grow` on each side."""
     cells = [divmod(i, 3) for i, mark in enumerate(_DIGITS[number]) if mark == "1"]
