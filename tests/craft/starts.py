@@ -182,6 +182,33 @@ def border(start):
         start.map[cell] = rng.choice([Block.LAVA, Block.LAVA, Block.CRAFTING_TABLE])
 
 
+def beyond(start):
+    """At the upper or left border, walled in, and lava at the opposite one; other such borders."""
+    rng = start.rng
+    along = rng.integers(1, SIZE - 1)
+    edge = rng.choice([0, 0, SIZE - 1])
+    start.position = np.array([edge, along] if rng.random() < 0.5 else [along, edge])
+    start.map[:] = rng.choice([Block.STONE, Block.WATER])
+    row, column = start.position
+    for cell in ((SIZE - 1 - row, column), (row, SIZE - 1 - column)):
+        start.map[cell] = Block.LAVA
+
+
+def fight(start):
+    """Mobs on all sides that outlive some blows, and swords of several kinds and numbers."""
+    rng = start.rng
+    for item in ("wood_sword", "stone_sword", "iron_sword"):
+        start.items[item] = rng.choice([0, 0, 1, 2, 3])
+    start.facing = rng.integers(1, 5)
+    start.change["player_food"] = rng.integers(1, 10)
+    names = [("zombie", 0), ("cow", 0), ("skeleton", 0), ("zombie", 1)]
+    for step, number in zip(STEPS, rng.permutation(4), strict=True):
+        name, slot = names[number]
+        cell = tuple(int(x) for x in start.position + step)
+        start.map[cell] = rng.choice([Block.GRASS, Block.PATH, Block.TREE, Block.STONE])
+        start.mobs[name][slot] = [cell, rng.integers(1, 13), True, rng.integers(-2, 4)]
+
+
 def lava(start):
     """Lava beside the player, and mobs that might step into it."""
     random_ground(start)
@@ -288,6 +315,8 @@ KINDS = {
     "workshop": workshop,
     "thick": thick,
     "edge": edge,
+    "beyond": beyond,
+    "fight": fight,
     "crowd": combined(crowd, random_body),
     "hidden": hidden,
     "lava": combined(lava, random_body, random_mobs),
