@@ -85,6 +85,8 @@ class Env:
     """
 
     reset_source: ClassVar[str] = "exact"  # where a batch takes new worlds from, by default
+    rows_per_lane: ClassVar[int] = 64  # of a batch, for each world that `exact` makes at a time
+    levels_at_once: ClassVar[int] = 0  # most that are drawn together, where they are large; 0: all
     level_budget: ClassVar[int] = 1  # levels drawn for a reset, at most, until one is accepted
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
 

@@ -180,7 +180,7 @@ class VectorEnv:
         Row `group * chunk + lane` is served by its lane, so a trip of the loop finds its rows by a
         maximum over the groups, without a sort or a prefix sum over the batch.
         """
-        lanes = min(self.chunk or _default_chunk(self.num_envs), self.num_envs)
+        lanes = min(self.chunk or self._default_chunk, self.num_envs)
         groups = -(-self.num_envs // lanes)
         pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - self.num_envs))
         pending = pending.reshape(groups, lanes)
@@ -214,6 +214,11 @@ class VectorEnv:
         trips = pending.sum(axis=0, dtype=jnp.int32).max()
         return jax.lax.fori_loop(0, trips, lambda _, carry: serve(carry), start)[0]
 
+    @property
+    def _default_chunk(self) -> int:
+        """Rows served at a time."""
+        return max(4, self.num_envs // self.env.rows_per_lane)
+
     def _candidates(
         self, key: Keys, rows: Array, number: Array, params: Any
     ) -> tuple[Any, Bool[Array, " rows"]]:
@@ -238,9 +243,20 @@ class VectorEnv:
     def _new_rows(self, key: Keys, rows: Int32[Array, " rows"], params: Any) -> Reset:
         """Start an episode in a level of its own for each of the given rows."""
         axes = self._axes(params)
-        levels = jax.vmap(self.env.sample_level, in_axes=(0, axes))(
-            self._row_keys(key, _LEVEL, rows), params
-        )
+        keys = self._row_keys(key, _LEVEL, rows)
+        if self.env.levels_at_once and self.num_envs > self.env.levels_at_once:
+            leaves, structure = jax.tree.flatten(params)
+            batched = [axis == 0 for axis in jax.tree.leaves(axes, is_leaf=lambda x: x is None)]
+
+            def draw(row: tuple[Any, list[Any]]) -> Any:
+                own = iter(row[1])
+                mine = [next(own) if b else leaf for b, leaf in zip(batched, leaves, strict=True)]
+                return self.env.sample_level(row[0], jax.tree.unflatten(structure, mine))
+
+            own = [leaf for b, leaf in zip(batched, leaves, strict=True) if b]
+            levels = jax.lax.map(draw, (keys, own), batch_size=self.env.levels_at_once)
+        else:
+            levels = jax.vmap(self.env.sample_level, in_axes=(0, axes))(keys, params)
         return self._begin(key, rows, levels, params)
 
     def _begin(self, key: Keys, rows: Int32[Array, " rows"], levels: Any, params: Any) -> Reset:
@@ -258,7 +274,10 @@ class VectorEnv:
             )
         pool_key = jax.random.fold_in(key.reshape(-1)[0], _POOL << _PURPOSE_SHIFT)
         keys = jax.random.split(pool_key, self.pool_size)
-        return jax.vmap(self.env.sample_level, in_axes=(0, None))(keys, params)
+        draw = functools.partial(self.env.sample_level, params=params)
+        if self.env.levels_at_once:
+            return jax.lax.map(draw, keys, batch_size=self.env.levels_at_once)
+        return jax.vmap(draw)(keys)
 
     def _key(self, key: Keys, where: str) -> Keys:
         key = checks.any_key(key, where)
@@ -339,11 +358,6 @@ def make_vec(
         raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
     source = env.reset_source if reset_source is None else reset_source
     return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk)
-
-
-def _default_chunk(num_envs: int) -> int:
-    """Rows served at a time: a little more than end per step when episodes last about 100 steps."""
-    return max(8, num_envs // 64)
 
 
 def _select(mask: Array, new: Any, old: Any) -> Any:

@@ -27,6 +27,7 @@ from .ground import Ground, is_in
 from .state import (
     MAX_SIZE,
     MOST_HEALTH,
+    MOST_MOBS,
     CraftState,
     Level,
     Slots,
@@ -101,6 +102,8 @@ class CraftClassic(Env):
     reach: int = 14  # steps from the player at which mobs may appear, exclusive
 
     reset_source: ClassVar[str] = "exact"
+    rows_per_lane: ClassVar[int] = 256  # a world is the work of some hundred steps
+    levels_at_once: ClassVar[int] = 4096
     reward_range: ClassVar[tuple[float, float]] = (-0.9, len(Achievement) + 0.9)
     rules: ClassVar[Rules] = CLASSIC
     achievements: ClassVar[tuple[str, ...]] = ACHIEVEMENTS
@@ -123,6 +126,11 @@ class CraftClassic(Env):
             raise TypeError(f"{owner}: slots must be a craft.Slots(...), got {self.slots!r}")
         for name, count in zip(self.slots._fields, self.slots, strict=True):
             checks.integer_field(owner, f"slots.{name}", count, 1, 16)
+        if sum(self.slots.mobs.values()) > MOST_MOBS:
+            raise ValueError(
+                f"{owner}: slots={self.slots} has {sum(self.slots.mobs.values())} mobs; zombies, "
+                f"cows and skeletons together may be at most {MOST_MOBS}"
+            )
 
     # The contract.
 

@@ -11,7 +11,7 @@ from ..core.bits import kept
 from ..core.settle import settled
 from .chance import Draws
 from .ground import Ground, is_in
-from .state import MOVING, Arrow, Mob, World, mobs_of, unlock
+from .state import MOST_MOBS, MOVING, Arrow, Mob, World, mobs_of, unlock
 from .tables import Achievement, Block, Rules
 
 _ROW = 256  # see `_place`: more than a row has cells
@@ -73,7 +73,7 @@ class _Turn(NamedTuple):
         old = _place(mob.row, mob.column)
         place = jnp.where(goes, _place(mob.row + step[0], mob.column + step[1]), old)
         crowd = self.crowd.moved(self.slot, place, mob.alive, stays)
-        place, marks = kept((place, 16), (crowd.marks, 15))
+        place, marks = kept((place, 16), (crowd.marks, MOST_MOBS))
         places = (*crowd.places[: self.slot], place, *crowd.places[self.slot + 1 :])
         row, column = place // _ROW, place % _ROW
         return _Crowd(places, marks), mob._replace(row=row, column=column, alive=stays, **changes)

@@ -8,6 +8,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float32, UInt8
 
+from ..core.settle import settled
 from .ground import Ground
 from .state import World
 from .tables import VITALS, Block, Rules
@@ -98,7 +99,7 @@ def symbolic(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
     """Upstream's symbolic observation."""
-    blocks, mobs = view(rules, cells, world)
+    blocks, mobs = settled(view(rules, cells, world))
     counts = jnp.stack(_counts(rules, world))
     return _floats(rules, blocks, mobs, counts, world.facing, light, world.sleeping)
 
@@ -138,11 +139,12 @@ def _floats(
     light: Array,
     sleeping: Array,
 ) -> Float32[Array, " floats"]:
-    number = np.arange(len(Block), dtype=np.int32)
-    is_block = blocks.reshape(-1, 1).astype(jnp.int32) == number
-    bit = np.arange(len(MOB_BITS), dtype=np.int32)
-    is_mob = ((mobs.reshape(-1, 1).astype(jnp.int32) >> bit) & 1) != 0
-    around = jnp.concatenate([is_block, is_mob], axis=1).reshape(-1)
+    # A bit for each channel of a cell.
+    bits = (1 << blocks.reshape(-1).astype(jnp.int32)) | (
+        mobs.reshape(-1).astype(jnp.int32) << len(Block)
+    )
+    channel = np.arange(len(Block) + len(MOB_BITS), dtype=np.int32)
+    around = ((settled(bits)[:, None] >> channel) & 1).reshape(-1)
     # Upstream divides in half precision.
     tenths = jax.lax.reduce_precision(counts.astype(jnp.float32) / 10, 5, 10)
     turned = facing == np.arange(1, 5, dtype=np.int32)

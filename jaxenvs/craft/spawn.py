@@ -6,7 +6,7 @@ cells, so that counting, excluding and choosing are integer arithmetic on a few 
 
 import functools
 import operator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -63,23 +63,20 @@ def spawn(
     """Let a mob of each kind appear, or not."""
     table = _reach(reach)
     grounds = _grounds(cells, world, table, despawn_distance)
-    taken = _bits([_number(world, mob, mob.marked, reach) for mob in mobs_of(world)], table)
+    taken = [_number(world, mob, mob.marked, reach) for mob in mobs_of(world)]
     kinds = {kind.name: kind for kind in rules.mobs}
     for i, name in enumerate(SPAWNING):
-        kind, slots = kinds[name], world.mobs[name]
-        allowed = settled(_allowed(kind, grounds, table) & ~taken)
-        number = _chosen([allowed[w] for w in range(table.words)], draws.place[i])
+        slots = world.mobs[name]
+        number = _chosen(_allowed(kinds[name], table, grounds, taken), draws.place[i])
         room = ~functools.reduce(operator.and_, [m.alive for m in slots])
         appears = room & (draws.spawn[i] < chances[name])
         number = settled(jnp.where(appears, number, -1))
-        row, column = (
-            world.row + _of(table.rows, number),
-            world.column + _of(table.columns, number),
-        )
+        row = world.row + _of(table.rows, number)
+        column = world.column + _of(table.columns, number)
         after = _filled(slots, row, column, health[name], number >= 0, ~room)
         world = world._replace(mobs={**world.mobs, name: after})
         first = _number(world, slots[0], ~room, reach)  # marked anew, see `_filled`
-        taken = taken | _bits([jnp.maximum(number, first)], table)
+        taken.append(jnp.maximum(number, first))
     return world
 
 
@@ -100,14 +97,29 @@ def _grounds(
     return settled(jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32))
 
 
-def _allowed(kind: MobRow, grounds: Array, table: _Reach) -> Int32[Array, " words"]:
-    """Bits of the cells where a kind may appear."""
-    far = (table.distance > kind.nearest).astype(np.int32) << np.arange(_CELLS, dtype=np.int32)
-    bits = jnp.int32(0)
-    for half, ground in enumerate(_GROUNDS):
-        if ground in kind.on:
-            bits = bits | (grounds >> (half * _CELLS))
-    return bits & far.sum(axis=1, dtype=np.int32)
+def _allowed(
+    kind: MobRow, table: _Reach, grounds: Int32[Array, " words"], taken: list[Array]
+) -> list[Array]:
+    """Words of the cells where a kind may appear and no mob is seen."""
+    distant = (table.distance > kind.nearest).astype(np.int32)
+    far = (distant << np.arange(_CELLS, dtype=np.int32)).sum(axis=1, dtype=np.int32)
+
+    def bits(word: Any, grounds: Array, taken: list[Array]) -> Array:
+        halves = [grounds >> (i * _CELLS) for i, g in enumerate(_GROUNDS) if g in kind.on]
+        found = functools.reduce(operator.or_, halves) & far[word]
+        for number in taken:
+            found = found & ~jnp.where(number >> 4 == word, 1 << (number & (_CELLS - 1)), 0)
+        return found
+
+    def together(grounds: Array, taken: list[Array]) -> list[Array]:
+        words = settled(bits(np.arange(table.words, dtype=np.int32), grounds, taken))
+        return [words[w] for w in range(table.words)]
+
+    def one_by_one(grounds: Array, taken: list[Array]) -> list[Array]:
+        return [bits(w, grounds[w], taken) for w in range(table.words)]
+
+    # On a GPU an array would be written and read again, scalars stay where they are used.
+    return jax.lax.platform_dependent(grounds, taken, cpu=together, default=one_by_one)
 
 
 def _number(world: World, mob: Mob, when: Array, reach: int) -> Int32[Array, ""]:
@@ -115,13 +127,6 @@ def _number(world: World, mob: Mob, when: Array, reach: int) -> Int32[Array, ""]
     d_row, d_column = mob.row - world.row, mob.column - world.column
     near = when & (jnp.abs(d_row) + jnp.abs(d_column) < reach)
     return jnp.where(near, _middle(d_row, reach) + d_column, -1)
-
-
-def _bits(numbers: list[Array], table: _Reach) -> Int32[Array, " words"]:
-    """Bits of the cells with these numbers; -1 has none."""
-    word = np.arange(table.words, dtype=np.int32)
-    bits = [jnp.where(n >> 4 == word, 1 << (n & (_CELLS - 1)), 0) for n in numbers]
-    return functools.reduce(operator.or_, bits)
 
 
 def _middle(d_row: Array, reach: int) -> Array:

@@ -17,6 +17,7 @@ from .tables import VITALS, Rules
 EARNED_BITS = 31  # achievements in a word
 MOST_AGE = (1 << 14) - 1  # steps; a plant's age stays there
 MOST_HEALTH = 31  # of a mob
+MOST_MOBS = 15  # slots of all kinds: while they move, a bit of a word each, beside a cell
 BESIDE = 16  # cells beyond the border where an arrow that flew out stays
 MAX_SIZE = 224  # cells on a side: with BESIDE at both ends a coordinate has 8 bits
 MOVING = ("zombie", "cow", "skeleton")  # kinds of mobs, in the order in which they move

@@ -34,12 +34,13 @@ def advance(
     world = player.move(rules, world, front, action)
     distance = params.mob_despawn_distance
     ground, world = mobs.move_all(rules, ground, world, draws, distance)
-    in_lava = ground.block(world.row, world.column) == Block.LAVA
     # Upstream ripens plants after mobs have appeared: these never appear on a plant.
     plants = world.plants
     age = jnp.where(plants.planted, plants.age + 1, 0)
     world = world._replace(plants=plants._replace(age=age))
     cells = ground.written(plants.row, plants.column, Block.RIPE_PLANT, age >= RIPE_AGE)
+    # From here on only the new map is read: a read of the old one would need a copy of it.
+    in_lava = Ground(cells).block(world.row, world.column) == Block.LAVA
     dark = (1 - light) * (1 - light)
     chances = {
         "cow": params.spawn_cow_chance,
