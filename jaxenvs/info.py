@@ -4,8 +4,10 @@ import argparse
 import dataclasses
 import inspect
 import sys
+from typing import Any
 
 import jax
+import numpy as np
 
 from .core import registry
 from .core.env import Env
@@ -50,6 +52,8 @@ def _info(id: str) -> list[str]:
         "reward range": f"{env.reward_range[0]:g} to {env.reward_range[1]:g}",
         "reset source": spec.reset_source,
     }
+    if spec.achievements:
+        rows["achievements"] = ", ".join(spec.achievements)
     state = jax.tree_util.tree_flatten_with_path(env.state_shape)[0]
     size = sum(leaf.size * leaf.dtype.itemsize for _, leaf in state)
     return [
@@ -60,7 +64,7 @@ def _info(id: str) -> list[str]:
         "constructor fields (make keywords):",
         *(f"  {f.name} = {getattr(env, f.name)!r}" for f in dataclasses.fields(env)),  # type: ignore[arg-type]
         "params (numbers, may be batched):",
-        *(f"  {name} = {value}" for name, value in params.items()),
+        *(f"  {name} = {_shown(value)}" for name, value in params.items()),
         f"state ({size} bytes):",
         *(
             f"  {jax.tree_util.keystr(path)[1:]} {leaf.dtype}{list(leaf.shape)}"
@@ -68,6 +72,14 @@ def _info(id: str) -> list[str]:
         ),
         *_general(spec),
     ]
+
+
+def _shown(value: Any) -> str:
+    """A number as it is, arrays by their shapes."""
+    leaves = jax.tree.leaves(value)
+    if all(np.ndim(leaf) == 0 for leaf in leaves):
+        return str(value)
+    return ", ".join(f"{np.asarray(leaf).dtype}{list(np.shape(leaf))}" for leaf in leaves)
 
 
 def _general(spec: EnvSpec) -> list[str]:

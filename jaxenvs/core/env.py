@@ -88,6 +88,7 @@ class Env:
     rows_per_lane: ClassVar[int] = 64  # of a batch, for each world that `exact` makes at a time
     levels_at_once: ClassVar[int] = 0  # most that are drawn together, where they are large; 0: all
     level_budget: ClassVar[int] = 1  # levels drawn for a reset, at most, until one is accepted
+    achievements: ClassVar[tuple[str, ...]] = ()  # names of info["achievements"], where there are
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -42,6 +42,11 @@ class EnvSpec:
         return self.env_class.reset_source
 
     @property
+    def achievements(self) -> tuple[str, ...]:
+        """Names of the flags in `info["achievements"]`, in order; empty where there are none."""
+        return self.env_class.achievements
+
+    @property
     def summary(self) -> str:
         """First line of the environment's docstring."""
         return (self.env_class.__doc__ or "").strip().split("\n", 1)[0]

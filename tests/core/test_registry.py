@@ -206,3 +206,9 @@ def test_importing_starts_no_backend_and_loads_little():
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert jax.default_backend() == "cpu"
+
+
+def test_a_spec_names_the_achievements():
+    spec = jaxenvs.spec("Craft-Classic-Ids-v0")
+    assert len(spec.achievements) == 22 and spec.achievements[19] == "collect_diamond"
+    assert jaxenvs.spec("Grid-v0").achievements == ()
