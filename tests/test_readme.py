@@ -13,10 +13,13 @@ def test_the_python_of_the_readme_runs_in_order(capsys):
     names = {}
     blocks = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert len(blocks) >= 3
+    shapes = []
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
+        shapes.append(names["obs"].shape)
     assert "131072 steps" in capsys.readouterr().out
-    assert names["obs"].shape == (8, 40, 40, 3)
+    assert shapes[-2:] == [(8, 40, 40, 3), (145,)]
+    assert names["floats"].shape == (1345,)
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#]+)\)", README))))
