@@ -298,3 +298,20 @@ def test_quirk_a_full_kind_marks_the_cell_of_its_first_mob_anew():
     )
     (moment,) = play(scene.scene(">", change=two), A.NOOP, draws=quiet(cow_step=moves))
     assert [moment.mob("cow", i).marked for i in range(3)] == [False, False, True]
+
+
+def test_quirk_on_a_cell_marked_anew_no_other_kind_appears():
+    """The only cell where a zombie could be is that of the first cow, which a later one left."""
+
+    def crowded(world):
+        cows = (mob(4, 11), mob(8, 2), mob(4, 11))
+        return world._replace(mobs={**world.mobs, "cow": cows})
+
+    state = scene.scene("> " + ", " * 10 + "_", at=(4, 0), change=crowded)
+    draws = quiet(cow_step=jnp.array([4, 4, 1], jnp.int32), spawn=jnp.array([0.999, 0.0, 0.0]))
+    (moment,) = play(state, A.NOOP, draws=draws)
+    assert moment.mob("cow", 2).column == 12 and moment.mob("cow", 0).column == 11
+    assert not moment.mob("zombie").alive and not moment.mob("skeleton").alive
+    lone = set_slot("cow", 0, mob(8, 2))
+    state = scene.scene("> " + ", " * 10 + "_", at=(4, 0), change=lone)
+    assert play(state, A.NOOP, draws=draws)[0].mob("zombie").column == 11
