@@ -62,7 +62,8 @@ def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
         _lines(panel, curve.steps, curve.returns, [""] * curve.returns.shape[1])
         panel.set_title(curve.title, fontsize=7)
         panel.tick_params(labelsize=6.5)
-        panel.set_ylim(min(0.0, float(np.nanmin(curve.returns, initial=0.0))) - 0.03, 1.03)
+        lowest, highest = np.nanmin(curve.returns, initial=0), np.nanmax(curve.returns, initial=1)
+        panel.set_ylim(float(lowest) - 0.03, float(highest) + 0.03)
     for panel in axes[len(curves) :]:
         panel.set_axis_off()
     figure.supxlabel("environment steps of a seed", fontsize=8)
