@@ -15,6 +15,8 @@ from .random import Key
 from .spaces import Discrete, Space
 from .struct import Struct, struct
 
+ROWS_PER_LANE = 64  # a little less than the steps of an episode, in most families
+
 
 @struct
 class Params(Struct):
@@ -85,7 +87,8 @@ class Env:
     """
 
     reset_source: ClassVar[str] = "exact"  # where a batch takes new worlds from, by default
-    rows_per_lane: ClassVar[int] = 64  # of a batch, for each world that `exact` makes at a time
+    # Rows of a batch for each world that `exact` makes at a time on a CPU.
+    rows_per_lane: ClassVar[int] = ROWS_PER_LANE
     levels_at_once: ClassVar[int] = 0  # most that are drawn together, where they are large; 0: all
     level_budget: ClassVar[int] = 1  # levels drawn for a reset, at most, until one is accepted
     achievements: ClassVar[tuple[str, ...]] = ()  # names of info["achievements"], where there are

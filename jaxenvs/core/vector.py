@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, PyTree, UInt8
 
 from . import checks, random
-from .env import Env, Reset, Step
+from .env import ROWS_PER_LANE, Env, Reset, Step
 from .random import Keys
 from .registry import make
 from .struct import Struct, struct
@@ -139,7 +139,7 @@ class VectorEnv:
     def _restart(self, key: Keys, pool: Any, env_state: Any, ended: Array, params: Any) -> Any:
         """Return `env_state` with a new episode in the rows that ended."""
         how = {
-            "exact": self._restart_ended_rows,
+            "exact": self._restart_in_chunks,
             "fresh": self._restart_by_selection,
             "pool": functools.partial(self._restart_from_pool, pool),
             "auto": self._restart_as_the_platform_likes,
@@ -155,7 +155,7 @@ class VectorEnv:
             env_state,
             ended,
             params,
-            cpu=self._restart_ended_rows,
+            cpu=self._restart_in_chunks,
             default=self._restart_by_selection,
         )
 
@@ -174,13 +174,29 @@ class VectorEnv:
         levels = jax.tree.map(lambda leaf: leaf[picked], pool)
         return _select(ended, self._begin(key, rows, levels, params).state, env_state)
 
-    def _restart_ended_rows(self, key: Keys, env_state: Any, ended: Array, params: Any) -> Any:
+    def _restart_in_chunks(self, key: Keys, env_state: Any, ended: Array, params: Any) -> Any:
+        """Make worlds for the ended rows only, by default as many at a time as the platform likes:
+        on a CPU a lane without a row costs its work, elsewhere another trip costs its kernels."""
+        wide, narrow = (
+            functools.partial(self._restart_ended_rows, max(1, max(512, self.num_envs) // rows))
+            for rows in (ROWS_PER_LANE, self.env.rows_per_lane)
+        )
+        rows = (key, env_state, ended, params)
+        if self.chunk:
+            return self._restart_ended_rows(self.chunk, *rows)
+        if self.env.rows_per_lane == ROWS_PER_LANE:
+            return wide(*rows)
+        return jax.lax.platform_dependent(*rows, cpu=narrow, default=wide)
+
+    def _restart_ended_rows(
+        self, lanes: int, key: Keys, env_state: Any, ended: Array, params: Any
+    ) -> Any:
         """Make worlds for the ended rows only, in chunks, and write those rows in place.
 
         Row `group * chunk + lane` is served by its lane, so a trip of the loop finds its rows by a
         maximum over the groups, without a sort or a prefix sum over the batch.
         """
-        lanes = min(self.chunk or self._default_chunk, self.num_envs)
+        lanes = min(lanes, self.num_envs)
         groups = -(-self.num_envs // lanes)
         pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - self.num_envs))
         pending = pending.reshape(groups, lanes)
@@ -213,11 +229,6 @@ class VectorEnv:
             return jax.lax.while_loop(lambda carry: (carry[1] != 0).any(), serve, start)[0]
         trips = pending.sum(axis=0, dtype=jnp.int32).max()
         return jax.lax.fori_loop(0, trips, lambda _, carry: serve(carry), start)[0]
-
-    @property
-    def _default_chunk(self) -> int:
-        """Rows served at a time."""
-        return max(4, self.num_envs // self.env.rows_per_lane)
 
     def _candidates(
         self, key: Keys, rows: Array, number: Array, params: Any

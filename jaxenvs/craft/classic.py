@@ -104,7 +104,7 @@ class CraftClassic(Env):
     reach: int = 14  # steps from the player at which mobs may appear, exclusive
 
     reset_source: ClassVar[str] = "exact"
-    rows_per_lane: ClassVar[int] = 256  # a world is the work of some hundred steps
+    rows_per_lane: ClassVar[int] = 512  # a world is the work of some hundred steps
     levels_at_once: ClassVar[int] = 4096
     reward_range: ClassVar[tuple[float, float]] = (-0.9, len(Achievement) + 0.9)
     rules: ClassVar[Rules] = CLASSIC

@@ -43,6 +43,7 @@ def look(rules: Rules, ground: Ground, world: World) -> Front:
         taken = taken | (mob.marked & (mob.row == row) & (mob.column == column))
     table, furnace = _around(ground, world)
     inside, block = ground.inside(row, column), ground.block(row, column)
+    row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)  # beyond: only after the end
     seen = kept((row + 1, 8), (column + 1, 8), (block, 6), (inside, 1), (taken, 1), (table, 1))
     return Front(seen[0] - 1, seen[1] - 1, *seen[2:], furnace)
 
