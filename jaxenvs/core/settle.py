@@ -20,11 +20,11 @@ def settled(tree: T) -> T:
     return jax.lax.platform_dependent(tree, cpu=_by_loop, default=_as_it_is)
 
 
-def _as_it_is(tree: T) -> T:
+def _as_it_is(tree: Any) -> Any:
     return tree
 
 
-def _by_loop(tree: T) -> T:
+def _by_loop(tree: Any) -> Any:
     """A loop without a trip, which the compiler does not know: a barrier alone is taken away on a
     CPU before anything is fused. A trip would swap values of one type; that compiles to nothing."""
     trips = jax.lax.optimization_barrier(jnp.int32(0))

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 
 from ..core import checks
@@ -187,7 +188,7 @@ class CraftClassic(Env):
             self.rules, state.map, before, action, draws, params, light, self.reach
         )
         new = [a & ~b for a, b in zip(after.earned, before.earned, strict=True)]
-        earned = sum(jax.lax.population_count(word) for word in new)
+        earned = sum((jax.lax.population_count(word) for word in new), jnp.int32(0))
         gained = after.vitals["health"] - before.vitals["health"]
         reward = earned.astype(jnp.float32) + gained.astype(jnp.float32) * np.float32(0.1)
         if self.task is not None:
@@ -283,7 +284,7 @@ def _default_params(size: int) -> CraftParams:
 
 def _check_range(where: str, name: str, given: Any, low: float, high: float) -> None:
     """Raise `ValueError` for a number out of range, unless it is traced."""
-    if isinstance(given, jax.core.Tracer) or not isinstance(
+    if isinstance(given, Tracer) or not isinstance(
         given, (int, float, np.generic, np.ndarray, jax.Array)
     ):
         return

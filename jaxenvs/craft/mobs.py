@@ -149,12 +149,13 @@ def _shot(world: World, mob: Mob, direction: tuple[Array, Array], when: Array) -
     for arrow in world.arrows:
         takes = when & ~arrow.alive
         when = when & arrow.alive
-        new = (mob.row, mob.column, *direction)
-        old = (arrow.row, arrow.column, arrow.d_row, arrow.d_column)
         arrows.append(
             Arrow(
-                *(jnp.where(takes, n, o) for n, o in zip(new, old, strict=True)),
-                arrow.alive | takes,
+                row=jnp.where(takes, mob.row, arrow.row),
+                column=jnp.where(takes, mob.column, arrow.column),
+                d_row=jnp.where(takes, direction[0], arrow.d_row),
+                d_column=jnp.where(takes, direction[1], arrow.d_column),
+                alive=arrow.alive | takes,
             )
         )
     return tuple(arrows)

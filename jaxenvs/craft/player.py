@@ -44,8 +44,10 @@ def look(rules: Rules, ground: Ground, world: World) -> Front:
     table, furnace = _around(ground, world)
     inside, block = ground.inside(row, column), ground.block(row, column)
     row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)  # beyond: only after the end
-    seen = kept((row + 1, 8), (column + 1, 8), (block, 6), (inside, 1), (taken, 1), (table, 1))
-    return Front(seen[0] - 1, seen[1] - 1, *seen[2:], furnace)
+    row, column, block, inside, taken, table = kept(
+        (row + 1, 8), (column + 1, 8), (block, 6), (inside, 1), (taken, 1), (table, 1)
+    )
+    return Front(row - 1, column - 1, block, inside, taken, table, furnace)
 
 
 def damage(rules: Rules, world: World) -> Int32[Array, ""]:
@@ -128,8 +130,8 @@ def do(
     world = _fed(rules, world, "food", "hunger", _of(deed, [getattr(r, "food", 0) for r in rows]))
     world = _fed(rules, world, "drink", "thirst", _of(deed, [getattr(r, "drink", 0) for r in rows]))
     left = _of(deed, [_leaves(row) for row in rows])  # 0: the block stays as it is
-    eaten = [isinstance(row, Harvest) and row.block == Block.RIPE_PLANT for row in rows]
-    planted = [isinstance(row, Placement) and row.block == Block.PLANT for row in rows]
+    eaten = [int(isinstance(r, Harvest) and r.block == Block.RIPE_PLANT) for r in rows]
+    planted = [int(isinstance(r, Placement) and r.block == Block.PLANT) for r in rows]
     plants = _regrown(world, front, _of(deed, eaten) != 0)
     world = _planted(world._replace(plants=plants), front, _of(deed, planted) != 0)
     return ground.put(front.row, front.column, left, left != 0), world

@@ -106,7 +106,7 @@ class Level(Struct):
 def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> World:
     """Return the world at the start; `health` is that of mobs which were never there."""
     zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
-    middle = jnp.int32(size // 2)
+    middle, zeros = jnp.int32(size // 2), jnp.zeros(slots.plant, jnp.int32)
     return World(
         row=middle,
         column=middle,
@@ -121,7 +121,7 @@ def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> 
             for name, count in slots.mobs.items()
         },
         arrows=(Arrow(zero, zero, jnp.int32(1), jnp.int32(1), no),) * slots.arrow,
-        plants=Plants(*[jnp.zeros(slots.plant, jnp.int32)] * 3, jnp.zeros(slots.plant, jnp.bool_)),
+        plants=Plants(zeros, zeros, zeros, jnp.zeros(slots.plant, jnp.bool_)),
     )
 
 
@@ -162,7 +162,7 @@ def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
         name: tuple(_mob(next(rest)) for _ in range(count)) for name, count in slots.mobs.items()
     }
     arrows = tuple(_arrow(next(rest)) for _ in range(slots.arrow))
-    *where, age, planted = cut(words[words.shape[0] - slots.plant :], 8, 8, 14, 1)
+    p_row, p_column, age, planted = cut(words[words.shape[0] - slots.plant :], 8, 8, 14, 1)
     return World(
         row=row - 1,
         column=column - 1,
@@ -174,7 +174,7 @@ def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
         earned=earned,
         mobs=mobs,
         arrows=arrows,
-        plants=Plants(*where, age, planted != 0),
+        plants=Plants(p_row, p_column, age, planted != 0),
     )
 
 
@@ -186,7 +186,9 @@ def mobs_of(world: World) -> list[Mob]:
 def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achievements"]:
     """Achievements as flags, in the order of their numbers."""
     number = jnp.arange(rules.achievements, dtype=jnp.int32)
-    words = jnp.stack(earned)[number // EARNED_BITS] if len(earned) > 1 else earned[0]
+    words = jnp.stack(earned)
+    if len(earned) > 1:  # else its only word stands for all
+        words = words[number // EARNED_BITS]
     return ((words >> (number % EARNED_BITS)) & 1) != 0
 
 

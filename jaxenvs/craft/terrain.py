@@ -33,8 +33,8 @@ class TerrainDraws(NamedTuple):
 
 def lattices(size: int) -> tuple[tuple[int, int], ...]:
     """Shapes of the four gradient lattices."""
-    coarse, fine = (size // 16 + 1,) * 2, (size // 4 + 1,) * 2
-    return coarse, coarse, (size // 8 + 1, size // 2 + 1), fine
+    coarse, fine = size // 16 + 1, size // 4 + 1
+    return (coarse, coarse), (coarse, coarse), (size // 8 + 1, size // 2 + 1), (fine, fine)
 
 
 def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
