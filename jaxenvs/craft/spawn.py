@@ -104,22 +104,23 @@ def _allowed(
     distant = (table.distance > kind.nearest).astype(np.int32)
     far = (distant << np.arange(_CELLS, dtype=np.int32)).sum(axis=1, dtype=np.int32)
 
-    def bits(word: Any, grounds: Array, taken: list[Array]) -> Array:
+    def bits(word: Any, grounds: Array, taken: Any) -> Array:
         halves = [grounds >> (i * _CELLS) for i, g in enumerate(_GROUNDS) if g in kind.on]
         found = functools.reduce(operator.or_, halves) & far[word]
-        for number in taken:
-            found = found & ~jnp.where(number >> 4 == word, 1 << (number & (_CELLS - 1)), 0)
+        for at, bit in taken:
+            found = found & ~jnp.where(at == word, bit, 0)
         return found
 
-    def together(grounds: Array, taken: list[Array]) -> list[Array]:
+    def together(grounds: Array, taken: Any) -> list[Array]:
         words = settled(bits(np.arange(table.words, dtype=np.int32), grounds, taken))
         return [words[w] for w in range(table.words)]
 
-    def one_by_one(grounds: Array, taken: list[Array]) -> list[Array]:
+    def one_by_one(grounds: Array, taken: Any) -> list[Array]:
         return [bits(w, grounds[w], taken) for w in range(table.words)]
 
     # On a GPU an array would be written and read again, scalars stay where they are used.
-    return jax.lax.platform_dependent(grounds, taken, cpu=together, default=one_by_one)
+    places = [(n >> 4, 1 << (n & (_CELLS - 1))) for n in taken]  # -1 is in no word
+    return jax.lax.platform_dependent(grounds, places, cpu=together, default=one_by_one)
 
 
 def _number(world: World, mob: Mob, when: Array, reach: int) -> Int32[Array, ""]:
