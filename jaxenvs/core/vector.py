@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Int32, PyTree, UInt8
 
 from . import checks, random
 from .env import ROWS_PER_LANE, Env, Reset, Step
-from .random import Keys
+from .random import Key, Keys
 from .registry import make
 from .struct import Struct, struct
 
@@ -177,16 +177,16 @@ class VectorEnv:
     def _restart_in_chunks(self, key: Keys, env_state: Any, ended: Array, params: Any) -> Any:
         """Make worlds for the ended rows only, by default as many at a time as the platform likes:
         on a CPU a lane without a row costs its work, elsewhere another trip costs its kernels."""
+        batch = (key, env_state, ended, params)
+        if self.chunk:
+            return self._restart_ended_rows(self.chunk, *batch)
         wide, narrow = (
             functools.partial(self._restart_ended_rows, max(1, max(512, self.num_envs) // rows))
             for rows in (ROWS_PER_LANE, self.env.rows_per_lane)
         )
-        rows = (key, env_state, ended, params)
-        if self.chunk:
-            return self._restart_ended_rows(self.chunk, *rows)
         if self.env.rows_per_lane == ROWS_PER_LANE:
-            return wide(*rows)
-        return jax.lax.platform_dependent(*rows, cpu=narrow, default=wide)
+            return wide(*batch)
+        return jax.lax.platform_dependent(*batch, cpu=narrow, default=wide)
 
     def _restart_ended_rows(
         self, lanes: int, key: Keys, env_state: Any, ended: Array, params: Any
@@ -207,9 +207,7 @@ class VectorEnv:
             first = groups - jnp.where(pending != 0, order, 0).max(axis=0)
             # A lane without a row left writes to a row that does not exist, and that is dropped.
             rows = jnp.minimum(first * lanes + np.arange(lanes, dtype=np.int32), self.num_envs)
-            own = jax.tree.map(
-                lambda leaf, axis: leaf if axis is None else leaf[rows], params, self._axes(params)
-            )
+            own = self._own(params, rows)
             new, accepted = self._candidates(key, rows, number, own)
             env_state = jax.tree.map(
                 lambda leaf, world: leaf.at[jnp.where(accepted, rows, self.num_envs)].set(
@@ -256,16 +254,11 @@ class VectorEnv:
         axes = self._axes(params)
         keys = self._row_keys(key, _LEVEL, rows)
         if self.env.levels_at_once and self.num_envs > self.env.levels_at_once:
-            leaves, structure = jax.tree.flatten(params)
-            batched = [axis == 0 for axis in jax.tree.leaves(axes, is_leaf=lambda x: x is None)]
 
-            def draw(row: tuple[Any, list[Any]]) -> Any:
-                own = iter(row[1])
-                mine = [next(own) if b else leaf for b, leaf in zip(batched, leaves, strict=True)]
-                return self.env.sample_level(row[0], jax.tree.unflatten(structure, mine))
+            def draw(row: tuple[Key, Array]) -> Any:
+                return self.env.sample_level(row[0], self._own(params, row[1]))
 
-            own = [leaf for b, leaf in zip(batched, leaves, strict=True) if b]
-            levels = jax.lax.map(draw, (keys, own), batch_size=self.env.levels_at_once)
+            levels = jax.lax.map(draw, (keys, rows), batch_size=self.env.levels_at_once)
         else:
             levels = jax.vmap(self.env.sample_level, in_axes=(0, axes))(keys, params)
         return self._begin(key, rows, levels, params)
@@ -306,6 +299,14 @@ class VectorEnv:
             numbers = rows.astype(jnp.uint32) | jnp.uint32(purpose << _PURPOSE_SHIFT)
             return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers)
         return jax.vmap(jax.random.fold_in, in_axes=(0, None))(key[rows], purpose)
+
+    def _own(self, params: Any, rows: Array) -> Any:
+        """Params of the given rows, or of one row."""
+        return jax.tree.map(
+            lambda leaf, axis: leaf if axis is None else jnp.asarray(leaf)[rows],
+            params,
+            self._axes(params),
+        )
 
     def _axes(self, params: Any) -> Any:
         """0 for leaves of `params` that carry a value for each row, None for the others."""

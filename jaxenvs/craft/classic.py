@@ -22,7 +22,7 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
-from . import chance, player, sight, terrain
+from . import chance, pixels, player, sight, terrain
 from .chance import Draws
 from .ground import Ground, is_in
 from .state import (
@@ -158,12 +158,13 @@ class CraftClassic(Env):
         }[self.obs]
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Also check the ranges of numbers that are known while tracing."""
+        """Also check the ranges of numbers; those not known while tracing are clipped."""
+        limits = {**_LIMITS, "mob_despawn_distance": (1, self.reach)}
         if isinstance(params, CraftParams):
-            limits = {**_LIMITS, "mob_despawn_distance": (1, self.reach)}
             for name, (low, high) in limits.items():
                 _check_range(where, name, getattr(params, name), low, high)
-        return super().checked_params(params, where)
+        checked = super().checked_params(params, where)
+        return checked.replace(**{n: getattr(checked, n).clip(*limits[n]) for n in limits})
 
     def draw_level(self, key: Key, params: Any) -> Level:
         """Draw a world."""
@@ -202,17 +203,15 @@ class CraftClassic(Env):
 
     def observe(self, state: CraftState, params: Any = None) -> PyTree[Array]:
         """Return the observation named by the field `obs`."""
-        world = self.world(state)
-        light = self.light(state, params)
         if self.obs == "pixels":
             return self.picture(state, 7, params)
         show = sight.symbolic if self.obs == "symbolic" else sight.ids
-        return show(self.rules, state.map, world, light)
+        return show(self.rules, state.map, self.world(state), self.light(state, params))
 
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, "17"]:
         """Actions that may do more than noop; DO, moving and noop always may, but in sleep."""
         world, rules = self.world(state), self.rules
-        front = player.look(rules, Ground(state.map), world)
+        front = player.look(Ground(state.map), world)
         awake, free = ~world.sleeping, front.inside & ~front.taken
         mask = [awake] * rules.actions
         mask[Action.NOOP] = jnp.ones((), jnp.bool_)
@@ -227,14 +226,10 @@ class CraftClassic(Env):
 
     def tiles(self, state: CraftState) -> Int32[Array, "rows columns"]:
         """Sprites of the view and the inventory, see `pixels`."""
-        from . import pixels
-
         return pixels.tiles(self.rules, self.world(state), self.view(state)[0])
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""
-        from . import pixels
-
         return pixels.atlas(tile_size)
 
     # More than the contract.
@@ -269,8 +264,6 @@ class CraftClassic(Env):
         self, state: CraftState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
         """Draw the view and the inventory, by day and by night."""
-        from . import pixels
-
         world, (blocks, _) = self.world(state), self.view(state)
         light = self.light(state, params)
         return pixels.picture(self.rules, world, blocks, light, state.time, tile_size)

@@ -33,7 +33,7 @@ def turn(world: World, action: Array) -> World:
     return world._replace(facing=jnp.where(_is_move(action), action, world.facing))
 
 
-def look(rules: Rules, ground: Ground, world: World) -> Front:
+def look(ground: Ground, world: World) -> Front:
     """See what the player's deeds depend on."""
     facing = world.facing
     row = world.row + _one(facing == Action.DOWN) - _one(facing == Action.UP)

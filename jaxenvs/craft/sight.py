@@ -48,7 +48,7 @@ def layout(rules: Rules) -> Layout:
 
 def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
     """Daylight, 0 to 1; the first day begins in the morning."""
-    day = time.astype(jnp.float32) / jnp.asarray(day_length, jnp.float32)
+    day = time.astype(jnp.float32) / jnp.maximum(jnp.asarray(day_length, jnp.float32), 1)
     height = jnp.abs(jnp.cos(np.float32(np.pi) * (day % 1 + np.float32(0.3))))
     return 1 - height * height * height
 
@@ -99,7 +99,7 @@ def symbolic(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
     """Upstream's symbolic observation."""
-    blocks, mobs = settled(view(rules, cells, world))
+    blocks, mobs = view(rules, cells, world)
     counts = jnp.stack(_counts(rules, world))
     return _floats(rules, blocks, mobs, counts, world.facing, light, world.sleeping)
 

@@ -15,6 +15,7 @@ from jaxtyping import Array, Int32, UInt8
 
 from ..core.settle import settled
 from .chance import SPAWNING, Draws
+from .ground import Ground
 from .state import Mob, World, mobs_of
 from .tables import Block, MobRow, Rules
 
@@ -29,7 +30,6 @@ class _Reach(NamedTuple):
     rows: np.ndarray  # (words, 16) relative to the player
     columns: np.ndarray
     distance: np.ndarray  # beyond `reach` where a word is not full
-    start: np.ndarray  # (2 * reach - 1,) number of the cell in the player's column, by row
 
     @property
     def words(self) -> int:
@@ -43,11 +43,10 @@ def _reach(reach: int) -> _Reach:
     rows, columns = (a.reshape(-1) for a in np.meshgrid(span, span, indexing="ij"))
     inside = np.abs(rows) + np.abs(columns) < reach
     rows, columns = rows[inside], columns[inside]
-    start = np.nonzero(columns == 0)[0].astype(np.int32)
     missing = -len(rows) % _CELLS
     rows = np.pad(rows, (0, missing), constant_values=reach).reshape(-1, _CELLS)
     columns = np.pad(columns, (0, missing)).reshape(-1, _CELLS)
-    return _Reach(rows, columns, np.abs(rows) + np.abs(columns), start)
+    return _Reach(rows, columns, np.abs(rows) + np.abs(columns))
 
 
 def spawn(
@@ -84,14 +83,11 @@ def _grounds(
     cells: UInt8[Array, "size size"], world: World, table: _Reach, despawn_distance: Array
 ) -> Int32[Array, " words"]:
     """Words with the cells that are grass (low half) and path (high half)."""
-    size = cells.shape[0]
+    ground = Ground(cells)
     rows, columns = world.row + table.rows, world.column + table.columns
-    inside = (rows >= 0) & (rows < size) & (columns >= 0) & (columns < size)
-    inside = inside & (table.distance < despawn_distance)
-    index = rows.clip(0, size - 1) * size + columns.clip(0, size - 1)
-    block = cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
+    inside = ground.inside(rows, columns) & (table.distance < despawn_distance)
     # One use of the block: with two it would be written and read again on a GPU.
-    code = (jnp.int32(_CODES) >> (2 * block)) & 3
+    code = (jnp.int32(_CODES) >> (2 * ground.nearest(rows, columns))) & 3
     both = (code & 1) | ((code >> 1) << _CELLS)
     bit = np.arange(_CELLS, dtype=np.int32)
     return settled(jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32))

@@ -27,7 +27,7 @@ def advance(
     action = jnp.where(world.sleeping, Action.NOOP, action)
     ground = Ground(cells)
     world = player.turn(world, action)
-    front = player.look(rules, ground, world)
+    front = player.look(ground, world)
     world, hit = player.strike(rules, world, front, action)
     deed = player.choose(rules, world, front, action, hit, draws.sapling)
     ground, world = player.do(rules, ground, world, front, deed)

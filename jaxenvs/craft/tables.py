@@ -171,6 +171,7 @@ _OPEN = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD}) | {
     Block.LAVA,
 }
 _IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
+_STONE = {"wood": 1, "stone": 1}
 _A = Achievement
 
 CLASSIC = Rules(
@@ -196,22 +197,10 @@ CLASSIC = Rules(
     solid=_SOLID,
     recipes=(
         Recipe(Action.MAKE_WOOD_PICKAXE, "wood_pickaxe", {"wood": 1}, False, _A.MAKE_WOOD_PICKAXE),
-        Recipe(
-            Action.MAKE_STONE_PICKAXE,
-            "stone_pickaxe",
-            {"wood": 1, "stone": 1},
-            False,
-            _A.MAKE_STONE_PICKAXE,
-        ),
+        Recipe(Action.MAKE_STONE_PICKAXE, "stone_pickaxe", _STONE, False, _A.MAKE_STONE_PICKAXE),
         Recipe(Action.MAKE_IRON_PICKAXE, "iron_pickaxe", _IRON, True, _A.MAKE_IRON_PICKAXE),
         Recipe(Action.MAKE_WOOD_SWORD, "wood_sword", {"wood": 1}, False, _A.MAKE_WOOD_SWORD),
-        Recipe(
-            Action.MAKE_STONE_SWORD,
-            "stone_sword",
-            {"wood": 1, "stone": 1},
-            False,
-            _A.MAKE_STONE_SWORD,
-        ),
+        Recipe(Action.MAKE_STONE_SWORD, "stone_sword", _STONE, False, _A.MAKE_STONE_SWORD),
         Recipe(Action.MAKE_IRON_SWORD, "iron_sword", _IRON, True, _A.MAKE_IRON_SWORD),
     ),
     harvests=(

@@ -7,6 +7,7 @@ import pytest
 import scene
 from scene import ENV, mob, play, set_slot
 
+import jaxenvs
 from jaxenvs.craft import Action, Block, CraftClassic, chance
 
 A = Action
@@ -234,3 +235,23 @@ def test_a_batch_of_params_is_checked_too():
     params = ENV.default_params.replace(spawn_cow_chance=chances)
     with pytest.raises(ValueError, match=r"spawn_cow_chance=3\.0 is out of range"):
         ENV.reset(jax.random.key(0), params)
+
+
+def test_params_that_are_traced_are_clipped():
+    """Nothing can be raised inside jit; a number too large would spill into its neighbours."""
+
+    @jax.jit
+    def cow(health):
+        state = ENV.reset(jax.random.key(0), ENV.default_params.replace(cow_health=health)).state
+        return ENV.world(state).mobs["cow"][0]
+
+    assert [int(cow(jnp.int32(h)).health) for h in (-1, 3, 100)] == [1, 3, 31]
+    assert not cow(jnp.int32(100)).alive
+
+
+def test_worlds_drawn_few_at_a_time_are_the_same(monkeypatch):
+    params = ENV.default_params.replace(cow_health=jnp.arange(1, 6, dtype=jnp.int32))
+    together = jaxenvs.make_vec(ENV, 5).reset(jax.random.key(0), params)
+    monkeypatch.setattr(CraftClassic, "levels_at_once", 2)
+    few = jaxenvs.make_vec(ENV, 5).reset(jax.random.key(0), params)
+    jax.tree.map(np.testing.assert_array_equal, together, few)
