@@ -1,0 +1,125 @@
+"""Breadth-first search in NumPy over a puzzle's own `neighbours`: what its other parts must agree
+with.
+
+Boards are expanded in batches of one size, so that each puzzle compiles once; four million states
+take some ten seconds.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+BATCH = 1 << 13
+
+
+class Distances(NamedTuple):
+    """Every board that was found, nearest first."""
+
+    words: np.ndarray  # uint32 (states, words), as `pack` writes them
+    distance: np.ndarray  # int32 (states,), actions from the start
+
+    @property
+    def counts(self) -> list[int]:
+        """Number of boards at each distance."""
+        return np.bincount(self.distance).tolist()
+
+    def of(self, words: np.ndarray) -> np.ndarray:
+        """Distances of boards, uint32 (boards, words) -> int32 (boards,); -1 if not found."""
+        known = keys(self.words)
+        order = np.argsort(known)
+        wanted = keys(words)
+        at = order[np.searchsorted(known, wanted, sorter=order).clip(max=len(order) - 1)]
+        return np.where(known[at] == wanted, self.distance[at], -1).astype(np.int32)
+
+
+def distances(
+    puzzle: Any, instance: Any, board: Any, limit: int | None = None, batch: int = BATCH
+) -> Distances:
+    """Find every board that actions lead to from `board`, or those at most `limit` actions away.
+
+    Where every action has an inverse these are the distances to `board` too.
+    """
+    expand = _expand(puzzle, batch)
+    frontier = np.asarray(puzzle.pack(board))[None]
+    levels, visited = [frontier], keys(frontier)
+    while len(frontier) and (limit is None or len(levels) <= limit):
+        parts = []
+        for words, count in _batches(frontier, batch):
+            reached, valid = map(np.asarray, expand(instance, words))
+            parts.append(unique(reached[:count][valid[:count]])[1])
+        found, frontier = unique(np.concatenate(parts))
+        new = ~_among(found, visited)
+        found, frontier = found[new], frontier[new]
+        # Two sorted runs, which a stable sort merges.
+        visited = np.sort(np.concatenate([visited, found]), kind="stable")
+        levels.append(frontier)
+    levels = [level for level in levels if len(level)]
+    numbers = np.repeat(np.arange(len(levels), dtype=np.int32), [len(level) for level in levels])
+    return Distances(np.concatenate(levels), numbers)
+
+
+def each(
+    puzzle: Any, function: Callable, words: np.ndarray, instance: Any = (), batch: int = BATCH
+) -> Any:
+    """Map `function(instance, board)` over packed boards; the result's leaves are NumPy arrays."""
+    mapped = _mapped(puzzle, function)
+    parts = []
+    for part, count in _batches(words, batch):
+        result = mapped(instance, part)
+        parts.append(jax.tree.map(lambda leaf, real=count: np.asarray(leaf)[:real], result))
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+
+def keys(words: np.ndarray) -> np.ndarray:
+    """A uint64 for each board: its words, or where there are more than two a hash of them.
+
+    Two of four million hashes are equal with a probability of 4e-7; the counts would show it.
+    """
+    key = np.zeros(len(words), np.uint64)
+    for i in range(words.shape[1]):
+        if i >= 2:
+            key = (key ^ (key >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+            key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        else:
+            key = key << np.uint64(32)
+        key = key ^ words[:, i].astype(np.uint64)
+    return key
+
+
+def unique(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Keys in order without those that come again, and their words."""
+    found, first = np.unique(keys(words), return_index=True)
+    return found, words[first]
+
+
+def _among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
+    at = np.searchsorted(known, wanted).clip(max=len(known) - 1)
+    return known[at] == wanted
+
+
+def _batches(words: np.ndarray, batch: int) -> Any:
+    """Cut into batches of one size, the last filled with its first row; and how many are real."""
+    for start in range(0, len(words), batch):
+        part = words[start : start + batch]
+        padded = np.concatenate([part, np.repeat(part[:1], batch - len(part), axis=0)])
+        yield padded, len(part)
+
+
+@functools.lru_cache(maxsize=64)
+def _expand(puzzle: Any, batch: int) -> Callable:
+    def expand(instance: Any, words: Any) -> Any:
+        moves = puzzle.neighbours(instance, puzzle.unpack(words))
+        return jax.vmap(puzzle.pack)(moves.board), moves.valid
+
+    return jax.jit(jax.vmap(expand, in_axes=(None, 0)))
+
+
+@functools.lru_cache(maxsize=64)
+def _mapped(puzzle: Any, function: Callable) -> Callable:
+    def one(instance: Any, words: Any) -> Any:
+        return function(instance, puzzle.unpack(words))
+
+    return jax.jit(jax.vmap(one, in_axes=(None, 0)))
