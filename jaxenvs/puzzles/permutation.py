@@ -1,0 +1,317 @@
+"""Twisty puzzles: Rubik's cube, Pyraminx and Skewb are one class with different tables.
+
+A board is the colour of every sticker; an action permutes them. Levels are drawn uniformly from all
+boards that can be reached, by the group's stabiliser chain: no walk, and no rejection.
+"""
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.random import Key, below, words
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from . import groups, packing, twisty
+from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
+from .twisty import Twisty
+
+TURNS = ("quarter", "half")
+
+
+class TwistyPuzzle(Puzzle):
+    """Base: a subclass says its `tables`, its pictures and the letters of its colours."""
+
+    scramble: int | None = None  # random turns from the solved puzzle; None: any board, uniformly
+
+    letters: ClassVar[str] = ""  # of the colours, for text
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        if self.scramble is not None:
+            checks.integer_field(type(self).__name__, "scramble", self.scramble, 0)
+
+    @property
+    def tables(self) -> Twisty:
+        """Stickers and turns."""
+        raise NotImplementedError
+
+    @property
+    def group(self) -> groups.Chain:
+        """The group of all boards; `order` is their number."""
+        return self.tables.group
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Turns by the name of what turns: clockwise, with ' back, with 2 by half."""
+        return self.tables.names
+
+    @property
+    def inverse(self) -> np.ndarray:
+        """The turn back."""
+        return self.tables.inverse
+
+    @property
+    def observation_space(self) -> Space:
+        """Colours of the stickers."""
+        return Box(0, self.tables.colours - 1, self.shape, np.uint8)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the observation."""
+        return (self.tables.goal.size,)
+
+    def apply(self, instance: Any, board: UInt8[Array, " stickers"], action: Array) -> Move:
+        """Turn; every turn is legal."""
+        turned = board[jnp.asarray(self.tables.source)[action]]
+        return Move(turned, jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
+
+    def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
+        """Whether every face has one colour."""
+        return (board == self.tables.goal).all()
+
+    def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
+        """The solved puzzle."""
+        return jnp.asarray(self.tables.goal)
+
+    def pack(self, board: UInt8[Array, " stickers"]) -> UInt32[Array, " words"]:
+        """Two or three bits for a sticker."""
+        return packing.pack(board, self._bits)
+
+    def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " stickers"]:
+        """Undo `pack`."""
+        return packing.unpack(words, self.tables.goal.size, self._bits)
+
+    @property
+    def _bits(self) -> int:
+        return (self.tables.colours - 1).bit_length()
+
+    def view(self, instance: Any, board: UInt8[Array, " stickers"]) -> UInt8[Array, "..."]:
+        """The board, by faces."""
+        return board.reshape(self.shape)
+
+    def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
+        """The largest of some pattern databases: exact turns for four pieces, whatever the rest."""
+        bound = jnp.int32(0)
+        for pattern in self.tables.patterns:
+            at = jnp.int32(0)
+            for sticker in pattern.tracked:
+                goal, beside = self.tables.goal, self.tables.beside
+                here = (board[pattern.cells] == goal[sticker]) & (
+                    board[beside[pattern.cells]] == goal[beside[sticker]]
+                )
+                cell = jnp.where(here, np.arange(len(pattern.cells), dtype=np.int32), 0)
+                at = at * len(pattern.cells) + cell.sum(dtype=jnp.int32)
+            bound = jnp.maximum(bound, jnp.asarray(pattern.table)[at].astype(jnp.int32))
+        return bound.astype(jnp.float32)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw any board that can be reached, or take `scramble` turns, none undone by the next."""
+        if self.scramble is not None:
+            return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
+        chain = self.group
+        drawn = words(key, len(chain.sizes))
+        # Only numbers are chased: one kernel on a GPU. Each is read once; what wraps or clips an
+        # index would read it twice, and the compiler's work would double with every level.
+        count = self.tables.goal.size
+        sticker = jnp.arange(count, dtype=jnp.uint32)
+        for i in reversed(range(len(chain.sizes))):
+            element = below(drawn[i], int(chain.sizes[i])).astype(jnp.uint32)
+            flat = jnp.asarray(chain.transversals[i].reshape(-1)).at[
+                element * np.uint32(count) + sticker
+            ]
+            sticker = flat.get(mode="promise_in_bounds").astype(jnp.uint32)
+        return PuzzleLevel(board=jnp.asarray(self.tables.goal)[sticker])
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read turns from the solved puzzle, or the letters of all stickers in the view's order.
+
+        Raises `ValueError` for an unknown turn or colour, and for stickers that no turns can reach.
+        """
+        tables = self.tables
+        flat = "".join(text.split())
+        if len(flat) == tables.goal.size and set(flat.upper()) <= set(self.letters):
+            board = np.array([self.letters.index(c) for c in flat.upper()], np.uint8)
+            self._check_reachable(board)
+            return PuzzleLevel(board=jnp.asarray(board))
+        board = tables.goal
+        for name in text.split():
+            if name not in tables.names:
+                raise ValueError(
+                    f"{self.name}: {name!r} is no turn; give turns of {' '.join(tables.names)}, or "
+                    f"the {tables.goal.size} stickers as letters of {self.letters}"
+                )
+            board = board[tables.source[tables.names.index(name)]]
+        return PuzzleLevel(board=jnp.asarray(board))
+
+    def _check_reachable(self, board: np.ndarray) -> None:
+        tables = self.tables
+        seen = zip(tables.kind, board, board[tables.beside], strict=True)
+        known = zip(tables.kind, tables.goal, tables.goal[tables.beside], strict=True)
+        number = {name: i for i, name in enumerate(known)}
+        stickers = np.array([number.get(name, -1) for name in seen])
+        if not groups.contains(self.group, stickers):
+            raise ValueError(
+                f"{self.name}: no turns lead to these stickers (a piece that does not exist, one "
+                "that is twisted, or two exchanged); check the colours"
+            )
+
+    def text(self, instance: Any, board: Any) -> str:
+        """The letters of the stickers, a line for each face."""
+        faces = np.asarray(board).reshape(self.shape[0], -1)
+        return "\n".join("".join(self.letters[c] for c in face) for face in faces)
+
+
+@register("Puzzle-Cube-2x2-v0", size=2)
+@register("Puzzle-Cube-2x2-Half-v0", size=2, turns="half")
+@register("Puzzle-Cube-3x3-v0", size=3)
+@register("Puzzle-Cube-3x3-Half-v0", size=3, turns="half")
+class Cube(TwistyPuzzle):
+    """Rubik's cube: turn faces until each has one colour.
+
+    The 2x2 cube turns U, F and R only, which holds its last corner, so that one board is solved;
+    `all_faces` turns all six, and any of its 24 positions in space is solved.
+
+    Actions: for each face of U F R (B L D) clockwise, back, and with `turns="half"` by half.
+    Observation: uint8 (6, size, size), colours 0 to 5 (white, green, red, blue, orange, yellow) of
+        the faces U F R B L D: U seen with B on top, the sides with U on top, D with F on top.
+    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    """
+
+    size: int = 3
+    turns: str = "quarter"  # "half" has half turns as actions too
+    all_faces: bool = False  # of a 2x2 cube; a 3x3 always turns all
+
+    letters: ClassVar[str] = "WGRBOY"
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.one_of("Cube", "turns", self.turns, TURNS)
+        checks.integer_field("Cube", "size", self.size, 2, 3)
+
+    @property
+    def tables(self) -> Twisty:
+        """Stickers and turns."""
+        every = self.size == 3 or self.all_faces
+        return twisty.cube(self.size, self.turns == "half", "UFRBLD" if every else "UFR")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the observation."""
+        return (6, self.size, self.size)
+
+    def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
+        """Whether every face has one colour."""
+        if not self._rolls:
+            return super().is_goal(instance, board)
+        faces = board.reshape(6, -1)
+        return (faces == faces[:, :1]).all()
+
+    @property
+    def _rolls(self) -> bool:
+        """Whether turns can change the cube's position in space."""
+        return self.all_faces and self.size == 2
+
+    def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
+        """The solved cube, and with `all_faces` one of 24."""
+        return super().goal(instance)
+
+    def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
+        """Pattern databases; 0 where the solved cube may lie in any position."""
+        return jnp.zeros((), jnp.float32) if self._rolls else super().heuristic(instance, board)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """The net: U above, L F R B in a row, D below; 0 where there is nothing, colours from 1."""
+        faces = state.board.reshape(6, self.size, self.size).astype(jnp.int32) + 1
+        up, front, right, back, left, down = faces
+        nothing = jnp.zeros_like(up)
+        rows = [[nothing, up, nothing, nothing], [left, front, right, back]]
+        rows.append([nothing, down, nothing, nothing])
+        return jnp.block(rows)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.stickers(tile_size)
+
+
+@register("Puzzle-Pyraminx-v0")
+class Pyraminx(TwistyPuzzle):
+    """Pyraminx without its tips: turn the corners of a tetrahedron until each face has one colour.
+
+    Actions: for each vertex U L R B by a third clockwise and back.
+    Observation: uint8 (4, 6), colours 0 to 3 of each face, which lies opposite the vertex of its
+        number: three axial stickers by vertex, then the edge stickers opposite these vertices.
+    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    """
+
+    letters: ClassVar[str] = "GRBY"
+
+    @property
+    def tables(self) -> Twisty:
+        """Stickers and turns."""
+        return twisty.pyraminx()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the observation."""
+        return (4, 6)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """A row for each face: colours from 1, as in `Cube`."""
+        return state.board.reshape(self.shape).astype(jnp.int32) + 1
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.stickers(tile_size)
+
+
+@register("Puzzle-Skewb-v0")
+class Skewb(TwistyPuzzle):
+    """Skewb: a cube whose halves turn about its corners, until each face has one colour.
+
+    Actions: about each of the four corners of one tetrad, by a third clockwise and back.
+    Observation: uint8 (6, 5), colours 0 to 5 of the faces U F R B L D: the centre, then the corners
+        row by row, seen as in `Cube`.
+    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    """
+
+    letters: ClassVar[str] = "WGRBOY"
+
+    @property
+    def tables(self) -> Twisty:
+        """Stickers and turns."""
+        return twisty.skewb()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the observation."""
+        return (6, 5)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """The net of a cube, each face 3 x 3 with the corners in its corners; 0 is nothing."""
+        stickers = jnp.concatenate([jnp.zeros(1, jnp.int32), state.board.astype(jnp.int32) + 1])
+        return stickers[_skewb_net()]
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.stickers(tile_size)
+
+
+def _skewb_net() -> np.ndarray:
+    """Number of the sticker in each place of the net, from 1; 0 is nothing."""
+    net = np.zeros((9, 12), np.int32)
+    places = ((0, 1), (1, 1), (1, 2), (1, 3), (1, 0), (2, 1))  # row and column of each face
+    inside = ((1, 1), (0, 0), (0, 2), (2, 0), (2, 2))
+    for face, (row, column) in enumerate(places):
+        for i, (down, right) in enumerate(inside):
+            net[row * 3 + down, column * 3 + right] = 1 + face * 5 + i
+    return net

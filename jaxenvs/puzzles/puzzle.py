@@ -1,0 +1,204 @@
+"""`Puzzle`: an environment that a search can expand.
+
+The rules are one pure function, `apply`; `step` (for learners), `neighbours` (for search) and the
+action mask are derived from it. What stays the same in an episode (walls, targets, distances) is
+the instance, apart from the board, which alone is what a search stores and hashes.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+
+from ..core.env import Env, Params, State, Transition
+from ..core.random import Key, below, words
+from ..core.spaces import Discrete, Space
+from ..core.struct import Struct, struct
+
+DIRECTIONS = ("up", "right", "down", "left")  # the inverse of a is (a + 2) % 4
+
+
+class Move(NamedTuple):
+    """What an action leads to; where it is not valid the board is as it was."""
+
+    board: PyTree[Array]
+    cost: Float32[Array, "*actions"]
+    valid: Bool[Array, "*actions"]  # the action is legal here; then it changes the board
+
+
+class Predecessors(NamedTuple):
+    """Boards from which one action leads here; several may have the same action."""
+
+    board: PyTree[Array]
+    action: Int32[Array, " predecessors"]
+    cost: Float32[Array, " predecessors"]
+    valid: Bool[Array, " predecessors"]
+
+
+@struct
+class PuzzleLevel(Struct):
+    """Where an episode begins."""
+
+    board: PyTree[Array]
+    instance: PyTree[Array] = ()  # what no action changes
+
+
+@struct
+class PuzzleState(State):
+    """Clock, board and what no action changes."""
+
+    board: PyTree[Array]
+    instance: PyTree[Array]
+
+
+class Puzzle(Env):
+    """Base of the deterministic puzzles: all is known, and only actions change the board.
+
+    An author writes `apply`, `is_goal`, `pack`, `unpack`, `view`, `action_names`, `draw_level`,
+    `tiles` and `atlas`, and where they exist `inverse` or `predecessors`, `goal`, `heuristic`,
+    `oracle`, `is_dead`, `read_level`.
+    """
+
+    reset_source: ClassVar[str] = "auto"
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    unit_cost: ClassVar[bool] = True  # every action costs 1, so that costs are whole numbers
+    steps_limit: ClassVar[int] = 200  # time limit by default
+
+    # The author's part.
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """A short name for each action."""
+        raise NotImplementedError
+
+    def apply(self, instance: Any, board: Any, action: Int32[Array, ""]) -> Move:
+        """Apply the rules; an action that is not valid leaves the board as it is."""
+        raise NotImplementedError
+
+    def is_goal(self, instance: Any, board: Any) -> Bool[Array, ""]:
+        """Tell whether the board is solved."""
+        raise NotImplementedError
+
+    def is_dead(self, instance: Any, board: Any) -> Bool[Array, ""]:
+        """Tell whether the episode ends unsolved; a board said to be dead has no solution."""
+        return jnp.zeros((), jnp.bool_)
+
+    def pack(self, board: Any) -> UInt32[Array, " words"]:
+        """Write the board as 32-bit words; other words for every other board."""
+        raise NotImplementedError
+
+    def unpack(self, words: UInt32[Array, " words"]) -> Any:
+        """Undo `pack`."""
+        raise NotImplementedError
+
+    def view(self, instance: Any, board: Any) -> PyTree[Array]:
+        """Return the observation."""
+        raise NotImplementedError
+
+    def heuristic(self, instance: Any, board: Any) -> Float32[Array, ""]:
+        """Return a lower bound of the cost to a goal, 0 at a goal."""
+        return jnp.zeros((), jnp.float32)
+
+    def goal(self, instance: Any) -> Any:
+        """Return the only solved board; without it there is no search from both ends."""
+        raise NotImplementedError(f"{self.name} has no single goal")
+
+    def oracle(self, instance: Any, board: Any) -> Array:
+        """Return the least cost to a goal in closed form."""
+        raise NotImplementedError(f"{self.name} has no closed form of its distances")
+
+    @property
+    def inverse(self) -> np.ndarray | None:
+        """The action that undoes each action, int32 (actions,); None where there is none."""
+        return None
+
+    def predecessors(self, instance: Any, board: Any) -> Predecessors:
+        """Return every board from which one action leads here."""
+        if self.inverse is None:
+            raise NotImplementedError(f"{self.name} has no predecessors")
+        undone = self.neighbours(instance, board)
+        return Predecessors(undone.board, jnp.asarray(self.inverse), undone.cost, undone.valid)
+
+    def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
+        """Return the reward of a move: 1 when it solves the puzzle."""
+        return solved.astype(jnp.float32)
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read a level from text; `ValueError` says what is wrong with it and where."""
+        raise NotImplementedError(f"{self.name} reads no levels")
+
+    def text(self, instance: Any, board: Any) -> str:
+        """Draw a board in characters, as `read_level` reads it where there is that."""
+        raise NotImplementedError(f"{self.name} has no text")
+
+    # What follows from it.
+
+    @property
+    def default_params(self) -> Params:
+        """The time limit."""
+        return Params(max_steps_in_episode=np.int32(self.steps_limit))
+
+    @property
+    def action_space(self) -> Space:
+        """One of `action_names`."""
+        return Discrete(len(self.action_names))
+
+    @property
+    def num_actions(self) -> int:
+        """How many actions there are."""
+        return len(self.action_names)
+
+    def neighbours(self, instance: Any, board: Any) -> Move:
+        """Apply every action: each leaf of the result has the actions as its first axis."""
+        actions = jnp.arange(self.num_actions, dtype=jnp.int32)
+        return jax.vmap(lambda action: self.apply(instance, board, action))(actions)
+
+    def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
+        """Tell which actions change the board."""
+        return self.neighbours(state.instance, state.board).valid
+
+    def reset_state(self, key: Key, level: PuzzleLevel, params: Any) -> PuzzleState:
+        """Begin with the level's board."""
+        return PuzzleState(time=jnp.int32(0), board=level.board, instance=level.instance)
+
+    def step_state(self, key: Key, state: PuzzleState, action: Array, params: Any) -> Transition:
+        """Apply the action."""
+        instance = state.instance
+        move = self.apply(instance, state.board, action)
+        solved = self.is_goal(instance, move.board)
+        reward = self.step_reward(instance, state.board, move, solved)
+        ended = solved | self.is_dead(instance, move.board)
+        return Transition(state.replace(board=move.board), reward, ended, {"solved": solved})
+
+    def observe(self, state: PuzzleState, params: Any = None) -> PyTree[Array]:
+        """Return the observation, see `view`."""
+        return self.view(state.instance, state.board)
+
+    def walk(self, key: Key, instance: Any, board: Any, steps: int) -> Any:
+        """Take random actions from a board, each a valid one that does not undo the one before.
+
+        Where no such action is left the walk stays.
+        """
+        drawn = words(key, max(1, steps))
+        undo = None if self.inverse is None else jnp.asarray(self.inverse)
+        actions = jnp.arange(self.num_actions, dtype=jnp.int32)
+
+        def step(i: Array, walked: tuple[Any, Array]) -> tuple[Any, Array]:
+            board, last = walked
+            moves = self.neighbours(instance, board)
+            able = moves.valid
+            if undo is not None:
+                able = able & ~((last >= 0) & (actions == undo[jnp.maximum(last, 0)]))
+            count = able.sum(dtype=jnp.int32)
+            rank = jnp.cumsum(able, dtype=jnp.int32) - 1
+            action = jnp.argmax(able & (rank == below(drawn[i], count))).astype(jnp.int32)
+            stays = count == 0
+            board = jax.tree.map(
+                lambda old, new: jnp.where(stays, old, new[action]), board, moves.board
+            )
+            return board, jnp.where(stays, last, action)
+
+        last = jnp.int32(-1) + 0 * drawn[0].astype(jnp.int32)  # varies as the key does
+        return jax.lax.fori_loop(0, steps, step, (board, last))[0]

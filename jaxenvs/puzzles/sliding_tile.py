@@ -1,0 +1,335 @@
+"""Sliding tile puzzles: the 8-puzzle, the 15-puzzle and larger squares.
+
+Heuristic: Manhattan distance and linear conflict (Hansson, Mayer and Yung 1992).
+"""
+
+import functools
+import itertools
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.env import Params
+from ..core.random import Key, below, words
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from . import packing
+from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel, PuzzleState
+
+MAX_SIZE = 7
+REWARDS = ("sparse", "dense")
+_LIMIT = 20  # steps for each cell of the board, by default
+
+
+@register("Puzzle-SlidingTile-3x3-v0", size=3)
+@register("Puzzle-SlidingTile-4x4-v0", size=4)
+@register("Puzzle-SlidingTile-5x5-v0", size=5)
+@register("Puzzle-SlidingTile-6x6-v0", size=6)
+@register("Puzzle-SlidingTile-7x7-v0", size=7)
+class SlidingTile(Puzzle):
+    """Slide tiles into the blank until they read 1, 2, 3, ... with the blank at the end.
+
+    The board is kept packed: a few bits for each cell, row by row, as a search stores it.
+
+    Actions: the blank moves 0 up, 1 right, 2 down, 3 left.
+    Observation: uint8 (size, size), the number on each tile, 0 for the blank.
+    Reward (field `reward`): `sparse` 1 when solved; `dense` 1 for a tile that came to its place,
+        -1 for one that left it. Episode ends: solved, or at the time limit of 20 steps a cell.
+    """
+
+    size: int = 4
+    scramble: int | None = None  # random moves from the solved board; None: any board, uniformly
+    reward: str = "sparse"
+
+    reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        checks.integer_field("SlidingTile", "size", self.size, 2, MAX_SIZE)
+        checks.one_of("SlidingTile", "reward", self.reward, REWARDS)
+        if self.scramble is not None:
+            checks.integer_field("SlidingTile", "scramble", self.scramble, 0)
+
+    # The contract.
+
+    @property
+    def default_params(self) -> Params:
+        """The time limit."""
+        return Params(max_steps_in_episode=np.int32(_LIMIT * self.size**2))
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Where the blank goes."""
+        return DIRECTIONS
+
+    @property
+    def inverse(self) -> np.ndarray:
+        """The opposite direction."""
+        return np.array([2, 3, 0, 1], np.int32)
+
+    @property
+    def observation_space(self) -> Space:
+        """The numbers on the tiles."""
+        return Box(0, self.size**2 - 1, (self.size, self.size), np.uint8)
+
+    def apply(self, instance: Any, board: UInt32[Array, " words"], action: Array) -> Move:
+        """Exchange the blank with its neighbour."""
+        tables = _tables(self.size)
+        blank = self._blank(board)
+        target = jnp.asarray(tables.neighbour)[blank, action]
+        valid = target >= 0
+        target = jnp.where(valid, target, blank)
+        per_word = tables.per_word
+        places = [(cell // per_word, cell % per_word * tables.bits) for cell in (blank, target)]
+        (blank_word, blank_shift), (tile_word, tile_shift) = places
+        tile = (_entry(board, tile_word) >> tile_shift.astype(jnp.uint32)) & np.uint32(tables.mask)
+        index = np.arange(len(tables.goal), dtype=np.int32)
+        change = jnp.where(index == blank_word, tile << blank_shift.astype(jnp.uint32), 0)
+        change ^= jnp.where(index == tile_word, tile << tile_shift.astype(jnp.uint32), 0)
+        return Move(board ^ change, jnp.ones((), jnp.float32), valid)
+
+    def is_goal(self, instance: Any, board: UInt32[Array, " words"]) -> Bool[Array, ""]:
+        """Whether every tile is at its place."""
+        goal = _tables(self.size).goal
+        wrong = board[0] ^ goal[0]
+        for i in range(1, len(goal)):  # not a reduction: this fuses with what reads it
+            wrong |= board[i] ^ goal[i]
+        return wrong == 0
+
+    def goal(self, instance: Any) -> UInt32[Array, " words"]:
+        """The ordered board."""
+        return jnp.asarray(_tables(self.size).goal)
+
+    def pack(self, board: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
+        """The board is kept packed."""
+        return board
+
+    def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
+        """The board is kept packed."""
+        return words
+
+    def numbers(self, board: UInt32[Array, " words"]) -> UInt8[Array, " cells"]:
+        """The number in each cell, row by row."""
+        return packing.unpack(board, self.size**2, _tables(self.size).bits)
+
+    def view(self, instance: Any, board: UInt32[Array, " words"]) -> UInt8[Array, "size size"]:
+        """The numbers."""
+        return self.numbers(board).reshape(self.size, self.size)
+
+    def heuristic(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
+        """Manhattan distance, and two moves for each tile that must leave its line for another."""
+        tables, n = _tables(self.size), self.size
+        at = self.numbers(board).astype(jnp.int32) + np.arange(n * n, dtype=np.int32) * (n * n)
+        rows = jnp.asarray(tables.row_codes)[at].reshape(n, n).sum(axis=1, dtype=jnp.int32)
+        columns = jnp.asarray(tables.column_codes)[at].reshape(n, n).sum(axis=0, dtype=jnp.int32)
+        lines = jnp.concatenate([rows, columns])
+        conflicts = jnp.asarray(tables.conflicts)[lines >> _MANHATTAN_BITS]
+        manhattan = rows & ((1 << _MANHATTAN_BITS) - 1)
+        moves = manhattan.sum(dtype=jnp.int32) + conflicts.astype(jnp.int32).sum(dtype=jnp.int32)
+        return moves.astype(jnp.float32)
+
+    def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
+        """1 when solved, or the change of the tiles at their places."""
+        if self.reward == "sparse":
+            return super().step_reward(instance, before, move, solved)
+        goal = self.numbers(self.goal(()))
+        placed = [
+            ((self.numbers(board) == goal) & (goal != 0)).sum(dtype=jnp.int32)
+            for board in (before, move.board)
+        ]
+        return (placed[1] - placed[0]).astype(jnp.float32)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw any solvable board, or make `scramble` random moves, none undone by the next."""
+        if self.scramble is not None:
+            return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
+        return PuzzleLevel(board=self._shuffled(key))
+
+    def _shuffled(self, key: Key) -> UInt32[Array, " words"]:
+        """A uniform permutation as a product of exchanges, whose number tells its parity.
+
+        If the parity is not the blank's, two tiles are exchanged.
+        """
+        cells = self.size**2
+        drawn = words(key, cells)
+        index = jnp.arange(cells, dtype=jnp.int32)
+        blank, odd = jnp.int32(0), jnp.zeros((), jnp.bool_)
+        number = index  # in the cell: followed through the exchanges
+        for last in range(cells - 1, 0, -1):
+            other = below(drawn[last], last + 1)
+            number = _exchanged(number, last, other)
+            odd ^= other != last
+        for last in range(1, cells):  # the cell of number 0, by the same exchanges backwards
+            blank = _exchanged(blank, last, below(drawn[last], last + 1))
+        # From blank first to blank last is a cycle of all numbers, as many exchanges less one.
+        distance = (blank // self.size + blank % self.size) + 2 * (self.size - 1)
+        wrong = odd ^ (distance % 2 == 1) ^ ((cells - 1) % 2 == 1)
+        number = jnp.where(wrong, _exchanged(number, 1, jnp.int32(2)), number)
+        return packing.pack(number.astype(jnp.uint8), _tables(self.size).bits) | jnp.asarray(
+            _tables(self.size).filled
+        )
+
+    def level(self, numbers: Any) -> PuzzleLevel:
+        """Return the level with these numbers, 0 for the blank, row by row.
+
+        Raises `ValueError` for other numbers and for a board that cannot be solved.
+        """
+        given = np.asarray(numbers).reshape(-1)
+        cells = self.size**2
+        if sorted(given.tolist()) != list(range(cells)):
+            raise ValueError(
+                f"{self.name}: a board has each of 0 (the blank) to {cells - 1} once, got "
+                f"{given.tolist()}"
+            )
+        if not _is_solvable(given, self.size):
+            raise ValueError(
+                f"{self.name}: this board cannot be solved: {given.tolist()} is an odd number of "
+                "exchanges away from every board that can; exchange two tiles"
+            )
+        packed = packing.pack(jnp.asarray(given.astype(np.uint8)), _tables(self.size).bits)
+        return PuzzleLevel(board=packed | jnp.asarray(_tables(self.size).filled))
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read the numbers, row by row, 0 or . for the blank; `ValueError` where they are wrong."""
+        found = []
+        for row, line in enumerate(text.splitlines(), 1):
+            for word in line.replace(",", " ").split():
+                if word != "." and not word.isdecimal():
+                    raise ValueError(f"{self.name}: line {row}: {word!r} is no number of a tile")
+                found.append(0 if word == "." else int(word))
+        if len(found) != self.size**2:
+            raise ValueError(
+                f"{self.name}: expected {self.size**2} numbers ({self.size} rows of {self.size}), "
+                f"found {len(found)}"
+            )
+        return self.level(found)
+
+    def text(self, instance: Any, board: Any) -> str:
+        """The numbers in rows, a dot for the blank."""
+        rows = np.asarray(self.view(instance, board))
+        return "\n".join(" ".join(f"{n or '.':>2}" for n in row) for row in rows)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "size size"]:
+        """The number in each cell; sprite 0 is the blank."""
+        return self.view((), state.board).astype(jnp.int32)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (size * size, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.numbered_tiles(self.size, tile_size)
+
+    def _blank(self, board: UInt32[Array, " words"]) -> Int32[Array, ""]:
+        """The cell of the blank: the only field of zeros."""
+        tables = _tables(self.size)
+        low, high = np.uint32(tables.low), np.uint32(tables.high)
+        cell = jnp.int32(0)
+        for i in range(len(tables.goal)):
+            word = board[i]
+            zero = ~(((word & low) + low) | word) & high  # the highest bit of a field of zeros
+            below_it = jnp.where(zero == 0, 0, lax.population_count(zero - 1)).astype(jnp.int32)
+            cell += jnp.where(zero == 0, 0, below_it // tables.bits + i * tables.per_word)
+        return cell
+
+
+_MANHATTAN_BITS = 8  # of a line's code: below, its tiles' Manhattan distance
+
+
+class _Tables(NamedTuple):
+    """What follows from the size."""
+
+    bits: int  # of a cell
+    per_word: int  # cells
+    mask: int  # of a cell's bits
+    low: int  # all bits of each cell but its highest
+    high: int  # the highest bit of each cell
+    filled: np.ndarray  # uint32 (words,): ones where the last word has no cell
+    goal: np.ndarray  # uint32 (words,)
+    neighbour: np.ndarray  # int32 (cells, 4): next cell, -1 where there is none
+    # int32 (cells * numbers,): the part of a line's code of a number in a cell.
+    row_codes: np.ndarray
+    column_codes: np.ndarray
+    conflicts: np.ndarray  # uint8 ((size + 1) ** size,): moves by a line's code
+
+
+@functools.lru_cache
+def _tables(n: int) -> _Tables:
+    cells = n * n
+    bits = (cells - 1).bit_length()
+    per_word = 32 // bits
+    count = packing.words_for(cells, bits)
+    high = sum(1 << (i * bits + bits - 1) for i in range(per_word))
+    low = sum(((1 << (bits - 1)) - 1) << (i * bits) for i in range(per_word))
+    goal, filled = np.zeros(count, np.uint32), np.zeros(count, np.uint32)
+    for cell in range(count * per_word):
+        field, shift = (cell + 1) % cells, np.uint32(cell % per_word * bits)
+        if cell >= cells:
+            filled[cell // per_word] |= np.uint32((1 << bits) - 1) << shift
+        else:
+            goal[cell // per_word] |= np.uint32(field) << shift
+    neighbour = np.full((cells, 4), -1, np.int32)
+    for row, column in itertools.product(range(n), range(n)):
+        for action, (down, right) in enumerate(((-1, 0), (0, 1), (1, 0), (0, -1))):
+            if 0 <= row + down < n and 0 <= column + right < n:
+                neighbour[row * n + column, action] = (row + down) * n + column + right
+    return _Tables(
+        bits, per_word, (1 << bits) - 1, low, high, filled, goal | filled, neighbour,
+        *_line_codes(n), _conflicts(n),
+    )  # fmt: skip
+
+
+def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Parts of the codes of rows and columns, by cell and number.
+
+    A line's code has a digit for each cell: 1 + the place in the line where the number belongs, 0
+    for a number of another line. Rows carry the Manhattan distance beside it.
+    """
+    cell, number = np.divmod(np.arange(n**4), n * n)
+    row, column = np.divmod(cell, n)
+    goal_row, goal_column = np.divmod(number - 1, n)
+    tile = number > 0
+    manhattan = np.where(tile, abs(row - goal_row) + abs(column - goal_column), 0)
+    in_row = np.where(tile & (row == goal_row), (goal_column + 1) * (n + 1) ** column, 0)
+    in_column = np.where(tile & (column == goal_column), (goal_row + 1) * (n + 1) ** row, 0)
+    rows = (in_row << _MANHATTAN_BITS) | manhattan
+    return rows.astype(np.int32), (in_column << _MANHATTAN_BITS).astype(np.int32)
+
+
+def _conflicts(n: int) -> np.ndarray:
+    """Moves beyond Manhattan that a line needs, by its code: twice the tiles that must leave it.
+
+    Those that may stay are the longest increasing run of places, not necessarily side by side.
+    """
+    codes = np.arange((n + 1) ** n)
+    digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])
+    longest = np.zeros((n + 1, len(codes)), np.int8)  # that ends at or below a place
+    for digit in digits:
+        for place in range(n, 0, -1):
+            ends_here = np.where(digit == place, longest[place - 1] + 1, 0)
+            longest[place:] = np.maximum(longest[place:], ends_here)
+    return (2 * ((digits > 0).sum(axis=0) - longest[n])).astype(np.uint8)
+
+
+def _is_solvable(numbers: np.ndarray, n: int) -> bool:
+    """Whether the parity of the permutation is that of the blank's distance from its place."""
+    blank = int(np.flatnonzero(numbers == 0)[0])
+    tiles = np.where(numbers == 0, n * n, numbers)
+    inversions = sum(int((tiles[i] > tiles[i + 1 :]).sum()) for i in range(n * n))
+    return (inversions + (n - 1 - blank // n) + (n - 1 - blank % n)) % 2 == 0
+
+
+def _exchanged(number: Array, a: int, b: Int32[Array, ""]) -> Array:
+    """Apply the exchange of `a` and `b`."""
+    return jnp.where(number == a, b, jnp.where(number == b, a, number))
+
+
+def _entry(words: UInt32[Array, " words"], index: Int32[Array, ""]) -> UInt32[Array, ""]:
+    """Read a word by selection: a gather would not fuse with what follows."""
+    entry = words[0]
+    for i in range(1, words.shape[0]):
+        entry = jnp.where(index == i, words[i], entry)
+    return entry
