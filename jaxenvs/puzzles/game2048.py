@@ -1,0 +1,255 @@
+"""2048 (G. Cirulli 2014): slide equal tiles together; after every move a tile comes by chance.
+
+The board is four words, a row each and a byte for each cell: exact up to 131072, the largest tile
+there can be (two words of half a byte for each cell would end at 32768). A move is arithmetic on
+the words: a table of all 65,536 rows takes three times as long on a CPU.
+
+Rules and chance are apart, for planners: `afterstate` moves, `outcomes` lists what may come.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core.env import Env, Params, State, Transition
+from ..core.random import Key, below, hashed, multiply_high, words
+from ..core.registry import register
+from ..core.spaces import Box, Discrete, Space
+from ..core.struct import struct
+from .puzzle import PuzzleLevel
+
+LARGEST = 17  # exponent of 131072: sixteen cells and a spawned 4 make no more
+MERGED = np.uint32(0x80)  # marks the byte of a tile that a move has made
+ONES = np.uint32(0x01010101)
+BYTE = np.uint32(0xFF)
+FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a uniform word is below
+
+Rows = UInt32[Array, "4"]  # words of a board: a row each, column 0 in the lowest byte
+Board = UInt8[Array, "4 4"]  # exponents, 0 where a cell is empty
+
+
+class Afterstate(NamedTuple):
+    """The board between a move and the tile that comes."""
+
+    board: Board
+    reward: Float32[Array, ""]  # sum of the tiles made
+    valid: Bool[Array, ""]  # the move changes the board; if not, no tile comes
+
+
+class Outcomes(NamedTuple):
+    """The boards that chance may lead to: a 2 in each of the 16 cells, then a 4 in each.
+
+    Where a cell is taken the board is as it was and the probability 0.
+    """
+
+    board: UInt8[Array, "32 4 4"]
+    probability: Float32[Array, "32"]  # sum 1; all 0 on a full board, which no move leaves
+
+
+@struct
+class Game2048State(State):
+    """Clock and board."""
+
+    rows: UInt32[Array, "4"]  # see `Rows`
+
+
+@register("Puzzle-2048-v0")
+class Game2048(Env):
+    """Slide all tiles one way: equal neighbours join, each tile once, those at the wall first.
+
+    After a move that changes the board a 2 (or, one time in ten, a 4) comes in an empty cell; an
+    episode begins with two. A move that changes nothing spends a step.
+
+    Actions: 0 up, 1 right, 2 down, 3 left.
+    Observation: uint8 (4, 4), 0 in an empty cell, else the exponent: 1 for a 2, 11 for a 2048.
+    Reward: the sum of the tiles made by joining.
+    Episode ends: when no move changes the board. The time limit is beyond the longest game.
+    """
+
+    reset_source: ClassVar[str] = "auto"
+    # Every tile of the fullest board, 4 to 131072, made in one move.
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
+
+    @property
+    def default_params(self) -> Params:
+        """A limit that no game of legal moves reaches: each adds at least 2 to a sum of 262140."""
+        return Params(max_steps_in_episode=np.int32(2**LARGEST))
+
+    @property
+    def action_space(self) -> Space:
+        """Four directions."""
+        return Discrete(4)
+
+    @property
+    def observation_space(self) -> Space:
+        """Exponents."""
+        return Box(0, LARGEST, (4, 4), np.uint8)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw a board with two tiles."""
+        drawn = words(key, 2)
+        first, second = below(drawn[0], 16), below(drawn[1], 15)
+        second = jnp.where(second < first, second, second + 1)
+        cells = np.arange(16, dtype=np.int32).reshape(4, 4)
+        board = jnp.where(cells == first, _tile(drawn[0], 16), jnp.uint32(0))
+        board = jnp.where(cells == second, _tile(drawn[1], 15), board)
+        return PuzzleLevel(board=board.astype(jnp.uint8))
+
+    def reset_state(self, key: Key, level: PuzzleLevel, params: Any) -> Game2048State:
+        """Begin with the level's board."""
+        return Game2048State(time=jnp.int32(0), rows=_rows(level.board))
+
+    def step_state(self, key: Key, state: Game2048State, action: Array, params: Any) -> Transition:
+        """Move, and let a tile come if the board has changed."""
+        rows, reward = _moved(state.rows, action)
+        changed = _differ(rows, state.rows)
+        rows = jnp.where(changed, _with_tile(rows, hashed(key, 0)), rows)
+        return Transition(state.replace(rows=rows), reward, ~_may_move(rows))
+
+    def observe(self, state: Game2048State, params: Any = None) -> Board:
+        """Return the exponents."""
+        return _board(state.rows)
+
+    def action_mask(self, state: Game2048State, params: Any = None) -> Bool[Array, "4"]:
+        """Tell which moves change the board."""
+        rows, actions = state.rows, jnp.arange(4, dtype=jnp.int32)
+        return jax.vmap(lambda action: _differ(_moved(rows, action)[0], rows))(actions)
+
+    def afterstate(self, board: Board, action: Int32[Array, ""]) -> Afterstate:
+        """Move without chance."""
+        before = _rows(board)
+        rows, reward = _moved(before, action)
+        return Afterstate(_board(rows), reward, _differ(rows, before))
+
+    def outcomes(self, board: Board) -> Outcomes:
+        """Return every board that a new tile may lead to from an afterstate."""
+        empty = board == 0
+        cell = np.eye(16, dtype=np.uint8).reshape(16, 4, 4) * empty.astype(jnp.uint8)
+        count = jnp.maximum(empty.sum(dtype=jnp.int32), 1)
+        share = empty.reshape(16).astype(jnp.float32) / count.astype(jnp.float32)
+        return Outcomes(
+            jnp.concatenate([board + cell, board + 2 * cell]),
+            jnp.concatenate([share * 0.9, share * 0.1]),
+        )
+
+    def tiles(self, state: Game2048State) -> Int32[Array, "4 4"]:
+        """Exponents, as `sprites.game2048` numbers them."""
+        return _board(state.rows).astype(jnp.int32)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (18, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.game2048(tile_size)
+
+
+def _board(rows: Rows) -> Board:
+    shifts = np.arange(0, 32, 8, dtype=np.uint32)
+    return ((rows[:, None] >> shifts) & BYTE).astype(jnp.uint8)
+
+
+def _rows(board: Board) -> Rows:
+    cells = board.astype(jnp.uint32)
+    return _joined([cells[:, i] for i in range(4)])
+
+
+def _joined(parts: list[Array]) -> Array:
+    """Bytes side by side, the first lowest."""
+    word = parts[0]
+    for i in (1, 2, 3):
+        word = word | (parts[i] << np.uint32(8 * i))
+    return word
+
+
+def _moved(rows: Rows, action: Int32[Array, ""]) -> tuple[Rows, Float32[Array, ""]]:
+    """Return the rows after a move, and the sum of the tiles made."""
+    vertical, far = action % 2 == 0, (action == 1) | (action == 2)
+    lines = jnp.where(vertical, _transposed(rows), rows)
+    lines = _slid(jnp.where(far, _reversed(lines), lines))
+    reward = _made(lines)
+    lines = lines & ~(MERGED * ONES)
+    lines = jnp.where(far, _reversed(lines), lines)
+    return jnp.where(vertical, _transposed(lines), lines), reward
+
+
+def _transposed(rows: Rows) -> Rows:
+    """Exchange rows and columns."""
+    shifts = np.arange(0, 32, 8, dtype=np.uint32)
+    return _joined([(rows[i] >> shifts) & BYTE for i in range(4)])
+
+
+def _reversed(lines: Rows) -> Rows:
+    """The last byte first."""
+    return _joined([(lines >> np.uint32(8 * i)) & BYTE for i in (3, 2, 1, 0)])
+
+
+def _slid(lines: Rows) -> Rows:
+    """Slide the bytes of each word to its lowest; those that were joined are marked `MERGED`."""
+    for i in (2, 1, 0):
+        empty = (lines >> np.uint32(8 * i)) & BYTE == 0
+        lines = jnp.where(empty, _without(lines, i), lines)
+    for i in (0, 1, 2):
+        tile, next_tile = ((lines >> np.uint32(8 * j)) & BYTE for j in (i, i + 1))
+        joined = _without(lines, i + 1) + ((MERGED + np.uint32(1)) << np.uint32(8 * i))
+        lines = jnp.where((tile == next_tile) & (tile != 0), joined, lines)
+    return lines
+
+
+def _without(lines: Rows, i: int) -> Rows:
+    """Take out byte i and move those above it one down."""
+    below = np.uint32((1 << 8 * i) - 1)
+    return (lines & below) | ((lines >> np.uint32(8)) & ~below)
+
+
+def _made(lines: Rows) -> Float32[Array, ""]:
+    """Sum of the tiles that are marked as made."""
+    total = jnp.zeros((4,), jnp.uint32)
+    for i in range(4):
+        tile = (lines >> np.uint32(8 * i)) & BYTE
+        made = (tile >= MERGED).astype(jnp.uint32)
+        total = total + (made << (tile & ~MERGED))
+    return total.sum(dtype=jnp.uint32).astype(jnp.float32)
+
+
+def _empty(lines: UInt32[Array, "*words"]) -> UInt32[Array, "*words"]:
+    """1 in each byte that is 0; bytes are below 128."""
+    return ~((lines + np.uint32(0x7F) * ONES) >> np.uint32(7)) & ONES
+
+
+def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
+    """Put a 2 or a 4 in one of the empty cells; `word` is uniform.
+
+    Its product with the number of empty cells has the cell's rank in the high half, and what
+    decides between 2 and 4 in the low half.
+    """
+    empty = _empty(rows)
+    shifts = np.arange(0, 32, 8, dtype=np.uint32)
+    counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)  # a byte each
+    sums = counts * ONES  # of each byte and those below
+    count = sums >> np.uint32(24)
+    before = ((sums << np.uint32(8)) >> shifts) & BYTE
+    rank = multiply_high(word, count)
+    tile = _tile(word, count)
+    # A product sums the bytes below each byte.
+    ranks = empty * (ONES << np.uint32(8)) + before * ONES
+    here = _empty(ranks ^ (rank * ONES)) & empty
+    return rows | here * tile
+
+
+def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
+    """Exponent of a new tile, from what is left of a uniform word after one of `count` is drawn."""
+    return jnp.where(word * jnp.uint32(count) < FOUR, jnp.uint32(2), jnp.uint32(1))
+
+
+def _may_move(rows: Rows) -> Bool[Array, ""]:
+    """Tell whether a cell is empty or equals a neighbour."""
+    below = _empty(rows[:3] ^ rows[1:])
+    beside = _empty(rows ^ (rows >> np.uint32(8))) & (ONES >> np.uint32(8))
+    return (_empty(rows) | beside).any() | below.any()
+
+
+def _differ(rows: Rows, others: Rows) -> Bool[Array, ""]:
+    return (rows != others).any()
