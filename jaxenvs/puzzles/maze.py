@@ -1,0 +1,266 @@
+"""Maze: find the way to the target (rules and law of the levels as in Jumanji 1.1 `Maze-v0`).
+
+Differences from Jumanji: the time limit truncates; levels are drawn by all cells at once.
+"""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.env import Params
+from ..core.random import Key, hashed
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from ..core.struct import Struct, struct
+from .choice import uniform_cell
+from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
+
+FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # what a cell shows
+CHARACTERS = " #.@+"
+MOST_SIDE = 61  # so that a chamber's bounds fit into five bits each
+INVERSE = np.array([2, 3, 0, 1], np.int32)
+FAR = 1 << 30  # distance of a cell that no way leads to
+
+
+@struct
+class MazeInstance(Struct):
+    """The map of an episode."""
+
+    walls: UInt8[Array, "rows columns"]  # 1 where a wall is
+    target: Int32[Array, ""]  # cell, row by row
+
+
+@register("Puzzle-Maze-10x10-v0", rows=10, columns=10)
+@register("Puzzle-Maze-23x23-v0", rows=23, columns=23)
+class Maze(Puzzle):
+    """Between any two free cells of the map there is exactly one way; walk to the target.
+
+    Cells in even rows and even columns (from 0) are free, those in odd rows and odd columns are
+    walls. Start and target are any two free cells.
+
+    Actions: 0 up, 1 right, 2 down, 3 left; into a wall or off the map nothing happens.
+    Observation: uint8 (rows, columns), 0 floor, 1 wall, 2 target, 3 player, 4 player on the target.
+    Reward: 1 on the target.
+    Episode ends: on the target, and at the time limit (by default rows * columns steps).
+    """
+
+    rows: int = 10  # of the map, walls included
+    columns: int = 10
+
+    reset_source: ClassVar[str] = "exact"
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        owner = type(self).__name__
+        checks.integer_field(owner, "rows", self.rows, 3, MOST_SIDE)
+        checks.integer_field(owner, "columns", self.columns, 3, MOST_SIDE)
+
+    @property
+    def default_params(self) -> Params:
+        """The time limit."""
+        return Params(max_steps_in_episode=np.int32(self.rows * self.columns))
+
+    @property
+    def observation_space(self) -> Space:
+        """The map."""
+        return Box(0, ARRIVED, (self.rows, self.columns), np.uint8)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The directions."""
+        return ("up", "right", "down", "left")
+
+    @property
+    def inverse(self) -> np.ndarray:
+        """The opposite directions."""
+        return INVERSE
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw a map, and a start and a target on it."""
+        walls = divided(key, self.rows, self.columns)
+        start, target = _two_free(key, walls)
+        return PuzzleLevel(board=start, instance=MazeInstance(walls=walls, target=target))
+
+    def apply(
+        self, instance: MazeInstance, board: Int32[Array, ""], action: Int32[Array, ""]
+    ) -> Move:
+        """Walk a cell; the board is the player's cell, row by row."""
+        row = board // self.columns + (action - 1) * ((action + 1) & 1)  # -1, 0, 1, 0
+        column = board % self.columns + (2 - action) * (action & 1)  # 0, 1, 0, -1
+        inside = (row >= 0) & (row < self.rows) & (column >= 0) & (column < self.columns)
+        ahead = jnp.where(inside, row * self.columns + column, board)
+        valid = inside & (instance.walls.reshape(-1)[ahead] == 0)
+        return Move(jnp.where(valid, ahead, board), jnp.ones((), jnp.float32), valid)
+
+    def is_goal(self, instance: MazeInstance, board: Int32[Array, ""]) -> Bool[Array, ""]:
+        """Tell whether the player is on the target."""
+        return board == instance.target
+
+    def goal(self, instance: MazeInstance) -> Int32[Array, ""]:
+        """The target's cell."""
+        return instance.target
+
+    def pack(self, board: Int32[Array, ""]) -> UInt32[Array, "1"]:
+        """The cell."""
+        return board.astype(jnp.uint32)[None]
+
+    def unpack(self, words: UInt32[Array, "1"]) -> Int32[Array, ""]:
+        """Undo `pack`."""
+        return words[0].astype(jnp.int32)
+
+    def heuristic(self, instance: MazeInstance, board: Int32[Array, ""]) -> Float32[Array, ""]:
+        """Rows and columns between player and target."""
+        rows = abs(board // self.columns - instance.target // self.columns)
+        columns = abs(board % self.columns - instance.target % self.columns)
+        return (rows + columns).astype(jnp.float32)
+
+    def oracle(self, instance: MazeInstance, board: Int32[Array, ""]) -> Float32[Array, ""]:
+        """Length of the shortest way to the target."""
+        return self.distances(instance).reshape(-1)[board].astype(jnp.float32)
+
+    def distances(self, instance: MazeInstance) -> Int32[Array, "{self.rows} {self.columns}"]:
+        """Steps from each cell to the target; `FAR` in walls and where no way leads."""
+        walls = instance.walls != 0
+        cells = jnp.arange(self.rows * self.columns, dtype=jnp.int32).reshape(walls.shape)
+        start = jnp.where(cells == instance.target, 0, jnp.int32(FAR))
+
+        def nearer(distance: Array) -> Array:
+            around = jnp.pad(distance, 1, constant_values=FAR)
+            beside = jnp.minimum(around[1:-1, 2:], around[1:-1, :-2])
+            above = jnp.minimum(around[:-2, 1:-1], around[2:, 1:-1])
+            found = jnp.minimum(distance, jnp.minimum(beside, above) + 1)
+            return jnp.where(walls, jnp.int32(FAR), jnp.minimum(found, FAR))
+
+        def go_on(pair: tuple[Array, Array]) -> Array:
+            return (pair[0] != pair[1]).any()
+
+        pair = (start, nearer(start))
+        return jax.lax.while_loop(go_on, lambda p: (p[1], nearer(p[1])), pair)[1]
+
+    def view(
+        self, instance: MazeInstance, board: Int32[Array, ""]
+    ) -> UInt8[Array, "{self.rows} {self.columns}"]:
+        """The map with target and player."""
+        shape = (self.rows, self.columns)
+        cells = np.arange(self.rows * self.columns, dtype=np.int32).reshape(shape)
+        here, there = cells == board, cells == instance.target
+        shown = jnp.where(there, jnp.uint8(TARGET), instance.walls)
+        return jnp.where(here, jnp.where(there, jnp.uint8(ARRIVED), jnp.uint8(PLAYER)), shown)
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read a map: `#` wall, space floor, `@` player, `.` target, `+` player on the target."""
+        lines = text.strip("\n").split("\n")
+        if len(lines) != self.rows:
+            raise ValueError(f"maze: {len(lines)} lines, expected {self.rows}")
+        for number, line in enumerate(lines, 1):
+            if len(line) != self.columns:
+                raise ValueError(
+                    f"maze: line {number} has {len(line)} characters, expected {self.columns}"
+                )
+            if unknown := set(line) - set(CHARACTERS):
+                raise ValueError(
+                    f"maze: line {number} has {min(unknown)!r}; known are '#' wall, ' ' floor, "
+                    "'@' player, '.' target, '+' player on the target"
+                )
+        shown = np.array([[CHARACTERS.index(c) for c in line] for line in lines])
+        start = np.flatnonzero((shown == PLAYER) | (shown == ARRIVED))
+        target = np.flatnonzero((shown == TARGET) | (shown == ARRIVED))
+        for what, found in (("player", start), ("target", target)):
+            if len(found) != 1:
+                raise ValueError(f"maze: {len(found)} cells with a {what}, expected 1")
+        instance = MazeInstance(
+            walls=jnp.asarray((shown == WALL).astype(np.uint8)), target=jnp.int32(target[0])
+        )
+        return PuzzleLevel(board=jnp.int32(start[0]), instance=instance)
+
+    def text(self, instance: MazeInstance, board: Int32[Array, ""]) -> str:
+        """Draw the map as `read_level` reads it."""
+        shown = np.asarray(self.view(instance, board))
+        return "\n".join("".join(CHARACTERS[cell] for cell in row) for row in shown)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "{self.rows} {self.columns}"]:
+        """The observation's numbers."""
+        return self.view(state.instance, state.board).astype(jnp.int32)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites of floor, wall, target, player, player on the target."""
+        from . import sprites
+
+        return sprites.maze(tile_size)
+
+
+def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}"]:
+    """Draw the walls of a map by recursive division, all chambers of a depth at once.
+
+    A chamber (at first the whole map) gets a wall across its longer side (upright when both are
+    equal) in a uniform odd place, with a door in a uniform even place; so do the chambers on both
+    sides, until they are one cell wide. Every cell in an even row and column follows the chamber
+    it is in: it knows its bounds, and all cells of a chamber hash the same word.
+
+    Returns 1 where a wall is. An even side is one that lacks its last free line.
+    """
+    height, width = (rows + 1) // 2, (columns + 1) // 2  # cells in even rows and columns
+    row, column = np.indices((height, width), np.int32)
+    whole = _joined(
+        jnp.int32(0), jnp.int32(rows // 2 + 1), jnp.int32(0), jnp.int32(columns // 2 + 1)
+    )
+    chamber = whole + 0 * row
+
+    def divide(depth: Array | int, cell: Array) -> Array:
+        return _divide(key, cell, depth, row, column, (rows, columns))
+
+    # A part is smaller by one at least, and a chamber of 2 x 2 is the last to be divided.
+    cell = jax.lax.fori_loop(0, rows // 2 + columns // 2 - 1, divide, chamber)
+    right, below = (cell >> 24) & 1, (cell >> 25) & 1
+    corner = jnp.ones_like(right)
+    upper = jnp.stack([jnp.zeros_like(right), right], -1).reshape(height, 2 * width)
+    lower = jnp.stack([below, corner], -1).reshape(height, 2 * width)
+    walls = jnp.stack([upper, lower], 1).reshape(2 * height, 2 * width)
+    return walls[:rows, :columns].astype(jnp.uint8)
+
+
+def _joined(top: Array, bottom: Array, left: Array, right: Array) -> Array:
+    """A chamber's bounds in one word, those at the end exclusive; bits 24 and 25 are for walls."""
+    return top | (bottom << 6) | (left << 12) | (right << 18)
+
+
+def _divide(
+    key: Key, cell: Array, depth: Array | int, row: Any, column: Any, shape: tuple[int, int]
+) -> Array:
+    """Divide the chambers of all cells once."""
+    top, bottom, left, right = ((cell >> shift) & 63 for shift in (0, 6, 12, 18))
+    high = jnp.minimum(2 * bottom - 1, shape[0]) - 2 * top  # on the map
+    wide = jnp.minimum(2 * right - 1, shape[1]) - 2 * left
+    upright = wide >= high
+    word = hashed(key, (depth << 12) | (top << 6) | left)
+    # 16 bits for each: a place is as likely as another to 1 / 65,536.
+    places = jnp.where(upright, wide, high) // 2
+    cut = jnp.where(upright, left, top) + 1 + _below_16(word >> np.uint32(16), places)
+    doors = (jnp.where(upright, high, wide) + 1) // 2
+    door = jnp.where(upright, top, left) + _below_16(word & np.uint32(0xFFFF), doors)
+    along, across = jnp.where(upright, column, row), jnp.where(upright, row, column)
+    before = along < cut
+    walled = (along == cut - 1) & (across != door)
+    shift = jnp.where(upright, 12, 0)
+    start, end = jnp.where(upright, left, top), jnp.where(upright, right, bottom)
+    moved = jnp.where(before, (cut - end) << (shift + 6), (cut - start) << shift)
+    wall = jnp.where(walled, jnp.where(upright, 1 << 24, 1 << 25), 0)
+    return jnp.where((high > 1) & (wide > 1), cell + moved + wall, cell)
+
+
+def _below_16(bits: Array, bound: Array) -> Array:
+    """Map 16 random bits to an integer in `[0, bound)`."""
+    return ((bits * bound.astype(jnp.uint32)) >> np.uint32(16)).astype(jnp.int32)
+
+
+def _two_free(key: Key, walls: Array) -> tuple[Array, Array]:
+    """Draw two different free cells."""
+    cells = np.arange(walls.size, dtype=np.int32)
+    words = hashed(key, cells.astype(np.uint32) + np.uint32(1 << 31))
+    free = walls.reshape(-1) == 0
+    first = uniform_cell(words, free)
+    return first, uniform_cell(words, free & (cells != first))

@@ -1,0 +1,247 @@
+"""TSP: the shortest round trip through all cities (after Jumanji 1.1 `TSP-v1`).
+
+Differences from Jumanji: the trip begins in the first city (a round trip has no first one, and the
+cities are drawn alike); a city that was visited is no way to end the episode: nothing happens.
+"""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt32
+
+from ..core import checks
+from ..core.env import Params
+from ..core.random import Key, words
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from ..core.struct import Struct, struct
+from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
+
+MOST_CITIES = 32  # a bit of a word for each
+GRID = 16  # tiles on a side of the picture
+NOTHING, CITY, VISITED, HERE, HOME, HERE_HOME = range(6)  # what a tile shows
+MARKS = ("", "visited", "here")
+
+
+@struct
+class Tour(Struct):
+    """Where the traveller was and is; at the end home again."""
+
+    visited: UInt32[Array, ""]  # bit i: city i was visited, or the trip began there
+    city: Int32[Array, ""]
+
+
+@register("Puzzle-TSP-10-v0", cities=10)
+@register("Puzzle-TSP-20-v0", cities=20)
+class TSP(Puzzle):
+    """Visit every city of the unit square once, from the first one and back, by the shortest way.
+
+    Actions: i goes to city i; to a city that was visited nothing happens. The last city is left
+        for home at once.
+    Observation: float32 (cities, 4): x, y, 1 if visited, 1 if the traveller is there. City 0 is
+        home.
+    Reward: minus the length of the way, with the way home in the last step.
+    Episode ends: when all cities are visited, and at the time limit (by default 2 * cities steps).
+    """
+
+    cities: int = 10
+
+    reset_source: ClassVar[str] = "auto"
+    reward_range: ClassVar[tuple[float, float]] = (-2 * 2**0.5, 0.0)
+    unit_cost: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        checks.integer_field(type(self).__name__, "cities", self.cities, 2, MOST_CITIES)
+
+    @property
+    def default_params(self) -> Params:
+        """The time limit."""
+        return Params(max_steps_in_episode=np.int32(2 * self.cities))
+
+    @property
+    def observation_space(self) -> Space:
+        """Places and flags of the cities."""
+        return Box(0.0, 1.0, (self.cities, 4), np.float32)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The cities."""
+        return tuple(f"city {i}" for i in range(self.cities))
+
+    @property
+    def all_visited(self) -> np.uint32:
+        """The word in which every city was visited."""
+        return np.uint32((1 << self.cities) - 1)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw places, uniform to 1 / 2**23 of the side; they are the instance."""
+        drawn = words(key, 2 * self.cities) >> np.uint32(9)
+        places = drawn.astype(jnp.float32) * np.float32(2.0**-23)
+        return PuzzleLevel(board=_at_home(), instance=places.reshape(self.cities, 2))
+
+    def apply(
+        self, instance: Float32[Array, "cities 2"], board: Tour, action: Int32[Array, ""]
+    ) -> Move:
+        """Go to a city, and on home if it is the last."""
+        there, bit = instance[action], jnp.uint32(1) << action.astype(jnp.uint32)
+        valid = (board.visited & bit) == 0
+        visited = board.visited | bit
+        last = visited == self.all_visited
+        cost = _length(instance[board.city] - there)
+        cost = cost + jnp.where(last, _length(instance[0] - there), np.float32(0))
+        city = jnp.where(last, jnp.int32(0), action.astype(jnp.int32))
+        return Move(Tour(visited=visited, city=jnp.where(valid, city, board.city)), cost, valid)
+
+    def step_reward(
+        self, instance: Float32[Array, "cities 2"], before: Tour, move: Move, solved: Array
+    ) -> Float32[Array, ""]:
+        """Minus the length of the way."""
+        return jnp.where(move.valid, -move.cost, np.float32(0))
+
+    def is_goal(self, instance: Float32[Array, "cities 2"], board: Tour) -> Bool[Array, ""]:
+        """Tell whether all cities are visited."""
+        return board.visited == self.all_visited
+
+    def goal(self, instance: Float32[Array, "cities 2"]) -> Tour:
+        """All visited and home again."""
+        return Tour(visited=jnp.uint32(self.all_visited), city=jnp.int32(0))
+
+    def pack(self, board: Tour) -> UInt32[Array, " words"]:
+        """One word where cities and the traveller's place fit into it, else two."""
+        city = board.city.astype(jnp.uint32)
+        if self._one_word:
+            return (board.visited | (city << np.uint32(self.cities)))[None]
+        return jnp.stack([board.visited, city])
+
+    def unpack(self, words: UInt32[Array, " words"]) -> Tour:
+        """Undo `pack`."""
+        city = words[0] >> np.uint32(self.cities) if self._one_word else words[1]
+        return Tour(visited=words[0] & self.all_visited, city=city.astype(jnp.int32))
+
+    @property
+    def _one_word(self) -> bool:
+        return self.cities + (self.cities - 1).bit_length() <= 32
+
+    def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
+        """Length of a least tree over what is left: here, the cities to visit, home.
+
+        The rest of the trip is such a tree itself. No move makes it shorter by more than the
+        move's length: the tree of what is left then and the move are a tree of what is left now.
+        """
+        index = np.arange(self.cities, dtype=np.uint32)
+        left = ((board.visited >> index) & np.uint32(1)) == 0
+        wanted = left | (index == 0) | (index == board.city.astype(jnp.uint32))
+        ways = _length(instance[:, None, :] - instance[None, :, :])
+        tree = _least_tree(ways, wanted)
+        # A hair below, for the rounding of the sums.
+        return jnp.where(self.is_goal(instance, board), np.float32(0), tree * np.float32(1 - 1e-6))
+
+    def view(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, "cities 4"]:
+        """Places, and what was visited, and where the traveller is."""
+        index = np.arange(self.cities, dtype=np.int32)
+        visited = (board.visited >> index.astype(np.uint32)) & np.uint32(1)
+        flags = jnp.stack([visited.astype(jnp.float32), (index == board.city).astype(jnp.float32)])
+        return jnp.concatenate([instance, flags.T], axis=1)
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read a line `x y`, from 0 to 1, for each city, home first.
+
+        A line may go on with `visited` or, once, with `here`; by default the trip begins.
+        """
+        lines = text.strip("\n").split("\n")
+        if len(lines) != self.cities:
+            raise ValueError(f"tsp: {len(lines)} lines, expected {self.cities}, one for each city")
+        places = np.zeros((self.cities, 2), np.float32)
+        marks = []
+        for i, line in enumerate(lines):
+            places[i], mark = _read_city(line, i + 1)
+            marks.append(mark)
+        if marks.count("here") > 1:
+            raise ValueError("tsp: more than one line says 'here'")
+        city = marks.index("here") if "here" in marks else 0
+        visited = {0, city, *(i for i, mark in enumerate(marks) if mark)}
+        if (city == 0) != (len(visited) in (1, self.cities)):
+            raise ValueError(
+                "tsp: the traveller is at home (line 1) before the first city and after the last, "
+                "and never between"
+            )
+        word = np.uint32(sum(1 << i for i in visited))
+        board = Tour(visited=jnp.uint32(word), city=jnp.int32(city))
+        return PuzzleLevel(board=board, instance=jnp.asarray(places))
+
+    def text(self, instance: Float32[Array, "cities 2"], board: Tour) -> str:
+        """Write the cities as `read_level` reads them."""
+        visited = int(board.visited)
+        rows = []
+        for i, (x, y) in enumerate(np.asarray(instance).tolist()):
+            mark = 2 if i == int(board.city) else visited >> i & 1
+            rows.append(f"{x:.9g} {y:.9g} {MARKS[mark]}".rstrip())
+        return "\n".join(rows)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:
+        """The unit square: 0 nothing, 1 city, 2 visited, 3 traveller, 4 home, 5 traveller at home.
+
+        Of cities in one tile the one with the largest number is shown.
+        """
+        index = np.arange(self.cities, dtype=np.uint32)
+        visited = (state.board.visited >> index) & np.uint32(1)
+        shown = jnp.where(visited != 0, jnp.int32(VISITED), jnp.int32(CITY))
+        shown = jnp.where(index == 0, jnp.int32(HOME), shown)
+        here = index == state.board.city.astype(jnp.uint32)
+        shown = jnp.where(here, jnp.where(index == 0, jnp.int32(HERE_HOME), HERE), shown)
+        place = (state.instance * GRID).astype(jnp.int32).clip(0, GRID - 1)
+        picture = jnp.full((GRID, GRID), NOTHING, jnp.int32)
+        return picture.at[place[:, 1], place[:, 0]].max(shown)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites in the order of `tiles`."""
+        from . import sprites
+
+        return sprites.tsp(tile_size)
+
+
+def _at_home() -> Tour:
+    return Tour(visited=jnp.uint32(1), city=jnp.int32(0))
+
+
+def _length(vector: Float32[Array, "*batch 2"]) -> Float32[Array, "*batch"]:
+    x, y = vector[..., 0], vector[..., 1]
+    return jnp.sqrt(x * x + y * y)
+
+
+def _least_tree(ways: Array, wanted: Array) -> Array:
+    """Length of the least tree that joins the wanted cities, city 0 among them (Prim)."""
+    count = wanted.shape[0]
+    index = np.arange(count, dtype=np.int32)
+    none = np.float32(np.inf)
+
+    def grow(_: Array, grown: tuple[Array, Array]) -> tuple[Array, Array]:
+        reach, total = grown  # way from the tree to each city that is not in it
+        city = jnp.argmin(reach).astype(jnp.int32)
+        nearest = reach[city]
+        left = (reach < none) & (index != city)
+        reach = jnp.where(left, jnp.minimum(reach, ways[city]), none)
+        return reach, total + jnp.where(nearest < none, nearest, np.float32(0))
+
+    reach = jnp.where(wanted & (index != 0), ways[0], none)
+    return jax.lax.fori_loop(0, count - 1, grow, (reach, ways[0, 0]))[1]
+
+
+def _read_city(line: str, number: int) -> tuple[tuple[float, float], str]:
+    """Read `x y [mark]`."""
+    parts = line.split()
+    try:
+        x, y = float(parts[0]), float(parts[1])
+        mark = parts[2] if len(parts) > 2 else ""
+    except (IndexError, ValueError):
+        raise ValueError(f"tsp: line {number} is {line!r}; expected two numbers 'x y'") from None
+    if not (0 <= x <= 1 and 0 <= y <= 1):
+        raise ValueError(f"tsp: line {number} is {line!r}; x and y must be from 0 to 1")
+    if mark not in MARKS or len(parts) > 3:
+        raise ValueError(
+            f"tsp: line {number} is {line!r}; after x and y there may be 'visited' or 'here'"
+        )
+    return (x, y), mark
