@@ -16,12 +16,12 @@ from ..core.random import Key, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from ..core.struct import Struct, struct
-from .choice import uniform_cell
-from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
+from .cells import step_of, uniform_cell
+from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel, PuzzleState
 
 FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # what a cell shows
 CHARACTERS = " #.@+"
-MOST_SIDE = 61  # so that a chamber's bounds fit into five bits each
+MOST_SIDE = 125  # so that a chamber's bounds fit into six bits each
 INVERSE = np.array([2, 3, 0, 1], np.int32)
 FAR = 1 << 30  # distance of a cell that no way leads to
 
@@ -52,6 +52,7 @@ class Maze(Puzzle):
     columns: int = 10
 
     reset_source: ClassVar[str] = "exact"
+    rows_per_lane: ClassVar[int] = 128  # a map costs more than the trip of a loop
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -72,7 +73,7 @@ class Maze(Puzzle):
     @property
     def action_names(self) -> tuple[str, ...]:
         """The directions."""
-        return ("up", "right", "down", "left")
+        return DIRECTIONS
 
     @property
     def inverse(self) -> np.ndarray:
@@ -89,8 +90,8 @@ class Maze(Puzzle):
         self, instance: MazeInstance, board: Int32[Array, ""], action: Int32[Array, ""]
     ) -> Move:
         """Walk a cell; the board is the player's cell, row by row."""
-        row = board // self.columns + (action - 1) * ((action + 1) & 1)  # -1, 0, 1, 0
-        column = board % self.columns + (2 - action) * (action & 1)  # 0, 1, 0, -1
+        down, right = step_of(action)
+        row, column = board // self.columns + down, board % self.columns + right
         inside = (row >= 0) & (row < self.rows) & (column >= 0) & (column < self.columns)
         ahead = jnp.where(inside, row * self.columns + column, board)
         valid = inside & (instance.walls.reshape(-1)[ahead] == 0)
@@ -210,11 +211,13 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
     )
     chamber = whole + 0 * row
 
-    def divide(depth: Array | int, cell: Array) -> Array:
-        return _divide(key, cell, depth, row, column, (rows, columns))
+    def divide(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        depth, cell, _ = carry
+        after = _divide(key, cell, depth, row, column, (rows, columns))
+        return depth + 1, after, (after != cell).any()
 
-    # A part is smaller by one at least, and a chamber of 2 x 2 is the last to be divided.
-    cell = jax.lax.fori_loop(0, rows // 2 + columns // 2 - 1, divide, chamber)
+    start = divide((jnp.int32(0), chamber, jnp.bool_(True)))
+    cell = jax.lax.while_loop(lambda carry: carry[2], divide, start)[1]
     right, below = (cell >> 24) & 1, (cell >> 25) & 1
     corner = jnp.ones_like(right)
     upper = jnp.stack([jnp.zeros_like(right), right], -1).reshape(height, 2 * width)

@@ -16,8 +16,9 @@ from ..core.registry import register
 from ..core.spaces import Box, Space
 from ..core.struct import Struct, struct
 from . import packing, sokoban_levels
-from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
-from .sokoban_levels import CHARACTERS, DEAD, WALL, Drawn, step_of
+from .cells import step_of
+from .puzzle import DIRECTIONS, Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
+from .sokoban_levels import CHARACTERS, DEAD, WALL, Drawn
 
 FLOOR_TILE, WALL_TILE, TARGET_TILE, BOX_TILE, HOME_TILE, PLAYER_TILE, OVER_TILE = range(7)
 MOST_SIZE = 16  # cells are numbered in a byte
@@ -79,7 +80,7 @@ class Sokoban(Puzzle):
     @property
     def action_names(self) -> tuple[str, ...]:
         """The directions."""
-        return ("up", "right", "down", "left")
+        return DIRECTIONS
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
         """Draw a level, or one of those that were read."""

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core.random import Key, below, hashed, mix, permutation
-from .choice import uniform_cell
+from .cells import step_of, uniform_cell
 
 DEAD, WALL = 254, 255  # in a map of push distances: a box never comes to a target; a wall
 CHARACTERS = " #.$*@+"  # floor, wall, target, box, box on target, player, player on target
@@ -174,11 +174,6 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     walked = (on[0][:, :, None] & on[1][:, None, :]).any(axis=0)
     room = (line >= corner[:, None]) & (line < corner[:, None] + side)
     return jnp.pad(walked | (room[0][:, None] & room[1][None, :]), 1)
-
-
-def step_of(action: Int32[Array, "*batch"]) -> tuple[Array, Array]:
-    """Rows down and columns to the right that a direction goes."""
-    return (action - 1) * ((action + 1) & 1), (2 - action) * (action & 1)
 
 
 def _reflected(position: Array, count: int) -> Array:

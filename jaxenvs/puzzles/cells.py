@@ -1,8 +1,15 @@
-"""Uniform choice among the cells of a mask, in one pass."""
+"""Cells of a map: the way a direction goes, and uniform choice of a cell in one pass."""
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
+
+
+def step_of(
+    action: Int32[Array, "*batch"],
+) -> tuple[Int32[Array, "*batch"], Int32[Array, "*batch"]]:
+    """Rows down and columns to the right that a direction goes (0 up, 1 right, 2 down, 3 left)."""
+    return (action - 1) * ((action + 1) & 1), (2 - action) * (action & 1)
 
 
 def uniform_cell(words: UInt32[Array, " cells"], mask: Bool[Array, " cells"]) -> Int32[Array, ""]:
