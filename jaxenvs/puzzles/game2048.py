@@ -247,7 +247,7 @@ def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
 def _may_move(rows: Rows) -> Bool[Array, ""]:
     """Tell whether a cell is empty or equals a neighbour."""
     below = _empty(rows[:3] ^ rows[1:])
-    beside = _empty(rows ^ (rows >> np.uint32(8))) & (ONES >> np.uint32(8))
+    beside = _empty(rows ^ (rows >> np.uint32(8)))  # the last byte against an empty one
     return (_empty(rows) | beside).any() | below.any()
 
 

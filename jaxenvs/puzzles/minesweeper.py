@@ -1,0 +1,129 @@
+"""Minesweeper: open all cells without a mine (rules as in Jumanji 1.1 `Minesweeper-v0`).
+
+As there only the chosen cell opens, and the first cell may be a mine. Difference: a mine that was
+opened shows as a mine, not as the number of mines beside it.
+"""
+
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt8
+
+from ..core import checks
+from ..core.env import Env, Params, State, Transition
+from ..core.random import Key, permutation, words
+from ..core.registry import register
+from ..core.spaces import Box, Discrete, Space
+from ..core.struct import struct
+from .puzzle import PuzzleLevel
+
+COVERED, MINE = 9, 10  # what a cell shows, besides the number of mines beside it
+OPEN = 16  # added to what an open cell shows, in the state
+
+
+@struct
+class MinesweeperState(State):
+    """Clock and field."""
+
+    cells: UInt8[Array, "rows columns"]  # mines beside the cell or `MINE`; 16 more when open
+
+
+@register("Puzzle-Minesweeper-10x10-v0", rows=10, columns=10, mines=10)
+class Minesweeper(Env):
+    """Some cells hide mines; an open cell tells how many of its eight neighbours do.
+
+    Actions: the cell to open, row * columns + column.
+    Observation: uint8 (rows, columns), 0 to 8 the number in an open cell, 9 a covered cell, 10 a
+        mine that was opened.
+    Reward: 1 for every cell opened without a mine.
+    Episode ends: when a mine is opened or a cell that is open already (which changes nothing), and
+        when all cells without a mine are open.
+    """
+
+    rows: int = 10
+    columns: int = 10
+    mines: int = 10
+
+    reset_source: ClassVar[str] = "auto"
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        owner = type(self).__name__
+        checks.integer_field(owner, "rows", self.rows, 2, 32)
+        checks.integer_field(owner, "columns", self.columns, 2, 32)
+        checks.integer_field(owner, "mines", self.mines, 1, self.rows * self.columns - 1)
+
+    @property
+    def default_params(self) -> Params:
+        """As many steps as there are cells, which no episode takes."""
+        return Params(max_steps_in_episode=np.int32(self.rows * self.columns))
+
+    @property
+    def action_space(self) -> Space:
+        """One of the cells, row by row."""
+        return Discrete(self.rows * self.columns)
+
+    @property
+    def observation_space(self) -> Space:
+        """What the cells show."""
+        return Box(0, MINE, (self.rows, self.columns), np.uint8)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw where the mines are, each set of cells equally likely; the board is 1 there."""
+        rank = permutation(words(key, self.rows * self.columns))
+        mined = (rank < self.mines).astype(jnp.uint8)
+        return PuzzleLevel(board=mined.reshape(self.rows, self.columns))
+
+    def reset_state(self, key: Key, level: PuzzleLevel, params: Any) -> MinesweeperState:
+        """Cover all cells."""
+        mined = level.board
+        cells = jnp.where(mined != 0, jnp.uint8(MINE), _mines_beside(mined))
+        return MinesweeperState(time=jnp.int32(0), cells=cells)
+
+    def step_state(
+        self, key: Key, state: MinesweeperState, action: Array, params: Any
+    ) -> Transition:
+        """Open the cell."""
+        cells = np.arange(self.rows * self.columns, dtype=np.int32)
+        here = (cells == action).reshape(self.rows, self.columns)
+        before = state.cells.reshape(-1)[action]
+        covered, mine = before < OPEN, before & (OPEN - 1) == MINE
+        after = jnp.where(here, state.cells | OPEN, state.cells)
+        solved = ((after >= OPEN) | (after == MINE)).all() & ~mine
+        safe = covered & ~mine
+        ended = ~safe | solved
+        info = {"solved": solved}
+        return Transition(state.replace(cells=after), safe.astype(jnp.float32), ended, info)
+
+    def observe(self, state: MinesweeperState, params: Any = None) -> UInt8[Array, "rows columns"]:
+        """Return what the cells show."""
+        shown = state.cells & jnp.uint8(OPEN - 1)
+        return jnp.where(state.cells >= OPEN, shown, jnp.uint8(COVERED))
+
+    def action_mask(self, state: MinesweeperState, params: Any = None) -> Bool[Array, " cells"]:
+        """Tell which cells are covered."""
+        return state.cells.reshape(-1) < OPEN
+
+    def tiles(self, state: MinesweeperState) -> Int32[Array, "rows columns"]:
+        """What the cells show, as `sprites.minesweeper` numbers it."""
+        return self.observe(state).astype(jnp.int32)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (11, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.minesweeper(tile_size)
+
+
+def _mines_beside(mined: UInt8[Array, "rows columns"]) -> UInt8[Array, "rows columns"]:
+    """Number of mines among the eight neighbours of each cell."""
+    rows, columns = mined.shape
+    padded = jnp.pad(mined, 1)
+    total = jnp.zeros_like(mined)
+    for i in range(3):
+        for j in range(3):
+            if (i, j) != (1, 1):
+                total = total + padded[i : i + rows, j : j + columns]
+    return total

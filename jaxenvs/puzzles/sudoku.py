@@ -1,0 +1,253 @@
+"""Sudoku: one digit after another, each new to its row, its column and its 3x3 box.
+
+Rules as in Jumanji 1.1 `Sudoku-v0`; its levels are read from a file, these are drawn: a full grid
+by the symmetries of Sudoku from one, then cells erased at random. So each has a solution, with many
+blanks more than one; every full grid that keeps the rules is a goal.
+"""
+
+import functools
+import operator
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.random import Key, permutation, words
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from . import packing
+from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
+
+CELLS = 81
+ALL = np.uint32(0x1FF)  # a bit for each digit
+LINES = np.arange(9, dtype=np.int32)
+BOX_START = LINES // 3 * 3
+# A full grid: each row is the one above moved by three, each band by one more.
+BASE = ((3 * (LINES % 3) + LINES // 3)[:, None] + LINES[None, :]) % 9
+GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19  # every other box looks different
+
+Board = UInt8[Array, "9 9"]  # digits, 0 where a cell is empty
+
+
+@register("Puzzle-Sudoku-v0")
+@register("Puzzle-Sudoku-Guided-v0", guided=True)
+class Sudoku(Puzzle):
+    """Fill the 9x9 grid so that no row, column or 3x3 box has a digit twice; nothing is erased.
+
+    With the field `guided` the rules choose the cell, the empty one with the fewest candidates (of
+    several the first): 9 successors instead of hundreds, which in all orders fill the same grids.
+    This is the one to search.
+
+    Actions: 81 * row + 9 * column + digit - 1; guided: digit - 1.
+    Observation: uint8 (9, 9), the digits, 0 in an empty cell.
+    Reward: 1 when the grid is full.
+    Episode ends: then, when no digit can be placed, and at the time limit.
+    """
+
+    blanks: int = 40  # empty cells at the beginning
+    guided: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        checks.integer_field("Sudoku", "blanks", self.blanks, 1, CELLS)
+        checks.one_of("Sudoku", "guided", self.guided, (False, True))
+
+    @property
+    def observation_space(self) -> Space:
+        """Digits."""
+        return Box(0, 9, (9, 9), np.uint8)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """`r1c1=1`, ..., `r9c9=9`; guided: `1`, ..., `9`."""
+        digits = tuple(str(digit) for digit in range(1, 10))
+        if self.guided:
+            return digits
+        cells = [f"r{row}c{column}" for row in digits for column in digits]
+        return tuple(f"{cell}={digit}" for cell in cells for digit in digits)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw a full grid and erase `blanks` of its cells, each set equally likely."""
+        drawn = words(key, CELLS + 9 + 2 * 12 + 1)
+        cells, digits, rows, columns, last = jnp.split(drawn, (81, 90, 102, 114))
+        rows, columns = _shuffled_lines(rows), _shuffled_lines(columns)
+        grid = jnp.asarray(BASE)[rows[:, None], columns[None, :]]
+        grid = jnp.where(last[0] >> np.uint32(31) != 0, grid.T, grid)
+        digit = (1 + permutation(digits)).astype(jnp.uint8)[grid]
+        clues = (permutation(cells) >= self.blanks).reshape(9, 9)
+        return PuzzleLevel(board=jnp.where(clues, digit, jnp.uint8(0)), instance=clues)
+
+    def apply(self, instance: Bool[Array, "9 9"], board: Board, action: Int32[Array, ""]) -> Move:
+        """Place a digit; the instance tells which cells were given."""
+        candidates = _candidates(board)
+        cell = _tightest(board, candidates) if self.guided else action // 9
+        here = (np.arange(CELLS, dtype=np.int32) == cell).reshape(9, 9)
+        digit = action % 9
+        valid = (candidates.reshape(-1)[cell] >> digit.astype(jnp.uint32)) & 1 != 0
+        placed = jnp.where(here & valid, (digit + 1).astype(jnp.uint8), board)
+        return Move(placed, jnp.ones((), jnp.float32), valid)
+
+    def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
+        """Tell which digits can be placed."""
+        candidates = _candidates(state.board)
+        if self.guided:
+            candidates = candidates.reshape(-1)[_tightest(state.board, candidates)]
+        digits = np.arange(9, dtype=np.uint32)
+        return ((candidates[..., None] >> digits) & 1 != 0).reshape(-1)
+
+    def is_goal(self, instance: Bool[Array, "9 9"], board: Board) -> Bool[Array, ""]:
+        """Tell whether every row, column and box has all digits."""
+        complete = [used == ALL for used in _used(board)]
+        return functools.reduce(operator.and_, [part.all() for part in complete])
+
+    def is_dead(self, instance: Bool[Array, "9 9"], board: Board) -> Bool[Array, ""]:
+        """Tell whether a cell is empty and no digit can be placed."""
+        candidates = _candidates(board)
+        if self.guided:
+            candidates = candidates.reshape(-1)[_tightest(board, candidates)]
+        return (board == 0).any() & (candidates == 0).all()
+
+    def predecessors(self, instance: Bool[Array, "9 9"], board: Board) -> Predecessors:
+        """Erase one cell that was not given; guided: if it would have been chosen."""
+        cells = jnp.arange(CELLS, dtype=jnp.int32)
+        digits = board.reshape(-1).astype(jnp.int32) - 1
+        actions = jnp.maximum(digits if self.guided else 9 * cells + digits, 0)
+
+        def erased(cell: Array, action: Array) -> tuple[Array, Array]:
+            here = (np.arange(CELLS, dtype=np.int32) == cell).reshape(9, 9)
+            before = jnp.where(here, jnp.uint8(0), board)
+            move = self.apply(instance, before, action)
+            return before, move.valid & (move.board == board).all()
+
+        before, valid = jax.vmap(erased)(cells, actions)
+        valid = valid & ~instance.reshape(-1) & (digits >= 0)
+        return Predecessors(before, actions, jnp.ones((CELLS,), jnp.float32), valid)
+
+    def heuristic(self, instance: Bool[Array, "9 9"], board: Board) -> Float32[Array, ""]:
+        """Count the empty cells: exact where there is a solution."""
+        return (board == 0).sum(dtype=jnp.int32).astype(jnp.float32)
+
+    def pack(self, board: Board) -> UInt32[Array, "11"]:
+        """Four bits for each cell."""
+        return packing.pack(board.reshape(-1), 4)
+
+    def unpack(self, words: UInt32[Array, "11"]) -> Board:
+        """Undo `pack`."""
+        return packing.unpack(words, CELLS, 4).reshape(9, 9)
+
+    def view(self, instance: Bool[Array, "9 9"], board: Board) -> Board:
+        """Return the digits."""
+        return board
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read nine lines of nine cells, or one line of 81: digits, `.` or `0` where empty.
+
+        Spaces, `|`, blank lines and lines of `-` and `+` are skipped. Raises `ValueError`.
+        """
+        board = _read(text)
+        clues = jnp.asarray(board != 0)
+        return PuzzleLevel(board=jnp.asarray(board, jnp.uint8), instance=clues)
+
+    def text(self, instance: Bool[Array, "9 9"], board: Board) -> str:
+        """Nine lines, `.` where a cell is empty."""
+        lines = ("".join(str(digit) for digit in row) for row in np.asarray(board))
+        return "\n".join(lines).replace("0", ".")
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "9 9"]:
+        """0 empty, 1 to 9 placed, 10 to 18 given; 19 more in every other box."""
+        given = 9 * state.instance.astype(jnp.int32)
+        return state.board.astype(jnp.int32) + given + GROUND
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (38, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.sudoku(tile_size)
+
+
+def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
+    """Permute the three bands, and the three lines in each."""
+    bands = permutation(drawn[:3])
+    inside = jax.vmap(permutation)(drawn[3:].reshape(3, 3))
+    return (3 * bands[:, None] + inside).reshape(-1)
+
+
+def _used(board: Board) -> tuple[UInt32[Array, "9"], UInt32[Array, "9"], UInt32[Array, "3 3"]]:
+    """Bits of the digits in each row, column and box; sums of slices fuse with what reads them."""
+    bits = (jnp.uint32(1) << board.astype(jnp.uint32)) >> np.uint32(1)
+    boxes = bits.reshape(3, 3, 3, 3)
+    return (
+        _either(bits[:, i] for i in range(9)),
+        _either(bits[i] for i in range(9)),
+        _either(boxes[:, i, :, j] for i in range(3) for j in range(3)),
+    )
+
+
+def _either(parts: Iterable[Array]) -> Array:
+    return functools.reduce(operator.or_, parts)
+
+
+def _candidates(board: Board) -> UInt32[Array, "9 9"]:
+    """Bits of the digits that can be placed in each cell; none where there is one already."""
+    rows, columns, boxes = _used(board)
+    beside = jnp.broadcast_to(boxes[:, None, :, None], (3, 3, 3, 3)).reshape(9, 9)
+    used = rows[:, None] | columns[None, :] | beside
+    return jnp.where(board == 0, ~used & ALL, jnp.uint32(0))
+
+
+def _tightest(board: Board, candidates: UInt32[Array, "9 9"]) -> Int32[Array, ""]:
+    """The empty cell with the fewest candidates, of several the first."""
+    count = jax.lax.population_count(candidates).astype(jnp.int32)
+    order = jnp.where(board == 0, count, 10).reshape(-1) * 128 + np.arange(CELLS, dtype=np.int32)
+    return order.min() % 128
+
+
+def _read(text: str) -> np.ndarray:
+    """Digits of a text, uint8 (9, 9)."""
+    found = list(_lines(text))
+    if len(found) == 1 and len(found[0][1]) == CELLS:
+        number, cells = found[0]
+        found = [(number, cells[i : i + 9]) for i in range(0, CELLS, 9)]
+    for number, cells in found:
+        if len(cells) != 9:
+            raise ValueError(f"Sudoku: line {number} has {len(cells)} cells, not 9")
+    if len(found) != 9:
+        raise ValueError(f"Sudoku: the text has {len(found)} lines of cells, not 9")
+    board = np.array([[int(cell) for cell in cells] for _, cells in found], np.uint8)
+    _check_clashes(board, [number for number, _ in found])
+    return board
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Number and cells of each line that has any, 0 where a cell is empty."""
+    for number, line in enumerate(text.splitlines(), 1):
+        cells = re.sub(r"[\s|]", "", line)
+        if not set(cells) - set("-+"):
+            continue
+        for character in cells:
+            if character not in ".0123456789":
+                raise ValueError(
+                    f"Sudoku: line {number} has {character!r}; a cell is a digit, or . where empty"
+                )
+        yield number, cells.replace(".", "0")
+
+
+def _check_clashes(board: np.ndarray, numbers: list[int]) -> None:
+    """Raise `ValueError` for a digit that is twice in a row, column or box."""
+    for row, column in zip(*np.nonzero(board), strict=True):
+        units = {
+            "row": board[row],
+            "column": board[:, column],
+            "box": board[BOX_START[row] :, BOX_START[column] :][:3, :3],
+        }
+        for name, unit in units.items():
+            if (unit == board[row, column]).sum() > 1:
+                raise ValueError(
+                    f"Sudoku: line {numbers[row]}, column {column + 1}: the digit "
+                    f"{board[row, column]} is twice in its {name}"
+                )

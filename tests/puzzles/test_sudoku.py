@@ -1,0 +1,244 @@
+"""Sudoku: placements against sets of digits, levels that all can be solved, text, dead ends."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenvs.puzzles.puzzle import PuzzleLevel
+from jaxenvs.puzzles.sudoku import Sudoku
+
+env, guided = Sudoku(), Sudoku(guided=True)
+key = jax.random.key(0)
+NO_CLUES = np.zeros((9, 9), bool)
+LEVELS = 2048
+
+# The example of Wikipedia's article "Sudoku".
+EXAMPLE = """
+53. | .7. | ...
+6.. | 195 | ...
+.98 | ... | .6.
+----+-----+----
+8.. | .6. | ..3
+4.. | 8.3 | ..1
+7.. | .2. | ..6
+----+-----+----
+.6. | ... | 28.
+... | 419 | ..5
+... | .8. | .79
+"""
+SOLUTION = "534678912672195348198342567859761423426853791713924856961537284287419635345286179"
+
+
+def allowed(board):
+    """Digits that each empty cell may take, as sets; none where there is one."""
+    found = {}
+    for row, column in np.ndindex(9, 9):
+        r, c = row // 3 * 3, column // 3 * 3
+        seen = {*board[row], *board[:, column], *board[r : r + 3, c : c + 3].ravel()}
+        found[row, column] = set() if board[row, column] else set(range(1, 10)) - seen
+    return found
+
+
+def tightest(board, digits):
+    empty = [cell for cell in np.ndindex(9, 9) if not board[cell]]
+    return min(empty, key=lambda cell: len(digits[cell]), default=(0, 0))
+
+
+def solution(board):
+    """Fill a grid by trial, the tightest cell first; None where there is no way."""
+    digits = allowed(board)
+    cell = tightest(board, digits)
+    if board[cell]:
+        return board
+    for digit in digits[cell]:
+        after = board.copy()
+        after[cell] = digit
+        if (found := solution(after)) is not None:
+            return found
+    return None
+
+
+def is_full(grid):
+    units = [*grid, *grid.T, *grid.reshape(3, 3, 3, 3).swapaxes(1, 2).reshape(9, 9)]
+    return all(set(unit) == set(range(1, 10)) for unit in units)
+
+
+@pytest.fixture(scope="module")
+def levels():
+    drawn = jax.jit(jax.vmap(lambda key: env.draw_level(key, None)))(
+        jax.random.split(jax.random.key(1), LEVELS)
+    )
+    return np.asarray(drawn.board), np.asarray(drawn.instance)
+
+
+@pytest.fixture(scope="module")
+def played():
+    """Boards along episodes of random placements, full and dead ones among them."""
+    rng, boards = np.random.default_rng(0), []
+    for seed in range(6):
+        level = Sudoku(blanks=(2, 30, 40, 60, 75, 81)[seed]).sample_level(jax.random.key(seed))
+        board = np.array(level.board)
+        while True:
+            boards.append(board.copy())
+            moves = [(cell, digit) for cell, ds in allowed(board).items() for digit in ds]
+            if not moves:
+                break
+            cell, digit = moves[rng.integers(len(moves))]
+            board[cell] = digit
+    return boards
+
+
+def test_the_mask_names_what_row_column_and_box_allow(played):
+    masks = jax.jit(lambda state: (env.action_mask(state), guided.action_mask(state)))
+    moves = jax.jit(env.neighbours)
+    for board in played:
+        digits = allowed(board)
+        right = np.array([[d in digits[cell] for d in range(1, 10)] for cell in np.ndindex(9, 9)])
+        state = env.reset_state(key, PuzzleLevel(board=jnp.asarray(board)), None)
+        every, narrow = masks(state)
+        np.testing.assert_array_equal(every, right.ravel())
+        np.testing.assert_array_equal(
+            narrow, right.reshape(9, 9, 9)[tightest(board, digits)], "guided"
+        )
+        after = moves(NO_CLUES, state.board)
+        np.testing.assert_array_equal(after.valid, right.ravel())
+        reached = np.asarray(after.board)
+        changed = reached != board
+        assert (changed.sum(axis=(1, 2)) == right.ravel()).all()
+        for action in np.flatnonzero(right)[:5]:
+            assert reached[action].ravel()[action // 9] == action % 9 + 1
+
+
+def test_guided_moves_fill_the_tightest_cell(played):
+    moves = jax.jit(guided.neighbours)
+    for board in played[::5]:
+        after, digits = moves(NO_CLUES, jnp.asarray(board)), allowed(board)
+        cell = tightest(board, digits)
+        assert set(np.flatnonzero(after.valid) + 1) == digits[cell]
+        for digit in digits[cell]:
+            assert after.board[digit - 1][cell] == digit
+
+
+def test_ends(played):
+    goal, dead, stuck = map(jax.jit, (env.is_goal, env.is_dead, guided.is_dead))
+    found = []
+    for board in played:
+        digits = allowed(board)
+        assert bool(goal(NO_CLUES, board)) == is_full(board)
+        without = not any(digits.values())
+        assert bool(dead(NO_CLUES, board)) == (without and not board.all())
+        assert bool(stuck(NO_CLUES, board)) == (
+            not board.all() and not digits[tightest(board, digits)]
+        )
+        found.append((is_full(board), without))
+    assert {(False, False), (False, True), (True, True)} <= set(found)
+    wrong = np.tile(np.arange(1, 10, dtype=np.uint8), (9, 1))  # each row is right
+    for board in (wrong, wrong.T):
+        assert not goal(NO_CLUES, board) and not is_full(board)
+
+
+def test_levels_come_from_full_grids(levels):
+    boards, clues = levels
+    assert ((boards == 0).sum(axis=(1, 2)) == 40).all()
+    np.testing.assert_array_equal(clues, boards > 0)
+    blank = (boards == 0).mean(axis=0)
+    assert abs(blank - 40 / 81).max() < 5 * (0.25 / LEVELS) ** 0.5
+    grids = np.asarray(
+        jax.vmap(lambda key: Sudoku(blanks=1).draw_level(key, None).board)(
+            jax.random.split(jax.random.key(2), 200)
+        )
+    )
+    for grid in grids:
+        full = solution(grid.copy())
+        assert full is not None and is_full(full)
+
+
+@pytest.mark.parametrize("blanks", [40, 55])
+def test_every_level_can_be_solved(blanks):
+    drawn = jax.vmap(lambda key: Sudoku(blanks=blanks).draw_level(key, None).board)(
+        jax.random.split(jax.random.key(3), 25)
+    )
+    for board in np.asarray(drawn):
+        full = solution(board.copy())
+        assert full is not None and is_full(full) and (full == board)[board > 0].all()
+
+
+def test_all_symmetries_are_drawn():
+    """Where the digit of the first cell stands in the other rows: wherever the rules let it."""
+    keys = jax.random.split(jax.random.key(4), LEVELS)
+    grids = np.asarray(
+        jax.jit(jax.vmap(lambda key: Sudoku(blanks=1).draw_level(key, None).board))(keys)
+    )
+    for lines in (grids, grids.swapaxes(1, 2)):
+        places = lines == lines[:, :1, :1]
+        places = places.sum(axis=0)
+        possible = np.ones((9, 9), bool)
+        possible[0, 1:] = possible[1:, 0] = possible[:3, :3] = False
+        assert (places[possible] > LEVELS / 20).all()
+    digits = np.array([(grids == digit).sum(axis=0) for digit in range(1, 10)])
+    assert abs(digits - LEVELS / 9).max() < 6 * (LEVELS / 9) ** 0.5
+
+
+def test_predecessors_erase_what_was_placed(played):
+    for puzzle in (env, guided):
+        predecessors, moves = jax.jit(puzzle.predecessors), jax.jit(puzzle.neighbours)
+        for before in played[1::9]:
+            clues = jnp.asarray(before > 0)
+            after = moves(clues, before)
+            for action in np.flatnonzero(after.valid)[:3]:
+                back = predecessors(clues, after.board[action])
+                found = [
+                    int(back.action[i])
+                    for i in np.flatnonzero(back.valid)
+                    if (back.board[i] == before).all()
+                ]
+                assert found == [action]
+                assert not (~np.asarray(back.board > 0) & before.astype(bool))[back.valid].any()
+
+
+def test_text_goes_round():
+    level = env.read_level(EXAMPLE)
+    line = "".join(c for c in EXAMPLE if c in "123456789.")
+    for text in (line, line.replace(".", "0"), env.text(level.instance, level.board)):
+        again = env.read_level(text)
+        assert (again.board == level.board).all() and (again.instance == level.instance).all()
+
+
+def test_the_example_played_to_its_only_solution():
+    level = env.read_level(EXAMPLE)
+    board, state = np.asarray(level.board).ravel(), env.reset_to(key, level).state
+    step = jax.jit(env.step)
+    blanks = [cell for cell in range(81) if not board[cell]]
+    for left, cell in zip(range(len(blanks) - 1, -1, -1), blanks, strict=True):
+        taken = step(key, state, jnp.int32(9 * cell + int(SOLUTION[cell]) - 1))
+        state = taken.state
+        assert env.heuristic(state.instance, state.board) == left
+        assert bool(taken.terminated) == bool(taken.info["solved"]) == (left == 0)
+        assert float(taken.reward) == (left == 0)
+    assert "".join(map(str, np.asarray(taken.obs).ravel())) == SOLUTION
+    tiles = np.asarray(env.tiles(state)) % 19
+    np.testing.assert_array_equal(tiles > 9, np.asarray(level.board) > 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (EXAMPLE.replace("53.", "53x"), "line 2 has 'x'"),
+        (EXAMPLE.replace("53. |", "53 |"), "line 2 has 8 cells"),
+        (EXAMPLE[: EXAMPLE.rindex("...")], "has 8 lines|has 3 cells"),
+        ("", "has 0 lines"),
+        (EXAMPLE.replace("53.", "533"), "line 2, column 2: the digit 3 is twice in its row"),
+        (EXAMPLE.replace("4.. | 8", "5.. | 8"), "line 2, column 1: .* its column"),
+        (EXAMPLE.replace("6.. | 1", "6.5 | 1"), "line 2, column 1: the digit 5 .* in its box"),
+    ],
+)
+def test_bad_text(text, message):
+    with pytest.raises(ValueError, match=message):
+        env.read_level(text)
+
+
+@pytest.mark.parametrize("blanks", [0, 82])
+def test_bad_fields(blanks):
+    with pytest.raises(ValueError, match="from 1 to 81"):
+        Sudoku(blanks=blanks)
