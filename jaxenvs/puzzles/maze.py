@@ -120,8 +120,9 @@ class Maze(Puzzle):
         return (rows + columns).astype(jnp.float32)
 
     def oracle(self, instance: MazeInstance, board: Int32[Array, ""]) -> Float32[Array, ""]:
-        """Length of the shortest way to the target."""
-        return self.distances(instance).reshape(-1)[board].astype(jnp.float32)
+        """Length of the shortest way to the target; infinite if there is none."""
+        steps = self.distances(instance).reshape(-1)[board]
+        return jnp.where(steps == FAR, np.float32(np.inf), steps.astype(jnp.float32))
 
     def distances(self, instance: MazeInstance) -> Int32[Array, "{self.rows} {self.columns}"]:
         """Steps from each cell to the target; `FAR` in walls and where no way leads."""

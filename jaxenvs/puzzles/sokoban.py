@@ -131,25 +131,19 @@ class Sokoban(Puzzle):
         """Boards before a step without a push (0 to 3, by action) and with a push (4 to 7)."""
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
 
-        def before(action: Array) -> tuple[Array, Array, Array, Array]:
+        def before(number: Array) -> tuple[Stock, Array]:
+            action, pulls = number % 4, number >= 4
             down, right = step_of(action)
             delta = down * self.size + right
             origin, ahead = player - delta, player + delta
             free = (instance[origin] != WALL) & ~_at(boxes, origin)
-            return origin, _replaced(boxes, ahead, player), free, free & _at(boxes, ahead)
+            pulled = jnp.where(pulls, _replaced(boxes, ahead, player), boxes)
+            stock = Stock(boxes=pulled.astype(jnp.uint8), player=origin.astype(jnp.uint8))
+            return stock, free & (~pulls | _at(boxes, ahead))
 
-        actions = np.arange(4, dtype=np.int32)
-        origin, pulled, steps, pulls = jax.vmap(before)(jnp.asarray(actions))
-        same = jnp.broadcast_to(boxes, pulled.shape)
-        return Predecessors(
-            Stock(
-                boxes=jnp.concatenate([same, pulled]).astype(jnp.uint8),
-                player=jnp.concatenate([origin, origin]).astype(jnp.uint8),
-            ),
-            jnp.asarray(np.tile(actions, 2)),
-            jnp.ones((8,), jnp.float32),
-            jnp.concatenate([steps, pulls]),
-        )
+        numbers = np.arange(8, dtype=np.int32)
+        boards, valid = jax.vmap(before)(jnp.asarray(numbers))
+        return Predecessors(boards, jnp.asarray(numbers % 4), jnp.ones((8,), jnp.float32), valid)
 
     def is_goal(self, instance: UInt8[Array, " cells"], board: Stock) -> Bool[Array, ""]:
         """Tell whether all boxes are on targets."""
@@ -220,7 +214,7 @@ class Sokoban(Puzzle):
         pushes = sokoban_levels.push_distances(
             jnp.asarray(~walls.reshape(shape)), jnp.asarray(aims.reshape(shape))
         )
-        return _level(Drawn(pushes, jnp.asarray(boxes), jnp.asarray(player)))
+        return _level(Drawn(pushes, jnp.asarray(boxes), jnp.uint8(player)))
 
     def text(self, instance: UInt8[Array, " cells"], board: Stock) -> str:
         """Draw the field as `read_level` reads it."""

@@ -311,11 +311,12 @@ def read(path: str, size: int, boxes: int) -> Levels:
     files = sorted(place.rglob("*.txt")) if place.is_dir() else [place]
     if not files:
         raise ValueError(f"sokoban: levels={path!r}: the folder has no .txt file")
-    parsed = [level for file in files for level in _levels_of(file, size, boxes)]
-    if not parsed:
+    found = [level for file in files for level in _levels_of(file, size, boxes)]
+    if not found:
         raise ValueError(f"sokoban: levels={path!r} has no level")
-    walls, targets, placed, player = (np.stack(column) for column in zip(*parsed, strict=True))
-    return Levels(np.packbits(walls, axis=1, bitorder="little"), targets, placed, player)
+    walls, targets, placed, players = zip(*found, strict=True)
+    bits = np.packbits(np.stack(walls), axis=1, bitorder="little")
+    return Levels(bits, np.stack(targets), np.stack(placed), np.array(players, np.uint8))
 
 
 def at(levels: Levels, number: Int32[Array, ""], size: int) -> Drawn:
@@ -329,7 +330,13 @@ def at(levels: Levels, number: Int32[Array, ""], size: int) -> Drawn:
     return Drawn(pushes, jnp.asarray(levels.boxes)[number], jnp.asarray(levels.player)[number])
 
 
-Parsed = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # walls, targets, boxes, player
+class Parsed(NamedTuple):
+    """A level of a text."""
+
+    walls: np.ndarray  # bool (cells,)
+    targets: np.ndarray  # uint8 (boxes,), cells
+    boxes: np.ndarray  # uint8 (boxes,), cells, rising
+    player: int  # cell
 
 
 def _levels_of(file: Path, size: int, boxes: int) -> Iterator[Parsed]:
@@ -359,7 +366,7 @@ def parsed(rows: list[str], size: int, boxes: int, first: int = 1, file: str = "
                 f"expected {count}"
             )
     walls = (shown == "#").reshape(-1)
-    return walls, found["target"], found["box"], found["player"][0]
+    return Parsed(walls, found["target"], found["box"], int(found["player"][0]))
 
 
 def _check_rows(rows: list[str], size: int, first: int, file: str) -> None:
