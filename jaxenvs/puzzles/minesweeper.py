@@ -91,7 +91,7 @@ class Minesweeper(Env):
         before = state.cells.reshape(-1)[action]
         covered, mine = before < OPEN, before & (OPEN - 1) == MINE
         after = jnp.where(here, state.cells | OPEN, state.cells)
-        solved = ((after >= OPEN) | (after == MINE)).all() & ~mine
+        solved = ((after >= OPEN) | (after == MINE)).all()
         safe = covered & ~mine
         ended = ~safe | solved
         info = {"solved": solved}

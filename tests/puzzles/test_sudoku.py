@@ -164,25 +164,50 @@ def test_every_level_can_be_solved(blanks):
         assert full is not None and is_full(full) and (full == board)[board > 0].all()
 
 
-def test_all_symmetries_are_drawn():
-    """Where the digit of the first cell stands in the other rows: wherever the rules let it."""
-    keys = jax.random.split(jax.random.key(4), LEVELS)
-    grids = np.asarray(
+def drawn_grids(count):
+    """Full grids but for a cell."""
+    keys = jax.random.split(jax.random.key(4), count)
+    return np.asarray(
         jax.jit(jax.vmap(lambda key: Sudoku(blanks=1).draw_level(key, None).board))(keys)
     )
+
+
+def test_all_symmetries_are_drawn():
+    """Where the digit of the first cell stands in the other rows: wherever the rules let it."""
+    grids = drawn_grids(LEVELS)
+    possible = np.ones((9, 9), bool)
+    possible[0, 1:] = possible[1:, 0] = possible[:3, :3] = False
     for lines in (grids, grids.swapaxes(1, 2)):
-        places = lines == lines[:, :1, :1]
-        places = places.sum(axis=0)
-        possible = np.ones((9, 9), bool)
-        possible[0, 1:] = possible[1:, 0] = possible[:3, :3] = False
+        places = (lines == lines[:, :1, :1]).sum(axis=0)
         assert (places[possible] > LEVELS / 20).all()
     digits = np.array([(grids == digit).sum(axis=0) for digit in range(1, 10)])
     assert abs(digits - LEVELS / 9).max() < 6 * (LEVELS / 9) ** 0.5
 
 
+def test_digits_are_exchanged_freely():
+    """1 and 2 share a box of the first row as often as any two: in one of four grids."""
+    first = drawn_grids(LEVELS)[:, 0]
+    whole = first[(first > 0).all(axis=1)]
+    together = np.argmax(whole == 1, axis=1) // 3 == np.argmax(whole == 2, axis=1) // 3
+    assert abs(together.mean() - 1 / 4) < 5 * (3 / 16 / len(whole)) ** 0.5
+
+
+def test_half_of_the_grids_are_transposed():
+    """The rows of the boxes are nine sets of digits and their columns three, or the reverse."""
+    sets = []
+    for grid in drawn_grids(200):
+        if (full := solution(grid)) is not None:
+            sets.append(
+                tuple(len({frozenset(s) for s in x.reshape(27, 3)}) for x in (full, full.T))
+            )
+    assert set(sets) == {(9, 3), (3, 9)}
+    assert 60 < sets.count((9, 3)) < 140
+
+
 def test_predecessors_erase_what_was_placed(played):
     for puzzle in (env, guided):
         predecessors, moves = jax.jit(puzzle.predecessors), jax.jit(puzzle.neighbours)
+        forward = jax.jit(jax.vmap(puzzle.apply, in_axes=(None, 0, 0)))
         for before in played[1::9]:
             clues = jnp.asarray(before > 0)
             after = moves(clues, before)
@@ -194,7 +219,11 @@ def test_predecessors_erase_what_was_placed(played):
                     if (back.board[i] == before).all()
                 ]
                 assert found == [action]
-                assert not (~np.asarray(back.board > 0) & before.astype(bool))[back.valid].any()
+                assert (np.asarray(back.board)[back.valid] > 0)[:, before > 0].all(), "clues stay"
+            back = predecessors(NO_CLUES, before)
+            again = forward(NO_CLUES, back.board, back.action)
+            leads = (again.board == before).all(axis=(1, 2)) & again.valid
+            np.testing.assert_array_equal(back.valid, leads & (before > 0).ravel())
 
 
 def test_text_goes_round():
