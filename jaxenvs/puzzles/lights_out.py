@@ -1,0 +1,214 @@
+"""Lights Out (Tiger Electronics 1995): press lamps until all are dark.
+
+Presses commute and undo themselves, so that a solution is a set of presses: linear algebra over two
+elements (M. Anderson, T. Feil, "Turning lights out with linear algebra", 1998) finds the least.
+"""
+
+import functools
+import itertools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.random import Key, permutation, words
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from . import packing
+from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
+
+LARGEST = 16  # at most 256 sets of presses change nothing, as far as this
+DARK, LIT = ".0", "O1"  # characters of a lamp in a text, the first of each is written
+
+
+class Tables(NamedTuple):
+    """Sets of lamps or of presses, one bit for each in reading order, as words."""
+
+    presses: np.ndarray  # uint32 (lamps, words): what each press switches
+    solution: np.ndarray  # uint32 (lamps, words): each press is the parity of these lamps
+    quiet: np.ndarray  # uint32 (nullity, words): a basis of the sets that switch nothing
+    every_quiet: np.ndarray  # uint32 (2 ** nullity, words)
+
+
+@register("Puzzle-LightsOut-5x5-v0", size=5)
+@register("Puzzle-LightsOut-7x7-v0", size=7)
+class LightsOut(Puzzle):
+    """A press switches a lamp and those above, right, below and left of it; make all dark.
+
+    Actions: press the lamp `row * size + column`; always legal.
+    Observation: uint8 (size, size), 1 where a lamp is lit.
+    Reward: 1 when all are dark. Episode ends: then, or at the time limit.
+    """
+
+    size: int = 5
+    scramble: int | None = None  # different lamps pressed from dark; None: each or not, by a coin
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        checks.integer_field("LightsOut", "size", self.size, 2, LARGEST)
+        if self.scramble is not None:
+            checks.integer_field("LightsOut", "scramble", self.scramble, 0, self.size**2)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Row and column, from 0."""
+        return tuple(f"{row},{column}" for row, column in np.ndindex(self.size, self.size))
+
+    @property
+    def inverse(self) -> np.ndarray:
+        """Every press undoes itself."""
+        return np.arange(self.size**2, dtype=np.int32)
+
+    @property
+    def observation_space(self) -> Space:
+        """Lamps."""
+        return Box(0, 1, (self.size, self.size), np.uint8)
+
+    @property
+    def tables(self) -> Tables:
+        """Presses and solutions."""
+        return _tables(self.size)
+
+    def apply(self, instance: Any, board: UInt32[Array, " words"], action: Array) -> Move:
+        """Press a lamp."""
+        pressed = board ^ jnp.asarray(self.tables.presses)[action]
+        return Move(pressed, jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
+
+    def is_goal(self, instance: Any, board: UInt32[Array, " words"]) -> Bool[Array, ""]:
+        """Whether all are dark."""
+        return (board == 0).all()
+
+    def goal(self, instance: Any) -> UInt32[Array, " words"]:
+        """All dark."""
+        return jnp.zeros((packing.words_for(self.size**2, 1),), jnp.uint32)
+
+    def pack(self, board: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
+        """The board is as it is stored: a bit for each lamp."""
+        return board
+
+    def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
+        """Undo `pack`."""
+        return words
+
+    def view(self, instance: Any, board: UInt32[Array, " words"]) -> UInt8[Array, "rows columns"]:
+        """1 where a lamp is lit."""
+        return packing.unpack(board, self.size**2, 1).reshape(self.size, self.size)
+
+    def heuristic(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
+        """A press switches at most five lamps."""
+        return ((_count(board) + 4) // 5).astype(jnp.float32)
+
+    def oracle(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
+        """The least presses that make all dark, infinite where none do."""
+        tables = self.tables
+        able = (_parities(board, tables.quiet) == 0).all()
+        presses = packing.pack(_parities(board, tables.solution), 1)
+        least = _count(presses ^ tables.every_quiet).min()
+        return jnp.where(able, least.astype(jnp.float32), jnp.inf)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Press lamps at random from dark, each at most once."""
+        drawn = words(key, self.size**2)
+        if self.scramble is None:
+            pressed = drawn >> np.uint32(31) == 1
+        else:
+            pressed = permutation(drawn) < self.scramble
+        presses = packing.pack(pressed.astype(jnp.uint8), 1)
+        # A press switches the lamps of whose presses it is switched.
+        return PuzzleLevel(board=packing.pack(_parities(presses, self.tables.presses), 1))
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read a row of `.` (dark) and `O` (lit), or 0 and 1, from each line.
+
+        Raises `ValueError` for another shape or character, and for lamps that no presses put out.
+        """
+        lines = text.strip().splitlines()
+        if len(lines) != self.size:
+            raise ValueError(f"{self.name}: needed are {self.size} lines, given are {len(lines)}")
+        lamps = []
+        for number, line in enumerate(lines, start=1):
+            row = line.strip()
+            if len(row) != self.size or set(row) - set(DARK + LIT):
+                raise ValueError(
+                    f"{self.name}: line {number} is {row!r}; it must be {self.size} of "
+                    f"{DARK[0]!r} (dark) and {LIT[0]!r} (lit)"
+                )
+            lamps += [character in LIT for character in row]
+        board = _packed(np.array([lamps]))[0]
+        if np.isinf(self.oracle((), jnp.asarray(board))):
+            raise ValueError(
+                f"{self.name}: no presses put these lamps out; one board in "
+                f"{len(self.tables.every_quiet)} of this size can be solved"
+            )
+        return PuzzleLevel(board=jnp.asarray(board))
+
+    def text(self, instance: Any, board: Any) -> str:
+        """A row for each line, as `read_level` reads it."""
+        lamps = np.asarray(self.view(instance, jnp.asarray(board)))
+        return "\n".join("".join((DARK[0], LIT[0])[lamp] for lamp in row) for row in lamps)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """0 dark, 1 lit."""
+        return self.view(state.instance, state.board).astype(jnp.int32)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (2, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.lights(tile_size)
+
+
+def _count(words: UInt32[Array, "*sets words"]) -> Int32[Array, "*sets"]:
+    """Number of bits that are set."""
+    return jax.lax.population_count(words).sum(axis=-1, dtype=jnp.uint32).astype(jnp.int32)
+
+
+def _parities(board: UInt32[Array, " words"], sets: np.ndarray) -> UInt8[Array, " sets"]:
+    """1 for each set that has an odd number of bits in common with the board."""
+    return (_count(board & sets) & 1).astype(jnp.uint8)
+
+
+@functools.lru_cache
+def _tables(size: int) -> Tables:
+    row, column = np.divmod(np.arange(size**2), size)
+    steps = abs(row[:, None] - row) + abs(column[:, None] - column)
+    presses = steps <= 1
+    solution, quiet = _solved(presses)
+    coins = np.array(list(itertools.product((0, 1), repeat=len(quiet))), np.int64)
+    every = coins @ quiet % 2
+    return Tables(_packed(presses), _packed(solution), _packed(quiet), _packed(every))
+
+
+def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Solve `presses @ x = lamps` for all lamps at once, over two elements.
+
+    Returns a matrix that makes a solution of lamps that have one, and a basis of what every such
+    set of lamps meets evenly: as the presses are symmetric, of the sets that switch nothing too.
+    """
+    count = len(presses)
+    rows = np.concatenate([presses, np.eye(count, dtype=bool)], axis=1)
+    pivots: list[int] = []
+    for column in range(count):
+        rank = len(pivots)
+        below = np.flatnonzero(rows[rank:, column])
+        if below.size:
+            first = rank + below[0]
+            rows[[rank, first]] = rows[[first, rank]]
+            others = rows[:, column].copy()
+            others[rank] = False
+            rows[others] ^= rows[rank]
+            pivots.append(column)
+    solution = np.zeros((count, count), bool)
+    solution[pivots] = rows[: len(pivots), count:]
+    return solution, rows[len(pivots) :, count:]
+
+
+def _packed(sets: np.ndarray) -> np.ndarray:
+    """Write rows of bits as words, uint32 (rows, words)."""
+    count, bits = sets.shape
+    padded = np.pad(sets.astype(np.uint32), ((0, 0), (0, -bits % 32)))
+    in_words = padded.reshape(count, packing.words_for(bits, 1), 32)
+    return np.bitwise_or.reduce(in_words << np.arange(32, dtype=np.uint32), axis=2)
