@@ -157,7 +157,10 @@ def test_predecessors_are_all_and_only_the_true_ones(env):
         ]
         assert len(set(backwards)) == len(backwards), "none twice"
         assert forwards <= set(backwards), "none is missing"
-        # And each is true: its action leads here.
+        # And each is true: a board where nobody stands on a box, and its action leads here.
+        boards = each(env, lambda _, board: board, back[real], level.instance, batch=256)
+        assert (boards.player[:, None] != boards.boxes).all()
+        assert (np.asarray(level.instance)[boards.player] != WALL).all()
         again, may = each(env, moves, back[real], level.instance, batch=256)
         rows, chosen = np.arange(len(again)), actions[real]
         assert may[rows, chosen].all()
