@@ -155,7 +155,7 @@ class Maze(Puzzle):
 
     def read_level(self, text: str) -> PuzzleLevel:
         """Read a map: `#` wall, space floor, `@` player, `.` target, `+` player on the target."""
-        lines = text.strip("\n").split("\n")
+        lines = text.strip("\n").splitlines()
         if len(lines) != self.rows:
             raise ValueError(f"maze: {len(lines)} lines, expected {self.rows}")
         for number, line in enumerate(lines, 1):

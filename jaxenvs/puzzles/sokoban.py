@@ -207,7 +207,7 @@ class Sokoban(Puzzle):
 
     def read_level(self, text: str) -> PuzzleLevel:
         """Read a level: `#` wall, `@` player, `$` box, `.` target, `*` and `+` on a target."""
-        rows = text.strip("\n").split("\n")
+        rows = text.strip("\n").splitlines()
         walls, targets, boxes, player = sokoban_levels.parsed(rows, self.size, self.boxes)
         shape = (self.size, self.size)
         aims = np.isin(np.arange(walls.size), targets)

@@ -151,7 +151,7 @@ class TSP(Puzzle):
 
         A line may go on with `visited` or, once, with `here`; by default the trip begins.
         """
-        lines = text.strip("\n").split("\n")
+        lines = text.strip("\n").splitlines()
         if len(lines) != self.cities:
             raise ValueError(f"tsp: {len(lines)} lines, expected {self.cities}, one for each city")
         places = np.zeros((self.cities, 2), np.float32)

@@ -175,5 +175,7 @@ def test_text_and_tiles_are_the_level():
     drawing = "@## \n# # \n   ."
     level = env.read_level(drawing)
     assert env.text(level.instance, level.board) == drawing
+    again = env.read_level(drawing.replace("\n", "\r\n"))
+    assert env.text(again.instance, again.board) == drawing
     state = env.reset_to(jax.random.key(0), level).state
     np.testing.assert_array_equal(env.tiles(state), [[3, 1, 1, 0], [1, 0, 1, 0], [0, 0, 0, 2]])
