@@ -1,22 +1,29 @@
 """Puzzles for learners and for search: one set of rules serves PPO, A*, Q* and MCTS."""
 
 from .game2048 import Game2048
+from .hanoi import Hanoi
+from .lights_out import LightsOut
 from .maze import Maze
 from .minesweeper import Minesweeper
+from .pancake import Pancake
 from .permutation import Cube, Pyraminx, Skewb, TwistyPuzzle
 from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
 from .sliding_tile import SlidingTile
 from .sokoban import Sokoban
 from .sudoku import Sudoku
+from .topspin import TopSpin
 from .tsp import TSP
 
 __all__ = [
     "TSP",
     "Cube",
     "Game2048",
+    "Hanoi",
+    "LightsOut",
     "Maze",
     "Minesweeper",
     "Move",
+    "Pancake",
     "Predecessors",
     "Puzzle",
     "PuzzleLevel",
@@ -26,5 +33,6 @@ __all__ = [
     "SlidingTile",
     "Sokoban",
     "Sudoku",
+    "TopSpin",
     "TwistyPuzzle",
 ]

@@ -36,11 +36,17 @@ class Distances(NamedTuple):
 
 
 def distances(
-    puzzle: Any, instance: Any, board: Any, limit: int | None = None, batch: int = BATCH
+    puzzle: Any,
+    instance: Any,
+    board: Any,
+    limit: int | None = None,
+    batch: int = BATCH,
+    canonical: Callable[[np.ndarray], np.ndarray] = lambda words: words,
 ) -> Distances:
     """Find every board that actions lead to from `board`, or those at most `limit` actions away.
 
-    Where every action has an inverse these are the distances to `board` too.
+    Where every action has an inverse these are the distances to `board` too. `canonical` maps
+    packed boards to one of each class of symmetry; then one of each class is found.
     """
     expand = _expand(puzzle, batch)
     frontier = np.asarray(puzzle.pack(board))[None]
@@ -49,7 +55,7 @@ def distances(
         parts = []
         for words, count in _batches(frontier, batch):
             reached, valid = map(np.asarray, expand(instance, words))
-            parts.append(unique(reached[:count][valid[:count]])[1])
+            parts.append(unique(canonical(reached[:count][valid[:count]]))[1])
         found, frontier = unique(np.concatenate(parts))
         new = ~_among(found, visited)
         found, frontier = found[new], frontier[new]

@@ -1,0 +1,279 @@
+"""Tower of Hanoi (E. Lucas 1883): carry a tower of disks to the last peg.
+
+A board holds the number of each disk's peg in binary, one word for each digit and in it one bit for
+each disk, the smallest lowest: the smallest disk on a peg is the lowest bit of a word.
+"""
+
+import functools
+import itertools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.env import Params
+from ..core.random import Key, below, words
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
+
+MOST_DISKS, MOST_PEGS = 20, 8
+_TABLE = 4096  # most entries of a table of distances
+
+
+@register("Puzzle-Hanoi-5-v0", disks=5)
+@register("Puzzle-Hanoi-8x4-v0", disks=8, pegs=4)
+class Hanoi(Puzzle):
+    """Move one disk at a time, never onto a smaller one, until all are on the last peg.
+
+    Actions: from peg a the top disk to peg b, for all pairs (0, 1), (0, 2), ... in order.
+    Observation: uint8 (disks,), the peg of each disk, the smallest first.
+    Reward: 1 when all disks are on the last peg. Episode ends: then, or at the time limit of four
+        times the moves that the tower on the first peg needs (at least 200).
+    """
+
+    disks: int = 5
+    pegs: int = 3
+    start: str = "random"  # a random peg for each disk; "tower": all on the first peg
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        checks.integer_field("Hanoi", "disks", self.disks, 1, MOST_DISKS)
+        checks.integer_field("Hanoi", "pegs", self.pegs, 3, MOST_PEGS)
+        checks.one_of("Hanoi", "start", self.start, ("random", "tower"))
+
+    @property
+    def default_params(self) -> Params:
+        """A time limit that leaves room for detours."""
+        limit = max(self.steps_limit, 4 * frame_stewart(self.disks, self.pegs))
+        return Params(max_steps_in_episode=np.int32(limit))
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """The two pegs, from 0."""
+        return tuple(f"{a}>{b}" for a, b in self._moves)
+
+    @property
+    def inverse(self) -> np.ndarray:
+        """Back from b to a."""
+        index = {move: i for i, move in enumerate(self._moves)}
+        return np.array([index[b, a] for a, b in self._moves], np.int32)
+
+    @property
+    def observation_space(self) -> Space:
+        """Pegs of the disks."""
+        return Box(0, self.pegs - 1, (self.disks,), np.uint8)
+
+    @property
+    def _moves(self) -> list[tuple[int, int]]:
+        return list(itertools.permutations(range(self.pegs), 2))
+
+    @property
+    def _digits(self) -> int:
+        """Binary digits of a peg's number, the words of a board."""
+        return (self.pegs - 1).bit_length()
+
+    @property
+    def _all(self) -> np.uint32:
+        """All disks."""
+        return np.uint32((1 << self.disks) - 1)
+
+    def apply(self, instance: Any, board: UInt32[Array, " digits"], action: Array) -> Move:
+        """Move the top disk of a peg, if there is one and none smaller on the other peg."""
+        pegs = jnp.asarray(np.array(self._moves, np.uint32))[action]
+        disk, other = (_lowest(self._on(board, pegs[i])) for i in (0, 1))
+        # A word less one is the largest when the word is 0: an empty peg takes every disk.
+        valid = (disk != 0) & (disk - np.uint32(1) < other - np.uint32(1))
+        changed = _digits_of(pegs[0] ^ pegs[1], self._digits)
+        moved = board ^ jnp.where(valid & (changed == 1), disk, jnp.uint32(0))
+        return Move(moved, jnp.ones((), jnp.float32), valid)
+
+    def _on(self, board: UInt32[Array, " digits"], peg: UInt32[Array, ""]) -> UInt32[Array, ""]:
+        """The disks on a peg."""
+        differ = jnp.uint32(0)
+        for i in range(self._digits):
+            digit = (peg >> np.uint32(i)) & np.uint32(1)
+            differ = differ | (board[i] ^ (jnp.uint32(0) - digit))
+        return ~differ & self._all
+
+    def is_goal(self, instance: Any, board: UInt32[Array, " digits"]) -> Bool[Array, ""]:
+        """Whether all disks are on the last peg."""
+        return (board == self.goal(instance)).all()
+
+    def goal(self, instance: Any) -> UInt32[Array, " digits"]:
+        """All disks on the last peg."""
+        return self._board(jnp.full((self.disks,), self.pegs - 1, jnp.uint8))
+
+    def _board(self, peg: UInt8[Array, " disks"]) -> UInt32[Array, " digits"]:
+        """The board with these pegs of the disks."""
+        disk = np.arange(self.disks, dtype=np.uint32)
+        digit = _digits_of(peg.astype(jnp.uint32)[:, None], self._digits)
+        return (digit << disk[:, None]).sum(axis=0, dtype=jnp.uint32)
+
+    def pack(self, board: UInt32[Array, " digits"]) -> UInt32[Array, " words"]:
+        """Several of the board's words in one, where they are short."""
+        each, packed = 32 // self.disks, []
+        for start in range(0, self._digits, each):
+            word = jnp.uint32(0)
+            for i in range(start, min(start + each, self._digits)):
+                word = word | (board[i] << np.uint32((i - start) * self.disks))
+            packed.append(word)
+        return jnp.stack(packed)
+
+    def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " digits"]:
+        """Undo `pack`."""
+        index, each = np.arange(self._digits), 32 // self.disks
+        shift = (index % each * self.disks).astype(np.uint32)
+        return (words[index // each] >> shift) & self._all
+
+    def view(self, instance: Any, board: UInt32[Array, " digits"]) -> UInt8[Array, " disks"]:
+        """The peg of each disk."""
+        disk = np.arange(self.disks, dtype=np.uint32)
+        peg = jnp.zeros((self.disks,), jnp.uint32)
+        for i in range(self._digits):
+            peg = peg | (((board[i] >> disk) & np.uint32(1)) << np.uint32(i))
+        return peg.astype(jnp.uint8)
+
+    def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
+        """Moves of some disks, as if the others were not there, and those of the rest."""
+        if self.pegs == 3:
+            return self.oracle(instance, board)
+        peg = self.view(instance, board).astype(jnp.int32)
+        most = max(count for count in range(1, 13) if self.pegs**count <= _TABLE)
+        total, last = jnp.int32(0), self.disks
+        while last > 0:
+            first = max(0, last - most)
+            place = np.array([self.pegs**i for i in range(last - first)], np.int32)
+            table = _distances(last - first, self.pegs)
+            total = total + jnp.asarray(table)[(peg[first:last] * place).sum(dtype=jnp.int32)]
+            last = first
+        return total.astype(jnp.float32)
+
+    def oracle(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
+        """The least moves with three pegs: from the largest disk, each either is where the tower is
+        to come, or moves once, when all smaller ones stand on the third peg."""
+        if self.pegs != 3:
+            return super().oracle(instance, board)
+        peg = self.view(instance, board).astype(jnp.int32)
+        moves, target = jnp.int32(0), jnp.int32(2)
+        for disk in reversed(range(self.disks)):
+            away = peg[disk] != target
+            moves = moves + jnp.where(away, np.int32(1 << disk), np.int32(0))
+            target = jnp.where(away, 3 - peg[disk] - target, target)
+        return moves.astype(jnp.float32)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw a peg for each disk, or take the tower on the first peg."""
+        if self.start == "tower":
+            return PuzzleLevel(board=jnp.zeros((self._digits,), jnp.uint32))
+        peg = below(words(key, self.disks), self.pegs).astype(jnp.uint8)
+        return PuzzleLevel(board=self._board(peg))
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read a line for each peg: its disks from the lowest up, 1 the smallest, `-` for none.
+
+        Raises `ValueError` for another number of lines, disks that are not all there, and a disk on
+        a smaller one.
+        """
+        lines = text.strip().splitlines()
+        if len(lines) != self.pegs:
+            raise ValueError(f"{self.name}: needed are {self.pegs} lines, given are {len(lines)}")
+        peg = np.full(self.disks, MOST_PEGS, np.uint8)
+        for number, line in enumerate(lines):
+            names = [] if line.strip() == "-" else line.split()
+            where = f"{self.name}: line {number + 1} is {line.strip()!r}"
+            allowed = {str(disk) for disk in range(1, self.disks + 1)}
+            if not set(names) <= allowed:
+                raise ValueError(f"{where}; give disks from 1 to {self.disks}, or '-' for none")
+            stack = [int(name) for name in names]
+            if any(lower < upper for lower, upper in itertools.pairwise(stack)):
+                raise ValueError(f"{where}: a disk lies on a smaller one; give the largest first")
+            for disk in stack:
+                if peg[disk - 1] != MOST_PEGS:
+                    raise ValueError(f"{where}: disk {disk} is there twice")
+                peg[disk - 1] = number
+        missing = np.flatnonzero(peg == MOST_PEGS) + 1
+        if missing.size:
+            raise ValueError(f"{self.name}: on no line is disk {', '.join(map(str, missing))}")
+        return PuzzleLevel(board=self._board(jnp.asarray(peg)))
+
+    def text(self, instance: Any, board: Any) -> str:
+        """A line for each peg, as `read_level` reads it."""
+        peg = np.asarray(self.view(instance, jnp.asarray(board)))
+        stacks = [np.flatnonzero(peg == number)[::-1] + 1 for number in range(self.pegs)]
+        return "\n".join(" ".join(map(str, stack)) or "-" for stack in stacks)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """Pegs side by side, each as wide as the largest disk, which has `2 * disks - 1` tiles.
+
+        0 nothing, 1 pole, 2 base, then four for each disk from the smallest: its left end, its
+        middle, its right end, and a disk of one tile.
+        """
+        size, wide = self.disks, 2 * self.disks - 1
+        peg = self.view(state.instance, state.board)
+        index = np.arange(size, dtype=np.int32)
+        lower = (peg[:, None] == peg[None, :]) & (index[:, None] < index[None, :])
+        height = lower.sum(axis=1, dtype=jnp.int32)  # disks below each
+        row = np.arange(size + 2, dtype=np.int32)[:, None, None]
+        at, column = np.divmod(np.arange(self.pegs * wide, dtype=np.int32)[:, None], wide)
+        here = (size - height == row) & (peg.astype(jnp.int32) == at)
+        off = column - np.int32(size - 1)
+        part = np.where(off == -index, 0, np.where(off == index, 2, 1))
+        part = np.where(index == 0, 3, part).astype(np.int32)
+        drawn = jnp.where(here & (abs(off) <= index), 3 + 4 * index + part, 0).max(axis=-1)
+        behind = np.where(row[..., 0] == size + 1, 2, (off[:, 0] == 0).astype(np.int32))
+        return jnp.maximum(drawn, behind.astype(np.int32))
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (3 + 4 * disks, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.hanoi(tile_size, self.disks)
+
+
+def _lowest(word: UInt32[Array, ""]) -> UInt32[Array, ""]:
+    """The lowest bit that is set, or 0."""
+    return word & (jnp.uint32(0) - word)
+
+
+def _digits_of(number: UInt32[Array, "*rows"], digits: int) -> UInt32[Array, "*rows_digits"]:
+    return (number >> np.arange(digits, dtype=np.uint32)) & np.uint32(1)
+
+
+@functools.lru_cache
+def frame_stewart(disks: int, pegs: int) -> int:
+    """Moves that carry a tower to another peg: proved to be the least for three and four pegs."""
+    if disks <= 1 or pegs == 3:
+        return 2**disks - 1
+    ways = (
+        2 * frame_stewart(upper, pegs) + frame_stewart(disks - upper, pegs - 1)
+        for upper in range(1, disks)
+    )
+    return min(ways)
+
+
+@functools.lru_cache
+def _distances(disks: int, pegs: int) -> np.ndarray:
+    """Least moves to the last peg, int32 (pegs ** disks,), by the pegs as digits of that base."""
+    count = pegs**disks
+    place = pegs ** np.arange(disks)
+    peg = np.arange(count)[:, None] // place % pegs
+    table = np.full(count, -1, np.int32)
+    table[count - 1] = 0
+    frontier, moves = np.array([count - 1]), 0
+    while frontier.size:
+        moves += 1
+        found = []
+        for disk in range(disks):
+            for target in range(pegs):
+                smaller = peg[frontier, :disk]
+                here = peg[frontier, disk]
+                free = (smaller != here[:, None]) & (smaller != target)
+                moved = frontier + (target - here) * place[disk]
+                found.append(moved[free.all(axis=1)])
+        frontier = np.unique(np.concatenate(found))
+        frontier = frontier[table[frontier] < 0]
+        table[frontier] = moves
+    return table

@@ -1,0 +1,134 @@
+"""Pancake sorting (J. Goodman 1975): turn over the upper part of a stack until it is sorted."""
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.random import Key, permutation, words
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from . import packing
+from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
+
+LARGEST = 64
+
+
+@register("Puzzle-Pancake-10-v0", size=10)
+@register("Puzzle-Pancake-20-v0", size=20)
+class Pancake(Puzzle):
+    """Turn over the first pancakes of a stack, as many as you like, until it is sorted.
+
+    Actions: action a turns over the upper a + 2 pancakes; always legal.
+    Observation: uint8 (size,), widths 1 to size from the top down.
+    Reward: 1 when the smallest is on top and each lies on the next larger. Episode ends: then, or
+        at the time limit.
+    """
+
+    size: int = 10
+    scramble: int | None = None  # random flips from the sorted stack; None: any stack, uniformly
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        checks.integer_field("Pancake", "size", self.size, 2, LARGEST)
+        if self.scramble is not None:
+            checks.integer_field("Pancake", "scramble", self.scramble, 0)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """How many are turned over."""
+        return tuple(f"flip {count}" for count in range(2, self.size + 1))
+
+    @property
+    def inverse(self) -> np.ndarray:
+        """Every flip undoes itself."""
+        return np.arange(self.size - 1, dtype=np.int32)
+
+    @property
+    def observation_space(self) -> Space:
+        """Widths."""
+        return Box(1, self.size, (self.size,), np.uint8)
+
+    def apply(self, instance: Any, board: UInt8[Array, " size"], action: Array) -> Move:
+        """Turn over the upper pancakes."""
+        place = np.arange(self.size, dtype=np.int32)
+        source = jnp.where(place <= action + 1, action + 1 - place, place)
+        return Move(board[source], jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
+
+    def is_goal(self, instance: Any, board: UInt8[Array, " size"]) -> Bool[Array, ""]:
+        """Whether the stack is sorted."""
+        return (board == self.goal(instance)).all()
+
+    def goal(self, instance: Any) -> UInt8[Array, " size"]:
+        """The smallest on top."""
+        return jnp.arange(1, self.size + 1, dtype=jnp.uint8)
+
+    def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
+        """As many bits for each width as the largest needs."""
+        return packing.pack(board - np.uint8(1), self._bits)
+
+    def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
+        """Undo `pack`."""
+        return packing.unpack(words, self.size, self._bits) + np.uint8(1)
+
+    @property
+    def _bits(self) -> int:
+        return (self.size - 1).bit_length()
+
+    def view(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
+        """The widths."""
+        return board
+
+    def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
+        """Neighbours whose widths differ by more than one, the plate being the largest: a flip
+        changes one pair of neighbours (M. Helmert, "Landmark heuristics for the pancake problem",
+        2010)."""
+        plate = jnp.full((1,), self.size + 1, jnp.int32)
+        stack = jnp.concatenate([board.astype(jnp.int32), plate])
+        return (abs(stack[1:] - stack[:-1]) != 1).sum(dtype=jnp.int32).astype(jnp.float32)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw any stack, or flip the sorted one, never the same count twice in a row."""
+        if self.scramble is not None:
+            return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
+        board = permutation(words(key, self.size)).astype(jnp.uint8) + np.uint8(1)
+        return PuzzleLevel(board=board)
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read the widths from the top down.
+
+        Raises `ValueError` unless these are the numbers from 1 to `size`, each once.
+        """
+        names = text.split()
+        if sorted(names) != sorted(str(width) for width in range(1, self.size + 1)):
+            raise ValueError(
+                f"{self.name}: {' '.join(names)!r} is no stack; give the widths 1 to {self.size}, "
+                "each once, from the top down"
+            )
+        return PuzzleLevel(board=jnp.asarray(np.array(names, np.uint8)))
+
+    def text(self, instance: Any, board: Any) -> str:
+        """The widths, as `read_level` reads them."""
+        return " ".join(map(str, np.asarray(board)))
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """A row for each pancake, which is two tiles wide for each unit, and one for the plate.
+
+        0 nothing, 1 plate, then three for each pancake from the smallest: its left end, its middle,
+        its right end.
+        """
+        width = state.board.astype(jnp.int32)[:, None]
+        column = np.arange(2 * self.size, dtype=np.int32)
+        left, right = self.size - width, self.size + width - 1
+        part = jnp.where(column == left, 0, jnp.where(column == right, 2, 1))
+        inside = (column >= left) & (column <= right)
+        stack = jnp.where(inside, 2 + 3 * (width - 1) + part.astype(jnp.int32), 0)
+        return jnp.concatenate([stack, jnp.ones((1, 2 * self.size), jnp.int32)])
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (2 + 3 * size, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.pancakes(tile_size, self.size)

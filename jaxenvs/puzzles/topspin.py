@@ -1,0 +1,199 @@
+"""TopSpin (Binary Arts 1988): a ring of tokens of which a turnstile reverses a few."""
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.random import Key, permutation, words
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from . import groups, packing
+from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
+
+MOVES = ("ring", "window")
+LARGEST = 40
+_TABLE = 1 << 18  # most entries of a table of distances
+
+
+@register("Puzzle-TopSpin-10-v0", size=10)
+@register("Puzzle-TopSpin-20-v0", size=20)
+class TopSpin(Puzzle):
+    """Sort the tokens of a ring by turning the ring and by reversing those in its turnstile.
+
+    Actions: 0 turns the ring by one place to the left, 1 to the right, 2 reverses the first
+        `window` tokens; with `moves="window"`, action a reverses the tokens from place a on,
+        around the ring, which does not turn.
+    Observation: uint8 (size,), tokens from 0 in the order of the ring.
+    Reward: 1 when token i is in place i everywhere. Episode ends: then, or at the time limit.
+    """
+
+    size: int = 20
+    window: int = 4  # tokens in the turnstile, an even number
+    moves: str = "ring"  # "window": the turnstile goes anywhere, as much of the literature counts
+    scramble: int | None = None  # random actions from the goal; None: any ring, uniformly
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        checks.integer_field("TopSpin", "size", self.size, 5, LARGEST)
+        checks.integer_field("TopSpin", "window", self.window, 2, self.size - 2)
+        if self.window % 2:
+            raise ValueError(f"TopSpin: window={self.window} must be even, such as 4")
+        checks.one_of("TopSpin", "moves", self.moves, MOVES)
+        if self.scramble is not None:
+            checks.integer_field("TopSpin", "scramble", self.scramble, 0)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Turns of the ring and reversals."""
+        if self.moves == "ring":
+            return ("left", "right", "reverse")
+        return tuple(f"reverse {place}" for place in range(self.size))
+
+    @property
+    def inverse(self) -> np.ndarray:
+        """Turns undo each other, a reversal itself."""
+        if self.moves == "ring":
+            return np.array([1, 0, 2], np.int32)
+        return np.arange(self.size, dtype=np.int32)
+
+    @property
+    def observation_space(self) -> Space:
+        """Tokens."""
+        return Box(0, self.size - 1, (self.size,), np.uint8)
+
+    @property
+    def source(self) -> np.ndarray:
+        """Place from which each place takes its token, int32 (actions, size)."""
+        place = np.arange(self.size)
+        if self.moves == "ring":
+            reversed_ = np.where(place < self.window, self.window - 1 - place, place)
+            tables = [np.roll(place, -1), np.roll(place, 1), reversed_]
+        else:
+            first = place[:, None]
+            inside = (place - first) % self.size
+            reversed_ = (first + self.window - 1 - inside) % self.size
+            tables = np.where(inside < self.window, reversed_, place)
+        return np.array(tables, np.int32)
+
+    @property
+    def reaches_odd(self) -> bool:
+        """Whether odd permutations can be reached; if not, half of all rings."""
+        turned = self.moves == "ring" and self.size % 2 == 0
+        return turned or self.window % 4 == 2
+
+    def apply(self, instance: Any, board: UInt8[Array, " size"], action: Array) -> Move:
+        """Turn or reverse; always legal."""
+        moved = board[jnp.asarray(self.source)[action]]
+        return Move(moved, jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
+
+    def is_goal(self, instance: Any, board: UInt8[Array, " size"]) -> Bool[Array, ""]:
+        """Whether the ring is sorted."""
+        return (board == self.goal(instance)).all()
+
+    def goal(self, instance: Any) -> UInt8[Array, " size"]:
+        """Token i in place i."""
+        return jnp.arange(self.size, dtype=jnp.uint8)
+
+    def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
+        """As many bits for each token as the last needs."""
+        return packing.pack(board, (self.size - 1).bit_length())
+
+    def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
+        """Undo `pack`."""
+        return packing.unpack(words, self.size, (self.size - 1).bit_length())
+
+    def view(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
+        """The tokens."""
+        return board
+
+    def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
+        """The largest of half the wrong neighbours, as a reversal changes two pairs, and of the
+        exact actions for a few tokens next to each other, whatever the rest."""
+        tokens = board.astype(jnp.int32)
+        apart = abs(tokens - jnp.roll(tokens, 1))
+        wrong = ((apart != 1) & (apart != self.size - 1)).sum(dtype=jnp.int32)
+        bound = (wrong + 1) // 2
+        place = np.arange(self.size, dtype=np.int32)
+        here = jnp.where(tokens[:, None] == place, place[:, None], 0)
+        at = here.sum(axis=0, dtype=jnp.int32)  # place of each token
+        for first, table in _patterns(self.size, self.window, self.moves):
+            digits = self.size ** np.arange(_tracked(self.size), dtype=np.int32)[::-1]
+            entry = (at[first : first + len(digits)] * digits).sum(dtype=jnp.int32)
+            bound = jnp.maximum(bound, jnp.asarray(table)[entry].astype(jnp.int32))
+        return bound.astype(jnp.float32)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw any ring that can be reached, or take `scramble` actions from the sorted one."""
+        if self.scramble is not None:
+            return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
+        board = permutation(words(key, self.size))
+        if not self.reaches_odd:
+            place = np.arange(self.size, dtype=np.int32)
+            swapped = np.array([1, 0, *range(2, self.size)], np.int32)
+            earlier = place[:, None] < place
+            descents = (board[:, None] > board) & earlier
+            odd = descents.sum(dtype=jnp.int32) % 2 == 1
+            board = board[jnp.where(odd, swapped, place)]
+        return PuzzleLevel(board=board.astype(jnp.uint8))
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read the tokens in the order of the ring.
+
+        Raises `ValueError` unless these are the numbers from 0, each once, and for a ring that no
+        actions sort.
+        """
+        names = text.split()
+        if sorted(names) != sorted(map(str, range(self.size))):
+            raise ValueError(
+                f"{self.name}: {' '.join(names)!r} is no ring; give the tokens 0 to "
+                f"{self.size - 1}, each once"
+            )
+        ring = np.array(names, np.uint8)
+        if not self.reaches_odd and np.triu(ring[:, None] > ring).sum() % 2:
+            raise ValueError(
+                f"{self.name}: no actions sort this ring, as none change that an odd number of "
+                "pairs stand in the wrong order; exchange two tokens"
+            )
+        return PuzzleLevel(board=jnp.asarray(ring))
+
+    def text(self, instance: Any, board: Any) -> str:
+        """The tokens, as `read_level` reads them."""
+        return " ".join(map(str, np.asarray(board)))
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """The ring in two rows, back from right to left below: 0 nothing, 1 + the token, and
+        `size` more where it stands in the turnstile of a ring that turns."""
+        place = np.arange(self.size, dtype=np.int32)
+        inside = (place < self.window) & (self.moves == "ring")
+        token = state.board.astype(jnp.int32) + 1 + self.size * inside.astype(np.int32)
+        token = jnp.pad(token, (0, self.size % 2))
+        upper = (self.size + 1) // 2
+        return jnp.stack([token[:upper], token[upper:][::-1]])
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (1 + 2 * size, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.tokens(tile_size, self.size)
+
+
+def _tracked(size: int) -> int:
+    """Number of tokens of a pattern: as many as a table holds."""
+    return max(count for count in range(1, 6) if size**count <= _TABLE)
+
+
+@functools.lru_cache
+def _patterns(size: int, window: int, moves: str) -> tuple[tuple[int, np.ndarray], ...]:
+    """Pattern databases that cover all tokens: the first of each, and its table, flat."""
+    puzzle, count = TopSpin(size=size, window=window, moves=moves), _tracked(size)
+    goes = np.argsort(puzzle.source, axis=1)
+    cells = np.arange(size)
+    firsts = sorted({min(first, size - count) for first in range(0, size, count)})
+    return tuple(
+        (first, groups.distances(goes, cells[first : first + count], cells).reshape(-1))
+        for first in firsts
+    )
