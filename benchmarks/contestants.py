@@ -15,7 +15,7 @@ from jaxenvs.core.spaces import Discrete
 from jaxenvs.core.vector import RESET_SOURCES
 
 STEP_SCOPE = "environment_step"  # marks the environment's part of a compiled rollout
-PACKAGES = ("minigrid", "navix", "xminigrid", "craftax", "crafter")
+PACKAGES = ("minigrid", "navix", "xminigrid", "craftax", "crafter", "jumanji", "pgx")
 CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # whose compiler made a GPU's program
 NO_RESET = "none"  # in the place of a reset source: rows that ended go on as they are
 SOURCES = (*RESET_SOURCES, NO_RESET)

@@ -3,7 +3,8 @@
 The peers run as their authors ship them, with their own auto-reset and the observation nearest to
 ours: of a grid the 7 x 7 x 3 view (neither NAVIX nor XLand-MiniGrid has MiniGrid's occlusion, so
 they do less work for it), of Craft the symbolic view or the pixels. craftax is measured three
-times: with worlds shared by those that ended, with its own auto-reset, and without any.
+times: with worlds shared by those that ended, with its own auto-reset, and without any. The puzzles
+of others are in `puzzle_peers.py`.
 """
 
 import importlib
@@ -16,6 +17,7 @@ from jaxtyping import Array, Bool, Int32
 
 import jaxenvs
 
+from . import puzzle_peers
 from .contestants import Contestant
 
 GRIDS = ("Grid", "BabyAI")
@@ -108,8 +110,9 @@ def install(name: str) -> str:
 
 def obs_name(env_id: str) -> str:
     """The observation of the peers of an id, the nearest to ours."""
-    if jaxenvs.spec(env_id).family in GRIDS:
-        return "image"
+    family = jaxenvs.spec(env_id).family
+    if family != "Craft":
+        return "image" if family in GRIDS else "board"
     return "pixels" if "Pixels" in CRAFTAX_IDS.get(env_id, "") else "symbolic"
 
 
@@ -270,4 +273,6 @@ PEERS = (
     Peer(f"craftax (optimistic {RATIO})", ("Craft",), _craftax_optimistic, INSTALL_CRAFTAX),
     Peer("craftax (own reset)", ("Craft",), _craftax_own, INSTALL_CRAFTAX),
     Peer("craftax (no reset)", ("Craft",), _craftax, INSTALL_CRAFTAX),
+    Peer("jumanji", ("Puzzle",), puzzle_peers.jumanji),
+    Peer("pgx", ("Puzzle",), puzzle_peers.pgx),
 )
