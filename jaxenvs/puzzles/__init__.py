@@ -6,6 +6,7 @@ from .lights_out import LightsOut
 from .maze import Maze
 from .minesweeper import Minesweeper
 from .pancake import Pancake
+from .peg_solitaire import PegSolitaire
 from .permutation import Cube, Pyraminx, Skewb, TwistyPuzzle
 from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
 from .sliding_tile import SlidingTile
@@ -24,6 +25,7 @@ __all__ = [
     "Minesweeper",
     "Move",
     "Pancake",
+    "PegSolitaire",
     "Predecessors",
     "Puzzle",
     "PuzzleLevel",

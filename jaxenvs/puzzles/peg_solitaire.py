@@ -1,0 +1,249 @@
+"""Peg solitaire on the English board: jump until one peg is left, in the centre.
+
+A board is a bit for each hole in reading order, so that a jump is one exclusive or. Bounds by
+"pagoda functions": J. Conway in Berlekamp, Conway, Guy, "Winning Ways", 1982, chapter 23.
+"""
+
+import functools
+import itertools
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.random import Key, below, words
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
+
+BOARD = ("  OOO  ", "  OOO  ", "OOOOOOO", "OOO.OOO", "OOOOOOO", "  OOO  ", "  OOO  ")
+HOLES = 33
+CENTRE = 16
+ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
+REWARDS = ("goal", "pegs")
+# Worth of a peg: 1, -1 or nothing. After a jump the peg is worth no more than the two before it.
+# Of some thousand such functions these exclude the most boards of random games.
+PAGODAS = (
+    ("  -+-  ", "  +.+  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
+    ("  ...  ", "  +++  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
+)
+
+
+class Tables(NamedTuple):
+    """Holes and jumps; sets of holes are two words."""
+
+    row: np.ndarray  # int32 (33,)
+    column: np.ndarray  # int32 (33,)
+    names: tuple[str, ...]  # of the jumps
+    changed: np.ndarray  # uint32 (76, 2): the three holes of each jump
+    before: np.ndarray  # uint32 (76, 2): those of them that must have pegs
+
+
+@register("Puzzle-PegSolitaire-v0")
+class PegSolitaire(Puzzle):
+    """A peg jumps over another beside it into a hole, and the other is taken off the board.
+
+    The central game begins with a peg in every hole but the centre, and takes 31 jumps.
+
+    Actions: 76 jumps, by the hole from which a peg jumps, then up, right, down, left.
+    Observation: uint8 (7, 7), 0 outside the board, 1 a hole, 2 a peg.
+    Reward: 1 when one peg is left and it is in the centre; with `reward="pegs"` also minus the
+        number of pegs where no jump is left before.
+    Episode ends: solved, or when no peg can jump.
+    """
+
+    scramble: int | None = None  # random jumps back from the goal; None: the central game
+    reward: str = "goal"
+
+    reward_range: ClassVar[tuple[float, float]] = (-32.0, 1.0)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        if self.scramble is not None:
+            checks.integer_field("PegSolitaire", "scramble", self.scramble, 0, 31)
+        checks.one_of("PegSolitaire", "reward", self.reward, REWARDS)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Row, column and direction of the peg that jumps."""
+        return _tables().names
+
+    @property
+    def observation_space(self) -> Space:
+        """The board."""
+        return Box(0, 2, (7, 7), np.uint8)
+
+    def apply(self, instance: Any, board: UInt32[Array, "2"], action: Array) -> Move:
+        """Jump, if the two pegs and the hole are there."""
+        changed, before = (jnp.asarray(t)[action] for t in (_tables().changed, _tables().before))
+        valid = _same(board & changed, before)
+        moved = board ^ jnp.where(valid, changed, jnp.uint32(0))
+        return Move(moved, jnp.ones((), jnp.float32), valid)
+
+    def is_goal(self, instance: Any, board: UInt32[Array, "2"]) -> Bool[Array, ""]:
+        """Whether the only peg is in the centre."""
+        return _same(board, jnp.asarray(_set(CENTRE)))
+
+    def is_dead(self, instance: Any, board: UInt32[Array, "2"]) -> Bool[Array, ""]:
+        """Whether no peg can jump and the board is not solved."""
+        jumps = _same(board & _tables().changed, jnp.asarray(_tables().before))
+        return ~jumps.any() & ~self.is_goal(instance, board)
+
+    def goal(self, instance: Any) -> UInt32[Array, "2"]:
+        """One peg in the centre."""
+        return jnp.asarray(_set(CENTRE))
+
+    def predecessors(self, instance: Any, board: UInt32[Array, "2"]) -> Predecessors:
+        """Undo each jump where its peg has landed and the holes behind it are free."""
+        changed, before = jnp.asarray(_tables().changed), jnp.asarray(_tables().before)
+        valid = _same(board & changed, changed ^ before)
+        undone = board ^ jnp.where(valid[:, None], changed, jnp.uint32(0))
+        action = jnp.arange(len(changed), dtype=jnp.int32)
+        return Predecessors(undone, action, jnp.ones(action.shape, jnp.float32), valid)
+
+    def pack(self, board: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
+        """The board is as it is stored: a bit for each hole."""
+        return board
+
+    def unpack(self, words: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
+        """Undo `pack`."""
+        return words
+
+    def view(self, instance: Any, board: UInt32[Array, "2"]) -> UInt8[Array, "7 7"]:
+        """0 outside, 1 a hole, 2 a peg."""
+        cell = _cells()
+        hole = np.maximum(cell, 0)
+        peg = (board[hole // 32] >> (hole % 32).astype(np.uint32)) & np.uint32(1)
+        return jnp.where(cell < 0, np.uint8(0), peg.astype(jnp.uint8) + np.uint8(1))
+
+    def heuristic(self, instance: Any, board: UInt32[Array, "2"]) -> Float32[Array, ""]:
+        """Each jump takes one peg; 32 more than that where a pagoda function shows that there is no
+        solution: one that no jump can raise, and that is less here than at the goal."""
+        jumps = _count(board) - 1
+        lost = jnp.zeros((), jnp.bool_)
+        for one, minus in _pagodas():
+            worth = _count(board & one) - _count(board & minus)
+            lost = lost | (worth < 1)
+        return (jumps + jnp.where(lost, np.int32(32), np.int32(0))).astype(jnp.float32)
+
+    def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
+        """1 when solved; with `reward="pegs"` minus the pegs on a board where none can jump."""
+        reward = solved.astype(jnp.float32)
+        if self.reward == "goal":
+            return reward
+        pegs = _count(move.board).astype(jnp.float32)
+        return jnp.where(self.is_dead(instance, move.board), -pegs, reward)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Take the central game, or jump back from the goal: `scramble` jumps, or fewer where no
+        more can be undone."""
+        if self.scramble is None:
+            start = np.array([~np.uint32(1 << CENTRE), 1], np.uint32)
+            return PuzzleLevel(board=jnp.asarray(start))
+        drawn = words(key, max(1, self.scramble))
+
+        def step(i: Array, board: UInt32[Array, "2"]) -> UInt32[Array, "2"]:
+            able = self.predecessors((), board).valid
+            rank = jnp.cumsum(able, dtype=jnp.int32) - 1
+            chosen = able & (rank == below(drawn[i], able.sum(dtype=jnp.int32)))
+            changed = jnp.where(chosen[:, None], _tables().changed, jnp.uint32(0))
+            return board ^ changed.sum(axis=0, dtype=jnp.uint32)
+
+        board = self.goal(()) + drawn[0] * np.uint32(0)  # varies as the key does
+        return PuzzleLevel(board=jax.lax.fori_loop(0, self.scramble, step, board))
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read seven lines, `O` a peg and `.` a hole; the corners are left out or blank.
+
+        Raises `ValueError` for another shape or character, and for a board that the rule of three
+        shows to have no solution; of the others some have none either.
+        """
+        lines = [line.strip() for line in text.strip().splitlines()]
+        if len(lines) != len(BOARD):
+            raise ValueError(f"{self.name}: needed are {len(BOARD)} lines, given are {len(lines)}")
+        for number, (line, like) in enumerate(zip(lines, BOARD, strict=True), start=1):
+            if len(line) != len(like.strip()) or set(line) - set("O."):
+                raise ValueError(
+                    f"{self.name}: line {number} is {line!r}; it must be {len(like.strip())} of "
+                    "'O' (a peg) and '.' (a hole)"
+                )
+        pegs = [i for i, character in enumerate("".join(lines)) if character == "O"]
+        if _thirds(pegs) != _thirds([CENTRE]):
+            raise ValueError(
+                f"{self.name}: no jumps from here leave one peg in the centre, because they keep "
+                "parities of pegs on every third diagonal, which are not those of the goal"
+            )
+        return PuzzleLevel(board=jnp.asarray(_set(*pegs)))
+
+    def text(self, instance: Any, board: Any) -> str:
+        """The board, as `read_level` reads it."""
+        cells = np.asarray(self.view(instance, jnp.asarray(board)))
+        return "\n".join("".join(" .O"[cell] for cell in row).rstrip() for row in cells)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "7 7"]:
+        """0 outside, 1 a hole, 2 a peg."""
+        return self.view(state.instance, state.board).astype(jnp.int32)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (3, tile_size, tile_size, 3)."""
+        from . import sprites
+
+        return sprites.pegs(tile_size)
+
+
+def _count(words: UInt32[Array, "2"]) -> Int32[Array, ""]:
+    """Number of bits that are set."""
+    return jax.lax.population_count(words).sum(axis=-1, dtype=jnp.uint32).astype(jnp.int32)
+
+
+def _same(one: UInt32[Array, "*sets 2"], other: UInt32[Array, "*sets 2"]) -> Bool[Array, "*sets"]:
+    return (one[..., 0] == other[..., 0]) & (one[..., 1] == other[..., 1])
+
+
+def _set(*holes: int) -> np.ndarray:
+    """A set of holes as two words."""
+    bits = sum(1 << int(hole) for hole in holes)
+    return np.array([bits & 0xFFFFFFFF, bits >> 32], np.uint32)
+
+
+@functools.lru_cache
+def _cells() -> np.ndarray:
+    """Hole in each cell, int32 (7, 7); -1 outside."""
+    inside = np.array([[character != " " for character in row] for row in BOARD])
+    return np.where(inside, np.cumsum(inside).reshape(7, 7) - 1, -1).astype(np.int32)
+
+
+@functools.lru_cache
+def _tables() -> Tables:
+    cells = np.pad(_cells(), 2, constant_values=-1)
+    row, column = (index.astype(np.int32) for index in np.nonzero(_cells() >= 0))
+    names, changed, before = [], [], []
+    for (r, c), (down, right, name) in itertools.product(zip(row, column, strict=True), ARROWS):
+        holes = [int(cells[2 + r + i * down, 2 + c + i * right]) for i in range(3)]
+        if min(holes) >= 0:
+            names.append(f"{r},{c} {name}")
+            changed.append(_set(*holes))
+            before.append(_set(*holes[:2]))
+    return Tables(row, column, tuple(names), np.stack(changed), np.stack(before))
+
+
+def _thirds(pegs: list[int]) -> list[int]:
+    """Parities, for both directions of the diagonals, of the pegs on each and those on the next: a
+    jump over three adjacent diagonals changes all three numbers by one."""
+    row, column = _tables().row[pegs], _tables().column[pegs]
+    counts = [np.bincount(lines % 3, minlength=3) for lines in (row + column, row - column)]
+    return [int(c[i] + c[j]) % 2 for c in counts for i, j in ((0, 1), (1, 2))]
+
+
+@functools.lru_cache
+def _pagodas() -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+    """Holes worth 1 and holes worth -1 of each pagoda function."""
+    known = {}
+    for drawing, turns in itertools.product(PAGODAS, range(4)):
+        grid = np.rot90(np.array([list(row) for row in drawing]), turns)
+        worth = grid[_tables().row, _tables().column]
+        known["".join(worth)] = tuple(_set(*np.flatnonzero(worth == s).tolist()) for s in "+-")
+    return tuple(known.values())
