@@ -133,7 +133,7 @@ class TSP(Puzzle):
         """
         index = np.arange(self.cities, dtype=np.uint32)
         left = ((board.visited >> index) & np.uint32(1)) == 0
-        wanted = left | (index == 0) | (index == board.city.astype(jnp.uint32))
+        wanted = left | (index == board.city.astype(jnp.uint32))
         ways = _length(instance[:, None, :] - instance[None, :, :])
         tree = _least_tree(ways, wanted)
         # A hair below, for the rounding of the sums.
@@ -213,7 +213,7 @@ def _length(vector: Float32[Array, "*batch 2"]) -> Float32[Array, "*batch"]:
 
 
 def _least_tree(ways: Array, wanted: Array) -> Array:
-    """Length of the least tree that joins the wanted cities, city 0 among them (Prim)."""
+    """Length of the least tree that joins home and the wanted cities (Prim)."""
     count = wanted.shape[0]
     index = np.arange(count, dtype=np.int32)
     none = np.float32(np.inf)
