@@ -24,7 +24,7 @@ def test_flips(name, after):
     assert puzzle.text((), moved.board) == after and moved.valid
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 7, 8, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6, 7, 8, 9])
 def test_every_stack(size):
     puzzle = Pancake(size=size)
     found = bfs.distances(puzzle, (), puzzle.goal(()))

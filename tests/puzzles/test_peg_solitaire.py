@@ -10,7 +10,9 @@ from jaxenvs.puzzles import peg_solitaire
 from jaxenvs.puzzles.peg_solitaire import PegSolitaire
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 
-CLASSES = [1, 1, 2, 8, 39, 171, 719, 2757, 9751, 31312, 89927, 229614]
+CLASSES = [1, 1, 2, 8, 39, 171, 719, 2757, 9751, 31312, 89927, 229614, 517854, 1022224, 1753737]
+CLASSES += [2598215, 3312423, 3626632, 3413313, 2765623, 1930324, 1160977, 600372, 265865, 100565]
+CLASSES += [32250, 8688, 1917, 348, 50, 7, 2]
 START = "  OOO\n  OOO\nOOOOOOO\nOOO.OOO\nOOOOOOO\n  OOO\n  OOO"
 FIRST = START.replace("\n  OOO\nOOOOOOO\nOOO.OOO", "\n  O.O\nOOO.OOO\nOOOOOOO")
 
@@ -57,7 +59,7 @@ def test_the_only_first_jumps():
     np.testing.assert_array_equal(up, board)
 
 
-@pytest.mark.parametrize("levels", [9, pytest.param(12, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("levels", [12, pytest.param(32, marks=pytest.mark.slow)])
 def test_boards_by_level_up_to_symmetry(levels):
     puzzle = PegSolitaire()
     found = bfs.distances(
