@@ -1,7 +1,8 @@
 """Minesweeper: open all cells without a mine (rules as in Jumanji 1.1 `Minesweeper-v0`).
 
-As there only the chosen cell opens, and the first cell may be a mine. Difference: a mine that was
-opened shows as a mine, not as the number of mines beside it.
+As there only the chosen cell opens, and the first cell may be a mine. Differences: a mine that was
+opened shows as a mine, not as the number of mines beside it; a cell that is open already may be
+chosen again, for nothing, unless the field `strict` is set.
 """
 
 from typing import Any, ClassVar
@@ -37,13 +38,14 @@ class Minesweeper(Env):
     Observation: uint8 (rows, columns), 0 to 8 the number in an open cell, 9 a covered cell, 10 a
         mine that was opened.
     Reward: 1 for every cell opened without a mine.
-    Episode ends: when a mine is opened or a cell that is open already (which changes nothing), and
-        when all cells without a mine are open.
+    Episode ends: when a mine is opened, when all cells without one are open, and at the time limit
+        (as many steps as there are cells); `strict`: also when an open cell is chosen.
     """
 
     rows: int = 10
     columns: int = 10
     mines: int = 10
+    strict: bool = False
 
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -54,10 +56,11 @@ class Minesweeper(Env):
         checks.integer_field(owner, "rows", self.rows, 2, 32)
         checks.integer_field(owner, "columns", self.columns, 2, 32)
         checks.integer_field(owner, "mines", self.mines, 1, self.rows * self.columns - 1)
+        checks.one_of(owner, "strict", self.strict, (False, True))
 
     @property
     def default_params(self) -> Params:
-        """As many steps as there are cells, which no episode takes."""
+        """As many steps as there are cells."""
         return Params(max_steps_in_episode=np.int32(self.rows * self.columns))
 
     @property
@@ -92,10 +95,11 @@ class Minesweeper(Env):
         covered, mine = before < OPEN, before & (OPEN - 1) == MINE
         after = jnp.where(here, state.cells | OPEN, state.cells)
         solved = ((after >= OPEN) | (after == MINE)).all()
-        safe = covered & ~mine
-        ended = ~safe | solved
-        info = {"solved": solved}
-        return Transition(state.replace(cells=after), safe.astype(jnp.float32), ended, info)
+        ended = (covered & mine) | solved
+        if self.strict:
+            ended = ended | ~covered
+        reward = (covered & ~mine).astype(jnp.float32)
+        return Transition(state.replace(cells=after), reward, ended, {"solved": solved})
 
     def observe(self, state: MinesweeperState, params: Any = None) -> UInt8[Array, "rows columns"]:
         """Return what the cells show."""

@@ -130,7 +130,7 @@ def safe_cells_mostly(rng, level, steps):
 def test_minesweeper_numbers_rewards_and_ends():
     environments = package("jumanji", "jumanji.environments")
     types = package("jumanji", "jumanji.environments.logic.minesweeper.types")
-    theirs, ours, rows, steps = environments.Minesweeper(), Minesweeper(), 256, 91
+    theirs, ours, rows, steps = environments.Minesweeper(), Minesweeper(strict=True), 256, 91
     keys = jax.random.split(jax.random.PRNGKey(1), rows)
     levels = jax.vmap(lambda key: ours.sample_level(key))(keys)
     rng = np.random.default_rng(0)

@@ -1,5 +1,7 @@
 """Minesweeper: numbers, rewards and ends on a drawn field, and where the mines are."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -55,10 +57,15 @@ def test_the_whole_field_opened_is_solved():
     assert lost.terminated and lost.reward == 0 and not lost.info["solved"]
 
 
-def test_a_cell_that_is_open_already_ends_the_episode_and_changes_nothing():
+def test_a_cell_that_is_open_already_changes_nothing_and_strictly_ends_the_episode():
     first, again = open_cells(begin(), (0, 1), (0, 1))
-    assert again.terminated and again.reward == 0 and not again.info["solved"]
+    assert not again.done and again.reward == 0 and again.state.time == 2
     assert (again.obs == first.obs).all()
+    strict = dataclasses.replace(small, strict=True)
+    end = strict.step(key, first.state, jnp.int32(1))
+    assert end.terminated and end.reward == 0 and not end.info["solved"]
+    assert (end.obs == first.obs).all()
+    assert not strict.step(key, first.state, jnp.int32(2)).terminated
 
 
 def test_the_mask_names_the_covered_cells():
