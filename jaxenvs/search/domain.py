@@ -1,0 +1,86 @@
+"""What a search needs to know of a problem: a puzzle, or any functions of the same form."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, UInt32
+
+from ..puzzles.puzzle import Move, Puzzle, PuzzleLevel
+
+
+def _zero(instance: Any, board: Any) -> Float32[Array, ""]:
+    return jnp.zeros((), jnp.float32)
+
+
+@dataclasses.dataclass(frozen=True)
+class Domain:
+    """A problem as functions of arrays, such as a learned model; a `Puzzle` has the same methods.
+
+    Boards are pytrees of arrays. `neighbours(instance, board)` returns a `Move` whose leaves have
+    the actions as their first axis; `pack` writes a board as `num_words` uint32 words and `unpack`
+    undoes it; boards with equal words are one node. All are functions of a single board.
+    """
+
+    neighbours: Callable[[Any, Any], Move]
+    is_goal: Callable[[Any, Any], Bool[Array, ""]]
+    pack: Callable[[Any], UInt32[Array, " words"]]
+    unpack: Callable[[UInt32[Array, " words"]], Any]
+    num_actions: int
+    num_words: int
+    heuristic: Callable[[Any, Any], Float32[Array, ""]] = _zero
+    unit_cost: bool = True  # every action costs 1
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "Domain"
+
+
+def checked_domain(domain: Any, where: str) -> Any:
+    """Return `domain` if it can be searched; `TypeError` says what it lacks."""
+    wanted = ("neighbours", "is_goal", "pack", "unpack", "num_actions")
+    missing = [name for name in wanted if not hasattr(domain, name)]
+    if missing:
+        name = getattr(domain, "name", type(domain).__name__)
+        raise TypeError(
+            f"{where}: {name} cannot be searched: it has no {', '.join(missing)}; give a puzzle "
+            "(a jaxenvs.puzzles.Puzzle, whose only chance is its level) or a search.Domain"
+        )
+    return domain
+
+
+def board_shape(domain: Any) -> Any:
+    """The board as `jax.ShapeDtypeStruct`s."""
+    if isinstance(domain, Puzzle):
+        return domain.state_shape.board
+    return jax.eval_shape(domain.unpack, jax.ShapeDtypeStruct((domain.num_words,), np.uint32))
+
+
+def as_levels(domain: Any, level: Any, where: str) -> tuple[PuzzleLevel, bool]:
+    """Return the level, or levels, with a leading axis, and whether there was one.
+
+    Takes a `PuzzleLevel`, a state of the environment, or a board alone.
+    """
+    if not hasattr(level, "board"):
+        level = PuzzleLevel(board=level)
+    wanted = board_shape(domain)
+    board = jax.tree.map(jnp.asarray, level.board)
+    instance = jax.tree.map(jnp.asarray, level.instance)
+    same = jax.tree.structure(board) == jax.tree.structure(wanted)
+    extra = {
+        (x.ndim - y.ndim if x.shape[x.ndim - y.ndim :] == y.shape and x.dtype == y.dtype else -1)
+        for x, y in zip(jax.tree.leaves(board), jax.tree.leaves(wanted), strict=False)
+    }
+    if not same or extra not in ({0}, {1}):
+        raise TypeError(
+            f"{where}: the board does not fit {domain.name}: expected {wanted}, with or without a "
+            f"leading axis of levels, got {jax.tree.map(lambda x: (x.shape, x.dtype), board)}"
+        )
+    if extra == {1}:
+        return PuzzleLevel(board=board, instance=instance), True
+    board, instance = jax.tree.map(lambda x: x[None], (board, instance))
+    return PuzzleLevel(board=board, instance=instance), False

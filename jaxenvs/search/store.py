@@ -1,0 +1,162 @@
+"""The nodes of a search: rows in the order in which they were found, and a hash table of them.
+
+A row is never changed. A cheaper way to a board that is known becomes another row, the table names
+that one from then on, and the old row is marked as stale.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int16, Int32, UInt8, UInt32
+
+from ..core.random import below, mix
+
+SLOTS_PER_ROW = 2
+EMPTY = -1
+
+
+class Nodes(NamedTuple):
+    """A batch of rows; in the store all that there is room for."""
+
+    key: UInt32[Array, "rows words"]
+    cost: Float32[Array, " rows"]  # from the start
+    parent: Int32[Array, " rows"]  # row, -1 for a start
+    action: Int16[Array, " rows"]  # that led here
+
+
+class Store(NamedTuple):
+    """All nodes. Bytes of a row beside its key: 4 + 4 + 2 + 1, and 8 in the table."""
+
+    nodes: Nodes
+    stale: UInt8[Array, " rows"]
+    slots: Int32[Array, " slots"]  # row, or EMPTY
+    count: Int32[Array, ""]  # rows in use
+
+
+def empty(rows: int, key_words: int) -> Store:
+    """Return a store with room for so many rows."""
+    nodes = Nodes(
+        key=jnp.zeros((rows, key_words), jnp.uint32),
+        cost=jnp.zeros(rows, jnp.float32),
+        parent=jnp.full(rows, -1, jnp.int32),
+        action=jnp.full(rows, -1, jnp.int16),
+    )
+    slots = jnp.full(rows * SLOTS_PER_ROW, EMPTY, jnp.int32)
+    return Store(nodes, jnp.zeros(rows, jnp.uint8), slots, jnp.int32(0))
+
+
+def hash_of(key: UInt32[Array, "rows words"]) -> UInt32[Array, " rows"]:
+    """Hash each key."""
+    word = jnp.full(key.shape[:1], 0x9E3779B9, jnp.uint32)
+    for i in range(key.shape[1]):
+        word = mix(word ^ key[:, i]) + np.uint32(0x85EBCA6B)
+    return mix(word)
+
+
+class _Probe(NamedTuple):
+    """Where the search for a slot stands, for each lane."""
+
+    slots: Array
+    slot: Int32[Array, " lanes"]
+    looks: Bool[Array, " lanes"]  # has neither a slot nor a twin yet
+    replaced: Int32[Array, " lanes"]  # row of the same board, dearer
+
+
+def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
+    """Add the boards that are new, or cheaper than known; equal boards must come dearest first.
+
+    There must be room for all lanes.
+    """
+    lanes = new.cost.shape[0]
+    first = store.count
+    index = jnp.arange(lanes, dtype=jnp.int32)
+    # All are written behind the last row, so that a slot may name them; then the winners move up.
+    nodes = _written(store.nodes, new, first)
+    capacity = store.slots.shape[0]
+
+    def probe(at: _Probe) -> _Probe:
+        row = at.slots[at.slot]
+        known = row >= 0
+        at_row = jnp.maximum(row, 0)
+        same = known & (nodes.key[at_row] == new.key).all(axis=1)
+        cheaper = same & (new.cost < nodes.cost[at_row])
+        wants = at.looks & (~known | cheaper)
+        # The highest lane wins, which of equal boards is the cheapest; it has a higher number than
+        # any row before, and so it replaces one.
+        claim = jnp.where(wants, at.slot, capacity)
+        slots = at.slots.at[claim].max(first + index, mode="drop")
+        won = wants & (slots.at[at.slot].get(mode="clip") == first + index)
+        replaced = jnp.where(wants & cheaper & (row < first), row, at.replaced)
+        goes_on = at.looks & ~won & ~(same & ~cheaper)
+        slot = jnp.where(goes_on & known & ~same, at.slot + 1, at.slot)
+        return _Probe(slots, jnp.where(slot == capacity, 0, slot), goes_on, replaced)
+
+    start = below(hash_of(new.key), capacity)
+    at = jax.lax.while_loop(
+        lambda at: at.looks.any(),
+        probe,
+        _Probe(store.slots, start, valid, jnp.full(lanes, -1, jnp.int32)),
+    )
+    kept = valid & (at.slots[at.slot] == first + index)
+    rank = jnp.cumsum(kept, dtype=jnp.int32) - 1
+    place = jnp.where(kept, rank, lanes)
+    order = jnp.zeros(lanes, jnp.int32).at[place].set(index, mode="drop")
+    nodes = _written(nodes, jax.tree.map(lambda leaf: leaf[order], new), first)
+    slots = at.slots.at[jnp.where(kept, at.slot, capacity)].set(first + rank, mode="drop")
+    rows = store.stale.shape[0]
+    stale = store.stale.at[jnp.where(at.replaced >= 0, at.replaced, rows)].set(1, mode="drop")
+    return Store(nodes, stale, slots, first + kept.sum(dtype=jnp.int32))
+
+
+def find(store: Store, key: UInt32[Array, "lanes words"]) -> Int32[Array, " lanes"]:
+    """Return the row of each key, or -1."""
+    capacity = store.slots.shape[0]
+
+    def goes_on(slot: Array) -> Array:
+        row = store.slots[slot]
+        same = (store.nodes.key[jnp.maximum(row, 0)] == key).all(axis=1)
+        return (row >= 0) & ~same
+
+    def probe(slot: Array) -> Array:
+        following = jnp.where(slot + 1 == capacity, 0, slot + 1)
+        return jnp.where(goes_on(slot), following, slot)
+
+    slot = jax.lax.while_loop(
+        lambda slot: goes_on(slot).any(), probe, below(hash_of(key), capacity)
+    )
+    return store.slots[slot]
+
+
+def _written(nodes: Nodes, new: Nodes, first: Int32[Array, ""]) -> Nodes:
+    def write(leaf: Array, rows: Array) -> Array:
+        return jax.lax.dynamic_update_slice_in_dim(leaf, rows, first, axis=0)
+
+    return jax.tree.map(write, nodes, new)
+
+
+def rows_of(nodes: Nodes, first: Int32[Array, ""], count: int) -> Nodes:
+    """Return `count` rows from `first` on."""
+    return jax.tree.map(
+        lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, first, count, axis=0), nodes
+    )
+
+
+def path(
+    nodes: Nodes, row: Int32[Array, ""], longest: int
+) -> tuple[Int32[Array, " {longest}"], Int32[Array, ""]]:
+    """Return the actions from the start to a row, padded with -1, and their number."""
+
+    def back(walk: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        row, actions, length = walk
+        place = jnp.where(length < longest, length, longest)
+        actions = actions.at[place].set(nodes.action[row].astype(jnp.int32), mode="drop")
+        return nodes.parent[row], actions, length + 1
+
+    start = (row, jnp.full(longest, -1, jnp.int32), jnp.int32(0))
+    _, actions, length = jax.lax.while_loop(
+        lambda walk: (walk[0] >= 0) & (nodes.parent[jnp.maximum(walk[0], 0)] >= 0), back, start
+    )
+    forward = length - 1 - jnp.arange(longest, dtype=jnp.int32)
+    return jnp.where(forward >= 0, actions[jnp.clip(forward, 0, longest - 1)], -1), length
