@@ -11,14 +11,16 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.pixels import compose
 from ..core.random import Key, below, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from . import groups, packing, twisty
+from . import groups, packing, pictures, sprites, twisty
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 from .twisty import Twisty
 
 TURNS = ("quarter", "half")
+_PYRAMINX = np.array([1, 2, 3, 5], np.int32)  # its colours as those of `Cube`
 
 
 class TwistyPuzzle(Puzzle):
@@ -232,10 +234,28 @@ class Cube(TwistyPuzzle):
         rows.append([nothing, down, nothing, nothing])
         return jnp.block(rows)
 
+    def picture(self, state: PuzzleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+        """Draw the net, and beside it the cube as seen from two sides."""
+        return self._drawn(state, tile_size, pictures.views(self.size, tile_size))
+
+    def picture_between(
+        self, state: PuzzleState, action: int, share: float, tile_size: int
+    ) -> UInt8[Array, "height width 3"]:
+        """Draw the picture with a share of a turn done, from 0 to 1."""
+        name = self.action_names[action]
+        face, quarters = "UFRBLD".index(name[0]), {"": 1, "'": -1, "2": 2}[name[1:]]
+        return self._drawn(
+            state, tile_size, pictures.views(self.size, tile_size, face, quarters * share)
+        )
+
+    def _drawn(
+        self, state: PuzzleState, tile_size: int, views: tuple[np.ndarray, np.ndarray]
+    ) -> UInt8[Array, "height width 3"]:
+        net = compose(self.tiles(state), self.atlas(tile_size))
+        return pictures.cube(net, state.board, views)
+
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (7, tile_size, tile_size, 3)."""
-        from . import sprites
-
         return sprites.stickers(tile_size)
 
 
@@ -263,12 +283,15 @@ class Pyraminx(TwistyPuzzle):
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """A row for each face: colours from 1, as in `Cube`."""
-        return state.board.reshape(self.shape).astype(jnp.int32) + 1
+        return jnp.asarray(_PYRAMINX)[state.board.reshape(self.shape).astype(jnp.int32)] + 1
+
+    def picture(self, state: PuzzleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+        """Draw the net: the face opposite B, and the others folded out around it."""
+        colours = jnp.asarray(_PYRAMINX)[state.board.astype(jnp.int32)]
+        return pictures.painted(pictures.pyraminx(tile_size), colours)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (7, tile_size, tile_size, 3)."""
-        from . import sprites
-
         return sprites.stickers(tile_size)
 
 
@@ -299,10 +322,12 @@ class Skewb(TwistyPuzzle):
         stickers = jnp.concatenate([jnp.zeros(1, jnp.int32), state.board.astype(jnp.int32) + 1])
         return stickers[_skewb_net()]
 
+    def picture(self, state: PuzzleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+        """Draw the net of a cube, each centre a square on its corner."""
+        return pictures.painted(pictures.skewb(tile_size), state.board)
+
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (7, tile_size, tile_size, 3)."""
-        from . import sprites
-
         return sprites.stickers(tile_size)
 
 

@@ -1,0 +1,212 @@
+"""Pictures of twisty puzzles: maps of the sticker that each point shows, painted by one gather.
+
+A map has several points for each pixel, which takes their mean, so that slanted edges are smooth.
+"""
+
+import functools
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Integer, UInt8
+
+from . import twisty
+from .sprites import CUBE, NIGHT
+
+BACK, PLASTIC, FIRST = range(3)  # what a point shows; stickers are counted from FIRST
+FINE = 2  # points of a pixel on a side
+BLACK = (6, 7, 10)
+SHADE = np.array([1.0, 0.92, 0.8, 0.92, 0.8, 0.86], np.float32)  # of the faces of a solid cube
+EYES = ((0.62, 0.62, 0.85), (-0.62, -0.62, -0.85))  # from where a cube is seen: U F R, and D B L
+REACH = 1.72  # how far a cube reaches from its centre
+FACES = np.array(list(twisty.FACES.values()), np.float64)  # outward normal, right and down
+
+
+def painted(
+    labels: np.ndarray | Array,
+    stickers: Integer[Array, " stickers"],
+    shades: np.ndarray | None = None,
+) -> UInt8[Array, "height width 3"]:
+    """Paint a map (height * FINE, width * FINE) with the colours of the stickers."""
+    colours = jnp.asarray(np.array(CUBE, np.float32))[stickers.astype(jnp.int32)]
+    if shades is not None:
+        colours = colours * shades[:, None]
+    palette = jnp.concatenate([np.array([NIGHT, BLACK], np.float32), colours])
+    points = palette[jnp.asarray(labels).astype(jnp.int32)]
+    height, width = labels.shape[0] // FINE, labels.shape[1] // FINE
+    mean = points.reshape(height, FINE, width, FINE, 3).mean(axis=(1, 3))
+    return jnp.round(mean).astype(jnp.uint8)
+
+
+def _grid(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """The points of a picture: their x and y in pixels."""
+    y, x = ((np.arange(n * FINE) + 0.5) / FINE for n in (height, width))
+    return x[None, :], y[:, None]
+
+
+# A Skewb: the net of a cube, the centre of a face a square on its corner.
+
+
+@functools.lru_cache(maxsize=4)
+def skewb(tile_size: int) -> np.ndarray:
+    """The net in 9 x 12 tiles: U above, L F R B in a row, D below."""
+    side = 3 * tile_size
+    x, y = _grid(3 * side, 4 * side)
+    row, column = (y // side).astype(np.int32), (x // side).astype(np.int32)
+    face = np.array([[-1, 0, -1, -1], [4, 1, 2, 3], [-1, 5, -1, -1]])[row, column]
+    right, down = x / side % 1 * 2 - 1, y / side % 1 * 2 - 1
+    away = abs(right) + abs(down)
+    sticker = np.where(away < 1, 0, 1 + (right > 0) + 2 * (down > 0))
+    joint = (abs(away - 1) < 0.07) | (np.maximum(abs(right), abs(down)) > 0.94)
+    shown = np.where(joint, PLASTIC, FIRST + 5 * face + sticker)
+    return np.where(face < 0, BACK, shown).astype(np.uint8)
+
+
+# A Pyraminx: the face opposite B in the middle, the others folded out around it.
+
+
+@functools.lru_cache(maxsize=4)
+def pyraminx(tile_size: int) -> np.ndarray:
+    """The net in 4 x 6 tiles. A tip has the colour of the piece that it sits on."""
+    height, width = 4 * tile_size, 6 * tile_size
+    x, y = _grid(height, width)
+    edge = 0.96 * height / 3**0.5 * 2  # of the net
+    top, left = 0.02 * height, (width - edge) / 2
+    low, middle = top + 0.96 * height, top + 0.48 * height
+    corner = {
+        "U": (width / 2, top),
+        "L": (left + edge / 4, middle),
+        "R": (left + 3 * edge / 4, middle),
+        "left": (left, top),
+        "right": (left + edge, top),
+        "low": (width / 2, low),
+    }
+    labels = np.full((height * FINE, width * FINE), BACK, np.uint8)
+    # The vertices of each face, in the order U L R B.
+    for face, names in (
+        (3, ("U", "L", "R")),
+        (0, ("L", "R", "low")),
+        (1, ("U", "R", "right")),
+        (2, ("U", "L", "left")),
+    ):
+        shares = _shares(x, y, [corner[name] for name in names])
+        inside = np.all([share >= 0 for share in shares], axis=0)
+        labels = np.where(inside, _triangle(face, shares), labels)
+    return labels.astype(np.uint8)
+
+
+def _shares(x: np.ndarray, y: np.ndarray, corners: list[tuple[float, float]]) -> list[np.ndarray]:
+    """How near points are to each corner of a triangle, from 3 there to 0 on the other side."""
+    (x0, y0), (x1, y1), (x2, y2) = corners
+    area = (y1 - y2) * (x0 - x2) + (x2 - x1) * (y0 - y2)
+    first = 3 * ((y1 - y2) * (x - x2) + (x2 - x1) * (y - y2)) / area
+    second = 3 * ((y2 - y0) * (x - x2) + (x0 - x2) * (y - y2)) / area
+    return [first, second, 3 - first - second]
+
+
+def _triangle(face: int, shares: list[np.ndarray]) -> np.ndarray:
+    """What the points of a face show: nine triangles, those at a corner with the next below."""
+    whole = [np.floor(share).clip(0, 2) for share in shares]
+    between = np.minimum.reduce([np.minimum(s % 1, 1 - s % 1) for s in shares])
+    nearest = np.argmax(whole, axis=0)  # of a tip and of an axial sticker
+    edge = np.argmin(whole, axis=0)  # the corner that an edge sticker is opposite of
+    is_edge = (sum(whole) == 2) & (np.maximum.reduce(whole) == 1)
+    sticker = np.where(is_edge, 3 + edge, nearest)
+    return np.where(between < 0.055, PLASTIC, FIRST + 6 * face + sticker)
+
+
+# A cube: solid, seen from two opposite corners, also with a face on its way.
+
+
+@functools.lru_cache(maxsize=8)
+def solid(size: int, pixels: int, eye: int, face: int = 0, quarters: float = 0.0) -> np.ndarray:
+    """A square picture of a cube, seen from `EYES[eye]`, `face` turned clockwise by `quarters`."""
+    labels = np.full((pixels * FINE, pixels * FINE), BACK, np.uint8)
+    normal = FACES[face, 0]
+    cut = 1 - 2 / size
+    corners = _facelets(size)
+    turns = corners.mean(axis=1) @ normal > cut
+    caps = _cap(face, cut)
+    layer = [(corners[turns], np.flatnonzero(turns)), (caps[:, ::-1], None)]
+    rest = [(corners[~turns], np.flatnonzero(~turns)), (caps, None)]
+    parts = [(rest, 0.0), (layer, quarters)]
+    towards = np.array(EYES[eye]) @ normal > 0
+    for quads, turned in parts if towards else parts[::-1]:
+        for shapes, stickers in quads:
+            seen = _projected(_rotated(shapes, normal, turned), eye, pixels)
+            for i, quad in enumerate(seen):
+                _fill(labels, quad, PLASTIC)
+                if stickers is not None:
+                    middle = quad.mean(axis=0)
+                    _fill(labels, middle + 0.84 * (quad - middle), FIRST + int(stickers[i]))
+    return labels
+
+
+def _facelets(size: int) -> np.ndarray:
+    """Corners of all stickers, counter-clockwise seen from outside: (stickers, 4, 3)."""
+    quads = []
+    for normal, right, down in FACES:
+        for row, column in itertools.product(range(size), repeat=2):
+            ends = ((row, column), (row + 1, column), (row + 1, column + 1), (row, column + 1))
+            at = [(2 * r / size - 1, 2 * c / size - 1) for r, c in ends]
+            quads.append([normal + r * down + c * right for r, c in at])
+    return np.array(quads)
+
+
+def _cap(face: int, height: float) -> np.ndarray:
+    """The cut below a face, seen from the face: (1, 4, 3)."""
+    normal, right, down = FACES[face]
+    corners = (-right - down, -right + down, right + down, right - down)
+    return np.array([[height * normal + corner for corner in corners]])
+
+
+def _rotated(points: np.ndarray, axis: np.ndarray, quarters: float) -> np.ndarray:
+    """Turn points about an axis, clockwise seen from its end."""
+    angle = -quarters * np.pi / 2
+    along = (points @ axis)[..., None] * axis
+    return along + np.cos(angle) * (points - along) + np.sin(angle) * np.cross(axis, points)
+
+
+def _projected(quads: np.ndarray, eye: int, pixels: int) -> list[np.ndarray]:
+    """The quads that face the eye, as points of the map."""
+    view = np.array(EYES[eye]) / np.linalg.norm(EYES[eye])
+    right = np.cross((0.0, 1.0, 0.0), view)
+    right /= np.linalg.norm(right)
+    flat = np.stack([quads @ right, quads @ -np.cross(view, right)], axis=-1)
+    return list((flat / REACH + 1) / 2 * pixels * FINE)
+
+
+def _fill(labels: np.ndarray, quad: np.ndarray, label: int) -> None:
+    """Paint a convex quad in place, unless it is seen from behind."""
+    left, top = np.floor(quad.min(axis=0)).astype(int).clip(0)
+    right, low = np.ceil(quad.max(axis=0)).astype(int)
+    y, x = np.mgrid[top:low, left:right] + 0.5
+    inside = np.ones(x.shape, bool)
+    for (x0, y0), (x1, y1) in zip(quad, np.roll(quad, -1, axis=0), strict=True):
+        inside &= (x1 - x0) * (y - y0) - (y1 - y0) * (x - x0) < 0
+    window = labels[top:low, left:right]
+    window[inside[: window.shape[0], : window.shape[1]]] = label
+
+
+def views(
+    size: int, tile_size: int, face: int = 0, quarters: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Both maps of a cube beside its net, `face` turned clockwise by `quarters`."""
+    pixels = size * tile_size
+    return solid(size, pixels, 0, face, quarters), solid(size, pixels, 1, face, quarters)
+
+
+def cube(
+    net: UInt8[Array, "height width 3"],
+    board: UInt8[Array, " stickers"],
+    maps: tuple[np.ndarray, np.ndarray],
+) -> UInt8[Array, "height width 3"]:
+    """Put the cube, seen from both sides, into the free corners on the right of its net."""
+    shades = np.repeat(SHADE, board.shape[0] // 6)
+    height, width, _ = net.shape
+    for labels, is_low in zip(maps, (False, True), strict=True):
+        view = painted(labels, board, shades)
+        side = view.shape[0]
+        top, left = height - side if is_low else 0, width * 3 // 4 - side // 2
+        net = net.at[top : top + side, left : left + side].set(view)
+    return net
