@@ -206,12 +206,13 @@ class Hanoi(Puzzle):
         return "\n".join(" ".join(map(str, stack)) or "-" for stack in stacks)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Pegs side by side, each as wide as the largest disk, which has `2 * disks - 1` tiles.
+        """Pegs side by side; disk i, from the smallest, is `i + 1` tiles wide.
 
         0 nothing, 1 pole, 2 base, then four for each disk from the smallest: its left end, its
-        middle, its right end, and a disk of one tile.
+        middle, its right end, and a disk of one tile. The ends of every other disk fill half a
+        tile.
         """
-        size, wide = self.disks, 2 * self.disks - 1
+        size, wide = self.disks, 2 * (self.disks // 2) + 1
         peg = self.view(state.instance, state.board)
         index = np.arange(size, dtype=np.int32)
         lower = (peg[:, None] == peg[None, :]) & (index[:, None] < index[None, :])
@@ -219,10 +220,10 @@ class Hanoi(Puzzle):
         row = np.arange(size + 2, dtype=np.int32)[:, None, None]
         at, column = np.divmod(np.arange(self.pegs * wide, dtype=np.int32)[:, None], wide)
         here = (size - height == row) & (peg.astype(jnp.int32) == at)
-        off = column - np.int32(size - 1)
-        part = np.where(off == -index, 0, np.where(off == index, 2, 1))
+        off, reach = column - np.int32(wide // 2), (index + 1) // 2
+        part = np.where(off == -reach, 0, np.where(off == reach, 2, 1))
         part = np.where(index == 0, 3, part).astype(np.int32)
-        drawn = jnp.where(here & (abs(off) <= index), 3 + 4 * index + part, 0).max(axis=-1)
+        drawn = jnp.where(here & (abs(off) <= reach), 3 + 4 * index + part, 0).max(axis=-1)
         behind = np.where(row[..., 0] == size + 1, 2, (off[:, 0] == 0).astype(np.int32))
         return jnp.maximum(drawn, behind.astype(np.int32))
 

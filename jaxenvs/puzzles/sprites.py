@@ -196,19 +196,20 @@ def lights(tile_size: int) -> np.ndarray:
 @functools.lru_cache(maxsize=8)
 def hanoi(tile_size: int, disks: int) -> np.ndarray:
     """Nothing, a pole, the base; then of each disk, from the smallest, the left end, the middle,
-    the right end, and all of it where it is one tile wide."""
+    the right end, and all of it where it is one tile wide. Ends of every other fill half a tile."""
     pole = block(3 / 8, -1, 5 / 8, 2)
     looks: list[Layers] = [
         NOTHING,
         (*NOTHING, Layer(pole, WOOD)),
         (*NOTHING, Layer(block(-1, 0, 2, 5 / 8), WOOD_DARK), Layer(block(-1, 0, 2, 1 / 8), WOOD)),
     ]
-    for colour in _rainbow(disks):
-        looks += [_slice(colour, *ends) for ends in ((0, 2), (-1, 2), (-1, 1), (0, 1))]
+    for i, colour in enumerate(_rainbow(disks)):
+        side = i % 2 / 2
+        looks += [_slice(colour, *ends) for ends in ((side, 2), (-1, 2), (-1, 1 - side), (0, 1))]
     return _atlas(tile_size, looks)
 
 
-def _slice(colour: RGB, left: int, right: int) -> Layers:
+def _slice(colour: RGB, left: float, right: float) -> Layers:
     """What lies between two sides, on the poles' ground; a side out of the tile is open."""
     sides = (left + 1 / 16, right - 1 / 16)
     return (

@@ -165,20 +165,36 @@ class TopSpin(Puzzle):
         return " ".join(map(str, np.asarray(board)))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """The ring in two rows, back from right to left below: 0 nothing, 1 + the token, and
-        `size` more where it stands in the turnstile of a ring that turns."""
+        """The ring along the edge of a rectangle, clockwise from its upper left corner.
+
+        0 nothing, 1 + the token, and `size` more where it stands in the turnstile of a ring that
+        turns.
+        """
         place = np.arange(self.size, dtype=np.int32)
         inside = (place < self.window) & (self.moves == "ring")
         token = state.board.astype(jnp.int32) + 1 + self.size * inside.astype(np.int32)
-        token = jnp.pad(token, (0, self.size % 2))
-        upper = (self.size + 1) // 2
-        return jnp.stack([token[:upper], token[upper:][::-1]])
+        return jnp.concatenate([jnp.zeros(1, jnp.int32), token])[_rectangle(self.size)]
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (1 + 2 * size, tile_size, tile_size, 3)."""
         from . import sprites
 
         return sprites.tokens(tile_size, self.size)
+
+
+def _rectangle(size: int) -> np.ndarray:
+    """Place of the ring at each tile of a rectangle, from 1; 0 is none."""
+    half = (size + 1) // 2 + 2  # rows and columns together
+    rows = max(2, 2 * half // 5)
+    columns = half - rows
+    drawn = np.zeros((rows, columns), np.int32)
+    edge = [(0, column) for column in range(columns)]
+    edge += [(row, columns - 1) for row in range(1, rows)]
+    edge += [(rows - 1, column) for column in range(columns - 2, -1, -1)]
+    edge += [(row, 0) for row in range(rows - 2, 0, -1)]
+    for place, (row, column) in enumerate(edge[:size], 1):
+        drawn[row, column] = place
+    return drawn
 
 
 def _tracked(size: int) -> int:

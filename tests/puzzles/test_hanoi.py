@@ -100,11 +100,11 @@ def test_tiles():
         puzzle.tiles(puzzle.reset_state(jax.random.key(0), PuzzleLevel(board=board), None))
     )
     expected = [
-        [0, 0, 1, 0, 0] * 3,
-        [0, 0, 1, 0, 0] * 3,
-        [0, 0, 1, 0, 0, 0, 0, 6, 0, 0, 0, 0, 1, 0, 0],
-        [11, 12, 12, 12, 13, 0, 7, 8, 9, 0, 0, 0, 1, 0, 0],
-        [2] * 15,
+        [0, 1, 0] * 3,
+        [0, 1, 0] * 3,
+        [0, 1, 0, 0, 6, 0, 0, 1, 0],
+        [11, 12, 13, 7, 8, 9, 0, 1, 0],
+        [2] * 9,
     ]
     np.testing.assert_array_equal(drawn, expected)
 

@@ -104,6 +104,11 @@ def test_tiles():
     level = PuzzleLevel(board=puzzle.read_level("3 2 1 0 4 5 6").board)
     drawn = puzzle.tiles(puzzle.reset_state(jax.random.key(0), level, None))
     np.testing.assert_array_equal(drawn, [[11, 10, 9, 8], [0, 7, 6, 5]])
+    puzzle = TopSpin(size=12, moves="window")
+    drawn = puzzle.tiles(
+        puzzle.reset_state(jax.random.key(0), PuzzleLevel(board=puzzle.goal(())), None)
+    )
+    np.testing.assert_array_equal(drawn, [[1, 2, 3, 4, 5], [12, 0, 0, 0, 6], [11, 10, 9, 8, 7]])
 
 
 @pytest.mark.parametrize(
