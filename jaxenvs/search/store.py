@@ -32,7 +32,7 @@ class Store(NamedTuple):
     nodes: Nodes
     stale: UInt8[Array, " rows"]
     slots: Int32[Array, " slots"]  # row, or EMPTY
-    count: Int32[Array, ""]  # rows in use
+    used: Int32[Array, ""]  # rows
 
 
 def empty(rows: int, key_words: int) -> Store:
@@ -70,7 +70,7 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
     There must be room for all lanes.
     """
     lanes = new.cost.shape[0]
-    first = store.count
+    first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
     # All are written behind the last row, so that a slot may name them; then the winners move up.
     nodes = _written(store.nodes, new, first)

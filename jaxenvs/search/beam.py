@@ -1,0 +1,161 @@
+"""Beam search: of all boards so many actions away, only the most promising are kept."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int16, Int32
+
+from ..core import checks
+from ..puzzles.puzzle import PuzzleLevel
+from .domain import as_levels, checked_domain
+from .result import Result
+from .store import hash_of
+
+
+class _Beam(NamedTuple):
+    """One step of a level's search, and how each board came about."""
+
+    board: Any  # first axis: width
+    cost: Float32[Array, " width"]
+    alive: Bool[Array, " width"]
+    action: Int16[Array, " width"]
+    parents: Int32[Array, "steps width"]
+    actions: Int16[Array, "steps width"]
+    steps: Int32[Array, ""]
+    goal: Int32[Array, ""]  # its place in the beam, -1 before there is one
+    nodes: Int32[Array, ""]
+
+
+def beam(
+    domain: Any,
+    level: Any,
+    *,
+    heuristic: Callable[[Any, Any], Array] | None = None,
+    width: int = 1024,
+    max_length: int = 200,
+) -> Result:
+    """Search with a beam of `width` boards for at most `max_length` actions.
+
+    Boards are kept by cost + heuristic. Quick and without proof: `optimal` is never true. Several
+    levels go side by side until the slowest ends. Works inside `jit`; errors as in `astar`.
+    """
+    checked_domain(domain, "beam")
+    checks.integer_field("beam", "width", width, 1)
+    checks.integer_field("beam", "max_length", max_length, 1)
+    levels, many = as_levels(domain, level, "beam")
+    bound = domain.heuristic if heuristic is None else heuristic
+    result = _search(domain, bound, width, max_length, levels)
+    return result if many else result.single()
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _search(domain: Any, bound: Any, width: int, longest: int, levels: PuzzleLevel) -> Result:
+    search = functools.partial(_search_one, domain, bound, width, longest)
+    result, nodes, steps = jax.vmap(search)(levels.instance, levels.board)
+    total = nodes.sum(dtype=jnp.int32)
+    return result.replace(nodes=total, expanded=total, iterations=steps.max())
+
+
+def _search_one(
+    domain: Any, bound: Any, width: int, longest: int, instance: Any, board: Any
+) -> tuple[Result, Array, Array]:
+    first = jnp.arange(width) == 0
+    start = _Beam(
+        board=jax.tree.map(lambda leaf: jnp.stack([leaf] * width), board),
+        cost=jnp.zeros(width, jnp.float32),
+        alive=first,
+        action=jnp.full(width, -1, jnp.int16),
+        parents=jnp.full((longest, width), -1, jnp.int32),
+        actions=jnp.full((longest, width), -1, jnp.int16),
+        steps=jnp.int32(0),
+        goal=jnp.where(domain.is_goal(instance, board), 0, -1).astype(jnp.int32),
+        nodes=jnp.int32(1),
+    )
+    end = jax.lax.while_loop(
+        lambda at: (at.goal < 0) & (at.steps < longest) & at.alive.any(),
+        functools.partial(_step, domain, bound, instance),
+        start,
+    )
+    solved = end.goal >= 0
+    place = jnp.maximum(end.goal, 0)  # the beam is in order: its first is the most promising
+    result = Result(
+        solved=solved,
+        cost=jnp.where(solved, end.cost[place], jnp.inf),
+        actions=_path(end, place),
+        length=end.steps,
+        optimal=jnp.zeros((), jnp.bool_),
+        unsolvable=jnp.zeros((), jnp.bool_),
+        lower_bound=jnp.float32(-jnp.inf),
+        board=jax.tree.map(lambda leaf: leaf[place], end.board),
+        nodes=jnp.int32(0),
+        expanded=jnp.int32(0),
+        iterations=jnp.int32(0),
+    )
+    return result, end.nodes, end.steps
+
+
+def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
+    """Expand the beam and keep the best, each board once."""
+    width, actions = at.cost.shape[0], domain.num_actions
+    moves = jax.vmap(lambda board: domain.neighbours(instance, board))(at.board)
+    moves = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moves)
+    action = jnp.tile(jnp.arange(actions, dtype=jnp.int32), width)
+    parent = jnp.repeat(jnp.arange(width, dtype=jnp.int32), actions)
+    valid = moves.valid & at.alive[parent]
+    inverse = getattr(domain, "inverse", None)
+    if inverse is not None:
+        last = at.action[parent].astype(jnp.int32)
+        valid &= (last < 0) | (jnp.asarray(inverse)[jnp.maximum(last, 0)] != action)
+    cost = at.cost[parent] + moves.cost
+    valid &= ~_repeated(jax.vmap(domain.pack)(moves.board), cost, valid)
+    score = cost + jax.vmap(lambda board: bound(instance, board))(moves.board).astype(jnp.float32)
+    goal = valid & jax.vmap(lambda board: domain.is_goal(instance, board))(moves.board)
+    # A goal comes before everything else, the cheapest first.
+    score = jnp.where(goal, cost - np.float32(1e9), jnp.where(valid, score, jnp.inf))
+    keep = min(width, score.shape[0])
+    least, order = jax.lax.top_k(-score, keep)
+    order = jnp.pad(order, (0, width - keep))
+    alive = jnp.pad(jnp.isfinite(least), (0, width - keep))
+    last = action[order].astype(jnp.int16)
+    return _Beam(
+        board=jax.tree.map(lambda leaf: leaf[order], moves.board),
+        cost=cost[order],
+        alive=alive,
+        action=last,
+        parents=at.parents.at[at.steps].set(parent[order]),
+        actions=at.actions.at[at.steps].set(last),
+        steps=at.steps + 1,
+        goal=jnp.where(goal.any(), 0, -1).astype(jnp.int32),
+        nodes=at.nodes + valid.sum(dtype=jnp.int32),
+    )
+
+
+def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
+    """Tell which lanes have the board of another that is cheaper, or comes first."""
+    lanes = key.shape[0]
+    lane = jnp.arange(lanes, dtype=jnp.int32)
+    # Equal boards lie side by side: sorted by two hashes, those that do not count at the end.
+    second = hash_of(key[:, ::-1] ^ np.uint32(0x5BD1E995))
+    dead = (~valid).astype(jnp.uint32)
+    *_, order = jax.lax.sort((dead, hash_of(key), second, cost, lane), num_keys=5)
+    ordered = key[order]
+    same = (ordered[1:] == ordered[:-1]).all(axis=1)
+    return jnp.zeros(lanes, jnp.bool_).at[order].set(jnp.pad(same, (1, 0)))
+
+
+def _path(end: _Beam, place: Int32[Array, ""]) -> Int32[Array, " steps"]:
+    """Follow the parents from the last step back."""
+
+    def back(i: Array, walk: tuple[Array, Array]) -> tuple[Array, Array]:
+        place, path = walk
+        step = end.steps - 1 - i
+        path = path.at[step].set(end.actions[step, place].astype(jnp.int32))
+        return end.parents[step, place], path
+
+    longest = end.parents.shape[0]
+    start = (place, jnp.full(longest, -1, jnp.int32))
+    return jax.lax.fori_loop(0, end.steps, back, start)[1]

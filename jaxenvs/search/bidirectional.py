@@ -1,0 +1,283 @@
+"""A* from both ends, which meets in the middle (MM; Holte et al. 2016).
+
+An entry's priority is the larger of its f and twice its cost, so that neither side goes beyond the
+middle of a cheapest path: with a poor bound far fewer boards than from one end.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32
+
+from ..puzzles.puzzle import Move, Puzzle, PuzzleLevel
+from . import open_list, store
+from .astar import checked_settings
+from .domain import as_levels, checked_domain
+from .engine import Engine, Search, Settings, keys_of, rows_for
+from .memory import check_memory
+from .result import Result
+
+
+class Backward(NamedTuple):
+    """A puzzle from its goal: the actions are the places of `predecessors`."""
+
+    puzzle: Puzzle
+    num_actions: int
+
+    @property
+    def unit_cost(self) -> bool:
+        """As forwards."""
+        return self.puzzle.unit_cost
+
+    @property
+    def inverse(self) -> np.ndarray | None:
+        """Where predecessors follow from inverse actions, these undo each other."""
+        return self.puzzle.inverse
+
+    def neighbours(self, instance: Any, board: Any) -> Move:
+        """Predecessors as moves."""
+        before = self.puzzle.predecessors(instance, board)
+        return Move(before.board, before.cost, before.valid)
+
+    def is_goal(self, instance: Any, board: Any) -> Bool[Array, ""]:
+        """Never: the other side is met, not reached."""
+        return jnp.zeros((), jnp.bool_)
+
+    def pack(self, board: Any) -> Array:
+        """As forwards."""
+        return self.puzzle.pack(board)
+
+    def unpack(self, words: Array) -> Any:
+        """As forwards."""
+        return self.puzzle.unpack(words)
+
+
+class _Meeting(NamedTuple):
+    """The best pair of rows that are the same board."""
+
+    cost: Float32[Array, " levels"]
+    forward: Int32[Array, " levels"]
+    backward: Int32[Array, " levels"]
+
+
+class _Ends(NamedTuple):
+    forward: Search
+    backward: Search
+    meeting: _Meeting
+
+
+def bidirectional(
+    puzzle: Any,
+    level: Any,
+    *,
+    heuristic: Callable[[Any, Any], Array] | None = None,
+    batch_size: int = 1024,
+    node_budget: int = 1_000_000,
+    terminate: str = "optimal",
+    max_length: int = 512,
+) -> Result:
+    """Search from a level (or levels, by a leading axis) and from its goal at once.
+
+    puzzle: with `goal` and `predecessors`. heuristic: (instance, board) -> admissible bound of the
+    cost to the goal; by default the puzzle's own. The way back has none. node_budget: rows of both
+    sides. The rest, the result and errors as in `astar`; `TypeError` for a puzzle without a single
+    goal or predecessors. Unsolved, `board` is the one with the least bound.
+    """
+    checked_domain(puzzle, "bidirectional")
+    levels, many = as_levels(puzzle, level, "bidirectional")
+    places = _places(puzzle, levels)
+    settings = checked_settings(
+        "bidirectional", puzzle, 1.0, batch_size, node_budget, terminate, max_length, True, False
+    )._replace(to_middle=True)
+    count = jax.tree.leaves(levels.board)[0].shape[0]
+    words = jax.eval_shape(lambda board: keys_of(puzzle, board, many), levels.board).shape[1]
+    half = settings._replace(node_budget=-(-node_budget // 2))
+    rows = max(rows_for(puzzle, half, count), rows_for(Backward(puzzle, places), half, count))
+    check_memory("bidirectional", 2 * rows, settings, puzzle.num_actions, words)
+    bound = puzzle.heuristic if heuristic is None else heuristic
+    result = _search(puzzle, places, bound, half, heuristic is None, many, levels)
+    return result if many else result.single()
+
+
+def _places(puzzle: Any, levels: PuzzleLevel) -> int:
+    """Number of predecessors; `TypeError` where the puzzle has no way back."""
+    one = jax.tree.map(lambda leaf: leaf[0], levels)
+    try:
+        board = jax.eval_shape(puzzle.goal, one.instance)
+        before = jax.eval_shape(puzzle.predecessors, one.instance, board)
+    except (AttributeError, NotImplementedError) as error:
+        name = getattr(puzzle, "name", type(puzzle).__name__)
+        raise TypeError(
+            f"bidirectional: {name} cannot be searched from its end ({error}); use astar"
+        ) from error
+    return before.action.shape[0]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
+def _search(
+    puzzle: Any, places: int, bound: Any, settings: Settings, own: bool, many: bool,
+    levels: PuzzleLevel,
+) -> Result:  # fmt: skip
+    coarse = own and puzzle.unit_cost
+    count = jax.tree.leaves(levels.board)[0].shape[0]
+    ends = jax.vmap(puzzle.goal, axis_size=count)(levels.instance)
+    goals = PuzzleLevel(board=ends, instance=levels.instance)
+    forward = Engine(puzzle, bound, settings, coarse, many, levels)
+    back = Engine(Backward(puzzle, places), _nothing, settings, coarse, many, goals)
+    return _Both(forward, back).result()
+
+
+def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
+    return jnp.zeros((), jnp.float32)
+
+
+class _Both:
+    """Two engines that take turns: the one whose first entries promise less goes on."""
+
+    def __init__(self, forward: Engine, back: Engine) -> None:
+        self.forward, self.back, self.settings = forward, back, forward.settings
+
+    def result(self) -> Result:
+        """Search, and join the ways."""
+        fresh = jnp.full(self.forward.count, -1, jnp.int32)
+        meeting = _Meeting(jnp.full(fresh.shape, jnp.inf, jnp.float32), fresh, fresh)
+        first = jnp.int32(0)
+        ends = _Ends(self.forward.start(), self.back.start(), meeting)
+        ends = self._met(ends, first, True)
+        end = jax.lax.while_loop(self._goes_on, self._iterate, ends)
+        return self._read(end)
+
+    def _goes_on(self, ends: _Ends) -> Array:
+        going = jnp.bool_(True)
+        for side in (ends.forward, ends.backward):
+            going &= side.store.used < self.settings.node_budget
+            going &= (side.todo.size.sum() > 0) & ~side.done.all()
+        return going
+
+    def _iterate(self, ends: _Ends) -> _Ends:
+        least = [
+            jnp.where(side.done, jnp.inf, engine.edge(open_list.first_bucket(side.todo))).min()
+            for engine, side in ((self.forward, ends.forward), (self.back, ends.backward))
+        ]
+        turn = least[0] <= least[1]
+
+        def ahead(_: Array, ends: _Ends) -> _Ends:
+            first = ends.forward.store.used
+            return self._met(ends._replace(forward=self.forward.iterate(ends.forward)), first, True)
+
+        def behind(_: Array, ends: _Ends) -> _Ends:
+            first = ends.backward.store.used
+            return self._met(ends._replace(backward=self.back.iterate(ends.backward)), first, False)
+
+        # Loops of one trip or none: a condition would copy both stores.
+        trips = turn.astype(jnp.int32)
+        return jax.lax.fori_loop(0, 1 - trips, behind, jax.lax.fori_loop(0, trips, ahead, ends))
+
+    def _met(self, ends: _Ends, first: Array, ahead: bool) -> _Ends:
+        """Look up the rows from `first` on among those of the other side."""
+        engine = self.forward if ahead else self.back
+        here, there = (ends.forward, ends.backward) if ahead else (ends.backward, ends.forward)
+
+        def look(i: Array, meeting: _Meeting) -> _Meeting:
+            begin = first + i * engine.lanes
+            nodes = store.rows_of(here.store.nodes, begin, engine.lanes)
+            row = begin + jnp.arange(engine.lanes, dtype=jnp.int32)
+            other = store.find(there.store, nodes.key)
+            valid = (row < here.store.used) & (other >= 0)
+            cost = nodes.cost + there.store.nodes.cost[jnp.maximum(other, 0)]
+            pair = (row, other) if ahead else (other, row)
+            return _better(meeting, cost, pair, engine.level_of(nodes.key), valid)
+
+        blocks = -(-(here.store.used - first) // engine.lanes)
+        meeting = jax.lax.fori_loop(0, blocks, look, ends.meeting)
+        least = [
+            e.edge(open_list.first_bucket(side.todo))
+            for e, side in ((self.forward, ends.forward), (self.back, ends.backward))
+        ]
+        if self.settings.terminate == "first":
+            done = jnp.isfinite(meeting.cost)
+        else:
+            done = jnp.minimum(*least) >= meeting.cost
+        forward, backward = (
+            side._replace(cost=meeting.cost, done=done) for side in (ends.forward, ends.backward)
+        )
+        return _Ends(forward, backward, meeting)
+
+    def _read(self, ends: _Ends) -> Result:
+        meeting, longest = ends.meeting, self.settings.longest
+        solved = meeting.forward >= 0
+        forward, back = ends.forward, ends.backward
+        least = [
+            e.edge(open_list.first_bucket(s.todo))
+            for e, s in ((self.forward, forward), (self.back, back))
+        ]
+        empty = (forward.todo.size.sum() == 0) | (back.todo.size.sum() == 0)
+        lower = jnp.where(empty, meeting.cost, jnp.minimum(meeting.cost, jnp.minimum(*least)))
+        row = jnp.where(solved, meeting.forward, forward.nearest_row)
+        nodes = forward.store.nodes
+        actions, length = jax.vmap(lambda r: store.path(nodes, r, longest))(row)
+        instance = self.forward.levels.instance
+        actions, length = jax.vmap(lambda i, a, n, r: self._rest(back, i, a, n, r))(
+            instance, actions, length, meeting.backward
+        )
+        goal = self.back.levels.board
+        nearest = self.forward.boards(nodes.key[row])
+        board = jax.tree.map(
+            lambda a, b: jnp.where(solved.reshape(-1, *([1] * (a.ndim - 1))), a, b), goal, nearest
+        )
+        return Result(
+            solved=solved,
+            cost=meeting.cost,
+            actions=actions,
+            length=length,
+            optimal=solved & (lower >= meeting.cost),
+            unsolvable=~solved & empty,
+            lower_bound=lower,
+            board=board,
+            nodes=forward.store.used + back.store.used,
+            expanded=forward.expanded + back.expanded,
+            iterations=forward.iterations + back.iterations,
+        )
+
+    def _rest(
+        self, back: Search, instance: Any, actions: Array, length: Array, row: Array
+    ) -> tuple[Array, Array]:
+        """Append the actions from a row of the way back to the goal."""
+        nodes = back.store.nodes
+
+        def on(walk: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+            row, actions, length = walk
+            parent = nodes.parent[row]
+            board = jax.tree.map(lambda leaf: leaf[0], self.back.boards(nodes.key[parent][None]))
+            before = self.forward.domain.predecessors(instance, board)
+            action = before.action[nodes.action[row].astype(jnp.int32)]
+            return parent, actions.at[length].set(action, mode="drop"), length + 1
+
+        start = (row, actions, length)
+        return jax.lax.while_loop(
+            lambda walk: (walk[0] >= 0) & (nodes.parent[jnp.maximum(walk[0], 0)] >= 0), on, start
+        )[1:]
+
+
+def _better(
+    meeting: _Meeting, cost: Array, pair: tuple[Array, Array], level: Array, valid: Array
+) -> _Meeting:
+    """Take the cheapest pair of each level, the first of equals."""
+    level = jnp.where(valid, level, 0)
+    cost = jnp.where(valid, cost, jnp.inf)
+    least = meeting.cost.at[level].min(cost)
+    lowest = valid & (cost == least[level]) & (cost < meeting.cost[level])
+    lanes, levels = cost.shape[0], meeting.cost.shape[0]
+    lane = jnp.arange(lanes, dtype=jnp.int32)
+    at = jnp.where(lowest, level, levels)
+    first = jnp.full(levels, lanes, jnp.int32).at[at].min(lane, mode="drop")
+    found, first = first < lanes, jnp.minimum(first, lanes - 1)
+    forward, backward = (
+        jnp.where(found, new[first], old)
+        for new, old in zip(pair, (meeting.forward, meeting.backward), strict=True)
+    )
+    return _Meeting(least, forward, backward)

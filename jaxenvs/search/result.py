@@ -1,0 +1,32 @@
+"""What every search returns."""
+
+from typing import Any
+
+import jax
+from jaxtyping import Array, Bool, Float32, Int32
+
+from ..core.struct import Struct, struct
+
+
+@struct
+class Result(Struct):
+    """What a search found; of many levels, with a leading axis, but for the counts."""
+
+    solved: Bool[Array, "*levels"]
+    cost: Float32[Array, "*levels"]  # of the actions; infinite where not solved
+    # From the start to the goal, padded with -1; unsolved: to the board with the least bound.
+    actions: Int32[Array, "*levels longest"]
+    length: Int32[Array, "*levels"]  # actions, also where there was no room for all of them
+    optimal: Bool[Array, "*levels"]  # proven: no cheaper solution exists
+    unsolvable: Bool[Array, "*levels"]  # proven: everything that can be reached was looked at
+    lower_bound: Float32[Array, "*levels"]  # of the least cost; -inf without an admissible bound
+    board: Any  # the goal, or the board with the least bound
+    nodes: Int32[Array, ""]  # boards, with their dearer copies
+    expanded: Int32[Array, ""]
+    iterations: Int32[Array, ""]
+
+    def single(self) -> "Result":
+        """Return the result of the only level, without its axis."""
+        counts = {"nodes": self.nodes, "expanded": self.expanded, "iterations": self.iterations}
+        rest = self.replace(**dict.fromkeys(counts, ()))
+        return jax.tree.map(lambda leaf: leaf[0], rest).replace(**counts)
