@@ -161,10 +161,12 @@ class Sokoban(Puzzle):
     def step_reward(
         self, instance: UInt8[Array, " cells"], before: Stock, move: Move, solved: Array
     ) -> Float32[Array, ""]:
-        """-0.1, 1 or -1 for a box, 10 at the end; in tenths, so that it is rounded once."""
+        """-0.1, 1 or -1 for a box, 10 at the end; rounded once, and the same in all programs."""
         gained = self._on_targets(instance, move.board) - self._on_targets(instance, before)
-        tenths = 10 * gained + 100 * solved.astype(jnp.int32) - 1
-        return tenths.astype(jnp.float32) / np.float32(10)
+        # Not a number of tenths divided by ten: XLA may multiply by 0.1 instead, and 10.9 would be
+        # more than it is.
+        whole = gained + 10 * solved.astype(jnp.int32)
+        return whole.astype(jnp.float32) - np.float32(0.1)
 
     def pack(self, board: Stock) -> UInt32[Array, " words"]:
         """The cells of player and boxes, in as few bits as they need."""
