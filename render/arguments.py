@@ -13,8 +13,9 @@ import numpy as np
 
 from ..core import registry
 from ..core.env import Env
-from . import frames, gif
+from . import frames, gif, turning
 from .controls import Controller
+from .session import Session
 
 GIF_FRAMES = 200
 GIF_SIZE = 512  # pixels that the boards of a GIF may take on a side, unless told otherwise
@@ -157,6 +158,8 @@ def _pictures(
     for i in range(count):
         if i and not advance():
             return
+        if not options.panel:
+            yield from turning_pictures(controller, options.tile_size)
         if options.panel:
             picture = window_picture(controller, options.tile_size)
         else:
@@ -167,11 +170,28 @@ def _pictures(
 def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
     """Return the board, or the wall of boards, without anything around."""
     session = controller.session
-    across = frames.wall_columns(session.boards)
-    if tile_size is None:
-        room = GIF_SIZE // across
-        tile_size = frames.fitting_tile_size(session.env, room, room, largest=32)
-    return frames.mosaic(frames.board_painter(session.env, tile_size)(session.now.state), across)
+    paint = frames.board_painter(session.env, _gif_tile_size(session, tile_size))
+    return frames.mosaic(paint(session.now.state), frames.wall_columns(session.boards))
+
+
+def turning_pictures(
+    controller: Controller, tile_size: int | None
+) -> Iterator[tuple[np.ndarray, float]]:
+    """Go through what a single board shows on the way to this moment, with durations."""
+    session = controller.session
+    if session.boards > 1:
+        return
+    for share in turning.SHARES:
+        picture = turning.between(session, 0, share, _gif_tile_size(session, tile_size))
+        if picture is not None:
+            yield picture, turning.SECONDS / (1 + len(turning.SHARES))
+
+
+def _gif_tile_size(session: Session, tile_size: int | None) -> int:
+    if tile_size is not None:
+        return tile_size
+    room = GIF_SIZE // frames.wall_columns(session.boards)
+    return frames.fitting_tile_size(session.env, room, room, largest=32)
 
 
 def window_picture(controller: Controller, tile_size: int | None) -> np.ndarray:

@@ -8,6 +8,9 @@ from ..core.spaces import Discrete
 from ..craft import Action as Craft
 from ..craft import CraftClassic
 from ..grid import Action, GridEnv
+from ..puzzles import Game2048, Maze, Minesweeper, Puzzle, SlidingTile, Sokoban, Sudoku, TopSpin
+from ..puzzles import TwistyPuzzle as Twisty
+from .pointing import Place, pointing
 from .session import Session
 
 
@@ -56,11 +59,25 @@ CRAFT_ACTIONS = (  # upstream's keys, and arrows
     ActionKeys(Craft.MAKE_STONE_SWORD, "make stone sword", ("5",), ("5",)),
     ActionKeys(Craft.MAKE_IRON_SWORD, "make iron sword", ("6",), ("6",)),
 )
+FOUR_WAYS = (
+    ActionKeys(0, "up", ("up", "w"), ("w",)),
+    ActionKeys(1, "right", ("right", "d"), ("d",)),
+    ActionKeys(2, "down", ("down", "s"), ("s",)),
+    ActionKeys(3, "left", ("left", "a"), ("a",)),
+)
+RING_ACTIONS = (
+    ActionKeys(0, "turn left", ("left", "a"), ("a",)),
+    ActionKeys(1, "turn right", ("right", "d"), ("d",)),
+    ActionKeys(2, "reverse the window", ("up", "w"), ("w",)),
+)
 GO_ON = ("space", "return")  # beside R: what begins the next level at the end of an episode
 
 
 def action_keys(env: Env) -> tuple[ActionKeys, ...]:
-    """Return names and keys of an environment's actions; without a table they have number keys."""
+    """Return names and keys of an environment's actions; without a table they have number keys.
+
+    A capital letter is a letter with Shift. What is pointed at has no keys, see `pointing`.
+    """
     space = env.action_space
     if isinstance(env, GridEnv) and isinstance(space, Discrete):
         return GRID_ACTIONS[: space.n]
@@ -68,8 +85,40 @@ def action_keys(env: Env) -> tuple[ActionKeys, ...]:
         return CRAFT_ACTIONS
     if not isinstance(space, Discrete):
         raise ValueError(f"{env.name} cannot be played by keys: its actions are {space}")
-    keys = [(str(i),) if i < 10 else () for i in range(space.n)]
-    return tuple(ActionKeys(i, f"action {i}", k, k) for i, k in enumerate(keys))
+    keys = _puzzle_keys(env)
+    if keys is not None:
+        return keys
+    many = [(str(i),) if i < 10 else () for i in range(space.n)]
+    return tuple(ActionKeys(i, f"action {i}", k, k) for i, k in enumerate(many))
+
+
+def _puzzle_keys(env: Env) -> tuple[ActionKeys, ...] | None:
+    """Return names and keys of a puzzle's actions; None for what is no puzzle."""
+    if isinstance(env, SlidingTile):
+        return tuple(row._replace(name=f"blank {row.name}") for row in FOUR_WAYS)
+    if isinstance(env, Maze | Sokoban | Game2048):
+        return FOUR_WAYS
+    if isinstance(env, TopSpin) and env.moves == "ring":
+        return RING_ACTIONS
+    if isinstance(env, Minesweeper):
+        cells = range(env.rows * env.columns)
+        names = tuple(f"{i // env.columns},{i % env.columns}" for i in cells)
+    elif isinstance(env, Puzzle):
+        names = env.action_names
+    else:
+        return None
+    keys = [_name_keys(env, i, name) for i, name in enumerate(names)]
+    return tuple(ActionKeys(i, name, keys[i], keys[i]) for i, name in enumerate(names))
+
+
+def _name_keys(env: Env, action: int, name: str) -> tuple[str, ...]:
+    """The key of an action by its name: U is u, back it is U, by half a number key."""
+    if isinstance(env, Twisty):
+        half = sum(other.endswith("2") for other in env.action_names[: action + 1])
+        return ({"": name[0].lower(), "'": name[0], "2": str(half)}[name[1:]],)
+    if isinstance(env, Sudoku) and env.guided:
+        return (name,)
+    return (str(action),) if pointing(env) is None and action < 10 else ()
 
 
 class Controller:
@@ -81,6 +130,12 @@ class Controller:
     def __init__(self, session: Session, title: str, mode: str = "play") -> None:
         self.session, self.title, self.mode = session, title, mode
         self.actions = action_keys(session.env)
+        self.pointing = pointing(session.env)
+        self.cursor: Place = (0, 0)  # the place that keys point at
+        self.taken: Place | None = None  # the first of two places
+        self.turned = (
+            1.0  # share of the newest action that is shown, where a picture can be between
+        )
         self.selected = 0  # board
         self.zoomed = session.boards == 1  # whether the selected board fills the window
         self.help_shown = False
@@ -99,7 +154,7 @@ class Controller:
         """What the keys do now; a key that acts does nothing else."""
         if self.is_wall:
             return WALL
-        actions = tuple(self._action_bindings())
+        actions = (*self._action_bindings(), *self._cursor_bindings())
         taken = {key for binding in actions for key in binding.keys}
         rest = PLAY if self.mode == "play" else WATCH
         free = (b._replace(keys=tuple(k for k in b.keys if k not in taken)) for b in rest)
@@ -119,16 +174,67 @@ class Controller:
 
             yield Binding(keys, row.name, run)
 
+    def _cursor_bindings(self) -> Iterator[Binding]:
+        """Keys that move the cursor and act there."""
+        ways = self.pointing
+        if ways is None:
+            return
+        for row, (down, right) in zip(FOUR_WAYS, ((-1, 0), (0, 1), (1, 0), (0, -1)), strict=True):
+            if (ways.rows == 1 and down) or (ways.columns == 1 and right):
+                continue
+            keys = row.play if self.mode == "play" else row.watch
+
+            def move(controller: "Controller", down: int = down, right: int = right) -> None:
+                controller.cursor = ways.moved(controller.cursor, down, right)
+
+            yield Binding(keys, f"cursor {row.name}", move)
+        if ways.writes:
+            for digit in range(1, 10):
+                yield Binding((str(digit),), ways.does, lambda c, d=digit: c.write(d))
+        else:
+            keys = ("space", "e") if self.mode == "play" else ("e",)
+            yield Binding(keys, ways.does, lambda c: c.point(c.cursor))
+
+    def point(self, place: Place) -> None:
+        """Act on a place; where an action takes two, the first one is kept."""
+        self.cursor = place
+        ways = self.pointing
+        if ways is None or ways.writes:
+            return
+        places: tuple[Place, ...] = (place,)
+        if ways.pair:
+            first, self.taken = self.taken, place
+            if first is None or first == place:
+                self.taken = None if first == place else place
+                return
+            places = (first, place)
+        self._act(ways.action(self.session.state(self.selected), *places))
+
+    def write(self, digit: int) -> None:
+        """Write a digit at the cursor."""
+        if self.pointing is not None:
+            self._act(self.pointing.action(None, self.cursor, digit))
+
+    def _act(self, action: int | None) -> None:
+        if action is None:
+            self.notice = "no action there"
+            return
+        self.taken = None
+        self.session.act(action, self.selected)
+
     def press(self, key: str) -> bool:
         """Do what a key does; return whether it does anything."""
         self.notice = ""
+        bindings = self.bindings
+        if not any(key in binding.keys for binding in bindings):
+            key = key.lower()  # a letter with Shift that means nothing of its own
         if self.help_shown and key != "h":
             self.help_shown = False
             return True
         if self.mode == "play" and key in GO_ON and self.session.is_over():
             self.new_level()
             return True
-        for binding in self.bindings:
+        for binding in bindings:
             if key in binding.keys:
                 binding.run(self)
                 return True
@@ -159,6 +265,7 @@ class Controller:
 
     def new_level(self) -> None:
         """Begin the next episode: of the board looked at, or of the whole wall."""
+        self.taken = None
         self.session.new_level(None if self.is_wall else self.selected)
 
     def save_file(self) -> None:

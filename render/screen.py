@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pygame
 
-from . import bar, frames, panel
+from . import bar, frames, panel, turning
 from .controls import Controller
 from .panel import end_colour, one_board
-from .pen import ACCENT, CARD, INK, LINE, MARGIN, MUTED, TEXT, surface_of, write
+from .pen import ACCENT, CARD, CUT, INK, LINE, MARGIN, MUTED, TEXT, surface_of, write
+from .pointing import Place
 
 PANEL_WIDTH, BAR_HEIGHT, LABEL_HEIGHT = 312, 46, 18
 MIN_SIZE = (560, 420)
@@ -29,6 +30,23 @@ class Layout(NamedTuple):
     def board_at(self, position: tuple[int, int]) -> int | None:
         """Return the board of the wall under a point."""
         return next((i for i, r in enumerate(self.boards) if r.collidepoint(position)), None)
+
+    def place_at(self, controller: Controller, position: tuple[int, int]) -> Place | None:
+        """Return the place of a single board under a point, where places are actions."""
+        ways, board = controller.pointing, self.boards[0]
+        if ways is None or not board.collidepoint(position):
+            return None
+        x, y = position[0] - board.left, position[1] - board.top
+        return y * ways.rows // board.height, x * ways.columns // board.width
+
+    def rect_of(self, controller: Controller, place: Place) -> pygame.Rect:
+        """Return where a place is drawn."""
+        ways, board = controller.pointing, self.boards[0]
+        if ways is None:
+            return board
+        height, width = board.height // ways.rows, board.width // ways.columns
+        left, top = board.left + place[1] * width, board.top + place[0] * height
+        return pygame.Rect(left, top, width, height)
 
     def scrubbed(self, x: int) -> float:
         """Return the place on the bar, 0 to 1."""
@@ -105,8 +123,14 @@ def pixels(surface: pygame.Surface) -> np.ndarray:
 
 def _draw_board(surface: pygame.Surface, controller: Controller, where: Layout) -> None:
     session, board = controller.session, controller.selected
-    picture = frames.board_painter(session.env, where.tile_size)(one_board(session, board))[0]
+    picture = turning.between(session, board, controller.turned, where.tile_size)
+    if picture is None:
+        picture = frames.board_painter(session.env, where.tile_size)(one_board(session, board))[0]
     surface.blit(surface_of(picture), where.boards[0])
+    if controller.pointing is not None and session.human:
+        pygame.draw.rect(surface, ACCENT, where.rect_of(controller, controller.cursor), 3, 4)
+        if controller.taken is not None:
+            pygame.draw.rect(surface, CUT, where.rect_of(controller, controller.taken), 3, 4)
     colour = end_colour(session, board)
     if colour:
         pygame.draw.rect(surface, colour, where.boards[0].inflate(8, 8), 3, 4)
@@ -132,16 +156,24 @@ def _draw_help(surface: pygame.Surface, controller: Controller) -> None:
     shade = pygame.Surface(surface.get_size(), pygame.SRCALPHA)
     shade.fill((*INK, 205))
     surface.blit(shade, (0, 0))
-    rect = pygame.Rect(0, 0, 430, 22 * len(bindings) + 66)
+    step = max(12, min(22, (surface.get_height() - 70) // len(bindings)))
+    rect = pygame.Rect(0, 0, 430, step * len(bindings) + 66)
     rect.center = surface.get_rect().center
     pygame.draw.rect(surface, CARD, rect, border_radius=10)
     pygame.draw.rect(surface, LINE, rect, 2, 10)
     write(surface, "Keys", (rect.left + 20, rect.top + 16), TEXT, 19)
     for i, binding in enumerate(bindings):
-        top = rect.top + 48 + 22 * i
-        names = ", ".join(_KEY_SIGNS.get(key, key.upper()) for key in binding.keys)
+        top = rect.top + 48 + step * i
+        names = ", ".join(_sign(key) for key in binding.keys)
         write(surface, names, (rect.left + 20, top), ACCENT, 15)
         write(surface, binding.does, (rect.left + 220, top), TEXT, 15)
+
+
+def _sign(key: str) -> str:
+    """The name of a key, as it is written on it."""
+    if len(key) == 1 and key.isupper():
+        return f"Shift {key}"
+    return _KEY_SIGNS.get(key, key.upper())
 
 
 _KEY_SIGNS = {

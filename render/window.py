@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pygame
 
-from . import gif, screen
-from .arguments import UsageError, boards_picture
+from . import gif, screen, turning
+from .arguments import UsageError, boards_picture, turning_pictures
 from .controls import Controller
 
 FRAMES_PER_SECOND = 60
@@ -45,6 +45,7 @@ class Window:
         pygame.display.set_caption(f"jaxenvs - {controller.title}")
         pygame.key.set_repeat(REPEAT_AFTER, REPEAT_EVERY)
         self.scrubbing = False
+        self.seen = controller.session.cursor  # the moment that was shown last
         self.stale = True  # whether the window shows something else than the session
 
     def close(self) -> None:
@@ -56,10 +57,24 @@ class Window:
         for event in pygame.event.get():
             self.handle(event)
         self.stale |= self.controller.session.tick(seconds)
+        self._turn(seconds)
         if self.stale and self.controller.open:
             self.display.blit(screen.draw(self.controller, self.display.get_size()), (0, 0))
             pygame.display.flip()
             self.stale = False
+
+    def _turn(self, seconds: float) -> None:
+        """Show the newest action on its way, where it can be drawn."""
+        controller, session = self.controller, self.controller.session
+        if session.cursor != self.seen:
+            is_next = session.cursor == self.seen + 1 and controller.zoomed
+            controller.turned = (
+                0.0 if is_next and turning.is_turn(session, controller.selected) else 1.0
+            )
+            self.seen = session.cursor
+        elif controller.turned < 1:
+            controller.turned = min(1.0, controller.turned + seconds / turning.seconds(session))
+            self.stale = True
 
     def handle(self, event: pygame.event.Event) -> None:
         """Do what an event asks for."""
@@ -70,6 +85,8 @@ class Window:
 
     def _key(self, event: pygame.event.Event) -> None:
         name = pygame.key.name(event.key)
+        if len(name) == 1 and getattr(event, "mod", 0) & pygame.KMOD_SHIFT:
+            name = name.upper()
         self.controller.press("return" if name == "enter" else name)
 
     def _mouse_down(self, event: pygame.event.Event) -> None:
@@ -83,6 +100,11 @@ class Window:
             board = where.board_at(event.pos)
             if board is not None:
                 self.controller.zoom(board)
+        else:
+            place = where.place_at(self.controller, event.pos)
+            if place is not None:
+                self.controller.notice = ""
+                self.controller.point(place)
 
     def _mouse_moved(self, event: pygame.event.Event) -> None:
         where = self._layout()
@@ -143,6 +165,7 @@ def _replay(controller: Controller, last: int) -> Iterator[tuple[np.ndarray, flo
     session = controller.session
     for index in range(max(0, last + 1 - SAVED_MOMENTS), last + 1):
         session.cursor = index
+        yield from turning_pictures(controller, None)
         yield boards_picture(controller, None), session.delay
 
 

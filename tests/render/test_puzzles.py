@@ -1,0 +1,212 @@
+"""Puzzles under a person's hands: keys, places that are pointed at, turns on their way."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pygame
+import pytest
+
+import jaxenvs
+from jaxenvs.puzzles import PuzzleLevel, pictures
+from jaxenvs.render import arguments, gif, play, screen
+from jaxenvs.render.controls import Controller
+from jaxenvs.render.pilots import RANDOM
+from jaxenvs.render.pointing import pointing
+from jaxenvs.render.session import Session
+from jaxenvs.render.window import Window
+
+IDS = (
+    "Puzzle-2048-v0",
+    "Puzzle-Cube-2x2-Half-v0",
+    "Puzzle-Hanoi-5-v0",
+    "Puzzle-LightsOut-5x5-v0",
+    "Puzzle-Maze-10x10-v0",
+    "Puzzle-Minesweeper-10x10-v0",
+    "Puzzle-Pancake-10-v0",
+    "Puzzle-PegSolitaire-v0",
+    "Puzzle-Pyraminx-v0",
+    "Puzzle-Skewb-v0",
+    "Puzzle-SlidingTile-3x3-v0",
+    "Puzzle-Sokoban-6x6-v0",
+    "Puzzle-Sudoku-v0",
+    "Puzzle-Sudoku-Guided-v0",
+    "Puzzle-TSP-10-v0",
+    "Puzzle-TopSpin-10-v0",
+)
+
+
+def controller(id: str, mode: str = "play", **fields: object) -> Controller:
+    session = Session(jaxenvs.make(id, **fields), None if mode == "play" else RANDOM)
+    return Controller(session, id, mode)
+
+
+def press(playing: Controller, keys: str) -> Controller:
+    for key in keys.split():
+        assert playing.press(key), key
+    return playing
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_every_action_can_be_taken_and_no_key_means_two_things(id):
+    playing = controller(id)
+    env, ways = playing.session.env, playing.pointing
+    for mode in ("play", "watch"):
+        playing.mode = mode
+        keys = [key for binding in playing.bindings for key in binding.keys]
+        assert len(keys) == len(set(keys)) and "h" in keys and "escape" in keys
+        assert "r" in keys or "n" in keys  # a new level
+    reached = {row.action for row in playing.actions if row.play and row.watch}
+    if ways is not None:
+        state = playing.session.state()
+        places = list(np.ndindex(ways.rows, ways.columns))
+        for first in places:
+            if ways.pair:
+                found = {ways.action(state, first, second) for second in places}
+            elif ways.writes:
+                found = {ways.action(state, first, digit) for digit in range(1, 10)}
+            else:
+                found = {ways.action(state, first)}
+            reached |= found - {None}
+    missing = set(range(env.action_space.n)) - reached
+    assert not missing and max(reached) < env.action_space.n
+
+
+@pytest.mark.parametrize(
+    ("id", "keys", "action"),
+    [
+        ("Puzzle-Maze-10x10-v0", "up", 0),
+        ("Puzzle-SlidingTile-3x3-v0", "d", 1),
+        ("Puzzle-Cube-2x2-Half-v0", "r", "R"),
+        ("Puzzle-Cube-2x2-Half-v0", "R", "R'"),
+        ("Puzzle-Cube-2x2-Half-v0", "2", "F2"),
+        ("Puzzle-Pyraminx-v0", "B", "B'"),
+        ("Puzzle-TopSpin-10-v0", "w", "reverse"),
+        ("Puzzle-LightsOut-5x5-v0", "down right right space", "1,2"),
+        ("Puzzle-LightsOut-5x5-v0", "up left e", "4,4"),
+        ("Puzzle-Minesweeper-10x10-v0", "right space", 1),
+        ("Puzzle-Pancake-10-v0", "down down down space", "flip 4"),
+        ("Puzzle-Hanoi-5-v0", "space right right space", "0>2"),
+        ("Puzzle-PegSolitaire-v0", "down down down right space right right space", "3,1 right"),
+        ("Puzzle-Sudoku-v0", "down right right 7", "r2c3=7"),
+        ("Puzzle-Sudoku-Guided-v0", "4", "4"),
+    ],
+)
+def test_keys_take_the_action(id, keys, action):
+    playing = press(controller(id), keys)
+    if isinstance(action, str):
+        action = playing.session.env.action_names.index(action)
+    assert playing.session.now.action[0] == action and playing.session.cursor == 1
+
+
+def test_a_pair_of_places_is_taken_back_by_pointing_again_or_given_up_where_it_is_no_action():
+    playing = press(controller("Puzzle-PegSolitaire-v0"), "down down down right space")
+    assert playing.taken == (3, 1)
+    assert press(playing, "space").taken is None
+    press(playing, "space right space")
+    assert playing.notice == "no action there" and playing.taken == (3, 2)
+    assert playing.session.cursor == 0
+    assert press(playing, "n").taken is None
+
+
+def test_the_upper_pancake_and_the_plate_are_nothing_to_flip():
+    playing = press(controller("Puzzle-Pancake-10-v0"), "space")
+    assert playing.session.cursor == 0
+    assert press(playing, "up space").notice == "no action there"
+    assert press(playing, "up space").session.now.action[0] == 8
+
+
+def test_a_city_is_the_nearest_one():
+    env = jaxenvs.make("Puzzle-TSP-10-v0")
+    level = env.read_level("\n".join(f"{i / 10} {0.2 + i % 2 / 2}" for i in range(10)))
+    state = env.reset_to(jax.random.key(0), level).state
+    assert pointing(env).action(state, (3, 7)) == 4  # beside (0.4, 0.2) and (0.5, 0.7)
+    assert pointing(env).action(state, (11, 8)) == 5
+
+
+def test_watching_has_the_arrows_for_time_and_letters_for_the_cursor():
+    watching = controller("Puzzle-LightsOut-5x5-v0", "watch")
+    press(watching, "s d e")
+    assert watching.session.now.action[0] == 6 and watching.session.human
+
+
+def test_a_letter_with_shift_is_the_letter_where_it_means_nothing():
+    playing = controller("Puzzle-Maze-10x10-v0")
+    assert playing.press("W") and playing.session.now.action[0] == 0
+
+
+@pytest.mark.usefixtures("dummy_display")
+def test_a_click_acts_on_the_place_under_it():
+    window = Window(controller("Puzzle-LightsOut-5x5-v0"))
+    where = screen.layout(window.controller, window.display.get_size())
+    at = where.rect_of(window.controller, (3, 1)).center
+    pygame.event.post(pygame.event.Event(pygame.MOUSEBUTTONDOWN, pos=at, button=1))
+    window.pump(0.0)
+    assert window.controller.session.now.action[0] == 16
+    assert window.controller.cursor == (3, 1)
+    window.close()
+
+
+@pytest.mark.usefixtures("dummy_display")
+def test_a_turn_is_shown_on_its_way_in_the_window():
+    window = Window(controller("Puzzle-Cube-2x2-v0"))
+    event = pygame.event.Event(pygame.KEYDOWN, key=pygame.K_u, mod=pygame.KMOD_LSHIFT)
+    pygame.event.post(event)
+    seen = []
+    for _ in range(4):
+        window.pump(0.1)
+        seen.append((window.controller.turned, pygame.image.tobytes(window.display, "RGB")))
+    assert window.controller.session.now.action[0] == 1  # U'
+    assert seen[0][0] == 0 and 0 < seen[1][0] < 1 and seen[3][0] == 1
+    assert len({picture for _, picture in seen}) == 4 - (seen[2][0] == 1)
+    window.controller.press("backspace")
+    window.pump(0.1)
+    assert window.controller.turned == 1
+    window.close()
+
+
+def test_a_turn_is_drawn_into_a_gif(tmp_path):
+    path = tmp_path / "turn.gif"
+    arguments_ = ["Puzzle-Cube-2x2-v0", "--keys", "u R", "--gif", str(path), "--tile-size", "8"]
+    assert play.main(arguments_) == 0
+    from PIL import Image
+
+    with Image.open(path) as image:
+        assert image.n_frames == 3 + 2 * 3
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_turn_ends_where_the_rules_put_the_stickers(size):
+    env = jaxenvs.make(f"Puzzle-Cube-{size}x{size}-Half-v0")
+    level = PuzzleLevel(board=env.sample_level(jax.random.key(1)).board)
+    state = env.reset_to(jax.random.key(0), level).state
+    half = 2 * size * 8  # columns of the net on the left, which does not move
+    for action in range(env.num_actions):
+        after = env.step(jax.random.key(0), state, jnp.int32(action)).state
+        ended = np.asarray(env.picture_between(state, action, 1.0, 8)).astype(int)
+        wanted = np.asarray(env.picture(after, 8)).astype(int)
+        views = [np.s_[: size * 8, half:], np.s_[2 * size * 8 :, half:]]
+        for view in views:
+            # Rounding of corners may move an edge by a point.
+            assert (abs(ended[view] - wanted[view]).max(axis=-1) > 64).mean() < 0.01, action
+        started = np.asarray(env.picture_between(state, action, 0.0, 8))
+        np.testing.assert_array_equal(started, env.picture(state, 8))
+
+
+def test_every_sticker_of_a_cube_is_seen_in_the_two_views():
+    front, back = pictures.views(3, 16)
+    assert set(np.unique(front)) | set(np.unique(back)) == set(range(2 + 54))
+    assert not set(np.unique(front)) & set(np.unique(back)) - {0, 1}
+
+
+def test_every_sticker_of_the_nets_is_drawn():
+    assert set(np.unique(pictures.skewb(16))) == set(range(2 + 30))
+    assert set(np.unique(pictures.pyraminx(16))) == set(range(2 + 24))
+
+
+def test_a_picture_has_the_size_of_the_tiles(tmp_path):
+    for id in ("Puzzle-Pyraminx-v0", "Puzzle-Skewb-v0", "Puzzle-Cube-3x3-v0"):
+        playing = controller(id)
+        picture = arguments.boards_picture(playing, 12)
+        rows, columns = playing.session.env.tiles(playing.session.state()).shape
+        assert picture.shape == (12 * rows, 12 * columns, 3)
+        gif.write_png(tmp_path / "a.png", picture)
