@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
 from ..core.pixels import compose
-from ..core.random import Key, below, words
+from ..core.random import Key, below, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from . import groups, packing, pictures, sprites, twisty
@@ -114,13 +114,12 @@ class TwistyPuzzle(Puzzle):
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
-        drawn = words(key, len(chain.sizes))
         # Only numbers are chased: one kernel on a GPU. Each is read once; what wraps or clips an
         # index would read it twice, and the compiler's work would double with every level.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
         for i in reversed(range(len(chain.sizes))):
-            element = below(drawn[i], int(chain.sizes[i])).astype(jnp.uint32)
+            element = below(hashed(key, i), int(chain.sizes[i])).astype(jnp.uint32)
             flat = jnp.asarray(chain.transversals[i].reshape(-1)).at[
                 element * np.uint32(count) + sticker
             ]

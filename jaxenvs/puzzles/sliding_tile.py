@@ -4,7 +4,6 @@ Heuristic: Manhattan distance and linear conflict (Hansson, Mayer and Yung 1992)
 """
 
 import functools
-import itertools
 from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
 from ..core.env import Params
-from ..core.random import Key, below, words
+from ..core.random import Key, below, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from . import packing
@@ -80,8 +79,13 @@ class SlidingTile(Puzzle):
         """Exchange the blank with its neighbour."""
         tables = _tables(self.size)
         blank = self._blank(board)
-        target = jnp.asarray(tables.neighbour)[blank, action]
-        valid = target >= 0
+        row, column = blank // self.size, blank % self.size
+        last = self.size - 1
+        # Arithmetic, and no table: a gather would be a kernel of its own.
+        room = jnp.where(action % 2 == 0, row, column)
+        valid = jnp.where((action == 0) | (action == 3), room > 0, room < last)
+        far = jnp.where(action % 2 == 0, self.size, 1)
+        target = blank + jnp.where((action == 0) | (action == 3), -far, far)
         target = jnp.where(valid, target, blank)
         per_word = tables.per_word
         places = [(cell // per_word, cell % per_word * tables.bits) for cell in (blank, target)]
@@ -152,26 +156,31 @@ class SlidingTile(Puzzle):
     def _shuffled(self, key: Key) -> UInt32[Array, " words"]:
         """A uniform permutation as a product of exchanges, whose number tells its parity.
 
-        If the parity is not the blank's, two tiles are exchanged.
+        If the parity is not the blank's, two tiles are exchanged. No array of cells is made: each
+        field of a word follows its cell through the exchanges, all in one kernel.
         """
-        cells = self.size**2
-        drawn = words(key, cells)
-        index = jnp.arange(cells, dtype=jnp.int32)
-        blank, odd = jnp.int32(0), jnp.zeros((), jnp.bool_)
-        number = index  # in the cell: followed through the exchanges
-        for last in range(cells - 1, 0, -1):
-            other = below(drawn[last], last + 1)
-            number = _exchanged(number, last, other)
+        tables, cells = _tables(self.size), self.size**2
+        others, odd = [], jnp.zeros((), jnp.bool_)
+        for last in range(1, cells):
+            other = below(hashed(key, last), last + 1)
+            others.append(other)
             odd ^= other != last
-        for last in range(1, cells):  # the cell of number 0, by the same exchanges backwards
-            blank = _exchanged(blank, last, below(drawn[last], last + 1))
+        blank = jnp.int32(0)  # the cell of number 0: by the exchanges backwards
+        for last, other in enumerate(others, 1):
+            blank = _exchanged(blank, last, other)
         # From blank first to blank last is a cycle of all numbers, as many exchanges less one.
-        distance = (blank // self.size + blank % self.size) + 2 * (self.size - 1)
-        wrong = odd ^ (distance % 2 == 1) ^ ((cells - 1) % 2 == 1)
-        number = jnp.where(wrong, _exchanged(number, 1, jnp.int32(2)), number)
-        return packing.pack(number.astype(jnp.uint8), _tables(self.size).bits) | jnp.asarray(
-            _tables(self.size).filled
-        )
+        distance = blank // self.size + blank % self.size
+        wrong = odd ^ ((distance + cells - 1) % 2 == 1)
+        board = jnp.asarray(tables.filled)
+        for field in range(tables.per_word):
+            cell = np.arange(len(tables.goal), dtype=np.int32) * tables.per_word + field
+            number = jnp.asarray(cell)
+            for last in range(cells - 1, 0, -1):
+                number = _exchanged(number, last, others[last - 1])
+            number = jnp.where(wrong, _exchanged(number, 1, jnp.int32(2)), number)
+            shifted = number.astype(jnp.uint32) << np.uint32(field * tables.bits)
+            board |= jnp.where(cell < cells, shifted, np.uint32(0))
+        return board
 
     def level(self, numbers: Any) -> PuzzleLevel:
         """Return the level with these numbers, 0 for the blank, row by row.
@@ -249,7 +258,6 @@ class _Tables(NamedTuple):
     high: int  # the highest bit of each cell
     filled: np.ndarray  # uint32 (words,): ones where the last word has no cell
     goal: np.ndarray  # uint32 (words,)
-    neighbour: np.ndarray  # int32 (cells, 4): next cell, -1 where there is none
     # int32 (cells * numbers,): the part of a line's code of a number in a cell.
     row_codes: np.ndarray
     column_codes: np.ndarray
@@ -271,13 +279,8 @@ def _tables(n: int) -> _Tables:
             filled[cell // per_word] |= np.uint32((1 << bits) - 1) << shift
         else:
             goal[cell // per_word] |= np.uint32(field) << shift
-    neighbour = np.full((cells, 4), -1, np.int32)
-    for row, column in itertools.product(range(n), range(n)):
-        for action, (down, right) in enumerate(((-1, 0), (0, 1), (1, 0), (0, -1))):
-            if 0 <= row + down < n and 0 <= column + right < n:
-                neighbour[row * n + column, action] = (row + down) * n + column + right
     return _Tables(
-        bits, per_word, (1 << bits) - 1, low, high, filled, goal | filled, neighbour,
+        bits, per_word, (1 << bits) - 1, low, high, filled, goal | filled,
         *_line_codes(n), _conflicts(n),
     )  # fmt: skip
 

@@ -174,7 +174,7 @@ def pyraminx() -> Twisty:
     for vertex, name in enumerate("ULRB"):
         # An even permutation of the vertices that leaves one in place: a third of a turn.
         others = [v for v in range(4) if v != vertex]
-        others = others if vertex % 2 == 0 else others[::-1]
+        others = others if vertex % 2 else others[::-1]
         turn = dict(zip(others, others[1:] + others[:1], strict=True)) | {vertex: vertex}
         moved = {
             s: _Sticker(tuple(sorted(turn[v] for v in s.piece)), (turn[s.face[0]],))
