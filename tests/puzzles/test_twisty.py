@@ -1,0 +1,275 @@
+"""Twisty puzzles: orders of their groups, every board of the small ones, what is no puzzle."""
+
+import functools
+
+import bfs
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenvs.puzzles import Cube, Pyraminx, Skewb, groups
+
+ORDERS = [
+    (Cube(size=2), 3_674_160),
+    (Cube(size=2, turns="half"), 3_674_160),
+    (Cube(size=2, all_faces=True), 88_179_840),
+    (Cube(size=3), 43_252_003_274_489_856_000),
+    (Cube(size=3, turns="half"), 43_252_003_274_489_856_000),
+    (Pyraminx(), 933_120),
+    (Skewb(), 3_149_280),
+]
+# Boards by their distance; the small ones whole.
+LEVELS = {
+    Cube(size=2): [1, 6, 27, 120, 534, 2256, 8969, 33058, 114149, 360508, 930588, 1350852, 782536,
+                   90280, 276],
+    Cube(size=2, turns="half"): [1, 9, 54, 321, 1847, 9992, 50136, 227536, 870072, 1887748, 623800,
+                                 2644],
+    Cube(size=3): [1, 12, 114, 1068, 10011],
+    Cube(size=3, turns="half"): [1, 18, 243, 3240, 43239],
+    Pyraminx(): [1, 8, 48, 288, 1728, 9896, 51808, 220111, 480467, 166276, 2457, 32],
+    Skewb(): [1, 8, 48, 288, 1728, 10248, 59304, 315198, 1225483, 1455856, 81028, 90],
+}  # fmt: skip
+DEEPEST = 5000  # levels of more boards are among the long proofs
+SMALL = [puzzle for puzzle in LEVELS if puzzle not in (Cube(size=3), Cube(size=3, turns="half"))]
+
+
+def named(puzzles):
+    """Parameters with names."""
+    return [pytest.param(*p, id=str(p[0])) for p in puzzles]
+
+
+@functools.cache
+def nearest(puzzle, levels):
+    """Boards at most so many turns away."""
+    return bfs.distances(puzzle, (), puzzle.goal(()), limit=levels)
+
+
+@functools.cache
+def drawn(puzzle, count, seed=0):
+    keys = jax.random.split(jax.random.key(seed), count)
+    return np.asarray(jax.jit(jax.vmap(lambda key: puzzle.sample_level(key).board))(keys))
+
+
+@pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
+def test_orders_of_the_groups(puzzle, order):
+    assert puzzle.group.order == order
+
+
+@pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
+def test_another_package_finds_the_same_orders(puzzle, order):
+    combinatorics = pytest.importorskip("sympy.combinatorics")
+    turns = [combinatorics.Permutation(turn.tolist()) for turn in puzzle.tables.moves]
+    assert combinatorics.PermutationGroup(turns).order() == order
+
+
+@pytest.mark.parametrize("puzzle", LEVELS, ids=str)
+def test_there_are_as_many_boards_at_each_distance_as_is_known(puzzle):
+    counts = LEVELS[puzzle]
+    levels = sum(count < DEEPEST for count in counts[:7])
+    found = nearest(puzzle, levels - 1)
+    assert found.counts == counts[:levels] and levels >= 4
+    bound = bfs.each(puzzle, puzzle.heuristic, found.words)
+    assert (bound <= found.distance).all() and (bound[1:] > 0).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("puzzle", LEVELS, ids=str)
+def test_every_board_of_the_small_puzzles(puzzle):
+    """And the heuristic is a lower bound of all: nine million boards by the four small puzzles."""
+    counts = LEVELS[puzzle]
+    found = nearest(puzzle, None if puzzle in SMALL else len(counts) - 1)
+    assert found.counts == counts
+    bound = bfs.each(puzzle, puzzle.heuristic, found.words)
+    assert (bound <= found.distance).all() and (bound[1:] > 0).all()
+    print(f"{puzzle}: mean bound {bound.mean():.3f}, mean distance {found.distance.mean():.3f}")
+
+
+@pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
+def test_turns_have_their_periods(puzzle, order):
+    """Four quarters of a cube are one, three thirds of the others; a half is two quarters."""
+    tables, stickers = puzzle.tables, np.arange(puzzle.tables.goal.size)
+    period = 4 if isinstance(puzzle, Cube) else 3
+    for action, name in enumerate(puzzle.action_names):
+        source = tables.source[action]
+        times = period if name[-1] != "2" else 2
+        power = stickers
+        for _ in range(times):
+            assert (power != stickers).any() or power is stickers
+            power = power[source]
+        np.testing.assert_array_equal(power, stickers)
+        np.testing.assert_array_equal(source[tables.source[tables.inverse[action]]], stickers)
+        if name[-1] == "2":
+            quarter = tables.source[puzzle.action_names.index(name[0])]
+            np.testing.assert_array_equal(quarter[quarter], source)
+
+
+def test_a_turn_of_the_front_is_as_everybody_knows():
+    """White below left and right of the front's turn: U's lower row goes to R's left column."""
+    board = Cube(size=3).read_level("F").board
+    assert Cube(size=3).text((), board).split() == [
+        "WWWWWWOOO", "GGGGGGGGG", "WRRWRRWRR", "BBBBBBBBB", "OOYOOYOOY", "RRRYYYYYY"
+    ]  # fmt: skip
+
+
+SEQUENCES = [
+    (Cube(size=3), "R U R' U'", 6),
+    (Cube(size=3), "R U", 105),
+    (Cube(size=3, turns="half"), "R2 U2", 6),
+    (Cube(size=2), "R U R' U'", 6),
+    (Pyraminx(), "U R U' R'", 3),
+]
+
+
+@pytest.mark.parametrize(("puzzle", "turns", "period"), SEQUENCES)
+def test_sequences_come_back_when_they_should(puzzle, turns, period):
+    for times in range(1, period):
+        assert not puzzle.is_goal((), puzzle.read_level(" ".join([turns] * times)).board)
+    assert puzzle.is_goal((), puzzle.read_level(" ".join([turns] * period)).board)
+
+
+@pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
+def test_drawn_boards_can_be_reached(puzzle, order):
+    for board in drawn(puzzle, 2400)[:40]:
+        level = puzzle.read_level(puzzle.text((), board.reshape(-1)))
+        np.testing.assert_array_equal(level.board, board)
+
+
+@pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
+def test_boards_are_drawn_uniformly(puzzle, order):
+    """A sticker is anywhere it can be alike, and so is another where the first is not."""
+    tables, boards = puzzle.tables, drawn(puzzle, 2400)
+    for kind in np.unique(tables.kind):
+        turned = (tables.source != np.arange(tables.goal.size)).any(axis=0)
+        places = np.flatnonzero((tables.kind == kind) & turned)
+        if not places.size:
+            continue
+        beside = tables.beside
+        for sticker in places[[0, places.size // 2]]:
+            here = boards[:, places] == tables.goal[sticker]
+            here &= boards[:, beside[places]] == tables.goal[beside[sticker]]
+            if kind == 1:
+                assert here.sum() >= len(boards)
+                continue
+            counts = here.sum(axis=0)
+            able = np.array([_can_go(puzzle, sticker, place) for place in places])
+            assert counts.sum() == len(boards) and (counts[~able] == 0).all()
+            expected = len(boards) / able.sum()
+            spread = ((counts[able] - expected) ** 2 / expected).sum()
+            assert spread < able.sum() + 5 * np.sqrt(2 * able.sum())
+
+
+def _can_go(puzzle, sticker, place):
+    orbit = next(o for o in groups.orbits(puzzle.tables.moves) if sticker in o)
+    return place in orbit
+
+
+@pytest.mark.parametrize("puzzle", SMALL, ids=str)
+def test_a_scramble_is_no_further_than_its_turns(puzzle):
+    """Distances of all boards up to four turns; the first turns of a scramble are never undone."""
+    for turns in (0, 1, 4):
+        scrambled = type(puzzle)(**_fields(puzzle), scramble=turns)
+        words = np.asarray(jax.vmap(puzzle.pack)(jnp.asarray(drawn(scrambled, 64))))
+        far = nearest(puzzle, 4).of(words)
+        assert (far >= 0).all() and (far <= turns).all()
+        assert turns > 1 or (far == turns).all()
+        assert turns < 4 or (far >= 2).mean() > 0.8
+
+
+def _fields(puzzle):
+    return {"size": puzzle.size, "turns": puzzle.turns} if isinstance(puzzle, Cube) else {}
+
+
+def swapped(puzzle, *pairs):
+    """The text of the solved puzzle with colours exchanged."""
+    board = puzzle.tables.goal.copy()
+    for a, b in pairs:
+        board[[a, b]] = board[[b, a]]
+    return puzzle.text((), board)
+
+
+def corner_of(puzzle, sticker):
+    """The three stickers of a piece, clockwise."""
+    beside = puzzle.tables.beside
+    return sticker, int(beside[sticker]), int(beside[beside[sticker]])
+
+
+def twisted(puzzle, sticker):
+    """The solved puzzle with one corner twisted."""
+    a, b, c = corner_of(puzzle, sticker)
+    return swapped(puzzle, (a, b), (b, c))
+
+
+# Stickers by number: U 0 to 8, F 9 to 17 of the cube; U7/F1 and U5/R1 are edges.
+CUBE = Cube(size=3)
+UNREACHABLE = [
+    (CUBE, twisted(CUBE, 8)),  # a corner
+    (CUBE, swapped(CUBE, (7, 10))),  # an edge turned over
+    (CUBE, swapped(CUBE, (7, 5), (10, 19))),  # two edges exchanged
+    (CUBE, swapped(CUBE, (4, 13))),  # two centres
+    (CUBE, swapped(CUBE, (0, 9))),  # colours that no piece has
+    (Cube(size=2), twisted(Cube(size=2), 3)),
+    (Pyraminx(), swapped(Pyraminx(), (3, 9))),  # an edge; the axial pieces turn freely
+    (Skewb(), swapped(Skewb(), (0, 5))),
+]
+
+
+@pytest.mark.parametrize(("puzzle", "text"), UNREACHABLE)
+def test_boards_that_no_turns_reach_are_refused(puzzle, text):
+    with pytest.raises(ValueError, match="no turns lead to these stickers") as raised:
+        puzzle.read_level(text)
+    assert "check the colours" in str(raised.value)
+
+
+UNKNOWN = [
+    (CUBE, "R U X", "'X' is no turn", "54 stickers"),
+    (CUBE, "R U2", "'U2' is no turn", "U U'"),
+    (CUBE, "W" * 53 + "K", "is no turn", "WGRBOY"),
+    (CUBE, "W" * 53, "is no turn", "54 stickers as letters of WGRBOY"),
+    (Cube(size=2), "L", "'L' is no turn", "24 stickers"),
+    (Pyraminx(), "F", "'F' is no turn", "turns of U U' L L'"),
+]
+
+
+@pytest.mark.parametrize(("puzzle", "text", "first", "second"), UNKNOWN)
+def test_unknown_turns_and_colours_are_refused(puzzle, text, first, second):
+    with pytest.raises(ValueError) as raised:
+        puzzle.read_level(text)
+    assert first in str(raised.value) and second in str(raised.value), str(raised.value)
+
+
+def test_small_letters_and_spaces_are_read():
+    text = CUBE.text((), CUBE.tables.goal)
+    assert CUBE.is_goal((), CUBE.read_level(text.lower().replace("w", " w")).board)
+
+
+def test_a_cube_of_all_faces_is_solved_in_any_of_24_positions():
+    """Turning two opposite faces alike turns the whole cube."""
+    puzzle, held = Cube(size=2, all_faces=True), Cube(size=2)
+    source = dict(zip(puzzle.action_names, puzzle.tables.source, strict=True))
+    seen, new = set(), [puzzle.tables.goal]
+    while new:
+        board = new.pop()
+        if board.tobytes() not in seen:
+            seen.add(board.tobytes())
+            new += [board[source[a]][source[b]] for a, b in (("U", "D'"), ("R", "L'"), ("F", "B'"))]
+    assert len(seen) == 24
+    for position in seen:
+        board = jnp.asarray(np.frombuffer(position, np.uint8))
+        assert puzzle.is_goal((), board) and puzzle.heuristic((), board) == 0
+        assert held.is_goal((), board) == (position == puzzle.tables.goal.tobytes())
+        assert not puzzle.is_goal((), board[source["R"]])
+
+
+BAD_FIELDS = [
+    ({"size": 4}, "size"),
+    ({"size": 1}, "size"),
+    ({"turns": "third"}, "quarter"),
+    ({"scramble": -1}, "scramble"),
+]
+
+
+@pytest.mark.parametrize(("fields", "word"), BAD_FIELDS)
+def test_bad_fields_are_refused(fields, word):
+    with pytest.raises(ValueError, match=word):
+        Cube(**fields)
