@@ -8,6 +8,7 @@ import os
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 
@@ -16,9 +17,12 @@ import numpy as np
 import pygame
 
 import jaxenvs
+from jaxenvs.core.env import Env
 from jaxenvs.core.pixels import compose
 from jaxenvs.craft import sprites
 from jaxenvs.render import frames, gif, play, screen, watch
+from jaxenvs.render.pilots import RANDOM
+from jaxenvs.render.session import Session
 
 HERE = Path(__file__).parent
 FAMILIES = (  # one level of each
@@ -53,6 +57,34 @@ FAMILIES = (  # one level of each
     "BabyAI-MiniBossLevel-v0",
     "BabyAI-BossLevel-v0",
 )
+PUZZLES = (
+    "Puzzle-SlidingTile-4x4-v0",
+    "Puzzle-SlidingTile-7x7-v0",
+    "Puzzle-2048-v0",
+    "Puzzle-LightsOut-5x5-v0",
+    "Puzzle-Minesweeper-10x10-v0",
+    "Puzzle-Cube-2x2-v0",
+    "Puzzle-Cube-3x3-v0",
+    "Puzzle-Skewb-v0",
+    "Puzzle-Pyraminx-v0",
+    "Puzzle-PegSolitaire-v0",
+    "Puzzle-Sokoban-6x6-v0",
+    "Puzzle-Sokoban-10x10-v0",
+    "Puzzle-Maze-10x10-v0",
+    "Puzzle-Maze-23x23-v0",
+    "Puzzle-Sudoku-v0",
+    "Puzzle-Hanoi-5-v0",
+    "Puzzle-Pancake-10-v0",
+    "Puzzle-TopSpin-20-v0",
+    "Puzzle-TSP-20-v0",
+    "Puzzle-Hanoi-8x4-v0",
+)
+PLAYED = {  # where the first board shows little: a seed, and actions by chance
+    "Puzzle-2048-v0": (3, 400),
+    "Puzzle-Minesweeper-10x10-v0": (23, 27),
+    "Puzzle-PegSolitaire-v0": (3, 9),
+    "Puzzle-TSP-20-v0": (3, 6),
+}
 CELL, GAP, LABEL, COLUMNS = 256, 18, 62, 6
 MISSION_WIDTH = 42  # characters of a line
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
@@ -71,38 +103,61 @@ def craft_sheet() -> np.ndarray:
     return frames.mosaic(np.asarray(pictures), WORLD_COLUMNS)
 
 
+def puzzle_sheet() -> np.ndarray:
+    """Return one board of each puzzle, with its id below."""
+    boards = []
+    for id in PUZZLES:
+        seed, actions = PLAYED.get(id, (3, 0))
+        session = Session(jaxenvs.make(id), RANDOM, seed=seed)
+        for _ in range(actions):
+            session.forward()
+            if session.is_over():
+                session.seek(session.cursor - 1)
+                break
+        boards.append((id, session.env, session.state(), ""))
+    return sheet(boards, 5, 28)
+
+
 def contact_sheet() -> np.ndarray:
-    """Return one board of each family, with its id and mission below."""
-    pygame.font.init()
-    font = pygame.font.Font(None, 18)
-    rows = -(-len(FAMILIES) // COLUMNS)
-    sheet = pygame.Surface(
-        (COLUMNS * (CELL + GAP) + GAP, rows * (CELL + LABEL + GAP) + GAP),
-    )
-    sheet.fill(frames.BACKGROUND)
-    for i, id in enumerate(FAMILIES):
+    """Return one board of each grid family, with its id and mission below."""
+    boards = []
+    for id in FAMILIES:
         env = jaxenvs.make(id)
         state = jax.jit(env.reset)(jax.random.key(3)).state
+        boards.append((id, env, state, env.mission_text(state)))
+    return sheet(boards, COLUMNS, LABEL)
+
+
+def sheet(boards: list[tuple[str, Env, Any, str]], columns: int, label: int) -> np.ndarray:
+    """Return boards in rows, each with its id and what is said of it below."""
+    pygame.font.init()
+    font = pygame.font.Font(None, 18)
+    rows = -(-len(boards) // columns)
+    surface = pygame.Surface(
+        (columns * (CELL + GAP) + GAP, rows * (CELL + label + GAP) + GAP),
+    )
+    surface.fill(frames.BACKGROUND)
+    for i, (id, env, state, said) in enumerate(boards):
         tile_size = min(CELL // side for side in frames.board_shape(env))
         batch = jax.tree.map(lambda leaf: leaf[None], state)
         picture = frames.board_painter(env, tile_size)(batch)[0]
-        left, top = i % COLUMNS * (CELL + GAP) + GAP, i // COLUMNS * (CELL + LABEL + GAP) + GAP
+        left, top = i % columns * (CELL + GAP) + GAP, i // columns * (CELL + label + GAP) + GAP
         height, width, _ = picture.shape
         board = pygame.image.frombuffer(picture.tobytes(), (width, height), "RGB")
-        sheet.blit(board, (left + (CELL - width) // 2, top + (CELL - height) // 2))
-        mission = textwrap.wrap(env.mission_text(state), MISSION_WIDTH)
-        lines = [(id, BRIGHT), *((line, MUTED) for line in mission[:3])]
+        surface.blit(board, (left + (CELL - width) // 2, top + (CELL - height) // 2))
+        lines = [(id, BRIGHT), *((line, MUTED) for line in textwrap.wrap(said, MISSION_WIDTH)[:3])]
         for number, (line, colour) in enumerate(lines):
-            label = font.render(line, True, colour)
-            at = (left + (CELL - label.get_width()) // 2, top + CELL + 6 + 14 * number)
-            sheet.blit(label, at)
-    return screen.pixels(sheet)
+            text = font.render(line, True, colour)
+            at = (left + (CELL - text.get_width()) // 2, top + CELL + 6 + 14 * number)
+            surface.blit(text, at)
+    return screen.pixels(surface)
 
 
 def main(run: str | None = None) -> None:
     """Draw all of them, or all that need no run."""
     gif.write_png(HERE / "grid.png", contact_sheet())
     gif.write_png(HERE / "craft.png", craft_sheet())
+    gif.write_png(HERE / "puzzles.png", puzzle_sheet())
     seed, *keys = CRAFT_KEYS.read_text().split()
     shot = f"Craft-Classic-Pixels-v0 --seed {seed} --frames {CRAFT_STEPS}"
     play.main([*shot.split(), "--keys", " ".join(keys), "--screenshot", f"{HERE}/play-craft.png"])

@@ -22,6 +22,7 @@ COMMANDS = {
     "play": Command("play an environment with the keyboard", "jaxenvs.render.play", "play"),
     "watch": Command("watch a trained run or random play", "jaxenvs.render.watch", "play"),
     "train": Command("train PPO on an id", "jaxenvs.baselines.ppo", "train"),
+    "solve": Command("search for the solution of a puzzle", "jaxenvs.render.solve", ""),
     "bench": Command("measure steps per second", "jaxenvs.benchmarks.throughput", "bench"),
 }
 
@@ -79,6 +80,7 @@ def _help() -> str:
             f"  {PROGRAM} play Grid-DoorKey-8x8-v0",
             f"  {PROGRAM} train Grid-DoorKey-5x5-v0 --out runs/doorkey",
             f"  {PROGRAM} watch runs/doorkey",
+            f"  {PROGRAM} solve Puzzle-SlidingTile-3x3-v0",
         ]
     )
 

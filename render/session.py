@@ -51,17 +51,24 @@ class Session:
     """
 
     def __init__(
-        self, env: Env, pilot: Pilot | None = None, boards: int = 1, seed: int = 0, speed: float = 8
+        self,
+        env: Env,
+        pilot: Pilot | None = None,
+        boards: int = 1,
+        seed: int = 0,
+        speed: float = 8,
+        level: Any = None,  # of every episode, instead of drawn ones
     ) -> None:
         self.env, self.boards, self.speed = env, boards, float(speed)
         self.pilot = pilot or RANDOM
         self.human = pilot is None  # whether moves wait for a person
         self.paused = False
+        self.level = level
         self._start, self._advance = _compiled(env, self.pilot)
         self._keys = jax.vmap(jax.random.fold_in, (None, 0))(
             jax.random.key(seed), jnp.arange(boards)
         )
-        self.history = [_to_host(self._start(self._keys))]
+        self.history = [_to_host(self._start(self._keys, level))]
         self.dropped = 0  # moments forgotten at the beginning
         self.cursor = 0  # index into the history
         self.capacity = _capacity(self.history[0])
@@ -163,7 +170,8 @@ class Session:
         """Cut the future off and add the moment that follows from the commands."""
         del self.history[self.cursor + 1 :]
         clock = np.int32(self.dropped + self.cursor)
-        self.history.append(_to_host(self._advance(self._keys, self.now, clock, commands)))
+        after = self._advance(self._keys, self.now, clock, commands, self.level)
+        self.history.append(_to_host(after))
         self.cursor += 1
         surplus = len(self.history) - self.capacity
         if surplus > 0:
@@ -192,9 +200,13 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
     """Return the compiled first moment and next moment of a batch of boards."""
     params = env.default_params
 
-    def first(key: PRNGKeyArray, episode: Array) -> Moment:
+    def first(key: PRNGKeyArray, episode: Array, level: Any) -> Moment:
         key_levels, _ = jax.random.split(key)
-        state = env.reset(jax.random.fold_in(key_levels, episode), params).state
+        key_level = jax.random.fold_in(key_levels, episode)
+        if level is None:
+            state = env.reset(key_level, params).state
+        else:
+            state = env.reset_to(key_level, level, params).state
         zero, no = jnp.float32(0), jnp.zeros((), jnp.bool_)
         none = jnp.int32(0)
         return Moment(
@@ -230,17 +242,21 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             earned=info.get("achievements", moment.earned),
         )
 
-    def advance(key: PRNGKeyArray, moment: Moment, clock: Array, command: Array) -> Moment:
+    def advance(
+        key: PRNGKeyArray, moment: Moment, clock: Array, command: Array, level: Any
+    ) -> Moment:
         _, key_steps = jax.random.split(key)
         after = stepped(jax.random.fold_in(key_steps, clock), moment, command)
-        fresh = first(key, moment.episode + 1)._replace(
+        fresh = first(key, moment.episode + 1, level)._replace(
             finished=moment.finished, total=moment.total
         )
         again = moment.over | (command == NEW_LEVEL)
         return jax.tree.map(lambda new, old: jnp.where(again, new, old), fresh, after)
 
-    start = jax.jit(lambda keys: jax.vmap(first)(keys, jnp.zeros(keys.shape, jnp.int32)))
-    return start, jax.jit(jax.vmap(advance, (0, 0, None, 0)))
+    def start(keys: Array, level: Any) -> Moment:
+        return jax.vmap(first, (0, 0, None))(keys, jnp.zeros(keys.shape, jnp.int32), level)
+
+    return jax.jit(start), jax.jit(jax.vmap(advance, (0, 0, None, 0, None)))
 
 
 @functools.lru_cache(maxsize=16)

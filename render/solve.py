@@ -1,0 +1,258 @@
+"""`jaxenvs solve ID`: search for the solution of a puzzle, print it, watch it or draw it."""
+
+import argparse
+import dataclasses
+import functools
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32, PRNGKeyArray
+
+from .. import search
+from ..core.env import Env
+from ..puzzles import Puzzle, PuzzleLevel
+from . import arguments
+from .arguments import UsageError
+from .pilots import RANDOM, Pilot
+
+SUMMARY = """Search for a solution of a puzzle, and print it.
+
+The level is drawn from --seed or read from --instance, a text file in the form that the level is
+printed in. A* is optimal with --terminate optimal and weight 1; then a solution comes with its
+proof. Exit code 1: no solution was found."""
+EXAMPLES = """  jaxenvs solve Puzzle-SlidingTile-3x3-v0
+  jaxenvs solve Puzzle-Sokoban-10x10-v0 --instance level.txt --watch
+  jaxenvs solve Puzzle-Cube-2x2-v0 --seed 3 --terminate optimal --gif cube.gif
+  jaxenvs solve Puzzle-SlidingTile-4x4-v0 --weight 2 --batch-size 4096 --node-budget 4000000"""
+ALGORITHMS = ("astar", "qstar", "beam", "bidirectional")
+# Options that an algorithm takes beside the batch size.
+TAKES = {
+    "astar": ("weight", "node_budget", "terminate"),
+    "qstar": ("weight", "node_budget", "terminate"),
+    "beam": (),
+    "bidirectional": ("node_budget", "terminate"),
+}
+WIDTH = 96  # columns of the printed actions
+LONGEST = 4096  # actions of a solution, but for beam, which looks no further than its default
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan(Pilot):
+    """Follows given actions from the first moment of every episode."""
+
+    actions: tuple[int, ...] = ()
+
+    def choose(self, key: PRNGKeyArray, env: Env, state: Any, params: Any) -> Int32[Array, ""]:
+        """Take the action whose turn it is; after the last one, that again."""
+        at = jnp.minimum(state.time, len(self.actions) - 1)
+        return jnp.asarray(np.array(self.actions, np.int32))[at]
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; return the exit code."""
+    return arguments.guarded("solve", _run, argv)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = arguments.Parser(
+        prog="jaxenvs solve",
+        description=SUMMARY,
+        epilog="examples:\n" + EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add, number = parser.add_argument, arguments.number
+    add("id", metavar="ID", help="of a puzzle, as `jaxenvs list Puzzle` prints them")
+    add("--instance", metavar="FILE", help="text file with the level (default: drawn by --seed)")
+    add("--seed", type=number(0, 2**31 - 1), metavar="N", help="of the level (default 0)")
+    add(
+        "--set",
+        dest="fields",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="constructor field of the puzzle, such as scramble=20; may be repeated",
+    )
+    add("--algorithm", choices=ALGORITHMS, default="astar", help="(default astar)")
+    add("--weight", type=_weight, metavar="W", help="of the heuristic (default 1)")
+    add(
+        "--batch-size",
+        type=number(1, 2**24),
+        default=1024,
+        metavar="B",
+        help="boards expanded together, for beam its width (default 1024)",
+    )
+    add("--node-budget", type=number(1, 2**31 - 1), metavar="N", help="(default 1000000)")
+    add(
+        "--terminate",
+        choices=("first", "optimal"),
+        help="with the first solution, or with a proof that it is the best (default first; of "
+        "bidirectional optimal)",
+    )
+    add("--watch", action="store_true", help="play the solution in a window")
+    add("--gif", metavar="FILE", help="draw the solution into a GIF")
+    add("--tile-size", type=number(4, 128), metavar="PIXELS", help="of a cell (default: fits)")
+    add("--speed", type=number(1, 60), default=4, metavar="N", help="actions a second (default 4)")
+    return parser
+
+
+def _weight(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 0 on")
+    return value
+
+
+def _run(argv: list[str]) -> int:
+    options = _parser().parse_args(argv)
+    options.screenshot = options.frames = None
+    options.panel = False
+    arguments.checked_outputs(options)
+    puzzle = _puzzle(options)
+    if options.watch:
+        arguments.check_display()
+    level = _level(puzzle, options)
+    print(puzzle.text(level.instance, level.board), end="\n\n")
+    result, seconds = _search(puzzle, level, options)
+    _print(puzzle, level, result, seconds)
+    actions = tuple(int(a) for a in np.asarray(result.actions) if a >= 0)
+    if actions and (options.watch or options.gif):
+        return _show(puzzle, level, actions, options)
+    return 0 if bool(result.solved) else 1
+
+
+def _puzzle(options: argparse.Namespace) -> Puzzle:
+    env = arguments.make_env(options.id, options.fields)
+    if not isinstance(env, Puzzle):
+        raise UsageError(
+            f"{options.id} cannot be searched: a search needs an environment without chance and "
+            "with `neighbours`, such as Puzzle-SlidingTile-4x4-v0 (`jaxenvs list Puzzle`)"
+        )
+    return env
+
+
+def _level(puzzle: Puzzle, options: argparse.Namespace) -> PuzzleLevel:
+    """Read the level, or draw it."""
+    if options.instance is None:
+        key = jax.random.key(options.seed or 0)
+        return jax.jit(puzzle.sample_level)(key, puzzle.default_params)
+    if options.seed is not None:
+        raise UsageError("give --seed or --instance, not both")
+    try:
+        return puzzle.read_level(Path(options.instance).read_text())
+    except OSError as error:
+        raise UsageError(f"--instance {options.instance}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"--instance {options.instance}: {error}") from error
+
+
+def _search(
+    puzzle: Puzzle, level: PuzzleLevel, options: argparse.Namespace
+) -> tuple[search.Result, float]:
+    """Return what was found, and the seconds without those of the compilation."""
+    given = {}
+    for name in ("weight", "node_budget", "terminate"):
+        value = getattr(options, name)
+        if value is not None:
+            if name not in TAKES[options.algorithm]:
+                raise UsageError(f"--{name.replace('_', '-')} means nothing to {options.algorithm}")
+            given[name] = value
+    given["width" if options.algorithm == "beam" else "batch_size"] = options.batch_size
+    told = ", ".join(
+        f"{name.replace('_', ' ')} {value:,}"
+        for name, value in given.items()
+        if not isinstance(value, str)
+    )
+    if options.algorithm != "beam":
+        given["max_length"] = LONGEST
+    run = functools.partial(getattr(search, options.algorithm), puzzle, **given)
+    _say(f"{options.algorithm}, {told}: compiling ...")
+    began = time.monotonic()
+    try:
+        compiled = jax.jit(run).lower(level).compile()
+    except (TypeError, ValueError, NotImplementedError) as error:
+        raise UsageError(str(error)) from error
+    middle = time.monotonic()
+    _say(f"{options.algorithm}, {told}: compiled in {middle - began:.1f} s, searching ...")
+    result = jax.block_until_ready(compiled(level))
+    _say("")
+    return result, time.monotonic() - middle
+
+
+def _say(line: str) -> None:
+    """Show on a terminal what goes on."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+
+
+def _print(puzzle: Puzzle, level: PuzzleLevel, result: search.Result, seconds: float) -> None:
+    names = [puzzle.action_names[a] for a in np.asarray(result.actions) if a >= 0]
+    print(_verdict(puzzle, result))
+    between = ", " if any(" " in name for name in names) else " "
+    print(textwrap.fill(between.join(names), WIDTH))
+    nodes, rate = int(result.nodes), int(result.nodes) / max(seconds, 1e-9)
+    print(f"{nodes:,} nodes, {int(result.expanded):,} expanded", end="")
+    print(f" in {seconds:.2f} s: {rate:,.0f} nodes/s", end="\n\n")
+    print(puzzle.text(level.instance, result.board))
+
+
+def _verdict(puzzle: Puzzle, result: search.Result) -> str:
+    """One line: whether it is solved, and what is proven."""
+    length, bound = int(result.length), float(result.lower_bound)
+    at_least = f"no solution costs less than {_cost(puzzle, bound)}" if bound > 0 else ""
+    if bool(result.solved):
+        cost = float(result.cost)
+        how = f"solved: {length} actions"
+        if not puzzle.unit_cost:
+            how += f", cost {_cost(puzzle, cost)}"
+        proof = "proven optimal" if bool(result.optimal) else at_least
+        return f"{how}, {proof}" if proof else how
+    if bool(result.unsolvable):
+        return "no solution exists: everything that can be reached was looked at"
+    more = f"; {at_least}" if at_least else ""
+    return (
+        f"not solved within the budget{more}; try a larger --node-budget or --weight. To the board "
+        f"that seems nearest, {length} actions:"
+    )
+
+
+def _cost(puzzle: Puzzle, cost: float) -> str:
+    return f"{cost:.0f}" if puzzle.unit_cost else f"{cost:.4f}"
+
+
+def _show(
+    puzzle: Puzzle, level: PuzzleLevel, actions: tuple[int, ...], options: argparse.Namespace
+) -> int:
+    """Draw the actions into a file, or play them in a window."""
+    from .controls import Controller
+    from .session import Session
+
+    plan = Plan("the search", RANDOM.think, actions=actions)
+
+    def controller() -> Controller:
+        session = Session(puzzle, plan, speed=options.speed, level=level)
+        return Controller(session, options.id, "watch")
+
+    if options.gif:
+        options.frames = len(actions) + 1
+        drawn = controller()
+
+        def forward() -> bool:
+            drawn.session.forward()
+            return True
+
+        arguments.draw_files(drawn, options, forward)
+    if options.watch:
+        from .window import open_window
+
+        return open_window(controller(), options.tile_size)
+    return 0
