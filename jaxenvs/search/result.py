@@ -1,5 +1,6 @@
 """What every search returns."""
 
+import dataclasses
 from typing import Any
 
 import jax
@@ -27,6 +28,13 @@ class Result(Struct):
 
     def single(self) -> "Result":
         """Return the result of the only level, without its axis."""
-        counts = {"nodes": self.nodes, "expanded": self.expanded, "iterations": self.iterations}
-        rest = self.replace(**dict.fromkeys(counts, ()))
-        return jax.tree.map(lambda leaf: leaf[0], rest).replace(**counts)
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return Result(
+            **{
+                name: value if name in _COUNTS else jax.tree.map(lambda leaf: leaf[0], value)
+                for name, value in fields.items()
+            }
+        )
+
+
+_COUNTS = ("nodes", "expanded", "iterations")

@@ -1,0 +1,334 @@
+"""A*, Q*, beam search and search from both ends: known optima, proofs, budgets and messages."""
+
+import functools
+import itertools
+import re
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs import search
+from jaxenvs.puzzles import TSP, Maze, Move, SlidingTile, Sokoban
+from jaxenvs.search import open_list, store
+from jaxenvs.search.memory import device_memory
+
+EIGHT = SlidingTile(size=3)
+HARDEST = (8, 6, 7, 2, 5, 4, 3, 0, 1)  # one of the two boards 31 moves away
+
+
+def drawn(puzzle, count, seed=0):
+    return jax.vmap(puzzle.sample_level)(jax.random.split(jax.random.key(seed), count))
+
+
+@functools.cache
+def rules(puzzle):
+    return jax.jit(puzzle.apply), jax.jit(puzzle.is_goal)
+
+
+def replay(puzzle, level, actions, length):
+    """Board and cost after the actions, each of which must be legal."""
+    apply, _ = rules(puzzle)
+    board, cost = level.board, 0.0
+    for action in np.asarray(actions)[: int(length)]:
+        move = apply(level.instance, board, jnp.int32(action))
+        assert move.valid
+        board, cost = move.board, cost + float(move.cost)
+    return board, cost
+
+
+def assert_plays(puzzle, levels, result):
+    """The actions of every solved level lead to its goal at the cost that is given."""
+    for i in range(result.cost.shape[0]):
+        level = jax.tree.map(lambda leaf, i=i: leaf[i], levels)
+        board, cost = replay(puzzle, level, result.actions[i], result.length[i])
+        assert (np.asarray(result.actions[i])[int(result.length[i]) :] == -1).all()
+        for x, y in zip(
+            jax.tree.leaves(board),
+            jax.tree.leaves(jax.tree.map(lambda leaf, i=i: leaf[i], result.board)),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(x, y)
+        if result.solved[i]:
+            assert rules(puzzle)[1](level.instance, board)
+            assert cost == pytest.approx(float(result.cost[i]), rel=1e-5)
+
+
+EIGHT_LEVELS = drawn(EIGHT, 8, seed=1)
+SMALL = {"batch_size": 64, "node_budget": 200_000, "max_length": 40}
+
+
+@functools.cache
+def eight():
+    """The 8-puzzles solved by A*, which other searches must agree with."""
+    return search.astar(EIGHT, EIGHT_LEVELS, terminate="optimal", **SMALL)
+
+
+def test_the_hardest_eight_puzzle_takes_31_moves():
+    result = search.astar(EIGHT, EIGHT.level(HARDEST), terminate="optimal", **SMALL)
+    assert result.solved and result.optimal and result.cost == 31 and result.length == 31
+    assert result.lower_bound == 31
+    board, _ = replay(EIGHT, EIGHT.level(HARDEST), result.actions, result.length)
+    np.testing.assert_array_equal(board, EIGHT.goal(()))
+
+
+def test_astar_finds_the_exact_distance_of_many_levels_in_one_table():
+    result = eight()
+    assert result.solved.all() and result.optimal.all()
+    assert_plays(EIGHT, EIGHT_LEVELS, result)
+    one = functools.partial(search.astar, EIGHT, terminate="optimal", **SMALL)
+    for i in (0, 5):
+        level = jax.tree.map(lambda leaf, i=i: leaf[i], EIGHT_LEVELS)
+        assert one(level).cost == result.cost[i]
+
+
+def test_qstar_and_both_ends_agree_with_astar():
+    for other in (
+        search.qstar(EIGHT, EIGHT_LEVELS, terminate="optimal", **SMALL),
+        search.bidirectional(EIGHT, EIGHT_LEVELS, **SMALL),
+    ):
+        np.testing.assert_array_equal(other.cost, eight().cost)
+        assert other.optimal.all()
+        assert_plays(EIGHT, EIGHT_LEVELS, other)
+
+
+def test_beam_search_solves_and_never_beats_the_optimum():
+    result = search.beam(EIGHT, EIGHT_LEVELS, width=128, max_length=60)
+    assert result.solved.all() and not result.optimal.any()
+    assert (result.cost >= eight().cost).all()
+    assert_plays(EIGHT, EIGHT_LEVELS, result)
+
+
+def test_a_weight_looks_at_fewer_boards_and_bounds_what_it_loses():
+    plain = search.astar(EIGHT, EIGHT.level(HARDEST), terminate="optimal", **SMALL)
+    heavy = search.astar(EIGHT, EIGHT.level(HARDEST), weight=2.0, **SMALL)
+    assert heavy.solved and heavy.nodes < plain.nodes
+    assert heavy.lower_bound <= 31 <= heavy.cost <= 62
+
+
+def test_a_budget_that_ends_gives_the_nearest_board_and_a_bound():
+    budget = {**SMALL, "node_budget": 300}
+    result = search.astar(EIGHT, EIGHT.level(HARDEST), **budget)
+    assert not result.solved and not result.optimal and not result.unsolvable
+    assert result.cost == np.inf and 0 < result.lower_bound <= 31
+    board, cost = replay(EIGHT, EIGHT.level(HARDEST), result.actions, result.length)
+    np.testing.assert_array_equal(board, result.board)
+    start = EIGHT.heuristic((), EIGHT.level(HARDEST).board)
+    assert EIGHT.heuristic((), board) < start and cost == int(result.length)
+    assert 300 <= result.nodes <= 300 + 64 * 5
+
+
+def test_a_level_without_a_solution_is_said_to_have_none():
+    """Two of the tiles exchanged, which `level` would refuse: all 181,440 boards are looked at."""
+    board = EIGHT.goal(())
+    swapped = board.at[0].set(board[0] ^ np.uint32(0x3 | 0x3 << 4))  # 1 and 2
+    result = search.astar(EIGHT, swapped, batch_size=4096, node_budget=190_000)
+    assert result.unsolvable and not result.solved and result.lower_bound == np.inf
+
+
+def test_a_start_that_is_solved_needs_no_action():
+    """Beside levels that are not: what is compiled for the other tests serves."""
+    board = EIGHT_LEVELS.board.at[3].set(EIGHT.goal(()))
+    levels = EIGHT_LEVELS.replace(board=board)
+    for result in (
+        search.astar(EIGHT, levels, terminate="optimal", **SMALL),
+        search.bidirectional(EIGHT, levels, **SMALL),
+        search.beam(EIGHT, levels, width=128, max_length=60),
+    ):
+        assert result.solved.all() and result.cost[3] == 0 and (result.actions[3] == -1).all()
+        assert result.cost[4] == eight().cost[4] or not result.optimal[4]
+
+
+def test_mazes_against_their_oracle():
+    puzzle = Maze(rows=9, columns=9)
+    levels = drawn(puzzle, 4)
+    result = search.astar(puzzle, levels, terminate="optimal", **SMALL)
+    exact = jax.vmap(puzzle.oracle)(levels.instance, levels.board)
+    np.testing.assert_array_equal(result.cost, exact.astype(jnp.float32))
+    assert result.optimal.all()
+
+
+def test_real_costs_are_compared_exactly():
+    puzzle = TSP(cities=5)
+    levels = drawn(puzzle, 3)
+    result = search.astar(puzzle, levels, terminate="optimal", batch_size=32, node_budget=20_000)
+    assert result.solved.all() and result.optimal.all()
+    assert_plays(puzzle, levels, result)
+    for i in range(3):
+        level = jax.tree.map(lambda leaf, i=i: leaf[i], levels)
+        tours = (replay(puzzle, level, order, 4)[1] for order in orders(puzzle))
+        assert float(result.cost[i]) == pytest.approx(min(tours), rel=1e-5)
+
+
+def orders(puzzle):
+    """Ways through the cities from city 0, as the puzzle's actions: the last one goes home too."""
+    return itertools.permutations(range(1, puzzle.cities))
+
+
+def test_sokoban_is_solved_from_both_sides_of_the_interface():
+    puzzle = Sokoban(size=6, boxes=2, pulls=6)
+    levels = drawn(puzzle, 4)
+    result = search.astar(puzzle, levels, terminate="optimal", batch_size=256, node_budget=100_000)
+    assert result.solved.all() and result.optimal.all()
+    assert_plays(puzzle, levels, result)
+
+
+def counting(limit=1000):
+    """From a number one may add 1 or double it; 37 is the goal."""
+
+    def neighbours(instance, board):
+        after = jnp.stack([board + 1, board * 2])
+        return Move(after, jnp.ones(2, jnp.float32), after <= limit)
+
+    return search.Domain(
+        neighbours=neighbours,
+        is_goal=lambda instance, board: board == 37,
+        pack=lambda board: board.astype(jnp.uint32)[None],
+        unpack=lambda words: words[0].astype(jnp.int32),
+        num_actions=2,
+        num_words=1,
+    )
+
+
+def test_any_functions_can_be_searched():
+    settings = {"terminate": "optimal", "batch_size": 8, "node_budget": 2000, "max_length": 16}
+    numbers = jnp.array([1, 36, 18], jnp.int32)  # 1 2 4 8 9 18 36 37
+    result = search.astar(counting(), numbers, **settings)
+    np.testing.assert_array_equal(result.cost, [7, 1, 2])
+    assert result.optimal.all()
+    q = search.qstar(counting(), jnp.int32(1), **settings)
+    assert q.cost == 7 and q.optimal
+    assert search.beam(counting(), jnp.int32(1), width=64, max_length=20).cost == 7
+
+
+def test_a_bound_that_may_be_too_high_proves_nothing():
+    result = search.astar(
+        counting(), jnp.int32(1), heuristic=lambda i, b: jnp.abs(37 - b).astype(jnp.float32),
+        terminate="optimal", batch_size=8,
+    )  # fmt: skip
+    assert (result.solved and result.lower_bound == -np.inf) or result.unsolvable
+    assert not result.optimal or result.cost == 7
+
+
+def test_search_works_inside_jit():
+    def costs(key):
+        return search.astar(EIGHT, EIGHT.sample_level(key), **SMALL).cost
+
+    assert jax.eval_shape(jax.jit(costs), jax.random.key(0)).shape == ()
+
+
+def test_the_store_keeps_one_row_for_equal_boards_and_takes_the_cheaper():
+    def nodes(keys, costs):
+        count = len(keys)
+        return store.Nodes(
+            jnp.array(keys, jnp.uint32)[:, None],
+            jnp.array(costs, jnp.float32),
+            jnp.arange(count, dtype=jnp.int32),
+            jnp.zeros(count, jnp.int16),
+        )
+
+    everything = jnp.ones(4, jnp.bool_)
+    known = store.insert(store.empty(32, 1), nodes([5, 5, 7, 9], [3, 2, 2, 1]), everything)
+    assert known.used == 3
+    rows = store.find(known, jnp.array([[5], [7], [9], [8]], jnp.uint32))
+    np.testing.assert_array_equal(known.nodes.cost[rows[:3]], [2, 2, 1])
+    assert rows[3] == -1
+    again = store.insert(known, nodes([7, 5, 9, 8], [2, 1.5, 1, 0]), everything)
+    assert again.used == 5, "one cheaper copy and one new board"
+    assert again.stale.sum() == 1 and again.stale[rows[0]] == 1
+    assert again.nodes.cost[store.find(again, jnp.array([[5]], jnp.uint32))[0]] == 1.5
+
+
+def test_the_store_under_many_collisions_matches_a_dictionary():
+    rng = np.random.default_rng(0)
+    known, seen = store.empty(3000, 2), {}
+    insert = jax.jit(store.insert)
+    for _ in range(20):
+        keys = rng.integers(0, 40, (128, 2)).astype(np.uint32)
+        costs = np.sort(rng.integers(0, 50, 128).astype(np.float32))[::-1].copy()
+        valid = rng.random(128) < 0.8
+        known = insert(
+            known,
+            store.Nodes(
+                jnp.asarray(keys), jnp.asarray(costs), jnp.zeros(128, jnp.int32),
+                jnp.zeros(128, jnp.int16),
+            ),
+            jnp.asarray(valid),
+        )  # fmt: skip
+        for key, cost in zip(map(tuple, keys[valid]), costs[valid], strict=True):
+            seen[key] = min(cost, seen.get(key, np.inf))
+    wanted = jnp.array(list(seen), jnp.uint32)
+    rows = store.find(known, wanted)
+    np.testing.assert_array_equal(known.nodes.cost[rows], np.array(list(seen.values())))
+    fresh = np.flatnonzero(np.asarray(known.stale[: int(known.used)]) == 0)
+    assert len(fresh) == len(seen)
+
+
+def test_the_open_list_takes_the_lowest_first_and_the_newest_of_equals():
+    rng = np.random.default_rng(1)
+    todo, model = open_list.empty(20_000, 8), [[] for _ in range(8)]
+    push, pop = jax.jit(open_list.push), jax.jit(open_list.pop, static_argnums=1)
+    number = 0
+    for _ in range(12):
+        bucket = rng.integers(0, 9, 1500).astype(np.int32)  # 8 is none
+        entry = np.arange(number, number + 1500, dtype=np.int32)
+        number += 1500
+        todo = push(todo, jnp.asarray(entry), jnp.asarray(bucket))
+        for e, b in zip(entry, bucket, strict=True):
+            if b < 8:
+                model[b].append(e)
+        todo, taken, _, valid = pop(todo, 700)
+        wanted = []
+        for b in range(8):
+            while model[b] and len(wanted) < 700:
+                wanted.append(model[b].pop())
+        np.testing.assert_array_equal(taken[valid], wanted)
+    assert int(open_list.first_bucket(todo)) == next(b for b in range(8) if model[b])
+
+
+def test_what_cannot_be_searched_is_named():
+    with pytest.raises(TypeError, match=r"astar: DoorKey.* has no neighbours.*search.Domain"):
+        search.astar(jaxenvs.make("Grid-DoorKey-5x5-v0"), jnp.int32(0))
+    with pytest.raises(TypeError, match=r"bidirectional: .*cannot be searched from its end.*astar"):
+        tsp = TSP(cities=5)
+        search.bidirectional(tsp, tsp.sample_level(jax.random.key(0)))
+    with pytest.raises(TypeError, match="the board does not fit SlidingTile"):
+        search.astar(EIGHT, SlidingTile(size=5).goal(()))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"terminate": "best"}, "terminate='best' is not one of 'first', 'optimal'"),
+        ({"batch_size": 0}, "batch_size=0 is out of range; it must be at least 1"),
+        ({"weight": -1.0}, "weight=-1.0 must be a number from 0 on"),
+        ({"node_budget": 0}, "node_budget=0 is out of range"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        search.astar(EIGHT, EIGHT.level(HARDEST), **settings)
+
+
+def test_a_budget_above_the_memory_is_refused_before_anything_is_made():
+    with pytest.raises(ValueError, match=r"node_budget=2000000000 needs .* GiB .*give at most"):
+        search.astar(EIGHT, EIGHT.level(HARDEST), node_budget=2_000_000_000)
+    assert device_memory() > 2**28
+
+
+def test_a_node_has_at_most_40_bytes_beside_its_key():
+    assert search.bytes_per_node(0) <= 40
+    level = EIGHT.level(HARDEST)
+    from jaxenvs.search import engine
+
+    settings = engine.Settings(1.0, 64, 100_000, "first", 16, True, False)
+    levels = jax.tree.map(lambda leaf: leaf[None], level)
+    made = jax.eval_shape(
+        lambda levels: engine.Engine(EIGHT, EIGHT.heuristic, settings, True, False, levels).start(),
+        levels,
+    )
+    size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((made.store, made.todo)))
+    fixed = open_list.PAGE * engine.BUCKETS * 4  # a page for each bucket, however many nodes
+    assert (size - fixed) / made.store.stale.shape[0] - 8 <= 40
