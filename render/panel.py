@@ -10,6 +10,7 @@ import pygame
 
 from ..core.env import Env
 from ..craft import CraftClassic
+from ..puzzles import Puzzle
 from . import craft, frames
 from .controls import ActionKeys, Controller
 from .pen import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Pen, surface_of, write
@@ -153,12 +154,19 @@ def _told_actions(
 
 
 def end_colour(session: Session, board: int) -> RGB | None:
-    """Green for an end with a reward, red for one without, yellow for the time limit."""
+    """Green for a good end (a reward, or a puzzle solved), red for a bad one, yellow for the time
+    limit."""
     if bool(session.now.truncated[board]):
         return CUT
     if bool(session.now.terminated[board]):
-        return GOOD if session.now.reward[board] > 0 else BAD
+        return GOOD if session.now.reward[board] > 0 or _is_solved(session, board) else BAD
     return None
+
+
+def _is_solved(session: Session, board: int) -> bool:
+    """Whether a puzzle is solved, also where the reward is a cost."""
+    env, state = session.env, session.state(board)
+    return isinstance(env, Puzzle) and bool(env.is_goal(state.instance, state.board))
 
 
 def one_board(session: Session, board: int) -> Any:

@@ -13,12 +13,14 @@ SUMMARY = """Play an environment in a window.
 
 Arrows or WASD turn and move. In a grid Space toggles, Tab picks up, Q or Left Shift drops. In Craft
 Space gathers, hits and eats, Tab sleeps, R, T, F and P place a stone, a table, a furnace and a
-plant, 1 to 6 make tools, Q waits. Backspace undoes, N begins a new level, G saves a GIF, H lists
-the keys, Esc quits."""
+plant, 1 to 6 make tools, Q waits. In a puzzle the arrows move what moves, or a cursor where Space
+(or a click) acts; cubes turn by the letters of their faces, with Shift back. Backspace undoes, N
+begins a new level, G saves a GIF, H lists the keys, Esc quits."""
 EXAMPLES = """  jaxenvs play Grid-DoorKey-8x8-v0
   jaxenvs play Grid-FourRooms-v0 --seed 3 --set view_size=9
   jaxenvs play Grid-Empty-5x5-v0 --keys "up up right up up" --gif walk.gif
   jaxenvs play Craft-Classic-Pixels-v0
+  jaxenvs play Puzzle-Cube-3x3-v0 --set scramble=3
   jaxenvs play Grid-v0 --screenshot window.png"""
 
 

@@ -286,7 +286,8 @@ def sokoban(tile_size: int) -> np.ndarray:
     """Floor, wall, target, box, box on a target, player, player on a target."""
     floor, target = GROUND, (*GROUND, *AIM)
     looks = [floor, BRICKS, target, (*floor, *_crate(WOOD_TOP)), (*floor, *_crate(GREEN))]
-    return _atlas(tile_size, [*looks, (*floor, *PERSON), (*target, *PERSON)])
+    over = (*floor, Layer(disc(1 / 2, 1 / 2, 15 / 32), GREEN), *PERSON)
+    return _atlas(tile_size, [*looks, (*floor, *PERSON), over])
 
 
 @functools.lru_cache(maxsize=8)
