@@ -29,8 +29,8 @@ def solved(puzzle, levels, **settings):
     start = time.perf_counter()
     result = jax.block_until_ready(search.astar(puzzle, levels, terminate="optimal", **settings))
     seconds = time.perf_counter() - start
-    print(f"\n{puzzle.name}: {result.cost.sum():.0f} actions in all, {result.nodes:,} nodes, "
-          f"{seconds:.1f} s with compilation, {result.nodes / seconds:,.0f} nodes/s")  # fmt: skip
+    print(f"\n{puzzle.name}: {float(result.cost.sum()):.0f} actions in all, {int(result.nodes):,} nodes, "
+          f"{seconds:.1f} s with compilation, {int(result.nodes) / seconds:,.0f} nodes/s")  # fmt: skip
     assert result.solved.all() and result.optimal.all()
     return result
 
