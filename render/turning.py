@@ -1,10 +1,13 @@
 """Actions shown on their way, where an environment can draw that, such as the turn of a cube."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import Array, UInt8
 
+from ..core.env import Env
 from .session import Session
 
 SECONDS = 0.24  # that an action takes on the screen, or less where the session is faster
@@ -14,7 +17,7 @@ SHARES = (0.25, 0.5, 0.75)  # of an action, the pictures of a GIF between two mo
 def is_turn(session: Session, board: int = 0) -> bool:
     """Tell whether an action that can be drawn on its way led to this moment."""
     return (
-        hasattr(session.env, "picture_between")
+        _drawing(session.env) is not None
         and session.cursor > 0
         and int(session.now.action[board]) >= 0
     )
@@ -29,9 +32,15 @@ def between(
     session: Session, board: int, share: float, tile_size: int
 ) -> UInt8[np.ndarray, "height width 3"] | None:
     """Draw a share of the action that led here, from 0 to 1; None where nothing is on its way."""
-    if share >= 1 or not is_turn(session, board):
+    draw = _drawing(session.env)
+    if draw is None or share >= 1 or not is_turn(session, board):
         return None
     before = session.history[session.cursor - 1].state
     state = jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), before)
     action = int(session.now.action[board])
-    return np.asarray(session.env.picture_between(state, action, share, tile_size))
+    return np.asarray(draw(state, action, share, tile_size))
+
+
+def _drawing(env: Env) -> Callable[..., Array] | None:
+    """The environment's own picture of (state, action, share, tile size)."""
+    return getattr(env, "picture_between", None)
