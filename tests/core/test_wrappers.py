@@ -76,7 +76,16 @@ def test_a_wrapped_environment_is_an_environment(kind):
     np.testing.assert_array_equal(last.state.time, STEPS)
 
 
-@every_kind
+# The others are in "several".
+BATCHED = [
+    kind
+    if kind in ("OneHot", "StickyAction", "several")
+    else pytest.param(kind, marks=pytest.mark.slow)
+    for kind in KINDS
+]
+
+
+@pytest.mark.parametrize("kind", BATCHED)
 def test_a_batch_of_a_wrapped_environment_starts_anew(kind):
     """The rows that ended show what a reset with the same key shows, memory included."""
     env = KINDS[kind]

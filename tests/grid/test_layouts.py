@@ -126,7 +126,12 @@ def check_as_often(id, count):
     assert not suspects or not suspects & unlikely(compare(id, count, seed=1)), suspects
 
 
-@pytest.mark.parametrize("id", OF_EACH_MAKE)
+# Of BabyAI the others take long: drawn by the package, one reset after the other.
+AS_OFTEN = [id for id in OF_EACH_MAKE if id.startswith("Grid-")]
+AS_OFTEN += ["BabyAI-PutNextLocalS6N4-v0", "BabyAI-MiniBossLevel-v0"]
+
+
+@pytest.mark.parametrize("id", AS_OFTEN)
 def test_levels_come_as_often_as_upstream(id):
     check_as_often(id, 300)
 

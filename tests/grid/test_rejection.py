@@ -146,8 +146,15 @@ def roll(venv, steps, limit):
     return play(jax.random.key(3))
 
 
-@pytest.mark.parametrize("source", ["fresh", "exact", "auto", "pool"])
-@pytest.mark.parametrize("autoreset", ["same_step", "next_step"])
+WAYS = [(source, "same_step") for source in ("fresh", "exact", "auto", "pool")]
+WAYS += [("exact", "next_step")]
+WAYS += [
+    pytest.param(source, "next_step", marks=pytest.mark.slow)
+    for source in ("fresh", "auto", "pool")
+]
+
+
+@pytest.mark.parametrize(("source", "autoreset"), WAYS)
 def test_a_batch_says_where_no_level_was_accepted(source, autoreset):
     venv = jaxenvs.make_vec(
         Choosy(), 64, reset_source=source, autoreset=autoreset, pool_size=512, chunk=8
@@ -161,7 +168,9 @@ def test_a_batch_says_where_no_level_was_accepted(source, autoreset):
     assert done.sum() >= 64 * 3
 
 
-@pytest.mark.parametrize("env", [*SOME, Choosy()], ids=[*SOME, "Choosy"])
+@pytest.mark.parametrize(
+    "env", [Choosy(), *(pytest.param(id, marks=pytest.mark.slow) for id in SOME)]
+)
 def test_fresh_and_exact_make_the_same_worlds(env):
     fresh, exact = (
         roll(jaxenvs.make_vec(env, 24, reset_source=source, chunk=5), 7, 2)
