@@ -78,6 +78,20 @@ def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(monkeypat
 
 
 @needs_compiler
+@pytest.mark.parametrize(
+    ("id", "fresh", "pool"),
+    [("SlidingTile-4x4", 7, 6), ("Cube-3x3", 5, 4), ("2048", 10, 9)],
+)
+def test_a_step_of_a_puzzle_is_few_kernels(monkeypatch, id, fresh, pool):
+    """Beside those of the measuring loop: counter, keys, actions, storing."""
+    monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+    for source, most in (("fresh", fresh), ("pool", pool)):
+        work, _ = gpu_work.measure(contestants.own(f"Puzzle-{id}-v0", 4096, source), source)
+        assert work.kernels - work.loop_kernels <= most
+        assert work.kernels_per_trip == 0
+
+
+@needs_compiler
 def test_command_line_writes_the_figures(tmp_path, capsys):
     out = tmp_path / "work.json"
     options = ["--batch", "64", "--reset-source", "exact", "--json", str(out)]

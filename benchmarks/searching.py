@@ -1,0 +1,121 @@
+"""Nodes per second of A* on the 15-puzzle, time of its compilation, and bytes of a node.
+
+    python -m jaxenvs.benchmarks.searching --batch-sizes 1000 10000 --json search.json
+
+Levels are drawn at random by --seed; each is searched until its solution is proven the best, or the
+node budget ends. The time is that of the compiled program, medians over the repeats; a node is a
+board that the search had not met before, or met dearer.
+"""
+
+import argparse
+import dataclasses
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+
+import jaxenvs
+from jaxenvs import search
+
+from . import contestants
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One batch size over all levels."""
+
+    env_id: str
+    batch_size: int
+    levels: int
+    solved: int  # with a proof
+    nodes: int
+    expanded: int
+    nodes_per_second: float
+    compile_seconds: float  # lowering and compiling
+    bytes_per_node: int  # beside the packed board
+
+
+def measure(
+    env_id: str, batch_size: int, levels: int, node_budget: int, seed: int, repeats: int
+) -> Row:
+    """Search every level and return the sums, with the median speed of the repeats."""
+    puzzle = jaxenvs.make(env_id)
+    keys = jax.random.split(jax.random.key(seed), levels)
+    drawn = [jax.jit(puzzle.sample_level)(key) for key in keys]
+
+    def run(level: object) -> search.Result:
+        return search.astar(
+            puzzle, level, terminate="optimal", batch_size=batch_size, node_budget=node_budget
+        )
+
+    start = time.perf_counter()
+    compiled = jax.jit(run).lower(drawn[0]).compile()
+    compile_seconds = time.perf_counter() - start
+    jax.block_until_ready(compiled(drawn[0]))
+    speeds, results = [], []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        results = [jax.block_until_ready(compiled(level)) for level in drawn]
+        seconds = time.perf_counter() - start
+        speeds.append(sum(int(result.nodes) for result in results) / seconds)
+    return Row(
+        env_id=env_id,
+        batch_size=batch_size,
+        levels=levels,
+        solved=sum(bool(result.optimal) for result in results),
+        nodes=sum(int(result.nodes) for result in results),
+        expanded=sum(int(result.expanded) for result in results),
+        nodes_per_second=statistics.median(speeds),
+        compile_seconds=compile_seconds,
+        bytes_per_node=search.bytes_per_node(0),
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return a Markdown table."""
+    head = (
+        "| puzzle | batch size | levels solved | nodes | nodes/s | compile, s | bytes a node |\n"
+        "| --- | --- | --- | --- | --- | --- | --- |"
+    )
+    lines = (
+        f"| {r.env_id} | {r.batch_size:,} | {r.solved} of {r.levels} | {r.nodes:,} "
+        f"| {r.nodes_per_second / 1e6:.2f} M | {r.compile_seconds:.1f} | {r.bytes_per_node} |"
+        for r in rows
+    )
+    return "\n".join([head, *lines])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.searching")
+    parser.description = "Nodes per second of A*, its compilation, and bytes of a node."
+    add = parser.add_argument
+    add("--id", default="Puzzle-SlidingTile-4x4-v0", help="a puzzle (default: %(default)s)")
+    add("--batch-sizes", type=int, nargs="+", default=[1000, 10_000], help="nodes at a time")
+    add("--levels", type=int, default=4, help="drawn at random (default: %(default)s)")
+    add("--node-budget", type=int, default=8_000_000, help="of each level (default: %(default)s)")
+    add("--seed", type=int, default=0, help="of the levels")
+    add("--repeats", type=int, default=3, help="of all levels (default: %(default)s)")
+    add("--json", type=Path, metavar="FILE", help="write all figures there")
+    args = parser.parse_args(argv)
+    given = (args.levels, args.node_budget, args.seed, args.repeats)
+    try:
+        rows = [measure(args.id, batch_size, *given) for batch_size in args.batch_sizes]
+    except (LookupError, TypeError, ValueError) as error:
+        print(error.args[0] if error.args else error, file=sys.stderr)
+        return 2
+    print(table(rows))
+    if args.json:
+        about = {"device": str(jax.devices()[0]), "processor": contestants.processor()}
+        figures = [dataclasses.asdict(row) for row in rows]
+        text = json.dumps({**about, "versions": contestants.versions(), "rows": figures}, indent=1)
+        args.json.write_text(text + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
