@@ -10,13 +10,13 @@ from collections.abc import Iterable
 NEEDED = ("flax", "matplotlib", "optax", "orbax", "rich", "tyro")  # what the extra `train` installs
 
 
-def require(packages: Iterable[str]) -> None:
+def require(packages: Iterable[str], extra: str = "train") -> None:
     """Raise `ImportError`, with the command that installs them, for packages that are missing."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         raise ImportError(
             f"training needs {', '.join(missing)}, not installed here: "
-            f'run pip install "jaxenvs[train]"'
+            f'run pip install "jaxenvs[{extra}]"'
         )
 
 

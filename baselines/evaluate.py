@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs import Env, make_vec
 
 from .networks import ActorCritic
-from .runs import Run
+from .runs import Config, Run
 
 _EVALUATION = 0x5EED  # folded into a seed's key: levels of their own, the same at every evaluation
 
@@ -26,12 +26,12 @@ class Episodes(NamedTuple):
 
 
 def first_episodes(
-    env: Env, act: Callable[[Array, PyTree[Array]], Array], key: Array, count: int
+    env: Env, act: Callable[[Array, PyTree[Array], Any], Array], key: Array, count: int
 ) -> Episodes:
     """Play the first episode of each of `count` environments, however long it takes.
 
-    `act(key, obs)` gives the actions of all of them. Counting the first `count` episodes that end
-    among environments that start again would count more short episodes than there are.
+    `act(key, obs, state)` gives the actions of all of them. Counting the first `count` episodes
+    that end among environments that start again would count more short episodes than there are.
     """
     venv = make_vec(env, count, autoreset="none")
     key_reset, key_play = jax.random.split(key)
@@ -45,7 +45,7 @@ def first_episodes(
     def play(carry: Any) -> Any:
         key, obs, state, playing, episodes = carry
         key, key_act, key_step = jax.random.split(key, 3)
-        step = venv.step(key_step, state, act(key_act, obs))
+        step = venv.step(key_step, state, act(key_act, obs, state.env))
         episodes = Episodes(
             returns=episodes.returns + jnp.where(playing, step.reward, 0.0),
             lengths=episodes.lengths + playing.astype(jnp.int32),
@@ -57,20 +57,23 @@ def first_episodes(
     return jax.lax.while_loop(lambda carry: carry[3].any(), play, carry)[4]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 4))
-def evaluate(
-    env: Env, network: ActorCritic, weights: PyTree[Array], keys: Array, count: int
-) -> Episodes:
-    """Play `count` episodes with each seed's weights; actions are drawn from the policy."""
+def play(
+    env: Env,
+    act: Callable[[PyTree[Array], Array, PyTree[Array], Any], Array],
+    weights: PyTree[Array],
+    config: Config,
+    count: int,
+) -> dict[str, Any]:
+    """Play `count` episodes with each seed's weights by `act(weights, key, obs, state)`; sum up."""
+    first, seeds = config.seed, config.seeds
+    keys = [jax.random.fold_in(jax.random.key(first + i), _EVALUATION) for i in range(seeds)]
 
+    @jax.jit
+    @jax.vmap
     def one_seed(weights: PyTree[Array], key: Array) -> Episodes:
-        def act(key: Array, obs: PyTree[Array]) -> Array:
-            logits = jax.vmap(network.apply, in_axes=(None, 0))(weights, obs)[0]  # type: ignore[index]
-            return jax.random.categorical(key, logits).astype(jnp.int32)
+        return first_episodes(env, functools.partial(act, weights), key, count)
 
-        return first_episodes(env, act, key, count)
-
-    return jax.vmap(one_seed)(weights, keys)
+    return summary(jax.device_get(one_seed(weights, jnp.stack(keys))), first)
 
 
 def summary(episodes: Episodes, first_seed: int) -> dict[str, Any]:
@@ -98,15 +101,27 @@ def summary(episodes: Episodes, first_seed: int) -> dict[str, Any]:
 def report(
     run: Run, env: Env, network: ActorCritic, weights: PyTree[Array], count: int
 ) -> dict[str, Any]:
-    """Evaluate every seed of a run, write eval.json and print one line; also return the summary."""
-    first, seeds = run.config.seed, run.config.seeds
-    keys = [jax.random.fold_in(jax.random.key(first + i), _EVALUATION) for i in range(seeds)]
-    result = summary(jax.device_get(evaluate(env, network, weights, jnp.stack(keys), count)), first)
+    """Evaluate every seed of a run, write eval.json and print one line; also return the summary.
+
+    Actions are drawn from the policy.
+    """
+
+    def act(weights: PyTree[Array], key: Array, obs: PyTree[Array], state: Any) -> Array:
+        logits = jax.vmap(network.apply, in_axes=(None, 0))(weights, obs)[0]  # type: ignore[index]
+        return jax.random.categorical(key, logits).astype(jnp.int32)
+
+    result = play(env, act, weights, run.config, count)
     run.write_json("eval.json", result)
-    each = ", ".join(f"{seed['mean_return']:.3f}" for seed in result["per_seed"])
+    tell(result)
+    return result
+
+
+def tell(result: dict[str, Any], what: str = "") -> None:
+    """Print a summary in one line."""
+    seeds = result["per_seed"]
+    each = ", ".join(f"{seed['mean_return']:.3f}" for seed in seeds)
     print(
-        f"Evaluated over {count} episodes{' per seed' if seeds > 1 else ''}: "
-        f"return {result['mean_return']:.3f}{f' ({each})' if seeds > 1 else ''}, "
+        f"{what}Evaluated over {result['episodes']} episodes{' per seed' if seeds[1:] else ''}: "
+        f"return {result['mean_return']:.3f}{f' ({each})' if seeds[1:] else ''}, "
         f"success {result['success_rate']:.1%}, length {result['mean_length']:.1f}"
     )
-    return result

@@ -45,7 +45,9 @@ class Options(Generic[S]):
     """Episodes of the final evaluation, for each seed."""
 
 
-def parse(argv: list[str], settings: type[S], preset: Any, about: str) -> Options[S]:
+def parse(
+    argv: list[str], settings: type[S], preset: Any, about: str, algorithm: str = "ppo"
+) -> Options[S]:
     """Read the command line over the defaults of the id's preset, or of the run to resume.
 
     Raises `RunError` or what `jaxenvs.make` raises; `SystemExit` for --help and unknown flags.
@@ -63,7 +65,13 @@ def parse(argv: list[str], settings: type[S], preset: Any, about: str) -> Option
 
     first = read(Options(settings=settings()))
     if first.resume is not None:
-        return _resumed(read, Run.open(first.resume).config, settings, first.resume)
+        known = Run.open(first.resume).config
+        if known.algorithm != algorithm:
+            raise RunError(
+                f"{first.resume} was trained by {known.algorithm}, not by {algorithm}; go on with: "
+                f"{PROGRAM} --algo {known.algorithm} --resume {first.resume}"
+            )
+        return _resumed(read, known, settings, first.resume)
     if first.id is None:
         raise RunError(f"which environment? Give an id: {PROGRAM} Grid-DoorKey-5x5-v0")
     id = jaxenvs.spec(first.id).id
@@ -74,7 +82,7 @@ def parse(argv: list[str], settings: type[S], preset: Any, about: str) -> Option
     return _checked(dataclasses.replace(options, id=id, set=(*pairs, *options.set)))
 
 
-def config(options: Options[Any]) -> Config:
+def config(options: Options[Any], algorithm: str = "ppo") -> Config:
     """What the run's config.json will say; raises as `jaxenvs.make` does."""
     assert options.id is not None
     config = Config(
@@ -83,6 +91,7 @@ def config(options: Options[Any]) -> Config:
         seed=options.seed,
         seeds=options.seeds,
         settings=dataclasses.asdict(options.settings),
+        algorithm=algorithm,
     )
     jaxenvs.make(config.id, **config.fields)
     return config

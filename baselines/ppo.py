@@ -10,7 +10,6 @@ into a gradient as large as that of a success: without it, rollouts without rewa
 """
 
 import dataclasses
-import functools
 import sys
 from typing import Any, NamedTuple
 
@@ -19,22 +18,17 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
-from jaxenvs import Step, UnknownIdError, VectorEnv, make_vec
+from jaxenvs import Step, VectorEnv, make_vec
 
 from . import evaluate, options, presets
-from .checkpoints import RunError
-from .curve import draw
-from .interrupt import EXIT_CODE, Interrupt
+from .loop import SEEDS, command
 from .networks import ActorCritic, build
-from .progress import ProgressLine
 from .runs import Run
-
-SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """What a run learns with; presets.py tunes it per environment, flags override it."""
+class Learning:
+    """What any learner from rollouts is told."""
 
     total_steps: int = 1_000_000  # environment steps of each seed, rounded up to whole updates
     num_envs: int = 64  # environments that step together
@@ -45,10 +39,7 @@ class Settings:
     anneal: bool = True  # whether the learning rate falls linearly to zero
     gamma: float = 0.99  # discount of a step
     gae_lambda: float = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
-    clip: float = 0.2  # largest useful change of an action's probability, as a ratio
-    entropy: float = 0.01  # weight of the entropy bonus
     value_weight: float = 0.5  # weight of the value loss
-    advantage_floor: float = 1e-8  # least standard deviation that advantages are divided by
     max_grad_norm: float = 0.5  # global norm of the gradient, at most
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
@@ -79,6 +70,15 @@ class Settings:
     def updates(self) -> int:
         """Updates of the whole run: whole chunks, so that the total is reached."""
         return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(Learning):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    clip: float = 0.2  # largest useful change of an action's probability, as a ratio
+    entropy: float = 0.01  # weight of the entropy bonus
+    advantage_floor: float = 1e-8  # least standard deviation that advantages are divided by
 
 
 class Runner(NamedTuple):
@@ -146,7 +146,7 @@ class PPO:
         """Logits and values of a batch of observations."""
         return jax.vmap(self.network.apply, in_axes=(None, 0))(weights, obs)  # type: ignore[return-value]
 
-    def collect(self, runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+    def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
         """Act for `rollout_steps` steps in every environment."""
 
         def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
@@ -166,15 +166,18 @@ class PPO:
                 returns=runner.returns + step.reward,
                 lengths=runner.lengths + 1,
             )
-            runner = runner._replace(
-                world=step.state,
-                obs=step.obs,
-                returns=jnp.where(step.done, 0.0, record.returns),
-                lengths=jnp.where(step.done, 0, record.lengths),
-            )
-            return runner, record
+            return self.after(runner, step), record
 
         return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
+
+    def after(self, runner: Runner, step: Step) -> Runner:
+        """The runner when the environments have stepped."""
+        return runner._replace(
+            world=step.state,
+            obs=step.obs,
+            returns=jnp.where(step.done, 0.0, runner.returns + step.reward),
+            lengths=jnp.where(step.done, 0, runner.lengths + 1),
+        )
 
     def cut_value(self, weights: PyTree[Array], step: Step) -> Float32[Array, " envs"]:
         """Value of the true successor in the rows that the time limit cut, 0 in the others.
@@ -189,14 +192,10 @@ class PPO:
             step.info["final_obs"],
         )
 
-    def learn(
-        self, runner: Runner, rollout: Rollout, key: Array
-    ) -> tuple[Runner, dict[str, Array]]:
+    def learn(self, runner: Runner, rollout: Any, key: Array) -> tuple[Runner, dict[str, Array]]:
         """Take `epochs` x `minibatches` gradient steps on the rollout."""
         settings = self.settings
-        last_value = self.predict(runner.weights, runner.obs)[1]
-        advantage = advantages(rollout, last_value, settings.gamma, settings.gae_lambda)
-        batch = (rollout, advantage, advantage + rollout.value)
+        batch = self.targets(runner, rollout)
         batch = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
 
         def gradient_step(carry: Any, rows: Array) -> tuple[Any, dict[str, Array]]:
@@ -216,6 +215,16 @@ class PPO:
         )
         runner = runner._replace(weights=carry[0], optimiser=carry[1])
         return runner, jax.tree.map(jnp.mean, losses)
+
+    def targets(self, runner: Runner, rollout: Any) -> tuple[Any, ...]:
+        """What `loss` is given: the rollout, its advantages and what its values should have been.
+
+        The weights and the observations of the runner are those of the rollout's end.
+        """
+        last_value = self.predict(runner.weights, runner.obs)[1]
+        gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
+        advantage = advantages(rollout, last_value, gamma, gae_lambda)
+        return rollout, advantage, advantage + rollout.value
 
     def loss(
         self, weights: PyTree[Array], rollout: Rollout, advantage: Array, target: Array
@@ -262,7 +271,7 @@ def log_probability(logits: Array, action: Array) -> Float32[Array, "*batch"]:
 
 
 def advantages(
-    rollout: Rollout, last_value: Array, gamma: float, gae_lambda: float
+    rollout: Any, last_value: Array, gamma: float, gae_lambda: float
 ) -> Float32[Array, "steps envs"]:
     """Generalised advantage estimates (Schulman et al., 2016).
 
@@ -282,7 +291,7 @@ def advantages(
     return jax.lax.scan(back, jnp.zeros_like(last_value), (surprise, carried), reverse=True)[1]
 
 
-def episode_sums(rollout: Rollout) -> dict[str, Array]:
+def episode_sums(rollout: Any) -> dict[str, Array]:
     """Sums over the episodes that ended in the rollout; divide by `episodes` for means."""
     done = rollout.terminated | rollout.truncated
     return {
@@ -290,68 +299,6 @@ def episode_sums(rollout: Rollout) -> dict[str, Array]:
         "return_sum": jnp.where(done, rollout.returns, 0.0).sum(),
         "length_sum": jnp.where(done, rollout.lengths, 0).sum(),
     }
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def start(ppo: PPO, keys: Array) -> Runner:
-    """Make one runner per key, one after another: orthogonal weights compile badly under `vmap`."""
-    return jax.lax.map(ppo.init, keys)
-
-
-@functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
-def run_chunk(ppo: PPO, runners: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Make `chunk` updates of every seed; metrics have shape (seeds, chunk)."""
-
-    def updates(runner: Runner) -> tuple[Runner, dict[str, Array]]:
-        return jax.lax.scan(ppo.update, runner, length=ppo.settings.chunk)
-
-    return jax.vmap(updates, axis_name=SEEDS)(runners)
-
-
-def train(run: Run, ppo: PPO, done: int, runners: Runner, checkpoint_every: int) -> Runner:
-    """Go on after update `done` until the last one or Ctrl-C; log and save on the way."""
-    settings = ppo.settings
-    with (
-        Interrupt("Stopping after this update, then saving; Ctrl-C again stops at once.") as stop,
-        ProgressLine(run.config, settings.steps_per_update, settings.updates, done) as line,
-    ):
-        while done < settings.updates and not stop.asked:
-            runners, metrics = run_chunk(ppo, runners)
-            run.log(line.update(jax.device_get(metrics)))
-            before, done = done, done + settings.chunk
-            last = done >= settings.updates or stop.asked
-            if last or done // checkpoint_every > before // checkpoint_every:
-                save(run, done, runners)
-    if stop.asked:
-        raise KeyboardInterrupt
-    return runners
-
-
-def save(run: Run, done: int, runners: Runner) -> None:
-    """Write a checkpoint and the learning curve."""
-    run.save(done, split(runners))
-    draw(run.path / "curve.png", run.rows(), run.config.id, run.config.seed)
-
-
-def split(runners: PyTree) -> dict[str, PyTree]:
-    """The parts of a checkpoint, of a `Runner` or its shapes: readers of a policy need weights."""
-    parts = runners._asdict()
-    return {"weights": parts.pop("weights"), "learner": parts}
-
-
-def begin(run: Run, ppo: PPO, resume: bool) -> tuple[int, Runner]:
-    """Return how many updates are done and the runners: new ones, or those of the checkpoint."""
-    keys = jnp.stack([jax.random.key(run.config.seed + i) for i in range(run.config.seeds)])
-    if not resume:
-        return 0, start(ppo, keys)
-    done, trees = run.restore(split(jax.eval_shape(functools.partial(start, ppo), keys)))
-    if done > ppo.settings.updates:
-        steps = done * ppo.settings.steps_per_update
-        raise RunError(f"{run.path} has already made {steps:,} steps; give more --total-steps")
-    run.rewind(done)
-    run.write_config()  # total_steps may have risen
-    trees = jax.tree.map(jnp.array, trees)  # copies: the first chunk is given their memory
-    return done, Runner(weights=trees["weights"], **trees["learner"])
 
 
 def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, PPO]:
@@ -364,29 +311,15 @@ def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, PPO]:
     return asked, options.directory(asked, config), ppo
 
 
+def report(run: Run, ppo: PPO, weights: PyTree[Array], count: int) -> None:
+    """Evaluate every seed over `count` episodes."""
+    evaluate.report(run, ppo.env.env, ppo.network, weights, count)
+    print(f"Watch it: jaxenvs watch {run.path}")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Train from the command line; return the exit code."""
-    try:
-        asked, run, ppo = prepare(sys.argv[1:] if argv is None else argv)
-        done, runners = begin(run, ppo, asked.resume is not None)
-    except SystemExit as stop:  # --help, or a flag that does not exist
-        return int(stop.code or 0)
-    except (UnknownIdError, TypeError, ValueError) as error:
-        print(f"jaxenvs train: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return EXIT_CODE
-    try:
-        runners = train(run, ppo, done, runners, asked.checkpoint_every)
-        evaluate.report(run, ppo.env.env, ppo.network, runners.weights, asked.eval_episodes)
-    except RunError as error:  # nothing can be written any more
-        print(f"jaxenvs train: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print(run.how_to_go_on, file=sys.stderr)
-        return EXIT_CODE
-    print(f"Watch it: jaxenvs watch {run.path}")
-    return 0
+    return command(prepare, report, argv)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Settings tuned per environment: rows of what differs from the defaults of `ppo.Settings`.
+"""Settings tuned per environment: rows of what differs from the defaults of a learner's `Settings`.
 
 Where an id has several rows, later rows override earlier ones; rows with a name count only where it
 is asked for. Figures: baselines/README.md.
@@ -14,9 +14,10 @@ class Preset(NamedTuple):
     """One row."""
 
     ids: str  # regular expression, matched against the whole id
-    settings: Mapping[str, Any]  # fields of ppo.Settings
+    settings: Mapping[str, Any]  # fields of the algorithm's Settings
     fields: Mapping[str, Any] = MappingProxyType({})  # constructor fields of the environment
     name: str | None = None  # of `--preset`; None: always
+    algorithm: str = "ppo"  # whose settings they are
 
 
 # A reward at the goal only: most rollouts bring none at first, see `advantage_floor` in ppo.py.
@@ -64,6 +65,11 @@ OPEN_WORLD_GPU = {
 }
 
 
+# A reward for the solved board only. Here what is learned is one-hots of tiles in their cells.
+SMALL_PUZZLE = {"total_steps": 200_000, "advantage_floor": 0.05, "entropy": 0.02, "embed": 0}
+SMALL_PUZZLE_BY_SEARCH = {"total_steps": 200_000, "gamma": 0.95, "simulations": 32, "embed": 0}
+
+
 def steps(ids: str, total: float) -> Preset:
     """Row that says how many millions of steps each seed makes."""
     return Preset(ids, {"total_steps": round(total * 1e6)})
@@ -108,24 +114,34 @@ PRESETS = (
     Preset(r"Craft-.*", OPEN_WORLD),
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
+    Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
+    Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),
+    Preset(
+        r"Puzzle-Cube-2x2-v\d+",
+        {"total_steps": 8_000_000, "target_every": 4},
+        algorithm="davi",
+    ),
 )
 
 
-def preset(id: str, name: str | None = None) -> Preset:
+def preset(id: str, name: str | None = None, algorithm: str = "ppo") -> Preset:
     """Return the row of a registered id (not an alias): all that match it, in one.
 
     Raises `ValueError` when the id has no rows of that name.
     """
-    rows = [row for row in PRESETS if re.fullmatch(row.ids, id)]
-    if name not in names(id):
-        known = ", ".join(filter(None, names(id))) or "none"
+    if name not in names(id, algorithm):
+        known = ", ".join(filter(None, names(id, algorithm))) or "none"
         raise ValueError(f"--preset {name}: {id} has {known}; leave it out for the usual settings")
-    rows = [row for row in rows if row.name in (None, name)]
+    rows = [row for row in _rows(id, algorithm) if row.name in (None, name)]
     settings = {name: value for row in rows for name, value in row.settings.items()}
     fields = {name: value for row in rows for name, value in row.fields.items()}
-    return Preset(id, settings, fields, name)
+    return Preset(id, settings, fields, name, algorithm)
 
 
-def names(id: str) -> list[str | None]:
+def names(id: str, algorithm: str = "ppo") -> list[str | None]:
     """What `preset` takes for an id, the usual one first."""
-    return list(dict.fromkeys([None, *(r.name for r in PRESETS if re.fullmatch(r.ids, id))]))
+    return list(dict.fromkeys([None, *(row.name for row in _rows(id, algorithm))]))
+
+
+def _rows(id: str, algorithm: str) -> list[Preset]:
+    return [row for row in PRESETS if row.algorithm == algorithm and re.fullmatch(row.ids, id)]

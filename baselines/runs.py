@@ -68,6 +68,8 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
     """Load the policy of a run's seed, counted from 0; `RunError` says how to mend the run."""
     run = Run.open(run_dir)
     config = run.config
+    if "hidden" not in config.settings:
+        raise RunError(f"{run.path} was trained by {config.algorithm} and holds no policy")
     if not 0 <= seed < config.seeds:
         raise RunError(f"{run.path} has {config.seeds} seeds: give one of 0 to {config.seeds - 1}")
     try:

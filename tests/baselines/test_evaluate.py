@@ -12,7 +12,7 @@ from jaxenvs.baselines import evaluate
 def test_exactly_the_first_episode_of_each_environment():
     count, key = 2000, jax.random.key(0)
     env = Countdown()
-    act = lambda key, obs: jnp.zeros(count, jnp.int32)  # noqa: E731
+    act = lambda key, obs, state: jnp.zeros(count, jnp.int32)  # noqa: E731
     play = jax.jit(evaluate.first_episodes, static_argnums=(0, 1, 3))
     episodes = play(env, act, key, count)
 

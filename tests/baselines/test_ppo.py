@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tiny import Clock, Countdown, Endless, learner
 
-from jaxenvs.baselines import ppo
+from jaxenvs.baselines import loop, ppo
 
 
 def rollout_of(steps: int, envs: int, seed: int) -> ppo.Rollout:
@@ -66,8 +66,8 @@ def test_what_follows_an_end_does_not_reach_back_over_it():
 def test_a_cut_episode_is_worth_the_value_of_its_true_successor():
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=12)
     keys = jax.random.split(jax.random.key(0), 2)
-    runners = ppo.start(ppo_, keys)
-    collect = jax.jit(jax.vmap(ppo_.collect, axis_name=ppo.SEEDS))
+    runners = loop.start(ppo_, keys)
+    collect = jax.jit(jax.vmap(ppo_.collect, axis_name=loop.SEEDS))
     after, rollout = collect(runners, keys)
     cut = np.zeros((2, 12, 4), bool)
     cut[:, [4, 9]] = True
@@ -86,8 +86,8 @@ def test_seeds_share_one_branch_for_cut_episodes():
     """Under `vmap` a condition that differs by seed becomes two computations and a selection."""
     ppo_ = learner(Endless())
     keys = jax.random.split(jax.random.key(0), 2)
-    runners = jax.eval_shape(functools.partial(ppo.start, ppo_), keys)
-    text = str(jax.make_jaxpr(jax.vmap(ppo_.collect, axis_name=ppo.SEEDS))(runners, keys))
+    runners = jax.eval_shape(functools.partial(loop.start, ppo_), keys)
+    text = str(jax.make_jaxpr(jax.vmap(ppo_.collect, axis_name=loop.SEEDS))(runners, keys))
     assert text.count("cond[") == 1
 
 
@@ -96,7 +96,7 @@ def test_values_learn_that_a_time_limit_is_no_end():
     ppo_ = learner(
         Endless(), gamma=0.8, learning_rate=1e-2, total_steps=5120, rollout_steps=32, chunk=20
     )
-    runners, _ = ppo.run_chunk(ppo_, ppo.start(ppo_, jax.random.split(jax.random.key(0), 1)))
+    runners, _ = loop.run_chunk(ppo_, loop.start(ppo_, jax.random.split(jax.random.key(0), 1)))
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     value = ppo_.predict(weights, jnp.ones((1, 1)))[1]
     np.testing.assert_allclose(value, 5.0, rtol=0.1)
@@ -200,11 +200,11 @@ def test_sums_count_finished_episodes_only():
 
 def test_an_update_carries_episodes_over_and_keeps_types():
     ppo_ = learner(Endless(), rollout_steps=7)  # episodes last five steps
-    runners = ppo.start(ppo_, jax.random.split(jax.random.key(0), 2))
+    runners = loop.start(ppo_, jax.random.split(jax.random.key(0), 2))
     types = [leaf.aval for leaf in jax.tree.leaves(runners)]
     totals = np.zeros(2)
     for _ in range(5):  # 35 steps
-        runners, metrics = ppo.run_chunk(ppo_, runners)
+        runners, metrics = loop.run_chunk(ppo_, runners)
         assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # weak types included
         np.testing.assert_array_equal(metrics["return_sum"], 5 * np.asarray(metrics["episodes"]))
         totals += np.asarray(metrics["episodes"])[:, 0]
@@ -214,7 +214,7 @@ def test_an_update_carries_episodes_over_and_keeps_types():
 def test_seeds_differ_and_a_seed_does_not_depend_on_the_others():
     ppo_ = learner(Countdown())
     keys = jax.random.split(jax.random.key(0), 3)
-    many, one = ppo.start(ppo_, keys), ppo.start(ppo_, keys[1:2])
+    many, one = loop.start(ppo_, keys), loop.start(ppo_, keys[1:2])
     for a, b in zip(jax.tree.leaves(many), jax.tree.leaves(one), strict=True):
         np.testing.assert_array_equal(a[1], b[0])
     kernel = many.weights["params"]["Dense_0"]["kernel"]

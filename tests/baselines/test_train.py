@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.baselines import checkpoints, options, ppo, presets, progress, require, runs
+from jaxenvs.baselines import checkpoints, loop, options, ppo, presets, progress, require, runs
 from jaxenvs.baselines.ppo import Settings, main
 
 TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
@@ -293,8 +293,8 @@ def test_a_billion_steps_of_craft_are_ready_to_run(tmp_path):
     assert settings.total_steps == 10**9 and settings.num_envs >= 1024 and settings.entropy == 0.02
     assert options.config(asked).settings["chunk"] == 16
     keys = jax.random.split(jax.random.key(0), 1)
-    runners = jax.eval_shape(functools.partial(ppo.start, learner), keys)
-    after, _ = jax.eval_shape(functools.partial(ppo.run_chunk, learner), runners)
+    runners = jax.eval_shape(functools.partial(loop.start, learner), keys)
+    after, _ = jax.eval_shape(functools.partial(loop.run_chunk, learner), runners)
     assert jax.tree.map(_described, after) == jax.tree.map(_described, runners)
 
 
@@ -346,8 +346,8 @@ def test_levels_that_may_be_rejected_are_learned_in(tmp_path, id):
     asked = [id, *TINY, "--reset-source", "exact", "--out", str(tmp_path / "run")]
     _, run, learner = ppo.prepare(asked)
     keys = jax.random.split(jax.random.key(0), 2)
-    runners = jax.eval_shape(functools.partial(ppo.start, learner), keys)
-    after, metrics = jax.eval_shape(functools.partial(ppo.run_chunk, learner), runners)
+    runners = jax.eval_shape(functools.partial(loop.start, learner), keys)
+    after, metrics = jax.eval_shape(functools.partial(loop.run_chunk, learner), runners)
     assert jax.tree.map(_described, after) == jax.tree.map(_described, runners)
     assert metrics["episodes"].shape == (2, 1) and "level_rejected" in _info(run.config.env)
 

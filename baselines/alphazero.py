@@ -1,0 +1,238 @@
+"""Gumbel AlphaZero (Danihelka et al., 2022) through mctx, on any environment with `action_mask`.
+
+Run it with `jaxenvs train ID --algo alphazero` or `python -m jaxenvs.baselines.alphazero ID`; it
+needs the extra `search`. It is PPO whose actions come from a tree search in the true environment,
+and whose policy learns what the search found instead of a gradient of rewards. The search steps
+with keys of its own, so that no plan foresees chance. Deliberate differences: no replay buffer (a
+few passes over each rollout, as in PPO), and by default values are not rescaled in each node, which
+would turn the errors of a value that has seen no reward yet into a firm policy.
+"""
+
+import dataclasses
+import functools
+import sys
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs import make_vec
+
+from . import evaluate, options, ppo, presets, require
+from .loop import command
+from .networks import build
+from .ppo import PPO, Runner
+from .runs import Run
+
+ALGORITHM = "alphazero"
+NEVER = -1e9  # logit of an illegal action
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(ppo.Learning):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
+    rollout_steps: int = 32  # steps of each environment between updates
+    value_weight: float = 1.0  # weight of the value loss
+    simulations: int = 16  # of the search for each action
+    considered: int = 16  # actions that the search tries at its root, at most
+    value_scale: float = 1.0  # how firmly the policy follows the values that the search found
+    rescale: bool = False  # whether the values of a node are scaled to 0 to 1 before
+
+    def check(self) -> None:
+        """Refuse what cannot work with `ValueError`, which names the mend."""
+        super().check()
+        for name in ("simulations", "considered"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+
+
+class Plan(NamedTuple):
+    """What a search returns, by environment."""
+
+    action: Int32[Array, " envs"]
+    policy: Float32[Array, "envs actions"]  # probabilities to learn
+    value: Float32[Array, " envs"]
+
+
+class Node(NamedTuple):
+    """What the search knows of a place in its tree."""
+
+    state: Any
+    ended: Bool[Array, " envs"]  # the task ended here or before: nothing moves any more
+
+
+class Rollout(NamedTuple):
+    """What happened, by step and environment."""
+
+    obs: PyTree[Array]
+    mask: Bool[Array, "*batch actions"]  # legal actions
+    policy: Float32[Array, "*batch actions"]  # that the search found
+    value: Float32[Array, "*batch"]  # that the search found
+    reward: Float32[Array, "*batch"]
+    terminated: Bool[Array, "*batch"]
+    truncated: Bool[Array, "*batch"]
+    cut_value: Float32[Array, "*batch"]  # of the true successor where truncated, else 0
+    returns: Float32[Array, "*batch"]  # of the episode so far, this step included
+    lengths: Int32[Array, "*batch"]
+
+
+@dataclasses.dataclass(frozen=True)
+class AlphaZero(PPO):
+    """The algorithm: pure functions of a `Runner`, for one seed."""
+
+    settings: Settings  # type: ignore[assignment]
+
+    def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
+        """Act for `rollout_steps` steps in every environment, searching before each."""
+
+        def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+            key_plan, key_step = jax.random.split(key)
+            state = runner.world.env
+            plan = self.plan(runner.weights, key_plan, runner.obs, state)
+            step = self.env.step(key_step, runner.world, plan.action)
+            record = Rollout(
+                obs=runner.obs,
+                mask=jax.vmap(self.env.env.action_mask)(state),
+                policy=plan.policy,
+                value=plan.value,
+                reward=step.reward,
+                terminated=step.terminated,
+                truncated=step.truncated,
+                cut_value=self.cut_value(runner.weights, step),
+                returns=runner.returns + step.reward,
+                lengths=runner.lengths + 1,
+            )
+            return self.after(runner, step), record
+
+        return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
+
+    def plan(
+        self,
+        weights: PyTree[Array],
+        key: Array,
+        obs: PyTree[Array],
+        state: PyTree[Array],
+        gumbel_scale: float = 1.0,
+    ) -> Plan:
+        """Search from each environment's state; `gumbel_scale=0` draws nothing."""
+        import mctx
+
+        settings, expand = self.settings, self.expand
+        logits, value = self.predict(weights, obs)
+        node = Node(state, jnp.zeros(value.shape, jnp.bool_))
+        root: dict[str, Any] = {"prior_logits": logits, "value": value, "embedding": node}
+        with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
+            found = mctx.gumbel_muzero_policy(
+                params=weights,
+                rng_key=key,
+                root=mctx.RootFnOutput(**root),
+                recurrent_fn=expand,  # type: ignore[arg-type]
+                num_simulations=settings.simulations,
+                invalid_actions=~jax.vmap(self.env.env.action_mask)(state),
+                max_num_considered_actions=settings.considered,
+                gumbel_scale=gumbel_scale,
+                qtransform=functools.partial(
+                    mctx.qtransform_completed_by_mix_value,
+                    value_scale=settings.value_scale,
+                    rescale_values=settings.rescale,
+                ),
+            )
+            value = found.search_tree.summary().value
+        action = jnp.asarray(found.action, jnp.int32)
+        return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
+
+    def expand(
+        self, weights: PyTree[Array], key: Array, action: Array, node: Node
+    ) -> tuple[Any, Node]:
+        """Step the environments of a batch of nodes, as mctx asks for.
+
+        After the end nothing moves and nothing is worth anything. The time limit is no end: what
+        follows it is worth what the network says.
+        """
+        import mctx
+
+        step = jax.vmap(self.env.env.step)(jax.random.split(key, len(action)), node.state, action)
+        keep = jax.vmap(lambda ended, *leaves: jnp.where(ended, *leaves))
+        state = jax.tree.map(functools.partial(keep, node.ended), node.state, step.state)
+        ended = node.ended | step.terminated
+        logits, value = self.predict(weights, step.obs)
+        mask = jax.vmap(self.env.env.action_mask)(state)
+        known = {
+            "reward": jnp.where(node.ended, 0.0, step.reward),
+            "discount": jnp.where(ended, 0.0, jnp.float32(self.settings.gamma)),
+            "prior_logits": legal(logits, mask),
+            "value": jnp.where(ended, 0.0, value),
+        }
+        return mctx.RecurrentFnOutput(**known), Node(state, ended)
+
+    def targets(self, runner: Runner, rollout: Any) -> tuple[Any, ...]:
+        """The rollout with the value that each step should have had: its lambda-return."""
+        last_value = self.predict(runner.weights, runner.obs)[1]
+        gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
+        return rollout, ppo.advantages(rollout, last_value, gamma, gae_lambda) + rollout.value
+
+    def loss(  # type: ignore[override]
+        self, weights: PyTree[Array], rollout: Rollout, target: Array
+    ) -> tuple[Array, dict[str, Array]]:
+        """Cross-entropy with the policy of the search, and value loss, of a minibatch."""
+        logits, value = self.predict(weights, rollout.obs)
+        log_probs = jax.nn.log_softmax(legal(logits, rollout.mask))
+        policy_loss = -(rollout.policy * log_probs).sum(axis=-1).mean()
+        value_loss = 0.5 * jnp.square(value - target).mean()
+        entropy = -(jnp.exp(log_probs) * log_probs).sum(axis=-1).mean()
+        searched = -jax.scipy.special.xlogy(rollout.policy, rollout.policy).sum(axis=-1).mean()
+        return policy_loss + self.settings.value_weight * value_loss, {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "search_entropy": searched,
+        }
+
+
+def legal(logits: Array, mask: Bool[Array, "*batch actions"]) -> Float32[Array, "*batch actions"]:
+    """Logits that give illegal actions no probability."""
+    return jnp.where(mask, logits, NEVER)
+
+
+def report(run: Run, learner: AlphaZero, weights: PyTree[Array], count: int) -> None:
+    """Evaluate every seed over `count` episodes, with the search and without."""
+
+    def search(weights: PyTree[Array], key: Array, obs: Any, state: Any) -> Array:
+        return learner.plan(weights, key, obs, state, gumbel_scale=0.0).action
+
+    def policy(weights: PyTree[Array], key: Array, obs: Any, state: Any) -> Array:
+        mask = jax.vmap(learner.env.env.action_mask)(state)
+        logits = legal(learner.predict(weights, obs)[0], mask)
+        return jax.random.categorical(key, logits).astype(jnp.int32)
+
+    env = learner.env.env
+    alone = evaluate.play(env, policy, weights, run.config, count)
+    result = evaluate.play(env, search, weights, run.config, count)
+    run.write_json("eval.json", {**result, "without_search": alone})
+    evaluate.tell(result)
+    evaluate.tell(alone, "Without search: ")
+
+
+def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, AlphaZero]:
+    """Turn the command line into a run and the algorithm; raises for what cannot work."""
+    require(["mctx"], "search")
+    tuned = functools.partial(presets.preset, algorithm=ALGORITHM)
+    about = "Train an agent with Gumbel AlphaZero."
+    asked = options.parse(argv, Settings, tuned, about, ALGORITHM)
+    config, settings = options.config(asked, ALGORITHM), asked.settings
+    settings.check()
+    venv = make_vec(config.env, settings.num_envs, reset_source=settings.reset_source)
+    learner = AlphaZero(venv, build(venv.env, settings.hidden, settings.embed), settings)
+    return asked, options.directory(asked, config), learner
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Train from the command line; return the exit code."""
+    return command(prepare, report, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

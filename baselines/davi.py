@@ -1,0 +1,327 @@
+"""DAVI: a cost-to-go network by approximate value iteration (Agostinelli et al., 2019, DeepCubeA).
+
+Random walks lead away from the goal; each board on them learns the least of (cost + what an older
+copy of the network says) over its neighbours, and the goal is worth 0. Run it with
+`jaxenvs train ID --algo davi` or `python -m jaxenvs.baselines.davi ID`; `load_heuristic` gives what
+A* and beam search take. Deliberate differences: all boards of a walk are learned from, whose
+neighbours the walk has computed already; no batch normalisation; and for a puzzle whose actions
+have no inverse the walk goes to predecessors.
+"""
+
+import dataclasses
+import functools
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+
+from jaxenvs import Env, spaces
+from jaxenvs.core.random import below, words
+from jaxenvs.puzzles import Puzzle
+
+from . import options, presets
+from .checkpoints import RunError
+from .loop import command
+from .networks import Encoder
+from .runs import Run
+
+ALGORITHM = "davi"
+_EVALUATION = 0x5EED  # folded into a seed's key: boards of their own, the same at every evaluation
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    total_steps: int = 10_000_000  # boards to learn from, rounded up to whole updates
+    walks: int = 64  # in the batch of a gradient step
+    scramble: int = 20  # moves of a walk, each board of which is in the batch
+    gradient_steps: int = 50  # in an update
+    learning_rate: float = 1e-3  # at the start
+    anneal: bool = True  # whether the learning rate falls linearly to zero
+    max_grad_norm: float = 10.0  # global norm of the gradient, at most
+    target_loss: float = 0.05  # mean loss of an update below which the target becomes the network
+    target_every: int = 10  # updates after which it does in any case
+    width: int = 256  # of the network's layers
+    blocks: int = 1  # residual blocks of two layers
+    test_boards: int = 64  # boards to descend from greedily after each update, for the log
+    test_moves: int = 40  # moves to solve them in
+    chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
+
+    def check(self) -> None:
+        """Refuse what cannot work with `ValueError`, which names the mend."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            least = 0 if field.type is float or field.name == "blocks" else 1
+            if not isinstance(value, bool) and value < least:
+                raise ValueError(f"{field.name}={value} must be at least {least}")
+
+    @property
+    def steps_per_update(self) -> int:
+        """Boards learned from in an update."""
+        return self.walks * (self.scramble + 1) * self.gradient_steps
+
+    @property
+    def updates(self) -> int:
+        """Updates of the whole run: whole chunks, so that the total is reached."""
+        return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
+
+
+class CostToGo(nn.Module):
+    """A residual MLP on one-hots of one observation; `vmap` it."""
+
+    observation_space: spaces.Space
+    width: int
+    blocks: int
+
+    @nn.compact
+    def __call__(self, obs: PyTree[Array]) -> Float32[Array, ""]:
+        features = nn.relu(nn.Dense(self.width)(Encoder(self.observation_space, 0)(obs)))
+        for _ in range(self.blocks):
+            inner = nn.relu(nn.Dense(self.width)(features))
+            # Each block begins as the identity.
+            change = nn.Dense(self.width, kernel_init=nn.initializers.zeros)(inner)
+            features = nn.relu(features + change)
+        return nn.Dense(1)(features)[0]
+
+
+class Runner(NamedTuple):
+    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
+
+    weights: PyTree[Array]
+    target: PyTree[Array]  # the older copy, which neighbours are judged by
+    optimiser: PyTree[Array]
+    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
+    age: Int32[Array, "*seeds"]  # updates since the target was changed
+
+
+class Boards(NamedTuple):
+    """Boards with all that actions lead to."""
+
+    board: PyTree[Array]  # (*batch, ...)
+    child: PyTree[Array]  # (*batch, actions, ...)
+    cost: Float32[Array, "*batch actions"]
+    valid: Bool[Array, "*batch actions"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DAVI:
+    """The algorithm: pure functions of a `Runner`, for one seed."""
+
+    env: Puzzle
+    network: CostToGo
+    settings: Settings
+
+    def init(self, key: Array) -> Runner:
+        """Start: weights, twice, and the key for all that follows."""
+        key_weights, key_level, key_rest = jax.random.split(key, 3)
+        weights = self.network.init(key_weights, self.env.reset(key_level).obs)
+        return Runner(
+            weights=weights,
+            target=weights,
+            optimiser=self.optimiser.init(weights),
+            key=jax.random.key_data(key_rest),
+            age=jnp.zeros((), jnp.int32),
+        )
+
+    def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
+        """Take the gradient steps, perhaps change the target, and try the network out."""
+        key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
+        keys = jax.random.split(key_learn, self.settings.gradient_steps)
+        runner, losses = jax.lax.scan(self.gradient_step, runner, keys)
+        loss, age = losses.mean(), runner.age + 1
+        change = (loss < self.settings.target_loss) | (age >= self.settings.target_every)
+        runner = runner._replace(
+            key=jax.random.key_data(key_rest),
+            target=jax.tree.map(
+                lambda old, new: jnp.where(change, new, old), runner.target, runner.weights
+            ),
+            age=jnp.where(change, 0, age),
+        )
+        solved, moves = self.descend(runner.weights, key_try, self.settings.test_boards)
+        return runner, {
+            "episodes": jnp.int32(self.settings.test_boards),
+            "return_sum": solved.sum(dtype=jnp.float32),
+            "length_sum": moves.sum(dtype=jnp.int32),
+            "loss": loss,
+            "target_changed": change,
+        }
+
+    def gradient_step(self, runner: Runner, key: Array) -> tuple[Runner, Float32[Array, ""]]:
+        """Learn from new walks; also return the loss."""
+        keys = jax.random.split(key, self.settings.walks)
+        instances, boards = jax.vmap(self.walk)(keys)
+        goals = jax.vmap(functools.partial(self.targets, runner.target))(instances, boards)
+
+        def loss(weights: PyTree[Array]) -> Float32[Array, ""]:
+            over_walk = jax.vmap(self.guess, in_axes=(None, None, 0))
+            guesses = jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards.board)
+            return jnp.square(guesses - goals).mean()
+
+        value, gradient = jax.value_and_grad(loss)(runner.weights)
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+            change, optimiser = self.optimiser.update(gradient, runner.optimiser, runner.weights)
+        weights = optax.apply_updates(runner.weights, change)
+        return runner._replace(weights=weights, optimiser=optimiser), value
+
+    def walk(self, key: Array) -> tuple[PyTree[Array], Boards]:
+        """Walk from the goal of an instance, which is returned too: `scramble` + 1 boards.
+
+        No move is undone by the next.
+        """
+        env, inverse = self.env, self.env.inverse
+        key_level, key_walk = jax.random.split(key)
+        instance = env.sample_level(key_level).instance
+        drawn = words(key_walk, self.settings.scramble + 1)
+
+        def step(carry: Any, word: Array) -> tuple[Any, Boards]:
+            board, last = carry
+            moves = env.neighbours(instance, board)
+            before = env.predecessors(instance, board)  # the same boards, if there is an inverse
+            able = before.valid
+            if inverse is not None:
+                able &= jnp.arange(len(inverse)) != jnp.append(jnp.asarray(inverse), -1)[last]
+            count = able.sum(dtype=jnp.int32)
+            rank = jnp.cumsum(able, dtype=jnp.int32) - 1
+            chosen = jnp.argmax(able & (rank == below(word, count))).astype(jnp.int32)
+            after = jax.tree.map(
+                lambda old, new: jnp.where(count == 0, old, new[chosen]), board, before.board
+            )
+            return (after, chosen), Boards(board, moves.board, moves.cost, moves.valid)
+
+        start = (env.goal(instance), jnp.int32(-1))
+        return instance, jax.lax.scan(step, start, drawn)[1]
+
+    def targets(
+        self, weights: PyTree[Array], instance: PyTree[Array], boards: Boards
+    ) -> Float32[Array, " boards"]:
+        """What boards of one instance are worth one action further: 0 at the goal."""
+        to_goal = jax.vmap(jax.vmap(functools.partial(self.cost_to_go, weights, instance)))
+        costs = jnp.where(boards.valid, boards.cost + to_goal(boards.child), jnp.inf)
+        least = costs.min(axis=-1)
+        at_goal = jax.vmap(functools.partial(self.env.is_goal, instance))(boards.board)
+        return jnp.where(at_goal | jnp.isinf(least), 0.0, least)
+
+    def guess(
+        self, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
+    ) -> Float32[Array, ""]:
+        """What the network says of a board."""
+        return self.network.apply(weights, self.env.view(instance, board))  # type: ignore[return-value]
+
+    def cost_to_go(
+        self, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
+    ) -> Float32[Array, ""]:
+        """The heuristic: never negative, 0 at the goal."""
+        guess = jnp.maximum(self.guess(weights, instance, board), 0.0)
+        return jnp.where(self.env.is_goal(instance, board), 0.0, guess)
+
+    def descend(
+        self, weights: PyTree[Array], key: Array, count: int
+    ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
+        """Go to the best neighbour, `test_moves` times, from random boards; solved, and moves."""
+        levels = jax.vmap(self.env.sample_level)(jax.random.split(key, count))
+
+        def move(instance: PyTree[Array], board: PyTree[Array]) -> tuple[Any, Array]:
+            moves = self.env.neighbours(instance, board)
+            there = jax.vmap(functools.partial(self.cost_to_go, weights, instance))(moves.board)
+            best = jnp.argmin(jnp.where(moves.valid, moves.cost + there, jnp.inf))
+            solved = self.env.is_goal(instance, board)
+            after = jax.tree.map(lambda o, n: jnp.where(solved, o, n[best]), board, moves.board)
+            return after, ~solved
+
+        def step(carry: Any, _: None) -> tuple[Any, None]:
+            board, taken = carry
+            board, moved = jax.vmap(move)(levels.instance, board)
+            return (board, taken + moved.astype(jnp.int32)), None
+
+        start = (levels.board, jnp.zeros(count, jnp.int32))
+        board, taken = jax.lax.scan(step, start, length=self.settings.test_moves)[0]
+        return jax.vmap(self.env.is_goal)(levels.instance, board), taken
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        """Adam behind a clip of the global norm."""
+        settings = self.settings
+
+        def learning_rate(gradient_steps: Any) -> Array:
+            left = 1.0 - gradient_steps / (settings.gradient_steps * settings.updates)
+            left = jnp.maximum(left, 0.0)
+            return settings.learning_rate * (left if settings.anneal else jnp.ones_like(left))
+
+        return optax.chain(
+            optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(learning_rate)
+        )
+
+
+def build(env: Env, settings: Settings) -> DAVI:
+    """Return the algorithm for a puzzle; `ValueError` for what has no single goal to walk from."""
+    if not isinstance(env, Puzzle) or type(env).goal is Puzzle.goal:
+        raise ValueError(
+            f"{env.name} has no single goal, from which {ALGORITHM} walks; take a puzzle with one, "
+            "such as Puzzle-Cube-2x2-v0 or Puzzle-SlidingTile-3x3-v0"
+        )
+    return DAVI(env, CostToGo(env.observation_space, settings.width, settings.blocks), settings)
+
+
+def load_heuristic(
+    run_dir: str | os.PathLike[str], seed: int = 0
+) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, ""]]:
+    """Load the cost-to-go of a run's seed, counted from 0, as a function of (instance, board).
+
+    Raises `RunError`, which says how to mend the run.
+    """
+    run = Run.open(run_dir)
+    config = run.config
+    if config.algorithm != ALGORITHM:
+        raise RunError(f"{run.path} was trained by {config.algorithm} and holds no cost-to-go")
+    if not 0 <= seed < config.seeds:
+        raise RunError(f"{run.path} has {config.seeds} seeds: give one of 0 to {config.seeds - 1}")
+    davi = build(config.env, Settings(**config.settings))
+    keys = jax.ShapeDtypeStruct((config.seeds,), jax.random.key(0).dtype)
+    shapes = jax.eval_shape(jax.vmap(davi.init), keys).weights
+    _, trees = run.restore({"weights": shapes})
+    weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
+    return functools.partial(davi.cost_to_go, weights)
+
+
+def report(run: Run, davi: DAVI, weights: PyTree[Array], count: int) -> None:
+    """Descend from `count` random boards with each seed's network, and write eval.json."""
+    first, seeds = run.config.seed, run.config.seeds
+    descend = jax.jit(functools.partial(davi.descend, count=count))
+    rows = []
+    for i in range(seeds):
+        key = jax.random.fold_in(jax.random.key(first + i), _EVALUATION)
+        solved, moves = descend(jax.tree.map(lambda leaf, i=i: leaf[i], weights), key)
+        rate = round(float(solved.mean()), 6)
+        length = round(float(moves[solved].mean()), 3) if rate else None
+        rows.append({"seed": first + i, "success_rate": rate, "mean_length": length})
+    result = {"boards": count, "moves": davi.settings.test_moves, "greedy": rows}
+    run.write_json("eval.json", result)
+    each = ", ".join(f"{row['success_rate']:.1%} in {row['mean_length']} moves" for row in rows)
+    print(f"Greedy descent from {count} boards: {each}")
+    print(f"Search with it: python -m jaxenvs.baselines.heuristic {run.path}")
+
+
+def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, DAVI]:
+    """Turn the command line into a run and the algorithm; raises for what cannot work."""
+    tuned = functools.partial(presets.preset, algorithm=ALGORITHM)
+    asked = options.parse(argv, Settings, tuned, "Learn a cost-to-go with DAVI.", ALGORITHM)
+    config = options.config(asked, ALGORITHM)
+    asked.settings.check()
+    davi = build(config.env, asked.settings)
+    return asked, options.directory(asked, config), davi
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Train from the command line; return the exit code."""
+    return command(prepare, report, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

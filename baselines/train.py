@@ -1,0 +1,51 @@
+"""`jaxenvs train`: choose the learner by --algo, or by what trained the run to resume."""
+
+import importlib
+import sys
+from pathlib import Path
+
+from .options import PROGRAM
+from .runs import Run, RunError
+
+ALGORITHMS = ("ppo", "alphazero", "davi")  # modules beside this one with `main(argv) -> exit code`
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Train from the command line; return the exit code."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    try:
+        algorithm, rest = chosen(given)
+    except RunError as error:
+        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        return 2
+    return importlib.import_module(f".{algorithm}", __package__).main(rest)
+
+
+def chosen(argv: list[str]) -> tuple[str, list[str]]:
+    """Return the learner's name and the other arguments; `RunError` for one that is not known."""
+    name, rest = _taken(argv, "--algo")
+    if name is None:
+        run = _taken(argv, "--resume")[0]
+        if run is None or not (Path(run) / "config.json").is_file():
+            return ALGORITHMS[0], rest
+        return Run.open(run).config.algorithm, rest
+    if name not in ALGORITHMS:
+        raise RunError(f"--algo {name}: choose one of {', '.join(ALGORITHMS)}")
+    return name, rest
+
+
+def _taken(argv: list[str], flag: str) -> tuple[str | None, list[str]]:
+    """The value of a flag, the last one if there are several, and the arguments without it."""
+    value, rest, arguments = None, [], iter(argv)
+    for argument in arguments:
+        if argument == flag:
+            value = next(arguments, "")
+        elif argument.startswith(flag + "="):
+            value = argument.partition("=")[2]
+        else:
+            rest.append(argument)
+    return value, rest
+
+
+if __name__ == "__main__":
+    sys.exit(main())

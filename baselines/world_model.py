@@ -1,0 +1,322 @@
+"""A world model that is searched: A* plans for the 8-puzzle in codes learned from its pictures.
+
+python -m jaxenvs.baselines.world_model --out runs/world
+
+After Agostinelli and Soltani (2024), "Learning discrete world models for heuristic search". All
+that is learned from are pictures with noise, before and after a random move. Each cell of a picture
+becomes a few bits, from which the cell is painted again; a second network says the bits after an
+action from those of the cell and its neighbours. Both are trained at once, rounded to bits in the
+forward pass. A* then searches the learned world, where equal bits are one state, until it meets the
+code of the goal's picture, and its plans are carried out in the true puzzle. Deliberate difference:
+the bound is not learned; it is the number of cells that differ from the goal's.
+"""
+
+import argparse
+import dataclasses
+import functools
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+
+from jaxenvs import search
+from jaxenvs.core.pixels import compose
+from jaxenvs.puzzles import Move, SlidingTile
+from jaxenvs.puzzles.packing import pack, unpack, words_for
+
+SIZE = 3  # cells in a row of the puzzle
+CELLS = SIZE * SIZE
+ACTIONS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What the model is learned with."""
+
+    transitions: int = 20_000  # pictures before and after a random move
+    tile_size: int = 8  # pixels
+    noise: float = 0.1  # standard deviation of each pixel, of brightness 0 to 1
+    bits: int = 8  # of each cell's code
+    hidden: int = 64  # width of the networks' layers
+    gradient_steps: int = 3_000
+    batch: int = 128  # pictures in a gradient step
+    learning_rate: float = 2e-3  # at the start; it falls to zero
+
+
+class Transitions(NamedTuple):
+    """What is learned from: pictures as uint8, and actions."""
+
+    before: Array  # (transitions, pixels, pixels, 3)
+    action: Int32[Array, " transitions"]
+    after: Array
+
+
+class WorldModel(nn.Module):
+    """Pictures to bits and back, and bits to the bits after an action; takes one, `vmap` it."""
+
+    settings: Settings
+
+    def setup(self) -> None:
+        hidden, bits = self.settings.hidden, self.settings.bits
+        self.encoder = nn.Sequential([nn.Dense(hidden), nn.relu, nn.Dense(bits)])
+        pixels = self.settings.tile_size**2 * 3
+        self.painter = nn.Sequential([nn.Dense(hidden), nn.relu, nn.Dense(pixels)])
+        layers = [nn.Dense(2 * hidden), nn.relu, nn.Dense(2 * hidden), nn.relu, nn.Dense(bits)]
+        self.mover = nn.Sequential(layers)
+
+    def encode(self, picture: Float32[Array, "pixels pixels 3"]) -> Float32[Array, "cells bits"]:
+        """Logits of each cell's bits."""
+        tile = self.settings.tile_size
+        cells = picture.reshape(SIZE, tile, SIZE, tile, 3).transpose(0, 2, 1, 3, 4)
+        return self.encoder(cells.reshape(CELLS, -1))
+
+    def paint(self, bits: Float32[Array, "cells bits"]) -> Float32[Array, "pixels pixels 3"]:
+        """The picture that bits stand for."""
+        tile = self.settings.tile_size
+        cells = self.painter(bits).reshape(SIZE, SIZE, tile, tile, 3)
+        return cells.transpose(0, 2, 1, 3, 4).reshape(SIZE * tile, SIZE * tile, 3)
+
+    def move(
+        self, bits: Float32[Array, "cells bits"], action: Int32[Array, ""]
+    ) -> Float32[Array, "cells bits"]:
+        """Logits of the bits after an action: of each cell from its own bits and those around."""
+        grid = bits.reshape(SIZE, SIZE, -1)
+        inside = jnp.ones((SIZE, SIZE, 1), jnp.float32)
+        padded = jnp.pad(jnp.concatenate([grid, inside], axis=-1), ((1, 1), (1, 1), (0, 0)))
+        around = [
+            padded[row : row + SIZE, column : column + SIZE]
+            for row, column in ((1, 1), (0, 1), (1, 2), (2, 1), (1, 0))
+        ]
+        chosen = jnp.broadcast_to(jax.nn.one_hot(action, ACTIONS), (SIZE, SIZE, ACTIONS))
+        seen = jnp.concatenate([*around, chosen], axis=-1)
+        return self.mover(seen.reshape(CELLS, -1))
+
+    def __call__(self, before: Array, action: Array, after: Array) -> Float32[Array, ""]:
+        """The loss of one transition."""
+        logits = self.encode(before), self.encode(after)
+        bits = rounded(logits[0]), rounded(logits[1])
+        guess = self.move(bits[0], action)
+        painted = jnp.square(self.paint(bits[0]) - before) + jnp.square(self.paint(bits[1]) - after)
+        painted_guess = jnp.square(self.paint(rounded(guess)) - after)
+        truth = jax.lax.stop_gradient(bits[1])
+        wrong_bits = optax.sigmoid_binary_cross_entropy(guess, truth)
+        return painted.mean() + painted_guess.mean() + wrong_bits.mean()
+
+
+def rounded(logits: Array) -> Float32[Array, "*cells bits"]:
+    """Bits as 0.0 or 1.0, whose gradient is that of their probability."""
+    chance = jax.nn.sigmoid(logits)
+    return chance + jax.lax.stop_gradient((logits > 0).astype(jnp.float32) - chance)
+
+
+def noisy(picture: Array, key: Array, noise: float) -> Float32[Array, "pixels pixels 3"]:
+    """A picture of bytes as a camera gives it: brightness 0 to 1 with noise."""
+    light = picture.astype(jnp.float32) / 255.0
+    return light + noise * jax.random.normal(key, light.shape)
+
+
+def gather(puzzle: SlidingTile, settings: Settings, key: Array) -> Transitions:
+    """Look at random boards before and after a random move, which may be illegal."""
+    atlas = puzzle.atlas(settings.tile_size)
+
+    def one(key: Array) -> Transitions:
+        key_reset, key_action, key_step = jax.random.split(key, 3)
+        state = puzzle.reset(key_reset).state
+        action = jax.random.randint(key_action, (), 0, ACTIONS, dtype=jnp.int32)
+        after = puzzle.step(key_step, state, action).state
+        pictures = [compose(puzzle.tiles(x), atlas) for x in (state, after)]
+        return Transitions(pictures[0], action, pictures[1])
+
+    return jax.jit(jax.vmap(one))(jax.random.split(key, settings.transitions))
+
+
+def learn(settings: Settings, seen: Transitions, key: Array) -> PyTree[Array]:
+    """Train the model; return its weights."""
+    model = WorldModel(settings)
+    key_init, key_learn = jax.random.split(key)
+    shape = seen.before.shape[1:]
+    blank = jnp.zeros(shape, jnp.float32)
+    weights = model.init(key_init, blank, jnp.int32(0), blank)
+    fall = optax.cosine_decay_schedule(settings.learning_rate, settings.gradient_steps)
+    optimiser = optax.adam(fall)
+
+    def loss(weights: PyTree[Array], key: Array) -> Array:
+        key_rows, key_before, key_after = jax.random.split(key, 3)
+        rows = jax.random.randint(key_rows, (settings.batch,), 0, len(seen.action))
+        add = jax.vmap(functools.partial(noisy, noise=settings.noise))
+        before = add(seen.before[rows], jax.random.split(key_before, settings.batch))
+        after = add(seen.after[rows], jax.random.split(key_after, settings.batch))
+        apply = functools.partial(model.apply, weights)
+        return jax.vmap(apply)(before, seen.action[rows], after).mean()  # type: ignore[union-attr]
+
+    @functools.partial(jax.jit, donate_argnums=0)
+    def some(carry: Any, keys: Array) -> tuple[Any, Array]:
+        def step(carry: Any, key: Array) -> tuple[Any, Array]:
+            value, gradient = jax.value_and_grad(loss)(carry[0], key)
+            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+                change, state = optimiser.update(gradient, carry[1])
+            return (optax.apply_updates(carry[0], change), state), value
+
+        return jax.lax.scan(step, carry, keys)
+
+    carry, keys = (weights, optimiser.init(weights)), jax.random.split(key_learn, (10, 1))
+    for i, key_part in enumerate(keys[:, 0]):
+        each = jax.random.split(key_part, settings.gradient_steps // 10)
+        carry, losses = some(carry, each)
+        print(f"learned {(i + 1) * 10} %: loss {float(losses[-50:].mean()):.5f}", flush=True)
+    return carry[0]
+
+
+def domain(settings: Settings, weights: PyTree[Array]) -> search.Domain:
+    """The learned world as a search takes it: boards are bits, the instance is the goal's bits."""
+    model = WorldModel(settings)
+    count = CELLS * settings.bits
+
+    def neighbours(goal: Bool[Array, "cells bits"], board: Bool[Array, "cells bits"]) -> Move:
+        actions = jnp.arange(ACTIONS, dtype=jnp.int32)
+        move = functools.partial(model.apply, weights, method="move")
+        after = jax.vmap(lambda a: move(board.astype(jnp.float32), a))(actions) > 0  # type: ignore[operator]
+        changed = (after != board).any(axis=(1, 2))
+        return Move(after, jnp.ones(ACTIONS, jnp.float32), changed)
+
+    def is_goal(goal: Bool[Array, "cells bits"], board: Bool[Array, "cells bits"]) -> Array:
+        return (goal == board).all()
+
+    def heuristic(goal: Bool[Array, "cells bits"], board: Bool[Array, "cells bits"]) -> Array:
+        cells = (goal != board).any(axis=1).sum(dtype=jnp.int32)
+        return jnp.maximum(cells - 1, 0).astype(jnp.float32)  # a move changes two of them
+
+    def words(board: Bool[Array, "cells bits"]) -> UInt32[Array, " words"]:
+        return pack(board.reshape(-1).astype(jnp.uint8), 1)
+
+    def bits(words: UInt32[Array, " words"]) -> Bool[Array, "cells bits"]:
+        return unpack(words, count, 1).reshape(CELLS, settings.bits) == 1
+
+    return search.Domain(
+        neighbours=neighbours,
+        is_goal=is_goal,
+        pack=words,
+        unpack=bits,
+        num_actions=ACTIONS,
+        num_words=words_for(count, 1),
+        heuristic=heuristic,
+    )
+
+
+def see(
+    settings: Settings, weights: PyTree[Array], puzzle: SlidingTile, board: Any, key: Any
+) -> Array:
+    """The code of a noisy picture of a board."""
+    tiles = puzzle.view((), board).astype(jnp.int32)
+    picture = noisy(compose(tiles, puzzle.atlas(settings.tile_size)), key, settings.noise)
+    return WorldModel(settings).apply(weights, picture, method="encode") > 0  # type: ignore[operator]
+
+
+def evaluate(
+    settings: Settings,
+    weights: PyTree[Array],
+    puzzle: SlidingTile,
+    key: Array,
+    boards: int,
+    budget: int,
+) -> dict[str, Any]:
+    """Plan in the learned world from pictures of random boards; carry the plans out in truth."""
+    key_levels, key_seen, key_goal = jax.random.split(key, 3)
+    levels = jax.vmap(puzzle.sample_level)(jax.random.split(key_levels, boards))
+    look, learned = functools.partial(see, settings, weights, puzzle), domain(settings, weights)
+    codes = jax.jit(jax.vmap(look))(levels.board, jax.random.split(key_seen, boards))
+    goals = jnp.broadcast_to(look(puzzle.goal(()), key_goal), codes.shape)
+    accuracy = agreement(puzzle, levels.board, codes, learned, look, key_seen)
+    begun = time.perf_counter()
+    plans = search.astar(
+        learned,
+        type(levels)(board=codes, instance=goals),
+        batch_size=min(4096, budget),
+        node_budget=boards * budget,
+        max_length=64,
+    )
+    arrived = jax.vmap(lambda board, actions: carry_out(puzzle, board, actions))(
+        levels.board, plans.actions
+    )
+    found = np.asarray(plans.solved)
+    solved = np.asarray(jax.vmap(functools.partial(puzzle.is_goal, ()))(arrived)) & found
+    return {
+        "boards": boards,
+        "codes_foretold": round(accuracy, 6),
+        "plans_found": float(found.mean()),
+        "solved": float(solved.mean()),  # by the plan, in the true puzzle
+        "mean_length": round(float(np.asarray(plans.cost)[found].mean()), 3)
+        if found.any()
+        else None,
+        "states_expanded_per_board": round(int(plans.expanded) / boards),
+        "search_seconds": round(time.perf_counter() - begun, 1),
+    }
+
+
+def agreement(
+    puzzle: SlidingTile,
+    boards: PyTree[Array],
+    codes: Bool[Array, "boards cells bits"],
+    learned: search.Domain,
+    look: Callable[[Any, Array], Array],
+    key: Array,
+) -> float:
+    """Share of the moves of which the model foretells the code that the new picture has."""
+    guessed = jax.vmap(functools.partial(learned.neighbours, ()))(codes).board
+    reached = jax.vmap(functools.partial(puzzle.neighbours, ()))(boards).board
+    keys = jax.random.split(key, guessed.shape[:2])
+    truth = jax.jit(jax.vmap(jax.vmap(look)))(reached, keys)
+    return float((guessed == truth).all(axis=(2, 3)).mean())
+
+
+def carry_out(puzzle: SlidingTile, board: Any, actions: Int32[Array, " longest"]) -> Any:
+    """Take the actions in the true puzzle, those that are not -1; return the last board."""
+
+    def step(board: Any, action: Array) -> tuple[Any, None]:
+        after = puzzle.apply((), board, jnp.maximum(action, 0)).board
+        return jnp.where(action < 0, board, after), None
+
+    return jax.lax.scan(step, board, actions)[0]
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Learn the model, plan in it, print and write what came of it."""
+    parser = argparse.ArgumentParser(prog="jaxenvs.baselines.world_model", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="directory for world_model.json")
+    parser.add_argument("--boards", type=int, default=100, help="to plan for")
+    parser.add_argument("--budget", type=int, default=60_000, help="nodes for each of them")
+    parser.add_argument("--seed", type=int, default=0)
+    for field in dataclasses.fields(Settings):
+        flag = "--" + field.name.replace("_", "-")
+        parser.add_argument(flag, type=type(field.default), default=field.default)
+    asked = parser.parse_args(argv)
+    settings = Settings(**{f.name: getattr(asked, f.name) for f in dataclasses.fields(Settings)})
+    puzzle = SlidingTile(size=SIZE)
+    keys = jax.random.split(jax.random.key(asked.seed), 3)
+    begun = time.perf_counter()
+    weights = learn(settings, gather(puzzle, settings, keys[0]), keys[1])
+    seconds = round(time.perf_counter() - begun, 1)
+    result = evaluate(settings, weights, puzzle, keys[2], asked.boards, asked.budget)
+    result = {
+        **dataclasses.asdict(settings),
+        "seed": asked.seed,
+        "training_seconds": seconds,
+    } | result
+    asked.out.mkdir(parents=True, exist_ok=True)
+    (asked.out / "world_model.json").write_text(json.dumps(result, indent=2) + "\n", "utf-8")
+    for name, value in result.items():
+        print(f"{name.replace('_', ' ')}: {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

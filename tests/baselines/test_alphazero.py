@@ -1,0 +1,175 @@
+"""Gumbel AlphaZero: masks, ends and limits in its search, its targets, the command."""
+
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import Clock, Countdown, Endless
+
+import jaxenvs
+from jaxenvs import make_vec
+from jaxenvs.baselines import alphazero, loop, networks, require, runs, train
+from jaxenvs.puzzles import SlidingTile
+
+FLAGS = ["--set", "scramble=4", "--num-envs", "4", "--rollout-steps", "4", "--minibatches", "2"]
+FLAGS += ["--hidden", "8", "--simulations", "4", "--eval-episodes", "4"]
+
+
+def learner(env, **settings) -> alphazero.AlphaZero:
+    """An AlphaZero with a network of a few units."""
+    defaults = {"num_envs": 4, "rollout_steps": 6, "minibatches": 2, "hidden": (8,), "embed": 2}
+    chosen = alphazero.Settings(**(defaults | {"simulations": 8, "epochs": 1} | settings))
+    chosen.check()
+    venv = make_vec(env, chosen.num_envs)
+    return alphazero.AlphaZero(venv, networks.build(env, chosen.hidden, chosen.embed), chosen)
+
+
+@pytest.fixture(scope="module")
+def tiles():
+    """A learner for the 8-puzzle, weights, observations and states of four boards."""
+    agent = learner(SlidingTile(size=3, scramble=6))
+    obs, world = agent.env.reset(jax.random.key(1))
+    return agent, agent.network.init(jax.random.key(0), obs[0]), obs, world.env
+
+
+def test_illegal_actions_are_never_planned(tiles):
+    agent, weights, obs, state = tiles
+    mask = np.asarray(jax.vmap(agent.env.env.action_mask)(state))
+    assert not mask.all()
+    plan = jax.jit(jax.vmap(agent.plan, in_axes=(None, 0, None, None)))
+    plans = plan(weights, jax.random.split(jax.random.key(2), 32), obs, state)
+    assert np.take_along_axis(mask[None], np.asarray(plans.action)[..., None], axis=2).all()
+    np.testing.assert_array_equal(np.asarray(plans.policy)[:, ~mask], 0.0)
+    np.testing.assert_allclose(plans.policy.sum(axis=-1), 1.0, rtol=1e-5)
+
+
+def test_a_solution_in_sight_is_taken(tiles):
+    agent, weights, _, _ = tiles
+    env = agent.env.env
+    boards = [env.apply((), env.goal(()), jnp.int32(action)).board for action in (0, 3)]
+    level = env.sample_level(jax.random.key(0))
+    resets = [env.reset_to(jax.random.key(0), level.replace(board=board)) for board in boards]
+    obs, state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *resets)
+    agent = learner(env, num_envs=2, value_scale=10.0)
+    plan = jax.jit(functools.partial(agent.plan, gumbel_scale=0.0))
+    plan = plan(weights, jax.random.key(0), obs, state)
+    np.testing.assert_array_equal(plan.action, [2, 1])  # what undoes them
+    assert (plan.policy.max(axis=1) > 0.9).all()
+
+
+def test_nothing_follows_the_end(tiles):
+    agent, weights, _, _ = tiles
+    env = agent.env.env
+    level = env.sample_level(jax.random.key(0))
+    level = level.replace(board=env.apply((), env.goal(()), jnp.int32(0)).board)
+    state = jax.tree.map(lambda x: x[None], env.reset_to(jax.random.key(0), level).state)
+    node = alphazero.Node(state, jnp.zeros(1, jnp.bool_))
+    expand = jax.jit(agent.expand)
+    solved, node = expand(weights, jax.random.key(1), jnp.array([2], jnp.int32), node)
+    assert (solved.reward, solved.discount, solved.value) == (1.0, 0.0, 0.0)
+    assert bool(node.ended[0])
+    later, after = expand(weights, jax.random.key(2), jnp.array([0], jnp.int32), node)
+    assert (later.reward, later.discount, later.value) == (0.0, 0.0, 0.0)
+    for a, b in zip(*map(jax.tree.leaves, (node, after)), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_time_limit_is_no_end():
+    agent = learner(Clock(), num_envs=1, gamma=0.5)
+    obs, world = agent.env.reset(jax.random.key(0))
+    weights = agent.network.init(jax.random.key(0), obs[0])
+    last = jax.tree.map(lambda _: jnp.array([4], jnp.int32), world.env)  # the next step is cut
+    node = alphazero.Node(last, jnp.zeros(1, jnp.bool_))
+    found, after = agent.expand(weights, jax.random.key(0), jnp.zeros(1, jnp.int32), node)
+    value = agent.predict(weights, jnp.full((1, 1), 5.0))[1]
+    assert (found.reward, found.discount, bool(after.ended[0])) == (1.0, 0.5, False)
+    np.testing.assert_allclose(found.value, value, rtol=1e-6)
+    assert abs(float(value[0])) > 1e-3
+
+
+def test_simulations_see_chances_of_their_own():
+    """A key for each row and simulation: none is that of the step that is taken."""
+    seen = []
+
+    class Watched(Endless):
+        def step_state(self, key, state, action, params):
+            jax.debug.callback(lambda data: seen.append(data.tolist()), jax.random.key_data(key))
+            return super().step_state(key, state, action, params)
+
+    agent = learner(Watched(), num_envs=2)
+    obs, world = agent.env.reset(jax.random.key(0))
+    weights = agent.network.init(jax.random.key(0), obs[0])
+    agent.plan(weights, jax.random.key(3), obs, world.env)
+    jax.effects_barrier()
+    assert len(seen) == len(set(map(tuple, seen))) == 2 * agent.settings.simulations
+
+
+def test_targets_are_lambda_returns_of_the_values_that_the_search_found():
+    gamma, gae_lambda = 0.9, 0.8
+    agent = learner(Countdown(), gamma=gamma, gae_lambda=gae_lambda, rollout_steps=16)
+    runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
+    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
+    after, rollouts = collect(runners, jax.random.split(jax.random.key(1), 1))
+    after, rollout = jax.tree.map(lambda leaf: leaf[0], (after, rollouts))
+    got = agent.targets(after, rollout)[1]
+    assert rollout.terminated.any() and rollout.truncated.any()
+    bootstrap = np.asarray(agent.predict(after.weights, after.obs)[1])
+    for env in range(4):
+        later = value = bootstrap[env]
+        for t in reversed(range(16)):
+            if rollout.truncated[t, env]:
+                later = value = rollout.cut_value[t, env]
+            if rollout.terminated[t, env]:
+                later = value = 0.0
+            mixed = (1 - gae_lambda) * value + gae_lambda * later
+            later, value = rollout.reward[t, env] + gamma * mixed, rollout.value[t, env]
+            np.testing.assert_allclose(got[t, env], later, rtol=1e-4, atol=1e-5)
+
+
+def test_the_loss_is_least_at_the_policy_of_the_search(tiles):
+    agent, weights, obs, state = tiles
+    logits, value = agent.predict(weights, obs)
+    mask = jax.vmap(agent.env.env.action_mask)(state)
+    own = jax.nn.softmax(jnp.where(mask, logits, -jnp.inf))
+    nothing = dict.fromkeys(alphazero.Rollout._fields, None)
+    rollout = alphazero.Rollout(**{**nothing, "obs": obs, "mask": mask, "policy": own})
+    loss = jax.grad(lambda w, r: agent.loss(w, r, value)[0])
+    at_own = jax.tree.leaves(loss(weights, rollout))
+    other = jax.nn.softmax(jnp.where(mask, logits + jnp.arange(4.0), -jnp.inf))
+    elsewhere = jax.tree.leaves(loss(weights, rollout._replace(policy=other)))
+    assert max(float(jnp.abs(leaf).max()) for leaf in at_own) < 1e-6
+    assert max(float(jnp.abs(leaf).max()) for leaf in elsewhere) > 1e-2
+
+
+def test_a_run_stops_goes_on_and_gives_a_policy(tmp_path, capsys):
+    out = tmp_path / "run"
+    asked = ["Puzzle-SlidingTile-3x3-v0", "--algo", "alphazero", *FLAGS]
+    assert train.main([*asked, "--total-steps", "32", "--out", str(out)]) == 0
+    assert train.main(["--resume", str(out), "--total-steps", "48", "--eval-episodes", "4"]) == 0
+    run = runs.Run.open(out)
+    assert run.config.algorithm == "alphazero"
+    assert [row["steps"] for row in run.rows()] == [16, 32, 48]
+    result = json.loads((out / "eval.json").read_text())
+    assert result["episodes"] == result["without_search"]["episodes"] == 4
+    policy = runs.load_policy(out)
+    logits, _ = policy.apply(policy.env.reset(jax.random.key(0)).obs)
+    assert logits.shape == (4,)
+
+    capsys.readouterr()
+    assert train.main(["--algo", "ppo", "--resume", str(out)]) == 2
+    assert "was trained by alphazero, not by ppo" in capsys.readouterr().err
+    assert train.main(["--algo=dqn", "Grid-v0"]) == 2
+    assert "--algo dqn: choose one of ppo, alphazero, davi" in capsys.readouterr().err
+    assert train.chosen(["Grid-v0", "--seed", "3"]) == ("ppo", ["Grid-v0", "--seed", "3"])
+
+
+def test_what_cannot_work_is_refused(tmp_path, capsys):
+    asked = ["Puzzle-SlidingTile-3x3-v0", "--simulations", "0", "--out", str(tmp_path / "run")]
+    assert alphazero.main(asked) == 2
+    assert "simulations=0 must be at least 1" in capsys.readouterr().err
+    with pytest.raises(ImportError, match=r'needs mctxx, .*pip install "jaxenvs\[search\]"'):
+        require(["mctxx"], "search")
+    assert jaxenvs.spec("Puzzle-SlidingTile-3x3-v0")

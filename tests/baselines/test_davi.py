@@ -1,0 +1,147 @@
+"""DAVI: walks, targets, the command, and the heuristic of a run in a search."""
+
+import dataclasses
+import functools
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs import search
+from jaxenvs.baselines import davi, heuristic, loop, runs
+from jaxenvs.puzzles import PegSolitaire
+
+TINY = {"walks": 4, "scramble": 6, "gradient_steps": 3, "width": 8, "test_boards": 4}
+FLAGS = ["--walks", "4", "--scramble", "6", "--gradient-steps", "3", "--width", "8"]
+FLAGS += ["--test-boards", "4", "--test-moves", "4", "--eval-episodes", "8"]
+
+
+@pytest.fixture(scope="module")
+def cube():
+    """A learner for the 2x2x2 cube, and weights."""
+    learner = davi.build(jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
+    return learner, learner.init(jax.random.key(1)).weights
+
+
+def total(updates: int) -> list[str]:
+    """The flag for a number of tiny updates."""
+    return ["--total-steps", str(updates * 3 * 4 * 7)]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A tiny run of two seeds."""
+    out = tmp_path_factory.mktemp("runs") / "davi"
+    asked = ["Puzzle-SlidingTile-3x3-v0", *FLAGS, *total(3), "--target-every", "2", "--seeds", "2"]
+    assert davi.main([*asked, "--checkpoint-every", "1", "--out", str(out)]) == 0
+    return out
+
+
+def test_a_target_is_the_least_of_cost_and_guess_over_the_neighbours(cube):
+    learner, weights = cube
+    _, boards = jax.jit(learner.walk)(jax.random.key(3))
+    got = jax.jit(learner.targets)(weights, (), boards)
+    goal = np.asarray(learner.env.goal(()))
+    views = np.asarray(boards.child).reshape(7, 6, 6, 2, 2)
+    guesses = np.asarray(
+        jax.vmap(jax.vmap(functools.partial(learner.network.apply, weights)))(views)
+    )
+    for i in range(7):
+        children = [
+            0.0 if (child == goal).all() else max(float(guess), 0.0)
+            for child, guess in zip(np.asarray(boards.child[i]), guesses[i], strict=True)
+        ]
+        at_goal = (np.asarray(boards.board[i]) == goal).all()
+        np.testing.assert_allclose(got[i], 0.0 if at_goal else 1.0 + min(children), rtol=1e-5)
+    assert (np.asarray(boards.board[0]) == goal).all() and got[0] == 0.0
+    assert got[1] == 1.0  # one turn away, whatever the network says
+
+
+def test_a_walk_starts_at_the_goal_and_undoes_no_move(cube):
+    learner, _ = cube
+    _, boards = jax.jit(jax.vmap(learner.walk))(jax.random.split(jax.random.key(0), 64))
+    board = np.asarray(boards.board)
+    child = np.asarray(boards.child)
+    assert (board[:, 0] == np.asarray(learner.env.goal(()))).all()
+    assert (child[:, :-1] == board[:, 1:, None]).all(axis=-1).any(axis=-1).all()  # each by a move
+    assert not (board[:, 2:] == board[:, :-2]).all(axis=-1).any()
+
+
+def test_where_moves_have_no_inverse_the_walk_goes_backwards():
+    learner = davi.build(PegSolitaire(), davi.Settings(**TINY))
+    _, boards = jax.jit(learner.walk)(jax.random.key(0))
+    packed = jax.vmap(learner.env.pack)(boards.board)
+    reached = jax.vmap(jax.vmap(learner.env.pack))(boards.child)
+    # From each board a jump leads to the one before it in the walk.
+    met = (reached[1:] == packed[:-1, None]).all(axis=-1) & boards.valid[1:]
+    assert np.asarray(met).any(axis=1).all()
+
+
+def test_the_target_changes_when_it_is_old_or_the_loss_is_small(cube):
+    learner, _ = cube
+    for loss, every, expected in ((0.0, 2, [0, 1, 0, 1]), (1e9, 9, [1, 1, 1, 1])):
+        settings = dataclasses.replace(learner.settings, target_loss=loss, target_every=every)
+        changing = dataclasses.replace(
+            learner, settings=dataclasses.replace(settings, chunk=4, total_steps=4)
+        )
+        runners = loop.start(changing, jax.random.split(jax.random.key(0), 1))
+        runners, metrics = loop.run_chunk(changing, runners)
+        np.testing.assert_array_equal(metrics["target_changed"][0], expected)
+        for a, b in zip(*map(jax.tree.leaves, (runners.weights, runners.target)), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_small_puzzle_is_learned():
+    """The 2x2 sliding puzzle has 12 boards, at most 6 moves from the goal."""
+    env = jaxenvs.make("Puzzle-SlidingTile-3x3-v0", size=2)
+    settings = davi.Settings(
+        walks=16, scramble=6, gradient_steps=20, width=32, target_every=2, chunk=50,
+        learning_rate=5e-3, total_steps=50 * 20 * 16 * 7, test_boards=8, test_moves=8,
+    )  # fmt: skip
+    learner = davi.build(env, settings)
+    runners, metrics = loop.run_chunk(learner, loop.start(learner, jax.random.key(0)[None]))
+    assert float(metrics["return_sum"][0, -5:].mean()) == 8
+    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+    board, guesses, distances = env.goal(()), [], [0, 1, 2, 3, 4, 5, 6]
+    for action in (None, 0, 3, 2, 1, 0, 3):  # round and round
+        board = board if action is None else env.apply((), board, jnp.int32(action)).board
+        guesses.append(float(learner.cost_to_go(weights, (), board)))
+    np.testing.assert_allclose(guesses, distances, atol=0.5)
+
+
+def test_a_run_goes_on_where_it_stopped(finished, tmp_path):
+    part = tmp_path / "part"
+    asked = ["Puzzle-SlidingTile-3x3-v0", *FLAGS, "--target-every", "2", "--seeds", "2"]
+    assert davi.main([*asked, *total(3), "--no-anneal", "--out", str(tmp_path / "whole")]) == 0
+    assert davi.main([*asked, *total(2), "--no-anneal", "--out", str(part)]) == 0
+    assert davi.main(["--resume", str(part), *total(3), "--eval-episodes", "8"]) == 0
+    rows = [runs.Run.open(path).rows() for path in (tmp_path / "whole", part)]
+    assert [row["loss"] for row in rows[0]] == [row["loss"] for row in rows[1]]
+    assert len(rows[1]) == 3 and json.loads((part / "eval.json").read_text())["boards"] == 8
+
+
+def test_the_heuristic_of_a_run_guides_a_search(finished):
+    guess = davi.load_heuristic(finished, seed=1)
+    env = runs.Run.open(finished).config.env
+    level = env.sample_level(jax.random.key(4))
+    assert guess((), env.goal(())) == 0.0 and guess((), level.board).dtype == jnp.float32
+    near = dataclasses.replace(env, scramble=6).sample_level(jax.random.key(1))
+    found = search.astar(env, near, heuristic=guess, node_budget=4096, batch_size=64)
+    assert found.solved
+    compared = heuristic.compare(dataclasses.replace(env, scramble=6), guess, 4, 1.0, 4096)
+    assert compared["solved"] == compared["proven"] == 1.0 and compared["ratio"] >= 1.0
+
+
+def test_what_cannot_work_is_refused(finished, tmp_path, capsys):
+    out = ["--out", str(tmp_path / "run")]
+    assert davi.main(["Puzzle-2048-v0", *out]) == 2
+    assert "has no single goal" in capsys.readouterr().err
+    assert davi.main(["Puzzle-Cube-2x2-v0", "--walks", "0", *out]) == 2
+    assert "walks=0 must be at least 1" in capsys.readouterr().err
+    with pytest.raises(runs.RunError, match="has 2 seeds: give one of 0 to 1"):
+        davi.load_heuristic(finished, seed=2)
+    with pytest.raises(runs.RunError, match="was trained by davi"):
+        runs.load_policy(finished)

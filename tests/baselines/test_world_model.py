@@ -1,0 +1,103 @@
+"""The world model: its local rule of movement, codes and words, and a tiny run of the command."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenvs import search
+from jaxenvs.baselines import world_model
+from jaxenvs.baselines.world_model import Settings, WorldModel
+from jaxenvs.puzzles import SlidingTile
+
+SMALL = Settings(transitions=64, tile_size=4, bits=3, hidden=8, gradient_steps=20, batch=8)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A model that has learned nothing, and its weights."""
+    network, blank = WorldModel(SMALL), jnp.zeros((12, 12, 3))
+    return network, network.init(jax.random.key(0), blank, jnp.int32(0), blank)
+
+
+def test_bits_are_rounded_and_have_the_gradient_of_their_probability():
+    logits = jnp.array([-2.0, -0.1, 0.3, 4.0])
+    np.testing.assert_array_equal(world_model.rounded(logits), [0, 0, 1, 1])
+    got = jax.grad(lambda x: world_model.rounded(x).sum())(logits)
+    chance = 1 / (1 + np.exp(-np.asarray(logits)))
+    np.testing.assert_allclose(got, chance * (1 - chance), rtol=1e-5)
+
+
+def test_each_cell_is_seen_alone_and_painted_in_its_place(model):
+    network, weights = model
+    picture = jax.random.uniform(jax.random.key(1), (12, 12, 3))
+    changed = picture.at[4:8, 8:12].add(1.0)  # row 1, column 2
+    codes = [network.apply(weights, x, method="encode") for x in (picture, changed)]
+    differs = np.asarray(codes[0] != codes[1]).any(axis=1)
+    np.testing.assert_array_equal(differs, np.arange(9) == 5)
+    bits = jnp.zeros((9, 3))
+    pictures = [network.apply(weights, x, method="paint") for x in (bits, bits.at[5].set(1.0))]
+    differs = np.asarray(pictures[0] != pictures[1]).any(axis=2)
+    rows, columns = np.nonzero(differs)
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (4, 7, 8, 11)
+
+
+def test_a_move_looks_at_a_cell_and_its_four_neighbours(model):
+    network, weights = model
+    bits = jnp.zeros((9, 3))
+    before = network.apply(weights, bits, jnp.int32(1), method="move")
+    for cell, seen_from in ((0, [0, 1, 3]), (4, [1, 3, 4, 5, 7]), (5, [2, 4, 5, 8])):
+        after = network.apply(weights, bits.at[cell].set(1.0), jnp.int32(1), method="move")
+        np.testing.assert_array_equal(
+            np.flatnonzero(np.asarray(after != before).any(axis=1)), seen_from
+        )
+
+
+def test_a_domain_packs_codes_and_knows_the_goal(model):
+    learned = world_model.domain(SMALL, model[1])
+    codes = jax.random.bernoulli(jax.random.key(0), 0.5, (64, 9, 3))
+    words = jax.vmap(learned.pack)(codes)
+    assert words.shape == (64, learned.num_words) and words.dtype == jnp.uint32
+    np.testing.assert_array_equal(jax.vmap(learned.unpack)(words), codes)
+    assert len(np.unique(np.asarray(words), axis=0)) == len(
+        np.unique(codes.reshape(64, -1), axis=0)
+    )
+    assert learned.is_goal(codes[0], codes[0]) and learned.heuristic(codes[0], codes[0]) == 0
+    assert not learned.is_goal(codes[0], codes[1])
+    moves = learned.neighbours(codes[0], codes[1])
+    np.testing.assert_array_equal(moves.valid, (moves.board != codes[1]).any(axis=(1, 2)))
+
+
+def test_a_true_model_gives_true_plans():
+    """The search and the carrying out, with the rules themselves in the place of what is learned."""
+    puzzle = SlidingTile(size=3, scramble=8)
+    true = search.Domain(
+        neighbours=lambda goal, board: puzzle.neighbours((), board),
+        is_goal=lambda goal, board: (board == goal).all(),
+        pack=puzzle.pack,
+        unpack=puzzle.unpack,
+        num_actions=4,
+        num_words=2,
+    )
+    keys = jax.random.split(jax.random.key(0), 4)
+    levels = jax.vmap(puzzle.sample_level)(keys)
+    goals = jnp.stack([puzzle.goal(())] * 4)
+    plans = search.astar(
+        true, levels.replace(instance=goals), node_budget=8192, batch_size=64, max_length=16
+    )
+    assert plans.solved.all()
+    arrived = jax.vmap(lambda b, a: world_model.carry_out(puzzle, b, a))(
+        levels.board, plans.actions
+    )
+    np.testing.assert_array_equal(arrived, goals)
+
+
+def test_the_command_learns_plans_and_writes(tmp_path, capsys):
+    flags = ["--transitions", "64", "--tile-size", "4", "--bits", "3", "--hidden", "8"]
+    flags += ["--gradient-steps", "20", "--batch", "8", "--boards", "2", "--budget", "200"]
+    assert world_model.main(["--out", str(tmp_path / "run"), *flags]) == 0
+    found = json.loads((tmp_path / "run" / "world_model.json").read_text())
+    assert found["boards"] == 2 and 0.0 <= found["codes_foretold"] <= 1.0
+    assert "plans found: " in capsys.readouterr().out
