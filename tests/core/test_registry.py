@@ -95,6 +95,13 @@ def test_craft_is_known_by_the_names_of_its_package():
     assert len(registry.list("Craft")) == 3
 
 
+def test_puzzles_are_known_by_their_sizes():
+    assert len(registry.list("Puzzle")) == 30
+    for size in range(3, 8):
+        assert jaxenvs.make(f"Puzzle-SlidingTile-{size}x{size}-v0").size == size
+    assert jaxenvs.make("Puzzle-Cube-3x3-Half-v0").turns == "half"
+
+
 def test_the_list_is_by_family():
     assert registry.list("Grid") == [id for id in registry.list() if id.startswith("Grid-")]
     assert "did you mean 'Grid'" in message(ValueError, registry.list, "grid")
