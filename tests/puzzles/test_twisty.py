@@ -112,6 +112,13 @@ def test_a_turn_of_the_front_is_as_everybody_knows():
     ]  # fmt: skip
 
 
+def test_thirds_of_turns_are_clockwise():
+    """Pyraminx: U takes the front's tip (the face without B) to the left (the face without R).
+    Skewb: R, about the corner of U, R and F, takes U's centre to R."""
+    assert Pyraminx().read_level("U").board.reshape(4, 6)[2, 0] == 3
+    assert Skewb().read_level("R").board.reshape(6, 5)[2, 0] == 0
+
+
 SEQUENCES = [
     (Cube(size=3), "R U R' U'", 6),
     (Cube(size=3), "R U", 105),
