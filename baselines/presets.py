@@ -66,7 +66,13 @@ OPEN_WORLD_GPU = {
 
 
 # A reward for the solved board only. Here what is learned is one-hots of tiles in their cells.
-SMALL_PUZZLE = {"total_steps": 200_000, "advantage_floor": 0.05, "entropy": 0.02, "embed": 0}
+SMALL_PUZZLE = {
+    "total_steps": 200_000,
+    "rollout_steps": 32,
+    "advantage_floor": 0.05,
+    "entropy": 0.02,
+    "embed": 0,
+}
 SMALL_PUZZLE_BY_SEARCH = {"total_steps": 200_000, "gamma": 0.95, "simulations": 32, "embed": 0}
 
 

@@ -6,6 +6,7 @@ RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same 
 
 import argparse
 import dataclasses
+import importlib
 import json
 import sys
 import time
@@ -17,22 +18,26 @@ import numpy as np
 from .checkpoints import RunError
 from .curve import Curve, panels, points
 from .options import PROGRAM
-from .ppo import Settings
 from .presets import names, preset
 from .runs import Config, Run
+from .train import ALGORITHMS
 
 POINTS = 40  # of a curve that are kept
 
 
 def command(config: Config) -> str:
     """What to type for such a run: what differs from the nearest preset of its id is a flag."""
-    return min((_command(config, name) for name in names(config.id)), key=len)
+    known = names(config.id, config.algorithm)
+    return min((_command(config, name) for name in known), key=len)
 
 
 def _command(config: Config, name: str | None) -> str:
-    tuned = preset(config.id, name)
-    usual = dataclasses.asdict(Settings(**tuned.settings))
-    words = [PROGRAM, config.id, *([f"--preset {name}"] if name else []), f"--seeds {config.seeds}"]
+    tuned = preset(config.id, name, config.algorithm)
+    learner = importlib.import_module(f".{config.algorithm}", __package__)
+    usual = dataclasses.asdict(learner.Settings(**tuned.settings))
+    words = [PROGRAM, config.id]
+    words += [f"--algo {config.algorithm}"] if config.algorithm != ALGORITHMS[0] else []
+    words += [*([f"--preset {name}"] if name else []), f"--seeds {config.seeds}"]
     if config.seed:
         words.append(f"--seed {config.seed}")
     for name, value in config.settings.items():
@@ -55,6 +60,7 @@ def summary(run: Run, device: str) -> dict[str, Any]:
     made = (run.path / "log.jsonl").stat().st_mtime
     return {
         "id": run.config.id,
+        "algorithm": run.config.algorithm,
         "command": command(run.config),
         "device": device,
         "date": time.strftime("%Y-%m-%d", time.gmtime(made)),
@@ -73,7 +79,9 @@ def summary(run: Run, device: str) -> dict[str, Any]:
 def curve(row: dict[str, Any]) -> Curve:
     """The panel of a kept run."""
     returns = [[np.nan if x is None else x for x in line] for line in row["curve"]["returns"]]
-    return Curve(row["id"], np.array(row["curve"]["steps"]), np.array(returns))
+    algorithm = row.get("algorithm", ALGORITHMS[0])
+    title = row["id"] if algorithm == ALGORITHMS[0] else f"{row['id']} {algorithm}"
+    return Curve(title, np.array(row["curve"]["steps"]), np.array(returns))
 
 
 def main(argv: list[str] | None = None) -> int:

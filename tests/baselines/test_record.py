@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from jaxenvs.baselines import curve, presets, record
+from jaxenvs.baselines import curve, davi, presets, record
 from jaxenvs.baselines.ppo import Settings
 from jaxenvs.baselines.runs import Config, Run
 
@@ -55,6 +55,13 @@ def test_a_picture_of_any_number_of_seeds(tmp_path, seeds):
 )
 def test_the_command_names_what_differs_from_the_preset(tmp_path, id, more, words):
     assert record.command(run_of(tmp_path / "run", id, **more).config) == f"jaxenvs train {words}"
+
+
+def test_the_command_names_the_algorithm(tmp_path):
+    settings = dataclasses.asdict(davi.Settings(width=9))
+    config = Config("Puzzle-Pyraminx-v0", {}, seed=0, seeds=2, settings=settings, algorithm="davi")
+    words = "jaxenvs train Puzzle-Pyraminx-v0 --algo davi --seeds 2 --width 9"
+    assert record.command(config) == words
 
 
 def test_the_command_names_the_preset_that_is_nearest(tmp_path):
