@@ -102,7 +102,7 @@ def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) ->
     depth = 0
     while reached.size:
         table[reached] = depth
-        places = np.unravel_index(reached, shape)
+        places = np.stack(np.unravel_index(reached, shape))
         new = np.zeros(table.size, np.bool_)
         for move in moves:
             new[np.ravel_multi_index(tuple(move[place] for place in places), shape)] = True

@@ -29,8 +29,11 @@ def solved(puzzle, levels, **settings):
     start = time.perf_counter()
     result = jax.block_until_ready(search.astar(puzzle, levels, terminate="optimal", **settings))
     seconds = time.perf_counter() - start
-    print(f"\n{puzzle.name}: {float(result.cost.sum()):.0f} actions in all, {int(result.nodes):,} nodes, "
-          f"{seconds:.1f} s with compilation, {int(result.nodes) / seconds:,.0f} nodes/s")  # fmt: skip
+    nodes, actions = int(result.nodes), float(result.cost.sum())
+    print(
+        f"\n{puzzle.name}: {actions:.0f} actions in all, {nodes:,} nodes, "
+        f"{seconds:.1f} s with compilation, {nodes / seconds:,.0f} nodes/s"
+    )
     assert result.solved.all() and result.optimal.all()
     return result
 
