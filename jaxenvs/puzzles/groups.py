@@ -104,8 +104,8 @@ def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) ->
         table[reached] = depth
         places = np.stack(np.unravel_index(reached, shape))
         new = np.zeros(table.size, np.bool_)
-        for move in moves:
-            new[np.ravel_multi_index(tuple(move[place] for place in places), shape)] = True
+        for i in range(len(moves)):
+            new[np.ravel_multi_index(tuple(moves[i, place] for place in places), shape)] = True
         reached = np.flatnonzero(new & (table == 255))
         depth += 1
     return table.reshape(shape)
