@@ -98,7 +98,7 @@ def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) ->
     moves = rank[generators[:, cells]]  # (moves, cells): where the point of a cell goes
     shape = (len(cells),) * len(tracked)
     table = np.full(np.prod(shape), 255, np.uint8)
-    reached = np.ravel_multi_index(tuple(rank[tracked]), shape)[None]
+    reached = np.array([np.ravel_multi_index(tuple(rank[tracked]), shape)])
     depth = 0
     while reached.size:
         table[reached] = depth
