@@ -56,6 +56,7 @@ def draw(file: Path, rows: list[dict[str, Any]], title: str, first_seed: int) ->
 
 def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
     """Write one picture of several runs, a small panel for each."""
+    columns = min(columns, max(len(curves), 1))
     rows = -(-len(curves) // columns)
     figure, axes = _figure((2.0 * columns, 1.55 * rows), rows, columns)
     for panel, curve in zip(axes, curves, strict=False):

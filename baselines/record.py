@@ -56,7 +56,8 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         raise RunError(f"{run.path} has no row in its log; give a run that has learned something")
     steps, returns = points(rows)
     kept = np.unique(np.linspace(0, len(steps) - 1, POINTS).round().astype(int))
-    evaluation = run.path / "eval.json"
+    read = {name: run.path / f"{name}.json" for name in ("eval", "heuristic")}
+    found = {k: json.loads(f.read_text("utf-8")) for k, f in read.items() if f.is_file()}
     made = (run.path / "log.jsonl").stat().st_mtime
     return {
         "id": run.config.id,
@@ -70,7 +71,8 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "steps_asked": run.config.settings["total_steps"],
         "seconds": rows[-1]["seconds"],  # from the first compilation to the last update
         "steps_per_second": rows[-1]["steps_per_second"],  # of all seeds, without compilation
-        "evaluation": json.loads(evaluation.read_text("utf-8")) if evaluation.is_file() else None,
+        "evaluation": found.get("eval"),
+        **({"search": found["heuristic"]} if "heuristic" in found else {}),
         "last_returns": _rounded(returns[-1]),
         "curve": {"steps": steps[kept].tolist(), "returns": [_rounded(x) for x in returns[kept]]},
     }
