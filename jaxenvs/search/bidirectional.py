@@ -140,6 +140,7 @@ class _Both:
 
     def __init__(self, forward: Engine, back: Engine) -> None:
         self.forward, self.back, self.settings = forward, back, forward.settings
+        self.engines = (forward, back)
 
     def result(self) -> Result:
         """Search, and join the ways."""
@@ -194,16 +195,19 @@ class _Both:
 
         blocks = -(-(here.store.used - first) // engine.lanes)
         meeting = jax.lax.fori_loop(0, blocks, look, ends.meeting)
+        sides = (ends.forward, ends.backward)
         least = [
-            e.edge(open_list.first_bucket(side.todo))
-            for e, side in ((self.forward, ends.forward), (self.back, ends.backward))
+            e.edge(open_list.first_bucket(s.todo)) for e, s in zip(self.engines, sides, strict=True)
         ]
+        empty = (ends.forward.todo.size.sum() == 0) | (ends.backward.todo.size.sum() == 0)
+        lower = jnp.where(empty, meeting.cost, jnp.minimum(meeting.cost, jnp.minimum(*least)))
+        lower = jnp.where(here.done, here.lower, lower)
         if self.settings.terminate == "first":
             done = jnp.isfinite(meeting.cost)
         else:
-            done = jnp.minimum(*least) >= meeting.cost
+            done = lower >= meeting.cost
         forward, backward = (
-            side._replace(cost=meeting.cost, done=done) for side in (ends.forward, ends.backward)
+            side._replace(cost=meeting.cost, done=done, lower=lower) for side in sides
         )
         return _Ends(forward, backward, meeting)
 
@@ -211,12 +215,8 @@ class _Both:
         meeting, longest = ends.meeting, self.settings.longest
         solved = meeting.forward >= 0
         forward, back = ends.forward, ends.backward
-        least = [
-            e.edge(open_list.first_bucket(s.todo))
-            for e, s in ((self.forward, forward), (self.back, back))
-        ]
+        lower = forward.lower
         empty = (forward.todo.size.sum() == 0) | (back.todo.size.sum() == 0)
-        lower = jnp.where(empty, meeting.cost, jnp.minimum(meeting.cost, jnp.minimum(*least)))
         row = jnp.where(solved, meeting.forward, forward.nearest_row)
         nodes = forward.store.nodes
         actions, length = jax.vmap(lambda r: store.path(nodes, r, longest))(row)

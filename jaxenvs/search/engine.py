@@ -39,6 +39,8 @@ class Search(NamedTuple):
     nearest: Float32[Array, " levels"]  # least bound of any board
     nearest_row: Int32[Array, " levels"]
     done: Bool[Array, " levels"]
+    # Of the least cost. It stays when a level is done: its open entries are then passed over.
+    lower: Float32[Array, " levels"]
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
 
@@ -83,9 +85,7 @@ class Engine:
         """Search, and read the answer."""
         end = jax.lax.while_loop(self._goes_on, self.iterate, self.start())
         solved = end.goal >= 0
-        edge = self.edge(open_list.first_bucket(end.todo))
         empty = end.todo.size.sum() == 0
-        lower = jnp.where(empty, end.cost, jnp.minimum(edge, end.cost))
         row = jnp.where(solved, end.goal, end.nearest_row)
         nodes = end.store.nodes
         actions, length = jax.vmap(lambda r: store.path(nodes, r, self.settings.longest))(row)
@@ -96,9 +96,9 @@ class Engine:
             cost=end.cost,
             actions=actions,
             length=length,
-            optimal=solved & known & (lower >= end.cost),
+            optimal=solved & known & (end.lower >= end.cost),
             unsolvable=~solved & empty,
-            lower_bound=jnp.where(known, lower, -jnp.inf),
+            lower_bound=jnp.where(known, end.lower, -jnp.inf),
             board=jax.vmap(self.domain.unpack)(keys[:, 1:] if self.many else keys),
             nodes=end.store.used,
             expanded=end.expanded,
@@ -124,6 +124,7 @@ class Engine:
             jnp.full(count, jnp.inf, jnp.float32),
             level,
             jnp.zeros(count, jnp.bool_),
+            jnp.zeros(count, jnp.float32),
             jnp.int32(0),
             jnp.int32(0),
         )
@@ -227,7 +228,10 @@ class Engine:
 
         blocks = -(-(search.store.used - first) // self.lanes)
         search = jax.lax.fori_loop(0, blocks, one, search)
-        return search._replace(done=self._done(search))
+        lower = jnp.where(search.done, search.lower, self.bound_below(search))
+        if self.settings.terminate == "first":
+            return search._replace(done=search.goal >= 0, lower=lower)
+        return search._replace(done=lower >= search.cost, lower=lower)
 
     def _open_rows(self, search: Search, begin: Array) -> Search:
         nodes = store.rows_of(search.store.nodes, begin, self.lanes)
@@ -260,10 +264,11 @@ class Engine:
             todo=todo, cost=cost, goal=goal_row, nearest=near, nearest_row=near_row
         )
 
-    def _done(self, search: Search) -> Bool[Array, " levels"]:
-        if self.settings.terminate == "first":
-            return search.goal >= 0
-        return self.edge(open_list.first_bucket(search.todo)) >= search.cost
+    def bound_below(self, search: Search) -> Float32[Array, " levels"]:
+        """Least cost that a solution may have: of the first open entries, or the one found."""
+        edge = self.edge(open_list.first_bucket(search.todo))
+        empty = search.todo.size.sum() == 0
+        return jnp.where(empty, search.cost, jnp.minimum(edge, search.cost))
 
     # What they need.
 

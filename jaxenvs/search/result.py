@@ -17,7 +17,7 @@ class Result(Struct):
     cost: Float32[Array, "*levels"]  # of the actions; infinite where not solved
     # From the start to the goal, padded with -1; unsolved: to the board with the least bound.
     actions: Int32[Array, "*levels longest"]
-    length: Int32[Array, "*levels"]  # actions, also where there was no room for all of them
+    length: Int32[Array, "*levels"]  # actions; above `longest` there was room for none of them
     optimal: Bool[Array, "*levels"]  # proven: no cheaper solution exists
     unsolvable: Bool[Array, "*levels"]  # proven: everything that can be reached was looked at
     lower_bound: Float32[Array, "*levels"]  # of the least cost; -inf without an admissible bound

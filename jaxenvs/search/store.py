@@ -146,7 +146,10 @@ def rows_of(nodes: Nodes, first: Int32[Array, ""], count: int) -> Nodes:
 def path(
     nodes: Nodes, row: Int32[Array, ""], longest: int
 ) -> tuple[Int32[Array, " {longest}"], Int32[Array, ""]]:
-    """Return the actions from the start to a row, padded with -1, and their number."""
+    """Return the actions from the start to a row, padded with -1, and their number.
+
+    None are returned where they are more than `longest`.
+    """
 
     def back(walk: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
         row, actions, length = walk
@@ -159,4 +162,5 @@ def path(
         lambda walk: (walk[0] >= 0) & (nodes.parent[jnp.maximum(walk[0], 0)] >= 0), back, start
     )
     forward = length - 1 - jnp.arange(longest, dtype=jnp.int32)
-    return jnp.where(forward >= 0, actions[jnp.clip(forward, 0, longest - 1)], -1), length
+    fits = (forward >= 0) & (length <= longest)
+    return jnp.where(fits, actions[jnp.clip(forward, 0, longest - 1)], -1), length

@@ -108,6 +108,22 @@ def test_a_weight_looks_at_fewer_boards_and_bounds_what_it_loses():
     assert heavy.lower_bound <= 31 <= heavy.cost <= 62
 
 
+def test_a_level_that_is_done_early_is_not_said_to_be_optimal_later():
+    """The open entries of a level that is done are passed over; that must not look like a proof."""
+    result = search.astar(EIGHT, EIGHT_LEVELS, weight=4.0, **SMALL)
+    better = result.cost > eight().cost
+    assert result.solved.all() and better.any()
+    assert not (result.optimal & better).any()
+    assert (result.lower_bound <= eight().cost).all()
+
+
+def test_actions_that_have_no_room_are_left_out():
+    result = search.astar(EIGHT, EIGHT_LEVELS, **{**SMALL, "max_length": 16})
+    fits = result.length <= 16
+    assert fits.any() and not fits.all() and result.solved.all()
+    np.testing.assert_array_equal((result.actions == -1).all(axis=1), ~fits)
+
+
 def test_a_budget_that_ends_gives_the_nearest_board_and_a_bound():
     budget = {**SMALL, "node_budget": 300}
     result = search.astar(EIGHT, EIGHT.level(HARDEST), **budget)
