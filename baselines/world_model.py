@@ -279,6 +279,7 @@ def evaluate(
         "boards": boards,
         "codes_foretold": round(accuracy, 6),
         "plans_found": float(found.mean()),
+        "goal_out_of_reach": float(np.asarray(plans.unsolvable).mean()),  # in the learned world
         "solved": float(solved.mean()),  # by the plan, in the true puzzle
         "mean_length": round(float(np.asarray(plans.cost)[found].mean()), 3)
         if found.any()
@@ -319,7 +320,7 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="jaxenvs.baselines.world_model", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="directory for world_model.json")
     parser.add_argument("--boards", type=int, default=100, help="to plan for")
-    parser.add_argument("--budget", type=int, default=60_000, help="nodes for each of them")
+    parser.add_argument("--budget", type=int, default=100_000, help="nodes for each of them")
     parser.add_argument("--seed", type=int, default=0)
     for field in dataclasses.fields(Settings):
         flag = "--" + field.name.replace("_", "-")
