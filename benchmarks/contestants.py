@@ -75,6 +75,21 @@ FAMILIES = (
     "BabyAI-UnlockPickup-v0",
     "BabyAI-UnlockToUnlock-v0",
     "Craft-Classic-Symbolic-v0",
+    "Puzzle-2048-v0",
+    "Puzzle-Cube-3x3-v0",
+    "Puzzle-Hanoi-5-v0",
+    "Puzzle-LightsOut-7x7-v0",
+    "Puzzle-Maze-10x10-v0",
+    "Puzzle-Minesweeper-10x10-v0",
+    "Puzzle-Pancake-10-v0",
+    "Puzzle-PegSolitaire-v0",
+    "Puzzle-Pyraminx-v0",
+    "Puzzle-Skewb-v0",
+    "Puzzle-SlidingTile-5x5-v0",
+    "Puzzle-Sokoban-10x10-v0",
+    "Puzzle-Sudoku-v0",
+    "Puzzle-TSP-20-v0",
+    "Puzzle-TopSpin-20-v0",
 )
 
 
