@@ -44,6 +44,10 @@ def test_illegal_actions_are_never_planned(tiles):
     assert np.take_along_axis(mask[None], np.asarray(plans.action)[..., None], axis=2).all()
     np.testing.assert_array_equal(np.asarray(plans.policy)[:, ~mask], 0.0)
     np.testing.assert_allclose(plans.policy.sum(axis=-1), 1.0, rtol=1e-5)
+    node = alphazero.Node(state, jnp.zeros(4, jnp.bool_))
+    inner, after = agent.expand(weights, jax.random.key(0), plans.action[0], node)
+    mask = jax.vmap(agent.env.env.action_mask)(after.state)
+    np.testing.assert_array_equal(inner.prior_logits == alphazero.NEVER, ~mask)
 
 
 def test_a_solution_in_sight_is_taken(tiles):
@@ -75,6 +79,17 @@ def test_nothing_follows_the_end(tiles):
     assert (later.reward, later.discount, later.value) == (0.0, 0.0, 0.0)
     for a, b in zip(*map(jax.tree.leaves, (node, after)), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_reward_comes_once():
+    agent = learner(Countdown(), num_envs=1)
+    obs, world = agent.env.reset(jax.random.key(0))
+    weights = agent.network.init(jax.random.key(0), obs[0])
+    state = jax.tree.map(lambda _: jnp.array([3], jnp.int32), world.env)  # at its end
+    for ended, reward in ((False, 3.0), (True, 0.0)):
+        node = alphazero.Node(state, jnp.array([ended]))
+        found, _ = agent.expand(weights, jax.random.key(0), jnp.zeros(1, jnp.int32), node)
+        assert found.reward == reward
 
 
 def test_the_time_limit_is_no_end():
@@ -116,6 +131,7 @@ def test_targets_are_lambda_returns_of_the_values_that_the_search_found():
     after, rollout = jax.tree.map(lambda leaf: leaf[0], (after, rollouts))
     got = agent.targets(after, rollout)[1]
     assert rollout.terminated.any() and rollout.truncated.any()
+    np.testing.assert_array_equal(rollout.cut_value != 0, rollout.truncated)
     bootstrap = np.asarray(agent.predict(after.weights, after.obs)[1])
     for env in range(4):
         later = value = bootstrap[env]
