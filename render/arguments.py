@@ -45,14 +45,7 @@ def parser(command: str, summary: str, examples: str) -> Parser:
     )
     add = made.add_argument
     add("--seed", type=number(0, 2**31 - 1), default=0, metavar="N", help="of levels and chance")
-    add(
-        "--set",
-        dest="fields",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="constructor field of the environment, such as view_size=5; may be repeated",
-    )
+    add_fields(made, "view_size=5")
     add("--tile-size", type=number(4, 128), metavar="PIXELS", help="of a cell (default: fits)")
     add("--fps", type=number(1, 60), default=8, metavar="N", help="steps per second (default 8)")
     add("--gif", metavar="FILE", help="draw a GIF instead of opening a window")
@@ -66,6 +59,18 @@ def parser(command: str, summary: str, examples: str) -> Parser:
     add("--panel", action="store_true", help="draw the whole window into the GIF")
     add("--screenshot", metavar="FILE", help="draw the window as a PNG instead of opening it")
     return made
+
+
+def add_fields(made: Parser, example: str) -> None:
+    """Add `--set`, which `make_env` reads."""
+    made.add_argument(
+        "--set",
+        dest="fields",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help=f"constructor field of the environment, such as {example}; may be repeated",
+    )
 
 
 def number(low: int, high: int) -> Callable[[str], int]:

@@ -71,14 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     add("id", metavar="ID", help="of a puzzle, as `jaxenvs list Puzzle` prints them")
     add("--instance", metavar="FILE", help="text file with the level (default: drawn by --seed)")
     add("--seed", type=number(0, 2**31 - 1), metavar="N", help="of the level (default 0)")
-    add(
-        "--set",
-        dest="fields",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="constructor field of the puzzle, such as scramble=20; may be repeated",
-    )
+    arguments.add_fields(parser, "scramble=20")
     add("--algorithm", choices=ALGORITHMS, default="astar", help="(default astar)")
     add("--weight", type=_weight, metavar="W", help="of the heuristic (default 1)")
     add(

@@ -39,10 +39,10 @@ def astar(
     domain: a `Puzzle`, or a `Domain` of functions.
     level: `PuzzleLevel`, a state of the puzzle, or a board.
     heuristic: (instance, board) -> bound of the cost to a goal; by default the domain's own.
-    weight: of the bound; above 1 faster, and at most so many times dearer when "optimal".
+    weight: of the bound; above 1 the first solution comes sooner and may be dearer.
     batch_size: nodes expanded together. node_budget: rows in all, for all levels.
     terminate: "first" ends with the first goal that is found, "optimal" when no open node can
-        lead to a cheaper one (a proof if the bound is admissible and the weight is 1).
+        lead to a cheaper one: a proof if the bound is admissible, sooner with weight 1.
     admissible: whether the heuristic never exceeds the true cost; by default so for the domain's.
 
     A budget that ends without a solution returns `solved` False and the way to the board with the
