@@ -17,8 +17,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
-from jaxenvs import make_vec
-
 from . import evaluate, options, ppo, presets, require
 from .loop import command
 from .networks import build
@@ -174,6 +172,10 @@ class AlphaZero(PPO):
         gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
         return rollout, ppo.advantages(rollout, last_value, gamma, gae_lambda) + rollout.value
 
+    def scales(self, batch: Any, orders: Array) -> tuple[Array, ...]:
+        """Nothing: no advantage is normalised."""
+        return ()
+
     def loss(  # type: ignore[override]
         self, weights: PyTree[Array], rollout: Rollout, target: Array
     ) -> tuple[Array, dict[str, Array]]:
@@ -223,9 +225,8 @@ def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, AlphaZero]
     about = "Train an agent with Gumbel AlphaZero."
     asked = options.parse(argv, Settings, tuned, about, ALGORITHM)
     config, settings = options.config(asked, ALGORITHM), asked.settings
-    settings.check()
-    venv = make_vec(config.env, settings.num_envs, reset_source=settings.reset_source)
-    learner = AlphaZero(venv, build(venv.env, settings.hidden, settings.embed), settings)
+    venv, devices = options.environments(asked, config)
+    learner = AlphaZero(venv, build(venv.env, settings.hidden, settings.embed), settings, devices)
     return asked, options.directory(asked, config), learner
 
 

@@ -76,7 +76,7 @@ def write(path: Path, trees: dict[str, PyTree], made_for: str) -> None:
     arrays = {name: _by_path(tree) for name, tree in trees.items()}
     arrays = {name: jax.tree.map(np.asarray, leaves) for name, leaves in arrays.items()}
     path.mkdir(parents=True)
-    with ocp.StandardCheckpointer() as checkpointer:
+    with _checkpointer() as checkpointer:
         for name, leaves in arrays.items():
             checkpointer.save((path / name).absolute(), leaves)
             checkpointer.wait_until_finished()
@@ -108,7 +108,7 @@ def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTr
             f"put it back into its own run, or train a new one with --out NEW"
         )
     trees = {}
-    with ocp.StandardCheckpointer() as checkpointer:
+    with _checkpointer() as checkpointer:
         for name, tree in shapes.items():
             wanted = _by_path(tree)
             _compare(path, manifest["arrays"].get(name, {}), _described(wanted))
@@ -118,6 +118,15 @@ def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTr
                 jax.tree.structure(tree), [np.asarray(leaves[key]) for key in wanted]
             )
     return trees
+
+
+def _checkpointer() -> ocp.StandardCheckpointer:
+    """Of this process alone: of several, the first writes, and each reads for itself."""
+    this = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=this, active_processes={this}, barrier_sync_key_prefix=f"process{this}"
+    )
+    return ocp.StandardCheckpointer(multiprocessing_options=alone)
 
 
 def _compare(path: Path, found: dict[str, str], wanted: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -27,6 +27,7 @@ from jaxenvs.puzzles import Puzzle
 
 from . import options, presets
 from .checkpoints import RunError
+from .devices import ALONE, Devices
 from .loop import command
 from .networks import Encoder
 from .runs import Run
@@ -112,11 +113,15 @@ class Boards(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class DAVI:
-    """The algorithm: pure functions of a `Runner`, for one seed."""
+    """The algorithm: pure functions of a `Runner`, for one seed, on one device."""
 
     env: Puzzle
     network: CostToGo
     settings: Settings
+    devices: Devices = ALONE
+
+    runner: ClassVar[type] = Runner
+    spread: ClassVar[tuple[str, ...]] = ()
 
     def init(self, key: Array) -> Runner:
         """Start: weights, twice, and the key for all that follows."""
@@ -314,6 +319,8 @@ def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, DAVI]:
     asked = options.parse(argv, Settings, tuned, "Learn a cost-to-go with DAVI.", ALGORITHM)
     config = options.config(asked, ALGORITHM)
     asked.settings.check()
+    if asked.devices != "1":
+        raise RunError(f"--devices {asked.devices}: {ALGORITHM} trains on 1; leave --devices out")
     davi = build(config.env, asked.settings)
     return asked, options.directory(asked, config), davi
 

@@ -3,7 +3,13 @@
 A learner is a frozen, hashable value with two pure functions for one seed, `init(key)`, which
 returns a runner, and `update(runner, None)`, which returns the next one and metrics; and with
 `settings` that have `chunk`, `updates` and `steps_per_update`. A runner is a NamedTuple of arrays
-with `weights`; metrics have `episodes`, `return_sum` and `length_sum`.
+with `weights`, of the class `learner.runner`; metrics have `episodes`, `return_sum` and
+`length_sum`, which count, and means.
+
+Both functions run on each of `learner.devices`. The fields of the runner that `learner.spread`
+names have this device's environments as the first axis of every array; the others are, and must
+stay, the same on all devices. Where there are several processes, each runs this loop, and process 0
+alone writes and speaks.
 """
 
 import functools
@@ -12,13 +18,16 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
+from jax.sharding import PartitionSpec
 from jaxtyping import Array, PyTree
 
 from jaxenvs import UnknownIdError
 
+from . import processes
 from .checkpoints import RunError
 from .curve import draw
+from .devices import DIVIDED, EVERYWHERE
 from .interrupt import EXIT_CODE, Interrupt
 from .options import PROGRAM, Options
 from .progress import ProgressLine
@@ -27,20 +36,43 @@ from .runs import Run
 SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
 
 
+SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
+
+
 @functools.partial(jax.jit, static_argnums=0)
 def start(learner: Any, keys: Array) -> Any:
     """Make one runner per key, one after another: orthogonal weights compile badly under `vmap`."""
-    return jax.lax.map(learner.init, keys)
+
+    def runners(keys: Array) -> dict[str, Any]:
+        return jax.lax.map(learner.init, keys)._asdict()
+
+    fields = learner.devices.program(runners, EVERYWHERE, layout(learner))(keys)
+    return learner.runner(**fields)
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def run_chunk(learner: Any, runners: Any) -> tuple[Any, dict[str, Array]]:
     """Make `chunk` updates of every seed; metrics have shape (seeds, chunk)."""
+    devices = learner.devices
 
     def updates(runner: Any) -> tuple[Any, dict[str, Array]]:
         return jax.lax.scan(learner.update, runner, length=learner.settings.chunk)
 
-    return jax.vmap(updates, axis_name=SEEDS)(runners)
+    def seeds(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]]:
+        runners, metrics = jax.vmap(updates, axis_name=SEEDS)(learner.runner(**fields))
+        sums = devices.total({name: metrics.pop(name) for name in SUMS})
+        return runners._asdict(), sums | devices.mean(metrics)
+
+    where = layout(learner)
+    program = devices.program(seeds, (where,), (where, EVERYWHERE))
+    fields, metrics = program(runners._asdict())
+    return learner.runner(**fields), metrics
+
+
+def layout(learner: Any) -> dict[str, PartitionSpec]:
+    """Where the fields of runners are: divided over the devices, or the same on each."""
+    fields = learner.runner._fields
+    return {name: DIVIDED if name in learner.spread else EVERYWHERE for name in fields}
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, checkpoint_every: int) -> Any:
@@ -50,20 +82,26 @@ def train(run: Run, learner: Any, done: int, runners: Any, checkpoint_every: int
         Interrupt("Stopping after this update, then saving; Ctrl-C again stops at once.") as stop,
         ProgressLine(run.config, settings.steps_per_update, settings.updates, done) as line,
     ):
-        while done < settings.updates and not stop.asked:
+        stopped = False
+        while done < settings.updates and not stopped:
             runners, metrics = run_chunk(learner, runners)
-            run.log(line.update(jax.device_get(metrics)))
+            rows = line.update(jax.device_get(metrics))
+            if processes.first():
+                run.log(rows)
             before, done = done, done + settings.chunk
-            last = done >= settings.updates or stop.asked
+            stopped = processes.agree(stop.asked)
+            last = done >= settings.updates or stopped
             if last or done // checkpoint_every > before // checkpoint_every:
-                save(run, done, runners)
-    if stop.asked:
+                save(run, done, processes.gather(runners))
+    if stopped:
         raise KeyboardInterrupt
     return runners
 
 
 def save(run: Run, done: int, runners: Any) -> None:
     """Write a checkpoint and the learning curve."""
+    if not processes.first():
+        return
     run.save(done, split(runners))
     draw(run.path / "curve.png", run.rows(), run.config.id, run.config.seed)
 
@@ -76,7 +114,10 @@ def split(runners: Any) -> dict[str, PyTree]:
 
 def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     """Return how many updates are done and the runners: new ones, or those of the checkpoint."""
-    keys = jnp.stack([jax.random.key(run.config.seed + i) for i in range(run.config.seeds)])
+    place = learner.devices.place
+    seeds = range(run.config.seed, run.config.seed + run.config.seeds)
+    data = np.stack([jax.random.key_data(jax.random.key(seed)) for seed in seeds])
+    keys = jax.random.wrap_key_data(place(data, EVERYWHERE))
     if not resume:
         return 0, start(learner, keys)
     shapes = jax.eval_shape(functools.partial(start, learner), keys)
@@ -84,10 +125,12 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     if done > learner.settings.updates:
         steps = done * learner.settings.steps_per_update
         raise RunError(f"{run.path} has already made {steps:,} steps; give more --total-steps")
-    run.rewind(done)
-    run.write_config()  # total_steps may have risen
-    trees = jax.tree.map(jnp.array, trees)  # copies: the first chunk is given their memory
-    return done, type(shapes)(weights=trees["weights"], **trees["learner"])
+    if processes.first():
+        run.rewind(done)
+        run.write_config()  # total_steps may have risen
+    parts = {"weights": trees["weights"], **trees["learner"]}
+    where = layout(learner).items()  # copies: the first chunk is given their memory
+    return done, learner.runner(**{name: place(parts[name], spec) for name, spec in where})
 
 
 def command(
@@ -108,11 +151,14 @@ def command(
         return EXIT_CODE
     try:
         runners = train(run, learner, done, runners, asked.checkpoint_every)
-        report(run, learner, runners.weights, asked.eval_episodes)
+        if processes.first():
+            report(run, learner, learner.devices.one(runners.weights), asked.eval_episodes)
+        processes.wait("reported")
     except RunError as error:  # nothing can be written any more
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(run.how_to_go_on, file=sys.stderr)
+        if processes.first():
+            print(run.how_to_go_on, file=sys.stderr)
         return EXIT_CODE
     return 0

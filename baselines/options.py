@@ -9,8 +9,11 @@ from typing import Annotated, Any, Generic, TypeVar
 import tyro
 
 import jaxenvs
+from jaxenvs import VectorEnv
 
+from . import processes
 from .checkpoints import RunError
+from .devices import Devices
 from .runs import Config, Run
 
 S = TypeVar("S")  # the learner's settings, a dataclass
@@ -43,6 +46,16 @@ class Options(Generic[S]):
     """Updates between checkpoints; there is one at the end and at Ctrl-C in any case."""
     eval_episodes: int = 256
     """Episodes of the final evaluation, for each seed."""
+    devices: str = "1"
+    """Devices that share the environments of each seed, of all processes together: N or all."""
+    coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
+    """Where process 0 of several listens; SLURM tells its own tasks (none: each is a run alone)."""
+    processes: int | None = None
+    """How many processes the run has, with --coordinator; each is started with the same flags."""
+    process: int | None = None
+    """Which of them this one is, from 0."""
+    join_timeout: int = 120
+    """Seconds that processes wait for each other at the start."""
 
 
 def parse(
@@ -64,6 +77,7 @@ def parse(
         )
 
     first = read(Options(settings=settings()))
+    processes.join(first.coordinator, first.processes, first.process, first.join_timeout)
     if first.resume is not None:
         known = Run.open(first.resume).config
         if known.algorithm != algorithm:
@@ -97,12 +111,29 @@ def config(options: Options[Any], algorithm: str = "ppo") -> Config:
     return config
 
 
+def environments(options: Options[Any], config: Config) -> tuple[VectorEnv, Devices]:
+    """Check the settings; return this device's environments, and the devices that share them."""
+    settings = options.settings
+    settings.check()
+    devices = Devices.chosen(options.devices)
+    venv = devices.batch(config.env, settings.num_envs, settings.reset_source)
+    if settings.num_envs // devices.count * settings.rollout_steps % settings.minibatches:
+        raise RunError(
+            f"{venv.num_envs} x {settings.rollout_steps} steps of each of {devices.count} devices "
+            f"do not split into minibatches={settings.minibatches}; choose a divisor"
+        )
+    return venv, devices
+
+
 def directory(options: Options[Any], config: Config) -> Run:
-    """Make the directory of a new run, or take the one to resume."""
+    """Make the directory of a new run, or take the one to resume; process 0 alone writes there."""
     if options.resume is not None:
         return Run(options.resume, config)
     name = f"{config.id}-{time.strftime('%Y%m%d-%H%M%S')}"
-    return Run.create(options.out or Path("runs") / name, config, options.overwrite)
+    path = options.out or Path("runs") / name
+    if not processes.first():
+        return Run(path, config)
+    return Run.create(path, config, options.overwrite)
 
 
 def fields(pairs: tuple[str, ...]) -> dict[str, Any]:

@@ -11,16 +11,17 @@ into a gradient as large as that of a success: without it, rollouts without rewa
 
 import dataclasses
 import sys
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
-from jaxenvs import Step, VectorEnv, make_vec
+from jaxenvs import Step, VectorEnv
 
 from . import evaluate, options, presets
+from .devices import ALONE, Devices
 from .loop import SEEDS, command
 from .networks import ActorCritic, build
 from .runs import Run
@@ -91,6 +92,8 @@ class Runner(NamedTuple):
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
     returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
     lengths: Int32[Array, "*seeds envs"]  # their steps so far
+    memory: PyTree[Array] = ()  # what a recurrent network remembers of them
+    bonus: PyTree[Array] = ()  # what an exploration bonus has learned
 
 
 class Rollout(NamedTuple):
@@ -110,16 +113,20 @@ class Rollout(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class PPO:
-    """The algorithm: pure functions of a `Runner`, for one seed."""
+    """The algorithm: pure functions of a `Runner`, for one seed, on one of `devices`."""
 
-    env: VectorEnv
+    env: VectorEnv  # this device's environments
     network: ActorCritic
     settings: Settings
+    devices: Devices = ALONE
+
+    runner: ClassVar[type] = Runner
+    spread: ClassVar[tuple[str, ...]] = ("world", "obs", "returns", "lengths", "memory")
 
     def init(self, key: Array) -> Runner:
         """Start: weights, worlds and the key for all that follows."""
         key_weights, key_world, key_rest = jax.random.split(key, 3)
-        obs, world = self.env.reset(key_world)
+        obs, world = self.env.reset(self.devices.own(key_world))
         weights = self.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
         return Runner(
             weights=weights,
@@ -133,8 +140,8 @@ class PPO:
 
     def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
         """Collect a rollout and learn from it; also return the metrics of this update."""
-        keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
-        key_rest, key_rollout, key_learn, key_world = keys
+        key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
+        key_rollout, key_learn, key_world = map(self.devices.own, keys)
         runner = runner._replace(
             key=jax.random.key_data(key_rest), world=self.env.refresh(key_world, runner.world)
         )
@@ -194,27 +201,42 @@ class PPO:
 
     def learn(self, runner: Runner, rollout: Any, key: Array) -> tuple[Runner, dict[str, Array]]:
         """Take `epochs` x `minibatches` gradient steps on the rollout."""
-        settings = self.settings
-        batch = self.targets(runner, rollout)
-        batch = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
+        epochs, minibatches = self.settings.epochs, self.settings.minibatches
+        batch = jax.tree.map(self.rows, self.targets(runner, rollout))
+        count = len(jax.tree.leaves(batch)[0])
+        orders = jax.vmap(lambda key: jax.random.permutation(key, count))(
+            jax.random.split(key, epochs)
+        ).reshape(epochs * minibatches, -1)
 
-        def gradient_step(carry: Any, rows: Array) -> tuple[Any, dict[str, Array]]:
+        def gradient_step(carry: Any, chosen: Any) -> tuple[Any, dict[str, Array]]:
             weights, optimiser = carry
+            rows, scale = chosen
             minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
-            gradient, losses = jax.grad(self.loss, has_aux=True)(weights, *minibatch)
+            gradient, losses = self.gradient(weights, minibatch, scale)
             with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
                 change, optimiser = self.optimiser.update(gradient, optimiser, weights)
             return (optax.apply_updates(weights, change), optimiser), losses
 
-        def epoch(carry: Any, key: Array) -> tuple[Any, dict[str, Array]]:
-            order = jax.random.permutation(key, settings.steps_per_update)
-            return jax.lax.scan(gradient_step, carry, order.reshape(settings.minibatches, -1))
-
-        carry, losses = jax.lax.scan(
-            epoch, (runner.weights, runner.optimiser), jax.random.split(key, settings.epochs)
-        )
+        carry = (runner.weights, runner.optimiser)
+        carry, losses = jax.lax.scan(gradient_step, carry, (orders, self.scales(batch, orders)))
         runner = runner._replace(weights=carry[0], optimiser=carry[1])
         return runner, jax.tree.map(jnp.mean, losses)
+
+    def rows(self, leaf: Array) -> Array:
+        """What minibatches are drawn from: single steps, whoever made them and when."""
+        return leaf.reshape(-1, *leaf.shape[2:])
+
+    def scales(self, batch: Any, orders: Int32[Array, "minibatches rows"]) -> tuple[Array, ...]:
+        """What each minibatch's loss must know of the same minibatch on the other devices."""
+        mean, variance = self.devices.moments(batch[1][orders])
+        return mean, jnp.maximum(jnp.sqrt(variance), self.settings.advantage_floor)
+
+    def gradient(
+        self, weights: PyTree[Array], minibatch: tuple[Any, ...], scale: tuple[Array, ...]
+    ) -> tuple[PyTree[Array], dict[str, Array]]:
+        """Gradient of the loss, averaged over the devices, and this device's losses."""
+        gradient, losses = jax.grad(self.loss, has_aux=True)(weights, *minibatch, *scale)
+        return self.devices.mean(gradient), losses
 
     def targets(self, runner: Runner, rollout: Any) -> tuple[Any, ...]:
         """What `loss` is given: the rollout, its advantages and what its values should have been.
@@ -227,15 +249,23 @@ class PPO:
         return rollout, advantage, advantage + rollout.value
 
     def loss(
-        self, weights: PyTree[Array], rollout: Rollout, advantage: Array, target: Array
+        self,
+        weights: PyTree[Array],
+        rollout: Rollout,
+        advantage: Array,
+        target: Array,
+        mean: Array,
+        spread: Array,
     ) -> tuple[Array, dict[str, Array]]:
-        """Clipped policy loss, value loss and entropy bonus of a minibatch."""
+        """Clipped policy loss, value loss and entropy bonus of a minibatch.
+
+        `mean` and `spread` are those of the minibatch's advantages, on all devices.
+        """
         logits, value = self.predict(weights, rollout.obs)
         log_ratio = log_probability(logits, rollout.action) - rollout.log_prob
         ratio = jnp.exp(log_ratio)
         near = jnp.clip(ratio, 1 - self.settings.clip, 1 + self.settings.clip)
-        spread = jnp.maximum(advantage.std(), self.settings.advantage_floor)
-        advantage = (advantage - advantage.mean()) / spread
+        advantage = (advantage - mean) / spread
         policy_loss = -jnp.minimum(ratio * advantage, near * advantage).mean()
         value_loss = 0.5 * jnp.square(value - target).mean()
         entropy = -(jax.nn.softmax(logits) * jax.nn.log_softmax(logits)).sum(axis=-1).mean()
@@ -305,9 +335,8 @@ def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, PPO]:
     """Turn the command line into a run and the algorithm; raises for what cannot work."""
     asked = options.parse(argv, Settings, presets.preset, "Train an agent with PPO.")
     config, settings = options.config(asked), asked.settings
-    settings.check()
-    venv = make_vec(config.env, settings.num_envs, reset_source=settings.reset_source)
-    ppo = PPO(venv, build(venv.env, settings.hidden, settings.embed), settings)
+    venv, devices = options.environments(asked, config)
+    ppo = PPO(venv, build(venv.env, settings.hidden, settings.embed), settings, devices)
     return asked, options.directory(asked, config), ppo
 
 

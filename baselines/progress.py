@@ -8,6 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from . import processes
 from .runs import Config
 
 INTERVAL = 5.0  # seconds between lines where there is no terminal
@@ -25,7 +26,7 @@ class ProgressLine:
         console: Console | None = None,
     ) -> None:
         """Begin after `done` of `updates` updates."""
-        self._console = console or Console()
+        self._console = console or Console(quiet=not processes.first())
         self._config, self._steps_per_update = config, steps_per_update
         self._updates, self._done = updates, done
         self._score: float | None = None  # mean return of the latest episodes
@@ -102,5 +103,5 @@ class ProgressLine:
         return "   ".join(parts)
 
     def _print(self, text: str) -> None:
-        if not self._console.is_terminal:
+        if not self._console.is_terminal and processes.first():
             print(f"{self._config.id}: {text}", flush=True)

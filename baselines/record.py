@@ -20,7 +20,7 @@ from .curve import Curve, panels, points
 from .options import PROGRAM
 from .presets import names, preset
 from .runs import Config, Run
-from .train import ALGORITHMS
+from .train import USUAL
 
 POINTS = 40  # of a curve that are kept
 
@@ -36,7 +36,7 @@ def _command(config: Config, name: str | None) -> str:
     learner = importlib.import_module(f".{config.algorithm}", __package__)
     usual = dataclasses.asdict(learner.Settings(**tuned.settings))
     words = [PROGRAM, config.id]
-    words += [f"--algo {config.algorithm}"] if config.algorithm != ALGORITHMS[0] else []
+    words += [f"--algo {config.algorithm}"] if config.algorithm != USUAL else []
     words += [*([f"--preset {name}"] if name else []), f"--seeds {config.seeds}"]
     if config.seed:
         words.append(f"--seed {config.seed}")
@@ -81,8 +81,8 @@ def summary(run: Run, device: str) -> dict[str, Any]:
 def curve(row: dict[str, Any]) -> Curve:
     """The panel of a kept run."""
     returns = [[np.nan if x is None else x for x in line] for line in row["curve"]["returns"]]
-    algorithm = row.get("algorithm", ALGORITHMS[0])
-    title = row["id"] if algorithm == ALGORITHMS[0] else f"{row['id']} {algorithm}"
+    algorithm = row.get("algorithm", USUAL)
+    title = row["id"] if algorithm == USUAL else f"{row['id']} {algorithm}"
     return Curve(title, np.array(row["curve"]["steps"]), np.array(returns))
 
 

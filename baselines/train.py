@@ -7,7 +7,9 @@ from pathlib import Path
 from .options import PROGRAM
 from .runs import Run, RunError
 
-ALGORITHMS = ("ppo", "alphazero", "davi")  # modules beside this one with `main(argv) -> exit code`
+# Learners by what --algo calls them: modules beside this one with `main(argv) -> exit code`.
+USUAL = "ppo"
+ALGORITHMS = {USUAL: "ppo", "alphazero": "alphazero", "davi": "davi"}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -18,7 +20,7 @@ def main(argv: list[str] | None = None) -> int:
     except RunError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
-    return importlib.import_module(f".{algorithm}", __package__).main(rest)
+    return importlib.import_module(f".{ALGORITHMS[algorithm]}", __package__).main(rest)
 
 
 def chosen(argv: list[str]) -> tuple[str, list[str]]:
@@ -27,7 +29,7 @@ def chosen(argv: list[str]) -> tuple[str, list[str]]:
     if name is None:
         run = _taken(argv, "--resume")[0]
         if run is None or not (Path(run) / "config.json").is_file():
-            return ALGORITHMS[0], rest
+            return USUAL, rest
         return Run.open(run).config.algorithm, rest
     if name not in ALGORITHMS:
         raise RunError(f"--algo {name}: choose one of {', '.join(ALGORITHMS)}")

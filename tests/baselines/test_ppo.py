@@ -113,12 +113,18 @@ def on_policy():
     return ppo_, weights, rollout._replace(log_prob=log_prob)
 
 
+def loss(ppo_, weights, rollout, advantage, target):
+    """The loss of one minibatch: all of the rows."""
+    mean, spread = ppo_.scales((rollout, advantage, target), jnp.arange(40)[None])
+    return ppo_.loss(weights, rollout, advantage, target, mean[0], spread[0])
+
+
 def test_the_loss_sees_normalised_advantages(on_policy):
     ppo_, weights, rollout = on_policy
     advantage = jnp.linspace(-1, 2, 40)
     moved = rollout._replace(log_prob=rollout.log_prob + jnp.linspace(-0.3, 0.3, 40))
-    a = ppo_.loss(weights, moved, advantage, rollout.value)[1]
-    b = ppo_.loss(weights, moved, 7.0 * advantage + 3.0, rollout.value)[1]
+    a = loss(ppo_, weights, moved, advantage, rollout.value)[1]
+    b = loss(ppo_, weights, moved, 7.0 * advantage + 3.0, rollout.value)[1]
     np.testing.assert_allclose(a["policy_loss"], b["policy_loss"], rtol=1e-4)
     assert abs(float(a["policy_loss"])) > 1e-3
 
@@ -131,7 +137,7 @@ def test_a_rollout_without_reward_is_not_blown_up(on_policy):
     moved = rollout._replace(log_prob=rollout.log_prob + jnp.linspace(-0.1, 0.1, 40))
     noise = 1e-4 * jnp.linspace(-1, 2, 40)
     plain, floored, large, large_floored = (
-        float(learner_.loss(weights, moved, scale * noise, rollout.value)[1]["policy_loss"])
+        float(loss(learner_, weights, moved, scale * noise, rollout.value)[1]["policy_loss"])
         for learner_, scale in ((ppo_, 1.0), (careful, 1.0), (ppo_, 1e4), (careful, 1e4))
     )
     assert abs(floored) < abs(plain) / 100
@@ -141,7 +147,7 @@ def test_a_rollout_without_reward_is_not_blown_up(on_policy):
 def test_the_loss_of_an_unchanged_policy(on_policy):
     ppo_, weights, rollout = on_policy
     target = ppo_.predict(weights, rollout.obs)[1] + 2.0
-    total, parts = ppo_.loss(weights, rollout, jnp.linspace(-1, 2, 40), target)
+    total, parts = loss(ppo_, weights, rollout, jnp.linspace(-1, 2, 40), target)
     np.testing.assert_allclose(parts["policy_loss"], 0.0, atol=1e-6)  # advantages have mean 0
     np.testing.assert_allclose([parts["kl"], parts["clipped"]], 0.0, atol=1e-6)
     np.testing.assert_allclose(parts["value_loss"], 0.5 * 2.0**2, rtol=1e-5)
@@ -161,7 +167,7 @@ def test_a_ratio_beyond_the_clip_pushes_no_further(on_policy):
     beyond = rollout._replace(log_prob=rollout.log_prob - sign * jnp.log(1.5))
     short_of = rollout._replace(log_prob=rollout.log_prob + sign * jnp.log(1.5))
     for record, moves in ((beyond, False), (short_of, True)):
-        gradient = jax.grad(lambda w, r=record: ppo_.loss(w, r, sign, rollout.value)[0])(weights)
+        gradient = jax.grad(lambda w, r=record: loss(ppo_, w, r, sign, rollout.value)[0])(weights)
         assert any(jnp.abs(leaf).max() > 1e-6 for leaf in jax.tree.leaves(gradient)) == moves
 
 
