@@ -99,7 +99,7 @@ class AlphaZero(PPO):
                 reward=step.reward,
                 terminated=step.terminated,
                 truncated=step.truncated,
-                cut_value=self.cut_value(runner.weights, step),
+                cut_value=self.cut_value(runner, step),
                 returns=runner.returns + step.reward,
                 lengths=runner.lengths + 1,
             )
@@ -168,7 +168,7 @@ class AlphaZero(PPO):
 
     def targets(self, runner: Runner, rollout: Any) -> tuple[Any, ...]:
         """The rollout with the value that each step should have had: its lambda-return."""
-        last_value = self.predict(runner.weights, runner.obs)[1]
+        last_value = self.value(runner)
         gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
         return rollout, ppo.advantages(rollout, last_value, gamma, gae_lambda) + rollout.value
 

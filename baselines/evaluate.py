@@ -26,12 +26,14 @@ class Episodes(NamedTuple):
 
 
 def first_episodes(
-    env: Env, act: Callable[[Array, PyTree[Array], Any], Array], key: Array, count: int
+    env: Env, act: Callable[..., Any], key: Array, count: int, memory: Any = None
 ) -> Episodes:
     """Play the first episode of each of `count` environments, however long it takes.
 
-    `act(key, obs, state)` gives the actions of all of them. Counting the first `count` episodes
-    that end among environments that start again would count more short episodes than there are.
+    `act(key, obs, state)` gives the actions of all of them; where a `memory` from before the first
+    observation of an episode is given, `act(key, obs, state, memory)` gives actions and memories of
+    all of them. Counting the first `count` episodes that end among environments that start again
+    would count more short episodes than there are.
     """
     venv = make_vec(env, count, autoreset="none")
     key_reset, key_play = jax.random.split(key)
@@ -42,36 +44,47 @@ def first_episodes(
         terminated=jnp.zeros(count, jnp.bool_),
     )
 
+    def choose(key: Array, obs: PyTree[Array], state: Any, memory: Any) -> tuple[Array, Any]:
+        if memory is None:
+            return act(key, obs, state), None
+        return act(key, obs, state, memory)
+
     def play(carry: Any) -> Any:
-        key, obs, state, playing, episodes = carry
+        key, obs, state, memory, playing, episodes = carry
         key, key_act, key_step = jax.random.split(key, 3)
-        step = venv.step(key_step, state, act(key_act, obs, state.env))
+        action, memory = choose(key_act, obs, state.env, memory)
+        step = venv.step(key_step, state, action)
         episodes = Episodes(
             returns=episodes.returns + jnp.where(playing, step.reward, 0.0),
             lengths=episodes.lengths + playing.astype(jnp.int32),
             terminated=episodes.terminated | (playing & step.terminated),
         )
-        return key, step.obs, step.state, playing & ~step.done, episodes
+        return key, step.obs, step.state, memory, playing & ~step.done, episodes
 
-    carry = (key_play, first.obs, first.state, jnp.ones(count, jnp.bool_), nothing)
-    return jax.lax.while_loop(lambda carry: carry[3].any(), play, carry)[4]
+    memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), memory)
+    carry = (key_play, first.obs, first.state, memory, jnp.ones(count, jnp.bool_), nothing)
+    return jax.lax.while_loop(lambda carry: carry[4].any(), play, carry)[5]
 
 
 def play(
     env: Env,
-    act: Callable[[PyTree[Array], Array, PyTree[Array], Any], Array],
+    act: Callable[..., Any],
     weights: PyTree[Array],
     config: Config,
     count: int,
+    memory: Any = None,
 ) -> dict[str, Any]:
-    """Play `count` episodes with each seed's weights by `act(weights, key, obs, state)`; sum up."""
+    """Play `count` episodes with each seed's weights by `act(weights, key, obs, state)`; sum up.
+
+    `memory` is as in `first_episodes`.
+    """
     first, seeds = config.seed, config.seeds
     keys = [jax.random.fold_in(jax.random.key(first + i), _EVALUATION) for i in range(seeds)]
 
     @jax.jit
     @jax.vmap
     def one_seed(weights: PyTree[Array], key: Array) -> Episodes:
-        return first_episodes(env, functools.partial(act, weights), key, count)
+        return first_episodes(env, functools.partial(act, weights), key, count, memory)
 
     return summary(jax.device_get(one_seed(weights, jnp.stack(keys))), first)
 
@@ -106,11 +119,13 @@ def report(
     Actions are drawn from the policy.
     """
 
-    def act(weights: PyTree[Array], key: Array, obs: PyTree[Array], state: Any) -> Array:
-        logits = jax.vmap(network.apply, in_axes=(None, 0))(weights, obs)[0]  # type: ignore[index]
-        return jax.random.categorical(key, logits).astype(jnp.int32)
+    def act(
+        weights: PyTree[Array], key: Array, obs: PyTree[Array], state: Any, memory: Any
+    ) -> tuple[Array, Any]:
+        memory, logits, _ = jax.vmap(network.think, in_axes=(None, 0, 0))(weights, memory, obs)
+        return jax.random.categorical(key, logits).astype(jnp.int32), memory
 
-    result = play(env, act, weights, run.config, count)
+    result = play(env, act, weights, run.config, count, network.begin())
     run.write_json("eval.json", result)
     tell(result)
     return result

@@ -4,13 +4,15 @@ Only matrix products: on a CPU they are several times faster inside a scan than 
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, PyTree, UInt8
+from jaxtyping import Array, Bool, Float32, PyTree, UInt8
 
 from jaxenvs import Env, spaces
 from jaxenvs.craft import CraftClassic
@@ -37,6 +39,77 @@ class ActorCritic(nn.Module):
             features = nn.tanh(_dense(width, np.sqrt(2))(features))
         logits = _dense(self.num_actions, 0.01)(features)
         return logits, _dense(1, 1.0)(features)[0]
+
+    def begin(self) -> Any:
+        """What it remembers before the first observation of an episode: nothing, ever."""
+        return ()
+
+    def think(self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]) -> tuple[Any, ...]:
+        """What it remembers after one more observation, its logits and its value."""
+        return memory, *self.apply(weights, obs)  # type: ignore[misc]
+
+
+class Recurrent(ActorCritic):
+    """The same layers before a GRU (Cho et al., 2014), which policy and value are read from."""
+
+    memory: int = 128  # numbers that are remembered
+
+    def setup(self) -> None:
+        """Name the parts: some are applied to many observations at once, one in their order."""
+        self.encoder = Encoder(self.observation_space, self.embed)
+        self.layers = [_dense(width, np.sqrt(2)) for width in self.hidden]
+        self.cell = nn.GRUCell(self.memory)
+        self.policy, self.critic = _dense(self.num_actions, 0.01), _dense(1, 1.0)
+
+    def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
+        memory = self.recall(self.begin() if memory is None else memory, self.features(obs))
+        return memory, *self.heads(memory)
+
+    def features(self, obs: PyTree[Array]) -> Float32[Array, " features"]:
+        """What is seen, whatever came before."""
+        features = self.encoder(self.unpack(obs) if self.unpack else obs)
+        for layer in self.layers:
+            features = nn.tanh(layer(features))
+        return features
+
+    def recall(self, memory: Array, features: Array) -> Float32[Array, " memory"]:
+        """What is remembered after one more observation."""
+        return self.cell(memory, features)[0]
+
+    def heads(self, memory: Array) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
+        """Logits and value."""
+        return self.policy(memory), self.critic(memory)[0]
+
+    def begin(self) -> Float32[Array, " memory"]:
+        """What it remembers before the first observation of an episode."""
+        return jnp.zeros(self.memory, jnp.float32)
+
+    def think(self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]) -> tuple[Any, ...]:
+        """What it remembers after one more observation, its logits and its value."""
+        return self.apply(weights, obs, memory)  # type: ignore[return-value]
+
+    def replay(
+        self,
+        weights: PyTree[Array],
+        memory: Float32[Array, " memory"],
+        obs: PyTree[Array],
+        done: Bool[Array, " steps"],
+    ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"]]:
+        """Logits and values of the successive observations of one environment.
+
+        `memory` is from before the first of them; an episode that is `done` is forgotten before
+        the next observation. Only the GRU takes them one after another.
+        """
+        apply: Any = functools.partial(self.apply, weights)
+        features = jax.vmap(functools.partial(apply, method="features"))(obs)
+
+        def remember(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+            features, done = now
+            memory = apply(memory, features, method="recall")
+            return jnp.where(done, 0.0, memory), memory
+
+        memories = jax.lax.scan(remember, memory, (features, done))[1]
+        return jax.vmap(functools.partial(apply, method="heads"))(memories)
 
 
 class Encoder(nn.Module):
@@ -87,6 +160,15 @@ class Sentence(nn.Module):
 
 def build(env: Env, hidden: Sequence[int], embed: int) -> ActorCritic:
     """Return the network for an environment; `ValueError` unless its actions are Discrete."""
+    return ActorCritic(*_fields(env, hidden, embed))
+
+
+def build_recurrent(env: Env, hidden: Sequence[int], embed: int, memory: int) -> Recurrent:
+    """Return the same with `memory` numbers that it remembers."""
+    return Recurrent(*_fields(env, hidden, embed), memory=memory)
+
+
+def _fields(env: Env, hidden: Sequence[int], embed: int) -> tuple[Any, ...]:
     if not isinstance(env.action_space, spaces.Discrete):
         raise ValueError(
             f"{env.name} has the action space {env.action_space}; this learner needs a Discrete one"
@@ -94,7 +176,7 @@ def build(env: Env, hidden: Sequence[int], embed: int) -> ActorCritic:
     unpack, seen = None, env
     if isinstance(env, CraftClassic) and env.obs == "ids":
         unpack, seen = env.expand, dataclasses.replace(env, obs="symbolic")
-    return ActorCritic(seen.observation_space, env.action_space.n, tuple(hidden), embed, unpack)
+    return seen.observation_space, env.action_space.n, tuple(hidden), embed, unpack
 
 
 def expand(space: spaces.Space, obs: Array) -> Float32[Array, "*cells features"]:

@@ -117,10 +117,11 @@ def environments(options: Options[Any], config: Config) -> tuple[VectorEnv, Devi
     settings.check()
     devices = Devices.chosen(options.devices)
     venv = devices.batch(config.env, settings.num_envs, settings.reset_source)
-    if settings.num_envs // devices.count * settings.rollout_steps % settings.minibatches:
+    rows = settings.rows(venv.num_envs)
+    if rows % settings.minibatches:
         raise RunError(
             f"{venv.num_envs} x {settings.rollout_steps} steps of each of {devices.count} devices "
-            f"do not split into minibatches={settings.minibatches}; choose a divisor"
+            f"do not split into minibatches={settings.minibatches}; choose a divisor of {rows}"
         )
     return venv, devices
 

@@ -56,11 +56,16 @@ class Learning:
         for name in ("total_steps", "num_envs", "rollout_steps", "epochs", "minibatches", "chunk"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.steps_per_update % self.minibatches:
+        rows = self.rows(self.num_envs)
+        if rows % self.minibatches:
             raise ValueError(
                 f"a rollout of {self.num_envs} x {self.rollout_steps} steps does not split into "
-                f"minibatches={self.minibatches}; choose a divisor of {self.steps_per_update}"
+                f"minibatches={self.minibatches}; choose a divisor of {rows}"
             )
+
+    def rows(self, num_envs: int) -> int:
+        """How many things minibatches are drawn from: here single steps."""
+        return num_envs * self.rollout_steps
 
     @property
     def steps_per_update(self) -> int:
@@ -92,7 +97,7 @@ class Runner(NamedTuple):
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
     returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
     lengths: Int32[Array, "*seeds envs"]  # their steps so far
-    memory: PyTree[Array] = ()  # what a recurrent network remembers of them
+    memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
     bonus: PyTree[Array] = ()  # what an exploration bonus has learned
 
 
@@ -109,6 +114,7 @@ class Rollout(NamedTuple):
     cut_value: Float32[Array, "*batch"]  # of the true successor where truncated, else 0
     returns: Float32[Array, "*batch"]  # of the episode so far, this step included
     lengths: Int32[Array, "*batch"]
+    memory: PyTree[Array] = ()  # from before the first step, if the network is recurrent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,8 +155,14 @@ class PPO:
         runner, losses = self.learn(runner, rollout, key_learn)
         return runner, {**episode_sums(rollout), **losses}
 
+    def think(
+        self, weights: PyTree[Array], memory: PyTree[Array], obs: PyTree[Array]
+    ) -> tuple[PyTree[Array], Array, Array]:
+        """Memories after one more observation of each environment, logits and values."""
+        return jax.vmap(self.network.think, in_axes=(None, 0, 0))(weights, memory, obs)
+
     def predict(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
-        """Logits and values of a batch of observations."""
+        """Logits and values of a batch of observations, by a network that remembers nothing."""
         return jax.vmap(self.network.apply, in_axes=(None, 0))(weights, obs)  # type: ignore[return-value]
 
     def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
@@ -158,7 +170,8 @@ class PPO:
 
         def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
             key_action, key_step = jax.random.split(key)
-            logits, value = self.predict(runner.weights, runner.obs)
+            memory, logits, value = self.think(runner.weights, runner.memory, runner.obs)
+            runner = runner._replace(memory=memory)
             action = jax.random.categorical(key_action, logits).astype(jnp.int32)
             step = self.env.step(key_step, runner.world, action)
             record = Rollout(
@@ -169,7 +182,7 @@ class PPO:
                 reward=step.reward,
                 terminated=step.terminated,
                 truncated=step.truncated,
-                cut_value=self.cut_value(runner.weights, step),
+                cut_value=self.cut_value(runner, step),
                 returns=runner.returns + step.reward,
                 lengths=runner.lengths + 1,
             )
@@ -186,7 +199,7 @@ class PPO:
             lengths=jnp.where(step.done, 0, runner.lengths + 1),
         )
 
-    def cut_value(self, weights: PyTree[Array], step: Step) -> Float32[Array, " envs"]:
+    def cut_value(self, runner: Runner, step: Step) -> Float32[Array, " envs"]:
         """Value of the true successor in the rows that the time limit cut, 0 in the others.
 
         The maximum over the seeds keeps the condition one number, so that it stays a branch.
@@ -194,10 +207,14 @@ class PPO:
         cut_anywhere = jax.lax.pmax(step.truncated.any().astype(jnp.int32), SEEDS) > 0
         return jax.lax.cond(
             cut_anywhere,
-            lambda obs: jnp.where(step.truncated, self.predict(weights, obs)[1], 0.0),
+            lambda obs: jnp.where(step.truncated, self.value(runner._replace(obs=obs)), 0.0),
             lambda obs: jnp.zeros(step.truncated.shape, jnp.float32),
             step.info["final_obs"],
         )
+
+    def value(self, runner: Runner) -> Float32[Array, " envs"]:
+        """Values of what the runner observes."""
+        return self.think(runner.weights, runner.memory, runner.obs)[2]
 
     def learn(self, runner: Runner, rollout: Any, key: Array) -> tuple[Runner, dict[str, Array]]:
         """Take `epochs` x `minibatches` gradient steps on the rollout."""
@@ -243,10 +260,14 @@ class PPO:
 
         The weights and the observations of the runner are those of the rollout's end.
         """
-        last_value = self.predict(runner.weights, runner.obs)[1]
+        last_value = self.value(runner)
         gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
         advantage = advantages(rollout, last_value, gamma, gae_lambda)
         return rollout, advantage, advantage + rollout.value
+
+    def replay(self, weights: PyTree[Array], rollout: Rollout) -> tuple[Array, Array]:
+        """Logits and values, by these weights, of what a minibatch of the rollout saw."""
+        return self.predict(weights, rollout.obs)
 
     def loss(
         self,
@@ -261,7 +282,7 @@ class PPO:
 
         `mean` and `spread` are those of the minibatch's advantages, on all devices.
         """
-        logits, value = self.predict(weights, rollout.obs)
+        logits, value = self.replay(weights, rollout)
         log_ratio = log_probability(logits, rollout.action) - rollout.log_prob
         ratio = jnp.exp(log_ratio)
         near = jnp.clip(ratio, 1 - self.settings.clip, 1 + self.settings.clip)

@@ -76,9 +76,9 @@ SMALL_PUZZLE = {
 SMALL_PUZZLE_BY_SEARCH = {"total_steps": 200_000, "gamma": 0.95, "simulations": 32, "embed": 0}
 
 
-def steps(ids: str, total: float) -> Preset:
+def steps(ids: str, total: float, algorithm: str = "ppo") -> Preset:
     """Row that says how many millions of steps each seed makes."""
-    return Preset(ids, {"total_steps": round(total * 1e6)})
+    return Preset(ids, {"total_steps": round(total * 1e6)}, algorithm=algorithm)
 
 
 PRESETS = (
@@ -117,6 +117,8 @@ PRESETS = (
     steps(r"BabyAI-(OpenRedDoor|OneRoomS8)-v\d+", 0.3),
     steps(r"BabyAI-(GoToObjS4|OpenDoor|UnlockLocal)-v\d+", 1),
     steps(r"BabyAI-PickupDist-v\d+", 2),
+    Preset(r"(Grid|BabyAI)-.*", RARE_REWARD, algorithm="ppo-rnn"),
+    steps(r"Grid-MemoryS7-v\d+", 0.5, "ppo-rnn"),
     Preset(r"Craft-.*", OPEN_WORLD),
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),

@@ -20,7 +20,7 @@ from .curve import Curve, panels, points
 from .options import PROGRAM
 from .presets import names, preset
 from .runs import Config, Run
-from .train import USUAL
+from .train import ALGORITHMS, USUAL
 
 POINTS = 40  # of a curve that are kept
 
@@ -33,7 +33,7 @@ def command(config: Config) -> str:
 
 def _command(config: Config, name: str | None) -> str:
     tuned = preset(config.id, name, config.algorithm)
-    learner = importlib.import_module(f".{config.algorithm}", __package__)
+    learner = importlib.import_module(f".{ALGORITHMS[config.algorithm]}", __package__)
     usual = dataclasses.asdict(learner.Settings(**tuned.settings))
     words = [PROGRAM, config.id]
     words += [f"--algo {config.algorithm}"] if config.algorithm != USUAL else []

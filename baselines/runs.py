@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -55,20 +56,35 @@ class Config:
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(self.fields.items()))])
 
 
+# The network of each algorithm that learns a policy: what builds it for an environment, and the
+# settings that say how. It has `begin`, `think` and `init`, see networks.py.
+NETWORKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "ppo": (networks.build, ("hidden", "embed")),
+    "ppo-rnn": (networks.build_recurrent, ("hidden", "embed", "memory")),
+    "alphazero": (networks.build, ("hidden", "embed")),
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Policy:
     """A trained policy: what it acts in, and how."""
 
     env_id: str
     env: jaxenvs.Env
-    apply: Callable[[PyTree[Array]], tuple[Array, Array]]  # one observation -> logits, value
+    begin: Callable[[], PyTree[Array]]  # what it remembers before an episode; () if nothing ever
+    think: Callable[[Any, PyTree[Array]], tuple[Any, Array, Array]]
+    """Memory and one observation -> memory, logits, value."""
+
+    def apply(self, obs: PyTree[Array]) -> tuple[Array, Array]:
+        """Logits and value of one observation, of the first in an episode if it remembers."""
+        return self.think(self.begin(), obs)[1:]
 
 
 def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
     """Load the policy of a run's seed, counted from 0; `RunError` says how to mend the run."""
     run = Run.open(run_dir)
     config = run.config
-    if "hidden" not in config.settings:
+    if config.algorithm not in NETWORKS:
         raise RunError(f"{run.path} was trained by {config.algorithm} and holds no policy")
     if not 0 <= seed < config.seeds:
         raise RunError(f"{run.path} has {config.seeds} seeds: give one of 0 to {config.seeds - 1}")
@@ -76,14 +92,15 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
         env = config.env
     except (LookupError, TypeError, ValueError) as error:
         raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train anew") from error
-    network = networks.build(env, config.settings["hidden"], config.settings["embed"])
+    build, told = NETWORKS[config.algorithm]
+    network = build(env, **{name: config.settings[name] for name in told})
     shapes = jax.eval_shape(
         jax.vmap(lambda key: network.init(key, env.reset(key).obs)),
         jax.ShapeDtypeStruct((config.seeds,), jax.random.key(0).dtype),
     )
     _, trees = run.restore({"weights": shapes})
-    weights = jax.tree.map(lambda leaf: leaf[seed], trees["weights"])
-    return Policy(config.id, env, functools.partial(network.apply, weights))  # type: ignore[arg-type]
+    weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
+    return Policy(config.id, env, network.begin, functools.partial(network.think, weights))
 
 
 @dataclasses.dataclass(frozen=True)

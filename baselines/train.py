@@ -9,7 +9,7 @@ from .runs import Run, RunError
 
 # Learners by what --algo calls them: modules beside this one with `main(argv) -> exit code`.
 USUAL = "ppo"
-ALGORITHMS = {USUAL: "ppo", "alphazero": "alphazero", "davi": "davi"}
+ALGORITHMS = {USUAL: "ppo", "ppo-rnn": "ppo_rnn", "alphazero": "alphazero", "davi": "davi"}
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -10,41 +10,44 @@ from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray
 
 from ..core.env import Env
 
-Think = Callable[[Any, Bool[Array, " actions"]], tuple[Float[Array, " actions"], Array]]
+Think = Callable[[Any, Any, Bool[Array, " actions"]], tuple[Any, Float[Array, " actions"], Array]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Pilot:
-    """One way to choose actions from the observation and the mask of one environment."""
+    """One way to choose actions from the observations and the mask of one environment."""
 
     name: str  # as the panel shows it
-    think: Think  # (obs, mask) -> logits, value (NaN for none)
+    think: Think  # (memory, obs, mask) -> memory, logits, value (NaN for none)
     greedy: bool = False  # the likeliest action, or one drawn by its probability
+    begin: Callable[[], Any] = tuple  # memory before the first observation of an episode
 
     @property
     def is_random(self) -> bool:
         """Whether it looks at nothing, so that probabilities are not worth showing."""
         return self.think is _indifferent
 
-    def judge(self, env: Env, state: Any, params: Any) -> tuple[Array, Array]:
-        """Return logits and value of a state."""
-        return self.think(env.observe(state, params), env.action_mask(state, params))
+    def judge(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:
+        """Return memory, logits and value of a state; `memory` is from before it was seen."""
+        return self.think(memory, env.observe(state, params), env.action_mask(state, params))
 
-    def choose(self, key: PRNGKeyArray, env: Env, state: Any, params: Any) -> Int32[Array, ""]:
-        """Choose an action in a state."""
-        logits, _ = self.judge(env, state, params)
+    def choose(
+        self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
+    ) -> tuple[Any, Int32[Array, ""]]:
+        """Return memory and an action in a state."""
+        memory, logits, _ = self.judge(env, state, params, memory)
         drawn = logits.argmax() if self.greedy else jax.random.categorical(key, logits)
-        return drawn.astype(jnp.int32)
+        return memory, drawn.astype(jnp.int32)
 
 
-def _indifferent(obs: Any, mask: Bool[Array, " actions"]) -> tuple[Array, Array]:
-    return jnp.where(mask, 0.0, -jnp.inf), jnp.float32(jnp.nan)
+def _indifferent(memory: Any, obs: Any, mask: Bool[Array, " actions"]) -> tuple[Any, Array, Array]:
+    return memory, jnp.where(mask, 0.0, -jnp.inf), jnp.float32(jnp.nan)
 
 
 RANDOM = Pilot("random", _indifferent)
 
 
 def of_policy(policy: Any, greedy: bool = False) -> Pilot:
-    """Return the pilot of a policy with `apply(obs) -> (logits, value)` for one observation."""
+    """Return the pilot of a policy with `begin` and `think`, see `Policy` in baselines/runs.py."""
     name = "policy, greedy" if greedy else "policy, sampled"
-    return Pilot(name, lambda obs, mask: policy.apply(obs), greedy)
+    return Pilot(name, lambda memory, obs, mask: policy.think(memory, obs), greedy, policy.begin)

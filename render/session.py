@@ -37,6 +37,7 @@ class Moment(NamedTuple):
     finished: Int32[Array, "*boards"]  # episodes that came to their end
     total: Float32[Array, "*boards"]  # sum of their returns
     earned: Bool[Array, "*boards achievements"]  # in the episode so far; often there are none
+    memory: Any  # of the pilot, from before it saw this state
 
     @property
     def over(self) -> Bool[Array | np.ndarray, "*boards"]:
@@ -220,11 +221,12 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             finished=none,
             total=zero,
             earned=jnp.zeros((len(_achievements(env)),), jnp.bool_),
+            memory=pilot.begin(),
         )
 
     def stepped(key: PRNGKeyArray, moment: Moment, command: Array) -> Moment:
         key_choice, key_step = jax.random.split(key)
-        chosen = pilot.choose(key_choice, env, moment.state, params)
+        memory, chosen = pilot.choose(key_choice, env, moment.state, params, moment.memory)
         action = jnp.where(command == BY_PILOT, chosen, command)
         _, state, reward, terminated, truncated, info = env.step(
             key_step, moment.state, action.clip(0), params
@@ -240,6 +242,7 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             finished=moment.finished + done.astype(jnp.int32),
             total=moment.total + jnp.where(done, score, 0.0),
             earned=info.get("achievements", moment.earned),
+            memory=memory,
         )
 
     def advance(
@@ -260,11 +263,11 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
 
 
 @functools.lru_cache(maxsize=16)
-def _judge(env: Env, pilot: Pilot) -> Callable[[Any], tuple[Array, Array]]:
+def _judge(env: Env, pilot: Pilot) -> Callable[[Any, Any], tuple[Array, Array]]:
     params = env.default_params
 
-    def judge(state: Any) -> tuple[Array, Array]:
-        logits, value = pilot.judge(env, state, params)
+    def judge(state: Any, memory: Any) -> tuple[Array, Array]:
+        _, logits, value = pilot.judge(env, state, params, memory)
         return jax.nn.softmax(logits), value
 
     return jax.jit(judge)
@@ -272,5 +275,7 @@ def _judge(env: Env, pilot: Pilot) -> Callable[[Any], tuple[Array, Array]]:
 
 def opinion(session: Session, board: int) -> tuple[np.ndarray, float]:
     """Probabilities of the actions and value, as the pilot sees a board now."""
-    probabilities, value = _judge(session.env, session.pilot)(session.state(board))
+    memory = jax.tree.map(lambda leaf: leaf[board], session.now.memory)
+    judge = _judge(session.env, session.pilot)
+    probabilities, value = judge(session.state(board), memory)
     return np.asarray(probabilities), float(np.asarray(value).reshape(()))

@@ -48,10 +48,12 @@ class Plan(Pilot):
 
     actions: tuple[int, ...] = ()
 
-    def choose(self, key: PRNGKeyArray, env: Env, state: Any, params: Any) -> Int32[Array, ""]:
+    def choose(
+        self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
+    ) -> tuple[Any, Int32[Array, ""]]:
         """Take the action whose turn it is; after the last one, that again."""
         at = jnp.minimum(state.time, len(self.actions) - 1)
-        return jnp.asarray(np.array(self.actions, np.int32))[at]
+        return memory, jnp.asarray(np.array(self.actions, np.int32))[at]
 
 
 def main(argv: list[str]) -> int:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import types
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -30,9 +31,10 @@ class Policy(NamedTuple):
 
     env_id: str
     env: jaxenvs.Env
+    begin: Callable = tuple
 
-    def apply(self, obs):
-        return jnp.arange(7.0), jnp.float32(0.25)
+    def think(self, memory, obs):
+        return memory, jnp.arange(7.0), jnp.float32(0.25)
 
 
 class RunError(ValueError):

@@ -196,10 +196,22 @@ def test_memory_of_a_full_history_is_some_megabytes():
 
 
 class Stubborn:
-    """A policy that likes to go forward."""
+    """A policy that likes to go forward, and remembers nothing."""
 
-    def apply(self, obs):
-        return jnp.zeros(7).at[Action.FORWARD].set(4.0), jnp.float32(0.5)
+    begin = tuple
+
+    def think(self, memory, obs):
+        return memory, jnp.zeros(7).at[Action.FORWARD].set(4.0), jnp.float32(0.5)
+
+
+class Counting:
+    """A policy that remembers how many observations it has seen, and says so as its value."""
+
+    def begin(self):
+        return jnp.int32(0)
+
+    def think(self, memory, obs):
+        return memory + 1, jnp.zeros(7), (memory + 1).astype(jnp.float32)
 
 
 def test_policies_choose_greedily_or_by_chance_and_say_what_they_think():
@@ -212,3 +224,15 @@ def test_policies_choose_greedily_or_by_chance_and_say_what_they_think():
     assert value == 0.5 and probabilities.sum() == pytest.approx(1)
     assert probabilities[Action.FORWARD] == pytest.approx(np.exp(4) / (np.exp(4) + 6))
     assert np.isnan(sessions.opinion(session(), 0)[1])
+
+
+def test_a_policy_remembers_until_the_episode_ends():
+    s = play(session(boards=2, pilot=of_policy(Counting())), TO_GOAL[:-1])
+    assert sessions.opinion(s, 0)[1] == 5.0  # four before, whoever acted, and this one
+    s.act(TO_GOAL[-1])
+    assert s.is_over(0) and not s.is_over(1)
+    s.toggle_pause()
+    forward(s, 1)  # a new episode of board 0
+    assert [sessions.opinion(s, board)[1] for board in (0, 1)] == [1.0, 7.0]
+    s.seek(2)
+    assert sessions.opinion(s, 0)[1] == 3.0  # what it knew then
