@@ -74,6 +74,7 @@ FAMILIES = (
     "BabyAI-UnlockLocal-v0",
     "BabyAI-UnlockPickup-v0",
     "BabyAI-UnlockToUnlock-v0",
+    "Classic-CartPole-v0",
     "Craft-Classic-Symbolic-v0",
     "Puzzle-2048-v0",
     "Puzzle-Cube-3x3-v0",

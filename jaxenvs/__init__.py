@@ -5,7 +5,7 @@ obs, state = env.reset(key)
 obs, state, reward, terminated, truncated, info = env.step(key, state, action)
 """
 
-from . import babyai, craft, grid, puzzles, search  # their import registers the families
+from . import babyai, classic, craft, grid, puzzles, search  # their import registers the families
 from .core import registry, spaces, wrappers
 from .core.env import Env, Params, Reset, State, Step, Transition
 from .core.registry import UnknownIdError, make, register, spec
@@ -23,6 +23,7 @@ __all__ = [
     "VectorEnv",
     "VectorState",
     "babyai",
+    "classic",
     "craft",
     "grid",
     "make",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ..classic import CartPole
 from ..core.env import Env
 from ..core.spaces import Discrete
 from ..craft import Action as Craft
@@ -65,6 +66,10 @@ FOUR_WAYS = (
     ActionKeys(2, "down", ("down", "s"), ("s",)),
     ActionKeys(3, "left", ("left", "a"), ("a",)),
 )
+CART_ACTIONS = (
+    ActionKeys(0, "left", ("left", "a"), ("a",)),
+    ActionKeys(1, "right", ("right", "d"), ("d",)),
+)
 RING_ACTIONS = (
     ActionKeys(0, "turn left", ("left", "a"), ("a",)),
     ActionKeys(1, "turn right", ("right", "d"), ("d",)),
@@ -83,6 +88,8 @@ def action_keys(env: Env) -> tuple[ActionKeys, ...]:
         return GRID_ACTIONS[: space.n]
     if isinstance(env, CraftClassic):
         return CRAFT_ACTIONS
+    if isinstance(env, CartPole):
+        return CART_ACTIONS
     if not isinstance(space, Discrete):
         raise ValueError(f"{env.name} cannot be played by keys: its actions are {space}")
     keys = _puzzle_keys(env)

@@ -147,10 +147,16 @@ def puzzle_ending(env, level):
     return level.replace(board=board), [before.action[first]]
 
 
+def classic_ending(env, level):
+    """A pole that leans to the limit and goes on falling."""
+    return jnp.array([0.0, 0.0, 0.2, 1.0], jnp.float32), [1]
+
+
 # Family: as `GRID_ENDINGS`.
 ENDINGS = {
     "Grid": grid_ending,
     "BabyAI": babyai_ending,
+    "Classic": classic_ending,
     "Craft": craft_ending,
     "Puzzle": puzzle_ending,
 }

@@ -1,0 +1,152 @@
+"""CartPole: a pole on a cart (Barto, Sutton and Anderson, 1983; Gymnasium 1.3 `CartPole-v1`).
+
+Deliberate differences: everything is float32, where Gymnasium steps a float64 state and rounds what
+is observed, so that long episodes drift apart; the numbers of the physics are params; and a pole
+that has fallen stays as it is.
+"""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
+
+from ..core.env import Env, Params, State, Transition
+from ..core.pixels import compose
+from ..core.random import Key, words
+from ..core.registry import register
+from ..core.spaces import Box, Discrete, Space
+from ..core.struct import struct
+from . import picture
+
+POSITION_LIMIT = np.float32(2.4)  # m from the middle of the track
+ANGLE_LIMIT = np.float32(np.radians(12))  # from upright
+START = 0.05  # the most that anything is away from zero at first
+
+Number = Float[Any, "..."] | float
+
+
+@struct
+class CartPoleParams(Params):
+    """Numbers of the physics, float32."""
+
+    gravity: Number  # m/s2
+    cart_mass: Number  # kg
+    pole_mass: Number  # kg
+    half_length: Number  # from the axle to the middle of the pole, m
+    force: Number  # of a push, N
+    seconds: Number  # of a step
+
+
+@struct
+class CartPoleState(State):
+    """Clock, cart and pole."""
+
+    position: Float32[Array, ""]  # of the cart, m to the right of the middle
+    velocity: Float32[Array, ""]  # of the cart, m/s
+    angle: Float32[Array, ""]  # of the pole from upright, rad clockwise
+    spin: Float32[Array, ""]  # of the pole, rad/s
+
+
+@register("Classic-CartPole-v0", aliases=("CartPole-v1",))
+class CartPole(Env):
+    """Push a cart to the left or the right so that the pole on it does not fall.
+
+    Actions: 0 push left, 1 push right.
+    Observation: float32 (4,): position of the cart (m), its velocity (m/s), angle of the pole from
+        upright (rad, clockwise), its angular velocity (rad/s).
+    Reward: 1 for every step, also for the one that ends the episode.
+    Episode ends: when the pole is more than 12 degrees from upright or the cart more than 2.4 m
+        from the middle; truncated after 500 steps.
+    """
+
+    reset_source: ClassVar[str] = "auto"  # a world is four numbers
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    @property
+    def default_params(self) -> CartPoleParams:
+        """Gymnasium's numbers."""
+        return CartPoleParams(
+            max_steps_in_episode=np.int32(500),
+            gravity=np.float32(9.8),
+            cart_mass=np.float32(1.0),
+            pole_mass=np.float32(0.1),
+            half_length=np.float32(0.5),
+            force=np.float32(10.0),
+            seconds=np.float32(0.02),
+        )
+
+    @property
+    def action_space(self) -> Space:
+        """0 left, 1 right."""
+        return Discrete(2)
+
+    @property
+    def observation_space(self) -> Space:
+        """Twice the limits, which no step of an episode leaves; speeds have none."""
+        high = np.array([2 * POSITION_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], np.float32)
+        return Box(-high, high, (4,), np.float32)
+
+    def draw_level(self, key: Key, params: Any) -> Float32[Array, "4"]:
+        """Draw what is observed first: four numbers, uniform within `START` of zero."""
+        signed = (words(key, 4) >> np.uint32(8)).astype(jnp.int32) - np.int32(2**23)
+        return signed.astype(jnp.float32) * np.float32(START / 2**23)
+
+    def reset_state(self, key: Key, level: Float32[Array, "4"], params: Any) -> CartPoleState:
+        """Begin with the level's four numbers."""
+        position, velocity, angle, spin = (level[i] for i in range(4))
+        return CartPoleState(
+            time=jnp.int32(0), position=position, velocity=velocity, angle=angle, spin=spin
+        )
+
+    def step_state(self, key: Key, state: CartPoleState, action: Array, params: Any) -> Transition:
+        """Push, unless the pole has fallen."""
+        push = jnp.where(action == 1, params.force, -params.force)
+        moved = pushed(state, push, params)
+        over = has_fallen(state)
+        after = jax.tree.map(lambda old, new: jnp.where(over, old, new), state, moved)
+        return Transition(after, (~over).astype(jnp.float32), has_fallen(after))
+
+    def observe(self, state: CartPoleState, params: Any = None) -> Float32[Array, "4"]:
+        """Return the state without its clock."""
+        return jnp.stack([state.position, state.velocity, state.angle, state.spin])
+
+    def tiles(self, state: CartPoleState) -> Int32[Array, "rows columns"]:
+        """The place where it happens: 0 sky, 1 track."""
+        return picture.ground()
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (2, tile_size, tile_size, 3)."""
+        return picture.sprites(tile_size)
+
+    def picture(self, state: CartPoleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+        """Draw cart and pole on the track."""
+        place = compose(self.tiles(state), self.atlas(tile_size))
+        return picture.cart_and_pole(place, state.position, state.angle, tile_size)
+
+
+@jax.jit  # also where the step is not compiled: products and sums are then rounded alike
+def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
+    """The state a step later, when a push (N, to the right) has acted on the cart (Florian, 2007).
+
+    Euler's method: positions move by the speeds before the push.
+    """
+    sine, cosine = jnp.sin(state.angle), jnp.cos(state.angle)
+    mass = params.cart_mass + params.pole_mass
+    moment = params.pole_mass * params.half_length
+    forward = (push + moment * state.spin * state.spin * sine) / mass
+    inertia = params.half_length * (np.float32(4 / 3) - params.pole_mass * cosine * cosine / mass)
+    turning = (params.gravity * sine - cosine * forward) / inertia  # rad/s2
+    acceleration = forward - moment * turning * cosine / mass  # m/s2
+    return state.replace(
+        position=state.position + params.seconds * state.velocity,
+        velocity=state.velocity + params.seconds * acceleration,
+        angle=state.angle + params.seconds * state.spin,
+        spin=state.spin + params.seconds * turning,
+    )
+
+
+def has_fallen(state: CartPoleState) -> Bool[Array, ""]:
+    """Tell whether the pole or the cart is beyond its limit."""
+    return (abs(state.position) > POSITION_LIMIT) | (abs(state.angle) > ANGLE_LIMIT)

@@ -1,0 +1,177 @@
+"""CartPole against Gymnasium's `CartPole-v1`, and what is ours alone."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs.classic import CartPole
+from jaxenvs.classic.cartpole import ANGLE_LIMIT, POSITION_LIMIT
+from jaxenvs.render.controls import action_keys
+from jaxenvs.render.frames import board_painter
+
+ID = "Classic-CartPole-v0"
+ROWS, STEPS = 64, 100
+
+
+@pytest.fixture(scope="module")
+def gymnasium():
+    return pytest.importorskip("gymnasium")
+
+
+@pytest.fixture(scope="module")
+def theirs(gymnasium):
+    """Gymnasium's environment, its time limit included."""
+    env = gymnasium.make("CartPole-v1")
+    yield env
+    env.close()
+
+
+@pytest.fixture(scope="module")
+def batch_step():
+    """One step of a batch in which every row has a state of its own."""
+    env = jaxenvs.make(ID)
+    return jax.jit(jax.vmap(lambda state, action: env.step(jax.random.key(0), state, action)))
+
+
+def states(observed):
+    """States of a batch from their observations."""
+    begin = jaxenvs.make(ID).reset_to
+    return jax.vmap(lambda level: begin(jax.random.key(0), level).state)(jnp.asarray(observed))
+
+
+def test_steps_are_those_of_gymnasium(theirs, batch_step):
+    """From the same float32 state and action, step by step; rows that ended start anew."""
+    rng, theirs = np.random.default_rng(0), theirs.unwrapped
+    wide = np.array([2.5, 3.0, 0.2, 3.0])
+    now = rng.uniform(-wide, wide, (ROWS, 4)).astype(np.float32)
+    now[:, 0] = now[:, 0].clip(-POSITION_LIMIT, POSITION_LIMIT)
+    ended, compared = 0, 0
+    for _ in range(STEPS):
+        actions = rng.integers(0, 2, ROWS).astype(np.int32)
+        ours = jax.device_get(batch_step(states(now), jnp.asarray(actions)))
+        for row in range(ROWS):
+            theirs.state, theirs.steps_beyond_terminated = now[row].astype(np.float64), None
+            obs, reward, terminated, _, _ = theirs.step(actions[row])
+            np.testing.assert_allclose(ours.obs[row], obs, rtol=1e-6, atol=1e-6)
+            assert (ours.reward[row], ours.terminated[row]) == (reward, terminated)
+            compared += 1
+        ended += int(ours.terminated.sum())
+        again = rng.uniform(-wide, wide, (ROWS, 4)).astype(np.float32) * np.float32(0.9)
+        now = np.where(ours.terminated[:, None], again, ours.obs)
+    assert compared == ROWS * STEPS and ended > 500
+
+
+def test_spaces_are_those_of_gymnasium(theirs):
+    env = jaxenvs.make(ID)
+    assert env.action_space.n == theirs.action_space.n
+    ours = env.observation_space
+    np.testing.assert_array_equal(ours.low, theirs.observation_space.low)
+    np.testing.assert_array_equal(ours.high, theirs.observation_space.high)
+    assert ours.dtype == theirs.observation_space.dtype
+
+
+def test_the_id_of_gymnasium_means_the_same():
+    assert jaxenvs.make("CartPole-v1") == jaxenvs.make(ID)
+
+
+def balancing(obs):
+    """Push to where the pole leans and falls: a policy that never drops it."""
+    return (obs @ jnp.array([0.1, 0.3, 3.0, 1.0], jnp.float32) > 0).astype(jnp.int32)
+
+
+def test_an_episode_that_is_played_well_is_truncated_at_500_as_in_gymnasium(theirs):
+    env = jaxenvs.make(ID)
+    obs, _ = theirs.reset(seed=3)
+
+    def act(state, _):
+        step = env.step(jax.random.key(0), state, balancing(env.observe(state)))
+        return step.state, step
+
+    first = env.reset_to(jax.random.key(0), jnp.asarray(obs)).state
+    _, ours = jax.jit(lambda state: jax.lax.scan(act, state, length=500))(first)
+    rewards, lasted = 0.0, 0
+    truncated = terminated = False
+    while not (truncated or terminated):
+        obs, reward, terminated, truncated, _ = theirs.step(int(balancing(jnp.asarray(obs))))
+        rewards, lasted = rewards + reward, lasted + 1
+    assert (lasted, rewards, terminated) == (500, 500.0, False)
+    np.testing.assert_array_equal(np.flatnonzero(ours.truncated), [499])
+    assert not ours.terminated.any() and ours.reward.sum() == 500
+
+
+@pytest.mark.parametrize(
+    ("level", "action", "ends"),
+    [
+        ((2.39, 0.4, 0.0, 0.0), 1, False),  # 2.398 after the step
+        ((2.39, 0.6, 0.0, 0.0), 1, True),  # 2.402
+        ((-2.39, -0.6, 0.0, 0.0), 0, True),
+        ((0.0, 0.0, 0.2, 0.4), 0, False),  # 0.208 of 0.2094
+        ((0.0, 0.0, 0.2, 0.6), 0, True),  # 0.212
+        ((0.0, 0.0, -0.2, -0.6), 0, True),
+    ],
+)
+def test_an_episode_ends_beyond_a_limit(level, action, ends, batch_step):
+    step = batch_step(states(np.array([level], np.float32)), jnp.array([action], jnp.int32))
+    assert step.terminated[0] == ends
+    assert step.reward[0] == 1
+
+
+def test_the_limit_itself_may_be_reached():
+    env = jaxenvs.make(ID)
+    at = jnp.array([POSITION_LIMIT, 0.0, ANGLE_LIMIT, 0.0], jnp.float32)
+    state = env.reset_to(jax.random.key(0), at).state
+    assert not env.step(jax.random.key(0), state, 0).terminated
+
+
+def test_a_fallen_pole_stays_as_it_is(batch_step):
+    fallen = np.array([[0.5, 1.0, 0.3, 2.0]], np.float32)
+    step = batch_step(states(fallen), jnp.array([1], jnp.int32))
+    np.testing.assert_array_equal(step.obs, fallen)
+    assert (step.reward[0], step.terminated[0]) == (0, True)
+
+
+def test_worlds_begin_uniformly_around_zero():
+    env = jaxenvs.make(ID)
+    first = jax.jit(jax.vmap(env.reset))(jax.random.split(jax.random.key(0), 20_000)).obs
+    first = np.asarray(first)
+    assert (abs(first) <= 0.05).all()
+    shares = np.histogram(first, bins=10, range=(-0.05, 0.05))[0] / first.size
+    np.testing.assert_allclose(shares, 0.1, atol=0.004)
+    correlation = np.corrcoef(first.T) - np.eye(4)
+    assert abs(correlation).max() < 0.03
+
+
+def test_the_numbers_of_the_physics_may_differ_in_a_batch():
+    """Without gravity a pole at rest on a cart that is not pushed stays upright."""
+    venv = jaxenvs.make_vec(ID, 2, autoreset="none")
+    params = venv.default_params.replace(
+        gravity=jnp.array([9.8, 0.0], jnp.float32), force=jnp.float32(0.0)
+    )
+    leaning = states(np.array([[0.0, 0.0, 0.1, 0.0]] * 2, np.float32))
+    state = venv.reset(jax.random.key(0), params).state.replace(env=leaning)
+    step = jax.jit(venv.step)(jax.random.key(1), state, jnp.zeros(2, jnp.int32), params)
+    falls, stays = np.asarray(step.obs)[:, 3]
+    assert falls == pytest.approx(0.0315, abs=1e-3) and stays == 0
+
+
+def test_the_picture_shows_where_cart_and_pole_are():
+    tilted = states(np.array([[-1.0, 0, 0, 0], [1.0, 0, 0, 0], [0, 0, 0.2, 0]], np.float32))
+    pictures = board_painter(CartPole(), 16)(tilted)
+    height, width = pictures.shape[1:3]
+    assert (height, width) == (5 * 16, 14 * 16)
+    orange = (pictures[..., 0] > 200) & (pictures[..., 2] < 150)  # the pole
+    middle = [np.nonzero(row)[1].mean() for row in orange]
+    pixels = 16 / 0.4
+    np.testing.assert_allclose(middle[:2], [width / 2 - pixels, width / 2 + pixels], atol=1.0)
+    assert middle[2] == pytest.approx(width / 2 + pixels / 2 * np.sin(0.2), abs=1.5)
+    rows = np.nonzero(orange[0])[0]
+    assert np.ptp(rows) == pytest.approx(pixels, abs=4)  # a pole of 1 m
+
+
+def test_arrows_push():
+    rows = {row.name: row for row in action_keys(CartPole())}
+    assert (rows["left"].action, rows["right"].action) == (0, 1)
+    assert "left" in rows["left"].play and "right" in rows["right"].play
+    assert not {"left", "right"} & {key for row in rows.values() for key in row.watch}
