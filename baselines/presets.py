@@ -68,7 +68,7 @@ OPEN_WORLD_GPU = {
 # A reward for every step, so that values are near a hundred: their loss, which shares the network
 # and the clipped gradient with the policy's, would leave that next to nothing.
 BALANCE = {
-    "total_steps": 300_000,
+    "total_steps": 250_000,
     "num_envs": 16,
     "rollout_steps": 64,
     "value_weight": 0.01,
