@@ -8,6 +8,7 @@ import importlib.util
 from collections.abc import Iterable
 
 NEEDED = ("flax", "matplotlib", "optax", "orbax", "rich", "tyro")  # what the extra `train` installs
+GYM = "gym:"  # how ids of Gymnasium's environments begin: actors of Ray step them
 
 
 def require(packages: Iterable[str], extra: str = "train") -> None:

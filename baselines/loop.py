@@ -137,6 +137,7 @@ def command(
     prepare: Callable[[list[str]], tuple[Options[Any], Run, Any]],
     report: Callable[[Run, Any, PyTree[Array], int], None],
     argv: list[str] | None,
+    train: Callable[[Run, Any, int, Any, int], Any] = train,
 ) -> int:
     """Train what `prepare` makes of a command line, then `report` it; return the exit code."""
     try:

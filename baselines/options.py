@@ -11,14 +11,16 @@ import tyro
 import jaxenvs
 from jaxenvs import VectorEnv
 
-from . import processes
+from . import GYM, processes
 from .checkpoints import RunError
 from .devices import Devices
 from .runs import Config, Run
 
 S = TypeVar("S")  # the learner's settings, a dataclass
 PROGRAM = "jaxenvs train"
-FREE = ("total_steps", "chunk")  # settings that a resumed run may change
+OUTSIDE = ("ppo-ray",)  # algorithms that take environments of Gymnasium
+# Settings that a resumed run may change: how far it goes, and where it runs.
+FREE = ("total_steps", "chunk", "actors", "learners", "address", "patience")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +90,7 @@ def parse(
         return _resumed(read, known, settings, first.resume)
     if first.id is None:
         raise RunError(f"which environment? Give an id: {PROGRAM} Grid-DoorKey-5x5-v0")
-    id = jaxenvs.spec(first.id).id
+    id = canonical(first.id, algorithm)
     tuned = preset(id, first.preset)
     options = read(Options(settings=settings(**tuned.settings)))
     given = fields(options.set)
@@ -107,8 +109,24 @@ def config(options: Options[Any], algorithm: str = "ppo") -> Config:
         settings=dataclasses.asdict(options.settings),
         algorithm=algorithm,
     )
-    jaxenvs.make(config.id, **config.fields)
+    if not config.id.startswith(GYM):
+        jaxenvs.make(config.id, **config.fields)
     return config
+
+
+def canonical(id: str, algorithm: str) -> str:
+    """The id itself, not an alias; raises as `jaxenvs.spec` does.
+
+    What steps in Gymnasium is for the learner that has actors to do so.
+    """
+    if not id.startswith(GYM):
+        return jaxenvs.spec(id).id
+    if algorithm not in OUTSIDE:
+        raise RunError(
+            f"{id} steps in Python, outside of {algorithm}'s compiled program; have it stepped by "
+            f"actors: {PROGRAM} {id} --ray"
+        )
+    return id
 
 
 def environments(options: Options[Any], config: Config) -> tuple[VectorEnv, Devices]:
@@ -178,7 +196,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
     for name in ("out", "overwrite", "preset"):
         if getattr(given, name):
             raise RunError(f"--resume goes on in {path} itself; leave --{name} out")
-    given = dataclasses.replace(given, id=jaxenvs.spec(given.id).id)
+    given = dataclasses.replace(given, id=canonical(given.id, config.algorithm))
     for name, old, new in _differences(saved, given):
         raise RunError(
             f"{path} was trained with {name} {old} and cannot go on with {new}; leave it out, or "

@@ -30,6 +30,7 @@ class ProgressLine:
         self._config, self._steps_per_update = config, steps_per_update
         self._updates, self._done = updates, done
         self._score: float | None = None  # mean return of the latest episodes
+        self._note = ""  # what else the line says
         self._begun = time.perf_counter()
         self._compiled: tuple[float, int] | None = None  # when, after which update
         self._last_print = self._begun
@@ -55,8 +56,9 @@ class ProgressLine:
     ) -> None:
         self._bar.stop()
 
-    def update(self, metrics: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+    def update(self, metrics: dict[str, np.ndarray], note: str = "") -> list[dict[str, Any]]:
         """Take the metrics (seeds, updates) of a chunk; show them and return rows for the log."""
+        self._note = note
         rows = [self._row(metrics, i) for i in range(metrics["episodes"].shape[1])]
         now = time.perf_counter()
         self._compiled = self._compiled or (now, self._done)
@@ -96,6 +98,7 @@ class ProgressLine:
         each = self._steps_per_update * self._config.seeds
         parts = [f"{self._done * each:,} of {self._updates * each:,} steps"]
         parts.append("return -" if self._score is None else f"return {self._score:.3f}")
+        parts += [self._note] if self._note else []
         rate = self._rate()
         if rate:
             left = (self._updates - self._done) * each / rate

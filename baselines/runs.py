@@ -25,7 +25,7 @@ from jaxtyping import Array, PyTree
 
 import jaxenvs
 
-from . import checkpoints, networks
+from . import GYM, checkpoints, networks
 from .checkpoints import RunError as RunError  # readers of a run meet it here
 
 FORMAT = 1
@@ -61,6 +61,7 @@ class Config:
 NETWORKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "ppo": (networks.build, ("hidden", "embed")),
     "ppo-rnn": (networks.build_recurrent, ("hidden", "embed", "memory")),
+    "ppo-ray": (networks.build, ("hidden", "embed")),
     "alphazero": (networks.build, ("hidden", "embed")),
 }
 
@@ -88,6 +89,10 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
         raise RunError(f"{run.path} was trained by {config.algorithm} and holds no policy")
     if not 0 <= seed < config.seeds:
         raise RunError(f"{run.path} has {config.seeds} seeds: give one of 0 to {config.seeds - 1}")
+    if config.id.startswith(GYM):
+        raise RunError(
+            f"{run.path} was trained in {config.id}, which JAX cannot step: see eval.json"
+        )
     try:
         env = config.env
     except (LookupError, TypeError, ValueError) as error:

@@ -9,7 +9,14 @@ from .runs import Run, RunError
 
 # Learners by what --algo calls them: modules beside this one with `main(argv) -> exit code`.
 USUAL = "ppo"
-ALGORITHMS = {USUAL: "ppo", "ppo-rnn": "ppo_rnn", "alphazero": "alphazero", "davi": "davi"}
+WITH_RAY = "ppo-ray"  # what --ray is short for
+ALGORITHMS = {
+    USUAL: "ppo",
+    "ppo-rnn": "ppo_rnn",
+    "alphazero": "alphazero",
+    "davi": "davi",
+    WITH_RAY: "ray_ppo",
+}
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -25,9 +32,13 @@ def main(argv: list[str] | None = None) -> int:
 
 def chosen(argv: list[str]) -> tuple[str, list[str]]:
     """Return the learner's name and the other arguments; `RunError` for one that is not known."""
-    name, rest = _taken(argv, "--algo")
+    name, rest = _taken([argument for argument in argv if argument != "--ray"], "--algo")
+    if "--ray" in argv:
+        if name not in (None, USUAL, WITH_RAY):
+            raise RunError(f"--algo {name} --ray: with Ray there is {USUAL} only; leave one out")
+        return WITH_RAY, rest
     if name is None:
-        run = _taken(argv, "--resume")[0]
+        run = _taken(rest, "--resume")[0]
         if run is None or not (Path(run) / "config.json").is_file():
             return USUAL, rest
         return Run.open(run).config.algorithm, rest

@@ -1,0 +1,199 @@
+"""What samples under Ray: an actor steps its environments and hands fragments on.
+
+A fragment is what `ppo.Rollout` holds, by name, and the observations after its last step: arrays of
+shape (steps, envs, ...), and (envs, ...). An actor of Gymnasium's environments imports the network
+and nothing of the learner; one of ours runs the compiled rollout of `ppo.PPO`.
+"""
+
+import functools
+import os
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree, UInt32
+
+import jaxenvs
+
+from . import GYM
+from .networks import ActorCritic
+
+Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
+
+
+class Actor:
+    """Environments that are stepped with whatever weights it is given."""
+
+    def __init__(
+        self,
+        id: str,
+        fields: dict[str, Any],
+        network: ActorCritic,
+        sampling: dict[str, Any],
+        seed: int,
+    ) -> None:
+        """`sampling` has `num_envs`, `steps` and `reset_source`."""
+        use_one_thread()
+        kind = GymSampler if id.startswith(GYM) else JaxSampler
+        self._sampler = kind(id, fields, network, seed=seed, **sampling)
+
+    def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
+        """Make a fragment; say which weights made it, its bytes, and how long it took."""
+        begun = time.perf_counter()
+        fragment = self._sampler.collect(weights)
+        size = sum(leaf.nbytes for leaf in jax.tree.leaves(fragment))
+        return {"version": version, "bytes": size, "seconds": time.perf_counter() - begun}, fragment
+
+    def play(
+        self, weights: PyTree[np.ndarray], rounds: int, seed: int
+    ) -> tuple[dict[str, Any], None]:
+        """Play `rounds` episodes in each environment: see `GymSampler.play`."""
+        assert isinstance(self._sampler, GymSampler)
+        return {"episodes": self._sampler.play(weights, rounds, seed)}, None
+
+
+def use_one_thread() -> None:
+    """Leave the other cores to the other actors, and accelerators to the learner.
+
+    It counts only before JAX computes anything in this process.
+    """
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    os.environ["NPROC"] = "1"  # the size of XLA's pool of threads
+    jax.config.update("jax_platforms", "cpu")
+
+
+class JaxSampler:
+    """Environments of this package, compiled with the policy into one program."""
+
+    def __init__(
+        self,
+        id: str,
+        fields: dict[str, Any],
+        network: ActorCritic,
+        num_envs: int,
+        steps: int,
+        reset_source: str | None,
+        seed: int,
+    ) -> None:
+        from . import loop, ppo
+
+        env = jaxenvs.make(id, **fields)
+        source = env.reset_source if reset_source is None else reset_source
+        venv = jaxenvs.make_vec(env, num_envs, reset_source=source)
+        settings = ppo.Settings(num_envs=num_envs, rollout_steps=steps, minibatches=1)
+        learner = ppo.PPO(venv, network, settings)
+
+        def sample(runner: ppo.Runner) -> tuple[ppo.Runner, ppo.Rollout]:
+            key_rest, key_world, key = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
+            world = venv.refresh(key_world, runner.world)
+            runner = runner._replace(key=jax.random.key_data(key_rest), world=world)
+            return learner.collect(runner, key)
+
+        self._runners = loop.start(learner, jax.random.key(seed)[None])
+        self._sample = jax.jit(jax.vmap(sample, axis_name=loop.SEEDS))
+
+    def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
+        """Step all environments `steps` times."""
+        self._runners, rollout = self._sample(self._runners._replace(weights=weights))
+        fragment = jax.device_get((rollout._asdict(), self._runners.obs))
+        return jax.tree.map(lambda leaf: leaf[0], fragment)
+
+
+class GymSampler:
+    """Environments of Gymnasium, stepped in Python; only the policy is compiled."""
+
+    def __init__(
+        self,
+        id: str,
+        fields: dict[str, Any],
+        network: ActorCritic,
+        num_envs: int,
+        steps: int,
+        reset_source: str | None,
+        seed: int,
+    ) -> None:
+        """`reset_source` is for environments of this package; Gymnasium's begin as they do."""
+        from .gym_worlds import GymEnvs
+
+        self._envs, self._steps, self._seed = GymEnvs(id, fields, num_envs), steps, seed
+        self._decide = jax.jit(functools.partial(decide, network))
+        self._decided = 0  # actions so far, by which their keys differ
+        self._obs = self._envs.reset(seed)
+        self._returns = np.zeros(num_envs, np.float32)
+        self._lengths = np.zeros(num_envs, np.int32)
+
+    def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
+        """Step all environments `steps` times."""
+        weights = jax.device_put(weights)
+        records = [self._step(weights) for _ in range(self._steps)]
+        return jax.tree.map(lambda *rows: np.stack(rows), *records), self._obs
+
+    def play(self, weights: PyTree[np.ndarray], rounds: int, seed: int) -> np.ndarray:
+        """Play whole episodes, `rounds` in each environment, long or short, begun anew.
+
+        Returns their returns, lengths and whether they terminated, shape (3, envs x rounds).
+        """
+        weights = jax.device_put(weights)
+        self._obs = self._envs.reset(seed)
+        self._returns[:], self._lengths[:] = 0, 0
+        left, found = np.full(len(self._returns), rounds), []
+        while left.any():
+            record = self._step(weights)
+            ended = (record["terminated"] | record["truncated"]) & (left > 0)
+            left -= ended
+            columns = (record["returns"], record["lengths"], record["terminated"])
+            found += [tuple(column[i] for column in columns) for i in np.flatnonzero(ended)]
+        return np.array(found, np.float32).T
+
+    def _step(self, weights: PyTree[Array]) -> dict[str, Any]:
+        """Act once in every environment; the record of it has the fields of `ppo.Rollout`."""
+        obs = self._obs
+        action, log_prob, value = self._policy(weights, obs)
+        step = self._envs.step(action)
+        self._returns += step.reward
+        self._lengths += 1
+        cut_value = np.zeros_like(step.reward)
+        if step.truncated.any():
+            cut_value = np.where(step.truncated, self._policy(weights, step.final_obs)[2], 0.0)
+        record = {
+            "obs": obs,
+            "action": action,
+            "log_prob": log_prob,
+            "value": value,
+            "reward": step.reward,
+            "terminated": step.terminated,
+            "truncated": step.truncated,
+            "cut_value": cut_value.astype(np.float32),
+            "returns": self._returns.copy(),
+            "lengths": self._lengths.copy(),
+        }
+        ended = step.terminated | step.truncated
+        self._returns[ended], self._lengths[ended] = 0, 0
+        self._obs = step.obs
+        return record
+
+    def _policy(self, weights: PyTree[Array], obs: PyTree[np.ndarray]) -> tuple[np.ndarray, ...]:
+        self._decided += 1
+        words = np.array([self._seed & 0xFFFFFFFF, self._decided], np.uint32)
+        return jax.device_get(self._decide(weights, words, obs))
+
+
+def decide(
+    network: ActorCritic, weights: PyTree[Array], words: UInt32[Array, "2"], obs: PyTree[Array]
+) -> tuple[Array, Array, Array]:
+    """Actions, their log-probabilities and values of a batch of observations.
+
+    `weights` have a first axis of one seed; `words` are those of a key.
+    """
+    one = jax.tree.map(lambda leaf: leaf[0], weights)
+    logits, value = jax.vmap(network.apply, in_axes=(None, 0))(one, obs)  # type: ignore[assignment]
+    key = jax.random.wrap_key_data(words)
+    action = jax.random.categorical(key, logits).astype(jnp.int32)
+    log_probs = jax.nn.log_softmax(logits)
+    return (
+        action,
+        jnp.take_along_axis(log_probs, action[:, None], axis=-1)[:, 0],
+        jnp.asarray(value),
+    )

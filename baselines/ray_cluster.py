@@ -1,0 +1,165 @@
+"""Ray itself: a cluster of this process or one to join, and actors that are replaced.
+
+Nothing waits for what is dead: a call whose process ended, or that takes longer than it may, is
+given up, and another process is started in its place. What was started here ends with `stop`.
+"""
+
+import collections
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import ray
+from ray.exceptions import RayError, RayTaskError
+
+from .runs import RunError
+
+AUTO = "auto"  # --address: the cluster whose node this is
+DEATHS = 3  # of each actor in a row, on average, before something is taken to be wrong with it
+
+
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+
+
+class Cluster:
+    """The Ray cluster of this process."""
+
+    def __init__(self) -> None:
+        """Nothing is started yet."""
+        self._ours = False
+
+    def start(self, address: str | None, workers: int, timeout: int) -> None:
+        """Start a cluster on this machine with room for `workers`, or join one.
+
+        A process that is in a cluster already stays in it. `RunError` where nobody answers within
+        `timeout` seconds, or where there are fewer CPUs than workers.
+        """
+        if ray.is_initialized():
+            return
+        if address is None:
+            os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # nobody else is in it
+            self._ours = True  # from now on, so that Ctrl-C ends what has been started
+            ray.init(num_cpus=workers, include_dashboard=False, **QUIET)
+            return
+        if address != AUTO:
+            _knock(address, timeout)
+        try:
+            ray.init(address=address, **QUIET)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            raise RunError(f"--address {address}: {_last_line(error)}; see `ray status`") from error
+        self._ours = True
+        cpus = int(ray.cluster_resources().get("CPU", 0))
+        if cpus < workers:
+            raise RunError(
+                f"--address {address}: the cluster has {cpus} CPUs, and each of {workers} actors "
+                f"and learners takes one; give fewer --actors, or add nodes with `ray start`"
+            )
+
+    def stop(self) -> None:
+        """End the cluster that was started, or leave the one that was joined."""
+        if self._ours:
+            ray.shutdown()
+            self._ours = False
+
+
+def _knock(address: str, timeout: int) -> None:
+    """Raise `RunError` unless somebody listens: Ray itself would try for a minute."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise RunError(f"--address {address}: give HOST:PORT of the cluster's head, or {AUTO}")
+    end = time.monotonic() + timeout
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=1).close()
+            return
+        except OSError as error:
+            if time.monotonic() > end:
+                raise RunError(
+                    f"--address {address}: nobody answers there after {timeout} s ({error}); start "
+                    f"the head with `ray start --head --port {port}`, or give the address it names"
+                ) from error
+            time.sleep(0.2)
+
+
+class Call(NamedTuple):
+    """What an actor is doing."""
+
+    slot: int
+    handle: Any
+    result: Any  # reference to the second value, which stays where it is until it is needed
+    deadline: float
+
+
+class Made(NamedTuple):
+    """What a call gave: a value, and a reference to another."""
+
+    slot: int
+    about: dict[str, Any]
+    result: Any
+
+
+class Pool:
+    """`count` Ray actors, each doing one thing at a time."""
+
+    def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
+        """`make(slot, generation)` starts one; a call may take `patience` seconds."""
+        self._make, self._patience, self.count = make, patience, count
+        self.lost = 0  # how many died so far
+        self._in_a_row = 0
+        self.idle = collections.deque((slot, make(slot, 0)) for slot in range(count))
+        self.busy: dict[Any, Call] = {}
+
+    def ask(self, method: str, *arguments: Any) -> None:
+        """Call a method, which returns two values, of the actor that has been idle longest."""
+        slot, handle = self.idle.popleft()
+        first, second = getattr(handle, method).options(num_returns=2).remote(*arguments)
+        deadline = time.monotonic() + self._patience
+        self.busy[first] = Call(slot, handle, second, deadline)
+
+    def finish(self, reference: Any) -> Made | None:
+        """What a call that has ended gave; None if its actor died, which is replaced."""
+        call = self.busy.pop(reference)
+        try:
+            about: Any = ray.get(reference)
+        except RayError as error:
+            self._replace(call, reason(error))
+            return None
+        self._in_a_row = 0
+        self.idle.append((call.slot, call.handle))
+        return Made(call.slot, about, call.result)
+
+    def check(self) -> None:
+        """Give up calls that take too long."""
+        for reference, call in list(self.busy.items()):
+            if time.monotonic() > call.deadline:
+                del self.busy[reference]
+                ray.kill(call.handle)
+                self._replace(call, f"no answer in {self._patience:.0f} s (--patience)")
+
+    def _replace(self, call: Call, why: str) -> None:
+        self.lost += 1
+        self._in_a_row += 1
+        if self._in_a_row > DEATHS * self.count:
+            raise RunError(f"{self._in_a_row} actors died without a result in between: {why}")
+        print(f"Actor {call.slot} is replaced, its fragment dropped: {why}", file=sys.stderr)
+        self.idle.append((call.slot, self._make(call.slot, self.lost)))
+
+    def end(self) -> None:
+        """Kill all of them."""
+        for handle in [*(h for _, h in self.idle), *(call.handle for call in self.busy.values())]:
+            ray.kill(handle)
+        self.idle.clear()
+        self.busy.clear()
+
+
+def reason(error: RayError) -> str:
+    """One line of what Ray tells about a process."""
+    return _last_line(error.cause if isinstance(error, RayTaskError) and error.cause else error)
+
+
+def _last_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[-1].strip()

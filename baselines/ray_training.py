@@ -1,0 +1,264 @@
+"""The loop of training under Ray: who samples, who learns, and what happens when one of them dies.
+
+This process hands out weights and takes note; fragments and weights go from process to process
+through Ray's object store. In `sync` mode all fragments of an update are made with its weights; in
+`async` mode actors never wait, and are at most one update's fragments ahead of the one at work.
+"""
+
+import dataclasses
+import itertools
+import sys
+import time
+from typing import Any
+
+import jax
+import numpy as np
+import ray
+from jaxtyping import Array, PyTree
+from ray.exceptions import GetTimeoutError, RayError
+
+from . import GYM, checkpoints, evaluate
+from .devices import Devices
+from .interrupt import Interrupt
+from .loop import begin, save
+from .progress import ProgressLine
+from .ray_actors import Actor
+from .ray_cluster import DEATHS, Made, Pool, reason
+from .ray_learners import FragmentPPO, Learner
+from .runs import Run, RunError
+
+EVALUATION = 0x5EED  # levels of their own
+TICK = 0.2  # seconds between looks at Ctrl-C and at what takes too long
+
+
+class LostError(Exception):
+    """A learner died, or does not answer."""
+
+
+class Learners:
+    """The processes that learn together: all of them live, or none."""
+
+    def __init__(self, learner: FragmentPPO, runners: PyTree[np.ndarray], settings: Any) -> None:
+        """Start them with a state; raises `LostError`."""
+        self._count, self._patience = settings.learners, settings.patience
+        learner = dataclasses.replace(learner, devices=Devices(self._count))
+        gpus = int(ray.cluster_resources().get("GPU", 0) >= self._count)
+        kind = ray.remote(Learner).options(num_cpus=1, num_gpus=gpus)  # type: ignore[attr-defined]
+        self._handles: list[Any] = [kind.remote(learner, i, not gpus) for i in range(self._count)]
+        self._metrics: list[Any] = []  # of the update at work
+        self.weights, self.pending = ray.put(runners.weights), []
+        first = self._handles[0]
+        address = self._get(first.address.remote()) if self._count > 1 else None
+        state = ray.put(runners)
+        self._get([h.begin.remote(state, address, self._patience) for h in self._handles])
+
+    def update(self, fragments: list[Any]) -> None:
+        """Begin an update; each takes its share of the references."""
+        share = len(fragments) // self._count
+        self._begun = time.monotonic()
+        calls = [
+            handle.update.options(num_returns=2).remote(*fragments[i * share : (i + 1) * share])
+            for i, handle in enumerate(self._handles)
+        ]
+        self._metrics = [metrics for metrics, _ in calls]
+        self._next_weights, self.pending = calls[0][1], list(self._metrics)
+
+    def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
+        """Take note that one has ended its part; the metrics when all have."""
+        self._get(reference)
+        self.pending.remove(reference)
+        if self.pending:
+            return None
+        self.weights = self._next_weights
+        metrics = self._get(self._metrics[0])
+        return {**metrics, "learn_seconds": np.array([time.monotonic() - self._begun])}
+
+    def state(self) -> PyTree[np.ndarray]:
+        """What a checkpoint keeps."""
+        return self._get(self._handles[0].state.remote())
+
+    def check(self) -> None:
+        """Raise `LostError` when an update takes too long."""
+        if self.pending and time.monotonic() - self._begun > self._patience:
+            raise LostError(f"no answer in {self._patience} s (--patience)")
+
+    def end(self) -> None:
+        """Kill all of them."""
+        for handle in self._handles:
+            ray.kill(handle)
+
+    def _get(self, references: Any) -> Any:
+        try:
+            return ray.get(references, timeout=self._patience)
+        except GetTimeoutError as error:
+            raise LostError(f"no answer in {self._patience} s (--patience)") from error
+        except RayError as error:
+            raise LostError(reason(error)) from error
+
+
+class Training:
+    """A run: its actors, its learners, and its directory."""
+
+    def __init__(self) -> None:
+        """Nothing is started yet."""
+        self._lives = 0  # of the learners; fragments of an earlier life are dropped
+        self._ready: list[Made] = []
+        self._weight_bytes = 0
+        self._pool: Pool | None = None
+
+    def train(
+        self, run: Run, learner: FragmentPPO, done: int, runners: Any, checkpoint_every: int
+    ) -> Any:
+        """Go on after update `done` until the last one or Ctrl-C; return the last state.
+
+        `learner` is for one device, whatever the number of learners.
+        """
+        self._run, self._learner = run, learner
+        self._settings: Any = learner.settings
+        if not checkpoints.saved(self._run.checkpoints):
+            save(self._run, done, runners)  # a learner that dies goes back to it
+        self._pool = self._pool or self._actors(done)
+        deaths, promise = 0, "Stopping after this update, then saving; Ctrl-C again stops at once."
+        with Interrupt(promise) as stop:
+            while True:
+                try:
+                    return self._live(done, jax.device_get(runners), checkpoint_every, stop)
+                except LostError as lost:
+                    before = done
+                    done, runners = begin(self._run, self._learner, resume=True)
+                    deaths = deaths + 1 if done == before else 1
+                    if deaths > DEATHS:
+                        raise RunError(f"learners died {deaths} times in a row: {lost}") from lost
+                    print(f"The learner is replaced, from update {done}: {lost}", file=sys.stderr)
+
+    def _actors(self, done: int) -> Pool:
+        settings, config = self._settings, self._run.config
+        kind = ray.remote(Actor).options(num_cpus=1)  # type: ignore[attr-defined]
+        sampling = {
+            "num_envs": settings.num_envs // settings.actors,
+            "steps": settings.rollout_steps,
+            "reset_source": settings.reset_source,
+        }
+
+        def make(slot: int, generation: int) -> Any:
+            words = np.random.SeedSequence((config.seed, slot, done, generation)).generate_state(1)
+            seed = int(words[0]) >> 1
+            return kind.remote(config.id, config.fields, self._learner.network, sampling, seed)
+
+        return Pool(make, settings.actors, settings.patience)
+
+    def _live(self, done: int, runners: Any, checkpoint_every: int, stop: Interrupt) -> Any:
+        """Train with one set of learners; raises `LostError` when it dies."""
+        settings = self._settings
+        self._lives += 1
+        self._ready.clear()
+        self._weight_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(runners.weights))
+        learners = Learners(self._learner, runners, settings)
+        line = ProgressLine(self._run.config, settings.steps_per_update, settings.updates, done)
+        try:
+            with line:
+                while done < settings.updates and (metrics := self._update(learners, done, stop)):
+                    columns = {name: value[:, None] for name, value in metrics.items()}
+                    self._run.log(line.update(columns, self._note(metrics)))
+                    done += 1
+                    if done % checkpoint_every == 0 and done < settings.updates:
+                        save(self._run, done, learners.state())
+            runners = learners.state()
+            save(self._run, done, runners)
+        finally:
+            learners.end()
+        if done < settings.updates:
+            raise KeyboardInterrupt
+        return runners
+
+    def _update(self, learners: Learners, done: int, stop: Interrupt) -> dict[str, Any] | None:
+        """Pass fragments on until there is one more update; None when asked to stop."""
+        assert self._pool is not None
+        settings, batch = self._settings, []
+        while learners.pending or not stop.asked:
+            idle = not learners.pending
+            room = settings.actors * (2 if settings.mode == "async" else idle)
+            while self._pool.idle and len(self._pool.busy) + len(self._ready) < room:
+                self._pool.ask("sample", learners.weights, (self._lives, done))
+            if idle and len(self._ready) >= settings.actors:
+                batch = sorted(self._ready[: settings.actors], key=lambda made: made.slot)
+                del self._ready[: settings.actors]
+                learners.update([made.result for made in batch])
+            metrics = self._wait(learners)
+            if metrics is not None:
+                return metrics | self._exchanged(batch, done)
+        return None
+
+    def _wait(self, learners: Learners) -> dict[str, np.ndarray] | None:
+        """Take what ends next; return the metrics of an update that has."""
+        assert self._pool is not None
+        metrics = None
+        references = [*self._pool.busy, *learners.pending]
+        for reference in ray.wait(references, timeout=TICK)[0]:
+            if reference in learners.pending:
+                metrics = learners.finish(reference)
+            elif made := self._pool.finish(reference):
+                self._take(made)
+        self._pool.check()
+        learners.check()
+        return metrics
+
+    def _take(self, made: Made) -> None:
+        """Keep a fragment for an update; those for learners that have died are of no use."""
+        if made.about["version"][0] == self._lives:
+            self._ready.append(made)
+
+    def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
+        """What the log says of an update besides its losses."""
+        assert self._pool is not None
+        lags = [done - made.about["version"][1] for made in batch]
+        numbers = {
+            "lag": float(np.mean(lags)),  # updates that the weights of its fragments were behind
+            "lag_max": max(lags),
+            "fragment_bytes": sum(made.about["bytes"] for made in batch),
+            "weight_bytes": self._weight_bytes,
+            "actors_lost": self._pool.lost,
+            "learners_lost": self._lives - 1,
+        }
+        return {name: np.array([number]) for name, number in numbers.items()}
+
+    def _note(self, metrics: dict[str, np.ndarray]) -> str:
+        if self._settings.mode == "sync":
+            return ""
+        return f"lag {metrics['lag'][0]:.1f} (at most {metrics['lag_max'][0]})"
+
+    def report(self, run: Run, learner: FragmentPPO, weights: PyTree[Array], count: int) -> None:
+        """Evaluate over `count` episodes: here, or by the actors where JAX cannot step."""
+        if not run.config.id.startswith(GYM):
+            evaluate.report(run, learner.env, learner.network, weights, count)
+            print(f"Watch it: jaxenvs watch {run.path}")
+            return
+        result = evaluate.summary(self.play(weights, count), run.config.seed)
+        run.write_json("eval.json", result)
+        evaluate.tell(result)
+
+    def play(self, weights: PyTree[np.ndarray], count: int) -> evaluate.Episodes:
+        """Play episodes of an environment of Gymnasium with the actors, `count` or somewhat more.
+
+        Each environment plays as many, so that short episodes are not preferred.
+        """
+        pool, settings = self._pool, self._settings
+        assert pool is not None
+        weights, rounds = ray.put(weights), -(-count // settings.num_envs)
+        words = np.random.SeedSequence((self._run.config.seed, EVALUATION)).generate_state(1)
+        seeds = itertools.count(int(words[0]) >> 1, settings.num_envs)
+        found: list[np.ndarray] = []
+        while len(found) < settings.actors:
+            while pool.idle and len(pool.busy) + len(found) < settings.actors:
+                pool.ask("play", weights, rounds, next(seeds))
+            for reference in ray.wait(list(pool.busy), timeout=TICK)[0]:
+                if (made := pool.finish(reference)) and "episodes" in made.about:
+                    found.append(made.about["episodes"])
+            pool.check()
+        returns, lengths, terminated = np.concatenate(found, axis=1)[:, None]
+        return evaluate.Episodes(returns, lengths.astype(np.int32), terminated.astype(bool))
+
+    def end(self) -> None:
+        """Kill the actors."""
+        if self._pool is not None:
+            self._pool.end()

@@ -1,0 +1,151 @@
+"""V-trace and learning from fragments: the maths, without a cluster."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_ppo import rollout_of
+from tiny import Clock, learner
+
+from jaxenvs.baselines import loop, networks, ppo
+from jaxenvs.baselines.ray_learners import FragmentPPO, VTrace, improve
+from jaxenvs.baselines.vtrace import corrected_advantages
+
+STEPS, ENVS = 7, 5
+
+
+def ratios(seed: int) -> np.ndarray:
+    """Ratios on both sides of 1."""
+    return np.exp(np.random.default_rng(seed).normal(size=(STEPS, ENVS))).astype(np.float32)
+
+
+def test_corrected_advantages_are_those_of_a_plain_loop():
+    """The definition: v_s = V + sum of gamma^t (product of c) rho surprise, to the next end."""
+    gamma, gae_lambda = 0.9, 0.8
+    rollout, last_value, ratio = (
+        rollout_of(STEPS, ENVS, 0),
+        np.arange(5.0, dtype=np.float32),
+        ratios(1),
+    )
+    got = corrected_advantages(
+        rollout, jnp.asarray(last_value), jnp.asarray(ratio), gamma, gae_lambda
+    )
+    r = jax.tree.map(np.asarray, rollout)
+    for env in range(ENVS):
+        surprise = np.zeros(STEPS)
+        for t in range(STEPS):
+            following = last_value[env] if t == STEPS - 1 else r.value[t + 1, env]
+            following = r.cut_value[t, env] if r.truncated[t, env] else following
+            following = 0.0 if r.terminated[t, env] else following
+            surprise[t] = r.reward[t, env] + gamma * following - r.value[t, env]
+        for s in range(STEPS):
+            total, product = 0.0, 1.0
+            for t in range(s, STEPS):
+                rho = min(1.0, ratio[t, env])
+                total += product * rho * surprise[t]
+                product *= gamma * gae_lambda * min(1.0, ratio[t, env])
+                if r.terminated[t, env] or r.truncated[t, env]:
+                    break
+            np.testing.assert_allclose(got[s, env], total, rtol=1e-4, atol=1e-5)
+
+
+def test_on_policy_it_is_the_return_of_all_steps():
+    """With ratios of 1 and lambda 1, a value should be the rewards up to the end, discounted."""
+    gamma, rollout = 0.9, rollout_of(STEPS, ENVS, 2)
+    last_value = jnp.linspace(-1.0, 1.0, ENVS)
+    ones = jnp.ones((STEPS, ENVS))
+    target = rollout.value + corrected_advantages(rollout, last_value, ones, gamma, 1.0)
+    r = jax.tree.map(np.asarray, rollout)
+    for env in range(ENVS):
+        later = float(last_value[env])
+        for t in reversed(range(STEPS)):
+            later = r.cut_value[t, env] if r.truncated[t, env] else later
+            later = 0.0 if r.terminated[t, env] else later
+            later = r.reward[t, env] + gamma * later
+            np.testing.assert_allclose(target[t, env], later, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.7, 1.0])
+def test_on_policy_advantages_are_those_of_ppo(gae_lambda):
+    rollout, last_value = rollout_of(STEPS, ENVS, 3), jnp.arange(5, dtype=jnp.float32)
+    ones = jnp.ones((STEPS, ENVS))
+    got = corrected_advantages(rollout, last_value, ones, 0.95, gae_lambda)
+    expected = ppo.advantages(rollout, last_value, 0.95, gae_lambda)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_an_action_that_is_not_taken_any_more_teaches_nothing():
+    rollout, last_value = rollout_of(STEPS, ENVS, 4), jnp.zeros(ENVS)
+    ratio = jnp.asarray(ratios(5)).at[3].set(0.0)
+    changed = rollout._replace(reward=rollout.reward.at[3].add(100.0))
+    before = corrected_advantages(rollout, last_value, ratio, 0.99, 0.95)
+    after = corrected_advantages(changed, last_value, ratio, 0.99, 0.95)
+    np.testing.assert_array_equal(before, after)
+
+
+@pytest.fixture(scope="module")
+def collected():
+    """PPO in small environments, its runner and what it collected (one seed)."""
+    ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, gamma=0.9)
+    runners = loop.start(ppo_, jax.random.split(jax.random.key(0), 1))
+    keys = jax.random.split(jax.random.key(1), 1)
+    after, rollout = jax.jit(jax.vmap(ppo_.collect, axis_name=loop.SEEDS))(runners, keys)
+    one = jax.tree.map(lambda leaf: leaf[0], (after, rollout))
+    return ppo_, *one
+
+
+def test_fresh_fragments_teach_v_trace_what_they_teach_ppo(collected):
+    ppo_, runner, rollout = collected
+    trace = VTrace(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
+    for ours, theirs in zip(
+        jax.tree.leaves(trace.targets(runner, rollout)),
+        jax.tree.leaves(ppo_.targets(runner, rollout)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+def test_stale_fragments_are_seen_with_the_present_weights(collected):
+    """Log-probabilities and values are those of the learner; the actor's weigh the surprise."""
+    ppo_, runner, rollout = collected
+    trace = VTrace(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
+    stale = rollout._replace(
+        log_prob=rollout.log_prob + 1.0, value=jnp.full_like(rollout.value, 99.0)
+    )
+    seen, advantage, target = trace.targets(runner, stale)
+    np.testing.assert_allclose(seen.log_prob, rollout.log_prob, rtol=1e-5)
+    np.testing.assert_allclose(seen.value, rollout.value, rtol=1e-4, atol=1e-5)
+    ratio = jnp.full_like(rollout.value, np.exp(-1.0))
+    last_value = ppo_.predict(runner.weights, runner.obs)[1]
+    expected = corrected_advantages(rollout, last_value, ratio, 0.9, ppo_.settings.gae_lambda)
+    np.testing.assert_allclose(advantage, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(target, expected + rollout.value, rtol=1e-4, atol=1e-5)
+
+
+def test_a_fragment_learner_takes_ppo_s_steps(collected):
+    """The same weights after an update, whether it collected the rollout itself or was given it."""
+    ppo_, runner, rollout = collected
+    given = FragmentPPO(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
+    small = runner._replace(world=(), obs=(), returns=(), lengths=())
+    key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]
+    expected, losses = ppo_.learn(runner, rollout, key)
+    batch = jax.device_get((rollout._asdict(), runner.obs))
+    after, metrics = improve(given, jax.tree.map(lambda leaf: leaf[None], small), batch)
+    for a, b in zip(jax.tree.leaves(after.weights), jax.tree.leaves(expected.weights), strict=True):
+        np.testing.assert_allclose(a[0], b, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(metrics["value_loss"][0], losses["value_loss"], rtol=1e-4)
+    assert int(metrics["episodes"][0]) == 4  # each cut after five of eight steps
+    assert after.obs == () and (after.key[0] != runner.key).any()
+
+
+def test_a_fragment_learner_starts_from_the_spaces_alone():
+    env = Clock()
+    settings = dataclasses.replace(ppo.Settings(), hidden=(8,), embed=0)
+    given = FragmentPPO(env=env, network=networks.build(env, (8,), 0), settings=settings)
+    runners = jax.eval_shape(
+        lambda keys: loop.start(given, keys), jax.random.split(jax.random.key(0), 1)
+    )
+    assert {leaf.shape[0] for leaf in jax.tree.leaves(runners)} == {1}
+    assert runners.world == () and runners.returns == ()
