@@ -36,16 +36,14 @@ def join(coordinator: str | None, count: int | None, index: int | None, timeout:
         jax.distributed.initialize(cluster_detection_method="slurm", initialization_timeout=timeout)
         return
     host, port = _checked(coordinator, count, index)
-    if index:
-        _await(host, port, timeout)
     try:
-        jax.distributed.initialize(coordinator, count, index, initialization_timeout=timeout)
-    except RuntimeError as error:
+        _meet(host, port, count or 1, index or 0, timeout)
+    except OSError as error:
         raise RunError(
-            f"--coordinator {coordinator}: the {count} processes did not meet there within "
-            f"{timeout} s ({str(error).splitlines()[0]}); start all of them, or give "
-            f"--join-timeout more seconds"
+            f"--coordinator {coordinator}: {error}; start all {count} processes with the same "
+            f"--coordinator, process 0 on {host}, open the port, or give a longer --join-timeout"
         ) from error
+    jax.distributed.initialize(coordinator, count, index, initialization_timeout=timeout)
 
 
 def first() -> bool:
@@ -88,18 +86,44 @@ def _checked(coordinator: str, count: int | None, index: int | None) -> tuple[st
     return host, int(port)
 
 
-def _await(host: str, port: int, timeout: int) -> None:
-    """Wait until somebody listens: JAX itself would end this process without a word of where."""
+def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
+    """Go on when all processes are there; `OSError` says who is missing after `timeout` seconds.
+
+    JAX itself ends a process that waits in vain, without a word of where or for whom. Process 0
+    listens at the port until all others have said who they are, and then leaves it to JAX.
+    """
     end = time.monotonic() + timeout
+    if index:
+        with _reached(host, port, end) as line:
+            line.sendall(index.to_bytes(4, "big"))
+            line.settimeout(max(end - time.monotonic(), 0.1))
+            if not line.recv(1):
+                raise OSError("process 0 there has given up")
+        return
+    lines: dict[int, socket.socket] = {}
+    with socket.create_server(("", port)) as server:
+        while missing := sorted(set(range(1, count)) - set(lines)):
+            server.settimeout(max(end - time.monotonic(), 0.01))
+            try:
+                line, _ = server.accept()
+            except TimeoutError:
+                names = ", ".join(map(str, missing))
+                raise OSError(f"after {timeout} s there is no process {names}") from None
+            line.settimeout(5.0)
+            lines[int.from_bytes(line.recv(4), "big")] = line
+        for line in lines.values():
+            line.sendall(b"!")
+            line.recv(1)  # until the other end is closed: the port is then free for JAX
+    for line in lines.values():
+        line.close()
+
+
+def _reached(host: str, port: int, end: float) -> socket.socket:
+    """Connect as soon as somebody listens."""
     while True:
         try:
-            socket.create_connection((host, port), timeout=1).close()
-            return
+            return socket.create_connection((host, port), timeout=1)
         except OSError as error:
             if time.monotonic() > end:
-                raise RunError(
-                    f"--coordinator {host}:{port}: nobody answers there after {timeout} s "
-                    f"({error}); start process 0 on that host with the same --coordinator, open "
-                    f"the port, or give --join-timeout more seconds"
-                ) from error
+                raise OSError(f"nobody answers there ({error})") from error
             time.sleep(0.2)

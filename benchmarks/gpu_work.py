@@ -12,6 +12,7 @@ With a GPU, `--here` reads the program that is compiled for it instead.
 import argparse
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import json
 import os
@@ -28,7 +29,7 @@ import numpy as np
 from jax.experimental import topologies
 from jax.experimental.compilation_cache import compilation_cache
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jax.stages import Compiled
+from jax.stages import Compiled, Traced
 
 import jaxenvs
 
@@ -94,18 +95,30 @@ def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None 
 
     Raises `RuntimeError` when the CUDA plugin is missing.
     """
+    mesh = described(1, "device")
+    whole = (NamedSharding(mesh, PartitionSpec()),) * len(shapes)
+    return finish(jax.jit(function, in_shardings=whole, donate_argnums=donate).trace(*shapes))
+
+
+@functools.cache  # devices of two descriptions are not the same
+def described(count: int, axis: str) -> Mesh:
+    """Return a mesh of H200s of one host that need not be there.
+
+    Raises `RuntimeError` when the CUDA plugin is missing.
+    """
     if not has_compiler():
         raise RuntimeError(MEND)
     target = files("jaxenvs.benchmarks").joinpath("h200_target.txtpb").read_text()
     topology = topologies.get_topology_desc(
-        "", platform="cuda", target_config=target, topology="1x1x1"
+        "", platform="cuda", target_config=target, topology=f"1x1x{count}"
     )
-    mesh = Mesh(np.array(topology.devices).reshape(1), ("device",))
-    whole = (NamedSharding(mesh, PartitionSpec()),) * len(shapes)
-    run = jax.jit(function, in_shardings=whole, donate_argnums=donate)
-    lowered = run.trace(*shapes).lower(lowering_platforms=("cuda",))
+    return Mesh(np.array(topology.devices), (axis,))
+
+
+def finish(traced: Traced) -> Compiled:
+    """Compile what was traced with shapes that lie on a described mesh."""
     with _no_cache():
-        return lowered.compile()
+        return traced.lower(lowering_platforms=("cuda",)).compile()
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from jaxtyping import Array, Int32
 
 import jaxenvs
 from jaxenvs.baselines import networks, ppo
+from jaxenvs.baselines.devices import ALONE, Devices
 from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Discrete
 
@@ -79,10 +80,11 @@ class Countdown(Endless):
         return Transition(state, jnp.where(ends, state.length, 0).astype(jnp.float32), ends)
 
 
-def learner(env: Env, **settings) -> ppo.PPO:
+def learner(env: Env, devices: Devices = ALONE, **settings) -> ppo.PPO:
     """A PPO with a network of a few units."""
     defaults = {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "hidden": (8,), "embed": 2}
     chosen = ppo.Settings(**(defaults | settings))
     chosen.check()
-    venv = jaxenvs.make_vec(env, chosen.num_envs)
-    return ppo.PPO(venv, networks.build(env, chosen.hidden, chosen.embed), chosen)
+    venv = devices.batch(env, chosen.num_envs, None)
+    network = networks.build(env, chosen.hidden, chosen.embed)
+    return ppo.PPO(venv, network, chosen, devices)

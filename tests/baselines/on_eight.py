@@ -1,0 +1,102 @@
+"""What learners do on eight devices; a process of its own, which says what it saw as JSON."""
+
+import functools
+import json
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import tiny
+from jax.sharding import PartitionSpec
+
+from jaxenvs.baselines import loop, ppo, train
+from jaxenvs.baselines.devices import DEVICES, DIVIDED, EVERYWHERE, Devices
+from jaxenvs.benchmarks import scaling
+
+ROWS = PartitionSpec(DEVICES)
+ENVS = 16
+
+
+def agents() -> tuple[ppo.PPO, ppo.PPO]:
+    """The same learner on one device and on eight."""
+    return tuple(
+        tiny.learner(tiny.Countdown(), num_envs=ENVS, devices=Devices(count)) for count in (1, 8)
+    )
+
+
+def gradients() -> dict[str, float]:
+    """Gradients of one minibatch, all of its rows, whose advantages differ between devices."""
+    one, eight = agents()
+    rows = ENVS * one.settings.rollout_steps
+    weights = one.network.init(jax.random.key(0), jnp.ones(1))
+    obs = jax.random.normal(jax.random.key(1), (rows, 1))
+    noise = jax.random.normal(jax.random.key(2), (3, rows))
+    logits, value = one.predict(weights, obs)
+    action = jnp.arange(rows, dtype=jnp.int32) % 2
+    log_prob = ppo.log_probability(logits, action) + 0.1 * noise[0]
+    flags = jnp.zeros(rows, jnp.bool_)
+    numbers = (value, noise[1], flags, flags, value, value, action)
+    rollout = ppo.Rollout(obs, action, log_prob, *numbers)
+    advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)  # devices that normalise alone are far off
+    batch = (rollout, advantage, value + noise[1])
+
+    def gradient(agent: ppo.PPO, batch: tuple) -> object:
+        order = jnp.arange(len(batch[1]), dtype=jnp.int32)[None]
+        scale = jax.tree.map(lambda leaf: leaf[0], agent.scales(batch, order))
+        return agent.gradient(weights, batch, scale)[0]
+
+    together = eight.devices.program(functools.partial(gradient, eight), (ROWS,), EVERYWHERE)
+    # Each device by its own statistics, then averaged: what is to be avoided.
+    alone = eight.devices.program(
+        lambda batch: eight.devices.mean(gradient(one, batch)), (ROWS,), EVERYWHERE
+    )
+    whole = jax.jit(functools.partial(gradient, one))(batch)
+    scale = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(whole))
+
+    def off(other: object) -> float:
+        differ = jax.tree.map(lambda a, b: float(np.abs(np.asarray(a) - b).max()), whole, other)
+        return max(jax.tree.leaves(differ)) / scale
+
+    return {"together": off(jax.jit(together)(batch)), "alone": off(jax.jit(alone)(batch))}
+
+
+def program() -> dict[str, object]:
+    """Exchanges of one update, and where its arrays lie after it."""
+    _, agent = agents()
+    keys = jax.random.split(jax.random.key(0), 1)
+    runners = loop.start(agent, keys)
+    compiled = loop.run_chunk.lower(agent, runners).compile()
+    after, metrics = loop.run_chunk(agent, runners)
+    copies = [
+        np.asarray(shard.data) for shard in jax.tree.leaves(after.weights)[0].addressable_shards
+    ]
+    steps = agent.settings.epochs * agent.settings.minibatches
+    levels = jnp.sort(after.world.env.length.reshape(-1))
+    return {
+        **scaling.exchanges(compiled.as_text(), steps),
+        "minibatches": steps,
+        "equal_weights": all((copy == copies[0]).all() for copy in copies),
+        "envs_of_a_device": after.returns.addressable_shards[0].data.shape[1],
+        "different_levels": len(jnp.unique(levels)),
+        "episodes": int(metrics["episodes"][0, 0]),
+        "spec": str(after.obs.sharding.spec == DIVIDED),
+    }
+
+
+def main() -> None:
+    """`on_eight.py OUT`: also leave a run of eight devices there."""
+    assert jax.device_count() == 8
+    jax.config.update("jax_numpy_dtype_promotion", "strict")
+    found = {"gradients": gradients(), "program": program()}
+    flags = "--num-envs 16 --rollout-steps 8 --minibatches 2 --hidden 8 --embed 2 --eval-episodes 4"
+    argv = ["Grid-Empty-Random-5x5-v0", *flags.split(), "--devices", "all"]
+    argv += ["--total-steps", "256", "--reset-source", "pool", "--out", sys.argv[1]]
+    found["exit"] = train.main(argv)
+    found["files"] = sorted(path.name for path in Path(sys.argv[1]).iterdir())
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""Learners on several devices and in several processes: simulated CPU devices, gloo between."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import pytest
+import tiny
+
+from jaxenvs.baselines import loop, train
+from jaxenvs.baselines.checkpoints import RunError
+from jaxenvs.baselines.devices import Devices
+from jaxenvs.baselines.runs import Run
+
+HERE = Path(__file__).parent
+DOORKEY = ["Grid-DoorKey-5x5-v0", "--eval-episodes", "256"]
+
+
+def start(argv: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
+    """A process with so many simulated devices."""
+    return subprocess.Popen(
+        [sys.executable, *argv],
+        env={
+            **os.environ,
+            "JAX_PLATFORMS": "cpu",
+            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+            "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
+            "PYTHONPATH": str(HERE),
+            **environment,
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def end(process: subprocess.Popen, code: int = 0) -> tuple[str, str]:
+    """What it said; it must have ended with the code."""
+    said = process.communicate(timeout=300)
+    assert process.returncode == code, said[1]
+    return said
+
+
+def learn(flags: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
+    """A `jaxenvs train` of its own."""
+    return start(["-m", "jaxenvs.baselines.train", *flags], devices, **environment)
+
+
+def free_port() -> int:
+    """A port that nobody uses."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory):
+    """A run of eight devices, and what on_eight.py saw."""
+    out = tmp_path_factory.mktemp("devices") / "run"
+    said, _ = end(start([str(HERE / "on_eight.py"), str(out)], 8))
+    return out, json.loads(said.splitlines()[-1])
+
+
+def test_eight_devices_have_the_gradient_of_one(eight):
+    gradients = eight[1]["gradients"]
+    assert gradients["together"] < 1e-5
+    assert gradients["alone"] > 1e-2  # advantages normalised by each device's own statistics
+
+
+def test_a_minibatch_exchanges_once_and_gathers_nothing(eight):
+    program = eight[1]["program"]
+    assert program["minibatch"] == {"all-reduce": 1}
+    # Besides: two for the moments of advantages and two for the metrics.
+    assert program["update"] == {"all-reduce": program["minibatches"] + 4}
+
+
+def test_weights_stay_equal_and_environments_are_divided(eight):
+    program = eight[1]["program"]
+    assert program["equal_weights"]
+    assert program["envs_of_a_device"] == 2
+    assert program["different_levels"] > 4  # of 8: devices do not draw the same ones
+    assert program["episodes"] > 16  # of all devices
+
+
+def test_a_run_of_eight_devices_leaves_what_a_run_leaves(eight):
+    out, seen = eight
+    assert seen["exit"] == 0
+    assert seen["files"] == ["checkpoints", "config.json", "curve.png", "eval.json", "log.jsonl"]
+    assert [row["steps"] for row in Run.open(out).rows()] == [128, 256]
+
+
+def test_a_checkpoint_of_eight_devices_goes_on_on_one(eight, tmp_path):
+    out = shutil.copytree(eight[0], tmp_path / "run")
+    assert train.main(["--resume", str(out), "--total-steps", "512"]) == 0
+    assert [row["steps"] for row in Run.open(out).rows()] == [128, 256, 384, 512]
+
+
+def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
+    """Both go on from the checkpoint of eight devices."""
+    one, two = (shutil.copytree(eight[0], tmp_path / name) for name in ("one", "two"))
+    together = ["--total-steps", "512", "--devices", "all"]
+    alone = learn(["--resume", str(one), *together], devices=2)
+    address = f"127.0.0.1:{free_port()}"
+    joined = ["--resume", str(two), *together, "--coordinator", address, "--processes", "2"]
+    first, second = (learn([*joined, "--process", str(i)]) for i in range(2))
+    end(alone)
+    assert "Evaluated over" in end(first)[0]
+    assert "Evaluated" not in end(second)[0]
+    rows = [Run.open(path).rows() for path in (one, two)]
+    assert [row["update"] for row in rows[0]] == [1, 2, 3, 4]
+    for a, b in zip(*rows, strict=True):
+        assert (a["episodes"], a["return"], a["length"]) == (
+            b["episodes"],
+            b["return"],
+            b["length"],
+        )
+        assert a["value_loss"] == pytest.approx(b["value_loss"], rel=1e-5)
+
+
+def test_slurm_tells_its_tasks_who_they_are(tmp_path):
+    tasks = {
+        "SLURM_JOB_ID": str(free_port()),
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_NTASKS": "2",
+        "SLURM_STEP_NUM_TASKS": "2",
+    }
+    flags = ["Grid-Empty-Random-5x5-v0", "--devices", "3", "--out", str(tmp_path / "run")]
+    each = [learn(flags, SLURM_PROCID=str(i), SLURM_LOCALID=str(i), **tasks) for i in range(2)]
+    for process in each:  # they have met, and count their devices together
+        assert "--devices 3: there are 2 (cpu)" in end(process, 2)[1]
+
+
+def refused(capsys, argv: list[str]) -> str:
+    """The message of a command that cannot work."""
+    assert train.main(argv) == 2
+    return capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--devices", "99"], "--devices 99: there is 1 (cpu); give at most that, or all."),
+        (["--devices", "none"], "--devices none: give a number from 1 to 1, or all"),
+        (["--coordinator", "host"], "--coordinator host: give HOST:PORT, such as 10.0.0.1:4321"),
+        (["--coordinator", "h:1"], "needs --processes N and --process I, I from 0 to N - 1"),
+        (["--processes", "2"], "--processes and --process need --coordinator HOST:PORT"),
+        (
+            ["--coordinator", "h:1", "--processes", "2", "--process", "2"],
+            "--process 2: give a number from 0 to 1 (--processes)",
+        ),
+    ],
+)
+def test_flags_that_do_not_fit(capsys, flags, message):
+    assert message in refused(capsys, [*DOORKEY, *flags])
+
+
+@pytest.mark.parametrize(
+    ("process", "message"),
+    [("1", "nobody answers there"), ("0", "after 1 s there is no process 1")],
+)
+def test_nobody_comes(capsys, process, message):
+    address = f"127.0.0.1:{free_port()}"
+    flags = ["--coordinator", address, "--processes", "2", "--process", process]
+    said = refused(capsys, [*DOORKEY, *flags, "--join-timeout", "1"])
+    assert f"--coordinator {address}: {message}" in said
+    assert "give a longer --join-timeout" in said
+
+
+def test_environments_that_do_not_divide():
+    with pytest.raises(RunError, match=r"num_envs=64 does not divide over 3.*--num-envs 63"):
+        Devices(3).batch(tiny.Countdown(), 64, None)
+    with pytest.raises(RunError, match=r"pool of 4096 levels does not divide over 3 devices"):
+        Devices(3).batch(tiny.Countdown(), 63, "pool")
+    assert Devices(4).batch(tiny.Countdown(), 64, "pool").pool_size == 1024
+
+
+def test_davi_says_that_it_takes_one_device(capsys):
+    said = refused(capsys, ["Puzzle-Cube-2x2-v0", "--algo", "davi", "--devices", "all"])
+    assert "davi trains on 1; leave --devices out" in said
+
+
+def test_one_device_has_no_exchange_in_its_program():
+    agent = tiny.learner(tiny.Countdown())
+    runners = jax.eval_shape(lambda: loop.start(agent, jax.random.split(jax.random.key(0), 1)))
+    assert "all_reduce" not in loop.run_chunk.lower(agent, runners).as_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("devices", [1, 8])
+def test_both_learn_to_open_the_door(tmp_path, devices):
+    end(learn([*DOORKEY, "--devices", "all", "--out", str(tmp_path / "run")], devices))
+    result = json.loads((tmp_path / "run" / "eval.json").read_text())
+    print(f"{devices} devices: return {result['mean_return']:.3f}")
+    assert result["mean_return"] >= 0.95
