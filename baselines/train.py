@@ -27,7 +27,11 @@ def main(argv: list[str] | None = None) -> int:
     except RunError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
-    return importlib.import_module(f".{ALGORITHMS[algorithm]}", __package__).main(rest)
+    code = importlib.import_module(f".{ALGORITHMS[algorithm]}", __package__).main(rest)
+    if {"-h", "--help"} & set(rest):
+        print(f"--algo NAME chooses the learner, here {algorithm}: {', '.join(ALGORITHMS)}")
+        print(f"{PROGRAM} --algo NAME --help lists the settings of each; --ray is {WITH_RAY}")
+    return code
 
 
 def chosen(argv: list[str]) -> tuple[str, list[str]]:
