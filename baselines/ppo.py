@@ -24,28 +24,27 @@ from . import evaluate, options, presets
 from .devices import ALONE, Devices
 from .loop import SEEDS, command
 from .networks import ActorCritic, build
+from .rnd import RND
 from .runs import Run
 
 
 @dataclasses.dataclass(frozen=True)
-class Learning:
-    """What any learner from rollouts is told."""
+class Common:
+    """What any learner is told that acts in environments side by side."""
 
     total_steps: int = 1_000_000  # environment steps of each seed, rounded up to whole updates
     num_envs: int = 64  # environments that step together
     rollout_steps: int = 128  # steps of each environment between updates
-    epochs: int = 4  # passes over a rollout
-    minibatches: int = 8  # gradient steps in a pass
     learning_rate: float = 1e-3  # at the start
     anneal: bool = True  # whether the learning rate falls linearly to zero
     gamma: float = 0.99  # discount of a step
-    gae_lambda: float = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
-    value_weight: float = 0.5  # weight of the value loss
     max_grad_norm: float = 0.5  # global norm of the gradient, at most
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
     reset_source: str | None = None  # fresh, exact or pool; None: what the environment names
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
+
+    counts: ClassVar[tuple[str, ...]] = ("total_steps", "num_envs", "rollout_steps", "chunk")
 
     def check(self) -> None:
         """Refuse what cannot work with `ValueError`, which names the mend."""
@@ -53,19 +52,9 @@ class Learning:
             value = getattr(self, field.name)
             if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
                 raise ValueError(f"{field.name}={value} must not be negative")
-        for name in ("total_steps", "num_envs", "rollout_steps", "epochs", "minibatches", "chunk"):
+        for name in self.counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        rows = self.rows(self.num_envs)
-        if rows % self.minibatches:
-            raise ValueError(
-                f"a rollout of {self.num_envs} x {self.rollout_steps} steps does not split into "
-                f"minibatches={self.minibatches}; choose a divisor of {rows}"
-            )
-
-    def rows(self, num_envs: int) -> int:
-        """How many things minibatches are drawn from: here single steps."""
-        return num_envs * self.rollout_steps
 
     @property
     def steps_per_update(self) -> int:
@@ -79,12 +68,39 @@ class Learning:
 
 
 @dataclasses.dataclass(frozen=True)
+class Learning(Common):
+    """What any learner from rollouts is told."""
+
+    epochs: int = 4  # passes over a rollout
+    minibatches: int = 8  # gradient steps in a pass
+    gae_lambda: float = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
+
+    counts: ClassVar[tuple[str, ...]] = (*Common.counts, "epochs", "minibatches")
+
+    def check(self) -> None:
+        """Refuse what cannot work with `ValueError`, which names the mend."""
+        super().check()
+        rows = self.rows(self.num_envs)
+        if rows % self.minibatches:
+            raise ValueError(
+                f"a rollout of {self.num_envs} x {self.rollout_steps} steps does not split into "
+                f"minibatches={self.minibatches}; choose a divisor of {rows}"
+            )
+
+    def rows(self, num_envs: int) -> int:
+        """How many things minibatches are drawn from: here single steps."""
+        return num_envs * self.rollout_steps
+
+
+@dataclasses.dataclass(frozen=True)
 class Settings(Learning):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
+    value_weight: float = 0.5  # weight of the value loss
     clip: float = 0.2  # largest useful change of an action's probability, as a ratio
     entropy: float = 0.01  # weight of the entropy bonus
     advantage_floor: float = 1e-8  # least standard deviation that advantages are divided by
+    bonus: float = 0.0  # weight of the reward for what is new (rnd.py); 0: without it
 
 
 class Runner(NamedTuple):
@@ -125,6 +141,7 @@ class PPO:
     network: ActorCritic
     settings: Settings
     devices: Devices = ALONE
+    bonus: RND | None = None  # rewards what is new
 
     runner: ClassVar[type] = Runner
     spread: ClassVar[tuple[str, ...]] = ("world", "obs", "returns", "lengths", "memory")
@@ -133,7 +150,8 @@ class PPO:
         """Start: weights, worlds and the key for all that follows."""
         key_weights, key_world, key_rest = jax.random.split(key, 3)
         obs, world = self.env.reset(self.devices.own(key_world))
-        weights = self.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
+        one = jax.tree.map(lambda leaf: leaf[0], obs)
+        weights = self.network.init(key_weights, one)
         return Runner(
             weights=weights,
             optimiser=self.optimiser.init(weights),
@@ -142,6 +160,7 @@ class PPO:
             key=jax.random.key_data(key_rest),
             returns=jnp.zeros(self.env.num_envs, jnp.float32),
             lengths=jnp.zeros(self.env.num_envs, jnp.int32),
+            bonus=self.bonus.init(jax.random.fold_in(key_weights, 1), one) if self.bonus else (),
         )
 
     def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
@@ -152,6 +171,8 @@ class PPO:
             key=jax.random.key_data(key_rest), world=self.env.refresh(key_world, runner.world)
         )
         runner, rollout = self.collect(runner, key_rollout)
+        if self.bonus:
+            runner, rollout = self.bonus.rewarded(runner, rollout, self.devices)
         runner, losses = self.learn(runner, rollout, key_learn)
         return runner, {**episode_sums(rollout), **losses}
 
@@ -302,17 +323,17 @@ class PPO:
     @property
     def optimiser(self) -> optax.GradientTransformation:
         """Adam behind a clip of the global norm."""
-        settings = self.settings
-
-        def learning_rate(gradient_steps: Any) -> Array:
-            update = gradient_steps // (settings.epochs * settings.minibatches)
-            left = jnp.maximum(1.0 - update / settings.updates, 0.0)
-            return settings.learning_rate * (left if settings.anneal else jnp.ones_like(left))
-
         return optax.chain(
-            optax.clip_by_global_norm(settings.max_grad_norm),
-            optax.adam(learning_rate, eps=1e-5),
+            optax.clip_by_global_norm(self.settings.max_grad_norm),
+            optax.adam(self.learning_rate, eps=1e-5),
         )
+
+    def learning_rate(self, gradient_steps: Any) -> Array:
+        """The learning rate after so many gradient steps: it falls by updates."""
+        settings = self.settings
+        update = gradient_steps // (settings.epochs * settings.minibatches)
+        left = jnp.maximum(1.0 - update / settings.updates, 0.0)
+        return settings.learning_rate * (left if settings.anneal else jnp.ones_like(left))
 
 
 def log_probability(logits: Array, action: Array) -> Float32[Array, "*batch"]:
@@ -357,7 +378,8 @@ def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, PPO]:
     asked = options.parse(argv, Settings, presets.preset, "Train an agent with PPO.")
     config, settings = options.config(asked), asked.settings
     venv, devices = options.environments(asked, config)
-    ppo = PPO(venv, build(venv.env, settings.hidden, settings.embed), settings, devices)
+    network = build(venv.env, settings.hidden, settings.embed)
+    ppo = PPO(venv, network, settings, devices, RND.asked(settings, network))
     return asked, options.directory(asked, config), ppo
 
 

@@ -22,6 +22,7 @@ from . import options, ppo, presets
 from .loop import command
 from .networks import Recurrent, build_recurrent
 from .ppo import PPO, Runner
+from .rnd import RND
 from .runs import Run
 
 ALGORITHM = "ppo-rnn"
@@ -84,7 +85,9 @@ def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, RecurrentP
     config, settings = options.config(asked, ALGORITHM), asked.settings
     venv, devices = options.environments(asked, config)
     network = build_recurrent(venv.env, settings.hidden, settings.embed, settings.memory)
-    return asked, options.directory(asked, config), RecurrentPPO(venv, network, settings, devices)
+    bonus = RND.asked(settings, network)
+    learner = RecurrentPPO(venv, network, settings, devices, bonus)
+    return asked, options.directory(asked, config), learner
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -1,0 +1,209 @@
+"""Random network distillation (Burda et al., 2018): a reward for what has seldom been seen.
+
+A network learns to predict what another one, which is random and never learns, says of an
+observation; where the prediction is still wrong, the observation is new. A learner from rollouts
+adds the error to its rewards. Deliberate differences: what is distilled are the features of
+networks.py with random weights; statistics start with the first rollout instead of a random
+agent's; the discounted returns of bonuses, whose spread they are divided by, start with each
+rollout; the predictor makes one pass over a rollout; and one value counts both kinds of reward, so
+that bonuses end with the episode too.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float32, PyTree
+
+from jaxenvs import spaces
+
+from .devices import ALONE, Devices
+from .networks import ActorCritic, Encoder
+
+CLIP = 5.0  # largest normalised feature
+TINY = 1e-8  # least variance that anything is divided by
+
+
+class Moments(NamedTuple):
+    """Number, mean and variance of all that was seen so far, on all devices."""
+
+    number: Float32[Array, ""]
+    mean: Float32[Array, "*numbers"]
+    variance: Float32[Array, "*numbers"]
+
+    def and_of(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
+        """Moments with a batch besides (Chan et al., 1979)."""
+        mean, variance = devices.moments(values)
+        more = jnp.float32(values.shape[1] * devices.count)
+        share, apart = more / (self.number + more), mean - self.mean
+        spread = (1 - share) * self.variance + share * variance
+        spread += share * (1 - share) * jnp.square(apart)
+        return Moments(self.number + more, self.mean + share * apart, spread)
+
+    @property
+    def deviation(self) -> Float32[Array, "*numbers"]:
+        """Standard deviation."""
+        return jnp.sqrt(jnp.maximum(self.variance, TINY))
+
+
+class Curiosity(NamedTuple):
+    """What the bonus is computed from; the same on all devices."""
+
+    encoder: PyTree[Array]  # weights that are never changed, like the target's
+    target: PyTree[Array]
+    predictor: PyTree[Array]
+    optimiser: PyTree[Array]
+    seen: Moments  # of each feature
+    earned: Moments  # of the discounted returns of errors
+
+
+@dataclasses.dataclass(frozen=True)
+class RND:
+    """The bonus: pure functions of a `Curiosity`."""
+
+    space: spaces.Space  # of what is seen
+    unpack: Callable[[Array], Array] | None = None  # of what is stored, to what is seen
+    embed: int = 8  # features per cell of a map, 0: its one-hots
+    weight: float = 0.1  # of the bonus beside the rewards
+    gamma: float = 0.99  # its discount
+    minibatches: int = 8  # gradient steps in a rollout
+    learning_rate: float = 1e-4
+    width: int = 128  # of each layer
+
+    @classmethod
+    def asked(cls, settings: Any, network: ActorCritic) -> "RND | None":
+        """Return the bonus that a learner's settings ask for, if they do."""
+        if not settings.bonus:
+            return None
+        return cls(
+            space=network.observation_space,
+            unpack=network.unpack,
+            embed=settings.embed,
+            weight=settings.bonus,
+            gamma=settings.gamma,
+            minibatches=settings.minibatches,
+        )
+
+    def rewarded(self, runner: Any, rollout: Any, devices: Devices) -> tuple[Any, Any]:
+        """Add the bonus for what each step led to; after an end that is not in the rollout."""
+        led_to = jax.tree.map(
+            lambda seen, now: jnp.concatenate([seen[1:], now[None]]), rollout.obs, runner.obs
+        )
+        curiosity, bonus = self.learn(runner.bonus, led_to, devices)
+        bonus = jnp.where(rollout.terminated | rollout.truncated, 0.0, bonus)
+        reward = rollout.reward + self.weight * bonus
+        return runner._replace(bonus=curiosity), rollout._replace(reward=reward)
+
+    def init(self, key: Array, obs: PyTree[Array]) -> Curiosity:
+        """Draw the networks for observations like this one."""
+        key_encoder, key_target, key_predictor = jax.random.split(key, 3)
+        features, encoder = self.encoder.init_with_output(key_encoder, self.seen(obs))
+        predictor = self.predictor.init(key_predictor, features)
+        zeros = jnp.zeros_like(jnp.asarray(features))
+        return Curiosity(
+            encoder=encoder,
+            target=self.target.init(key_target, features),
+            predictor=predictor,
+            optimiser=self.optimiser.init(predictor),
+            seen=Moments(jnp.float32(0), zeros, zeros),
+            earned=Moments(jnp.float32(0), zeros[:1], zeros[:1]),
+        )
+
+    def bonus(self, curiosity: Curiosity, obs: PyTree[Array]) -> Float32[Array, " batch"]:
+        """How new a batch of observations is, in deviations of the bonuses' discounted returns."""
+        inputs = self.normalised(curiosity, self.features(curiosity, obs))
+        return self.errors(curiosity, inputs) / curiosity.earned.deviation
+
+    def learn(
+        self, curiosity: Curiosity, obs: PyTree[Array], devices: Devices = ALONE
+    ) -> tuple[Curiosity, Float32[Array, "steps envs"]]:
+        """Return how new a rollout of observations (steps, envs, ...) was, having learned it."""
+        steps, envs = jax.tree.leaves(obs)[0].shape[:2]
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), obs)
+        features = self.features(curiosity, flat)
+        curiosity = curiosity._replace(seen=curiosity.seen.and_of(features.T, devices))
+        inputs = self.normalised(curiosity, features)
+        errors = self.errors(curiosity, inputs).reshape(steps, envs)
+        earned = curiosity.earned.and_of(self.returns(errors).reshape(1, -1), devices)
+        curiosity = self.taught(curiosity._replace(earned=earned), inputs, devices)
+        return curiosity, errors / earned.deviation
+
+    def returns(self, errors: Float32[Array, "steps envs"]) -> Float32[Array, "steps envs"]:
+        """Discounted sums of the errors up to each step, over all ends of episodes."""
+
+        def add(total: Array, error: Array) -> tuple[Array, Array]:
+            total = self.gamma * total + error
+            return total, total
+
+        return jax.lax.scan(add, jnp.zeros_like(errors[0]), errors)[1]
+
+    def taught(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
+        """Let the predictor take `minibatches` gradient steps, each on every so-manieth input."""
+        batches = inputs.reshape(-1, self.minibatches, inputs.shape[-1]).swapaxes(0, 1)
+
+        def gradient_step(carry: Any, inputs: Array) -> tuple[Any, None]:
+            predictor, optimiser = carry
+
+            def loss(predictor: PyTree[Array]) -> Array:
+                return self.errors(curiosity._replace(predictor=predictor), inputs).mean()
+
+            gradient = devices.mean(jax.grad(loss)(predictor))
+            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+                change, optimiser = self.optimiser.update(gradient, optimiser, predictor)
+            return (optax.apply_updates(predictor, change), optimiser), None
+
+        carry = (curiosity.predictor, curiosity.optimiser)
+        (predictor, optimiser), _ = jax.lax.scan(gradient_step, carry, batches)
+        return curiosity._replace(predictor=predictor, optimiser=optimiser)
+
+    def features(self, curiosity: Curiosity, obs: PyTree[Array]) -> Float32[Array, "batch all"]:
+        """The fixed random encoding of a batch of observations."""
+        encode: Any = functools.partial(self.encoder.apply, curiosity.encoder)
+        return jax.vmap(lambda obs: encode(self.seen(obs)))(obs)
+
+    def normalised(self, curiosity: Curiosity, features: Array) -> Float32[Array, "batch all"]:
+        """Features in deviations from their means."""
+        seen = curiosity.seen
+        return jnp.clip((features - seen.mean) / seen.deviation, -CLIP, CLIP)
+
+    def errors(self, curiosity: Curiosity, inputs: Array) -> Float32[Array, " batch"]:
+        """Mean square errors of the predictor; nothing is learned by the target."""
+        said: Any = self.target.apply(curiosity.target, inputs)
+        guessed: Any = self.predictor.apply(curiosity.predictor, inputs)
+        return jnp.square(guessed - jax.lax.stop_gradient(said)).mean(axis=-1)
+
+    def seen(self, obs: PyTree[Array]) -> PyTree[Array]:
+        """One observation as networks take it."""
+        return self.unpack(obs) if self.unpack else obs
+
+    @property
+    def encoder(self) -> Encoder:
+        """What makes features of an observation."""
+        return Encoder(self.space, self.embed)
+
+    @property
+    def target(self) -> nn.Module:
+        """The network that stays as it was drawn."""
+        return _layers(self.width, 1)
+
+    @property
+    def predictor(self) -> nn.Module:
+        """The network that learns, which is deeper."""
+        return _layers(self.width, 2)
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        """Adam."""
+        return optax.adam(self.learning_rate)
+
+
+def _layers(width: int, hidden: int) -> nn.Sequential:
+    initial = nn.initializers.orthogonal(np.sqrt(2))
+    layers = [nn.Dense(width, kernel_init=initial) for _ in range(hidden + 1)]
+    return nn.Sequential([part for layer in layers for part in (layer, nn.relu)][:-1])

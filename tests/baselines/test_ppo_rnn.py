@@ -1,0 +1,237 @@
+"""Recurrent PPO: what is remembered, until when, and that learning sees it as acting did."""
+
+import dataclasses
+import functools
+import shutil
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Int32
+from tiny import Clock, Countdown, Endless, learner
+
+import jaxenvs
+from jaxenvs.baselines import checkpoints, evaluate, loop, networks, ppo_rnn, runs
+from jaxenvs.core.env import Params, State, Transition
+from jaxenvs.core.spaces import Box
+
+
+@chex.dataclass(frozen=True)
+class CueState(State):
+    """The cue of an episode."""
+
+    cue: Int32[Array, ""]  # 0 or 1
+
+
+class Cue(Endless):
+    """A cue at step 0; at step 5 the action that is called like it brings a reward of 1."""
+
+    @property
+    def default_params(self) -> Params:
+        """A limit that is never reached."""
+        return Params(max_steps_in_episode=np.int32(50))
+
+    @property
+    def observation_space(self) -> Box:
+        """Cue 0, cue 1, question."""
+        return Box(0.0, 1.0, (3,), np.float32)
+
+    def draw_level(self, key, params):
+        """A cue."""
+        return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 2)
+
+    def reset_state(self, key, level, params):
+        """Nothing but the cue."""
+        return CueState(time=jnp.int32(0), cue=level)
+
+    def step_state(self, key, state, action, params):
+        """The sixth action is the answer."""
+        asked = state.time == 6
+        return Transition(state, (asked & (action == state.cue)).astype(jnp.float32), asked)
+
+    def observe(self, state, params=None):
+        """The cue at first, at last the question, nothing in between."""
+        first, asked = state.time == 0, state.time == 5
+        seen = [first & (state.cue == 0), first & (state.cue == 1), asked]
+        return jnp.stack(seen).astype(jnp.float32)
+
+
+def recurrent(env, **settings) -> ppo_rnn.RecurrentPPO:
+    """A recurrent PPO with a network of a few units."""
+    defaults = {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "hidden": (8,), "memory": 8}
+    chosen = ppo_rnn.Settings(**(defaults | settings))
+    chosen.check()
+    network = networks.build_recurrent(env, chosen.hidden, chosen.embed, chosen.memory)
+    return ppo_rnn.RecurrentPPO(jaxenvs.make_vec(env, chosen.num_envs), network, chosen)
+
+
+@pytest.fixture(scope="module")
+def collected():
+    """A learner, its runner, and the rollouts of 7 steps that begin in the midst of episodes."""
+    agent = recurrent(Countdown(), rollout_steps=7)
+    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
+    keys = jax.random.split(jax.random.key(0), 3)
+    before, _ = collect(loop.start(agent, keys[:1]), keys[1:2])
+    after, rollout = collect(before, keys[2:])
+    return agent, before, after, rollout
+
+
+def test_learning_sees_what_acting_saw(collected):
+    agent, before, _, rollout = collected
+    assert (np.abs(before.memory) > 0).any() and np.asarray(rollout.terminated).any()
+    weights, one = jax.tree.map(lambda leaf: leaf[0], (before.weights, rollout))
+    logits, value = jax.jit(agent.replay)(weights, jax.tree.map(agent.rows, one))
+    log_prob = ppo_rnn.ppo.log_probability(logits, one.action.T)
+    np.testing.assert_allclose(log_prob, one.log_prob.T, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(value, one.value.T, rtol=0, atol=1e-6)
+
+
+def test_a_new_episode_begins_with_nothing(collected):
+    _, _, after, rollout = collected
+    done = np.asarray(rollout.terminated | rollout.truncated)[0, -1]
+    assert done.any() and not done.all()
+    np.testing.assert_array_equal((np.asarray(after.memory[0]) == 0).all(axis=-1), done)
+
+
+def test_an_end_cuts_what_came_before(collected):
+    agent, before, _, _ = collected
+    weights = jax.tree.map(lambda leaf: leaf[0], before.weights)
+    replay = jax.jit(agent.network.replay)
+    obs = jax.random.normal(jax.random.key(1), (6, 1))
+    other, memory = obs.at[1].add(1.0), agent.network.begin()
+
+    def differs(done: list[int]) -> list:
+        ends = jnp.zeros(6, jnp.bool_).at[jnp.array(done, jnp.int32)].set(True)
+        a, b = replay(weights, memory, obs, ends), replay(weights, memory, other, ends)
+        return (np.abs(np.asarray(a[0] - b[0])) > 1e-9).any(axis=-1).tolist()
+
+    assert differs([]) == [False, True, True, True, True, True]
+    assert differs([3]) == [False, True, True, True, False, False]
+    assert differs([1]) == [False, True, False, False, False, False]
+    # What was remembered before the segment counts too, until the first end.
+    ends = jnp.zeros(6, jnp.bool_).at[2].set(True)
+    moved = replay(weights, memory + 0.5, obs, ends)[1] != replay(weights, memory, obs, ends)[1]
+    assert moved.tolist() == [True, True, True, False, False, False]
+
+
+def test_minibatches_are_whole_environments(collected):
+    agent, before, _, rollout = collected
+    seen = []
+
+    class Recording(ppo_rnn.RecurrentPPO):
+        """Writes down what each gradient step is given."""
+
+        def gradient(self, weights, minibatch, scale):
+            jax.debug.callback(lambda *x: seen.append(x), minibatch[0].lengths, minibatch[0].memory)
+            return super().gradient(weights, minibatch, scale)
+
+    settings = dataclasses.replace(agent.settings, epochs=3, minibatches=4)
+    recording = Recording(agent.env, agent.network, settings)
+    runner, one = jax.tree.map(lambda leaf: leaf[0], (before, rollout))
+    names = 100 * jnp.arange(8, dtype=jnp.int32) + jnp.arange(7, dtype=jnp.int32)[:, None]
+    marked = one._replace(lengths=names, memory=one.memory.at[0, :, 0].set(jnp.arange(8.0)))
+    jax.block_until_ready(jax.jit(recording.learn)(runner, marked, jax.random.key(0)))
+    jax.effects_barrier()
+    assert len(seen) == 12
+    rows = [np.asarray(lengths) for lengths, _ in seen]
+    whole = np.asarray(names).T
+    for lengths, memory in seen:
+        environment = np.asarray(lengths)[:, 0] // 100
+        np.testing.assert_array_equal(lengths, whole[environment])  # all steps in their order
+        np.testing.assert_array_equal(np.asarray(memory)[:, 0, 0], environment)  # its own memory
+    for epoch in range(3):
+        drawn = np.concatenate(rows[4 * epoch : 4 * epoch + 4])[:, 0] // 100
+        assert sorted(drawn) == list(range(8))
+    assert len({rows[4 * epoch][0, 0] for epoch in range(3)}) > 1 or (rows[0] != rows[4]).any()
+
+
+def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says():
+    agent = recurrent(Clock(), num_envs=4, rollout_steps=12)
+    keys = jax.random.split(jax.random.key(0), 1)
+    runners = loop.start(agent, keys)
+    rollout = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))(runners, keys)[1]
+    cut = np.zeros((12, 4), bool)
+    cut[[4, 9]] = True
+    np.testing.assert_array_equal(rollout.truncated[0], cut)
+    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+    clock, none = jnp.arange(6.0)[:, None], jnp.zeros(6, jnp.bool_)
+    values = agent.network.replay(weights, agent.network.begin(), clock, none)[1]
+    np.testing.assert_allclose(rollout.cut_value[0], np.where(cut, values[5], 0.0), atol=1e-6)
+    alone = agent.network.think(weights, agent.network.begin(), clock[5])[2]
+    assert abs(float(values[5] - alone)) > 1e-3  # the memory matters
+
+
+def test_memory_learns_what_an_observation_does_not_tell():
+    """The right answer is 1 in two without the cue; each learner makes the same steps."""
+    settings = {"num_envs": 32, "rollout_steps": 48, "minibatches": 4, "learning_rate": 1e-2}
+    settings |= {"hidden": (16,), "total_steps": 46_080, "gamma": 0.9, "chunk": 30}
+    shares = []
+    for agent in (recurrent(Cue(), memory=16, **settings), learner(Cue(), **settings)):
+        metrics = loop.run_chunk(agent, loop.start(agent, jax.random.split(KEY, 2)))[1]
+        last = jax.tree.map(lambda leaf: leaf[:, -3:].sum(axis=1), metrics)
+        shares.append(np.asarray(last["return_sum"]) / np.asarray(last["episodes"]))
+    assert (shares[0] > 0.95).all()
+    assert (shares[1] < 0.65).all()
+
+
+KEY = jax.random.key(3)
+
+
+def test_evaluation_carries_memory():
+    """A player that remembers the cue is always right."""
+
+    def act(key, obs, state, memory):
+        memory = jnp.where(obs[:, :2].any(axis=1), obs[:, 1].astype(jnp.int32), memory)
+        return memory, memory
+
+    episodes = jax.jit(evaluate.first_episodes, static_argnums=(0, 1, 3))(
+        Cue(), act, KEY, 64, jnp.int32(7)
+    )
+    np.testing.assert_array_equal(episodes.returns, 1.0)
+    np.testing.assert_array_equal(episodes.lengths, 6)
+
+
+def contents(run: runs.Run) -> list[np.ndarray]:
+    """Every array of the newest checkpoint."""
+    agent = recurrent(run.config.env, embed=2)
+    shapes = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 1))
+    return jax.tree.leaves(run.restore(loop.split(shapes))[1])
+
+
+TINY = ["Grid-Empty-Random-5x5-v0", "--num-envs", "8", "--rollout-steps", "16", "--hidden", "8"]
+TINY += ["--embed", "2", "--memory", "8", "--eval-episodes", "16", "--checkpoint-every", "1"]
+TINY += ["--minibatches", "2", "--epochs", "1", "--total-steps", "256"]
+
+
+def test_a_run_goes_on_bit_for_bit_and_gives_a_policy_that_remembers(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert ppo_rnn.main([*TINY, "--out", str(out)]) == 0
+    run = runs.Run.open(out)
+    evaluated, state = (out / "eval.json").read_text(), contents(run)
+    shutil.rmtree(checkpoints.saved(run.checkpoints)[-1])
+    assert ppo_rnn.main(["--resume", str(out), "--eval-episodes", "16"]) == 0
+    for a, b in zip(state, contents(run), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert (out / "eval.json").read_text() == evaluated
+
+    policy = runs.load_policy(out)
+    obs = policy.env.reset(KEY).obs
+    memory, logits, value = jax.jit(policy.think)(policy.begin(), obs)
+    assert memory.shape == (8,) and logits.shape == (7,) and value.shape == ()
+    again = policy.think(memory, obs)
+    assert (memory != again[0]).any() and (logits != again[1]).any()
+    np.testing.assert_allclose(policy.apply(obs)[0], logits, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--memory", "0"], "memory=0 must be at least 1; without one use --algo ppo"),
+        (["--minibatches", "16"], "does not split into minibatches=16; choose a divisor of 8"),
+    ],
+)
+def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
+    assert ppo_rnn.main([*TINY, *flags, "--out", str(tmp_path / "run")]) == 2
+    assert words in capsys.readouterr().err

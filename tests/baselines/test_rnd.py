@@ -1,0 +1,163 @@
+"""Random network distillation: what is new is rewarded, what is known is not."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import Clock, Endless, learner
+
+from jaxenvs.baselines import loop, ppo
+from jaxenvs.baselines.devices import ALONE
+from jaxenvs.baselines.rnd import RND, Moments
+from jaxenvs.core.spaces import Box
+
+SPACE = Box(-9.0, 9.0, (4,), np.float32)
+BONUS = RND(SPACE, gamma=0.9, minibatches=4, learning_rate=3e-3, width=16)
+KEY = jax.random.key(0)
+
+
+def places(middle: float, seed: int, shape: tuple[int, ...] = (16, 8)) -> jax.Array:
+    """Observations about a place."""
+    draw = np.random.default_rng(seed)
+    return jnp.asarray(draw.normal(middle, 0.3, (*shape, 4)), jnp.float32)
+
+
+@pytest.fixture(scope="module")
+def visits():
+    """Everything before and after each of 60 visits of a place; and the bonuses of the visits."""
+    learn = jax.jit(functools.partial(BONUS.learn))
+    states, bonuses = [BONUS.init(KEY, jnp.zeros(4))], []
+    for visit in range(60):
+        state, bonus = learn(states[-1], places(1.0, visit))
+        states.append(state)
+        bonuses.append(np.asarray(bonus))
+    return states, bonuses
+
+
+def test_the_bonus_falls_with_visits_and_is_larger_for_what_has_not_been_seen(visits):
+    states, bonuses = visits
+    raw = [
+        bonus.mean() * state.earned.deviation
+        for bonus, state in zip(bonuses, states[1:], strict=True)
+    ]
+    assert raw[-1] < raw[20] < raw[5] and raw[-1] < raw[1] / 5
+    known, unknown = (BONUS.bonus(states[-1], places(x, 99, (128,))) for x in (1.0, -1.0))
+    assert bonuses[0].shape == (16, 8) and known.shape == (128,)
+    assert float(unknown.min()) > float(known.max())
+
+
+def test_only_the_predictor_learns(visits):
+    states, _ = visits
+    first, last = states[0], states[-1]
+    jax.tree.map(np.testing.assert_array_equal, first.target, last.target)
+    jax.tree.map(np.testing.assert_array_equal, first.encoder, last.encoder)
+    moved = jax.tree.map(lambda a, b: bool((a != b).any()), first.predictor, last.predictor)
+    assert all(jax.tree.leaves(moved))
+
+
+def test_no_gradient_enters_the_target():
+    state = BONUS.init(KEY, jnp.zeros(4))
+    inputs = places(0.0, 0, (32,))
+    slope = jax.grad(lambda state: BONUS.errors(state, inputs).sum(), allow_int=True)(state)
+    assert all((leaf == 0).all() for leaf in jax.tree.leaves((slope.target, slope.encoder)))
+    assert any((leaf != 0).any() for leaf in jax.tree.leaves(slope.predictor))
+
+
+def test_running_statistics_are_those_of_the_whole_stream():
+    draw = np.random.default_rng(0)
+    batches = [draw.normal(i, 1 + i, (3, 5 + 10 * i)).astype(np.float32) for i in range(6)]
+    moments = Moments(jnp.float32(0), jnp.zeros(3), jnp.zeros(3))
+    for i, batch in enumerate(batches):
+        moments = moments.and_of(jnp.asarray(batch), ALONE)
+        stream = np.concatenate(batches[: i + 1], axis=1)
+        assert moments.number == stream.shape[1]
+        np.testing.assert_allclose(moments.mean, stream.mean(axis=1), rtol=1e-5)
+        np.testing.assert_allclose(moments.variance, stream.var(axis=1), rtol=1e-5)
+
+
+def test_the_bonus_is_in_deviations_of_its_discounted_returns(visits):
+    states, bonuses = visits
+    errors, returns = [], []
+    for bonus, state in zip(bonuses[:3], states[1:4], strict=True):
+        errors.append(bonus * np.asarray(state.earned.deviation))
+        total = np.zeros(8)
+        for error in errors[-1]:
+            total = 0.9 * total + error
+            returns.append(total)
+        np.testing.assert_allclose(state.earned.deviation, np.std(returns), rtol=1e-4)
+    seen = np.concatenate([places(1.0, visit).reshape(-1, 4) for visit in range(3)])
+    np.testing.assert_allclose(states[3].seen.mean, seen.mean(axis=0), rtol=1e-4)
+    np.testing.assert_allclose(states[3].seen.deviation, seen.std(axis=0), rtol=1e-4)
+
+
+def curious(env, **settings) -> ppo.PPO:
+    """A PPO that is rewarded for what is new."""
+    plain = learner(env, bonus=0.5, **settings)
+    return dataclasses.replace(plain, bonus=RND.asked(plain.settings, plain.network))
+
+
+def test_a_step_is_rewarded_for_what_it_led_to():
+    agent = curious(Clock())
+    runner, rollout = started(agent)
+    after, rewarded = agent.bonus.rewarded(runner, rollout, ALONE)
+    led_to = np.concatenate([rollout.obs[1:], runner.obs[None]])
+    _, bonus = agent.bonus.learn(runner.bonus, jnp.asarray(led_to))
+    ended = np.asarray(rollout.truncated)
+    assert ended.any()
+    expected = np.asarray(rollout.reward) + 0.5 * np.where(ended, 0.0, bonus)
+    np.testing.assert_allclose(rewarded.reward, expected, rtol=1e-6)
+    assert (np.asarray(rewarded.reward)[~ended] > 1).all()
+    np.testing.assert_array_equal(rewarded.returns, rollout.returns)  # episodes count without it
+    assert float(after.bonus.seen.number) == led_to.size
+
+
+def started(agent: ppo.PPO) -> tuple[ppo.Runner, ppo.Rollout]:
+    """A runner after its first rollout, and the rollout."""
+    keys = jax.random.split(KEY, 1)
+    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
+    return jax.tree.map(lambda leaf: leaf[0], collect(loop.start(agent, keys), keys))
+
+
+def test_without_a_weight_nothing_of_it_is_in_the_program():
+    plain, with_it = learner(Endless()), curious(Endless())
+    assert RND.asked(plain.settings, plain.network) is None
+    keys = jax.random.split(KEY, 1)
+    shapes = [jax.eval_shape(functools.partial(loop.start, x), keys) for x in (plain, with_it)]
+    assert shapes[0].bonus == () and len(jax.tree.leaves(shapes[1].bonus)) > 10
+    for name in ("weights", "optimiser", "world", "obs", "key", "memory"):
+        same = jax.tree.map(lambda a, b: a == b, *(getattr(shape, name) for shape in shapes))
+        assert all(jax.tree.leaves(same))
+
+    class Before(ppo.PPO):
+        """PPO as it would be if there were no bonus."""
+
+        def update(self, runner, _=None):
+            key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
+            world = self.env.refresh(keys[2], runner.world)
+            runner = runner._replace(key=jax.random.key_data(key_rest), world=world)
+            runner, rollout = self.collect(runner, keys[0])
+            runner, losses = self.learn(runner, rollout, keys[1])
+            return runner, {**ppo.episode_sums(rollout), **losses}
+
+    def program(agent: ppo.PPO) -> str:
+        return str(jax.make_jaxpr(jax.vmap(agent.update, axis_name=loop.SEEDS))(shapes[0]))
+
+    before = Before(plain.env, plain.network, plain.settings)
+    program(plain)  # the first trace of all fills caches, and is written a little differently
+    assert program(plain) == program(before)
+
+
+def test_an_update_with_it_keeps_types_and_learns_it():
+    agent = curious(Clock())
+    runners = loop.start(agent, jax.random.split(KEY, 2))
+    types = [leaf.aval for leaf in jax.tree.leaves(runners)]
+    target = jax.tree.map(np.asarray, runners.bonus.target)
+    for _ in range(2):
+        runners, metrics = loop.run_chunk(agent, runners)
+    assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # weak types included
+    assert np.isfinite(metrics["value_loss"]).all()
+    np.testing.assert_array_equal(runners.bonus.seen.number, 2 * 8 * 16)
+    jax.tree.map(np.testing.assert_array_equal, runners.bonus.target, target)
