@@ -123,6 +123,13 @@ class Devices:
 
         return jax.tree.map(spread, tree)
 
+    def whole(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Arrays that this process can read whole, wherever their parts are."""
+        if jax.process_count() == 1:
+            return tree
+        everywhere = NamedSharding(self.mesh, EVERYWHERE)
+        return jax.device_get(jax.jit(lambda tree: tree, out_shardings=everywhere)(tree))
+
     def one(self, tree: PyTree[Array]) -> PyTree[Array]:
         """What is the same on every device, on one of this process's own."""
         return tree if self.count == 1 else jax.tree.map(jnp.array, jax.device_get(tree))

@@ -92,7 +92,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, checkpoint_every: int
             stopped = processes.agree(stop.asked)
             last = done >= settings.updates or stopped
             if last or done // checkpoint_every > before // checkpoint_every:
-                save(run, done, processes.gather(runners))
+                save(run, done, learner.devices.whole(runners))
     if stopped:
         raise KeyboardInterrupt
     return runners

@@ -1,4 +1,4 @@
-"""The processes of a run, on one host or many: how they join, agree and gather (jax.distributed).
+"""The processes of a run, on one host or many: how they join and agree (jax.distributed).
 
 A run of one process needs none of this: then `join` does nothing and the others cost nothing.
 """
@@ -6,7 +6,6 @@ A run of one process needs none of this: then `join` does nothing and the others
 import os
 import socket
 import time
-from typing import Any
 
 import jax
 import numpy as np
@@ -56,11 +55,6 @@ def agree(flag: bool) -> bool:
     if jax.process_count() == 1:
         return flag
     return bool(multihost_utils.process_allgather(np.array(flag)).any())
-
-
-def gather(tree: Any) -> Any:
-    """The arrays of all processes, whole, in the memory of each."""
-    return tree if jax.process_count() == 1 else multihost_utils.process_allgather(tree, tiled=True)
 
 
 def wait(what: str) -> None:
