@@ -5,6 +5,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from types import TracebackType
 
 EXIT_CODE = 130  # what shells use for a process stopped by Ctrl-C
@@ -17,10 +18,10 @@ class Interrupt:
     the answer on the screen and the second Ctrl-C come at once even in the middle of a long update.
     """
 
-    def __init__(self, promise: str) -> None:
-        """`promise` is printed at the first Ctrl-C."""
+    def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:
+        """`promise` is printed at the first Ctrl-C; `last` is called at the second."""
         self.asked = False
-        self._promise = promise
+        self._promise, self._last = promise, last
         self._active = threading.current_thread() is threading.main_thread()  # else no signals
 
     def __enter__(self) -> "Interrupt":
@@ -51,6 +52,7 @@ class Interrupt:
             if received[0] != signal.SIGINT:
                 continue
             if self.asked:
+                self._last()
                 os._exit(EXIT_CODE)
             self.asked = True
             print(f"\n{self._promise}", file=sys.stderr, flush=True)

@@ -21,6 +21,10 @@ AUTO = "auto"  # --address: the cluster whose node this is
 DEATHS = 3  # of each actor in a row, on average, before something is taken to be wrong with it
 
 
+ENVIRONMENT = {
+    "RAY_AUTH_MODE": "disabled",  # nobody else is in a cluster of one's own
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # they are told by `Pool`
+}
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
 
 
@@ -40,7 +44,8 @@ class Cluster:
         if ray.is_initialized():
             return
         if address is None:
-            os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # nobody else is in it
+            for name, value in ENVIRONMENT.items():
+                os.environ.setdefault(name, value)
             self._ours = True  # from now on, so that Ctrl-C ends what has been started
             ray.init(num_cpus=workers, include_dashboard=False, **QUIET)
             return
@@ -106,7 +111,7 @@ class Pool:
 
     def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
         """`make(slot, generation)` starts one; a call may take `patience` seconds."""
-        self._make, self._patience, self.count = make, patience, count
+        self._make, self.patience, self.count = make, patience, count
         self.lost = 0  # how many died so far
         self._in_a_row = 0
         self.idle = collections.deque((slot, make(slot, 0)) for slot in range(count))
@@ -116,7 +121,7 @@ class Pool:
         """Call a method, which returns two values, of the actor that has been idle longest."""
         slot, handle = self.idle.popleft()
         first, second = getattr(handle, method).options(num_returns=2).remote(*arguments)
-        deadline = time.monotonic() + self._patience
+        deadline = time.monotonic() + self.patience
         self.busy[first] = Call(slot, handle, second, deadline)
 
     def finish(self, reference: Any) -> Made | None:
@@ -137,7 +142,7 @@ class Pool:
             if time.monotonic() > call.deadline:
                 del self.busy[reference]
                 ray.kill(call.handle)
-                self._replace(call, f"no answer in {self._patience:.0f} s (--patience)")
+                self._replace(call, f"no answer in {self.patience:.0f} s (--patience)")
 
     def _replace(self, call: Call, why: str) -> None:
         self.lost += 1
@@ -162,4 +167,4 @@ def reason(error: RayError) -> str:
 
 def _last_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1].strip()
+    return lines[-1].partition(" Worker exit type")[0].strip()  # guesses follow

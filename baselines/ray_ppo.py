@@ -56,6 +56,8 @@ class Settings(ppo.Settings):
             )
         if self.chunk != 1:
             raise ValueError(f"chunk={self.chunk}: here each update is a call; give --chunk 1")
+        if self.bonus:
+            raise ValueError(f"bonus={self.bonus}: actors have no exploration bonus; leave it out")
 
 
 def prepare(cluster: Any, argv: list[str]) -> tuple[options.Options[Settings], Run, Any]:

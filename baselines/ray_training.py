@@ -18,7 +18,7 @@ from jaxtyping import Array, PyTree
 from ray.exceptions import GetTimeoutError, RayError
 
 from . import GYM, checkpoints, evaluate
-from .devices import Devices
+from .devices import EVERYWHERE, Devices
 from .interrupt import Interrupt
 from .loop import begin, save
 from .progress import ProgressLine
@@ -119,7 +119,7 @@ class Training:
             save(self._run, done, runners)  # a learner that dies goes back to it
         self._pool = self._pool or self._actors(done)
         deaths, promise = 0, "Stopping after this update, then saving; Ctrl-C again stops at once."
-        with Interrupt(promise) as stop:
+        with Interrupt(promise, last=ray.shutdown) as stop:
             while True:
                 try:
                     return self._live(done, jax.device_get(runners), checkpoint_every, stop)
@@ -169,7 +169,7 @@ class Training:
             learners.end()
         if done < settings.updates:
             raise KeyboardInterrupt
-        return runners
+        return self._learner.devices.place(runners, EVERYWHERE)
 
     def _update(self, learners: Learners, done: int, stop: Interrupt) -> dict[str, Any] | None:
         """Pass fragments on until there is one more update; None when asked to stop."""
@@ -233,7 +233,7 @@ class Training:
             evaluate.report(run, learner.env, learner.network, weights, count)
             print(f"Watch it: jaxenvs watch {run.path}")
             return
-        result = evaluate.summary(self.play(weights, count), run.config.seed)
+        result = evaluate.summary(self.play(jax.device_get(weights), count), run.config.seed)
         run.write_json("eval.json", result)
         evaluate.tell(result)
 

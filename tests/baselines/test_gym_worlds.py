@@ -1,0 +1,140 @@
+"""Environments of Gymnasium as actors step them: spaces, ends, the true successor, evaluation."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny_gym  # registers what is made below
+
+from jaxenvs import spaces
+from jaxenvs.baselines import gym_worlds, networks, ray_actors
+
+SIGNAL = "gym:tiny_gym:Signal-v0"
+
+
+def test_spaces_are_those_of_gymnasium_in_32_bits():
+    assert gym_worlds.look(SIGNAL, {}).observation_space == spaces.Box(0, 9, (2,), np.float32)
+    assert gym_worlds.look(SIGNAL, {}).action_space == spaces.Discrete(2)
+    parts = gym_worlds.look("gym:tiny_gym:Parts-v0", {}).observation_space
+    assert parts == spaces.Dict(
+        {
+            "discrete": spaces.Discrete(2),
+            "long": spaces.Box(-3, 3, (1,), np.int32),
+            "picture": spaces.Box(0, 255, (2, 2, 3), np.uint8),
+            "several": spaces.MultiDiscrete([2, 3]),
+            "switches": spaces.Box(0, 1, (3,), np.int8),
+        }
+    )
+    box = gymnasium.spaces.Box(-(2**40), 2**40, (1,), np.int64)
+    assert gym_worlds.convert(box, "it").dtype == np.float32
+    assert gym_worlds.convert(gymnasium.spaces.Box(0, 1, (2,), bool), "it").dtype == np.int8
+
+
+def test_what_is_seen_lies_in_the_space_and_starts_at_0():
+    world = gym_worlds.look("gym:tiny_gym:Parts-v0", {})
+    envs = gym_worlds.GymEnvs(world.name, {}, 3)
+    obs = envs.reset(0)
+    for _ in range(10):
+        for i in range(3):
+            one = jax.tree.map(lambda leaf, i=i: leaf[i], obs)
+            assert bool(world.observation_space.contains(one))
+        types = jax.tree.map(lambda leaf: leaf.dtype, obs)
+        assert types == {k: v.dtype for k, v in world.observation_space.spaces.items()}
+        signal = obs["discrete"]
+        step = envs.step(signal)
+        np.testing.assert_array_equal(step.reward, 1.0)
+        obs = step.obs
+    envs.close()
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_ends_and_the_true_successor(cut):
+    envs = gym_worlds.GymEnvs(SIGNAL, {"length": 3, "cut": cut}, 2)
+    envs.reset(0)
+    for t in range(1, 7):
+        step = envs.step(np.zeros(2, np.int64))
+        ended = t % 3 == 0
+        assert (step.terminated == (ended and not cut)).all()
+        assert (step.truncated == (ended and cut)).all()
+        assert (step.obs.max(axis=1) == 1).all()  # begun anew
+        if ended and cut:
+            np.testing.assert_array_equal(step.final_obs, 9.0)
+        elif not ended:
+            np.testing.assert_array_equal(step.final_obs, step.obs)
+
+
+@pytest.fixture(scope="module")
+def policy():
+    """A network for Signal, and weights with a first axis of one seed."""
+    world = gym_worlds.look(SIGNAL, {})
+    network = networks.ActorCritic(world.observation_space, 2, (8,), 0)
+    weights = network.init(jax.random.key(0), jnp.zeros(2))
+    return network, jax.tree.map(lambda leaf: np.asarray(leaf)[None], weights)
+
+
+def sampler(policy, fields: dict, num_envs: int = 3, steps: int = 7) -> ray_actors.GymSampler:
+    return ray_actors.GymSampler(SIGNAL, fields, policy[0], num_envs, steps, None, seed=5)
+
+
+def test_a_fragment_holds_what_happened(policy):
+    network, weights = policy
+    actor = sampler(policy, {"length": 3, "cut": True})
+    first, _ = actor.collect(weights)
+    second, last_obs = actor.collect(weights)
+    whole = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, second)
+    assert {name: leaf.shape for name, leaf in whole.items() if name != "obs"} == {
+        name: (14, 3) for name in whole if name != "obs"
+    }
+    cut = np.arange(1, 15) % 3 == 0
+    np.testing.assert_array_equal(whole["truncated"], np.tile(cut[:, None], 3))
+    np.testing.assert_array_equal(whole["lengths"][:, 0], (np.arange(14) % 3) + 1)
+    signal = whole["obs"].argmax(axis=-1)
+    np.testing.assert_array_equal(whole["reward"], signal == whole["action"])
+    np.testing.assert_allclose(whole["returns"][2], whole["reward"][:3].sum(axis=0))
+    one = jax.tree.map(lambda leaf: leaf[0], weights)
+    logits, value = jax.vmap(jax.vmap(lambda obs: network.apply(one, obs)))(
+        jnp.asarray(whole["obs"])
+    )
+    np.testing.assert_allclose(whole["value"], value, rtol=1e-5)
+    chosen = np.take_along_axis(jax.nn.log_softmax(logits), whole["action"][..., None], -1)[..., 0]
+    np.testing.assert_allclose(whole["log_prob"], chosen, rtol=1e-4)
+    nines = float(network.apply(one, jnp.full(2, 9.0))[1])
+    np.testing.assert_allclose(whole["cut_value"], np.where(whole["truncated"], nines, 0), 1e-4)
+    assert abs(nines) > 1e-3 and last_obs.shape == (3, 2)
+
+
+def test_actions_differ_by_environment_step_and_actor(policy):
+    actions = [sampler(policy, {}, 64, 2).collect(policy[1])[0]["action"] for _ in range(2)]
+    np.testing.assert_array_equal(*actions)  # the same seed
+    assert (actions[0][0] != actions[0][1]).any() and 0 < actions[0].mean() < 1
+    other = ray_actors.GymSampler(SIGNAL, {}, policy[0], 64, 2, None, seed=6)
+    assert (other.collect(policy[1])[0]["action"] != actions[0]).any()
+
+
+def test_evaluation_plays_as_many_episodes_in_each_environment(policy):
+    actor = sampler(policy, {"length": 4}, num_envs=2)
+    actor.collect(policy[1])  # an episode under way, which does not count
+    returns, lengths, terminated = actor.play(policy[1], rounds=3, seed=1)
+    assert returns.shape == (6,) and (lengths == 4).all() and (terminated == 1).all()
+    assert (returns <= 4).all() and returns.sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("id", "words"),
+    [
+        ("gym:CartPol-v1", "CartPol-v1: Gymnasium cannot make it .*CartPole.*give gym:ID"),
+        ("gym:no_such_module:Thing-v0", "No module named 'no_such_module'"),
+        ("gym:tiny_gym:Steered-v0", "action space Box.*; this learner needs a Discrete one"),
+        ("gym:tiny_gym:Spoken-v0", "observations are Text.*wrap the environment"),
+    ],
+)
+def test_what_cannot_be_trained_in_is_refused(id, words):
+    with pytest.raises(ValueError, match=words):
+        gym_worlds.look(id, {})
+
+
+def test_fields_that_do_not_exist_are_refused():
+    with pytest.raises(ValueError, match="unexpected keyword argument 'colour'"):
+        gym_worlds.look(SIGNAL, {"colour": 3})
+    assert tiny_gym.Signal().action_space.start == 1

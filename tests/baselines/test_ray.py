@@ -1,0 +1,412 @@
+"""Training under Ray: one small cluster for all tests; processes that die; what cannot work."""
+
+import dataclasses
+import importlib.util
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+import ray
+from tiny import Clock, learner
+from tiny_worker import Worker
+
+from jaxenvs.baselines import ray_cluster, ray_training, runs
+from jaxenvs.baselines.ray_cluster import Pool
+from jaxenvs.baselines.ray_learners import FragmentPPO
+from jaxenvs.baselines.ray_ppo import Settings
+from jaxenvs.baselines.train import main
+
+SIGNAL = "gym:tiny_gym:Signal-v0"
+SMALL = ["--num-envs", "8", "--rollout-steps", "16", "--minibatches", "2", "--hidden", "8"]
+SMALL += ["--embed", "0", "--actors", "2", "--learning-rate", "1e-2", "--eval-episodes", "16"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster(request):
+    """Room for four processes; what they compile is kept, as in this process."""
+    if request.config.option.markexpr == "slow" and not request.session.items:
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", jax.config.jax_compilation_cache_dir or "")
+        patch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.05")
+        for name, value in ray_cluster.ENVIRONMENT.items():
+            patch.setenv(name, value)
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        ray.init(num_cpus=4, include_dashboard=False, **ray_cluster.QUIET)
+        yield
+        ray.shutdown()
+
+
+def processes(name: str, root: int | None = None) -> list[int]:
+    """Processes of Ray's that call themselves so, below `root` (this process)."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            title = (folder / "cmdline").read_text().replace("\0", " ")
+            if title.startswith(name) and _is_below(int(folder.name), root or os.getpid()):
+                found.append(int(folder.name))
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def _is_below(process: int, root: int) -> bool:
+    while process > 1:
+        process = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        if process == root:
+            return True
+    return False
+
+
+def rows(out: Path) -> list[dict]:
+    return runs.Run.open(out).rows()
+
+
+def evaluation(out: Path) -> dict:
+    return json.loads((out / "eval.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def finished(cluster, tmp_path_factory):
+    """A synchronous run of 40 updates."""
+    out = tmp_path_factory.mktemp("ray") / "run"
+    argv = [SIGNAL, "--ray", *SMALL, "--total-steps", str(40 * 128), "--out", str(out)]
+    assert main(argv) == 0
+    return out
+
+
+def test_it_learns(finished):
+    """By chance a signal is said rightly in 4 of 8 steps."""
+    assert evaluation(finished)["mean_return"] > 7
+    assert evaluation(finished)["episodes"] == 16
+    assert rows(finished)[0]["return"][0] < 6
+
+
+def test_files_are_those_of_any_run(finished):
+    config = json.loads((finished / "config.json").read_text())
+    assert (config["algorithm"], config["id"]) == ("ppo-ray", SIGNAL)
+    log = rows(finished)
+    assert [row["update"] for row in log] == list(range(1, 41))
+    assert [row["steps"] for row in log] == [128 * i for i in range(1, 41)]
+    assert all(row["lag"] == [0] and row["lag_max"] == [0] for row in log)
+    assert {"return", "length", "episodes", "seconds", "steps_per_second"} <= set(log[-1])
+    weights = 4 * (2 * 8 + 8 + 8 * 2 + 2 + 8 + 1)  # bytes of a layer, a policy and a value
+    per_step = 2 * 4 + 7 * 4 + 2  # bytes: what is seen, seven numbers, two ends
+    assert log[-1]["weight_bytes"] == [weights]
+    assert log[-1]["fragment_bytes"] == [128 * per_step + 8 * 2 * 4]
+    assert (finished / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert [p.name for p in sorted((finished / "checkpoints").iterdir())] == [
+        "00000000",
+        "00000040",
+    ]
+    with pytest.raises(runs.RunError, match=r"which JAX cannot step: see eval.json"):
+        runs.load_policy(finished)
+
+
+def test_a_run_goes_on_with_another_number_of_actors(finished):
+    argv = ["--resume", str(finished), "--total-steps", str(42 * 128), "--actors", "1"]
+    assert main(argv) == 0
+    assert [row["update"] for row in rows(finished)] == list(range(1, 43))
+    assert evaluation(finished)["mean_return"] > 7
+
+
+def test_actors_that_run_ahead_and_processes_that_are_killed(tmp_path, capfd):
+    """Kill -9 an actor, then the learner: both are replaced, and the run ends as well as ever."""
+    out, killed = tmp_path / "run", []
+
+    def kill() -> None:
+        for name, at in (("ray::Actor", 6), ("ray::Learner", 14)):
+            while not (out / "log.jsonl").exists() or len(rows(out)) < at:
+                time.sleep(0.01)
+            killed.extend(processes(name)[:1])
+            os.kill(killed[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    argv = [SIGNAL, "--ray", *SMALL, "--mode", "async", "--set", "pause=0.002"]
+    argv += ["--total-steps", str(50 * 128), "--checkpoint-every", "4", "--out", str(out)]
+    assert main(argv) == 0
+    captured = capfd.readouterr()
+    assert re.search(r"Actor [01] is replaced, its fragment dropped: .*died", captured.err)
+    assert re.search(r"The learner is replaced, from update \d+: .*died", captured.err)
+    log = rows(out)
+    assert [row["update"] for row in log] == list(range(1, 51))
+    assert (log[-1]["actors_lost"], log[-1]["learners_lost"]) == ([1], [1])
+    assert max(row["lag_max"][0] for row in log) in (1, 2, 3)
+    assert all(row["lag"][0] <= row["lag_max"][0] for row in log)
+    assert re.search(r"return \d\.\d+   lag \d\.\d \(at most \d\)", captured.out)
+    assert evaluation(out)["mean_return"] > 7
+    assert nothing_left([*processes("ray::Actor"), *processes("ray::Learner")])
+
+
+def test_two_learners_take_the_steps_of_one():
+    """A batch divided over two processes: the weights are equal, and those of one process."""
+    ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, epochs=1, minibatches=1)
+    given = FragmentPPO(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
+    runners = jax.device_get(
+        jax.tree.map(lambda leaf: leaf[None], jax.jit(given.init)(jax.random.key(0)))
+    )
+    draw = np.random.default_rng(0)
+    fragments = [ray.put(_fragment(draw, runners)) for _ in range(2)]
+    states = []
+    for count in (1, 2):
+        settings = _Sizes(learners=count, patience=120)
+        learners = ray_training.Learners(given, runners, settings)
+        learners.update(list(fragments))
+        while not (metrics := learners.finish(learners.pending[0])):
+            pass
+        handles = learners._handles
+        states += [*ray.get([handle.state.remote() for handle in handles]), metrics]
+        learners.end()
+    (one, metrics_of_one, first, second, metrics_of_two) = states
+    for a, b, c in zip(*map(jax.tree.leaves, (first, second, one)), strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, c, rtol=1e-4, atol=1e-5)
+    assert any((a != b).any() for a, b in zip(*map(jax.tree.leaves, (one, runners)), strict=True))
+    for name in ("episodes", "return_sum", "value_loss", "entropy"):
+        np.testing.assert_allclose(metrics_of_two[name], metrics_of_one[name], rtol=1e-4)
+
+
+@dataclasses.dataclass
+class _Sizes:
+    learners: int
+    patience: int
+
+
+def _fragment(draw: np.random.Generator, runners) -> tuple:
+    """Eight steps of two environments, at random."""
+    shape = (8, 2)
+    floats = {
+        name: draw.normal(size=shape).astype(np.float32)
+        for name in ("value", "reward", "cut_value", "returns")
+    }
+    rollout = {
+        **floats,
+        "obs": draw.uniform(0, 5, (*shape, 1)).astype(np.float32),
+        "action": draw.integers(0, 2, shape).astype(np.int32),
+        "log_prob": np.full(shape, np.log(0.5), np.float32),
+        "terminated": draw.random(shape) < 0.2,
+        "truncated": np.zeros(shape, bool),
+        "lengths": draw.integers(1, 9, shape).astype(np.int32),
+    }
+    return rollout, np.ones((2, 1), np.float32)
+
+
+def pool(count: int) -> Pool:
+    """Actors that have begun."""
+    kind = ray.remote(Worker).options(num_cpus=0)
+    workers = Pool(lambda slot, generation: kind.remote(slot, generation), count, patience=120.0)
+    for _ in range(count):
+        workers.ask("do", "well")
+    assert all(wait(workers))
+    return workers
+
+
+def wait(pool: Pool) -> list:
+    """What the calls under way give."""
+    made = []
+    while pool.busy:
+        made += [pool.finish(r) for r in ray.wait(list(pool.busy), timeout=0.1)[0]]
+        pool.check()
+    return made
+
+
+def test_actors_that_hang_die_or_break_are_replaced(capsys):
+    workers = pool(4)
+    workers.patience = 2.0
+    slots = {}
+    for what in ("well", "hang", "die", "break"):
+        slots[what] = workers.idle[0][0]
+        workers.ask("do", what)
+    found = [made for made in wait(workers) if made]
+    assert [made.about["slot"] for made in found] == [slots["well"]]
+    assert workers.lost == 3
+    told = capsys.readouterr().err
+    for what, why in (
+        ("hang", r"no answer in 2 s \(--patience\)"),
+        ("die", "The actor is dead because its worker process has died."),
+        ("break", "division by zero"),
+    ):
+        assert re.search(f"Actor {slots[what]} is replaced, its fragment dropped: {why}\n", told)
+    workers.patience = 120.0
+    for _ in range(4):
+        workers.ask("do", "well")
+    generations = {made.slot: made.about["generation"] for made in wait(workers)}
+    assert generations.pop(slots["well"]) == 0 and set(generations.values()) == {1, 2, 3}
+    workers.end()
+
+
+def test_actors_that_die_again_and_again_end_the_run():
+    workers = pool(1)
+    with pytest.raises(
+        runs.RunError, match=r"4 actors died without a result in .*division by zero"
+    ):
+        for _ in range(10):
+            workers.ask("do", "break")
+            wait(workers)
+    workers.end()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--actors", "0"], "actors=0 must be at least 1"),
+        (["--actors", "3"], "num_envs=64 does not divide over 3 actors; try --num-envs 63"),
+        (["--learners", "3"], "of 4 actors do not divide over 3 learners; give a divisor of 4"),
+        (["--patience", "0"], "patience=0 must be at least 1"),
+        (["--chunk", "2"], "chunk=2: here each update is a call"),
+        (["--bonus", "0.1"], "bonus=0.1: actors have no exploration bonus"),
+        (["--devices", "2"], "do not go with --ray; see --learners"),
+        (["--seeds", "2"], "do not go with --ray; see --learners"),
+        (["--algo", "davi"], "--algo davi --ray: with Ray there is ppo only"),
+    ],
+)
+def test_flags_that_cannot_work_get_a_sentence(tmp_path, monkeypatch, capsys, argv, words):
+    monkeypatch.chdir(tmp_path)
+    assert main([SIGNAL, "--ray", *argv]) == 2
+    captured = capsys.readouterr().err
+    assert words in captured and len(captured.splitlines()) == 1
+    assert not list(tmp_path.iterdir())  # nothing was begun
+
+
+def test_learners_need_whole_minibatches():
+    with pytest.raises(ValueError, match="the 4 steps of each of 2 learners do not split into"):
+        Settings(num_envs=8, rollout_steps=1, actors=2, learners=2, minibatches=8).check()
+
+
+@pytest.mark.parametrize(
+    ("id", "words"),
+    [
+        ("gym:CartPol-v1", "Gymnasium cannot make it"),
+        ("gym:tiny_gym:Steered-v0", "this learner needs a Discrete one"),
+        ("Grid-Emty-5x5-v0", "did you mean"),
+    ],
+)
+def test_environments_that_cannot_be_trained_in(tmp_path, monkeypatch, capsys, id, words):
+    monkeypatch.chdir(tmp_path)
+    assert main([id, "--ray"]) == 2
+    assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_gymnasium_needs_actors(capsys):
+    assert main(["gym:CartPole-v1"]) == 2
+    words = "outside of ppo's compiled program; have it stepped by actors: jaxenvs train gym:CartPo"
+    assert words in capsys.readouterr().err
+
+
+def test_without_ray_there_is_the_command_that_installs_it(monkeypatch, capsys):
+    there = importlib.util.find_spec
+    hidden = {"ray": None}
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: hidden.get(name, there(name, *rest))
+    )
+    assert main([SIGNAL, "--ray"]) == 2
+    error = capsys.readouterr().err
+    assert 'needs ray, not installed here: run pip install "jaxenvs[ray]"' in error
+
+
+def test_a_run_of_another_algorithm_is_not_resumed(finished, tmp_path, capsys):
+    settings = {"num_envs": 8}
+    other = runs.Run.create(tmp_path / "ppo", runs.Config("Grid-v0", {}, 0, 1, settings))
+    assert main(["--ray", "--resume", str(other.path)]) == 2
+    words = "was trained by ppo, not by ppo-ray; go on with: jaxenvs train --algo ppo --resume"
+    assert words in capsys.readouterr().err
+    assert main(["--algo", "ppo", "--resume", str(finished)]) == 2
+    assert "was trained by ppo-ray, not by ppo" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("127.0.0.1:{port}", r"nobody answers there after 1 s .*`ray start --head --port \d+`"),
+        ("somewhere", "give HOST:PORT of the cluster's head, or auto"),
+    ],
+)
+def test_a_cluster_that_is_not_there(monkeypatch, address, words):
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    begun = time.monotonic()
+    with pytest.raises(runs.RunError, match=words):
+        ray_cluster.Cluster().start(address.format(port=port), workers=2, timeout=1)
+    assert time.monotonic() - begun < 10
+
+
+def start(arguments: list[str]) -> subprocess.Popen:
+    """The command in a process of its own, at the head of a group as in a terminal."""
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-W", "error", "-m", "jaxenvs.baselines.train", *arguments]
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def wait_for_rows(out: Path, count: int, process: subprocess.Popen) -> None:
+    limit = time.monotonic() + 240
+    while not (out / "log.jsonl").exists() or len(rows(out)) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit, "no update was made in time"
+        time.sleep(0.05)
+
+
+def nothing_left(before: list[int], seconds: float = 30.0) -> bool:
+    limit = time.monotonic() + seconds
+    while any(Path(f"/proc/{process}").exists() for process in before):
+        if time.monotonic() > limit:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
+    """The signal goes to the whole group, as from a terminal."""
+    out = tmp_path / "run"
+    process = start([SIGNAL, "--ray", *SMALL, "--actors", "1", "--out", str(out)])
+    wait_for_rows(out, 2, process)
+    started = processes("", process.pid)
+    assert len(started) > 4  # Ray's own and ours
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    found = re.search(r"Saved after update (\d+); go on with: jaxenvs train --resume (\S+)", errors)
+    assert found and found[2] == str(out) and int(found[1]) >= 2
+    assert len(rows(out)) == int(found[1])
+    assert nothing_left(started)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("twice", [True, False])
+def test_ends_without_a_word_leave_no_process_either(tmp_path, twice):
+    """A second Ctrl-C while an update waits for a fragment; kill -9, after which Ray's own end."""
+    out = tmp_path / "run"
+    slow = ["--actors", "1", "--set", "pause=0.5"] if twice else ["--actors", "1"]
+    process = start([SIGNAL, "--ray", *SMALL, *slow, "--out", str(out)])
+    if not twice:
+        wait_for_rows(out, 2, process)
+    limit = time.monotonic() + 120
+    while not any(
+        Path(f"/proc/{p}/cmdline").read_text().startswith("ray::Actor.sample")
+        for p in processes("ray::Actor", process.pid)
+    ):
+        assert time.monotonic() < limit
+        time.sleep(0.1)
+    started = processes("", process.pid)
+    if twice:
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == (130 if twice else -signal.SIGKILL)
+    assert nothing_left(started, 30.0 if twice else 150.0)

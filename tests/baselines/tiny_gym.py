@@ -1,0 +1,94 @@
+"""Small environments of Gymnasium, in a module that registers them: `gym:tiny_gym:Signal-v0`."""
+
+import time
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Signal(gymnasium.Env):
+    """Say what the signal was: a reward of 1 in each of the `length` steps where the action is it.
+
+    Episodes with `cut` end by the time limit, and the last observation then is all 9.
+    """
+
+    def __init__(self, length: int = 8, cut: bool = False, pause: float = 0.0) -> None:
+        self.observation_space = spaces.Box(0.0, 9.0, (2,), np.float64)
+        self.action_space = spaces.Discrete(2, start=1)
+        self._length, self._cut, self._pause = length, cut, pause
+
+    def reset(self, *, seed=None, options=None):
+        """A new signal."""
+        super().reset(seed=seed)
+        self._time = 0
+        return self._look(), {}
+
+    def step(self, action):
+        """The next signal."""
+        assert action in (1, 2)  # as the space says
+        time.sleep(self._pause)
+        reward = float(self._signal == action - 1)
+        self._time += 1
+        ends = self._time >= self._length
+        obs = self._look()
+        if ends and self._cut:
+            obs = np.full(2, 9.0)
+        return obs, reward, ends and not self._cut, ends and self._cut, {}
+
+    def _look(self) -> np.ndarray:
+        self._signal = int(self.np_random.integers(2))
+        return np.eye(2)[self._signal]
+
+
+class Parts(Signal):
+    """The same, but the observation is a Dict with spaces of all kinds; the signal is in one."""
+
+    def __init__(self, **fields) -> None:
+        super().__init__(**fields)
+        self.observation_space = spaces.Dict(
+            {
+                "discrete": spaces.Discrete(2, start=5),
+                "picture": spaces.Box(0, 255, (2, 2, 3), np.uint8),
+                "long": spaces.Box(-3, 3, (1,), np.int64),
+                "switches": spaces.MultiBinary(3),
+                "several": spaces.MultiDiscrete([2, 3]),
+            }
+        )
+
+    def _look(self) -> dict:
+        """Everything at its lowest but the signal."""
+        obs = {
+            name: np.zeros(space.shape, space.dtype)
+            for name, space in self.observation_space.items()
+        }
+        self._signal = int(self.np_random.integers(2))
+        return obs | {"discrete": np.int64(5 + self._signal), "long": np.array([-3])}
+
+
+class Steered(Signal):
+    """With an action that is a number between two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+
+class Spoken(Signal):
+    """With an observation that is a text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Text(8)
+
+
+class Failing(Signal):
+    """Breaks at its third step."""
+
+    def step(self, action):
+        """Divide by zero."""
+        return super().step(action) if self._time < 2 else 1 / 0
+
+
+for kind in (Signal, Parts, Steered, Spoken, Failing):
+    gymnasium.register(f"{kind.__name__}-v0", entry_point=kind, disable_env_checker=True)
