@@ -3,7 +3,7 @@
 import dataclasses
 import importlib.metadata
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -173,10 +173,10 @@ def chosen(ids: list[str]) -> list[str]:
     return named.get(ids[0], ids) if len(ids) == 1 else ids
 
 
-def versions() -> dict[str, str]:
-    """Versions of everything that a figure depends on."""
+def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
+    """Versions of everything that a figure depends on, these packages among it."""
     found = {"python": platform.python_version(), "jaxenvs": jaxenvs.__version__}
-    for package in ("jax", "jaxlib", "numpy", *PACKAGES):
+    for package in ("jax", "jaxlib", "numpy", *packages):
         found[package] = _version(package) or "not installed"
     plugins = {name: _version(name) for name in CUDA_PLUGINS}
     return found | {name: version for name, version in plugins.items() if version}

@@ -1,0 +1,203 @@
+"""PPO on CartPole: steps per second of training, beside PureJaxRL, rejax and Stable-Baselines3.
+
+    python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --json learners.json
+
+Each learner runs in a process of its own on the CPU, and they train in turns, one at a time. A
+training is everything from a seed to trained weights; the first of each process also compiles, and
+stands apart. A ratio is the median over neighbouring turns. Learners that are missing are named.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from . import contestants, throughput
+from .learner_peers import EQUAL, OWN, Setting
+
+OURS = "jaxenvs"  # whose first row of a group the others are compared with
+TORCH = "stable-baselines3"  # whose trainings are shorter
+NAMES = ("jaxenvs", "jaxenvs, shared", "purejaxrl", "rejax", TORCH)
+PACKAGES = ("flax", "optax", "distrax", "gymnax", "rejax", "stable-baselines3", "torch")
+
+
+@dataclasses.dataclass
+class Row:
+    """One learner with one setting."""
+
+    learner: str
+    setting: Setting
+    first_seconds: float  # the first training, with all that is compiled
+    seconds: list[float] = dataclasses.field(default_factory=list)  # of each other one
+    last_returns: list[float | None] = dataclasses.field(default_factory=list)  # at their ends
+
+    @property
+    def steps_per_second(self) -> float:
+        """Of a training whose program is there, the median."""
+        return self.setting.steps / statistics.median(self.seconds)
+
+    @property
+    def first_steps_per_second(self) -> float:
+        """Of the first training."""
+        return self.setting.steps / self.first_seconds
+
+    @property
+    def compile_seconds(self) -> float:
+        """What the first training took longer."""
+        return self.first_seconds - statistics.median(self.seconds)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything, the raw times included."""
+        derived = {
+            "steps_per_second": round(self.steps_per_second),
+            "first_steps_per_second": round(self.first_steps_per_second),
+            "compile_seconds": round(self.compile_seconds, 1),
+        }
+        return {**dataclasses.asdict(self), **derived}
+
+
+class Learner:
+    """A process that trains when it is told to; `LookupError` says why there is none."""
+
+    def __init__(self, name: str, setting: Setting, clone: Path | None) -> None:
+        words = [sys.executable, "-m", "jaxenvs.benchmarks.learner_peers", name]
+        words.append(json.dumps(dataclasses.asdict(setting)))
+        words += ["--purejaxrl", str(clone)] if clone else []
+        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "0"}
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self.seed = 0
+        told = self._told()
+        if "missing" in told:
+            self.close()
+            raise LookupError(told["missing"])
+        self.row = Row(name, setting, self.train()["seconds"])
+
+    def train(self) -> dict[str, Any]:
+        """Train with the next seed; return the seconds and the return of the last episodes."""
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # then there is no answer either
+            self.process.stdin.write(f"{self.seed}\n")
+            self.process.stdin.flush()
+        self.seed += 1
+        return self._told()
+
+    def _told(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            self.close()
+            raise LookupError(f"its process ended with {self.process.returncode}; see above")
+        return json.loads(line)
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.communicate()
+
+
+def measure(
+    group: dict[str, Setting], clone: Path | None, repeats: int, missing: list[dict[str, str]]
+) -> list[Row]:
+    """Let the learners of a group train in turns; note who was missing."""
+    learners: list[Learner] = []
+    try:
+        for name, setting in group.items():
+            try:
+                learners.append(Learner(name, setting, clone))
+            except LookupError as error:
+                missing.append({"learner": name, "reason": str(error.args[0])})
+        for _ in range(repeats):
+            for learner in learners:
+                told = learner.train()
+                learner.row.seconds.append(told["seconds"])
+                learner.row.last_returns.append(told["last_return"])
+    finally:
+        for learner in learners:
+            learner.close()
+    return [learner.row for learner in learners]
+
+
+def ratio(row: Row, other: Row) -> float:
+    """How many times faster `row` trains: median over the turns, neighbours compared."""
+    turns = zip(row.seconds, other.seconds, strict=True)
+    return statistics.median((row.setting.steps / a) / (other.setting.steps / b) for a, b in turns)
+
+
+def groups(names: Sequence[str], steps: int, torch_steps: int) -> Iterator[dict[str, Setting]]:
+    """The settings that are equal for all, then what each comes with."""
+
+    def lasting(name: str, setting: Setting) -> Setting:
+        return setting.lasting(torch_steps if name == TORCH else steps)
+
+    for setting in EQUAL:
+        yield {name: lasting(name, setting) for name in names}
+    yield {name: lasting(name, setting) for name, setting in OWN.items() if name in names}
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Markdown: ours against each other learner of the same group."""
+    lines = [
+        "| setting | learner | steps/s | ours is faster by | compile, s | steps/s of the first "
+        "training, compilation included | return of the last episodes |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for row in rows:
+        group = [other for other in rows if other.setting.name == row.setting.name]
+        ours = next((other for other in group if other.learner.startswith(OURS)), row)
+        faster = "" if row.learner.startswith(OURS) else f"{ratio(ours, row):.2f}"
+        told = [told for told in row.last_returns if told is not None]
+        lines.append(
+            f"| {row.setting.name} | {row.learner} | {row.steps_per_second:,.0f} | {faster} "
+            f"| {row.compile_seconds:.1f} | {row.first_steps_per_second:,.0f} "
+            f"| {', '.join(f'{t:.0f}' for t in told)} |"
+        )
+    return "\n".join(lines)
+
+
+def about() -> dict[str, Any]:
+    """What the figures depend on beside their settings."""
+    versions = contestants.versions(PACKAGES)
+    trainings = {"device": "cpu", "compilation_cache": False, "versions": versions}
+    return {**throughput.about(), **trainings, "cores": len(os.sched_getaffinity(0))}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.learners")
+    parser.description = (__doc__ or "").split("\n")[0]
+    add = parser.add_argument
+    add("--learners", nargs="+", default=NAMES, choices=NAMES, help="who trains (default: all)")
+    add("--purejaxrl", type=Path, metavar="PATH", help="a clone of luchris429/purejaxrl")
+    add("--steps", type=int, default=500_000, help="of a training (default: %(default)s)")
+    add("--torch-steps", type=int, default=25_000, help="of torch's (default: %(default)s)")
+    add("--repeats", type=int, default=3, help="trainings after the first (default: %(default)s)")
+    add("--json", type=Path, metavar="FILE", help="write all figures there")
+    args = parser.parse_args(argv)
+    for name in ("steps", "torch_steps", "repeats"):
+        if getattr(args, name) < 1:
+            parser.error(f"--{name.replace('_', '-')} must be at least 1")
+    rows: list[Row] = []
+    missing: list[dict[str, str]] = []
+    told = about()
+    for group in groups(args.learners, args.steps, args.torch_steps):
+        rows += measure(group, args.purejaxrl, args.repeats, missing)
+        if args.json:  # now: a run that is cut short leaves what it has
+            told |= {"load_after": os.getloadavg()[0], "missing": missing}
+            figures = {**told, "rows": [row.as_dict() for row in rows]}
+            args.json.write_text(json.dumps(figures, indent=1) + "\n")
+    print(table(rows))
+    for learner in {note["learner"]: note for note in missing}.values():
+        print(f"{learner['learner']}: {learner['reason']}", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""The benchmark of learners: processes that train in turns, and what is told of them."""
+
+import dataclasses
+import io
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs.benchmarks import learner_peers, learners
+from jaxenvs.benchmarks.learner_peers import Setting
+
+SMALL = Setting("small", num_envs=2, rollout_steps=64, epochs=1, minibatches=2, steps=512)
+
+
+def row(learner: str, seconds: list[float], steps: int = 1000) -> learners.Row:
+    setting = Setting("equal", 4, 128, 4, 4, steps=steps)
+    return learners.Row(learner, setting, 12.0, seconds, [100.0, None, 300.0])
+
+
+class Told:
+    """A process that only says what it was told to do."""
+
+    trained: list[str]
+
+    def __init__(self, name, setting, clone):
+        if name == "rejax":
+            raise LookupError("No module named 'rejax'")
+        self.row = learners.Row(name, setting, 10.0)
+        self.closed = False
+
+    def train(self):
+        self.trained.append(self.row.learner)
+        return {"seconds": 2.0 if self.row.learner == "jaxenvs" else 4.0, "last_return": 20.0}
+
+    def close(self):
+        self.trained.append(f"{self.row.learner} ends")
+
+
+@pytest.fixture
+def told(monkeypatch):
+    Told.trained = []
+    monkeypatch.setattr(learners, "Learner", Told)
+    return Told.trained
+
+
+def test_learners_train_in_turns_and_who_is_missing_is_named(told):
+    missing = []
+    group = dict.fromkeys(("jaxenvs", "purejaxrl", "rejax"), SMALL)
+    rows = learners.measure(group, None, 2, missing)
+    assert told == ["jaxenvs", "purejaxrl"] * 2 + ["jaxenvs ends", "purejaxrl ends"]
+    assert [row.seconds for row in rows] == [[2.0, 2.0], [4.0, 4.0]]
+    assert missing == [{"learner": "rejax", "reason": "No module named 'rejax'"}]
+
+
+def test_processes_end_when_a_training_fails(told, monkeypatch):
+    monkeypatch.setattr(Told, "train", lambda self: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        learners.measure({"jaxenvs": SMALL}, None, 1, [])
+    assert told == ["jaxenvs ends"]
+
+
+def test_the_command_writes_every_group(told, tmp_path, capsys):
+    file = tmp_path / "learners.json"
+    assert learners.main(["--repeats", "2", "--json", str(file)]) == 0
+    figures = json.loads(file.read_text())
+    rows = figures["rows"]
+    assert len(rows) == 4 + 4 + 3
+    assert {row["setting"]["name"] for row in rows} == {"4 x 128", "64 x 128", "own"}
+    assert {row["setting"]["steps"] for row in rows if row["learner"] != learners.TORCH} == {
+        500_000 // 512 * 512,
+        500_000 // 8192 * 8192,
+        500_000 // 1024 * 1024,
+    }
+    torch = [row["setting"]["steps"] for row in rows if row["learner"] == learners.TORCH]
+    assert torch == [25_000 // 512 * 512, 25_000 // 8192 * 8192, 25_000 // 2048 * 2048]
+    shown = capsys.readouterr()
+    assert shown.out.count("| 2.00 |") == 2 and "rejax: No module" in shown.err
+    assert figures["versions"]["torch"] and figures["missing"]
+
+
+def test_a_ratio_is_that_of_neighbouring_turns():
+    ours, theirs = row("jaxenvs", [1.0, 2.0, 10.0]), row("rejax", [2.0, 6.0, 40.0])
+    assert learners.ratio(ours, theirs) == 3.0
+    assert learners.ratio(ours, row("rejax", [2.0, 6.0, 40.0], steps=500)) == 6.0
+    assert ours.compile_seconds == 10.0
+    assert ours.steps_per_second == 500.0 and ours.first_steps_per_second == 1000 / 12
+
+
+def test_the_table_compares_within_a_group():
+    text = learners.table([row("jaxenvs", [1.0]), row("rejax", [2.0])])
+    lines = text.splitlines()
+    assert lines[2] == "| equal | jaxenvs | 1,000 |  | 11.0 | 83 | 100, 300 |"
+    assert lines[3] == "| equal | rejax | 500 | 2.00 | 10.0 | 83 | 100, 300 |"
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_a_process_trains_with_each_seed_it_reads(monkeypatch, capsys):
+    def train(seed):
+        print("chatter of a library")
+        return 100.0 + seed
+
+    monkeypatch.setitem(learner_peers.TRAINERS, "rejax", lambda setting: train)
+    monkeypatch.setattr(learner_peers.sys, "stdin", io.StringIO("3\n4\n"))
+    setting = json.dumps(dataclasses.asdict(SMALL))
+    assert learner_peers.main(["rejax", setting]) == 0
+    shown = capsys.readouterr()
+    ready, *told = map(json.loads, shown.out.splitlines())
+    assert ready == {"ready": True} and [line["last_return"] for line in told] == [103, 104]
+    assert shown.err.count("chatter") == 2
+
+
+def test_a_process_says_who_is_missing(capsys):
+    assert learner_peers.main(["purejaxrl", json.dumps(dataclasses.asdict(SMALL))]) == 0
+    assert "clone of" in json.loads(capsys.readouterr().out)["missing"]
+
+
+@pytest.mark.slow
+def test_ours_trains_in_a_process_of_its_own():
+    learner = learners.Learner("jaxenvs, shared", SMALL, None)
+    try:
+        told = learner.train()
+        assert 0 < told["seconds"] < learner.row.first_seconds  # the first one compiled
+        assert 5 < told["last_return"] < 100
+    finally:
+        learner.close()
+    assert learner.process.returncode == 0
+
+
+def test_a_process_that_dies_is_said_to_have(monkeypatch):
+    monkeypatch.setattr(learners.sys, "executable", "false")
+    with pytest.raises(LookupError, match="its process ended with 1"):
+        learners.Learner("jaxenvs", SMALL, None)
+
+
+def test_a_clone_is_needed_and_looked_into(tmp_path):
+    with pytest.raises(LookupError, match="give --purejaxrl PATH"):
+        learner_peers.trainer("purejaxrl", SMALL, None)
+    with pytest.raises(LookupError, match=r"has no purejaxrl/ppo\.py; clone"):
+        learner_peers.trainer("purejaxrl", SMALL, tmp_path)
+
+
+def test_chunks_divide_the_updates():
+    assert learner_peers.chunk_of(SMALL) == 4
+    assert learner_peers.chunk_of(Setting("", 64, 128, 4, 8, steps=60 * 8192)) == 4
+    assert learner_peers.chunk_of(Setting("", 4, 128, 4, 4, steps=976 * 512)) == 61
+
+
+def test_the_last_return_is_the_mean_of_the_last_episodes():
+    counts = np.array([50, 0, 15, 10])
+    returns = np.array([50.0, 0.0, 150.0, 300.0])
+    assert learner_peers.last_mean(returns, counts) == 450 / 25
+    assert learner_peers.last_mean(np.array([6.0]), np.array([2])) == 3
+    assert learner_peers.last_mean(np.zeros(3), np.zeros(3, int)) is None
+
+
+def test_the_networks_that_are_apart_share_nothing():
+    env = jaxenvs.make(learner_peers.ID)
+    network = learner_peers.two_networks(env)
+    one = jnp.ones(4, jnp.float32)
+    shapes = jax.eval_shape(network.init, jax.random.key(0), one)
+    weights = jax.tree.map(lambda leaf: jnp.full(leaf.shape, 0.1, leaf.dtype), shapes)
+    logits = network.apply(weights, one)[0]
+    assert logits.shape == (2,)
+    gradient = jax.grad(lambda weights: network.apply(weights, one)[1])(weights)
+    used = [bool(jnp.any(leaf != 0)) for leaf in jax.tree.leaves(gradient)]
+    assert sum(used) == len(used) / 2 == 6  # the value needs half of it
+
+
+@pytest.mark.parametrize("flag", ["--steps", "--torch-steps", "--repeats"])
+def test_numbers_below_one_are_refused(flag, capsys):
+    with pytest.raises(SystemExit):
+        learners.main([flag, "0"])
+    assert f"{flag} must be at least 1" in capsys.readouterr().err
