@@ -79,10 +79,11 @@ def summary(run: Run, device: str) -> dict[str, Any]:
 
 
 def curve(row: dict[str, Any]) -> Curve:
-    """The panel of a kept run."""
+    """The panel of a kept run, named by its id and by what learned, with which preset."""
     returns = [[np.nan if x is None else x for x in line] for line in row["curve"]["returns"]]
-    algorithm = row.get("algorithm", USUAL)
-    title = row["id"] if algorithm == USUAL else f"{row['id']} {algorithm}"
+    title = row["command"].removeprefix(f"{PROGRAM} ").partition(" --seeds")[0]
+    for flag in ("--algo ", "--preset "):
+        title = title.replace(flag, "")
     return Curve(title, np.array(row["curve"]["steps"]), np.array(returns))
 
 

@@ -34,9 +34,16 @@ def rollout_of(steps: int, envs: int, seed: int) -> ppo.Rollout:
     )
 
 
-def test_advantages_are_those_of_a_plain_loop():
+@pytest.mark.parametrize("seed", range(4))
+def test_advantages_are_those_of_a_plain_loop(seed):
     gamma, gae_lambda = 0.9, 0.8
-    rollout = rollout_of(steps=7, envs=5, seed=0)
+    rollout = rollout_of(steps=7, envs=5, seed=seed)
+    if seed:  # ends anywhere
+        ends = np.random.default_rng(seed).choice(3, p=(0.6, 0.2, 0.2), size=(7, 5))
+        terminated, truncated = jnp.asarray(ends == 1), jnp.asarray(ends == 2)
+        rollout = rollout._replace(
+            terminated=terminated, truncated=truncated, cut_value=rollout.returns
+        )
     last_value = jnp.arange(5, dtype=jnp.float32)
     got = ppo.advantages(rollout, last_value, gamma, gae_lambda)
 

@@ -87,6 +87,9 @@ def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
     assert second["device"] == "a desk" and second["evaluation"] == {"mean_return": 0.25}
     assert second["last_returns"] == [round(i / 100, 3) for i in range(20)]
     drawn = record.curve(second)
+    assert drawn.title == "Grid-Fetch-5x5-N2-v0"
+    other = second | {"command": "jaxenvs train Grid-v0 --algo ppo-rnn --preset rnd --seeds 20"}
+    assert record.curve(other).title == "Grid-v0 ppo-rnn rnd"
     assert drawn.steps[0] == 256 and drawn.steps[-1] == 90 * 256 and len(drawn.steps) == 40
     assert np.isnan(drawn.returns[0]).all() and np.isfinite(drawn.returns[1:]).all()
 

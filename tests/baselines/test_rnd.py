@@ -10,7 +10,7 @@ import pytest
 from tiny import Clock, Endless, learner
 
 from jaxenvs.baselines import loop, ppo
-from jaxenvs.baselines.devices import ALONE
+from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
 from jaxenvs.baselines.rnd import RND, Moments
 from jaxenvs.core.spaces import Box
 
@@ -91,6 +91,33 @@ def test_the_bonus_is_in_deviations_of_its_discounted_returns(visits):
     seen = np.concatenate([places(1.0, visit).reshape(-1, 4) for visit in range(3)])
     np.testing.assert_allclose(states[3].seen.mean, seen.mean(axis=0), rtol=1e-4)
     np.testing.assert_allclose(states[3].seen.deviation, seen.std(axis=0), rtol=1e-4)
+
+
+def test_networks_see_deviations_from_what_is_usual(visits):
+    states, _ = visits
+    stream = jnp.concatenate([places(1.0, visit).reshape(-1, 4) for visit in range(60)])
+    inputs = np.asarray(BONUS.normalised(states[-1], BONUS.features(states[-1], stream)))
+    np.testing.assert_allclose(inputs.mean(axis=0), 0.0, atol=1e-3)
+    np.testing.assert_allclose(inputs.std(axis=0), 1.0, rtol=1e-2)
+    far = BONUS.normalised(states[-1], jnp.array([[9.0, -9.0, 1.0, 1.0]]))
+    np.testing.assert_allclose(far[0, :2], [5.0, -5.0])
+
+
+def test_devices_share_statistics_and_predictor():
+    """Two rows of a `vmap` whose axis is called like the mesh's do what two devices would."""
+    state, halves = BONUS.init(KEY, jnp.zeros(4)), jnp.stack([places(1.0, 0), places(-2.0, 1)])
+    learn = functools.partial(BONUS.learn, devices=Devices(2))
+    two, bonus = jax.jit(jax.vmap(learn, in_axes=(None, 0), axis_name=DEVICES))(state, halves)
+    one, whole = jax.jit(BONUS.learn)(
+        state, halves.swapaxes(0, 1).swapaxes(1, 2).reshape(16, 16, 4)
+    )
+    for name in ("seen", "earned"):
+        for a, b in zip(getattr(two, name), getattr(one, name), strict=True):
+            np.testing.assert_allclose(a, np.stack([b, b]), rtol=1e-4, atol=1e-6)
+    equal = jax.tree.map(lambda leaf: bool((leaf[0] == leaf[1]).all()), two.predictor)
+    assert all(jax.tree.leaves(equal))
+    whole = np.asarray(whole).reshape(16, 8, 2)
+    np.testing.assert_allclose(bonus, np.moveaxis(whole, 2, 0), rtol=1e-4)
 
 
 def curious(env, **settings) -> ppo.PPO:
