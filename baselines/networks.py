@@ -160,15 +160,16 @@ class Sentence(nn.Module):
 
 def build(env: Env, hidden: Sequence[int], embed: int) -> ActorCritic:
     """Return the network for an environment; `ValueError` unless its actions are Discrete."""
-    return ActorCritic(*_fields(env, hidden, embed))
+    return ActorCritic(*fields(env, hidden, embed))
 
 
 def build_recurrent(env: Env, hidden: Sequence[int], embed: int, memory: int) -> Recurrent:
     """Return the same with `memory` numbers that it remembers."""
-    return Recurrent(*_fields(env, hidden, embed), memory=memory)
+    return Recurrent(*fields(env, hidden, embed), memory=memory)
 
 
-def _fields(env: Env, hidden: Sequence[int], embed: int) -> tuple[Any, ...]:
+def fields(env: Env, hidden: Sequence[int], embed: int) -> tuple[Any, ...]:
+    """Return the fields of a network for an environment; `ValueError` as `build`."""
     if not isinstance(env.action_space, spaces.Discrete):
         raise ValueError(
             f"{env.name} has the action space {env.action_space}; this learner needs a Discrete one"

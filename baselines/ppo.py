@@ -19,6 +19,7 @@ import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Step, VectorEnv
+from jaxenvs.core.random import shuffled
 
 from . import evaluate, options, presets
 from .devices import ALONE, Devices
@@ -86,6 +87,11 @@ class Learning(Common):
                 f"a rollout of {self.num_envs} x {self.rollout_steps} steps does not split into "
                 f"minibatches={self.minibatches}; choose a divisor of {rows}"
             )
+
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps of an update."""
+        return self.epochs * self.minibatches
 
     def rows(self, num_envs: int) -> int:
         """How many things minibatches are drawn from: here single steps."""
@@ -211,7 +217,7 @@ class PPO:
 
         return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
 
-    def after(self, runner: Runner, step: Step) -> Runner:
+    def after(self, runner: Any, step: Step) -> Any:
         """The runner when the environments have stepped."""
         return runner._replace(
             world=step.state,
@@ -242,9 +248,9 @@ class PPO:
         epochs, minibatches = self.settings.epochs, self.settings.minibatches
         batch = jax.tree.map(self.rows, self.targets(runner, rollout))
         count = len(jax.tree.leaves(batch)[0])
-        orders = jax.vmap(lambda key: jax.random.permutation(key, count))(
-            jax.random.split(key, epochs)
-        ).reshape(epochs * minibatches, -1)
+        orders = jax.vmap(lambda key: shuffled(key, count))(jax.random.split(key, epochs)).reshape(
+            epochs * minibatches, -1
+        )
 
         def gradient_step(carry: Any, chosen: Any) -> tuple[Any, dict[str, Array]]:
             weights, optimiser = carry
@@ -331,7 +337,7 @@ class PPO:
     def learning_rate(self, gradient_steps: Any) -> Array:
         """The learning rate after so many gradient steps: it falls by updates."""
         settings = self.settings
-        update = gradient_steps // (settings.epochs * settings.minibatches)
+        update = gradient_steps // settings.gradient_steps
         left = jnp.maximum(1.0 - update / settings.updates, 0.0)
         return settings.learning_rate * (left if settings.anneal else jnp.ones_like(left))
 

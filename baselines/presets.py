@@ -23,6 +23,15 @@ class Preset(NamedTuple):
 # A reward at the goal only: most rollouts bring none at first, see `advantage_floor` in ppo.py.
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
+# The same for learners of action values: a reward must reach back over many steps.
+RARE_REWARD_BY_VALUES = {
+    "gae_lambda": 0.9,
+    "learning_rate": 2.5e-4,
+    "epochs": 2,
+    "minibatches": 16,
+}
+RARE_REWARD_BY_REPLAY = {"n_step": 5}
+
 # A key and a door, or a long way, between the agent and its only reward: hundreds of steps for a
 # beginner.
 FAR_REWARD = {
@@ -50,6 +59,22 @@ OPEN_WORLD = {
     "gamma": 0.925,
     "gae_lambda": 0.65,
     "hidden": (256, 256),
+}
+
+# The same for learners of action values.
+OPEN_WORLD_BY_VALUES = {
+    "learning_rate": 4.5e-4,
+    "gamma": 0.925,
+    "epochs": 2,
+    "hidden": (256, 256),
+    "epsilon_end": 0.02,
+    "epsilon_share": 0.2,
+}
+OPEN_WORLD_BY_REPLAY = {
+    "gamma": 0.925,
+    "hidden": (256, 256),
+    "epsilon_end": 0.02,
+    "epsilon_share": 0.1,
 }
 
 # As many environments as an accelerator likes, and steps enough for the deepest achievements.
@@ -135,7 +160,12 @@ PRESETS = (
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD, algorithm="ppo-rnn"),
     Preset(r"Grid-Memory.*", {"entropy": 0.01}, algorithm="ppo-rnn"),
     steps(r"Grid-Memory.*", 1, "ppo-rnn"),
+    Preset(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_VALUES, algorithm="pqn"),
     steps(r"Grid-DoorKey-5x5-v\d+", 0.35, "pqn"),
+    Preset(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_REPLAY, algorithm="dqn"),
+    steps(r"Grid-DoorKey-5x5-v\d+", 0.35, "dqn"),
+    Preset(r"Craft-.*", OPEN_WORLD_BY_VALUES, algorithm="pqn"),
+    Preset(r"Craft-.*", OPEN_WORLD_BY_REPLAY, algorithm="dqn"),
     Preset(r"Craft-.*", OPEN_WORLD),
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),

@@ -25,7 +25,7 @@ from jaxtyping import Array, PyTree
 
 import jaxenvs
 
-from . import GYM, checkpoints, networks
+from . import GYM, checkpoints, networks, q_network
 from .checkpoints import RunError as RunError  # readers of a run meet it here
 
 FORMAT = 1
@@ -63,6 +63,8 @@ NETWORKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "ppo-rnn": (networks.build_recurrent, ("hidden", "embed", "memory")),
     "ppo-ray": (networks.build, ("hidden", "embed")),
     "alphazero": (networks.build, ("hidden", "embed")),
+    "pqn": (q_network.build, ("hidden", "embed")),
+    "dqn": (q_network.build, ("hidden", "embed", "dueling")),
 }
 
 

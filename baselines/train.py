@@ -13,6 +13,8 @@ WITH_RAY = "ppo-ray"  # what --ray is short for
 ALGORITHMS = {
     USUAL: "ppo",
     "ppo-rnn": "ppo_rnn",
+    "pqn": "pqn",
+    "dqn": "dqn",
     "alphazero": "alphazero",
     "davi": "davi",
     WITH_RAY: "ray_ppo",

@@ -1,0 +1,272 @@
+"""DQN (Mnih et al., 2015), double, dueling, with n-step returns, and its replay on the device.
+
+Run it with `jaxenvs train ID --algo dqn` or `python -m jaxenvs.baselines.dqn ID`. It is the
+learner for few environment steps: each is learned from many times. World, agent, replay (replay.py)
+and gradient steps are one compiled program. Actions of the n-step successor are chosen by the
+weights and valued by their slow copy (van Hasselt et al., 2016); heads as in Wang et al. (2016).
+Deliberate differences: many environments fill the replay side by side; an episode cut by the time
+limit is bootstrapped with its true successor; layers are normalised (q_network.py); `n_step` > 1
+is not corrected for the actions that the policy would take now.
+"""
+
+import dataclasses
+import functools
+import os
+import sys
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+
+from . import options, ppo, presets, q_network, replay
+from .checkpoints import RunError
+from .loop import SEEDS, command
+from .pqn import PQN, Exploring, counted
+from .replay import Batch, Replay
+from .runs import Run
+
+ALGORITHM = "dqn"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(Exploring):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    rollout_steps: int = 16  # steps of each environment between updates
+    learning_rate: float = 3e-4  # at the start
+    anneal: bool = False  # whether the learning rate falls linearly to zero
+    max_grad_norm: float = 10.0  # global norm of the gradient, at most
+    capacity: int = 200_000  # steps that the replay holds, of all environments together
+    warm_up: int = 10_000  # steps of all environments before the first gradient step
+    gradient_steps: int = 32  # of an update
+    batch_size: int = 128  # steps that a gradient step learns from, on all devices
+    n_step: int = 3  # steps whose rewards are added before the value of what follows
+    double: bool = True  # whether the weights choose the action that their slow copy values
+    dueling: bool = True  # whether the network says a value and advantages
+    target_rate: float = 0.01  # how far the slow copy moves towards the weights; 1: all the way
+    target_every: int = 1  # gradient steps between its moves
+    epsilon_share: float = 0.3  # share of the run's updates over which epsilon falls, linearly
+
+    minibatches: ClassVar[int] = 1
+    counts: ClassVar[tuple[str, ...]] = (
+        *Exploring.counts,
+        *("gradient_steps", "batch_size", "n_step", "target_every"),
+    )
+
+    def check(self) -> None:
+        """Refuse what cannot work with `ValueError`, which names the mend."""
+        super().check()
+        if self.slots <= self.n_step:
+            raise ValueError(
+                f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
+                f"environments; n_step={self.n_step} needs {self.n_step + 1}: give capacity="
+                f"{(self.n_step + 1) * self.num_envs} or more, or fewer num_envs"
+            )
+        if self.warm_up < self.n_step * self.num_envs:
+            raise ValueError(
+                f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
+                f"n_step={self.n_step} steps; give at least {self.n_step * self.num_envs}"
+            )
+        if not 0.0 < self.target_rate <= 1.0:
+            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
+
+    @property
+    def slots(self) -> int:
+        """Slots of the replay for each environment."""
+        return self.capacity // self.num_envs
+
+    def rows(self, num_envs: int) -> int:
+        """Steps of a rollout: nothing has to divide them."""
+        return num_envs * self.rollout_steps
+
+
+class Runner(NamedTuple):
+    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
+
+    weights: PyTree[Array]
+    target: PyTree[Array]  # their slow copy
+    optimiser: PyTree[Array]  # Adam's moments and counts
+    updates: Int32[Array, "*seeds"]  # made so far
+    replay: Replay
+    world: PyTree[Array]  # VectorState
+    obs: PyTree[Array]  # what the next actions are chosen from
+    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
+    returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
+    lengths: Int32[Array, "*seeds envs"]  # their steps so far
+
+
+class Ends(NamedTuple):
+    """Which episodes ended, by step and environment."""
+
+    terminated: Bool[Array, "*batch"]
+    truncated: Bool[Array, "*batch"]
+    returns: Float32[Array, "*batch"]  # of the episode so far, this step included
+    lengths: Int32[Array, "*batch"]
+
+
+@dataclasses.dataclass(frozen=True)
+class DQN(PQN):
+    """The algorithm: pure functions of a `Runner`, for one seed, on one of `devices`."""
+
+    settings: Settings  # type: ignore[assignment]
+
+    runner: ClassVar[type] = Runner
+    spread: ClassVar[tuple[str, ...]] = ("replay", "world", "obs", "returns", "lengths")
+
+    def init(self, key: Array) -> Any:
+        """Start: weights twice, an empty replay, worlds and the key for all that follows."""
+        start = super().init(key)
+        return Runner(
+            weights=start.weights,
+            target=jax.tree.map(jnp.copy, start.weights),
+            optimiser=start.optimiser,
+            updates=jnp.int32(0),
+            replay=replay.empty(start.obs, self.settings.slots),
+            world=start.world,
+            obs=start.obs,
+            key=start.key,
+            returns=start.returns,
+            lengths=start.lengths,
+        )
+
+    def update(self, runner: Any, _: None = None) -> tuple[Any, dict[str, Array]]:
+        """Act, remember, and learn from what is remembered; also return this update's metrics."""
+        key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
+        key_collect, key_learn, key_world = map(self.devices.own, keys)
+        epsilon = self.epsilon(runner)
+        runner = runner._replace(
+            key=jax.random.key_data(key_rest), world=self.env.refresh(key_world, runner.world)
+        )
+        runner, ends = self.collect(runner, key_collect)
+        runner = runner._replace(updates=runner.updates + 1)
+        # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
+        steps = jax.lax.pmax(runner.updates, SEEDS) * self.settings.steps_per_update
+        runner, losses = self.learn_when(steps >= self.settings.warm_up, runner, key_learn)
+        return runner, {**ppo.episode_sums(ends), **losses, "epsilon": epsilon}
+
+    def epsilon(self, runner: Any) -> Float32[Array, ""]:
+        """The share of random actions."""
+        return self.settings.epsilon(runner.updates)
+
+    def collect(self, runner: Any, key: Array) -> tuple[Any, Any]:
+        """Act for `rollout_steps` steps in every environment, and remember them."""
+        epsilon = self.epsilon(runner)
+
+        def act(runner: Any, key: Array) -> tuple[Any, Ends]:
+            key_action, key_step = jax.random.split(key)
+            values = self.values(runner.weights, runner.obs)
+            action = q_network.explore(key_action, values, epsilon)
+            step = self.env.step(key_step, runner.world, action)
+            memory = replay.add(runner.replay, runner.obs, action, step)
+            returns, lengths = runner.returns + step.reward, runner.lengths + 1
+            ends = Ends(step.terminated, step.truncated, returns, lengths)
+            return self.after(runner._replace(replay=memory), step), ends
+
+        return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
+
+    def learn_when(
+        self, ready: Bool[Array, ""], runner: Runner, key: Array
+    ) -> tuple[Runner, dict[str, Array]]:
+        """Take `gradient_steps` gradient steps, or none before the replay is `ready`."""
+        learned = (runner.weights, runner.target, runner.optimiser)
+        nothing = {"q_loss": jnp.float32(0.0), "q": jnp.float32(0.0)}
+
+        def learn(learned: Any) -> Any:
+            keys = jax.random.split(key, self.settings.gradient_steps)
+            step = functools.partial(self.gradient_step, runner.replay)
+            learned, losses = jax.lax.scan(step, learned, keys)
+            return learned, jax.tree.map(jnp.mean, losses)
+
+        learned, losses = jax.lax.cond(ready, learn, lambda same: (same, nothing), learned)
+        weights, target, optimiser = learned
+        return runner._replace(weights=weights, target=target, optimiser=optimiser), losses
+
+    def gradient_step(
+        self, memory: Replay, learned: Any, key: Array
+    ) -> tuple[Any, dict[str, Array]]:
+        """Learn from one batch, then let the slow copy follow."""
+        settings = self.settings
+        weights, target, optimiser = learned
+        size = settings.batch_size // self.devices.count
+        batch = replay.sample(key, memory, size, settings.n_step, settings.gamma)
+        worth = self.worth(weights, target, batch)
+        gradient, losses = self.gradient(weights, (batch, worth), ())
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+            change, optimiser = self.optimiser.update(gradient, optimiser, weights)
+        weights = optax.apply_updates(weights, change)
+        moves = counted(optimiser) % settings.target_every == 0
+        rate = jnp.where(moves, settings.target_rate, 0.0)
+        target = jax.tree.map(lambda old, new: old + rate * (new - old), target, weights)
+        return (weights, target, optimiser), losses
+
+    def worth(
+        self, weights: PyTree[Array], target: PyTree[Array], batch: Batch
+    ) -> Float32[Array, " batch"]:
+        """What the sampled actions should have been worth."""
+        values = self.values(target, batch.next_obs)
+        judge = self.values(weights, batch.next_obs) if self.settings.double else values
+        action = judge.argmax(axis=-1).astype(jnp.int32)
+        return batch.reward + batch.discount * q_network.chosen(values, action)
+
+    def loss(  # type: ignore[override]
+        self, weights: PyTree[Array], batch: Batch, worth: Array
+    ) -> tuple[Array, dict[str, Array]]:
+        """Huber loss of the values of the sampled actions."""
+        value = q_network.chosen(self.values(weights, batch.obs), batch.action)
+        loss = (batch.weight * optax.losses.huber_loss(value, worth)).mean()
+        return loss, {"q_loss": loss, "q": value.mean()}
+
+    @property
+    def optimiser(self) -> optax.GradientTransformation:
+        """Adam behind a clip of the global norm."""
+        return optax.chain(
+            optax.clip_by_global_norm(self.settings.max_grad_norm),
+            optax.adam(self.learning_rate, eps=1e-5),
+        )
+
+
+def fit(learner: DQN, seeds: int) -> None:
+    """Refuse with `RunError` a replay that a device has not the memory for."""
+    shapes = jax.eval_shape(
+        lambda key: replay.empty(learner.env.reset(key).obs, learner.settings.slots),
+        jax.random.key(0),
+    )
+    need = seeds * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+    device = jax.local_devices()[0]
+    told = device.memory_stats() or {}  # None where the backend does not tell
+    there = told.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > there:
+        fits = int(learner.settings.capacity * there / need / 2)
+        raise RunError(
+            f"a replay of capacity={learner.settings.capacity} takes {need:,} bytes of a device "
+            f"({seeds} seeds), {device.platform} has {there:,}; try --capacity {fits}, or fewer "
+            f"--seeds"
+        )
+
+
+def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, DQN]:
+    """Turn the command line into a run and the algorithm; raises for what cannot work."""
+    tuned = functools.partial(presets.preset, algorithm=ALGORITHM)
+    asked = options.parse(argv, Settings, tuned, "Train an agent with DQN.", ALGORITHM)
+    config, settings = options.config(asked, ALGORITHM), asked.settings
+    venv, devices = options.environments(asked, config)
+    if settings.batch_size % devices.count:
+        raise RunError(
+            f"batch_size={settings.batch_size} does not divide over {devices.count} devices; "
+            f"give --batch-size {-(-settings.batch_size // devices.count) * devices.count}"
+        )
+    network = q_network.build(venv.env, settings.hidden, settings.embed, settings.dueling)
+    learner = DQN(venv, network, settings, devices)
+    fit(learner, asked.seeds)
+    return asked, options.directory(asked, config), learner
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Train from the command line; return the exit code."""
+    return command(prepare, ppo.report, argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

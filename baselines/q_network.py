@@ -1,0 +1,77 @@
+"""What learners of action values share: the network, how they explore, what their policy is.
+
+The network is the encoder of networks.py and an MLP with LayerNorm before each ReLU, without which
+PQN diverges (Gallici et al., 2024); DQN, which does not need it, has it too. With `dueling` heads
+(Wang et al., 2016) a value and advantages whose mean is zero add up to the action values.
+
+A trained policy takes the best action, and with probability `EVALUATION_EPSILON` any: a policy that
+remembers nothing can be caught in a circle, which a single other action ends.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int32, PyTree
+
+from jaxenvs import Env
+
+from .networks import ActorCritic, Encoder, fields
+
+EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
+
+
+class QNetwork(ActorCritic):
+    """Values of all actions in one observation; `vmap` it."""
+
+    dueling: bool = False
+
+    @nn.compact
+    def __call__(self, obs: PyTree[Array]) -> Float32[Array, " actions"]:  # type: ignore[override]
+        features = Encoder(self.observation_space, self.embed)(
+            self.unpack(obs) if self.unpack else obs
+        )
+        for width in self.hidden:
+            features = nn.relu(nn.LayerNorm()(_dense(width, np.sqrt(2))(features)))
+        values = _dense(self.num_actions, 0.1)(features)
+        if not self.dueling:
+            return values
+        return _dense(1, 0.1)(features) + values - values.mean()
+
+    def think(self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]) -> tuple[Any, ...]:
+        """What it remembers (nothing), logits of the trained policy, and the best value."""
+        values: Any = self.apply(weights, obs)
+        best = jax.nn.one_hot(values.argmax(), self.num_actions)
+        spread = EVALUATION_EPSILON / self.num_actions
+        logits = jnp.log((1.0 - EVALUATION_EPSILON) * best + spread)
+        return memory, logits, values.max()
+
+
+def build(env: Env, hidden: Sequence[int], embed: int, dueling: bool = False) -> QNetwork:
+    """Return the network for an environment; `ValueError` unless its actions are Discrete."""
+    return QNetwork(*fields(env, hidden, embed), dueling=dueling)
+
+
+def explore(
+    key: Array, values: Float32[Array, "envs actions"], epsilon: Float32[Array, ""]
+) -> Int32[Array, " envs"]:
+    """Epsilon-greedy actions: the best, or with probability epsilon any."""
+    key_whether, key_action = jax.random.split(key)
+    envs, actions = values.shape
+    anything = jax.random.randint(key_action, (envs,), 0, actions, jnp.int32)
+    whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
+    return jnp.where(whether, anything, values.argmax(axis=-1).astype(jnp.int32))
+
+
+def chosen(
+    values: Float32[Array, "batch actions"], action: Int32[Array, " batch"]
+) -> Float32[Array, " batch"]:
+    """The value of each row's action."""
+    return jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]
+
+
+def _dense(width: int, scale: float) -> nn.Dense:
+    return nn.Dense(width, kernel_init=nn.initializers.orthogonal(scale))

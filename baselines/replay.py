@@ -1,0 +1,125 @@
+"""A replay on the device: a ring of slots for each environment, from which windows are sampled.
+
+Nothing is stored twice: the successor of a step is the observation in the slot after it. `add`
+writes a step's true successor there, and the next step writes over it, which changes nothing within
+an episode. Only after a cut by the time limit, whose true successor no later step shows, does the
+next episode begin one slot further on: that successor keeps a slot of its own, which is no step.
+Sampling draws such slots too, as it must to know nothing of where they are, and gives them the
+weight 0.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs import Step
+
+
+class Replay(NamedTuple):
+    """What was seen and done in a number of slots, oldest ones overwritten."""
+
+    obs: PyTree[Array]  # as the environment gives them
+    action: Int32[Array, "*seeds envs slots"]
+    reward: Float32[Array, "*seeds envs slots"]
+    terminated: Bool[Array, "*seeds envs slots"]
+    truncated: Bool[Array, "*seeds envs slots"]
+    is_step: Bool[Array, "*seeds envs slots"]  # or only the true successor of a cut episode
+    written: Int32[Array, "*seeds envs"]  # slots used so far; the next step goes to this, mod slots
+
+
+class Batch(NamedTuple):
+    """Sampled steps with what came of them."""
+
+    obs: PyTree[Array]
+    action: Int32[Array, " batch"]
+    reward: Float32[Array, " batch"]  # discounted sum of the steps until `next_obs`
+    discount: Float32[Array, " batch"]  # of what `next_obs` is worth: 0 where the task ended
+    next_obs: PyTree[Array]
+    weight: Float32[Array, " batch"]  # 0 where the slot holds no step, else 1
+
+
+def empty(obs: PyTree[Array], slots: int) -> Replay:
+    """A replay for environments with such observations (envs, ...)."""
+    envs = len(jax.tree.leaves(obs)[0])
+
+    def blank(dtype: type) -> Array:
+        return jnp.zeros((envs, slots), dtype)
+
+    return Replay(
+        obs=jax.tree.map(lambda x: jnp.zeros((envs, slots, *x.shape[1:]), x.dtype), obs),
+        action=blank(jnp.int32),
+        reward=blank(jnp.float32),
+        terminated=blank(jnp.bool_),
+        truncated=blank(jnp.bool_),
+        is_step=blank(jnp.bool_),
+        written=jnp.zeros(envs, jnp.int32),
+    )
+
+
+def add(replay: Replay, obs: PyTree[Array], action: Int32[Array, " envs"], step: Step) -> Replay:
+    """Store a step of every environment, which saw `obs` and made `step`."""
+    envs, slots = replay.action.shape
+    rows = jnp.arange(envs, dtype=jnp.int32)
+    here, after = replay.written % slots, (replay.written + 1) % slots
+
+    def put(ring: Array, value: Array) -> Array:
+        return ring.at[rows, here].set(value)
+
+    def put_both(ring: Array, value: Array, successor: Array) -> Array:
+        return put(ring, value).at[rows, after].set(successor)
+
+    cut = step.truncated & ~step.terminated
+    return Replay(
+        obs=jax.tree.map(put_both, replay.obs, obs, step.info["final_obs"]),
+        action=put(replay.action, action),
+        reward=put(replay.reward, step.reward),
+        terminated=put(replay.terminated, step.terminated),
+        truncated=put(replay.truncated, step.truncated),
+        is_step=put_both(replay.is_step, jnp.ones_like(cut), jnp.zeros_like(cut)),
+        written=replay.written + 1 + cut.astype(jnp.int32),
+    )
+
+
+def sample(key: Array, replay: Replay, size: int, n_step: int, gamma: float) -> Batch:
+    """Draw slots evenly, of any environment, and follow each for up to `n_step` steps.
+
+    A window stops at the end of its episode. Every environment must have made `n_step` steps, and
+    have more slots than that.
+    """
+    envs, slots = replay.action.shape
+    key_row, key_slot = jax.random.split(key)
+    row = jax.random.randint(key_row, (size,), 0, envs, jnp.int32)
+    newest = replay.written[row]  # its observation is there, nothing else
+    oldest = jnp.maximum(newest - (slots - 1), 0)
+    first = jax.random.randint(key_slot, (size,), oldest, newest - n_step + 1, jnp.int32)
+    return window(replay, row, first, n_step, gamma)
+
+
+def window(
+    replay: Replay,
+    row: Int32[Array, " batch"],
+    first: Int32[Array, " batch"],
+    n_step: int,
+    gamma: float,
+) -> Batch:
+    """What came of the steps in slots `first`, counted since the beginning, of environments."""
+    slots = replay.action.shape[1]
+    ahead = jnp.arange(n_step, dtype=jnp.int32)
+    where = (row[:, None], (first[:, None] + ahead) % slots)
+    terminated, truncated = replay.terminated[where], replay.truncated[where]
+    goes_on = jnp.cumprod(~(terminated | truncated), axis=1, dtype=jnp.int32)
+    reached = jnp.pad(goes_on[:, :-1], ((0, 0), (1, 0)), constant_values=1)
+    length = reached.sum(axis=1, dtype=jnp.int32)
+    ended = (terminated & (reached > 0)).any(axis=1)
+    powers = jnp.float32(gamma) ** ahead.astype(jnp.float32)
+    here, last = (row, first % slots), (row, (first + length) % slots)
+    return Batch(
+        obs=jax.tree.map(lambda leaf: leaf[here], replay.obs),
+        action=replay.action[here],
+        reward=(replay.reward[where] * reached.astype(jnp.float32) * powers).sum(axis=1),
+        discount=jnp.where(ended, 0.0, jnp.float32(gamma) ** length.astype(jnp.float32)),
+        next_obs=jax.tree.map(lambda leaf: leaf[last], replay.obs),
+        weight=replay.is_step[here].astype(jnp.float32),
+    )

@@ -1,0 +1,332 @@
+"""DQN: what its replay returns, its targets, its slow copy, a run that stops and goes on."""
+
+import functools
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_pqn import Lever
+from tiny import Clock, Endless
+
+from jaxenvs import Step
+from jaxenvs.baselines import dqn, loop, q_network, replay, runs, train
+from jaxenvs.baselines.checkpoints import RunError
+from jaxenvs.baselines.devices import ALONE, Devices
+
+TINY = ["--num-envs", "4", "--rollout-steps", "8", "--hidden", "8", "--embed", "2", "--seeds", "2"]
+TINY += ["--eval-episodes", "4", "--checkpoint-every", "2", "--capacity", "64", "--warm-up", "64"]
+TINY += ["--gradient-steps", "2", "--batch-size", "8"]
+ENVS, SLOTS, N_STEP, GAMMA = 3, 9, 3, 0.9
+
+
+def learner(env, devices: Devices = ALONE, **settings) -> dqn.DQN:
+    """A DQN with a network of a few units."""
+    defaults = {"num_envs": 4, "rollout_steps": 8, "hidden": (8,), "embed": 2, "capacity": 64}
+    defaults |= {"warm_up": 32, "gradient_steps": 4, "batch_size": 16}
+    chosen = dqn.Settings(**(defaults | settings))
+    chosen.check()
+    network = q_network.build(env, chosen.hidden, chosen.embed, chosen.dueling)
+    return dqn.DQN(devices.batch(env, chosen.num_envs, None), network, chosen, devices)
+
+
+def runners_of(agent: dqn.DQN, seeds: int = 1):
+    """Fresh runners."""
+    return loop.start(agent, jax.random.split(jax.random.key(0), seeds))
+
+
+class Stream:
+    """Random episodes of environments whose observations are all different, as plain lists."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = np.random.default_rng(seed)
+        self.steps = [[] for _ in range(ENVS)]  # (obs, action, reward, terminated, cut, successor)
+        self.count = 0
+        self.obs = [self.new() for _ in range(ENVS)]
+
+    def new(self) -> int:
+        """A number that was not seen before, as an observation in bytes would be."""
+        self.count += 1
+        return self.count
+
+    def step(self):
+        """What `replay.add` is given for one step of every environment."""
+        before, rows = np.array(self.obs), []
+        for env in range(ENVS):
+            kind = self.draw.choice(4, p=[0.6, 0.15, 0.2, 0.05])  # goes on, ends, is cut, both
+            ended, cut = kind in (1, 3), kind in (2, 3)
+            row = (self.obs[env], self.draw.integers(9), self.draw.normal(), ended, cut, self.new())
+            self.steps[env].append(row)
+            self.obs[env] = self.new() if ended or cut else row[-1]
+            rows.append(row)
+        _, action, reward, ended, cut, successor = (jnp.array(x) for x in zip(*rows, strict=True))
+        final = {"seen": successor.astype(jnp.int16)}
+        step = Step(None, None, reward.astype(jnp.float32), ended, cut, {"final_obs": final})
+        return {"seen": jnp.array(before, jnp.int16)}, action.astype(jnp.int32), step
+
+    def expected(self, env: int, first: int) -> tuple[float, float, int]:
+        """Reward, discount and successor of the window that begins with a step."""
+        total, factor = 0.0, 1.0
+        for _, _, reward, ended, cut, successor in self.steps[env][first : first + N_STEP]:
+            total, factor = total + factor * reward, factor * GAMMA
+            if ended:
+                return total, 0.0, successor
+            if cut:
+                break
+        return total, factor, successor
+
+
+def test_every_window_is_that_of_a_list_of_the_stream():
+    """Ends of all kinds, next to each other too, and several rounds of the ring."""
+    stream = Stream(0)
+    memory = replay.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, SLOTS)
+    add = jax.jit(replay.add)
+    window = jax.jit(functools.partial(replay.window, n_step=N_STEP, gamma=GAMMA))
+    compared = 0
+    for made in range(1, 60):
+        memory = add(memory, *stream.step())
+        assert memory.obs["seen"].dtype == jnp.int16
+        for env in range(ENVS if made >= N_STEP else 0):
+            written = int(memory.written[env])
+            oldest = max(0, written - (SLOTS - 1))
+            first = np.arange(oldest, oldest + SLOTS, dtype=np.int32)  # one shape: compiled once
+            got = window(memory, jnp.full(SLOTS, env, jnp.int32), jnp.array(first))
+            steps = {row[0]: i for i, row in enumerate(stream.steps[env])}
+            for i in np.flatnonzero(first <= written - N_STEP):
+                seen = int(got.obs["seen"][i])
+                assert float(got.weight[i]) == (seen in steps)
+                if seen in steps:
+                    reward, discount, successor = stream.expected(env, steps[seen])
+                    assert int(got.action[i]) == stream.steps[env][steps[seen]][1]
+                    np.testing.assert_allclose(got.reward[i], reward, rtol=1e-5, atol=1e-6)
+                    np.testing.assert_allclose(got.discount[i], discount, rtol=1e-5)
+                    if discount:
+                        assert int(got.next_obs["seen"][i]) == successor
+                    compared += 1
+    assert compared > 500
+
+
+def test_samples_are_even_over_the_windows_that_are_whole():
+    stream = Stream(1)
+    memory = replay.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, SLOTS)
+    add = jax.jit(replay.add)
+    sample = jax.jit(lambda key, memory: replay.sample(key, memory, 6000, N_STEP, GAMMA))
+    for made in range(1, 40):
+        memory = add(memory, *stream.step())
+        if made not in (N_STEP, 39):
+            continue
+        got = sample(jax.random.key(made), memory)
+        seen, times = np.unique(got.obs["seen"], return_counts=True)
+        written = np.asarray(memory.written)
+        windows = written - N_STEP + 1 - np.maximum(0, written - (SLOTS - 1))
+        assert len(seen) == windows.sum()
+        if made == 39:
+            np.testing.assert_array_equal(windows, SLOTS - N_STEP)
+            np.testing.assert_allclose(times / 6000, 1 / windows.sum(), rtol=0.25)
+        steps = {row[0] for rows in stream.steps for row in rows}
+        np.testing.assert_array_equal(got.weight, np.isin(got.obs["seen"], list(steps)))
+    assert 0 < float(got.weight.mean()) < 1  # some slots are true successors only
+
+
+def test_an_update_remembers_what_happened_in_the_world():
+    """Clock shows the time: a cut episode's successor shows 5, the next episode begins with 0."""
+    agent = learner(Clock(), rollout_steps=7, n_step=2, gamma=0.5)
+    runners, metrics = loop.run_chunk(agent, runners_of(agent))
+    memory = jax.tree.map(lambda leaf: leaf[0], runners.replay)
+    np.testing.assert_array_equal(
+        memory.obs[:, :9, 0], np.tile([0, 1, 2, 3, 4, 5, 0, 1, 2], (4, 1))
+    )
+    np.testing.assert_array_equal(memory.written, 8)
+    np.testing.assert_array_equal(memory.is_step[0, :8], np.arange(8) != 5)
+    assert int(metrics["episodes"][0, 0]) == 4 and float(metrics["return_sum"][0, 0]) == 20
+    first = jnp.array([3, 4, 6], jnp.int32)
+    batch = replay.window(memory, jnp.zeros(3, jnp.int32), first, 2, 0.5)
+    np.testing.assert_array_equal(batch.next_obs[:, 0], [5, 5, 2])
+    np.testing.assert_allclose(batch.discount, [0.25, 0.5, 0.25])
+    np.testing.assert_allclose(batch.reward, [1.5, 1.0, 1.5])
+
+
+def some_batch(rows: int) -> replay.Batch:
+    """Random rows."""
+    keys = jax.random.split(jax.random.key(5), 3)
+    return replay.Batch(
+        obs=jax.random.normal(keys[0], (rows, 1)),
+        action=jnp.arange(rows, dtype=jnp.int32) % 2,
+        reward=jnp.linspace(-1.0, 1.0, rows),
+        discount=jnp.where(jnp.arange(rows) % 3 == 0, 0.0, 0.7),
+        next_obs=jax.random.normal(keys[1], (rows, 1)),
+        weight=jnp.where(jnp.arange(rows) % 4 == 1, 0.0, 1.0),
+    )
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_the_weights_choose_and_their_slow_copy_values(double):
+    agent = learner(Endless(), double=double)
+    weights, target = (agent.network.init(jax.random.key(i), jnp.ones(1)) for i in range(2))
+    batch = some_batch(64)
+    mine, slow = (np.asarray(agent.values(w, batch.next_obs)) for w in (weights, target))
+    action = (mine if double else slow).argmax(axis=1)
+    assert 0 < (mine.argmax(axis=1) != slow.argmax(axis=1)).sum() < 64
+    expected = batch.reward + batch.discount * slow[np.arange(64), action]
+    np.testing.assert_allclose(agent.worth(weights, target, batch), expected, rtol=1e-5)
+
+
+def test_the_loss_is_hubers_of_the_taken_actions_that_are_steps():
+    agent = learner(Endless())
+    weights, batch = agent.network.init(jax.random.key(0), jnp.ones(1)), some_batch(32)
+    values = np.asarray(agent.values(weights, batch.obs))[np.arange(32), np.arange(32) % 2]
+    error = np.linspace(-3, 3, 32)
+    loss, parts = agent.loss(weights, batch, jnp.asarray(values + error, jnp.float32))
+    huber = np.where(abs(error) < 1, 0.5 * error**2, abs(error) - 0.5)
+    np.testing.assert_allclose(loss, (huber * batch.weight).mean(), rtol=1e-4)
+    np.testing.assert_allclose(parts["q"], values.mean(), rtol=1e-4)
+
+
+def test_no_gradient_enters_the_targets():
+    """A step of the learner moves the weights by the gradient with the targets held."""
+    agent = learner(Endless(), learning_rate=0.1)
+    runner = jax.tree.map(lambda leaf: leaf[0], loop.run_chunk(agent, runners_of(agent))[0])
+    target = agent.network.init(jax.random.key(9), jnp.ones(1))
+    start = (runner.weights, target, agent.optimiser.init(runner.weights))
+    key = jax.random.key(3)
+    (weights, moved, _), _ = jax.jit(agent.gradient_step)(runner.replay, start, key)
+
+    batch = replay.sample(key, runner.replay, 16, agent.settings.n_step, agent.settings.gamma)
+    worth = np.asarray(agent.worth(runner.weights, target, batch))
+    gradient = jax.grad(lambda w: agent.loss(w, batch, jnp.asarray(worth))[0])(runner.weights)
+    with jax.numpy_dtype_promotion("standard"):
+        change, _ = agent.optimiser.update(gradient, start[2], runner.weights)
+    for a, b, c in zip(*map(jax.tree.leaves, (weights, runner.weights, change)), strict=True):
+        np.testing.assert_allclose(a, b + c, rtol=1e-4, atol=1e-5)
+    # The slow copy moves by its rate, by nothing else.
+    rate = agent.settings.target_rate
+    for a, old, new in zip(*map(jax.tree.leaves, (moved, target, weights)), strict=True):
+        np.testing.assert_allclose(a, (1 - rate) * old + rate * new, rtol=1e-4, atol=1e-6)
+
+
+def test_the_slow_copy_may_follow_at_once_every_few_gradient_steps():
+    agent = learner(Endless(), target_rate=1.0, target_every=3, gradient_steps=1)
+    runners, same = runners_of(agent), []
+    for _ in range(4):
+        before = jax.device_get(runners.target)
+        runners, _ = loop.run_chunk(agent, runners)
+        leaves = [
+            map(jax.tree.leaves, (runners.target, other)) for other in (runners.weights, before)
+        ]
+        same.append([all((a == b).all() for a, b in zip(*pair, strict=True)) for pair in leaves])
+    assert same == [[False, True], [False, True], [True, False], [False, True]]
+
+
+def test_nothing_is_learned_before_the_warm_up_ends():
+    agent = learner(Endless(), warm_up=96)  # three updates of 32 steps
+    runners, losses = runners_of(agent, 2), []
+    first = jax.device_get(runners.weights)
+    for made in range(1, 4):
+        runners, metrics = loop.run_chunk(agent, runners)
+        losses.append(np.asarray(metrics["q_loss"]).ravel())
+        leaves = zip(*map(jax.tree.leaves, (first, runners.weights)), strict=True)
+        assert all((a == b).all() for a, b in leaves) == (made < 3)
+    assert (losses[1] == 0).all() and (losses[2] > 0).all()
+    np.testing.assert_array_equal(runners.updates, 3)
+
+
+def test_seeds_share_one_branch_for_the_warm_up():
+    agent = learner(Endless())
+    runners = jax.eval_shape(lambda: runners_of(agent, 2))
+    text = str(jax.make_jaxpr(functools.partial(loop.run_chunk, agent))(runners))
+    assert "cond[" in text
+    chosen = text.count("select_n")
+    one = jax.eval_shape(lambda: runners_of(agent, 1))
+    assert (
+        str(jax.make_jaxpr(functools.partial(loop.run_chunk, agent))(one)).count("select_n")
+        == chosen
+    )
+
+
+def test_an_update_keeps_types_and_its_steps_count():
+    agent = learner(Endless())
+    runners = runners_of(agent)
+    types = [leaf.aval for leaf in jax.tree.leaves(runners)]
+    runners, metrics = loop.run_chunk(agent, runners)
+    assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types
+    assert agent.settings.steps_per_update == 32
+    assert {"q_loss", "q", "epsilon", "episodes", "return_sum", "length_sum"} == set(metrics)
+    for name in agent.spread:
+        for leaf in jax.tree.leaves(getattr(runners, name)):
+            assert leaf.shape[:2] == (1, 4)
+
+
+def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
+    """A reward of 1 for ever is worth 1 / (1 - 0.8) = 5; five steps of it 3.4 at most."""
+    agent = learner(
+        Lever(),
+        gamma=0.8,
+        learning_rate=1e-2,
+        total_steps=3200,
+        capacity=2000,
+        target_rate=0.05,
+        batch_size=32,
+        chunk=50,
+    )
+    runners = runners_of(agent)
+    for _ in range(2):
+        runners, _ = loop.run_chunk(agent, runners)
+    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+    values = agent.values(weights, jnp.ones((1, 1)))[0]
+    np.testing.assert_allclose(values, [0.0, 5.0], atol=0.6)
+
+
+def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
+    flags = ["Grid-Empty-Random-5x5-v0", "--algo", "dqn", *TINY, "--total-steps", "128"]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert train.main([*flags, "--out", str(whole)]) == 0
+    shutil.copytree(whole, parts)
+    shutil.rmtree(parts / "checkpoints" / "00000004")
+    assert train.main(["--resume", str(parts), "--eval-episodes", "4"]) == 0
+    first, second = (runs.Run.open(path) for path in (whole, parts))
+    assert len(first.rows()) == 4
+    for a, b in zip(first.rows(), second.rows(), strict=True):
+        different = {name for name in a if a[name] != b[name]}
+        assert different <= {"seconds", "steps_per_second"}
+    assert first.rows()[-1]["q_loss"][0] > 0
+    assert (whole / "eval.json").read_text() == (parts / "eval.json").read_text()
+    policy = runs.load_policy(whole, seed=1)
+    logits, value = policy.apply(policy.env.reset(jax.random.key(0)).obs)
+    assert logits.shape == (7,) and value.shape == ()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (
+            {"capacity": 200},
+            "capacity=200 leaves 3 slots for each of 64 environments; n_step=3 needs 4: give "
+            "capacity=256 or more, or fewer num_envs",
+        ),
+        ({"warm_up": 100}, "warm_up=100 ends before each of 64 .* give at least 192"),
+        ({"target_rate": 0.0}, "target_rate=0.0 must be above 0 and at most 1"),
+        ({"n_step": 0}, "n_step=0 must be at least 1"),
+        ({"gradient_steps": 0}, "gradient_steps=0 must be at least 1"),
+    ],
+)
+def test_settings_that_cannot_work_say_why(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        dqn.Settings(**wrong).check()
+
+
+def test_a_replay_that_does_not_fit_is_refused():
+    agent = learner(Endless(), capacity=4 * 10**12)
+    # A step: observation 4 bytes, action 4, reward 4, three flags; and a count per environment.
+    need = f"{2 * (4 * 10**12 * 15 + 16):,}"
+    with pytest.raises(RunError, match=rf"takes {need} bytes of a device \(2 seeds\), cpu has"):
+        dqn.fit(agent, 2)
+    dqn.fit(learner(Endless()), 2)
+
+
+def test_a_batch_that_does_not_divide_is_refused(monkeypatch, capsys):
+    monkeypatch.setattr(Devices, "chosen", lambda text: Devices(2))
+    flags = ["Grid-Empty-Random-5x5-v0", "--algo", "dqn", *TINY, "--batch-size", "7"]
+    assert train.main([*flags, "--devices", "2"]) == 2
+    words = "batch_size=7 does not divide over 2 devices; give --batch-size 8"
+    assert words in capsys.readouterr().err

@@ -1,0 +1,211 @@
+"""PQN: its targets, its schedules, its network, a run that stops and goes on."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import Clock, Countdown, Endless
+
+import jaxenvs
+from jaxenvs.baselines import loop, pqn, q_network, runs, train
+from jaxenvs.baselines.devices import ALONE, Devices
+from jaxenvs.baselines.evaluate import first_episodes
+from jaxenvs.baselines.presets import preset
+
+TINY = ["--num-envs", "8", "--rollout-steps", "8", "--minibatches", "2", "--hidden", "8"]
+TINY += ["--embed", "2", "--eval-episodes", "4", "--checkpoint-every", "2", "--seeds", "2"]
+
+
+def learner(env, devices: Devices = ALONE, **settings) -> pqn.PQN:
+    """A PQN with a network of a few units."""
+    defaults = {"num_envs": 4, "rollout_steps": 16, "minibatches": 2, "hidden": (8,), "embed": 2}
+    chosen = pqn.Settings(**(defaults | settings))
+    chosen.check()
+    venv = devices.batch(env, chosen.num_envs, None)
+    return pqn.PQN(venv, q_network.build(env, chosen.hidden, chosen.embed), chosen, devices)
+
+
+class Lever(Endless):
+    """The second action brings 1 and goes on, the first brings nothing and ends the episode."""
+
+    def step_state(self, key, state, action, params):
+        """A reward or the end."""
+        after = super().step_state(key, state, action, params)
+        return after._replace(reward=action.astype(jnp.float32), terminated=action == 0)
+
+
+def test_targets_are_the_lambda_returns_of_a_plain_loop():
+    gamma, gae_lambda = 0.9, 0.8
+    agent = learner(Countdown(), gamma=gamma, gae_lambda=gae_lambda)
+    runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
+    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
+    after, rollouts = collect(runners, jax.random.split(jax.random.key(1), 1))
+    after, rollout = jax.tree.map(lambda leaf: leaf[0], (after, rollouts))
+    got = agent.targets(after, rollout)[1]
+    assert rollout.terminated.any() and rollout.truncated.any()
+
+    following = jnp.concatenate([rollout.obs[1:], after.obs[None]])
+    best = [np.asarray(agent.values(after.weights, obs).max(axis=-1)) for obs in following]
+    for env in range(4):
+        later = best[-1][env]
+        for t in reversed(range(16)):
+            value = best[t][env]
+            if rollout.truncated[t, env]:  # Countdown shows the same observation at all times
+                later = value = rollout.cut_value[t, env]
+                assert value == pytest.approx(best[0][env], rel=1e-5)
+            if rollout.terminated[t, env]:
+                later = value = 0.0
+            mixed = (1 - gae_lambda) * value + gae_lambda * later
+            later = rollout.reward[t, env] + gamma * mixed
+            np.testing.assert_allclose(got[t, env], later, rtol=1e-4, atol=1e-5)
+
+
+def test_a_cut_episode_is_worth_the_best_value_of_its_true_successor():
+    agent = learner(Clock(), rollout_steps=6)
+    runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
+    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
+    _, rollout = collect(runners, jax.random.split(jax.random.key(1), 1))
+    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+    best = agent.values(weights, jnp.full((1, 1), 5.0)).max()  # the next episode begins with 0
+    expected = np.where(np.arange(6) == 4, best, 0.0)
+    np.testing.assert_allclose(rollout.cut_value[0], np.tile(expected, (4, 1)).T, rtol=1e-5)
+    assert abs(float(best)) > 1e-3
+
+
+def test_the_loss_reaches_the_action_that_was_taken_only():
+    agent = learner(Endless())
+    weights = agent.network.init(jax.random.key(0), jnp.ones(1))
+    obs, action = jnp.ones((6, 1)), jnp.zeros(6, jnp.int32)
+    nothing = dict.fromkeys(pqn.Rollout._fields, None)
+    rollout = pqn.Rollout(**{**nothing, "obs": obs, "action": action})
+    values = agent.values(weights, obs)
+    loss, parts = agent.loss(weights, rollout, values[:, 0] + 2.0)
+    np.testing.assert_allclose(loss, 0.5 * 2.0**2, rtol=1e-5)
+    np.testing.assert_allclose(parts["q"], values[0, 0], rtol=1e-5)
+    gradient = jax.grad(lambda w: agent.loss(w, rollout, values[:, 0] + 2.0)[0])(weights)
+    last = gradient["params"]["Dense_1"]["bias"]
+    np.testing.assert_allclose(last, [-2.0, 0.0], rtol=1e-5)
+
+
+def test_epsilon_falls_by_updates_over_its_share_of_the_run():
+    agent = learner(Endless(), total_steps=64 * 8, epochs=2, epsilon_end=0.2)
+    assert agent.settings.updates == 8
+    runners, seen = loop.start(agent, jax.random.split(jax.random.key(0), 1)), []
+    for _ in range(6):
+        runners, metrics = loop.run_chunk(agent, runners)
+        seen.append(float(metrics["epsilon"][0, 0]))
+    np.testing.assert_allclose(seen, [1.0, 0.8, 0.6, 0.4, 0.2, 0.2], rtol=1e-5)
+
+
+def test_epsilon_is_the_share_of_random_actions():
+    values = jnp.tile(jnp.array([0.0, 3.0, 1.0, 2.0]), (4000, 1))
+    explore = jax.jit(q_network.explore)
+    for epsilon in (0.0, 0.4, 1.0):
+        actions = explore(jax.random.key(0), values, jnp.float32(epsilon))
+        share = np.bincount(actions, minlength=4) / 4000
+        expected = epsilon / 4 + (1 - epsilon) * np.array([0, 1, 0, 0])
+        np.testing.assert_allclose(share, expected, atol=0.03)
+
+
+def test_radam_clips_and_its_rate_falls():
+    agent = learner(Endless(), total_steps=64 * 4, epochs=1, learning_rate=0.3, max_grad_norm=0.5)
+    weights = {"w": jnp.zeros(9)}
+    state = agent.optimiser.init(weights)
+    with jax.numpy_dtype_promotion("standard"):
+        change, state = agent.optimiser.update({"w": jnp.full(9, 4.0)}, state, weights)
+        moments = state[1][0].mu["w"]
+        # Before its variance can be told RAdam moves by the mean gradient alone, unlike Adam.
+        np.testing.assert_allclose(change["w"], -0.3 * 0.5 / 3, rtol=1e-4)
+        np.testing.assert_allclose(jnp.linalg.norm(moments), 0.5 * (1 - 0.9), rtol=1e-5)
+        rates = [float(agent.learning_rate(count)) for count in range(0, 10, 2)]
+    np.testing.assert_allclose(rates, [0.3, 0.225, 0.15, 0.075, 0.0], atol=1e-6)
+
+
+def test_advantages_of_dueling_heads_have_no_mean():
+    """What the value head does not say is a difference between actions."""
+    network = q_network.build(Endless(), (8,), 0, dueling=True)
+    obs = jnp.ones(1)
+    weights = network.init(jax.random.key(0), obs)
+    value = weights["params"]["Dense_2"]["bias"]
+    assert value.shape == (1,)
+    before = network.apply(weights, obs)
+    raised = {**weights["params"], "Dense_2": {**weights["params"]["Dense_2"], "bias": value + 2.0}}
+    np.testing.assert_allclose(network.apply({"params": raised}, obs), before + 2.0, rtol=1e-5)
+    both = weights["params"]["Dense_1"]
+    shifted = {**weights["params"], "Dense_1": {**both, "bias": both["bias"] + 7.0}}
+    np.testing.assert_allclose(network.apply({"params": shifted}, obs), before, atol=1e-5)
+
+
+def test_every_layer_is_normalised():
+    network = q_network.build(Endless(), (8, 8), 0)
+    weights = network.init(jax.random.key(0), jnp.ones(1))["params"]
+    assert {"LayerNorm_0", "LayerNorm_1"} <= set(weights)
+
+
+@pytest.mark.parametrize("id", ["Grid-Fetch-5x5-N2-v0", "Craft-Classic-Ids-v0"])
+def test_a_network_for_missions_and_for_compact_observations(id):
+    env = jaxenvs.make(id, **preset(id).fields)
+    network = q_network.build(env, (8,), 4)
+    sample = jax.eval_shape(env.observation_space.sample, jax.random.key(0))
+    weights = jax.eval_shape(network.init, jax.random.key(0), sample)
+    assert jax.eval_shape(network.apply, weights, sample).shape == (env.action_space.n,)
+
+
+def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
+    """A reward of 1 for ever is worth 1 / (1 - 0.8) = 5; five steps of it 3.4 at most."""
+    agent = learner(
+        Lever(), num_envs=16, gamma=0.8, learning_rate=1e-2, total_steps=20_480, chunk=40
+    )
+    runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
+    for _ in range(2):
+        runners, _ = loop.run_chunk(agent, runners)
+    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+    values = agent.values(weights, jnp.ones((1, 1)))[0]
+    np.testing.assert_allclose(values, [0.0, 5.0], atol=0.3)
+
+    _, logits, value = agent.network.think(weights, (), jnp.ones(1))
+    assert value == values.max()
+    np.testing.assert_allclose(jax.nn.softmax(logits), [0.01, 0.99], atol=1e-5)
+
+    def act(key, obs, state):
+        logits = jax.vmap(lambda obs: agent.network.think(weights, (), obs)[1])(obs)
+        return jax.random.categorical(key, logits).astype(jnp.int32)
+
+    episodes = first_episodes(Lever(), act, jax.random.key(1), 64)
+    assert episodes.returns.mean() > 4.5
+
+
+def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
+    flags = ["Grid-Empty-Random-5x5-v0", "--algo", "pqn", *TINY, "--total-steps", str(64 * 4)]
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    assert train.main([*flags, "--out", str(whole)]) == 0
+    assert train.main([*flags, "--out", str(parts)]) == 0
+    newest = runs.Run.open(parts).checkpoints / "00000004"
+    newest.rename(tmp_path / "dropped")
+    assert train.main(["--resume", str(parts), "--eval-episodes", "4"]) == 0
+    assert "pqn" in runs.Run.open(parts).config.algorithm
+    first, second = (runs.Run.open(path) for path in (whole, parts))
+    for a, b in zip(first.rows(), second.rows(), strict=True):
+        different = {name for name in a if a[name] != b[name]}
+        assert different <= {"seconds", "steps_per_second"}
+        assert {"q_loss", "q", "epsilon"} <= set(a)
+    assert (whole / "eval.json").read_text() == (parts / "eval.json").read_text()
+    policy = runs.load_policy(whole, seed=1)
+    logits, value = policy.apply(policy.env.reset(jax.random.key(0)).obs)
+    assert logits.shape == (7,) and value.shape == ()
+    np.testing.assert_allclose(jax.nn.softmax(logits).max(), 0.98 + 0.02 / 7, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"epsilon_end": 0.5, "epsilon_start": 0.4}, "give 1 >= start >= end >= 0"),
+        ({"epsilon_start": 1.5}, "epsilon_start=1.5 and epsilon_end=0.05 are shares"),
+        ({"epsilon_share": 0.0}, "epsilon_share=0.0 is the share .* give more than 0, at most 1"),
+        ({"epochs": 0}, "epochs=0 must be at least 1"),
+        ({"minibatches": 7}, "choose a divisor of 2048"),
+    ],
+)
+def test_settings_that_cannot_work_say_why(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        pqn.Settings(**wrong).check()
