@@ -21,7 +21,7 @@ COMMANDS = {
     "info": Command("rules, spaces and settings of an id", "jaxenvs.info", ""),
     "play": Command("play an environment with the keyboard", "jaxenvs.render.play", "play"),
     "watch": Command("watch a trained run or random play", "jaxenvs.render.watch", "play"),
-    "train": Command("train an agent: PPO, Q-learning, AlphaZero ...", "jaxenvs.baselines.train", "train"),
+    "train": Command("train an agent (--algo: PPO, DQN ...)", "jaxenvs.baselines.train", "train"),
     "solve": Command("search for the solution of a puzzle", "jaxenvs.render.solve", ""),
     "bench": Command("measure steps per second", "jaxenvs.benchmarks.throughput", "bench"),
 }

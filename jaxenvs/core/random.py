@@ -6,6 +6,7 @@ A counter hash stands in for a second draw where independence of a cryptographic
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Int32, PRNGKeyArray, UInt32
 from jaxtyping import Key as TypedKey
@@ -57,3 +58,15 @@ def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
         (word[None, :] == word[:, None]) & (index[None, :] < index[:, None])
     )
     return before.sum(axis=1, dtype=jnp.int32)
+
+
+def shuffled(key: Key, count: int) -> Int32[Array, " count"]:
+    """The numbers below `count` in a random order, by a sort of one array of words.
+
+    For minibatches: one array of words is sorted, whose low bits are the numbers and whose others
+    are random (`jax.random.permutation` sorts two arrays, ten times slower on a CPU). Numbers with
+    the same random bits stay in order: for 8,192 one neighbour in 64, for 65,536 about half.
+    """
+    low = np.uint32((1 << (count - 1).bit_length()) - 1)
+    bits = jax.random.bits(key, (count,), jnp.uint32) & ~low
+    return (jnp.sort(bits | jnp.arange(count, dtype=jnp.uint32)) & low).astype(jnp.int32)

@@ -5,6 +5,7 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
@@ -61,6 +62,21 @@ def test_every_permutation_comes_equally_often():
     drawn = np.asarray(jax.jit(jax.vmap(random.permutation))(words))
     _, counts = np.unique(drawn, axis=0, return_counts=True)
     assert len(counts) == 24 and chisquare(counts).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("count", [1, 2, 6, 64, 1000])
+def test_shuffled_numbers_are_all_there(count):
+    order = random.shuffled(jax.random.key(count), count)
+    assert order.dtype == jnp.int32
+    np.testing.assert_array_equal(np.sort(order), np.arange(count))
+
+
+def test_every_order_of_four_comes_equally_often():
+    keys = jax.random.split(jax.random.key(0), 24_000)
+    orders = np.asarray(jax.vmap(lambda key: random.shuffled(key, 4))(keys))
+    counts = np.unique(orders @ [64, 16, 4, 1], return_counts=True)[1]
+    assert len(counts) == 24
+    assert chisquare(counts).pvalue > 1e-4
 
 
 def test_mix_is_one_to_one():
