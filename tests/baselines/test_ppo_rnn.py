@@ -14,6 +14,7 @@ from tiny import Clock, Countdown, Endless, learner
 
 import jaxenvs
 from jaxenvs.baselines import checkpoints, evaluate, loop, networks, ppo_rnn, runs
+from jaxenvs.baselines.rnd import RND
 from jaxenvs.core.env import Params, State, Transition
 from jaxenvs.core.spaces import Box
 
@@ -195,14 +196,15 @@ def test_evaluation_carries_memory():
 
 def contents(run: runs.Run) -> list[np.ndarray]:
     """Every array of the newest checkpoint."""
-    agent = recurrent(run.config.env, embed=2)
+    agent = recurrent(run.config.env, embed=2, bonus=0.1)
+    agent = dataclasses.replace(agent, bonus=RND.asked(agent.settings, agent.network))
     shapes = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 1))
     return jax.tree.leaves(run.restore(loop.split(shapes))[1])
 
 
 TINY = ["Grid-Empty-Random-5x5-v0", "--num-envs", "8", "--rollout-steps", "16", "--hidden", "8"]
 TINY += ["--embed", "2", "--memory", "8", "--eval-episodes", "16", "--checkpoint-every", "1"]
-TINY += ["--minibatches", "2", "--epochs", "1", "--total-steps", "256"]
+TINY += ["--bonus", "0.1", "--minibatches", "2", "--epochs", "1", "--total-steps", "256"]
 
 
 def test_a_run_goes_on_bit_for_bit_and_gives_a_policy_that_remembers(tmp_path, capsys):
