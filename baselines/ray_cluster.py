@@ -47,7 +47,7 @@ class Cluster:
             for name, value in ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
             self._ours = True  # from now on, so that Ctrl-C ends what has been started
-            ray.init(num_cpus=workers, include_dashboard=False, **QUIET)
+            ray.init(address="local", num_cpus=workers, include_dashboard=False, **QUIET)
             return
         if address != AUTO:
             _knock(address, timeout)

@@ -1,0 +1,251 @@
+"""Training under Ray with 1, 2, 4 and 8 actors: samples per second, return over time, kill -9.
+
+    python -m jaxenvs.benchmarks.scaling_ray --out results/ray.json --picture docs/learn-ray.png
+
+It needs `pip install "jaxenvs[ray,train]" crafter==1.8.3`. Runs take turns; each is the command
+`jaxenvs train`, which gets a Ctrl-C when its time is up. The batch of an update is the same for any
+number of actors: fragments of fewer are longer. Seconds count from the first update.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+WORLDS = {
+    "SlowCartPole-v0": "CartPole whose step takes 5 ms",
+    "Crafter-v0": "crafter, whose step computes",
+}
+ACTORS = (1, 2, 4, 8)
+ENVS = 4  # of each actor
+BATCH = 512  # steps of an update
+SETTINGS = (
+    *("--minibatches", "4", "--hidden", "64", "64", "--embed", "8"),
+    *("--learning-rate", "1e-3", "--eval-episodes", "32", "--checkpoint-every", "20"),
+)
+EPISODES = 20  # that a point of the curves averages
+FAULT_STEPS = 70_000  # of the runs with and without kill -9
+
+
+def train(world: str, actors: int, out: Path, flags: Sequence[str]) -> subprocess.Popen:
+    """Start a run."""
+    sizes = ("--num-envs", ENVS * actors, "--rollout-steps", BATCH // (ENVS * actors))
+    given: tuple[Any, ...] = ("--actors", actors, *sizes, *SETTINGS, *flags, "--out", out)
+    command = [f"gym:jaxenvs.benchmarks.slow_worlds:{world}", "--ray", *map(str, given)]
+    module = [sys.executable, "-m", "jaxenvs.baselines.train"]
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*module, *command], stdout=pipe, stderr=subprocess.STDOUT, text=True)
+
+
+def rows(out: Path) -> list[dict[str, Any]]:
+    """The log so far, each value of its one seed."""
+    file = out / "log.jsonl"
+    lines = file.read_text().splitlines() if file.is_file() else []
+    found = [json.loads(line) for line in lines if line.endswith("}")]
+    return [{k: v[0] if isinstance(v, list) else v for k, v in row.items()} for row in found]
+
+
+def wait_for(ready: Callable[[], bool], process: subprocess.Popen, seconds: float) -> None:
+    """Wait until something is so; raises when the run ends or the time is up before."""
+    limit = time.monotonic() + seconds
+    while not ready():
+        if process.poll() is not None or time.monotonic() > limit:
+            process.kill()
+            raise RuntimeError(f"not so in {seconds} s: {process.communicate()[0]}")
+        time.sleep(0.05)
+
+
+def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, Any]:
+    """Samples per second, and the curve, of a run of so many seconds."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        flags = ("--mode", mode, "--no-anneal", "--total-steps", "100000000")
+        process = train(world, actors, out, flags)
+        wait_for(lambda: bool(rows(out)), process, 300)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+        log = rows(out)
+    settled = [row for row in log if row["seconds"] - log[0]["seconds"] > seconds / 5]
+    first, last = settled[0], settled[-1]
+    rate = (last["steps"] - first["steps"]) / (last["seconds"] - first["seconds"])
+    return {
+        "world": world,
+        "actors": actors,
+        "mode": mode,
+        "seconds": seconds,
+        "samples_per_second": round(rate, 1),
+        **exchanged(settled),
+        "curve": curve(log),
+    }
+
+
+def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
+    """What goes from process to process, and how often."""
+    seconds = log[-1]["seconds"] - log[0]["seconds"]
+    mean = {name: sum(row[name] for row in log) / len(log) for name in ("lag", "learn_seconds")}
+    return {
+        "updates_per_second": round((len(log) - 1) / seconds, 3),
+        "fragment_bytes_per_update": log[-1]["fragment_bytes"],
+        "weight_bytes": log[-1]["weight_bytes"],
+        "lag_mean": round(mean["lag"], 3),
+        "lag_max": max(row["lag_max"] for row in log),
+        "learn_seconds": round(mean["learn_seconds"], 4),
+    }
+
+
+def curve(log: list[dict[str, Any]]) -> list[list[float]]:
+    """Seconds since the first update, steps, and the mean return of the latest episodes."""
+    points, ended = [], []
+    for row in log:
+        ended += [(row["return"], row["episodes"])] if row["episodes"] else []
+        while sum(count for _, count in ended[1:]) >= EPISODES:
+            ended.pop(0)
+        if ended:
+            mean = sum(value * count for value, count in ended) / sum(c for _, c in ended)
+            points.append(
+                [round(row["seconds"] - log[0]["seconds"], 2), row["steps"], round(mean, 3)]
+            )
+    return points[:: max(len(points) // 200, 1)]
+
+
+def below(root: int) -> Iterator[tuple[int, str]]:
+    """Processes that a process started, however far down, and what they call themselves."""
+    parents, names = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            process = int(folder.name)
+            parents[process] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            names[process] = (folder / "cmdline").read_text().replace("\0", " ")
+        except OSError:  # it has just ended
+            continue
+    for process in names:
+        above = process
+        while above in parents and above != root:
+            above = parents[above]
+        if above == root and process != root:
+            yield process, names[process]
+
+
+def faults(actors: int, killing: bool) -> dict[str, Any]:
+    """A whole run; `killing` an actor after a third of it and the learner after two thirds."""
+    events, started, begun = [], set(), time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        flags = ("--mode", "async", "--total-steps", str(FAULT_STEPS))
+        process = train("SlowCartPole-v0", actors, out, flags)
+        printed: list[str] = []
+        reader = threading.Thread(target=lambda: printed.extend(process.stdout or ()), daemon=True)
+        reader.start()
+        for name, part in (("ray::Actor", 1 / 3), ("ray::Learner", 2 / 3)):
+            target = part * FAULT_STEPS
+            wait_for(lambda t=target: bool(rows(out)) and rows(out)[-1]["steps"] > t, process, 400)
+            started |= {child for child, _ in below(process.pid)}
+            if killing:
+                victim = next(c for c, title in below(process.pid) if title.startswith(name))
+                os.kill(victim, signal.SIGKILL)
+                events.append({"killed": name, "after_update": rows(out)[-1]["update"]})
+        while process.poll() is None:
+            started |= {child for child, _ in below(process.pid)}
+            time.sleep(0.2)
+        reader.join()
+        log, result = rows(out), json.loads((out / "eval.json").read_text())
+    time.sleep(2)
+    return {
+        "killing": killing,
+        "actors": actors,
+        "events": events,
+        "exit_code": process.returncode,
+        "evaluation": {name: result[name] for name in ("episodes", "mean_return")},
+        "steps": log[-1]["steps"],
+        "actors_lost": log[-1]["actors_lost"],
+        "learners_lost": log[-1]["learners_lost"],
+        "seconds_with_start_and_evaluation": round(time.monotonic() - begun, 1),
+        "processes_seen": len(started),
+        "processes_left": sum(Path(f"/proc/{child}").exists() for child in started),
+        "told": [line.strip() for line in printed if "is replaced" in line],
+    }
+
+
+def draw(file: Path, runs: list[dict[str, Any]]) -> None:
+    """Write the picture: a panel for each environment, a line for each number of actors."""
+    figure = Figure(figsize=(9.0, 3.6), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    for panel, (world, title) in zip(figure.subplots(1, 2), WORLDS.items(), strict=True):
+        shown = [run for run in runs if run["world"] == world and run["mode"] == "async"]
+        for run in shown:
+            seconds, _, returns = zip(*run["curve"], strict=True)
+            plural = "" if run["actors"] == 1 else "s"
+            label = f"{run['actors']} actor{plural}: {run['samples_per_second']:,.0f} samples/s"
+            panel.plot(seconds, returns, linewidth=1.4, label=label)
+        panel.set(title=title, xlabel="seconds of training", ylabel="return of finished episodes")
+        panel.grid(alpha=0.3)
+        panel.legend(frameon=False, fontsize=8)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    figure.savefig(file, format="png")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, and write what was found after each run."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="scaling_ray")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each run")
+    parser.add_argument("--out", type=Path, default=Path("ray.json"))
+    parser.add_argument("--picture", type=Path)
+    parser.add_argument("--only-draw", action="store_true", help="draw what --out holds")
+    given = parser.parse_args(argv)
+    if not given.only_draw:
+        measure(given.out, given.seconds)
+    if given.picture:
+        draw(given.picture, json.loads(given.out.read_text())["runs"])
+    return 0
+
+
+def measure(out: Path, seconds: float) -> None:
+    """All runs that `out` does not hold yet, one after another."""
+    packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
+    found: dict[str, Any] = {
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "seconds": seconds,
+        "runs": [],
+        "faults": [],
+    }
+    if out.is_file():
+        found |= json.loads(out.read_text())
+
+    def keep(where: str, make: Callable[..., dict[str, Any]], **asked: Any) -> None:
+        if any(asked.items() <= row.items() for row in found[where]):
+            return
+        what = make(**asked) | {"load_average": round(os.getloadavg()[0], 1)}
+        found[where].append(what)
+        out.write_text(json.dumps(found) + "\n")
+        print({name: value for name, value in what.items() if name != "curve"}, flush=True)
+
+    for actors in ACTORS:
+        keep(
+            "runs", measured, world="SlowCartPole-v0", actors=actors, mode="async", seconds=seconds
+        )
+    for killing in (False, True):
+        keep("faults", faults, actors=max(ACTORS), killing=killing)
+    for actors in ACTORS:
+        keep("runs", measured, world="Crafter-v0", actors=actors, mode="async", seconds=seconds)
+    for actors in (1, max(ACTORS)):
+        keep("runs", measured, world="SlowCartPole-v0", actors=actors, mode="sync", seconds=seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""Environments of Gymnasium whose step is slow: the case that actors are for.
+
+    gym:jaxenvs.benchmarks.slow_worlds:SlowCartPole-v0   CartPole-v1 that sleeps 5 ms in every step
+    gym:jaxenvs.benchmarks.slow_worlds:Crafter-v0        crafter 1.8.3, which computes (needs it)
+
+Deliberate difference of Crafter: what is seen are the blocks of the 9 x 7 view and the inventory,
+not the picture (which is drawn all the same).
+"""
+
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+PAUSE = 0.005  # seconds of a step of SlowCartPole
+VIEW = (9, 7)  # cells of Crafter's local view: columns, rows
+BLOCKS = 19  # kinds of cells in Crafter's semantic view, 0 beyond the edge
+ITEMS = 16
+
+
+class Slow(gymnasium.Wrapper):
+    """An environment that takes its time."""
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Sleep, then step."""
+        time.sleep(PAUSE)
+        return self.env.step(action)
+
+
+class Crafter(gymnasium.Env):
+    """crafter.Env (Hafner, 2021) with the interface of Gymnasium.
+
+    Observation: `cells` (9, 7, 1) uint8 and `items` (16,) uint8. Reward: crafter's. Episode ends:
+    at death; the time limit of 10,000 steps cuts it.
+    """
+
+    def __init__(self, **_: Any) -> None:
+        """Its package is needed."""
+        import crafter  # type: ignore[import-not-found]
+
+        self._make = crafter.Env
+        self.action_space = spaces.Discrete(17)
+        self.observation_space = spaces.Dict(
+            {
+                "cells": spaces.Box(0, BLOCKS - 1, (*VIEW, 1), np.uint8),
+                "items": spaces.Box(0, 9, (ITEMS,), np.uint8),
+            }
+        )
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """A new world; crafter tells what is seen after a step only, so that one is a `noop`."""
+        super().reset(seed=seed)
+        self._env = self._make(seed=int(self.np_random.integers(2**31)))
+        self._env.reset()
+        return self._look(self._env.step(0)[3]), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """One step of crafter's."""
+        _, reward, done, info = self._env.step(int(action))
+        dead = info["discount"] == 0
+        return self._look(info), float(reward), bool(dead), bool(done and not dead), {}
+
+    def _look(self, info: dict[str, Any]) -> dict[str, np.ndarray]:
+        padded = np.pad(info["semantic"], [(n // 2, n // 2) for n in VIEW])
+        column, row = info["player_pos"]
+        cells = padded[column : column + VIEW[0], row : row + VIEW[1], None]
+        items = np.fromiter(info["inventory"].values(), np.uint8, ITEMS)
+        return {"cells": cells.astype(np.uint8), "items": np.minimum(items, 9)}
+
+
+def slow_cartpole(**_: Any) -> gymnasium.Env:
+    """CartPole-v1 that sleeps in every step."""
+    return Slow(gymnasium.make("CartPole-v1"))
+
+
+gymnasium.register("SlowCartPole-v0", entry_point=slow_cartpole, disable_env_checker=True)
+gymnasium.register("Crafter-v0", entry_point=Crafter, disable_env_checker=True)
