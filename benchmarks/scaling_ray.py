@@ -34,7 +34,8 @@ ENVS = 4  # of each actor
 BATCH = 512  # steps of an update
 SETTINGS = (
     *("--minibatches", "4", "--hidden", "64", "64", "--embed", "8"),
-    *("--learning-rate", "1e-3", "--eval-episodes", "32", "--checkpoint-every", "20"),
+    *("--learning-rate", "3e-3", "--gamma", "0.98", "--gae-lambda", "0.8", "--entropy", "0"),
+    *("--eval-episodes", "32", "--checkpoint-every", "20"),
 )
 EPISODES = 20  # that a point of the curves averages
 FAULT_STEPS = 70_000  # of the runs with and without kill -9
@@ -140,6 +141,18 @@ def below(root: int) -> Iterator[tuple[int, str]]:
             yield process, names[process]
 
 
+def running(processes: set[int]) -> list[int]:
+    """Those that have not ended; what init has not yet buried has."""
+    found = []
+    for process in processes:
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        found += [process] if state != "Z" else []
+    return found
+
+
 def faults(actors: int, killing: bool) -> dict[str, Any]:
     """A whole run; `killing` an actor after a third of it and the learner after two thirds."""
     events, started, begun = [], set(), time.monotonic()
@@ -163,7 +176,9 @@ def faults(actors: int, killing: bool) -> dict[str, Any]:
             time.sleep(0.2)
         reader.join()
         log, result = rows(out), json.loads((out / "eval.json").read_text())
-    time.sleep(2)
+    ended = time.monotonic()
+    while (left := running(started)) and time.monotonic() - ended < 60:
+        time.sleep(0.1)
     return {
         "killing": killing,
         "actors": actors,
@@ -173,9 +188,10 @@ def faults(actors: int, killing: bool) -> dict[str, Any]:
         "steps": log[-1]["steps"],
         "actors_lost": log[-1]["actors_lost"],
         "learners_lost": log[-1]["learners_lost"],
-        "seconds_with_start_and_evaluation": round(time.monotonic() - begun, 1),
+        "seconds_with_start_and_evaluation": round(ended - begun, 1),
         "processes_seen": len(started),
-        "processes_left": sum(Path(f"/proc/{child}").exists() for child in started),
+        "processes_left": len(left),
+        "seconds_until_all_had_ended": round(time.monotonic() - ended, 1),
         "told": [line.strip() for line in printed if "is replaced" in line],
     }
 
@@ -203,18 +219,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and write what was found after each run."""
     parser = argparse.ArgumentParser(description=__doc__, prog="scaling_ray")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each run")
+    parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
     parser.add_argument("--out", type=Path, default=Path("ray.json"))
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--only-draw", action="store_true", help="draw what --out holds")
     given = parser.parse_args(argv)
     if not given.only_draw:
-        measure(given.out, given.seconds)
+        measure(given.out, given.seconds, given.worlds)
     if given.picture:
         draw(given.picture, json.loads(given.out.read_text())["runs"])
     return 0
 
 
-def measure(out: Path, seconds: float) -> None:
+def measure(out: Path, seconds: float, worlds: Sequence[str]) -> None:
     """All runs that `out` does not hold yet, one after another."""
     packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
     found: dict[str, Any] = {

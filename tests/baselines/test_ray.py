@@ -436,6 +436,9 @@ def test_a_cluster_that_is_there_is_joined_and_left(tmp_path):
         assert "Watch it: jaxenvs watch" in told and evaluation(out)["mean_return"] > 0.5
         assert runs.load_policy(out).env_id == "Grid-Empty-5x5-v0"
         assert nothing_left(ours) and cluster.poll() is None
+        process = start([SIGNAL, "--ray", *SMALL, "--total-steps", "1", "--out", f"{out}-own"])
+        _, errors = process.communicate(timeout=120)  # on a Ray of its own
+        assert process.returncode == 0, errors
         process = start([SIGNAL, "--ray", "--address", address, "--actors", "4"])
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 2
