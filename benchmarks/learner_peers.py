@@ -3,7 +3,8 @@
     python -m jaxenvs.benchmarks.learner_peers NAME SETTING [--purejaxrl PATH]
 
 The process reads seeds from its input, a line each, trains with each, and answers with a line of
-JSON: the seconds and the return of the last episodes. `learners.py` starts it and takes turns.
+JSON: the seconds of the processor, those of the clock, and the return of the last episodes.
+`learners.py` starts it and takes turns.
 
 Nobody evaluates or prints inside the clock. The peers run as their authors ship them: PureJaxRL
 from a clone (it is not on PyPI), rejax without its evaluations, Stable-Baselines3 with its
@@ -62,12 +63,12 @@ EQUAL = (
     Setting("4 x 128", 4, 128, epochs=4, minibatches=4),  # what PureJaxRL comes with
     Setting("64 x 128", 64, 128, epochs=4, minibatches=8, learning_rate=1e-3),
 )
-# What each comes with; rejax is given tanh all the same. Ours: its preset of CartPole.
+# What each comes with, PureJaxRL with the first of those above; rejax is given tanh all the same.
+# Ours: its preset of CartPole.
 OWN = {
     "jaxenvs, shared": Setting(
         "own", 16, 64, 4, 8, learning_rate=1e-3, value_weight=0.01, entropy=0.0
     ),
-    "purejaxrl": dataclasses.replace(EQUAL[0], name="own"),
     "rejax": Setting("own", 64, 64, 8, 16, learning_rate=3e-4),
     "stable-baselines3": Setting("own", 1, 2048, 10, 32, learning_rate=3e-4, entropy=0.0),
 }
@@ -295,11 +296,11 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
-        start = time.perf_counter()
+        start, start_wall = time.process_time(), time.perf_counter()
         with contextlib.redirect_stdout(sys.stderr):
             told = train(int(line))
-        seconds = time.perf_counter() - start
-        print(json.dumps({"seconds": seconds, "last_return": told}), flush=True)
+        seconds, wall = time.process_time() - start, time.perf_counter() - start_wall
+        print(json.dumps({"seconds": seconds, "wall": wall, "last_return": told}), flush=True)
     return 0
 
 

@@ -2,9 +2,11 @@
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --json learners.json
 
-Each learner runs in a process of its own on the CPU, and they train in turns, one at a time. A
-training is everything from a seed to trained weights; the first of each process also compiles, and
-stands apart. A ratio is the median over neighbouring turns. Learners that are missing are named.
+Each learner runs in a process of its own, and they train in turns, one at a time, all on the same
+core. A training is everything from a seed to trained weights; the first of each process also
+compiles, and stands apart. Seconds are those of the processor, which on one core are those of the
+clock when nothing else runs; the clock's are kept as well. A ratio is the median over neighbouring
+turns. Learners that are missing are named.
 """
 
 import argparse
@@ -36,6 +38,7 @@ class Row:
     setting: Setting
     first_seconds: float  # the first training, with all that is compiled
     seconds: list[float] = dataclasses.field(default_factory=list)  # of each other one
+    walls: list[float] = dataclasses.field(default_factory=list)  # the same by the clock
     last_returns: list[float | None] = dataclasses.field(default_factory=list)  # at their ends
 
     @property
@@ -118,6 +121,7 @@ def measure(
             for learner in learners:
                 told = learner.train()
                 learner.row.seconds.append(told["seconds"])
+                learner.row.walls.append(told["wall"])
                 learner.row.last_returns.append(told["last_return"])
     finally:
         for learner in learners:
@@ -166,7 +170,7 @@ def about() -> dict[str, Any]:
     """What the figures depend on beside their settings."""
     versions = contestants.versions(PACKAGES)
     trainings = {"device": "cpu", "compilation_cache": False, "versions": versions}
-    return {**throughput.about(), **trainings, "cores": len(os.sched_getaffinity(0))}
+    return {**throughput.about(), **trainings}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -184,6 +188,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name in ("steps", "torch_steps", "repeats"):
         if getattr(args, name) < 1:
             parser.error(f"--{name.replace('_', '-')} must be at least 1")
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # for the processes, too
     rows: list[Row] = []
     missing: list[dict[str, str]] = []
     told = about()
