@@ -36,7 +36,6 @@ class Settings(Exploring):
 
     rollout_steps: int = 16  # steps of each environment between updates
     learning_rate: float = 3e-4  # at the start
-    anneal: bool = False  # whether the learning rate falls linearly to zero
     max_grad_norm: float = 10.0  # global norm of the gradient, at most
     capacity: int = 200_000  # steps that the replay holds, of all environments together
     warm_up: int = 10_000  # steps of all environments before the first gradient step
@@ -198,7 +197,7 @@ class DQN(PQN):
         weights = optax.apply_updates(weights, change)
         moves = counted(optimiser) % settings.target_every == 0
         rate = jnp.where(moves, settings.target_rate, 0.0)
-        target = jax.tree.map(lambda old, new: old + rate * (new - old), target, weights)
+        target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
         return (weights, target, optimiser), losses
 
     def worth(

@@ -164,6 +164,8 @@ PRESETS = (
     steps(r"Grid-DoorKey-5x5-v\d+", 0.35, "pqn"),
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_REPLAY, algorithm="dqn"),
     steps(r"Grid-DoorKey-5x5-v\d+", 0.35, "dqn"),
+    steps(r"Grid-DoorKey-6x6-v\d+", 1, "pqn"),
+    steps(r"Grid-DoorKey-6x6-v\d+", 1, "dqn"),
     Preset(r"Craft-.*", OPEN_WORLD_BY_VALUES, algorithm="pqn"),
     Preset(r"Craft-.*", OPEN_WORLD_BY_REPLAY, algorithm="dqn"),
     Preset(r"Craft-.*", OPEN_WORLD),

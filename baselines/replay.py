@@ -70,15 +70,15 @@ def add(replay: Replay, obs: PyTree[Array], action: Int32[Array, " envs"], step:
     def put_both(ring: Array, value: Array, successor: Array) -> Array:
         return put(ring, value).at[rows, after].set(successor)
 
-    cut = step.truncated & ~step.terminated
+    step_here = jnp.ones(envs, jnp.bool_)
     return Replay(
         obs=jax.tree.map(put_both, replay.obs, obs, step.info["final_obs"]),
         action=put(replay.action, action),
         reward=put(replay.reward, step.reward),
         terminated=put(replay.terminated, step.terminated),
         truncated=put(replay.truncated, step.truncated),
-        is_step=put_both(replay.is_step, jnp.ones_like(cut), jnp.zeros_like(cut)),
-        written=replay.written + 1 + cut.astype(jnp.int32),
+        is_step=put_both(replay.is_step, step_here, ~step_here),
+        written=replay.written + 1 + step.truncated.astype(jnp.int32),
     )
 
 

@@ -36,6 +36,17 @@ def runners_of(agent: dqn.DQN, seeds: int = 1):
     return loop.start(agent, jax.random.split(jax.random.key(0), seeds))
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """A learner, its runners before and after one update, and that update's metrics."""
+    agent = learner(Endless())
+    before = runners_of(agent)
+    types = [leaf.aval for leaf in jax.tree.leaves(before)]
+    runners, metrics = loop.run_chunk(agent, before)
+    assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types
+    return agent, jax.tree.map(lambda leaf: leaf[0], runners), metrics
+
+
 class Stream:
     """Random episodes of environments whose observations are all different, as plain lists."""
 
@@ -183,10 +194,9 @@ def test_the_loss_is_hubers_of_the_taken_actions_that_are_steps():
     np.testing.assert_allclose(parts["q"], values.mean(), rtol=1e-4)
 
 
-def test_no_gradient_enters_the_targets():
+def test_no_gradient_enters_the_targets(plain):
     """A step of the learner moves the weights by the gradient with the targets held."""
-    agent = learner(Endless(), learning_rate=0.1)
-    runner = jax.tree.map(lambda leaf: leaf[0], loop.run_chunk(agent, runners_of(agent))[0])
+    agent, runner, _ = plain
     target = agent.network.init(jax.random.key(9), jnp.ones(1))
     start = (runner.weights, target, agent.optimiser.init(runner.weights))
     key = jax.random.key(3)
@@ -205,22 +215,24 @@ def test_no_gradient_enters_the_targets():
         np.testing.assert_allclose(a, (1 - rate) * old + rate * new, rtol=1e-4, atol=1e-6)
 
 
-def test_the_slow_copy_may_follow_at_once_every_few_gradient_steps():
-    agent = learner(Endless(), target_rate=1.0, target_every=3, gradient_steps=1)
-    runners, same = runners_of(agent), []
-    for _ in range(4):
-        before = jax.device_get(runners.target)
-        runners, _ = loop.run_chunk(agent, runners)
-        leaves = [
-            map(jax.tree.leaves, (runners.target, other)) for other in (runners.weights, before)
-        ]
-        same.append([all((a == b).all() for a, b in zip(*pair, strict=True)) for pair in leaves])
-    assert same == [[False, True], [False, True], [True, False], [False, True]]
+def test_the_slow_copy_may_follow_at_once_every_few_gradient_steps(plain):
+    _, runner, _ = plain
+    agent = learner(Endless(), target_rate=1.0, target_every=3)
+    target = agent.network.init(jax.random.key(9), jnp.ones(1))
+    learned = (runner.weights, target, agent.optimiser.init(runner.weights))
+    step, equal = jax.jit(agent.gradient_step), []
+    for i in range(4):
+        before = learned
+        learned, _ = step(runner.replay, learned, jax.random.key(i))
+        for other in (before[1], learned[0]):
+            leaves = zip(*map(jax.tree.leaves, (learned[1], other)), strict=True)
+            equal.append(all((a == b).all() for a, b in leaves))
+    assert equal == [True, False, True, False, False, True, True, False]
 
 
 def test_nothing_is_learned_before_the_warm_up_ends():
     agent = learner(Endless(), warm_up=96)  # three updates of 32 steps
-    runners, losses = runners_of(agent, 2), []
+    runners, losses = runners_of(agent), []
     first = jax.device_get(runners.weights)
     for made in range(1, 4):
         runners, metrics = loop.run_chunk(agent, runners)
@@ -232,29 +244,23 @@ def test_nothing_is_learned_before_the_warm_up_ends():
 
 
 def test_seeds_share_one_branch_for_the_warm_up():
+    """Under `vmap` a condition that differs by seed becomes two computations and a selection."""
     agent = learner(Endless())
-    runners = jax.eval_shape(lambda: runners_of(agent, 2))
-    text = str(jax.make_jaxpr(functools.partial(loop.run_chunk, agent))(runners))
-    assert "cond[" in text
-    chosen = text.count("select_n")
-    one = jax.eval_shape(lambda: runners_of(agent, 1))
-    assert (
-        str(jax.make_jaxpr(functools.partial(loop.run_chunk, agent))(one)).count("select_n")
-        == chosen
-    )
+    update = jax.vmap(agent.update, axis_name=loop.SEEDS)
+    seen = []
+    for seeds in (1, 2):
+        runners = jax.eval_shape(functools.partial(runners_of, agent, seeds))
+        seen.append(str(jax.make_jaxpr(update)(runners)).count("cond["))
+    assert seen == [1, 1]
 
 
-def test_an_update_keeps_types_and_its_steps_count():
-    agent = learner(Endless())
-    runners = runners_of(agent)
-    types = [leaf.aval for leaf in jax.tree.leaves(runners)]
-    runners, metrics = loop.run_chunk(agent, runners)
-    assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types
+def test_an_update_has_the_metrics_of_the_log_and_its_steps_count(plain):
+    agent, runner, metrics = plain
     assert agent.settings.steps_per_update == 32
     assert {"q_loss", "q", "epsilon", "episodes", "return_sum", "length_sum"} == set(metrics)
     for name in agent.spread:
-        for leaf in jax.tree.leaves(getattr(runners, name)):
-            assert leaf.shape[:2] == (1, 4)
+        for leaf in jax.tree.leaves(getattr(runner, name)):
+            assert leaf.shape[0] == 4  # divided over devices by this axis
 
 
 def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
