@@ -5,11 +5,14 @@ given up, and another process is started in its place. What was started here end
 """
 
 import collections
+import contextlib
 import os
+import signal
 import socket
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import ray
@@ -87,6 +90,19 @@ def _knock(address: str, timeout: int) -> None:
                     f"the head with `ray start --head --port {port}`, or give the address it names"
                 ) from error
             time.sleep(0.2)
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Keep Ctrl-C from interrupting the end of processes, which takes a second or two."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Call(NamedTuple):

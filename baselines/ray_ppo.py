@@ -99,15 +99,16 @@ def main(argv: list[str] | None = None) -> int:
     except ImportError as error:
         print(f"{options.PROGRAM}: {error}", file=sys.stderr)
         return 2
-    from .ray_cluster import Cluster
+    from .ray_cluster import Cluster, undisturbed
     from .ray_training import Training
 
     cluster, training = Cluster(), Training()
     try:
         return command(functools.partial(prepare, cluster), training.report, argv, training.train)
     finally:
-        training.end()
-        cluster.stop()
+        with undisturbed():
+            training.end()
+            cluster.stop()
 
 
 if __name__ == "__main__":

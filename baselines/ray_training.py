@@ -8,6 +8,7 @@ through Ray's object store. In `sync` mode all fragments of an update are made w
 import dataclasses
 import itertools
 import sys
+import threading
 import time
 from typing import Any
 
@@ -28,6 +29,7 @@ from .ray_learners import FragmentPPO, Learner
 from .runs import Run, RunError
 
 EVALUATION = 0x5EED  # levels of their own
+LEAVING = 15.0  # seconds that a second Ctrl-C gives Ray to end
 TICK = 0.2  # seconds between looks at Ctrl-C and at what takes too long
 
 
@@ -105,6 +107,7 @@ class Training:
         self._ready: list[Made] = []
         self._weight_bytes = 0
         self._pool: Pool | None = None
+        self._leaving, self._left = threading.Event(), threading.Event()
 
     def train(
         self, run: Run, learner: FragmentPPO, done: int, runners: Any, checkpoint_every: int
@@ -118,18 +121,28 @@ class Training:
         if not checkpoints.saved(self._run.checkpoints):
             save(self._run, done, runners)  # a learner that dies goes back to it
         self._pool = self._pool or self._actors(done)
-        deaths, promise = 0, "Stopping after this update, then saving; Ctrl-C again stops at once."
-        with Interrupt(promise, last=ray.shutdown) as stop:
-            while True:
-                try:
-                    return self._live(done, jax.device_get(runners), checkpoint_every, stop)
-                except LostError as lost:
-                    before = done
-                    done, runners = begin(self._run, self._learner, resume=True)
-                    deaths = deaths + 1 if done == before else 1
-                    if deaths > DEATHS:
-                        raise RunError(f"learners died {deaths} times in a row: {lost}") from lost
-                    print(f"The learner is replaced, from update {done}: {lost}", file=sys.stderr)
+        promise = "Stopping after this update, then saving; Ctrl-C again stops at once."
+        with Interrupt(promise, last=self._leave) as stop:
+            try:
+                return self._lives_of_learners(done, runners, checkpoint_every, stop)
+            finally:
+                self._check_leaving()
+
+    def _lives_of_learners(
+        self, done: int, runners: Any, checkpoint_every: int, stop: Interrupt
+    ) -> Any:
+        """Train to the end, with new learners when they die."""
+        deaths = 0
+        while True:
+            try:
+                return self._live(done, jax.device_get(runners), checkpoint_every, stop)
+            except LostError as lost:
+                before = done
+                done, runners = begin(self._run, self._learner, resume=True)
+                deaths = deaths + 1 if done == before else 1
+                if deaths > DEATHS:
+                    raise RunError(f"learners died {deaths} times in a row: {lost}") from lost
+                print(f"The learner is replaced, from update {done}: {lost}", file=sys.stderr)
 
     def _actors(self, done: int) -> Pool:
         settings, config = self._settings, self._run.config
@@ -201,7 +214,19 @@ class Training:
                 self._take(made)
         self._pool.check()
         learners.check()
+        self._check_leaving()
         return metrics
+
+    def _leave(self) -> None:
+        """At the second Ctrl-C: have Ray ended by the thread that talks to it."""
+        self._leaving.set()
+        self._left.wait(timeout=LEAVING)
+
+    def _check_leaving(self) -> None:
+        if self._leaving.is_set():
+            ray.shutdown()
+            self._left.set()
+            time.sleep(LEAVING)  # the other thread ends the process meanwhile
 
     def _take(self, made: Made) -> None:
         """Keep a fragment for an update; those for learners that have died are of no use."""

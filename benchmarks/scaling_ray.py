@@ -252,16 +252,12 @@ def measure(out: Path, seconds: float, worlds: Sequence[str]) -> None:
         out.write_text(json.dumps(found) + "\n")
         print({name: value for name, value in what.items() if name != "curve"}, flush=True)
 
-    for actors in ACTORS:
-        keep(
-            "runs", measured, world="SlowCartPole-v0", actors=actors, mode="async", seconds=seconds
-        )
-    for killing in (False, True):
-        keep("faults", faults, actors=max(ACTORS), killing=killing)
-    for actors in ACTORS:
-        keep("runs", measured, world="Crafter-v0", actors=actors, mode="async", seconds=seconds)
-    for actors in (1, max(ACTORS)):
-        keep("runs", measured, world="SlowCartPole-v0", actors=actors, mode="sync", seconds=seconds)
+    for world in worlds:
+        for actors in ACTORS:
+            keep("runs", measured, world=world, actors=actors, mode="async", seconds=seconds)
+    if "SlowCartPole-v0" in worlds:
+        for killing in (False, True):
+            keep("faults", faults, actors=max(ACTORS), killing=killing)
 
 
 if __name__ == "__main__":

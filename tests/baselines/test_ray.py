@@ -330,19 +330,23 @@ def test_a_run_of_another_algorithm_is_not_resumed(finished, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("address", "words"),
     [
-        ("127.0.0.1:{port}", r"nobody answers there after 1 s .*`ray start --head --port \d+`"),
+        (None, r"nobody answers there after 1 s .*`ray start --head --port \d+`"),
         ("somewhere", "give HOST:PORT of the cluster's head, or auto"),
     ],
 )
 def test_a_cluster_that_is_not_there(monkeypatch, address, words):
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     begun = time.monotonic()
     with pytest.raises(runs.RunError, match=words):
-        ray_cluster.Cluster().start(address.format(port=port), workers=2, timeout=1)
+        ray_cluster.Cluster().start(address or free_address(), workers=2, timeout=1)
     assert time.monotonic() - begun < 10
+
+
+def free_address() -> str:
+    """Where nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
 
 
 def start(arguments: list[str]) -> subprocess.Popen:
@@ -408,17 +412,15 @@ def test_ends_without_a_word_leave_no_process_either(tmp_path, twice):
         os.killpg(process.pid, signal.SIGINT)
     else:
         process.kill()
-    process.communicate(timeout=60)
-    assert process.returncode == (130 if twice else -signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == (130 if twice else -signal.SIGKILL), errors
     assert nothing_left(started, 30.0 if twice else 150.0)
 
 
 @pytest.mark.slow
 def test_a_cluster_that_is_there_is_joined_and_left(tmp_path):
     """One of this package's environments; the cluster lives on, without actors of the run."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = free_address()
     port = address.partition(":")[2]
     head = ["start", "--head", "--block", "--port", port, "--num-cpus", "3"]
     ray_command = [str(Path(sys.executable).with_name("ray")), *head, "--include-dashboard=false"]
