@@ -190,6 +190,23 @@ def test_one_device_has_no_exchange_in_its_program():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("flags", ["ppo --bonus 0.1", "ppo-rnn --bonus 0.1", "pqn", "dqn"])
+def test_every_learner_takes_several_devices(tmp_path, flags):
+    small = "--num-envs 8 --rollout-steps 8 --hidden 8 --embed 2 --total-steps 512"
+    small += " --eval-episodes 4 --out"
+    minibatches = [] if flags == "dqn" else ["--minibatches", "2"]
+    warm = ["--warm-up", "128", "--capacity", "512"] if flags == "dqn" else []
+    argv = ["Grid-Empty-Random-5x5-v0", "--algo", *flags.split(), *small.split()]
+    end(learn([*argv, str(tmp_path / "two"), "--devices", "2", *minibatches, *warm], devices=2))
+    rows = Run.open(tmp_path / "two").rows()
+    assert rows[-1]["steps"] >= 512
+    assert all(row["episodes"] == [0] or 0 <= row["return"][0] <= 1 for row in rows)
+    more = ["--resume", str(tmp_path / "two"), "--total-steps", "1024"]
+    end(learn(more))
+    assert Run.open(tmp_path / "two").rows()[-1]["steps"] >= 1024
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [1, 8])
 def test_both_learn_to_open_the_door(tmp_path, devices):
     end(learn([*DOORKEY, "--devices", "all", "--out", str(tmp_path / "run")], devices))
