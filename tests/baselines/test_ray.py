@@ -142,7 +142,7 @@ def test_actors_that_run_ahead_and_processes_that_are_killed(tmp_path, capfd):
     log = rows(out)
     assert [row["update"] for row in log] == list(range(1, 51))
     assert (log[-1]["actors_lost"], log[-1]["learners_lost"]) == ([1], [1])
-    assert max(row["lag_max"][0] for row in log) in (1, 2, 3)
+    assert max(row["lag_max"][0] for row in log) >= 1
     # What was made for the learner that died (by weights of later updates) was not learned from.
     assert all(0 <= row["lag"][0] <= row["lag_max"][0] for row in log)
     assert re.search(r"return \d\.\d+   lag \d\.\d \(at most \d\)", captured.out)
