@@ -35,6 +35,7 @@ BATCH = 512  # steps of an update
 SETTINGS = (
     *("--minibatches", "4", "--hidden", "64", "64", "--embed", "8"),
     *("--learning-rate", "3e-3", "--gamma", "0.98", "--gae-lambda", "0.8", "--entropy", "0"),
+    *("--value-weight", "0.01"),  # values near a hundred share the network with the policy
     *("--eval-episodes", "32", "--checkpoint-every", "20"),
 )
 EPISODES = 20  # that a point of the curves averages

@@ -26,6 +26,13 @@ from jaxenvs.baselines.ray_learners import FragmentPPO
 from jaxenvs.baselines.ray_ppo import Settings
 from jaxenvs.baselines.train import main
 
+# Ray starts its processes by forking this one, where JAX has threads; none of them uses JAX before
+# it is another program.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+]
+
 SIGNAL = "gym:tiny_gym:Signal-v0"
 SMALL = ["--num-envs", "8", "--rollout-steps", "16", "--minibatches", "2", "--hidden", "8"]
 SMALL += ["--embed", "0", "--actors", "2", "--learning-rate", "1e-2", "--eval-episodes", "16"]
