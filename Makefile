@@ -31,7 +31,7 @@ demo: $(VENV)/.demo
 	@echo 'The trained agent plays in demo.gif; its learning curve is $(RUN)/curve.png.'
 
 test: lint
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

@@ -46,20 +46,9 @@ def _cache_folder() -> Path:
 def pytest_configure(config: pytest.Config) -> None:
     """Make JAX strict, and keep what it compiles."""
     config.addinivalue_line("markers", "slow: long proofs, left out of the default run")
-    config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_compilation_cache_dir", str(_cache_folder()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a module in one worker, which sets up and compiles what its tests share, once.
-
-    The contract, which takes longest and shares little, is divided over all of them.
-    """
-    for item in items:
-        if item.path.name != "test_contract.py":
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
