@@ -159,7 +159,7 @@ def faults(actors: int, killing: bool) -> dict[str, Any]:
     events, started, begun = [], set(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        flags = ("--mode", "async", "--total-steps", str(FAULT_STEPS))
+        flags = ("--mode", "sync", "--no-anneal", "--total-steps", str(FAULT_STEPS))
         process = train("SlowCartPole-v0", actors, out, flags)
         printed: list[str] = []
         reader = threading.Thread(target=lambda: printed.extend(process.stdout or ()), daemon=True)
