@@ -18,9 +18,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from . import evaluate, options, ppo, presets, require
+from .lambda_returns import LambdaReturns
 from .loop import command
 from .networks import build
-from .ppo import PPO, Runner
+from .ppo import Runner
 from .runs import Run
 
 ALGORITHM = "alphazero"
@@ -78,7 +79,7 @@ class Rollout(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class AlphaZero(PPO):
+class AlphaZero(LambdaReturns):
     """The algorithm: pure functions of a `Runner`, for one seed."""
 
     settings: Settings  # type: ignore[assignment]
@@ -96,12 +97,7 @@ class AlphaZero(PPO):
                 mask=jax.vmap(self.env.env.action_mask)(state),
                 policy=plan.policy,
                 value=plan.value,
-                reward=step.reward,
-                terminated=step.terminated,
-                truncated=step.truncated,
-                cut_value=self.cut_value(runner, step),
-                returns=runner.returns + step.reward,
-                lengths=runner.lengths + 1,
+                **self.outcome(runner, step),
             )
             return self.after(runner, step), record
 
@@ -165,16 +161,6 @@ class AlphaZero(PPO):
             "value": jnp.where(ended, 0.0, value),
         }
         return mctx.RecurrentFnOutput(**known), Node(state, ended)
-
-    def targets(self, runner: Runner, rollout: Any) -> tuple[Any, ...]:
-        """The rollout with the value that each step should have had: its lambda-return."""
-        last_value = self.value(runner)
-        gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
-        return rollout, ppo.advantages(rollout, last_value, gamma, gae_lambda) + rollout.value
-
-    def scales(self, batch: Any, orders: Array) -> tuple[Array, ...]:
-        """Nothing: no advantage is normalised."""
-        return ()
 
     def loss(  # type: ignore[override]
         self, weights: PyTree[Array], rollout: Rollout, target: Array

@@ -206,16 +206,22 @@ class PPO:
                 action=action,
                 log_prob=log_probability(logits, action),
                 value=value,
-                reward=step.reward,
-                terminated=step.terminated,
-                truncated=step.truncated,
-                cut_value=self.cut_value(runner, step),
-                returns=runner.returns + step.reward,
-                lengths=runner.lengths + 1,
+                **self.outcome(runner, step),
             )
             return self.after(runner, step), record
 
         return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
+
+    def outcome(self, runner: Any, step: Step) -> dict[str, Array]:
+        """The fields of a rollout that say what came of the actions."""
+        return {
+            "reward": step.reward,
+            "terminated": step.terminated,
+            "truncated": step.truncated,
+            "cut_value": self.cut_value(runner, step),
+            "returns": runner.returns + step.reward,
+            "lengths": runner.lengths + 1,
+        }
 
     def after(self, runner: Any, step: Step) -> Any:
         """The runner when the environments have stepped."""

@@ -18,8 +18,9 @@ import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from . import options, ppo, presets, q_network
+from .lambda_returns import LambdaReturns
 from .loop import command
-from .ppo import PPO, Runner
+from .ppo import Runner
 from .q_network import QNetwork
 from .runs import Run
 
@@ -79,7 +80,7 @@ class Rollout(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class PQN(PPO):
+class PQN(LambdaReturns):
     """The algorithm: pure functions of a `Runner`, for one seed, on one of `devices`."""
 
     network: QNetwork
@@ -112,26 +113,11 @@ class PQN(PPO):
                 obs=runner.obs,
                 action=action,
                 value=values.max(axis=-1),
-                reward=step.reward,
-                terminated=step.terminated,
-                truncated=step.truncated,
-                cut_value=self.cut_value(runner, step),
-                returns=runner.returns + step.reward,
-                lengths=runner.lengths + 1,
+                **self.outcome(runner, step),
             )
             return self.after(runner, step), record
 
         return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
-
-    def targets(self, runner: Runner, rollout: Any) -> tuple[Any, ...]:
-        """The rollout with the value that each action should have had: its lambda-return."""
-        last_value = self.value(runner)
-        gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
-        return rollout, ppo.advantages(rollout, last_value, gamma, gae_lambda) + rollout.value
-
-    def scales(self, batch: Any, orders: Array) -> tuple[Array, ...]:
-        """Nothing: no advantage is normalised."""
-        return ()
 
     def loss(  # type: ignore[override]
         self, weights: PyTree[Array], rollout: Rollout, target: Array

@@ -8,7 +8,7 @@ and nothing of the learner; one of ours runs the compiled rollout of `ppo.PPO`.
 import functools
 import os
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,21 +23,22 @@ from .networks import ActorCritic
 Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
 
 
+class Sampling(NamedTuple):
+    """What every actor of a run is told."""
+
+    network: ActorCritic
+    num_envs: int  # that it steps
+    steps: int  # of a fragment
+    reset_source: str | None  # of environments of this package; Gymnasium's begin as they do
+
+
 class Actor:
     """Environments that are stepped with whatever weights it is given."""
 
-    def __init__(
-        self,
-        id: str,
-        fields: dict[str, Any],
-        network: ActorCritic,
-        sampling: dict[str, Any],
-        seed: int,
-    ) -> None:
-        """`sampling` has `num_envs`, `steps` and `reset_source`."""
+    def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         use_one_thread()
         kind = GymSampler if id.startswith(GYM) else JaxSampler
-        self._sampler = kind(id, fields, network, seed=seed, **sampling)
+        self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
         """Make a fragment; say which weights made it, its bytes, and how long it took."""
@@ -67,23 +68,14 @@ def use_one_thread() -> None:
 class JaxSampler:
     """Environments of this package, compiled with the policy into one program."""
 
-    def __init__(
-        self,
-        id: str,
-        fields: dict[str, Any],
-        network: ActorCritic,
-        num_envs: int,
-        steps: int,
-        reset_source: str | None,
-        seed: int,
-    ) -> None:
+    def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         from . import loop, ppo
 
         env = jaxenvs.make(id, **fields)
-        source = env.reset_source if reset_source is None else reset_source
-        venv = jaxenvs.make_vec(env, num_envs, reset_source=source)
-        settings = ppo.Settings(num_envs=num_envs, rollout_steps=steps, minibatches=1)
-        learner = ppo.PPO(venv, network, settings)
+        count, source = sampling.num_envs, sampling.reset_source
+        venv = jaxenvs.make_vec(env, count, reset_source=source or env.reset_source)
+        settings = ppo.Settings(num_envs=count, rollout_steps=sampling.steps, minibatches=1)
+        learner = ppo.PPO(venv, sampling.network, settings)
 
         def sample(runner: ppo.Runner) -> tuple[ppo.Runner, ppo.Rollout]:
             key_rest, key_world, key = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
@@ -104,21 +96,12 @@ class JaxSampler:
 class GymSampler:
     """Environments of Gymnasium, stepped in Python; only the policy is compiled."""
 
-    def __init__(
-        self,
-        id: str,
-        fields: dict[str, Any],
-        network: ActorCritic,
-        num_envs: int,
-        steps: int,
-        reset_source: str | None,
-        seed: int,
-    ) -> None:
-        """`reset_source` is for environments of this package; Gymnasium's begin as they do."""
+    def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         from .gym_worlds import GymEnvs
 
-        self._envs, self._steps, self._seed = GymEnvs(id, fields, num_envs), steps, seed
-        self._decide = jax.jit(functools.partial(decide, network))
+        num_envs, self._steps, self._seed = sampling.num_envs, sampling.steps, seed
+        self._envs = GymEnvs(id, fields, num_envs)
+        self._decide = jax.jit(functools.partial(decide, sampling.network))
         self._decided = 0  # actions so far, by which their keys differ
         self._obs = self._envs.reset(seed)
         self._returns = np.zeros(num_envs, np.float32)

@@ -23,7 +23,7 @@ from .devices import EVERYWHERE, Devices
 from .interrupt import Interrupt
 from .loop import begin, save
 from .progress import ProgressLine
-from .ray_actors import Actor
+from .ray_actors import Actor, Sampling
 from .ray_cluster import DEATHS, Made, Pool, reason
 from .ray_learners import FragmentPPO, Learner
 from .runs import Run, RunError
@@ -147,16 +147,17 @@ class Training:
     def _actors(self, done: int) -> Pool:
         settings, config = self._settings, self._run.config
         kind = ray.remote(Actor).options(num_cpus=1)  # type: ignore[attr-defined]
-        sampling = {
-            "num_envs": settings.num_envs // settings.actors,
-            "steps": settings.rollout_steps,
-            "reset_source": settings.reset_source,
-        }
+        sampling = Sampling(
+            network=self._learner.network,
+            num_envs=settings.num_envs // settings.actors,
+            steps=settings.rollout_steps,
+            reset_source=settings.reset_source,
+        )
 
         def make(slot: int, generation: int) -> Any:
             words = np.random.SeedSequence((config.seed, slot, done, generation)).generate_state(1)
             seed = int(words[0]) >> 1
-            return kind.remote(config.id, config.fields, self._learner.network, sampling, seed)
+            return kind.remote(config.id, config.fields, sampling, seed)
 
         return Pool(make, settings.actors, settings.patience)
 

@@ -18,6 +18,7 @@ from jaxenvs.baselines.devices import Devices
 from jaxenvs.baselines.runs import Run
 
 HERE = Path(__file__).parent
+FLAGS = os.environ.get("XLA_FLAGS", "")
 DOORKEY = ["Grid-DoorKey-5x5-v0", "--eval-episodes", "256"]
 
 
@@ -28,7 +29,7 @@ def start(argv: list[str], devices: int = 1, **environment: str) -> subprocess.P
         env={
             **os.environ,
             "JAX_PLATFORMS": "cpu",
-            "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+            "XLA_FLAGS": f"{FLAGS} --xla_force_host_platform_device_count={devices}",
             "JAX_COMPILATION_CACHE_DIR": str(jax.config.jax_compilation_cache_dir),
             "PYTHONPATH": str(HERE),
             **environment,

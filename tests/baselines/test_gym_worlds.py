@@ -73,8 +73,9 @@ def policy():
     return network, jax.tree.map(lambda leaf: np.asarray(leaf)[None], weights)
 
 
-def sampler(policy, fields: dict, num_envs: int = 3, steps: int = 7) -> ray_actors.GymSampler:
-    return ray_actors.GymSampler(SIGNAL, fields, policy[0], num_envs, steps, None, seed=5)
+def sampler(policy, fields: dict, num_envs=3, steps=7, seed=5) -> ray_actors.GymSampler:
+    sampling = ray_actors.Sampling(policy[0], num_envs, steps, None)
+    return ray_actors.GymSampler(SIGNAL, fields, sampling, seed)
 
 
 def test_a_fragment_holds_what_happened(policy):
@@ -108,7 +109,7 @@ def test_actions_differ_by_environment_step_and_actor(policy):
     actions = [sampler(policy, {}, 64, 2).collect(policy[1])[0]["action"] for _ in range(2)]
     np.testing.assert_array_equal(*actions)  # the same seed
     assert (actions[0][0] != actions[0][1]).any() and 0 < actions[0].mean() < 1
-    other = ray_actors.GymSampler(SIGNAL, {}, policy[0], 64, 2, None, seed=6)
+    other = sampler(policy, {}, 64, 2, seed=6)
     assert (other.collect(policy[1])[0]["action"] != actions[0]).any()
 
 

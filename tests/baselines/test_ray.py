@@ -1,7 +1,6 @@
-"""Training under Ray: one small cluster for all tests; processes that die; what cannot work."""
+"""Training under Ray: one small cluster for all tests; processes that die."""
 
 import dataclasses
-import importlib.util
 import json
 import os
 import re
@@ -23,7 +22,6 @@ from tiny_worker import Worker
 from jaxenvs.baselines import ray_cluster, ray_training, runs
 from jaxenvs.baselines.ray_cluster import Pool
 from jaxenvs.baselines.ray_learners import FragmentPPO
-from jaxenvs.baselines.ray_ppo import Settings
 from jaxenvs.baselines.train import main
 
 # Ray starts its processes by forking this one, where JAX has threads; none of them uses JAX before
@@ -263,65 +261,6 @@ def test_actors_that_die_again_and_again_end_the_run():
             workers.ask("do", "break")
             wait(workers)
     workers.end()
-
-
-@pytest.mark.parametrize(
-    ("argv", "words"),
-    [
-        (["--actors", "0"], "actors=0 must be at least 1"),
-        (["--actors", "3"], "num_envs=64 does not divide over 3 actors; try --num-envs 63"),
-        (["--learners", "3"], "of 4 actors do not divide over 3 learners; give a divisor of 4"),
-        (["--patience", "0"], "patience=0 must be at least 1"),
-        (["--chunk", "2"], "chunk=2: here each update is a call"),
-        (["--bonus", "0.1"], "bonus=0.1: actors have no exploration bonus"),
-        (["--devices", "2"], "do not go with --ray; see --learners"),
-        (["--seeds", "2"], "do not go with --ray; see --learners"),
-        (["--algo", "davi"], "--algo davi --ray: with Ray there is ppo only"),
-    ],
-)
-def test_flags_that_cannot_work_get_a_sentence(tmp_path, monkeypatch, capsys, argv, words):
-    monkeypatch.chdir(tmp_path)
-    assert main([SIGNAL, "--ray", *argv]) == 2
-    captured = capsys.readouterr().err
-    assert words in captured and len(captured.splitlines()) == 1
-    assert not list(tmp_path.iterdir())  # nothing was begun
-
-
-def test_learners_need_whole_minibatches():
-    with pytest.raises(ValueError, match="the 4 steps of each of 2 learners do not split into"):
-        Settings(num_envs=8, rollout_steps=1, actors=2, learners=2, minibatches=8).check()
-
-
-@pytest.mark.parametrize(
-    ("id", "words"),
-    [
-        ("gym:CartPol-v1", "Gymnasium cannot make it"),
-        ("gym:tiny_gym:Steered-v0", "this learner needs a Discrete one"),
-        ("Grid-Emty-5x5-v0", "did you mean"),
-    ],
-)
-def test_environments_that_cannot_be_trained_in(tmp_path, monkeypatch, capsys, id, words):
-    monkeypatch.chdir(tmp_path)
-    assert main([id, "--ray"]) == 2
-    assert words in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_gymnasium_needs_actors(capsys):
-    assert main(["gym:CartPole-v1"]) == 2
-    words = "outside of ppo's compiled program; have it stepped by actors: jaxenvs train gym:CartPo"
-    assert words in capsys.readouterr().err
-
-
-def test_without_ray_there_is_the_command_that_installs_it(monkeypatch, capsys):
-    there = importlib.util.find_spec
-    hidden = {"ray": None}
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: hidden.get(name, there(name, *rest))
-    )
-    assert main([SIGNAL, "--ray"]) == 2
-    error = capsys.readouterr().err
-    assert 'needs ray, not installed here: run pip install "jaxenvs[ray]"' in error
 
 
 def test_a_run_of_another_algorithm_is_not_resumed(finished, tmp_path, capsys):

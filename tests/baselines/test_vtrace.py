@@ -149,3 +149,21 @@ def test_a_fragment_learner_starts_from_the_spaces_alone():
     )
     assert {leaf.shape[0] for leaf in jax.tree.leaves(runners)} == {1}
     assert runners.world == () and runners.returns == ()
+
+
+def test_a_fragment_teaches_what_the_rollout_teaches_the_compiled_learner():
+    compiled = learner(Clock(), num_envs=4, rollout_steps=8, epochs=2, minibatches=2)
+    given = FragmentPPO(compiled.env.env, compiled.network, compiled.settings)
+
+    def both(runner):
+        runner, rollout = compiled.collect(runner, jax.random.key(1))
+        key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]
+        bare = runner._replace(world=(), obs=(), returns=(), lengths=())
+        after, _ = given.improve(bare, rollout, runner.obs)
+        return compiled.learn(runner, rollout, key)[0].weights, after.weights, runner.weights
+
+    runners = loop.start(compiled, jax.random.key(0)[None])
+    whole, parts, before = jax.jit(jax.vmap(both, axis_name=loop.SEEDS))(runners)
+    for a, b, old in zip(*map(jax.tree.leaves, (whole, parts, before)), strict=True):
+        np.testing.assert_array_equal(a, b)
+        assert (a != old).any()
