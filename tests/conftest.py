@@ -3,14 +3,15 @@
 Runs from a checkout, and from a copy of this folder beside an installed wheel.
 """
 
-import dataclasses
 import functools
+import gc
 import importlib.util
+import itertools
 import os
 import sys
 import tempfile
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 # Before jax is imported: the results of tests are stated for the CPU.
@@ -33,6 +34,12 @@ if SHAPES_CHECKED:
     jaxtyping.install_import_hook("jaxenvs", "checker_of_types.check")
 
 import jaxenvs  # noqa: E402
+from jaxenvs import testing  # noqa: E402
+
+# Areas of memory that a process maps before its compiled programs are dropped. Each program takes
+# some, and Linux gives 65,530.
+MOST_MAPS = 25_000
+TESTS_DONE = pytest.StashKey[Iterator[int]]()
 
 
 def _cache_folder() -> Path:
@@ -51,6 +58,16 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
 
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Let go of compiled programs before they are too many: the next one would crash LLVM."""
+    done = item.session.stash.setdefault(TESTS_DONE, itertools.count(1))
+    maps = Path("/proc/self/maps")
+    if next(done) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+        build.cache_clear()
+        jax.clear_caches()
+        gc.collect()
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     """Say what is tested, and how strictly."""
     shapes = "checked" if SHAPES_CHECKED else "NOT checked (no beartype)"
@@ -58,42 +75,14 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"jaxenvs {jaxenvs.__version__} of {where}, jax {jax.__version__}, shapes {shapes}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Compiled:
-    """An environment with its functions compiled once for all tests that ask for it."""
-
-    env: jaxenvs.Env
-    reset: Callable  # (key, params)
-    step: Callable  # (key, state, action, params)
-    batch_step: Callable  # the same over a leading axis of every argument
-    rollout: Callable  # (key of the reset, keys, actions, params): Reset, Step over time
-
-
 @functools.cache
-def build(id: str) -> Compiled:
-    """Compile an environment's functions when they are first called."""
-    env = jaxenvs.make(id)
-
-    def rollout(key, keys, actions, params):
-        first = env.reset(key, params)
-
-        def one(state, key_and_action):
-            step = env.step(key_and_action[0], state, key_and_action[1], params)
-            return step.state, step
-
-        return first, jax.lax.scan(one, first.state, (keys, actions))[1]
-
-    return Compiled(
-        env=env,
-        reset=jax.jit(env.reset),
-        step=jax.jit(env.step),
-        batch_step=jax.jit(jax.vmap(env.step)),
-        rollout=jax.jit(rollout),
-    )
+def build(id: str) -> testing.Subject:
+    """An environment with its functions compiled once for all tests that ask for it."""
+    return testing.Subject.of(jaxenvs.make(id))
 
 
 @pytest.fixture(scope="session")
-def compiled() -> Callable[[str], Compiled]:
+def compiled() -> Callable[[str], testing.Subject]:
     """`compiled(id)`: the environment with shared jitted functions."""
     return build
 

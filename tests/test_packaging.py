@@ -25,13 +25,14 @@ OUTSIDE = (
 EXTRAS = {"cuda", "train", "play", "search", "gym", "dm", "ray", "bench", "dev", "all"}
 
 WORLDS = {"classic", "grid", "craft", "puzzles"}
-LIBRARY = {"core", *WORLDS, "search", "adapters"}
+LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
 # What each unit of the package may import beside itself; every other unit of the library is "".
 ARROWS = {
     "core": set(),
     **{world: {"core"} for world in WORLDS},
     "search": {"core", *WORLDS},
     "adapters": {"core", *WORLDS, "search"},
+    "testing": {"core"},
     "": LIBRARY,
     **{folder: {"", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
 }

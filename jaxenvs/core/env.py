@@ -92,6 +92,8 @@ class Env:
     levels_at_once: ClassVar[int] = 0  # most that are drawn together, where they are large; 0: all
     level_budget: ClassVar[int] = 1  # levels drawn for a reset, at most, until one is accepted
     achievements: ClassVar[tuple[str, ...]] = ()  # names of info["achievements"], where there are
+    # What a masked action counts as; None: it changes nothing but the clock.
+    idle_action: ClassVar[int | None] = None
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -146,7 +148,7 @@ class Env:
         return params.max_steps_in_episode
 
     def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
-        """Tell which actions are legal; an illegal one changes nothing but the clock."""
+        """Tell which actions are legal; an illegal one does nothing, or what `idle_action` does."""
         if not isinstance(self.action_space, Discrete):
             raise TypeError(f"{self.name}: only a Discrete action space has a mask")
         return jnp.ones((self.action_space.n,), jnp.bool_)

@@ -107,6 +107,7 @@ class CraftClassic(Env):
     reset_source: ClassVar[str] = "exact"
     rows_per_lane: ClassVar[int] = 512  # a world is the work of some hundred steps
     levels_at_once: ClassVar[int] = 4096
+    idle_action: ClassVar[int | None] = Action.NOOP
     reward_range: ClassVar[tuple[float, float]] = (-0.9, len(Achievement) + 0.9)
     rules: ClassVar[Rules] = CLASSIC
     achievements: ClassVar[tuple[str, ...]] = ACHIEVEMENTS

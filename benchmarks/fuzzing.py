@@ -1,0 +1,80 @@
+"""Hostile play of every id, counted: steps, and those that break a rule of the contract.
+
+    python -m jaxenvs.benchmarks.fuzzing --steps 100000000 --out results/fuzzing.json
+
+The rules are those of `jaxenvs/testing/fuzzing.py`; each id has an equal share of the steps. What
+is done is kept in the file after each id, and a run goes on from there.
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+
+import jaxenvs
+from jaxenvs.testing import fuzz
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play; return 1 if a rule was broken."""
+    parser = argparse.ArgumentParser(description=__doc__, prog="fuzzing")
+    parser.add_argument("ids", nargs="*", help="all, if none is given")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="of all ids together")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=Path("fuzzing.json"))
+    given = parser.parse_args(argv)
+    ids = given.ids or jaxenvs.registry.list()
+    found = begun(given.steps, given.seed)
+    if given.out.is_file():
+        found |= json.loads(given.out.read_text())
+    if (found["asked"], found["seed"]) != (given.steps, given.seed):
+        print(f"fuzzing: {given.out} holds another run; give another --out", file=sys.stderr)
+        return 2
+    for number, id in enumerate(ids, start=1):
+        if id in found["ids"]:
+            continue
+        row = played(id, -(-given.steps // len(ids)), given.seed)
+        found["ids"][id] = row
+        found["steps"] = sum(row["steps"] for row in found["ids"].values())
+        found["broken"] = sum(sum(row["broken"].values()) for row in found["ids"].values())
+        given.out.write_text(json.dumps(found, indent=1) + "\n")
+        print(f"{number}/{len(ids)} {id}: {row}", flush=True)
+    print(f"{found['steps']:,} steps of {len(found['ids'])} ids, {found['broken']} break a rule")
+    return 1 if found["broken"] else 0
+
+
+def begun(steps: int, seed: int) -> dict[str, Any]:
+    """A record without results."""
+    return {
+        "date": datetime.date.today().isoformat(),
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
+        "versions": {name: importlib.metadata.version(name) for name in ("jax", "jaxlib")},
+        "asked": steps,
+        "seed": seed,
+        "steps": 0,
+        "broken": 0,
+        "ids": {},
+    }
+
+
+def played(id: str, steps: int, seed: int) -> dict[str, Any]:
+    """What play of one id finds; its compiled program is dropped afterwards."""
+    start = time.perf_counter()
+    found = fuzz(jaxenvs.make(id), steps=steps, seed=seed, length=128)
+    jax.clear_caches()
+    broken = {rule: count for rule, count in found.broken.items() if count}
+    seconds = round(time.perf_counter() - start, 1)
+    return {"steps": found.steps, "broken": broken, "seconds": seconds}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

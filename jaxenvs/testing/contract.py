@@ -1,0 +1,339 @@
+"""The contract as a checker: `check_env(env)` tries what every environment promises.
+
+For authors of environments, and for this package's own tests: those run each of `CHECKS` on every
+id. A check is a function of a `Subject` that raises `AssertionError` with a sentence.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from ..core.env import Env, Reset, Step
+from ..core.registry import make
+from ..core.spaces import Discrete
+from ..core.vector import make_vec
+from .fuzzing import fuzz
+
+ROWS = 4  # of a batch
+STEPS = 256  # of an episode, which goes on after its end
+
+
+class ContractError(AssertionError):
+    """What an environment breaks of the contract, a line for each check that failed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """An environment with its functions compiled once for all checks."""
+
+    env: Env
+    reset: Callable[..., Reset]  # (key, params)
+    step: Callable[..., Step]  # (key, state, action, params)
+    batch_step: Callable[..., Step]  # the same over a leading axis of every argument
+    rollout: Callable[..., tuple[Reset, Step]]  # (key of the reset, keys, actions, params)
+
+    @classmethod
+    def of(cls, env: Env) -> "Subject":
+        """Wrap the environment; its functions compile when they are first called."""
+
+        def rollout(key: Array, keys: Array, actions: PyTree, params: Any) -> tuple[Reset, Step]:
+            def one(state: Any, key_and_action: Any) -> tuple[Any, Step]:
+                step = env.step(key_and_action[0], state, key_and_action[1], params)
+                return step.state, step
+
+            first = env.reset(key, params)
+            return first, jax.lax.scan(one, first.state, (keys, actions))[1]
+
+        return cls(
+            env=env,
+            reset=jax.jit(env.reset),
+            step=jax.jit(env.step),
+            batch_step=jax.jit(jax.vmap(env.step)),
+            rollout=jax.jit(rollout),
+        )
+
+    @functools.cached_property
+    def episode(self) -> tuple[Reset, Step]:
+        """The first state and all steps of `plan(env)`, with the default params."""
+        return self.rollout(*plan(self.env), self.env.default_params)
+
+
+def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str]:
+    """Try the whole contract on an environment, or on what an id makes.
+
+    `steps` is the number of random and hostile steps beside the fixed checks (see `fuzzing`), on
+    levels of `seed`. Returns the names of the checks that passed; raises `ContractError` with a
+    line for each that did not. An environment of 100 actions takes some ten seconds to compile.
+    """
+    if isinstance(env, str):
+        env = make(env)
+    elif not isinstance(env, Env):
+        kind = type(env).__name__
+        raise TypeError(f"check_env: needs an id or an environment, got {kind} {env!r}")
+    subject, broken = Subject.of(env), []
+    trials = {**CHECKS, "hostile_steps": lambda subject: check_fuzzed(subject, steps, seed)}
+    for name, check in trials.items():
+        try:
+            check(subject)
+        except Exception as error:
+            broken.append(f"{name}: {type(error).__name__}: {error}")
+    if broken:
+        raise ContractError("\n".join([f"{env.name} breaks its contract:", *broken]))
+    return list(trials)
+
+
+def check_fuzzed(subject: Subject, steps: int, seed: int) -> None:
+    """Random and hostile play breaks no rule."""
+    found = fuzz(subject.env, steps=steps, seed=seed)
+    broken = {rule: count for rule, count in found.broken.items() if count}
+    assert not broken, f"in {found.steps:,} steps of seed {seed}, steps that break a rule: {broken}"
+
+
+def plan(env: Env, seed: int = 0, steps: int = STEPS) -> tuple[Array, Array, PyTree[Array]]:
+    """Key of the world, keys and random actions of an episode."""
+    key_world, key_steps, key_actions = jax.random.split(jax.random.key(seed), 3)
+    actions = jax.vmap(env.action_space.sample)(jax.random.split(key_actions, steps))
+    return key_world, jax.random.split(key_steps, steps), actions
+
+
+def assert_same(a: PyTree, b: PyTree, what: str) -> None:
+    """Assert that two pytrees are equal in structure, dtypes and every bit."""
+    assert jax.tree.structure(a) == jax.tree.structure(b), f"{what}: the structures differ"
+    leaves = jax.tree_util.tree_leaves_with_path(a)
+    for (path, x), y in zip(leaves, jax.tree.leaves(b), strict=True):
+        where = f"{what}: {jax.tree_util.keystr(path)}"
+        assert x.dtype == y.dtype, f"{where} is {x.dtype} and {y.dtype}"
+        np.testing.assert_array_equal(x, y, err_msg=where)
+
+
+def at(tree: PyTree, index: int) -> PyTree:
+    """Row or moment of a pytree."""
+    return jax.tree.map(lambda leaf: leaf[index], tree)
+
+
+def stack(trees: list[Any]) -> Any:
+    """Join pytrees along a new first axis."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+
+
+def _types(tree: PyTree) -> tuple[Any, list[tuple[Any, ...]]]:
+    """Structure with shape, dtype and weakness of every leaf: what decides about recompiling."""
+    leaves, structure = jax.tree.flatten(tree)
+    return structure, [(x.shape, x.dtype, x.weak_type) for x in leaves]
+
+
+def check_value(subject: Subject) -> None:
+    """The environment is a frozen, hashable value and its params are numbers."""
+    env = subject.env
+    copy = dataclasses.replace(env)  # type: ignore[type-var]  # every subclass is a dataclass
+    assert env == copy and hash(env) == hash(copy), "equal fields must make equal environments"
+    try:
+        setattr(env, "anything", None)  # noqa: B010 - a type checker knows better
+    except dataclasses.FrozenInstanceError:
+        pass
+    else:
+        raise AssertionError("an environment is frozen: it must not take new attributes")
+    assert hasattr(env.default_params, "max_steps_in_episode"), "params need max_steps_in_episode"
+
+
+def check_types(subject: Subject) -> None:
+    """Structure, shapes, dtypes and weak types are those of the reset after every step."""
+    env = subject.env
+    key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
+    obs, state = jax.eval_shape(env.reset, key)
+    step = jax.eval_shape(env.step, key, state, action)
+    again = jax.eval_shape(env.step, key, step.state, action)
+    for name, trees in (("state", (state, step.state, again.state)), ("obs", (obs, step.obs))):
+        for later in trees[1:]:
+            assert _types(trees[0]) == _types(later), (
+                f"{name}: a step changes {trees[0]} to {later}"
+            )
+    for path, leaf in jax.tree_util.tree_leaves_with_path(step):
+        where = f"step{jax.tree_util.keystr(path)}"
+        assert not leaf.weak_type, f"{where} is weakly typed: give it a dtype"
+        assert leaf.dtype not in (np.float64, np.int64), f"{where} is {leaf.dtype}: use 32 bits"
+    flags = {"reward": np.float32, "terminated": np.bool_, "truncated": np.bool_}
+    for name, dtype in flags.items():
+        leaf = getattr(step, name)
+        assert (leaf.shape, leaf.dtype) == ((), dtype), f"{name} is {leaf.dtype}{leaf.shape}"
+    assert step.info["invalid_action"].dtype == np.bool_
+
+
+def check_no_key(subject: Subject) -> None:
+    """The state holds plain arrays and no key, with which a planner could foresee chance."""
+    env = subject.env
+    leaves = jax.tree.leaves(env.state_shape)
+    keys = [x for x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
+    assert not keys, f"the state holds keys: {keys}"
+    if any(leaf.dtype == np.uint32 for leaf in leaves):  # the words of a raw key
+        level = jax.jit(env.sample_level)(jax.random.key(0))
+        begin = jax.jit(env.reset_to)
+        a, b = (jax.tree.leaves(begin(jax.random.key(i), level).state) for i in (1, 2))
+        for x, y in zip(a, b, strict=True):
+            assert x.dtype != np.uint32 or (x == y).all(), "words of the state come from the key"
+
+
+def check_spaces(subject: Subject) -> None:
+    """Observations and rewards lie in their spaces, and what the spaces draw fits."""
+    env, (first, steps) = subject.env, subject.episode
+    space = env.observation_space
+    assert space.contains(first.obs), f"the first observation is not in {space}"
+    obs = jax.device_get(steps.obs)
+    for i in range(0, STEPS, 8):
+        assert space.contains(at(obs, i)), f"the observation of step {i} is not in {space}"
+    drawn = space.sample(jax.random.key(0))
+    drawn, shown = (jax.tree.map(jnp.zeros_like, tree) for tree in (drawn, first.obs))
+    assert_same(drawn, shown, "an observation and what its space draws")
+    assert not steps.info["invalid_action"].any(), "sampled actions are said to be invalid"
+    low, high = env.reward_range
+    rewards = np.asarray(steps.reward)
+    inside = np.isfinite(rewards) & (rewards >= low) & (rewards <= high)
+    assert inside.all(), f"rewards {rewards[~inside]} are not in {low} .. {high}"
+
+
+def check_transforms(subject: Subject) -> None:
+    """Scan over steps, one jitted call a step, a row of a batch: the same bits."""
+    params = subject.env.default_params
+    key, keys, actions = plan(subject.env)
+    first, scanned = subject.episode
+    again = subject.rollout(key, keys, actions, params)
+    assert_same(again, (first, scanned), "two rollouts from the same key")
+    assert_same(subject.reset(key, params), first, "reset alone and in a rollout")
+    state = first.state
+    for i in range(4):
+        step = subject.step(keys[i], state, at(actions, i), params)
+        assert_same(step, at(scanned, i), f"step {i} alone and in a scan")
+        state = step.state
+    # Rows are moments of the episode, in reverse order: each must be as if it were alone.
+    rows = range(ROWS - 1, -1, -1)
+    before = stack([at(scanned.state, i) for i in rows])
+    following = [stack([at(tree, i + 1) for i in rows]) for tree in (keys, actions)]
+    batch = subject.batch_step(following[0], before, following[1], stack([params] * ROWS))
+    for row, i in enumerate(rows):
+        assert_same(at(batch, row), at(scanned, i + 1), f"step {i + 1} in a batch and in a scan")
+
+
+def check_eager(subject: Subject) -> None:
+    """Without jit everything is the same."""
+    env, params = subject.env, subject.env.default_params
+    key, keys, actions = plan(env)
+    first = subject.reset(key, params)
+    assert_same(env.reset(key), first, "reset, eager and jitted")
+    step = env.step(keys[0], first.state, at(actions, 0))
+    assert_same(step, subject.step(keys[0], first.state, at(actions, 0), params), "step, eager")
+
+
+def check_level(subject: Subject) -> None:
+    """`reset` is `sample_level` and `reset_to`."""
+    env = subject.env
+    key_level, key_state = jax.random.split(jax.random.key(3))
+    level = jax.jit(env.sample_level)(key_level)
+    composed = jax.jit(env.reset_to)(key_state, level)
+    whole = subject.reset(jax.random.key(3), env.default_params)
+    assert_same(composed, whole, "reset_to(sample_level) and reset")
+
+
+def check_one_compilation(subject: Subject) -> None:
+    """A second reset or step compiles nothing."""
+    params = subject.env.default_params
+    key, keys, actions = plan(subject.env)
+    state = subject.reset(key, params).state
+    state = subject.step(keys[0], state, at(actions, 0), params).state
+    functions: Any = (subject.reset, subject.step)
+    counts = [function._cache_size() for function in functions]
+    for i in range(1, 4):
+        state = subject.step(keys[i], state, at(actions, i), params).state
+        subject.reset(keys[i], params)
+    assert [function._cache_size() for function in functions] == counts, "it compiles again"
+
+
+def check_time_limit(subject: Subject) -> None:
+    """The limit truncates, may differ in a batch, and the task's own end has precedence."""
+    env = subject.env
+    given = jnp.arange(1, ROWS + 1, dtype=jnp.int32)
+    params: Any = stack([env.default_params] * ROWS).replace(max_steps_in_episode=given)
+    keys = jax.random.split(jax.random.key(5), ROWS)
+    state = stack([subject.reset(key, env.default_params).state for key in keys])
+    limits = np.asarray(jax.vmap(env.time_limit)(state, params))
+    assert (limits <= given).all(), "an episode's own limit is a share of what is given"
+    for time in range(1, ROWS + 1):
+        actions = jax.vmap(env.action_space.sample)(keys)
+        step = subject.batch_step(keys, state, actions, params)
+        np.testing.assert_array_equal(step.state.time, jnp.full(ROWS, time), "the clock")
+        cut = (limits <= time) & ~np.asarray(step.terminated)
+        np.testing.assert_array_equal(step.truncated, cut, "truncated at the limit")
+        np.testing.assert_array_equal(step.done, step.truncated | step.terminated, "done")
+        np.testing.assert_array_equal(step.discount, 1 - np.float32(step.terminated), "discount")
+        state = step.state
+
+
+def check_rows(subject: Subject) -> None:
+    """Row i of a batch does not depend on the number of rows, through resets as well."""
+    small, large = (_play_batch(subject.env, rows) for rows in (2, 3))
+    assert_same(small, jax.tree.map(lambda leaf: leaf[:, :2], large), "batches of 2 and of 3")
+
+
+def _play_batch(env: Env, rows: int) -> PyTree:
+    """Five steps; the limit of two ends every episode in between."""
+    venv = make_vec(env, rows)
+    params = venv.default_params.replace(max_steps_in_episode=np.int32(2))
+    actions = jax.vmap(env.action_space.sample)(jax.random.split(jax.random.key(7), rows))
+
+    @jax.jit
+    def play(key: Array) -> PyTree:
+        def one(state: Any, key: Array) -> tuple[Any, PyTree]:
+            step = venv.step(key, state, actions, params)
+            return step.state, (step.obs, step.reward, step.terminated, step.truncated)
+
+        state = venv.reset(key, params).state
+        return jax.lax.scan(one, state, jax.random.split(key, 5))[1]
+
+    return play(jax.random.key(8))
+
+
+def check_masks(subject: Subject) -> None:
+    """The mask has an entry for each action, and some action is legal at the start."""
+    env = subject.env
+    if not isinstance(env.action_space, Discrete):
+        return
+    mask = env.action_mask(subject.reset(jax.random.key(0), env.default_params).state)
+    wanted = ((env.action_space.n,), np.bool_)
+    assert (mask.shape, mask.dtype) == wanted, f"the mask is {mask.dtype}{mask.shape}"
+    assert mask.any(), "no action is legal at the start"
+
+
+def check_pictures(subject: Subject) -> None:
+    """Tiles are numbers of sprites; an environment may have none."""
+    env = subject.env
+    state = subject.reset(jax.random.key(0), env.default_params).state
+    try:
+        tiles, atlas = env.tiles(state), env.atlas(8)
+    except NotImplementedError:
+        return
+    assert atlas.shape[1:] == (8, 8, 3) and atlas.dtype == np.uint8, f"atlas is {atlas.shape}"
+    assert tiles.ndim == 2 and (tiles >= 0).all() and (tiles < len(atlas)).all(), "tiles"
+
+
+CHECKS: dict[str, Callable[[Subject], None]] = {
+    function.__name__.removeprefix("check_"): function
+    for function in (
+        check_value,
+        check_types,
+        check_no_key,
+        check_spaces,
+        check_transforms,
+        check_eager,
+        check_level,
+        check_one_compilation,
+        check_time_limit,
+        check_rows,
+        check_masks,
+        check_pictures,
+    )
+}

@@ -1,0 +1,185 @@
+"""Random and hostile play, with rules of the contract checked after every step on the device.
+
+Rows of a batch differ in their levels, time limits and other params. Half of the actions are drawn
+evenly; of the others some are masked and some lie outside of the space.
+"""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, PyTree
+
+from ..core.env import Env, Step
+from ..core.random import Key
+from ..core.spaces import Box, Dict, Discrete, Space
+from ..core.vector import make_vec
+from ..core.wrappers import Wrapper
+
+LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits beside the default, steps
+USUAL = 7 * len(LIMITS)  # times as many rows have the default as each of these
+SPREADS = (0.0, 0.5, 4.0)  # of params, in turn
+NEAR = 0.5  # spread of params up to which observations and rewards must lie in their spaces
+OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # what a hostile float is
+OF_SPACES = ("reward outside", "observation outside", "first observation outside")
+
+Rules = dict[str, Bool[Array, "*batch"]]  # True where a rule is broken
+
+
+class Fuzzed(NamedTuple):
+    """What was found."""
+
+    steps: int
+    broken: dict[str, int]  # rule: steps that break it
+
+
+def fuzz(env: Env, *, steps: int, seed: int = 0, rows: int = 256, length: int = 64) -> Fuzzed:
+    """Play at least `steps` steps in `rows` environments, begun anew every `length` steps."""
+    fuzzer = Fuzzer(env, rows, length)
+    total: dict[str, int] = {}
+    calls = -(-max(steps, 1) // (rows * length))
+    for call in range(calls):
+        key = jax.random.fold_in(jax.random.key(seed), call)
+        found = jax.device_get(fuzzer.play(key, 0.5, SPREADS[call % len(SPREADS)]))
+        total = {rule: total.get(rule, 0) + int(count) for rule, count in found.items()}
+    return Fuzzed(calls * rows * length, total)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fuzzer:
+    """`rows` environments that are played for `length` steps; the program is compiled once."""
+
+    env: Env
+    rows: int = 256
+    length: int = 64
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def play(
+        self, key: Key, hostile: float | Array, spread: float | Array
+    ) -> dict[str, Int32[Array, ""]]:
+        """Count the steps that break each rule.
+
+        `hostile` is the share of actions that are masked or outside of their space. Float params
+        are multiplied by up to `2 ** spread`, or divided by it; beyond a spread of `NEAR` nothing
+        is said of the spaces.
+        """
+        key_params, key_reset, key_play = jax.random.split(key, 3)
+        params = self._vary(key_params, jnp.float32(spread))
+        source = self.env.reset_source
+        venv = make_vec(
+            self.env,
+            self.rows,
+            autoreset="none",
+            reset_source="exact" if source == "pool" else source,  # params differ by row
+        )
+        state = venv.reset(key_reset, params).state
+
+        def one(state: Any, key: Key) -> tuple[Any, dict[str, Array]]:
+            key_action, key_step, key_again = jax.random.split(key, 3)
+            row_keys = jax.random.split(key_step, self.rows)
+            act = functools.partial(self._act, hostile=jnp.float32(hostile))
+            action = jax.vmap(act)(jax.random.split(key_action, self.rows), state.env, params)
+            step = jax.vmap(self.env.step)(row_keys, state.env, action, params)
+            rules = jax.vmap(self._rules)(row_keys, state.env, action, step, params)
+            again = venv.reset_rows(key_again, state.replace(env=step.state), step.done, params)
+            rules["first observation outside"] = step.done & ~self._inside(again.obs)
+            return again.state, {name: rule.sum(dtype=jnp.int32) for name, rule in rules.items()}
+
+        _, counts = jax.lax.scan(one, state, jax.random.split(key_play, self.length))
+        counts = {name: count.sum(dtype=jnp.int32) for name, count in counts.items()}
+        for name in OF_SPACES:
+            counts[name] = jnp.where(spread <= NEAR, counts[name], 0)
+        return counts
+
+    def _inside(self, obs: PyTree[Array]) -> Bool[Array, " rows"]:
+        return jax.vmap(self.env.observation_space.contains)(obs)
+
+    def _vary(self, key: Key, spread: Array) -> Any:
+        """Params for each row: limits of all kinds, and floats near the defaults."""
+        defaults = self.env.checked_params(None, "fuzz")
+        leaves, structure = jax.tree_util.tree_flatten_with_path(defaults)
+        varied = []
+        for key_leaf, (path, leaf) in zip(jax.random.split(key, len(leaves)), leaves, strict=True):
+            rows = jnp.broadcast_to(leaf, (self.rows, *leaf.shape))
+            if jax.tree_util.keystr(path).endswith("max_steps_in_episode"):
+                choices = jnp.stack([*map(jnp.int32, LIMITS), *[leaf] * USUAL])
+                rows = jax.random.choice(key_leaf, choices, (self.rows,))
+            elif leaf.ndim == 0 and jnp.issubdtype(leaf.dtype, jnp.floating):
+                exponent = jax.random.uniform(key_leaf, (self.rows,), leaf.dtype, -1.0, 1.0)
+                rows = rows * jnp.exp2(exponent * spread.astype(leaf.dtype))
+            varied.append(rows)
+        return jax.tree.unflatten(structure, varied)
+
+    def _act(self, key: Key, state: Any, params: Any, hostile: Array) -> PyTree[Array]:
+        """Draw an action: of the space, of those masked, or outside of the space."""
+        key_kind, key_sample, key_masked, key_wild = jax.random.split(key, 4)
+        space = self.env.action_space
+        action = space.sample(key_sample)
+        kind = jax.random.uniform(key_kind, dtype=jnp.float32)
+        if isinstance(space, Discrete):
+            masked = ~self.env.action_mask(state, params)
+            order = jax.random.uniform(key_masked, masked.shape, jnp.float32)
+            first = jnp.argmax(jnp.where(masked, order, -1.0)).astype(action.dtype)
+            action = jnp.where((kind < hostile) & masked.any(), first, action)
+        return jax.tree.map(
+            lambda a, b: jnp.where(kind < hostile / 2, a, b), _wild(key_wild, space), action
+        )
+
+    def _rules(self, key: Key, state: Any, action: PyTree, step: Step, params: Any) -> Rules:
+        """Tell which rules a step breaks."""
+        env, time = self.env, step.state.time
+        low, high = env.reward_range
+        limit = env.time_limit(step.state, params)
+        floats = [
+            leaf
+            for leaf in jax.tree.leaves((step.state, step.obs, step.info))
+            if jnp.issubdtype(leaf.dtype, jnp.floating)
+        ]
+        return {
+            "terminated and truncated": step.terminated & step.truncated,
+            "truncated before or after the limit": step.truncated
+            != ((time >= limit) & ~step.terminated),
+            "clock": time != state.time + 1,
+            "reward outside": ~((step.reward >= low) & (step.reward <= high)),
+            "observation outside": ~env.observation_space.contains(step.obs),
+            "not a number": jnp.stack(
+                [jnp.zeros((), jnp.bool_), *[jnp.isnan(leaf).any() for leaf in floats]]
+            ).any(),
+            "invalid action not told": step.info["invalid_action"]
+            != ~env.action_space.contains(action),
+            "masked action did something": self._moved(key, state, action, step, params),
+        }
+
+    def _moved(
+        self, key: Key, state: Any, action: PyTree, step: Step, params: Any
+    ) -> Bool[Array, ""]:
+        """Tell whether a masked action changed more than the clock, or than an idle one does."""
+        env = self.env
+        if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):
+            return jnp.zeros((), jnp.bool_)
+        taken, _ = env.action_space.clip(action)
+        still = state.ticked()
+        if env.idle_action is not None:
+            still = env.step(key, state, jnp.int32(env.idle_action), params).state
+        pairs = zip(jax.tree.leaves(step.state), jax.tree.leaves(still), strict=True)
+        moved = jnp.stack([(a != b).any() for a, b in pairs]).any()
+        return ~env.action_mask(state, params)[taken] & moved
+
+
+def _wild(key: Key, space: Space) -> PyTree[Array]:
+    """Any number of the dtype, for most spaces outside of them."""
+    if isinstance(space, Dict):
+        keys = jax.random.split(key, len(space.spaces))
+        parts = zip(keys, space.spaces.items(), strict=True)
+        return {name: _wild(key, part) for key, (name, part) in parts}
+    if not isinstance(space, Box):
+        raise TypeError(f"fuzz: does not know the space {space}")
+    if jnp.issubdtype(space.dtype, jnp.floating):
+        return jax.random.choice(key, jnp.asarray(OUTSIDE, space.dtype), space.shape)
+    if space.dtype == np.bool_:
+        return jax.random.bernoulli(key, shape=space.shape)
+    bits = jax.random.bits(key, space.shape, jnp.uint32)
+    return jax.lax.bitcast_convert_type(bits, jnp.int32).astype(space.dtype)

@@ -1,0 +1,332 @@
+"""The checker of the contract: a good environment passes, and each fault is seen and named."""
+
+import dataclasses
+import itertools
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Int32
+
+import jaxenvs
+from jaxenvs import testing
+from jaxenvs.core.env import Env, Params, State, Transition
+from jaxenvs.core.spaces import Box, Dict, Discrete
+from jaxenvs.testing import fuzzing
+
+
+@chex.dataclass(frozen=True)
+class WalkState(State):
+    """Where one stands."""
+
+    cell: Int32[Array, ""]
+
+
+class Walk(Env):
+    """Five cells in a row; walk to the last one. A step to the left of the first is illegal."""
+
+    reward_range = (0.0, 1.0)
+
+    @property
+    def default_params(self) -> Params:
+        """Nine steps."""
+        return Params(max_steps_in_episode=np.int32(9))
+
+    @property
+    def action_space(self) -> Discrete:
+        """Left and right."""
+        return Discrete(2)
+
+    @property
+    def observation_space(self) -> Box:
+        """The cell."""
+        return Box(0, 4, (1,), np.int32)
+
+    def draw_level(self, key, params):
+        """One of the first three cells."""
+        return jax.random.randint(key, (), 0, 3, jnp.int32)
+
+    def reset_state(self, key, level, params):
+        """Begin there."""
+        return WalkState(time=jnp.int32(0), cell=level)
+
+    def step_state(self, key, state, action, params):
+        """Walk."""
+        cell = jnp.maximum(state.cell + 2 * action - 1, 0)
+        return Transition(state.replace(cell=cell), (cell == 4).astype(jnp.float32), cell == 4)
+
+    def observe(self, state, params=None):
+        """The cell."""
+        return jnp.minimum(state.cell, 4)[None]
+
+    def action_mask(self, state, params=None):
+        """Left only where there is a cell."""
+        return jnp.stack([state.cell > 0, jnp.bool_(True)])
+
+
+class BothEnds(Walk):
+    """It terminates and truncates at once."""
+
+    def step(self, key, state, action, params=None):
+        """Cut where it ends."""
+        step = super().step(key, state, action, params)
+        return step._replace(truncated=step.truncated | step.terminated)
+
+
+class NoLimit(Walk):
+    """It is never truncated."""
+
+    def step(self, key, state, action, params=None):
+        """Never cut."""
+        step = super().step(key, state, action, params)
+        return step._replace(truncated=jnp.zeros_like(step.truncated))
+
+
+class TooMuch(Walk):
+    """A reward above its range."""
+
+    def step_state(self, key, state, action, params):
+        """Twice as much."""
+        moved = super().step_state(key, state, action, params)
+        return moved._replace(reward=2 * moved.reward)
+
+
+class Nothing(Walk):
+    """A reward that is no number."""
+
+    def step_state(self, key, state, action, params):
+        """0 / 0."""
+        moved = super().step_state(key, state, action, params)
+        return moved._replace(reward=moved.reward / moved.reward)
+
+
+class Beyond(Walk):
+    """An observation outside of its space."""
+
+    def observe(self, state, params=None):
+        """One cell too far."""
+        return super().observe(state) + 1
+
+
+class BeyondAtFirst(Walk):
+    """Only the first observation is outside of its space."""
+
+    def observe(self, state, params=None):
+        """Minus one."""
+        return jnp.where(state.time == 0, -1, super().observe(state))
+
+
+class TwoClocks(Walk):
+    """A clock that counts twice."""
+
+    def step_state(self, key, state, action, params):
+        """Tick again."""
+        moved = super().step_state(key, state, action, params)
+        return moved._replace(state=moved.state.ticked())
+
+
+class Silent(Walk):
+    """It does not tell of invalid actions."""
+
+    def step(self, key, state, action, params=None):
+        """All well."""
+        step = super().step(key, state, action, params)
+        return step._replace(info={"invalid_action": jnp.bool_(False)})
+
+
+class WrongMask(Walk):
+    """It calls a step illegal that it takes."""
+
+    def action_mask(self, state, params=None):
+        """Never left."""
+        return jnp.array([False, True])
+
+
+class NoNumber(Walk):
+    """Its info holds NaN."""
+
+    def step_state(self, key, state, action, params):
+        """A logarithm of what may be below zero."""
+        moved = super().step_state(key, state, action, params)
+        return moved._replace(info={"log": jnp.log(state.cell - 1.0)})
+
+
+FUZZED = {
+    BothEnds: "terminated and truncated",
+    NoLimit: "truncated before or after the limit",
+    TooMuch: "reward outside",
+    Nothing: "reward outside",
+    Beyond: "observation outside",
+    BeyondAtFirst: "first observation outside",
+    TwoClocks: "clock",
+    Silent: "invalid action not told",
+    WrongMask: "masked action did something",
+    NoNumber: "not a number",
+}
+
+
+@pytest.mark.parametrize("env_class", FUZZED)
+def test_hostile_play_finds(env_class):
+    with jax.numpy_dtype_promotion("standard"):
+        found = testing.fuzz(env_class(), steps=500, rows=32, length=16)
+    assert found.steps == 512 and found.broken[FUZZED[env_class]] > 0
+
+
+def test_a_good_environment_passes():
+    done = testing.check_env(Walk(), steps=500)
+    assert done == [*testing.CHECKS, "hostile_steps"]
+
+
+class Unhashable(Walk):
+    """Its field is a list."""
+
+    cells: list = dataclasses.field(default_factory=list)
+
+
+class Weak(Walk):
+    """Its info is weakly typed."""
+
+    def step_state(self, key, state, action, params):
+        """A Python number."""
+        moved = super().step_state(key, state, action, params)
+        return moved._replace(info={"weight": jnp.asarray(1.0) * 2})
+
+
+@chex.dataclass(frozen=True)
+class KeyState(WalkState):
+    """With the words of a key."""
+
+    words: Array
+
+
+class Foresight(Walk):
+    """Its state keeps the key."""
+
+    def reset_state(self, key, level, params):
+        """Begin, with a key in hand."""
+        words = jax.random.key_data(key)
+        return KeyState(time=jnp.int32(0), cell=level, words=words)
+
+
+class TwoNumbers(Walk):
+    """Its space has a number more than its observation."""
+
+    @property
+    def observation_space(self) -> Box:
+        """Two."""
+        return Box(0, 4, (2,), np.int32)
+
+
+class Impure(Walk):
+    """Every compilation of it differs."""
+
+    count = itertools.count()
+
+    def step_state(self, key, state, action, params):
+        """The reward counts compilations."""
+        moved = super().step_state(key, state, action, params)
+        return moved._replace(reward=jnp.float32(next(self.count) % 2))
+
+
+class OtherWhenEager(Walk):
+    """Without jit it does something else."""
+
+    def step_state(self, key, state, action, params):
+        """No reward."""
+        moved = super().step_state(key, state, action, params)
+        eager = not isinstance(state.cell, jax.core.Tracer)
+        return moved._replace(reward=jnp.float32(1.0)) if eager else moved
+
+
+class OwnReset(Walk):
+    """Its reset does not begin in a level that it draws."""
+
+    def reset(self, key, params=None):
+        """Another level."""
+        return self.reset_to(key, jnp.int32(3), params)
+
+
+class Recompiled(Walk):
+    """Its first state is weakly typed."""
+
+    def reset_to(self, key, level, params=None):
+        """A cell that is a Python number."""
+        obs, state = super().reset_to(key, level, params)
+        return jaxenvs.Reset(obs, state.replace(cell=jnp.asarray(1) * 1))
+
+
+class NumbersForMask(Walk):
+    """Its mask holds numbers."""
+
+    def action_mask(self, state, params=None):
+        """Ones."""
+        return jnp.ones(2, jnp.int32)
+
+
+class NoSprite(Walk):
+    """A tile without a sprite."""
+
+    def tiles(self, state):
+        """The cell."""
+        return state.cell[None, None] + 7
+
+    def atlas(self, tile_size):
+        """Five."""
+        return np.zeros((5, tile_size, tile_size, 3), np.uint8)
+
+
+FAULTS = [
+    ("value", Unhashable, "unhashable"),
+    ("types", Weak, r"step.info\['weight'\] is weakly typed"),
+    ("no_key", Foresight, "words of the state come from the key"),
+    ("spaces", TwoNumbers, "the first observation is not in Box"),
+    ("spaces", TooMuch, r"rewards \[2\."),
+    ("transforms", Impure, "step 0 alone and in a scan: .reward"),
+    ("eager", OtherWhenEager, "step, eager: .reward"),
+    ("level", OwnReset, r"reset_to\(sample_level\) and reset: .obs"),
+    ("one_compilation", Recompiled, "it compiles again"),
+    ("time_limit", TwoClocks, "the clock"),
+    ("time_limit", NoLimit, "truncated at the limit"),
+    ("masks", NumbersForMask, r"the mask is int32\(2,\)"),
+    ("pictures", NoSprite, "tiles"),
+]
+
+
+@pytest.mark.parametrize(("check", "env_class", "words"), FAULTS)
+def test_a_fault_is_named(as_a_user, check, env_class, words):
+    with pytest.raises((AssertionError, TypeError), match=words):
+        testing.CHECKS[check](testing.Subject.of(env_class()))
+
+
+def test_all_faults_are_told_at_once(as_a_user):
+    with pytest.raises(testing.ContractError) as told:
+        testing.check_env(TooMuch(), steps=500)
+    first, *rest = str(told.value).splitlines()
+    assert first == "TooMuch() breaks its contract:"
+    (play,) = [line for line in rest if line.startswith("hostile_steps: AssertionError: in 16,384")]
+    assert "steps of seed 0, steps that break a rule: {'reward outside': " in play
+
+
+def test_only_environments_are_checked(as_a_user):
+    with pytest.raises(TypeError, match="needs an id or an environment, got int 3"):
+        testing.check_env(3)
+    with pytest.raises(jaxenvs.UnknownIdError, match="did you mean"):
+        testing.check_env("Grid-Emty-5x5-v0")
+
+
+def test_hostile_actions_of_every_space():
+    space = Dict({"a": Box(-1.0, 1.0, (3,), np.float32), "b": Box(0, 1, (), np.bool_)})
+    drawn = jax.vmap(lambda key: fuzzing._wild(key, space))(jax.random.split(jax.random.key(0), 64))
+    assert drawn["a"].shape == (64, 3) and not (jnp.abs(drawn["a"]) <= 1).any()
+    assert drawn["b"].dtype == np.bool_ and 0 < drawn["b"].mean() < 1
+
+
+def test_params_vary_within_the_spread():
+    fuzzer = testing.Fuzzer(jaxenvs.make("Classic-CartPole-v0"), rows=400)
+    params = fuzzer._vary(jax.random.key(0), jnp.float32(2.0))
+    limits, counts = np.unique(params.max_steps_in_episode, return_counts=True)
+    assert {*limits} == {*fuzzing.LIMITS, 500} and counts[limits == 500] > 300
+    force = np.asarray(params.force)
+    assert 2.4 < force.min() < 3.5 and 30 < force.max() < 41
