@@ -1,11 +1,11 @@
 """Golden traces: a hash of what 3 seeds and 256 fixed actions give.
 
-One id of every class has a trace, and so have the ids of the first release.
+Every id has a trace; by default those of one id of each class are compared.
 
     python tests/golden.py --write    after a change of behaviour, with new versions of the ids
 
-Only integers are hashed as they are; rewards are rounded to a millionth first, so that another
-release of XLA may differ in the last bit.
+Only integers are hashed as they are; rewards are cut to a millionth first, so that another release
+of XLA, or other flags, may differ in the last bit. None lies where the cut is.
 """
 
 import argparse
@@ -22,9 +22,10 @@ import jaxenvs
 
 FILE = Path(__file__).with_name("golden.json")
 SEEDS, STEPS = 3, 256
+OFF_THE_CUT = 0.318  # halves of a millionth are frequent: 1 - 0.9 * steps / 64
 TRACES = json.loads(FILE.read_text())
 FIRST = {jaxenvs.spec(id).env_class: id for id in reversed(jaxenvs.registry.list())}
-IDS = sorted({*FIRST.values(), *TRACES} & {*jaxenvs.registry.list()})
+IDS = jaxenvs.registry.list()
 
 
 def fixed_actions(env, seed):
@@ -40,7 +41,8 @@ def trace(env, play):
         key = jax.random.key(seed)
         keys = jax.random.split(key, STEPS)
         first, steps = play(key, keys, fixed_actions(env, seed), env.default_params)
-        millionths = np.round(np.asarray(steps.reward, np.float64) * 1e6).astype(np.int64)
+        millionths = np.asarray(steps.reward, np.float64) * 1e6 + OFF_THE_CUT
+        millionths = np.floor(millionths).astype(np.int64)
         for leaf in jax.tree.leaves((first.obs, steps.obs, steps.terminated, steps.truncated)):
             digest.update(np.asarray(leaf).astype(np.int64).tobytes())
         digest.update(millionths.tobytes())

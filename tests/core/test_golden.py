@@ -2,10 +2,13 @@
 
 import golden
 import pytest
-from golden import IDS, TRACES
+from golden import FIRST, IDS, TRACES
+
+LATE = {*IDS} - {*FIRST.values()}
+CASES = [pytest.param(id, marks=[pytest.mark.slow] if id in LATE else []) for id in IDS]
 
 
-@pytest.mark.parametrize("id", IDS)
+@pytest.mark.parametrize("id", CASES)
 def test_the_trace_is_the_one_of_its_version(id, compiled):
     assert id in TRACES, f"{id} is new: record it with `python tests/golden.py --write`"
     family, version = id.rsplit("-v", 1)
