@@ -160,6 +160,7 @@ def test_the_loss_is_least_at_the_policy_of_the_search(tiles):
     assert max(float(jnp.abs(leaf).max()) for leaf in elsewhere) > 1e-2
 
 
+@pytest.mark.slow
 def test_a_run_stops_goes_on_and_gives_a_policy(tmp_path, capsys):
     out = tmp_path / "run"
     asked = ["Puzzle-SlidingTile-3x3-v0", "--algo", "alphazero", *FLAGS]

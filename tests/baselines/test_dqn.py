@@ -203,8 +203,8 @@ def test_no_gradient_enters_the_targets(plain):
     (weights, moved, _), _ = jax.jit(agent.gradient_step)(runner.replay, start, key)
 
     batch = replay.sample(key, runner.replay, 16, agent.settings.n_step, agent.settings.gamma)
-    worth = np.asarray(agent.worth(runner.weights, target, batch))
-    gradient = jax.grad(lambda w: agent.loss(w, batch, jnp.asarray(worth))[0])(runner.weights)
+    worth = jnp.asarray(jax.jit(agent.worth)(runner.weights, target, batch))
+    gradient = jax.jit(jax.grad(lambda w: agent.loss(w, batch, worth)[0]))(runner.weights)
     with jax.numpy_dtype_promotion("standard"):
         change, _ = agent.optimiser.update(gradient, start[2], runner.weights)
     for a, b, c in zip(*map(jax.tree.leaves, (weights, runner.weights, change)), strict=True):

@@ -65,7 +65,7 @@ def test_categories_floats_and_pixels():
 
 def test_compact_and_symbolic_craft_are_the_same_to_a_network():
     compact, symbolic = (jaxenvs.make("Craft-Classic-Ids-v0", obs=o) for o in ("ids", "symbolic"))
-    state = compact.reset(jax.random.key(0)).state
+    state = jax.jit(compact.reset)(jax.random.key(0)).state
     first, second = (networks.build(env, (8,), 0) for env in (compact, symbolic))
     weights = second.init(jax.random.key(1), symbolic.observe(state))
     a, b = (

@@ -207,6 +207,7 @@ TINY += ["--embed", "2", "--memory", "8", "--eval-episodes", "16", "--checkpoint
 TINY += ["--bonus", "0.1", "--minibatches", "2", "--epochs", "1", "--total-steps", "256"]
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_bit_for_bit_and_gives_a_policy_that_remembers(tmp_path, capsys):
     out = tmp_path / "run"
     assert ppo_rnn.main([*TINY, "--out", str(out)]) == 0

@@ -175,6 +175,7 @@ def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     assert episodes.returns.mean() > 4.5
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
     flags = ["Grid-Empty-Random-5x5-v0", "--algo", "pqn", *TINY, "--total-steps", str(64 * 4)]
     whole, parts = tmp_path / "whole", tmp_path / "parts"

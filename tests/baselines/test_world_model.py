@@ -96,6 +96,7 @@ def test_a_true_model_gives_true_plans():
     np.testing.assert_array_equal(arrived, goals)
 
 
+@pytest.mark.slow
 def test_the_command_learns_plans_and_writes(tmp_path, capsys):
     flags = ["--transitions", "64", "--tile-size", "4", "--bits", "3", "--hidden", "8"]
     flags += ["--gradient-steps", "20", "--batch", "8", "--boards", "2", "--budget", "200"]
