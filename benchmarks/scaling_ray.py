@@ -9,6 +9,7 @@ number of actors: fragments of fewer are longer. Seconds count from the first up
 
 import argparse
 import importlib.metadata
+import itertools
 import json
 import os
 import platform
@@ -34,12 +35,13 @@ ENVS = 4  # of each actor
 BATCH = 512  # steps of an update
 SETTINGS = (
     *("--minibatches", "4", "--hidden", "64", "64", "--embed", "8"),
-    *("--learning-rate", "3e-3", "--gamma", "0.98", "--gae-lambda", "0.8", "--entropy", "0"),
+    *("--learning-rate", "1e-3", "--gamma", "0.98", "--gae-lambda", "0.95", "--entropy", "0"),
     *("--value-weight", "0.01"),  # values near a hundred share the network with the policy
     *("--eval-episodes", "32", "--checkpoint-every", "20"),
 )
 EPISODES = 20  # that a point of the curves averages
-FAULT_STEPS = 70_000  # of the runs with and without kill -9
+FAULT_STEPS = 100_000  # of the runs with and without kill -9: the compiled learner needs as many
+FAULT_SEEDS = (0, 1)
 
 
 def train(world: str, actors: int, out: Path, flags: Sequence[str]) -> subprocess.Popen:
@@ -60,13 +62,22 @@ def rows(out: Path) -> list[dict[str, Any]]:
     return [{k: v[0] if isinstance(v, list) else v for k, v in row.items()} for row in found]
 
 
-def wait_for(ready: Callable[[], bool], process: subprocess.Popen, seconds: float) -> None:
-    """Wait until something is so; raises when the run ends or the time is up before."""
+def wait_for(
+    ready: Callable[[], bool],
+    process: subprocess.Popen,
+    seconds: float,
+    printed: Sequence[str] = (),
+) -> None:
+    """Wait until something is so; raises when the run ends or the time is up before.
+
+    The error has what the run `printed`, as far as somebody else has read it, and the rest.
+    """
     limit = time.monotonic() + seconds
     while not ready():
         if process.poll() is not None or time.monotonic() > limit:
             process.kill()
-            raise RuntimeError(f"not so in {seconds} s: {process.communicate()[0]}")
+            rest = process.communicate()[0] if not printed else ""
+            raise RuntimeError(f"not so in {seconds} s: {''.join(printed)}{rest}")
         time.sleep(0.05)
 
 
@@ -154,19 +165,25 @@ def running(processes: set[int]) -> list[int]:
     return found
 
 
-def faults(actors: int, killing: bool) -> dict[str, Any]:
+def faults(actors: int, killing: bool, seed: int) -> dict[str, Any]:
     """A whole run; `killing` an actor after a third of it and the learner after two thirds."""
     events, started, begun = [], set(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        flags = ("--mode", "sync", "--no-anneal", "--total-steps", str(FAULT_STEPS))
+        length = ("--no-anneal", "--total-steps", str(FAULT_STEPS))
+        flags = ("--mode", "sync", "--seed", str(seed), *length)
         process = train("SlowCartPole-v0", actors, out, flags)
         printed: list[str] = []
         reader = threading.Thread(target=lambda: printed.extend(process.stdout or ()), daemon=True)
         reader.start()
         for name, part in (("ray::Actor", 1 / 3), ("ray::Learner", 2 / 3)):
             target = part * FAULT_STEPS
-            wait_for(lambda t=target: bool(rows(out)) and rows(out)[-1]["steps"] > t, process, 400)
+            wait_for(
+                lambda t=target: bool(rows(out)) and rows(out)[-1]["steps"] > t,
+                process,
+                400,
+                printed,
+            )
             started |= {child for child, _ in below(process.pid)}
             if killing:
                 victim = next(c for c, title in below(process.pid) if title.startswith(name))
@@ -182,6 +199,7 @@ def faults(actors: int, killing: bool) -> dict[str, Any]:
         time.sleep(0.1)
     return {
         "killing": killing,
+        "seed": seed,
         "actors": actors,
         "events": events,
         "exit_code": process.returncode,
@@ -257,8 +275,8 @@ def measure(out: Path, seconds: float, worlds: Sequence[str]) -> None:
         for actors in ACTORS:
             keep("runs", measured, world=world, actors=actors, mode="async", seconds=seconds)
     if "SlowCartPole-v0" in worlds:
-        for killing in (False, True):
-            keep("faults", faults, actors=max(ACTORS), killing=killing)
+        for seed, killing in itertools.product(FAULT_SEEDS, (False, True)):
+            keep("faults", faults, actors=max(ACTORS), killing=killing, seed=seed)
 
 
 if __name__ == "__main__":
