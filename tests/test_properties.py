@@ -1,7 +1,7 @@
 """Hostile play of every environment breaks no rule; hypothesis chooses the play and shrinks it.
 
-The rules are those of `jaxenvs/testing/fuzzing.py`. By default one id of each module is played, a
-million steps in all; `python -m jaxenvs.benchmarks.fuzzing` plays every id for longer.
+The rules are those of `jaxenvs/testing/fuzzing.py`. By default some ids are played, a million steps
+in all; `python -m jaxenvs.benchmarks.fuzzing` plays every id for longer.
 """
 
 import functools
@@ -10,12 +10,13 @@ import jax
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_contract import IDS, MODULES, by_default
+from test_contract import IDS, SOME, by_default
 
 import jaxenvs
 from jaxenvs import testing
 
-ROWS, LENGTH, EXAMPLES = 128, 32, 6  # of a play; plays of an environment
+PLAYED = SOME[::2]
+ROWS, LENGTH, EXAMPLES = 128, 32, 24  # of a play; plays of an environment
 
 
 @functools.cache
@@ -23,7 +24,7 @@ def fuzzer(env):
     return testing.Fuzzer(env, ROWS, LENGTH)
 
 
-@pytest.mark.parametrize("id", by_default(MODULES.values(), IDS))
+@pytest.mark.parametrize("id", by_default(PLAYED, IDS))
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32 - 1), hostile=st.floats(0, 1), spread=st.floats(0, 4))
 def test_no_step_breaks_a_rule(id, seed, hostile, spread):
@@ -32,4 +33,4 @@ def test_no_step_breaks_a_rule(id, seed, hostile, spread):
 
 
 def test_these_are_a_million_steps():
-    assert len(MODULES) * EXAMPLES * ROWS * LENGTH >= 1_000_000
+    assert len(PLAYED) * EXAMPLES * ROWS * LENGTH >= 1_000_000

@@ -119,6 +119,7 @@ def test_files_are_those_of_any_run(finished):
         runs.load_policy(finished)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_actors(finished):
     argv = ["--resume", str(finished), "--total-steps", str(42 * 128), "--actors", "1"]
     assert main(argv) == 0

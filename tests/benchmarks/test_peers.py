@@ -31,7 +31,11 @@ def test_a_world_is_shared_only_when_there_are_too_few():
 
 @pytest.mark.parametrize("peer", peers.of(LEVEL), ids=lambda peer: peer.name)
 @pytest.mark.parametrize(
-    ("env_id", "shape"), [(LEVEL, (1345,)), ("Craft-Classic-Pixels-v0", (63, 63, 3))]
+    ("env_id", "shape"),
+    [
+        (LEVEL, (1345,)),
+        pytest.param("Craft-Classic-Pixels-v0", (63, 63, 3), marks=pytest.mark.slow),
+    ],
 )
 def test_craftax_is_a_contestant(peer, env_id, shape):
     contestant = peers.peer(peer.name, env_id, ENVS)

@@ -12,7 +12,7 @@ CASES = [pytest.param(id, marks=[pytest.mark.slow] if id in LATE else []) for id
 def test_the_trace_is_the_one_of_its_version(id, compiled):
     assert id in TRACES, f"{id} is new: record it with `python tests/golden.py --write`"
     family, version = id.rsplit("-v", 1)
-    assert golden.trace(compiled(id).env, compiled(id).rollout) == TRACES[id], (
+    assert golden.equal(golden.trace(compiled(id).env, compiled(id).rollout), TRACES[id]), (
         f"{id} behaves differently than before: results of the two are not comparable, so give it "
         f"a new version ({family}-v{int(version) + 1}), name the change under Behaviour in "
         "CHANGELOG.md and record it with `python tests/golden.py --write`"
