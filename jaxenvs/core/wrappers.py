@@ -54,6 +54,26 @@ class Wrapper(Env):
         return self.env.reset_source
 
     @property
+    def rows_per_lane(self) -> int:  # type: ignore[override]
+        """Rows for each world made at a time, of the environment inside."""
+        return self.env.rows_per_lane
+
+    @property
+    def levels_at_once(self) -> int:  # type: ignore[override]
+        """Levels drawn together, of the environment inside."""
+        return self.env.levels_at_once
+
+    @property
+    def level_budget(self) -> int:  # type: ignore[override]
+        """Levels drawn for a reset, at most, of the environment inside."""
+        return self.env.level_budget
+
+    @property
+    def achievements(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of the achievements of the environment inside."""
+        return self.env.achievements
+
+    @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
         """Reward range of the environment inside."""
         return self.env.reward_range
@@ -84,6 +104,10 @@ class Wrapper(Env):
     def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
         """Draw a level of the environment inside."""
         return self.env.draw_level(key, params)
+
+    def accepts(self, level: PyTree[Array]) -> Bool[Array, ""]:
+        """Tell whether a drawn level may be played, as the environment inside does."""
+        return self.env.accepts(level)
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Start an episode in the given level."""

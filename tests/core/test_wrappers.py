@@ -271,3 +271,17 @@ def test_the_space_of_stacked_discrete_observations():
     env = wrappers.OneHot(env=wrappers.FrameStack(env=Compass(size=5), count=2))
     obs = env.reset(KEY).obs
     assert env.observation_space.contains(obs)
+
+
+def test_levels_are_rejected_inside_a_wrapper_too():
+    """BabyAI-GoToObjDoor accepts a quarter of its levels: a wrapper must not play the others."""
+    env = jaxenvs.make("BabyAI-GoToObjDoor-v0")
+    outside = wrappers.EpisodeStatistics(env=wrappers.Flatten(env=env))
+    keys = jax.random.split(KEY, 16)
+    wanted = jax.jit(jax.vmap(env.sample_level))(keys)
+    same(jax.jit(jax.vmap(outside.sample_level))(keys), wanted)
+    assert jax.vmap(outside.accepts)(wanted).all()
+    assert (outside.level_budget, outside.rows_per_lane) == (env.level_budget, env.rows_per_lane)
+    assert outside.levels_at_once == env.levels_at_once
+    craft = jaxenvs.make("Craft-Classic-Ids-v0")
+    assert wrappers.Flatten(env=craft).achievements == craft.achievements != ()
