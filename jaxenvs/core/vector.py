@@ -17,7 +17,7 @@ from .struct import Struct, struct
 
 AUTORESETS = ("same_step", "next_step", "none")
 RESET_SOURCES = ("fresh", "exact", "auto", "pool")
-_STEP, _RESET, _LEVEL, _POOL = range(4)  # what a row's key is for
+STEP, RESET, LEVEL, POOL = range(4)  # what a row's key is for
 _PURPOSE_SHIFT = 28  # the number that a key is folded with: purpose above, row below
 MAX_ENVS = 1 << _PURPOSE_SHIFT
 
@@ -90,7 +90,7 @@ class VectorEnv:
         key = self._key(key, "step")
         params = self._params(params, "step")
         axes = self._axes(params)
-        row_keys = self._row_keys(key, _STEP, self._rows)
+        row_keys = self._row_keys(key, STEP, self._rows)
         stepped = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes))(
             row_keys, state.env, action, params
         )
@@ -128,6 +128,14 @@ class VectorEnv:
             state = state.replace(ended=jnp.where(rows, jnp.uint8(0), state.ended))
         obs = jax.vmap(self.env.observe, in_axes=(0, self._axes(params)))(after, params)
         return Reset(obs, state.replace(env=after))
+
+    def action_mask(
+        self, state: VectorState, params: Any = None
+    ) -> Bool[Array, "num_envs actions"]:
+        """Tell which actions are legal in each row."""
+        params = self._params(params, "action_mask")
+        mask = jax.vmap(self.env.action_mask, in_axes=(0, self._axes(params)))
+        return mask(state.env, params)
 
     def refresh(self, key: Keys, state: VectorState, params: Any = None) -> VectorState:
         """Draw a new pool of levels; with another reset source there is nothing to do."""
@@ -169,7 +177,7 @@ class VectorEnv:
     ) -> Any:
         """Give each ended row one of the prepared levels."""
         rows = self._rows
-        counters = rows if key.ndim == 0 else jnp.full_like(rows, _LEVEL)
+        counters = rows if key.ndim == 0 else jnp.full_like(rows, LEVEL)
         picked = random.below(random.hashed(key, counters), self.pool_size)
         levels = jax.tree.map(lambda leaf: leaf[picked], pool)
         return _select(ended, self._begin(key, rows, levels, params).state, env_state)
@@ -237,7 +245,7 @@ class VectorEnv:
         """
         axes = self._axes(params)
         levels = jax.vmap(self.env.candidate, in_axes=(0, 0, axes))(
-            self._row_keys(key, _LEVEL, rows), number, params
+            self._row_keys(key, LEVEL, rows), number, params
         )
         new = self._begin(key, rows, levels, params).state
         if self.env.level_budget == 1:
@@ -252,7 +260,7 @@ class VectorEnv:
     def _new_rows(self, key: Keys, rows: Int32[Array, " rows"], params: Any) -> Reset:
         """Start an episode in a level of its own for each of the given rows."""
         axes = self._axes(params)
-        keys = self._row_keys(key, _LEVEL, rows)
+        keys = self._row_keys(key, LEVEL, rows)
         if self.env.levels_at_once and self.num_envs > self.env.levels_at_once:
 
             def draw(row: tuple[Key, Array]) -> Any:
@@ -266,7 +274,7 @@ class VectorEnv:
     def _begin(self, key: Keys, rows: Int32[Array, " rows"], levels: Any, params: Any) -> Reset:
         """Start an episode in the given level of each of the given rows."""
         return jax.vmap(self.env.reset_to, in_axes=(0, 0, self._axes(params)))(
-            self._row_keys(key, _RESET, rows), levels, params
+            self._row_keys(key, RESET, rows), levels, params
         )
 
     def _draw_pool(self, key: Keys, params: Any) -> Any:
@@ -276,7 +284,7 @@ class VectorEnv:
                 "make_vec: a pool shares worlds between rows and takes one set of params; "
                 "with batched params use reset_source='exact' or 'fresh'"
             )
-        pool_key = jax.random.fold_in(key.reshape(-1)[0], _POOL << _PURPOSE_SHIFT)
+        pool_key = jax.random.fold_in(key.reshape(-1)[0], POOL << _PURPOSE_SHIFT)
         keys = jax.random.split(pool_key, self.pool_size)
         draw = functools.partial(self.env.sample_level, params=params)
         if self.env.levels_at_once:
