@@ -5,7 +5,15 @@ obs, state = env.reset(key)
 obs, state, reward, terminated, truncated, info = env.step(key, state, action)
 """
 
-from . import babyai, classic, craft, grid, puzzles, search  # their import registers the families
+from . import (  # their import registers the families
+    adapters,
+    babyai,
+    classic,
+    craft,
+    grid,
+    puzzles,
+    search,
+)
 from .core import registry, spaces, wrappers
 from .core.env import Env, Params, Reset, State, Step, Transition
 from .core.registry import UnknownIdError, make, register, spec
@@ -22,6 +30,7 @@ __all__ = [
     "UnknownIdError",
     "VectorEnv",
     "VectorState",
+    "adapters",
     "babyai",
     "classic",
     "craft",

@@ -1,0 +1,60 @@
+"""Our environments under the interfaces of others; each loads its package when it is asked for.
+
+env = jaxenvs.adapters.to_gymnasium("Grid-DoorKey-8x8-v0")
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .dm_env import to_dm_env
+    from .gymnasium import register_in_gymnasium, to_gymnasium
+    from .gymnasium_vec import to_gymnasium_vec
+    from .gymnax import to_gymnax
+    from .mctx import mctx_recurrent_fn, mctx_root_fn
+
+_HOMES = {
+    "mctx_recurrent_fn": "mctx",
+    "mctx_root_fn": "mctx",
+    "register_in_gymnasium": "gymnasium",
+    "to_dm_env": "dm_env",
+    "to_gymnasium": "gymnasium",
+    "to_gymnasium_vec": "gymnasium_vec",
+    "to_gymnax": "gymnax",
+}
+_PACKAGES = {  # what a module imports, and the extra that installs it
+    "dm_env": ("dm_env", "dm"),
+    "gymnasium": ("gymnasium", "gym"),
+    "gymnasium_vec": ("gymnasium", "gym"),
+    "gymnax": ("gymnax", "gymnax"),
+    "mctx": ("mctx", "search"),
+}
+__all__ = [
+    "mctx_recurrent_fn",
+    "mctx_root_fn",
+    "register_in_gymnasium",
+    "to_dm_env",
+    "to_gymnasium",
+    "to_gymnasium_vec",
+    "to_gymnax",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load an adapter when it is first named; `ImportError` says which extra it wants."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOMES[name]
+    package, extra = _PACKAGES[home]
+    try:
+        importlib.import_module(package)
+    except ImportError as error:
+        raise ImportError(
+            f"jaxenvs.adapters.{name} needs {package}, which cannot be imported here ({error}): "
+            f'run pip install "jaxenvs[{extra}]"'
+        ) from error
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,89 @@
+"""What all adapters share: which environment is meant, actions from the host, keys, pictures."""
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from ..core.env import Env, Reset
+from ..core.pixels import compose
+from ..core.random import Key
+from ..core.registry import make
+from ..core.spaces import Box, Dict, Discrete, Space
+from ..core.vector import LEVEL, RESET
+from ..core.wrappers import Wrapper
+
+
+def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
+    """Return the environment meant by an id with its fields, or by itself."""
+    if isinstance(env, str):
+        return make(env, **fields)
+    if not isinstance(env, Env):
+        kind = type(env).__name__
+        raise TypeError(f"{where}: needs an id or an environment of make(), got {kind} {env!r}")
+    if fields:
+        raise TypeError(f"{where}: fields {sorted(fields)} belong to make(); give them with an id")
+    return env
+
+
+def begin(env: Env, key: Key, params: Any) -> Reset:
+    """Start the episode that a row of a batch with this key would start."""
+    level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
+    return env.reset_to(jax.random.fold_in(key, RESET), level, params)
+
+
+def has_mask(env: Env) -> bool:
+    """Tell whether some actions may be illegal."""
+    inside = env.unwrapped if isinstance(env, Wrapper) else env
+    own = type(inside).action_mask is not Env.action_mask
+    return own and isinstance(env.action_space, Discrete)
+
+
+def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -> PyTree:
+    """Return an action (or one for each of `rows`) from the host in the dtypes of its space.
+
+    Raises `error` for a wrong shape, kind of number or value.
+    """
+    if isinstance(space, Dict):
+        if not isinstance(action, Mapping) or set(action) != set(space.spaces):
+            raise error(f"step: the action must be a dict of {sorted(space.spaces)}, got {action}")
+        return {name: taken(part, action[name], rows, error) for name, part in space.spaces.items()}
+    assert isinstance(space, Box)
+    given = np.asarray(action)
+    shape = space.shape if rows is None else (rows, *space.shape)
+    kinds = "iu" if np.issubdtype(space.dtype, np.integer) else "iuf"
+    kinds = "b" if space.dtype == np.bool_ else kinds
+    inside = given.shape == shape and given.dtype.kind in kinds
+    if not inside or not ((space.low <= given) & (given <= space.high)).all():
+        many = "an action" if rows is None else f"an array of {rows} actions"
+        raise error(f"step: needs {many} of {space}, shape {shape}, got {action!r}")
+    return given.astype(space.dtype)
+
+
+@functools.lru_cache(maxsize=64)
+def painter(env: Env, tile_size: int, rows: bool) -> Callable[[Any], Array]:
+    """Return the compiled function that draws a state, or a batch of them, in uint8 pixels."""
+    layers = []
+    while isinstance(env, Wrapper):
+        layers.append(env)
+        env = env.env
+    bare, sheet = env, jnp.asarray(env.atlas(tile_size))
+    picture = getattr(env, "picture", None)
+
+    def draw(sheet: Array, state: Any) -> Array:
+        for layer in layers:
+            state = layer.inner(state)
+        return picture(state, tile_size) if picture else compose(bare.tiles(state), sheet)
+
+    # The atlas is an argument: as a constant it would be compiled into the program.
+    return functools.partial(jax.jit(jax.vmap(draw, in_axes=(None, 0)) if rows else draw), sheet)
+
+
+def is_drawn(env: Env) -> bool:
+    """Tell whether the environment draws itself."""
+    inside = env.unwrapped if isinstance(env, Wrapper) else env
+    return type(inside).tiles is not Env.tiles

@@ -1,0 +1,98 @@
+"""One environment as a `dm_env.Environment`.
+
+Its `discount` is 0 where the task ended and 1 at the time limit, where the future is only cut off.
+"""
+
+from typing import Any
+
+import dm_env
+import jax
+import numpy as np
+from dm_env import specs
+
+from ..core.env import Env
+from ..core.random import Key
+from ..core.vector import STEP
+from . import common
+from .spaces import dm_spec
+
+
+class DmEnv(dm_env.Environment):
+    """What `to_dm_env` returns."""
+
+    def __init__(self, env: Env | str, *, seed: int, params: Any, **fields: Any) -> None:
+        """See `to_dm_env`."""
+        self.jaxenv = env = common.environment(env, fields, "to_dm_env")
+        self.params = env.checked_params(params, "to_dm_env")
+        self._key = jax.random.key(seed)
+        self._number = 0  # of calls: with the key it gives the call's own key
+        self._state: Any = None  # of the episode under way
+        self._reset, self._step = _compiled(env)
+
+    def reset(self) -> dm_env.TimeStep:
+        """Start an episode."""
+        self._state, obs = self._reset(self._key, self._next(), self.params)
+        return dm_env.restart(_own(jax.device_get(obs)))
+
+    def step(self, action: Any) -> dm_env.TimeStep:
+        """Advance by an action, or start an episode where none is under way (without the action).
+
+        Raises `ValueError` for an action outside `action_spec`.
+        """
+        if self._state is None:
+            return self.reset()
+        action = common.taken(self.jaxenv.action_space, action, None, ValueError)
+        state, seen = self._step(self._key, self._next(), self._state, action, self.params)
+        obs, reward, discount, done = jax.device_get(seen)
+        self._state = None if done else state
+        kind = dm_env.StepType.LAST if done else dm_env.StepType.MID
+        return dm_env.TimeStep(kind, reward[()], discount[()], _own(obs))
+
+    def observation_spec(self) -> Any:
+        """Spec of an observation, or a dict of specs."""
+        return dm_spec(self.jaxenv.observation_space, "observation")
+
+    def action_spec(self) -> Any:
+        """Spec of an action, or a dict of specs."""
+        return dm_spec(self.jaxenv.action_space, "action")
+
+    def reward_spec(self) -> specs.BoundedArray:
+        """A float32 in the environment's `reward_range`."""
+        low, high = self.jaxenv.reward_range
+        return specs.BoundedArray((), np.float32, low, high, "reward")
+
+    def discount_spec(self) -> specs.BoundedArray:
+        """A float32 from 0 to 1."""
+        return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
+
+    def _next(self) -> np.uint32:
+        self._number += 1
+        return np.uint32(self._number)
+
+
+def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: Any) -> DmEnv:
+    """Return an environment (or an id's, with its fields) as a `dm_env.Environment`.
+
+    `seed` decides all that is drawn; `params` are those of the episodes. Raises as `jaxenvs.make`.
+    """
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+        raise TypeError(f"to_dm_env: seed must be an int, got {type(seed).__name__} {seed!r}")
+    return DmEnv(env, seed=int(seed), params=params, **fields)
+
+
+def _compiled(env: Env) -> tuple[Any, Any]:
+    def reset(key: Key, number: Any, params: Any) -> tuple[Any, Any]:
+        obs, state = common.begin(env, jax.random.fold_in(key, number), params)
+        return state, obs
+
+    def step(key: Key, number: Any, state: Any, action: Any, params: Any) -> tuple[Any, Any]:
+        key = jax.random.fold_in(jax.random.fold_in(key, number), STEP)
+        stepped = env.step(key, state, action, params)
+        return stepped.state, (stepped.obs, stepped.reward, stepped.discount, stepped.done)
+
+    return jax.jit(reset), jax.jit(step)
+
+
+def _own(obs: Any) -> Any:
+    """Copies that the caller may write to."""
+    return jax.tree.map(np.array, obs)

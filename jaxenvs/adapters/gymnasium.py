@@ -1,0 +1,227 @@
+"""One environment as a `gymnasium.Env`, and all ids in Gymnasium's registry.
+
+Deliberate differences from a typical `gymnasium.Env`: stepping on after the end of an episode is
+refused, and so is an action outside the space. `terminated` and `truncated` are never both true.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree, UInt8
+
+from ..core import checks, registry
+from ..core.env import Env
+from ..core.random import Key
+from ..core.vector import STEP
+from . import common
+from .spaces import gymnasium_space
+
+NAMESPACE = "jaxenvs"
+RENDER_MODES = ("rgb_array",)
+METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 10}
+MASK = "action_mask"  # in `info`, where actions may be illegal: int8, as `Discrete.sample` takes it
+
+
+class Seen(NamedTuple):
+    """What the host fetches of a step."""
+
+    obs: PyTree[Array]
+    reward: Array
+    terminated: Array
+    truncated: Array
+    info: dict[str, Any]
+    mask: Array | None  # of the state after it
+
+
+class GymnasiumEnv(gymnasium.Env):
+    """What `to_gymnasium` returns. Made by `gymnasium.make("jaxenvs/ID")`, too."""
+
+    metadata: dict[str, Any] = METADATA
+
+    def __init__(
+        self,
+        env: Env | str,
+        *,
+        params: Any = None,
+        render_mode: str | None = None,
+        render_tile_size: int = 16,
+        **fields: Any,
+    ) -> None:
+        """See `to_gymnasium`."""
+        self.jaxenv = common.environment(env, fields, "to_gymnasium")
+        self.render_mode = checked_render_mode(
+            self.jaxenv, render_mode, render_tile_size, "to_gymnasium"
+        )
+        self.metadata = metadata_of(self.jaxenv)
+        self.params = self.jaxenv.checked_params(params, "to_gymnasium")
+        self.observation_space = gymnasium_space(self.jaxenv.observation_space)
+        self.action_space = gymnasium_space(self.jaxenv.action_space)
+        self._tile_size = render_tile_size
+        self._reset, self._step = compiled(self.jaxenv)
+        self._key: Array | None = None
+        self._number = 0  # of the step: with the key it gives the step's own key
+        self._fresh = True  # whether the number has made a world already
+        self._state: Any = None
+        self._over = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode; `seed` (from 0) starts the stream of random numbers anew."""
+        super().reset(seed=seed)
+        refuse_options(options, ())
+        if seed is not None or self._key is None:
+            self._key = keys_of(draw_words(self.np_random))
+            self._number = 0
+        elif self._fresh:
+            self._number += 1
+        self._fresh, self._over = True, False
+        self._state, seen = self._reset(self._key, np.uint32(self._number), self.params)
+        obs, mask = jax.device_get(seen)
+        return on_host(self.observation_space, obs), {} if mask is None else {MASK: mask.copy()}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Advance by an action of the space; `gymnasium.error.InvalidAction` for any other."""
+        if self._state is None or self._over:
+            when = "the episode has ended" if self._over else "no episode has begun"
+            raise gymnasium.error.ResetNeeded(f"step: {when}; call reset() first")
+        invalid = gymnasium.error.InvalidAction
+        action = common.taken(self.jaxenv.action_space, action, None, invalid)
+        self._number += 1
+        self._fresh = False
+        number = np.uint32(self._number)
+        self._state, seen = self._step(self._key, number, self._state, action, self.params)
+        seen = jax.device_get(seen)
+        terminated, truncated = bool(seen.terminated), bool(seen.truncated)
+        self._over = terminated or truncated
+        info = plain(seen.info)
+        if seen.mask is not None and not self._over:
+            info[MASK] = seen.mask.copy()
+        obs = on_host(self.observation_space, seen.obs)
+        return obs, float(seen.reward), terminated, truncated, info
+
+    def render(self) -> UInt8[np.ndarray, "height width 3"] | None:  # type: ignore[override]
+        """Draw the state, if `render_mode` is "rgb_array"."""
+        if self.render_mode is None:
+            gymnasium.logger.warn('render: make the environment with render_mode="rgb_array"')
+            return None
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("render: no episode has begun; call reset() first")
+        paint = common.painter(self.jaxenv, self._tile_size, rows=False)
+        return np.array(paint(self._state))
+
+
+def to_gymnasium(
+    env: Env | str,
+    *,
+    params: Any = None,
+    render_mode: str | None = None,
+    render_tile_size: int = 16,
+    **fields: Any,
+) -> GymnasiumEnv:
+    """Return an environment (or an id's, with its fields) as a `gymnasium.Env`.
+
+    `params` are those of the episodes, `render_mode` is None or "rgb_array" (with tiles of
+    `render_tile_size` pixels). Where actions may be illegal, `info["action_mask"]` tells which are
+    legal. Raises as `jaxenvs.make` does, and `ValueError` for an unknown render mode.
+    """
+    return GymnasiumEnv(
+        env, params=params, render_mode=render_mode, render_tile_size=render_tile_size, **fields
+    )
+
+
+def register_in_gymnasium() -> list[str]:
+    """Register every id as `jaxenvs/ID` for `gymnasium.make` and `make_vec`; return these names.
+
+    Calling it again registers what has become known since.
+    """
+    names = {id: f"{NAMESPACE}/{id}" for id in registry.list()}
+    home = __name__.rpartition(".")[0]
+    for id, name in names.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name,
+                entry_point=f"{home}.gymnasium:GymnasiumEnv",
+                vector_entry_point=f"{home}.gymnasium_vec:GymnasiumVectorEnv",
+                kwargs={"env": id},
+            )
+    return list(names.values())
+
+
+@functools.lru_cache(maxsize=64)
+def compiled(env: Env) -> tuple[Any, Any]:
+    """The compiled `reset` and `step`, shared by all adapters of an environment."""
+
+    def mask(state: Any, params: Any) -> Array | None:
+        return env.action_mask(state, params).astype(jnp.int8) if common.has_mask(env) else None
+
+    def reset(key: Key, number: Any, params: Any) -> tuple[Any, Any]:
+        obs, state = common.begin(env, jax.random.fold_in(key, number), params)
+        return state, (obs, mask(state, params))
+
+    def step(key: Key, number: Any, state: Any, action: Any, params: Any) -> tuple[Any, Seen]:
+        key = jax.random.fold_in(jax.random.fold_in(key, number), STEP)
+        obs, state, reward, terminated, truncated, info = env.step(key, state, action, params)
+        return state, Seen(obs, reward, terminated, truncated, info, mask(state, params))
+
+    return jax.jit(reset), jax.jit(step)
+
+
+def checked_render_mode(
+    env: Env, mode: str | None, render_tile_size: int, where: str
+) -> str | None:
+    """Return the render mode, or say why there is no such."""
+    checks.integer_field(where, "render_tile_size", render_tile_size, 1)
+    checks.one_of(where, "render_mode", mode, (None, *RENDER_MODES))
+    if mode and not common.is_drawn(env):
+        raise ValueError(f"{where}: {env.name} draws no tiles; leave render_mode away")
+    return mode
+
+
+def metadata_of(env: Env) -> dict[str, Any]:
+    """What Gymnasium wants to know of the pictures of an environment."""
+    return METADATA if common.is_drawn(env) else {**METADATA, "render_modes": []}
+
+
+def refuse_options(options: dict[str, Any] | None, known: tuple[str, ...]) -> None:
+    """Raise `ValueError` for options of `reset` that do not exist."""
+    for name in options or {}:
+        if name not in known:
+            allowed = " and ".join(map(repr, known)) or "none"
+            raise ValueError(f"reset: unknown option {name!r}; options here: {allowed}")
+
+
+def draw_words(generator: np.random.Generator, *rows: int) -> UInt8[np.ndarray, "..."] | Any:
+    """Draw the words of a key (or of one for each row) from Gymnasium's generator."""
+    return generator.integers(2**32, size=(*rows, 2), dtype=np.uint32)
+
+
+def keys_of(words: np.ndarray) -> Array:
+    """Keys of these words, the same whatever JAX's default generator is."""
+    return jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+
+
+def on_host(space: gymnasium.Space, value: Any) -> Any:
+    """An own, writable copy of an observation (or a batch) in the dtypes of its space."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {name: on_host(part, value[name]) for name, part in space.items()}
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return np.int64(value)
+    return np.array(value, space.dtype)
+
+
+def plain(info: Any) -> Any:
+    """The same info with own copies: bools, NumPy scalars and arrays."""
+    if isinstance(info, dict):
+        return {name: plain(value) for name, value in info.items()}
+
+    def own(leaf: np.ndarray) -> Any:
+        if leaf.ndim:
+            return leaf.copy()
+        return bool(leaf) if leaf.dtype == np.bool_ else leaf[()]
+
+    return jax.tree.map(own, info)

@@ -1,0 +1,303 @@
+"""A batch of one environment as a `gymnasium.vector.VectorEnv`, in all three autoreset modes.
+
+Row i with seed s lives the life of `to_gymnasium` with seed s + i. Infos have the form that
+`gymnasium.vector.SyncVectorEnv` gives them. Deliberate differences: `options` are left as given,
+and stepping on after an end without autoreset is refused by name of the rows.
+"""
+
+import functools
+from typing import Any
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+from gymnasium.utils import seeding
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+from jaxtyping import Array, Bool, UInt8
+
+from ..core import checks
+from ..core.env import Env
+from ..core.random import Keys
+from ..core.vector import VectorEnv, make_vec
+from . import common
+from .gymnasium import (
+    MASK,
+    Seen,
+    checked_render_mode,
+    draw_words,
+    keys_of,
+    metadata_of,
+    on_host,
+    refuse_options,
+)
+from .spaces import gymnasium_space
+
+MODES = {
+    AutoresetMode.SAME_STEP: "same_step",
+    AutoresetMode.NEXT_STEP: "next_step",
+    AutoresetMode.DISABLED: "none",
+}
+Mask = Bool[np.ndarray, " num_envs"]
+
+
+class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
+    """What `to_gymnasium_vec` returns. Made by `gymnasium.make_vec("jaxenvs/ID", n)`, too."""
+
+    def __init__(
+        self,
+        env: Env | str,
+        num_envs: int = 1,
+        *,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        params: Any = None,
+        reset_source: str | None = None,
+        render_mode: str | None = None,
+        render_tile_size: int = 16,
+        **fields: Any,
+    ) -> None:
+        """See `to_gymnasium_vec`."""
+        where = "to_gymnasium_vec"
+        self.jaxenv = common.environment(env, fields, where)
+        self.mode = _mode(autoreset_mode, where)
+        self.venv = make_vec(
+            self.jaxenv, num_envs, autoreset=MODES[self.mode], reset_source=reset_source
+        )
+        self.params = self.jaxenv.default_params if params is None else params
+        self.num_envs = num_envs
+        self.render_mode = checked_render_mode(self.jaxenv, render_mode, render_tile_size, where)
+        self.metadata = {**metadata_of(self.jaxenv), "autoreset_mode": self.mode}
+        self.single_observation_space = gymnasium_space(self.jaxenv.observation_space)
+        self.single_action_space = gymnasium_space(self.jaxenv.action_space)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._tile_size = render_tile_size
+        self._reset, self._reset_rows, self._step = compiled(self.venv)
+        self._keys: Array | None = None
+        self._numbers = np.zeros(num_envs, np.uint32)  # see GymnasiumEnv
+        self._fresh = np.ones(num_envs, np.bool_)
+        self._over = np.zeros(num_envs, np.bool_)
+        self._state: Any = None
+
+    def reset(
+        self,
+        *,
+        seed: int | list[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Start an episode in every row, or in the rows of `options["reset_mask"]`.
+
+        Row i gets the seed `seed + i`, or `seed[i]`; None goes on with the numbers under way.
+        """
+        refuse_options(options, ("reset_mask",))
+        rows = self._rows_of(options)
+        seeded = self._seed(seed, rows)
+        self._numbers = np.where(seeded, 0, self._numbers + (rows & self._fresh & ~seeded))
+        self._numbers = self._numbers.astype(np.uint32)
+        self._fresh |= rows
+        self._over &= ~rows
+        where = (self._keys, self._numbers)
+        if self._state is None or rows.all():
+            self._state, seen = self._reset(*where, self.params)
+        else:
+            self._state, seen = self._reset_rows(*where, self._state, rows, self.params)
+        obs, mask = jax.device_get(seen)
+        info = {} if mask is None else gathered({MASK: mask}, rows)
+        return on_host(self.observation_space, obs), info
+
+    def step(self, actions: Any) -> tuple[Any, np.ndarray, Mask, Mask, dict[str, Any]]:
+        """Advance every row by its action; `gymnasium.error.InvalidAction` names what is wrong."""
+        self._ready()
+        invalid = gymnasium.error.InvalidAction
+        action = common.taken(self.jaxenv.action_space, actions, self.num_envs, invalid)
+        begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)  # rows that only begin anew
+        self._numbers = self._numbers + (~begins).astype(np.uint32)
+        self._state, seen, final_obs = self._step(
+            self._keys, self._numbers, self._state, action, self.params
+        )
+        seen = jax.device_get(seen)
+        done = seen.terminated | seen.truncated
+        self._over = done.copy()
+        self._fresh = done if self.mode is AutoresetMode.SAME_STEP else begins
+        info = gathered(seen.info, ~(begins | self._fresh))
+        if seen.mask is not None:
+            info |= gathered({MASK: seen.mask}, self._fresh | ~done)
+        if self.mode is AutoresetMode.SAME_STEP:
+            self._over = np.zeros_like(done)
+            info |= self._final(done, final_obs, seen.info)
+        obs = on_host(self.observation_space, seen.obs)
+        return (
+            obs,
+            seen.reward.astype(np.float64),
+            seen.terminated.copy(),
+            seen.truncated.copy(),
+            info,
+        )
+
+    def render(self) -> tuple[UInt8[np.ndarray, "height width 3"], ...] | None:
+        """Draw every row, if `render_mode` is "rgb_array"."""
+        if self.render_mode is None:
+            gymnasium.logger.warn('render: make the environment with render_mode="rgb_array"')
+            return None
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("render: no episode has begun; call reset() first")
+        paint = common.painter(self.jaxenv, self._tile_size, rows=True)
+        return tuple(np.array(paint(self._state.env)))
+
+    def _rows_of(self, options: dict[str, Any] | None) -> Mask:
+        """The rows that a reset is for."""
+        if not options:
+            return np.ones(self.num_envs, np.bool_)
+        rows = options["reset_mask"]
+        good = isinstance(rows, np.ndarray) and rows.dtype == np.bool_
+        if not good or rows.shape != (self.num_envs,) or not rows.any():
+            raise ValueError(
+                "reset: options['reset_mask'] must be a NumPy array of bools with shape "
+                f"({self.num_envs},) and at least one True, got {rows!r}"
+            )
+        if self._state is None and not rows.all():
+            raise gymnasium.error.ResetNeeded("reset: reset all rows before some of them")
+        return rows
+
+    def _seed(self, seed: int | list[int | None] | None, rows: Mask) -> Mask:
+        """Give new keys to rows with a seed, and to all if there are none; return these rows."""
+        if isinstance(seed, (int, np.integer)):
+            super().reset(seed=int(seed))
+            seeds = [int(seed) + i for i in range(self.num_envs)]
+        else:
+            seeds = [None] * self.num_envs if seed is None else seed
+        if not isinstance(seeds, (list, tuple)) or len(seeds) != self.num_envs:
+            raise ValueError(
+                f"reset: seed must be None, a number or a list of {self.num_envs} of them, one for "
+                f"each row, got {seed!r}"
+            )
+        seeded = rows & np.array([one is not None for one in seeds])
+        if self._keys is not None and not seeded.any():
+            return seeded
+        if self._keys is None:
+            words, changed = draw_words(self.np_random, self.num_envs), np.ones_like(seeded)
+        else:
+            words, changed = np.array(jax.random.key_data(self._keys)), seeded
+        for i in np.flatnonzero(seeded):
+            words[i] = draw_words(seeding.np_random(seeds[i])[0])
+        self._keys = keys_of(words)
+        return changed
+
+    def _ready(self) -> None:
+        """Refuse a step that has no episode to advance."""
+        if self._state is None:
+            raise gymnasium.error.ResetNeeded("step: no episode has begun; call reset() first")
+        if self.mode is AutoresetMode.DISABLED and self._over.any():
+            rows = np.flatnonzero(self._over).tolist()
+            raise gymnasium.error.ResetNeeded(
+                f"step: the episodes of rows {rows} have ended and nothing resets them; call "
+                'reset(options={"reset_mask": terminated | truncated})'
+            )
+
+    def _final(self, done: Mask, final_obs: Any, info: dict[str, Any]) -> dict[str, Any]:
+        """The last observation and info of the episodes that ended, as Gymnasium wraps them."""
+        if not done.any():
+            return {}
+        last = on_host(self.observation_space, jax.device_get(final_obs))
+        ended = np.full(self.num_envs, None, object)
+        for i in np.flatnonzero(done):
+            ended[i] = _row(self.single_observation_space, last, i)
+        return {
+            "final_obs": ended,
+            "_final_obs": done.copy(),
+            "final_info": gathered(info, done),
+            "_final_info": done.copy(),
+        }
+
+
+def to_gymnasium_vec(
+    env: Env | str,
+    num_envs: int,
+    *,
+    autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+    params: Any = None,
+    reset_source: str | None = None,
+    render_mode: str | None = None,
+    render_tile_size: int = 16,
+    **fields: Any,
+) -> GymnasiumVectorEnv:
+    """Return `num_envs` copies of an environment as a `gymnasium.vector.VectorEnv`.
+
+    `autoreset_mode` is Gymnasium's (NEXT_STEP by default, as there); leaves of `params` may have a
+    first axis of `num_envs`; `reset_source` is that of `make_vec`. Raises as `make_vec` does.
+    """
+    return GymnasiumVectorEnv(
+        env,
+        num_envs,
+        autoreset_mode=autoreset_mode,
+        params=params,
+        reset_source=reset_source,
+        render_mode=render_mode,
+        render_tile_size=render_tile_size,
+        **fields,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
+    """The compiled `reset`, `reset_rows` and `step`, shared by all adapters of a batch."""
+    own = jax.vmap(jax.random.fold_in)  # keys of the rows, with the numbers of their steps
+
+    def mask(state: Any, params: Any) -> Array | None:
+        if not common.has_mask(venv.env):
+            return None
+        return venv.action_mask(state, params).astype(jnp.int8)
+
+    def reset(keys: Keys, numbers: Array, params: Any) -> tuple[Any, Any]:
+        obs, state = venv.reset(own(keys, numbers), params)
+        return state, (obs, mask(state, params))
+
+    def reset_rows(
+        keys: Keys, numbers: Array, state: Any, rows: Array, params: Any
+    ) -> tuple[Any, Any]:
+        obs, state = venv.reset_rows(own(keys, numbers), state, rows, params)
+        return state, (obs, mask(state, params))
+
+    def step(
+        keys: Keys, numbers: Array, state: Any, action: Any, params: Any
+    ) -> tuple[Any, Seen, Any]:
+        stepped = venv.step(own(keys, numbers), state, action, params)
+        obs, state, reward, terminated, truncated, info = stepped
+        final_obs = info.get("final_obs") if venv.autoreset == "same_step" else None
+        info = {name: value for name, value in info.items() if name != "final_obs"}
+        seen = Seen(obs, reward, terminated, truncated, info, mask(state, params))
+        return state, seen, final_obs
+
+    return jax.jit(reset), jax.jit(reset_rows), jax.jit(step)
+
+
+def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
+    """Gymnasium's form of a batch's info: each entry with a mask, and zero in the other rows."""
+    found: dict[str, Any] = {}
+    if not rows.any():
+        return found
+
+    def kept(leaf: np.ndarray) -> np.ndarray:
+        return np.where(rows.reshape(-1, *[1] * (leaf.ndim - 1)), leaf, np.zeros_like(leaf))
+
+    for name, value in info.items():
+        inside = isinstance(value, dict)
+        found[name] = gathered(value, rows) if inside else jax.tree.map(kept, value)
+        found[f"_{name}"] = rows.copy()
+    return found
+
+
+def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
+    """Gymnasium's mode, also by its value."""
+    if isinstance(mode, AutoresetMode):
+        return mode
+    checks.one_of(where, "autoreset_mode", mode, [known.value for known in AutoresetMode])
+    return AutoresetMode(mode)
+
+
+def _row(space: gymnasium.Space, batch: Any, i: int) -> Any:
+    """One row of a batch of observations."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return {name: _row(part, batch[name], i) for name, part in space.items()}
+    return batch[i].copy() if batch[i].ndim else batch[i]

@@ -1,0 +1,171 @@
+"""One environment as gymnax has them: auto-reset inside `step`, `vmap` outside.
+
+Two interfaces: that of gymnax 1.0 (six values) and that of gymnax 0.0 (five values, `done` only).
+Deliberate differences: `terminated` and `truncated` are never both true, and where a `vmap` makes a
+batch of `step`, new worlds are made only for the environments whose episode ended, where gymnax
+makes one for each in every step. What termination follows from is no function of the state alone,
+so `is_terminated` and `is_terminal` are not there.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from gymnax.environments import environment
+from jaxtyping import Array, Bool, PyTree
+
+from ..core import checks
+from ..core.env import Env, Step
+from ..core.random import Key
+from ..core.spaces import Discrete
+from ..core.vector import STEP, VectorState, make_vec
+from . import common
+from .spaces import gymnax_space
+
+
+@dataclasses.dataclass(frozen=True)
+class GymnaxEnv(environment.Environment):
+    """What `to_gymnax` returns: the interface of gymnax 1.0."""
+
+    env: Env
+
+    @property
+    def default_params(self) -> Any:
+        """Numbers of the environment, with `max_steps_in_episode`."""
+        return self.env.default_params
+
+    @property
+    def name(self) -> str:
+        """The class with its settings."""
+        return self.env.name
+
+    @property
+    def num_actions(self) -> int:
+        """Number of actions; of entries, where an action is a vector."""
+        space = self.env.action_space
+        return space.n if isinstance(space, Discrete) else math.prod(space.shape)
+
+    def action_space(self, params: Any = None) -> Any:
+        """The space of one action, of gymnax."""
+        return gymnax_space(self.env.action_space)
+
+    def observation_space(self, params: Any = None) -> Any:
+        """The space of one observation, of gymnax."""
+        return gymnax_space(self.env.observation_space)
+
+    @functools.partial(jax.jit, static_argnames=("self",))
+    def reset(self, key: Array, params: Any = None) -> tuple[PyTree[Array], Any]:
+        """Start an episode: observation and state."""
+        return self.reset_env(key, params)
+
+    @functools.partial(jax.jit, static_argnames=("self",))
+    def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
+        """Advance, and begin anew after the end: obs, state, reward, terminated, truncated, info.
+
+        `info["final_observation"]` is the true successor.
+        """
+        step = self._step(key, state, action, params)
+        return step.obs, step.state, step.reward, step.terminated, step.truncated, step.info
+
+    def reset_env(self, key: Array, params: Any = None) -> tuple[PyTree[Array], Any]:
+        """Start an episode: observation and state."""
+        obs, state = common.begin(self.env, checks.single_key(key, "reset"), params)
+        return obs, state
+
+    def step_env(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
+        """Advance without auto-reset: obs, state, reward, terminated, info."""
+        step = self._advance(key, state, action, params)
+        return step.obs, step.state, step.reward, step.terminated, step.info
+
+    def observe(self, key: Any, state: Any, action: Any = None, params: Any = None) -> Any:
+        """Return what is seen of a state."""
+        return self.env.observe(state, self.env.checked_params(params, "observe"))
+
+    def get_obs(self, state: Any, params: Any = None, key: Any = None) -> Any:
+        """Return what is seen of a state."""
+        return self.observe(key, state, None, params)
+
+    def is_truncated(self, state: Any, params: Any = None) -> Bool[Array, ""]:
+        """Tell whether the time is up (also where the task ended in this very step)."""
+        params = self.env.checked_params(params, "is_truncated")
+        return jnp.asarray(state.time >= self.env.time_limit(state, params))
+
+    def _advance(self, key: Array, state: Any, action: Any, params: Any) -> Step:
+        key = jax.random.fold_in(checks.single_key(key, "step"), STEP)
+        return self.env.step(key, state, action, params)
+
+    def _step(self, key: Array, state: Any, action: Any, params: Any) -> Step:
+        params = self.env.checked_params(params, "step")
+        step = self._advance(key, state, action, params)
+        key = checks.single_key(key, "step")
+        after = restarting(self.env)(step.done, key, step.state, params)
+        info = {
+            **step.info,
+            "terminated": step.terminated,
+            "truncated": step.truncated,
+            "discount": step.discount,
+            "final_observation": step.obs,
+        }
+        return step._replace(obs=self.env.observe(after, params), state=after, info=info)
+
+
+@dataclasses.dataclass(frozen=True)
+class LegacyGymnaxEnv(GymnaxEnv):
+    """What `to_gymnax(env, legacy=True)` returns: the interface of gymnax 0.0."""
+
+    @functools.partial(jax.jit, static_argnames=("self",))
+    def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
+        """Advance, and begin anew after the end: obs, state, reward, done, info.
+
+        `info["truncated"]` tells the time limit from the end of the task, and
+        `info["final_observation"]` is the true successor.
+        """
+        step = self._step(key, state, action, params)
+        return step.obs, step.state, step.reward, step.done, step.info
+
+    def step_env(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
+        """Advance without auto-reset: obs, state, reward, done, info."""
+        step = self._advance(key, state, action, params)
+        return step.obs, step.state, step.reward, step.done, step.info
+
+
+def to_gymnax(env: Env | str, *, legacy: bool = False, **fields: Any) -> GymnaxEnv:
+    """Return an environment (or an id's, with its fields) with the interface of gymnax.
+
+    `legacy` chooses gymnax 0.0's five values, as PureJaxRL, rejax and PureJaxQL expect them. Either
+    works with any gymnax from 0.0.9: only its spaces and its base class are used.
+    """
+    kind = LegacyGymnaxEnv if legacy else GymnaxEnv
+    return kind(common.environment(env, fields, "to_gymnax"))
+
+
+@functools.lru_cache(maxsize=64)
+def restarting(env: Env) -> Any:
+    """The function (ended, key, state, params) to the state, or to a new episode's if it ended.
+
+    Alone it makes a world only after an end. Under `vmap` the batch layer does, for the rows whose
+    episode ended; the worlds are the same.
+    """
+    source = "exact" if env.reset_source == "pool" else env.reset_source
+
+    @jax.custom_batching.custom_vmap
+    def restart(ended: Bool[Array, ""], key: Key, state: Any, params: Any) -> Any:
+        return jax.lax.cond(ended, lambda: common.begin(env, key, params).state, lambda: state)
+
+    @restart.def_vmap
+    def restart_rows(
+        rows: int, batched: list[Any], ended: Array, key: Array, state: Any, params: Any
+    ) -> tuple[Any, Any]:
+        def spread(leaf: Array, has_rows: bool) -> Array:
+            return leaf if has_rows else jnp.broadcast_to(leaf, (rows, *leaf.shape))
+
+        ended, key, state = jax.tree.map(spread, (ended, key, state), tuple(batched[:3]))
+        batch = make_vec(env, rows, reset_source=source)
+        begun = batch.reset_rows(key, VectorState(env=state, ended=None, pool=None), ended, params)
+        after = begun.state.env
+        return after, jax.tree.map(lambda leaf: True, after)
+
+    return restart

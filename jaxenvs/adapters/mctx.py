@@ -1,0 +1,95 @@
+"""Search with mctx in a true environment: its root and its recurrent function.
+
+After the end of a task nothing moves and nothing is worth anything. The time limit is no end: what
+follows it is worth what the evaluation says. Illegal actions have no prior probability. The search
+steps with keys of its own, so that no plan foresees chance.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float32, PyTree
+
+from ..core.env import Env
+from . import common
+
+NEVER = -1e9  # logit of an illegal action
+
+# (weights, obs, state), of a batch of nodes: prior logits (nodes, actions) and values (nodes,)
+Evaluate = Callable[[Any, PyTree[Array], Any], tuple[Array, Array]]
+
+
+class Node(NamedTuple):
+    """What the search knows of a place in its tree."""
+
+    state: Any
+    ended: Bool[Array, " nodes"]  # the task ended here or before: nothing moves any more
+
+
+def mctx_root_fn(
+    env: Env | str, evaluate: Evaluate, *, params: Any = None
+) -> Callable[[Any, PyTree[Array], Any], Any]:
+    """Return the function (weights, obs, state) to mctx's root, of a batch of states.
+
+    The first axis of observations and states is the batch. Give the search
+    `invalid_actions=~jax.vmap(env.action_mask)(state)` as well.
+    """
+    import mctx
+
+    world = common.environment(env, {}, "mctx_root_fn")
+
+    def root(weights: Any, obs: PyTree[Array], state: Any) -> mctx.RootFnOutput:
+        logits, value = evaluate(weights, obs, state)
+        known: dict[str, Any] = {
+            "prior_logits": legal(logits, _mask(world, state, params)),
+            "value": value,
+            "embedding": Node(state, jnp.zeros(value.shape, jnp.bool_)),
+        }
+        return mctx.RootFnOutput(**known)
+
+    return root
+
+
+def mctx_recurrent_fn(
+    env: Env | str, evaluate: Evaluate, *, params: Any = None, discount: ArrayLike = 1.0
+) -> Callable[[Any, Array, Array, Node], tuple[Any, Node]]:
+    """Return mctx's recurrent function, which steps the environment in every node.
+
+    `evaluate` gives prior logits and values of a batch of new states, from weights, observations
+    and states; `discount` is that of a step before the end.
+    """
+    import mctx
+
+    world = common.environment(env, {}, "mctx_recurrent_fn")
+    advance = jax.vmap(lambda key, state, action: world.step(key, state, action, params))
+    keep = jax.vmap(lambda ended, *leaves: jnp.where(ended, *leaves))
+
+    def recurrent(
+        weights: Any, key: Array, action: Array, node: Node
+    ) -> tuple[mctx.RecurrentFnOutput, Node]:
+        step = advance(jax.random.split(key, len(action)), node.state, action)
+        state = jax.tree.map(functools.partial(keep, node.ended), node.state, step.state)
+        ended = node.ended | step.terminated
+        logits, value = evaluate(weights, step.obs, state)
+        known = {
+            "reward": jnp.where(node.ended, 0.0, step.reward),
+            "discount": jnp.where(ended, 0.0, jnp.float32(discount)),
+            "prior_logits": legal(logits, _mask(world, state, params)),
+            "value": jnp.where(ended, 0.0, value),
+        }
+        return mctx.RecurrentFnOutput(**known), Node(state, ended)
+
+    return recurrent
+
+
+def legal(logits: Array, mask: Bool[Array, "*batch actions"]) -> Float32[Array, "*batch actions"]:
+    """Logits that give illegal actions no probability."""
+    return jnp.where(mask, logits, NEVER)
+
+
+def _mask(env: Env, state: Any, params: Any) -> Bool[Array, "nodes actions"]:
+    return jax.vmap(lambda one: env.action_mask(one, params))(state)
