@@ -17,6 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
+from jaxenvs.adapters.mctx import legal, mctx_recurrent_fn, mctx_root_fn
+
 from . import evaluate, options, ppo, presets, require
 from .lambda_returns import LambdaReturns
 from .loop import command
@@ -25,7 +27,6 @@ from .ppo import Runner
 from .runs import Run
 
 ALGORITHM = "alphazero"
-NEVER = -1e9  # logit of an illegal action
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,13 +55,6 @@ class Plan(NamedTuple):
     action: Int32[Array, " envs"]
     policy: Float32[Array, "envs actions"]  # probabilities to learn
     value: Float32[Array, " envs"]
-
-
-class Node(NamedTuple):
-    """What the search knows of a place in its tree."""
-
-    state: Any
-    ended: Bool[Array, " envs"]  # the task ended here or before: nothing moves any more
 
 
 class Rollout(NamedTuple):
@@ -114,18 +108,16 @@ class AlphaZero(LambdaReturns):
         """Search from each environment's state; `gumbel_scale=0` draws nothing."""
         import mctx
 
-        settings, expand = self.settings, self.expand
-        logits, value = self.predict(weights, obs)
-        node = Node(state, jnp.zeros(value.shape, jnp.bool_))
-        root: dict[str, Any] = {"prior_logits": logits, "value": value, "embedding": node}
+        settings, env = self.settings, self.env.env
+        root = mctx_root_fn(env, self.judge)(weights, obs, state)
         with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
             found = mctx.gumbel_muzero_policy(
                 params=weights,
                 rng_key=key,
-                root=mctx.RootFnOutput(**root),
-                recurrent_fn=expand,  # type: ignore[arg-type]
+                root=root,
+                recurrent_fn=self.expand,  # type: ignore[arg-type]
                 num_simulations=settings.simulations,
-                invalid_actions=~jax.vmap(self.env.env.action_mask)(state),
+                invalid_actions=~jax.vmap(env.action_mask)(state),
                 max_num_considered_actions=settings.considered,
                 gumbel_scale=gumbel_scale,
                 qtransform=functools.partial(
@@ -138,29 +130,14 @@ class AlphaZero(LambdaReturns):
         action = jnp.asarray(found.action, jnp.int32)
         return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
 
-    def expand(
-        self, weights: PyTree[Array], key: Array, action: Array, node: Node
-    ) -> tuple[Any, Node]:
-        """Step the environments of a batch of nodes, as mctx asks for.
+    @property
+    def expand(self) -> Any:
+        """The function that steps a batch of nodes, as mctx asks for."""
+        return mctx_recurrent_fn(self.env.env, self.judge, discount=self.settings.gamma)
 
-        After the end nothing moves and nothing is worth anything. The time limit is no end: what
-        follows it is worth what the network says.
-        """
-        import mctx
-
-        step = jax.vmap(self.env.env.step)(jax.random.split(key, len(action)), node.state, action)
-        keep = jax.vmap(lambda ended, *leaves: jnp.where(ended, *leaves))
-        state = jax.tree.map(functools.partial(keep, node.ended), node.state, step.state)
-        ended = node.ended | step.terminated
-        logits, value = self.predict(weights, step.obs)
-        mask = jax.vmap(self.env.env.action_mask)(state)
-        known = {
-            "reward": jnp.where(node.ended, 0.0, step.reward),
-            "discount": jnp.where(ended, 0.0, jnp.float32(self.settings.gamma)),
-            "prior_logits": legal(logits, mask),
-            "value": jnp.where(ended, 0.0, value),
-        }
-        return mctx.RecurrentFnOutput(**known), Node(state, ended)
+    def judge(self, weights: PyTree[Array], obs: PyTree[Array], state: Any) -> tuple[Array, Array]:
+        """Logits and values of a batch of nodes: the network looks at what is observed."""
+        return self.predict(weights, obs)
 
     def loss(  # type: ignore[override]
         self, weights: PyTree[Array], rollout: Rollout, target: Array
@@ -178,11 +155,6 @@ class AlphaZero(LambdaReturns):
             "entropy": entropy,
             "search_entropy": searched,
         }
-
-
-def legal(logits: Array, mask: Bool[Array, "*batch actions"]) -> Float32[Array, "*batch actions"]:
-    """Logits that give illegal actions no probability."""
-    return jnp.where(mask, logits, NEVER)
 
 
 def report(run: Run, learner: AlphaZero, weights: PyTree[Array], count: int) -> None:

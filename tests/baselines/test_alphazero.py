@@ -11,6 +11,7 @@ from tiny import Clock, Countdown, Endless
 
 import jaxenvs
 from jaxenvs import make_vec
+from jaxenvs.adapters.mctx import NEVER, Node
 from jaxenvs.baselines import alphazero, loop, networks, require, runs, train
 from jaxenvs.puzzles import SlidingTile
 
@@ -44,10 +45,10 @@ def test_illegal_actions_are_never_planned(tiles):
     assert np.take_along_axis(mask[None], np.asarray(plans.action)[..., None], axis=2).all()
     np.testing.assert_array_equal(np.asarray(plans.policy)[:, ~mask], 0.0)
     np.testing.assert_allclose(plans.policy.sum(axis=-1), 1.0, rtol=1e-5)
-    node = alphazero.Node(state, jnp.zeros(4, jnp.bool_))
+    node = Node(state, jnp.zeros(4, jnp.bool_))
     inner, after = agent.expand(weights, jax.random.key(0), plans.action[0], node)
     mask = jax.vmap(agent.env.env.action_mask)(after.state)
-    np.testing.assert_array_equal(inner.prior_logits == alphazero.NEVER, ~mask)
+    np.testing.assert_array_equal(inner.prior_logits == NEVER, ~mask)
 
 
 def test_a_solution_in_sight_is_taken(tiles):
@@ -70,7 +71,7 @@ def test_nothing_follows_the_end(tiles):
     level = env.sample_level(jax.random.key(0))
     level = level.replace(board=env.apply((), env.goal(()), jnp.int32(0)).board)
     state = jax.tree.map(lambda x: x[None], env.reset_to(jax.random.key(0), level).state)
-    node = alphazero.Node(state, jnp.zeros(1, jnp.bool_))
+    node = Node(state, jnp.zeros(1, jnp.bool_))
     expand = jax.jit(agent.expand)
     solved, node = expand(weights, jax.random.key(1), jnp.array([2], jnp.int32), node)
     assert (solved.reward, solved.discount, solved.value) == (1.0, 0.0, 0.0)
@@ -87,7 +88,7 @@ def test_a_reward_comes_once():
     weights = agent.network.init(jax.random.key(0), obs[0])
     state = jax.tree.map(lambda _: jnp.array([3], jnp.int32), world.env)  # at its end
     for ended, reward in ((False, 3.0), (True, 0.0)):
-        node = alphazero.Node(state, jnp.array([ended]))
+        node = Node(state, jnp.array([ended]))
         found, _ = agent.expand(weights, jax.random.key(0), jnp.zeros(1, jnp.int32), node)
         assert found.reward == reward
 
@@ -97,7 +98,7 @@ def test_the_time_limit_is_no_end():
     obs, world = agent.env.reset(jax.random.key(0))
     weights = agent.network.init(jax.random.key(0), obs[0])
     last = jax.tree.map(lambda _: jnp.array([4], jnp.int32), world.env)  # the next step is cut
-    node = alphazero.Node(last, jnp.zeros(1, jnp.bool_))
+    node = Node(last, jnp.zeros(1, jnp.bool_))
     found, after = agent.expand(weights, jax.random.key(0), jnp.zeros(1, jnp.int32), node)
     value = agent.predict(weights, jnp.full((1, 1), 5.0))[1]
     assert (found.reward, found.discount, bool(after.ended[0])) == (1.0, 0.5, False)
