@@ -1,0 +1,208 @@
+"""`to_gymnasium` under Gymnasium's own checker, and against plain steps of the environment."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env, data_equivalence
+from worlds import DOORS, FAMILIES, Doors, by_default
+
+import jaxenvs
+from jaxenvs.adapters import register_in_gymnasium, to_gymnasium
+from jaxenvs.core import spaces
+from jaxenvs.core.vector import LEVEL, RESET, STEP
+
+NAMES = register_in_gymnasium()
+# Gymnasium says it of its own CartPole, too; the speeds have no bounds.
+unbounded = pytest.mark.filterwarnings("ignore:.*(minimum|maximum) value is -?infinity")
+
+
+def test_every_id_is_registered_once():
+    assert NAMES == register_in_gymnasium() == [f"jaxenvs/{id}" for id in jaxenvs.registry.list()]
+    assert set(NAMES) <= set(gymnasium.registry)
+    env = gymnasium.make("jaxenvs/Grid-Empty-5x5-v0", max_episode_steps=3, obs="dict")
+    env.reset(seed=0)
+    assert [env.step(0)[3] for _ in range(3)] == [False, False, True]
+    assert set(env.observation_space.spaces) == {"image", "direction", "mission"}
+
+
+@unbounded
+@pytest.mark.parametrize("id", by_default(FAMILIES.values()))
+def test_gymnasium_finds_no_fault(id):
+    """Any warning of the checker is an error here; it renders and closes, too."""
+    env = gymnasium.make(f"jaxenvs/{id}", render_mode="rgb_array")
+    check_env(env.unwrapped)
+
+
+@unbounded
+@pytest.mark.parametrize("vector", [False, True])
+def test_gymnasium_finds_no_fault_in_dicts_and_vectors(vector):
+    env = to_gymnasium(Doors(vector=vector))
+    env.spec = gymnasium.envs.registration.EnvSpec("D-v0", entry_point=lambda: env)
+    check_env(env)
+    obs, _ = env.reset(seed=0)
+    assert type(obs["in"]["parity"]) is np.int64 and obs["in"]["flags"].dtype == np.int8
+    assert obs["number"].shape == () and obs["pair"].dtype == np.int64
+
+
+def play(env, seed, actions):
+    """What a Gymnasium environment gives, episode after episode."""
+    found = [env.reset(seed=seed)]
+    for action in actions:
+        found.append(env.step(action))
+        if found[-1][2] or found[-1][3]:
+            found.append(env.reset())
+    return found
+
+
+@pytest.mark.parametrize("id", [None, *by_default(["Grid-v0"], FAMILIES.values())])
+def test_it_gives_what_the_environment_gives(id):
+    """A plain loop over `reset_to` and `step` with the keys of the seed's numbers."""
+    env = jaxenvs.make(id) if id else DOORS
+    params = env.default_params.replace(max_steps_in_episode=4)
+    actions = np.random.default_rng(1).integers(0, env.action_space.n, 14)
+    seen = play(to_gymnasium(env, params=params), 5, actions)
+    words = gymnasium.utils.seeding.np_random(5)[0].integers(2**32, size=2, dtype=np.uint32)
+    root = jax.random.wrap_key_data(jnp.asarray(words), impl="threefry2x32")
+    step = jax.jit(env.step)
+
+    @jax.jit
+    def begin(key):
+        level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
+        return env.reset_to(jax.random.fold_in(key, RESET), level, params)
+
+    def same(obs, expected):
+        jax.tree.map(np.testing.assert_array_equal, obs, jax.tree.map(np.asarray, expected))
+
+    seen = iter(seen)
+    expected, state = begin(jax.random.fold_in(root, np.uint32(0)))
+    same(next(seen)[0], expected)
+    for number, action in enumerate(actions, 1):
+        key = jax.random.fold_in(root, np.uint32(number))
+        wanted = step(jax.random.fold_in(key, STEP), state, np.int32(action), params)
+        obs, reward, terminated, truncated, info = next(seen)
+        same(obs, wanted.obs)
+        assert reward == float(wanted.reward) and type(reward) is float
+        assert (terminated, truncated) == (bool(wanted.terminated), bool(wanted.truncated))
+        assert type(terminated) is bool and type(truncated) is bool
+        assert info["invalid_action"] is False
+        state = wanted.state
+        if terminated or truncated:
+            expected, state = begin(key)
+            same(next(seen)[0], expected)
+    assert next(seen, None) is None
+
+
+def test_seeds_repeat_everything_and_no_seed_goes_on():
+    env, actions = to_gymnasium(DOORS), np.random.default_rng(0).integers(0, 3, 40)
+    first, again = play(env, 3, actions), play(to_gymnasium(DOORS), 3, actions)
+    assert data_equivalence(first, again, exact=True)
+    assert not data_equivalence(first, play(env, 4, actions), exact=True)
+    begun = {int(env.reset()[0]["number"]) for _ in range(20)}
+    assert len(begun) > 2  # resets without a step between them differ
+    fresh = to_gymnasium(DOORS)
+    unseeded = [play(fresh, None, actions)]
+    assert not data_equivalence(unseeded[0], play(to_gymnasium(DOORS), None, actions))
+    largest = to_gymnasium(DOORS).reset(seed=2**80)[0]  # any seed of Gymnasium's
+    assert largest in fresh.observation_space
+
+
+def test_the_mask_is_of_the_state_that_is_seen():
+    env = to_gymnasium(DOORS)
+    obs, info = env.reset(seed=0)
+    env.action_space.seed(0)
+    for _ in range(30):
+        assert info["action_mask"].tolist() == [1, 1, 1 - obs["number"] % 2]
+        action = env.action_space.sample(info["action_mask"])
+        obs, _, terminated, truncated, info = env.step(action)
+        if terminated or truncated:
+            assert "action_mask" not in info
+            obs, info = env.reset()
+    assert "action_mask" not in to_gymnasium("Grid-Empty-5x5-v0").reset(seed=0)[1]
+
+
+def test_what_it_returns_may_be_written_to():
+    env = to_gymnasium("Grid-Empty-5x5-v0", obs="dict", render_mode="rgb_array")
+    env.reset(seed=0)
+    before, kept = env.step(0)[0], env.step(0)[0]
+    for leaf in (before["image"], before["mission"], env.render()):
+        leaf[...] = 0
+    after = env.step(6)[0]
+    assert data_equivalence(after, kept, exact=True) and kept["image"].any()
+
+
+def test_pictures_come_from_the_tiles():
+    small = to_gymnasium("Grid-Empty-5x5-v0", render_mode="rgb_array", render_tile_size=4)
+    with pytest.raises(gymnasium.error.ResetNeeded, match="render: no episode has begun"):
+        small.render()
+    small.reset(seed=0)
+    assert small.render().shape == (20, 20, 3)
+    wrapped = jaxenvs.wrappers.FrameStack(env=jaxenvs.make("Classic-CartPole-v0"))
+    wrapped = jaxenvs.wrappers.EpisodeStatistics(env=wrapped)
+    outside = to_gymnasium(wrapped, render_mode="rgb_array")
+    inside = to_gymnasium("Classic-CartPole-v0", render_mode="rgb_array")
+    outside.reset(seed=1), inside.reset(seed=1)
+    picture = inside.render()
+    np.testing.assert_array_equal(outside.render(), picture)
+    assert picture.std() > 1  # `picture` of the environment, not its bare tiles
+
+
+def test_one_call_and_one_compilation_for_all_adapters_of_an_environment():
+    envs = [to_gymnasium(Doors(most=4)) for _ in range(2)]
+    for env in envs:
+        play(env, 0, [0, 1, 2, np.int64(3), np.array(1), jnp.int32(2)] * 4)
+    reset, step = envs[0]._reset, envs[0]._step
+    assert step is envs[1]._step
+    assert step._cache_size() == reset._cache_size() == 1
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda e: e.step(1), gymnasium.error.ResetNeeded, r"no episode has begun; call reset\(\)"),
+        (lambda e: (e.reset(), e.step(3)), gymnasium.error.InvalidAction, r"Discrete\(3\).*got 3"),
+        (lambda e: (e.reset(), e.step(-1)), gymnasium.error.InvalidAction, "got -1"),
+        (lambda e: (e.reset(), e.step(1.0)), gymnasium.error.InvalidAction, "got 1.0"),
+        (lambda e: (e.reset(), e.step([1])), gymnasium.error.InvalidAction, r"shape \(\), got"),
+        (lambda e: (e.reset(), e.step(None)), gymnasium.error.InvalidAction, "got None"),
+        (lambda e: (e.reset(), e.step(True)), gymnasium.error.InvalidAction, "got True"),
+        (lambda e: e.reset(seed=-1), gymnasium.error.Error, "zero|non-negative"),
+        (lambda e: e.reset(seed="a"), gymnasium.error.Error, "integer"),
+        (lambda e: e.reset(options={"leve": 1}), ValueError, "unknown option 'leve'.*: none"),
+        (lambda e: to_gymnasium(3), TypeError, "to_gymnasium: needs an id or an environ.*int 3"),
+        (lambda e: to_gymnasium("Grid-Emty-v0"), jaxenvs.UnknownIdError, "did you mean"),
+        (lambda e: to_gymnasium(DOORS, most=2), TypeError, r"\['most'\] belong to make"),
+        (lambda e: to_gymnasium(DOORS, params=3), TypeError, "params must be like Params"),
+        (lambda e: to_gymnasium(DOORS, render_mode="rgb"), ValueError, "did you mean 'rgb_array'"),
+        (lambda e: to_gymnasium(DOORS, render_mode="rgb_array"), ValueError, "draws no tiles"),
+        (lambda e: to_gymnasium(DOORS, render_tile_size=0), ValueError, "at least 1"),
+    ],
+)
+def test_mistakes_are_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call(to_gymnasium(DOORS))
+
+
+def test_stepping_on_after_the_end_is_refused():
+    env = to_gymnasium(DOORS, params=DOORS.default_params.replace(max_steps_in_episode=1))
+    env.reset(seed=0)
+    assert env.step(0)[3]
+    with pytest.raises(gymnasium.error.ResetNeeded, match="the episode has ended"):
+        env.step(0)
+    env.reset()
+    assert env.step(0)[3]
+
+
+def test_actions_of_dicts_and_floats():
+    from jaxenvs.adapters.common import taken
+
+    space = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Box(-1, 1, (2,), np.float32)})
+    good = taken(space, {"a": 2, "b": [0, 1]}, None, ValueError)
+    assert good["b"].dtype == np.float32 and good["a"].dtype == np.int32
+    rows = taken(space, {"a": [2, 0], "b": np.zeros((2, 2))}, 2, ValueError)
+    assert rows["b"].shape == (2, 2)
+    for bad in ({"a": 2}, 3, {"a": 3, "b": [0, 1]}, {"a": 1, "b": [0, np.nan]}):
+        with pytest.raises(ValueError, match="step: "):
+            taken(space, bad, None, ValueError)

@@ -1,0 +1,238 @@
+"""`to_gymnasium_vec` in all three modes: against single environments, and under wrappers."""
+
+import gymnasium
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers.vector import NormalizeObservation, RecordEpisodeStatistics
+from worlds import DOORS, FAMILIES, by_default
+
+import jaxenvs
+from jaxenvs.adapters import register_in_gymnasium, to_gymnasium, to_gymnasium_vec
+
+ROWS, STEPS, SEED = 3, 40, 7
+LIMIT = 4
+every_mode = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.value)
+
+
+def pair(env, mode, params=None, rows=ROWS):
+    """Our batch, and Gymnasium's own batch of our single environments."""
+    ours = to_gymnasium_vec(env, rows, autoreset_mode=mode, params=params)
+    singles = [lambda: to_gymnasium(env, params=params)] * rows
+    return ours, SyncVectorEnv(singles, autoreset_mode=mode)
+
+
+def actions_for(envs, steps=STEPS):
+    number = envs.single_action_space.n
+    return np.random.default_rng(0).integers(0, number, (steps, envs.num_envs))
+
+
+def play(envs, actions, seed=SEED):
+    """All that a batch gives; without autoreset, the rows that ended are begun anew."""
+    found = [envs.reset(seed=seed)]
+    for action in actions:
+        found.append(envs.step(action))
+        ended = found[-1][2] | found[-1][3]
+        if envs.metadata["autoreset_mode"] is AutoresetMode.DISABLED and ended.any():
+            found.append(envs.reset(options={"reset_mask": ended}))
+    return found
+
+
+@every_mode
+@pytest.mark.parametrize("id", [None, *by_default([], FAMILIES.values())])
+def test_every_row_lives_as_it_would_alone(id, mode):
+    """Observations, rewards, ends, and infos with their masks: equal in every bit."""
+    env = jaxenvs.make(id) if id else DOORS
+    params = env.default_params.replace(max_steps_in_episode=LIMIT)
+    ours, theirs = pair(env, mode, params)
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+    assert ours.metadata["autoreset_mode"] is mode
+    actions = actions_for(ours)
+    seen, wanted = play(ours, actions), play(theirs, actions)
+    for moment, (a, b) in enumerate(zip(seen, wanted, strict=True)):
+        assert data_equivalence(a, b, exact=True), (moment, a, b)
+        assert a[0] in ours.observation_space
+    again, other = ours.reset(), theirs.reset()  # all rows, ended or not
+    assert data_equivalence(again, other, exact=True)
+    again, other = ours.reset(seed=[3, None, 1]), theirs.reset(seed=[3, None, 1])
+    assert data_equivalence(again, other, exact=True)
+
+
+def episodes(mode, rows=ROWS, steps=STEPS):
+    """Returns and lengths of the episodes of each step, by a plain loop over single environments.
+
+    Gives the steps at which rows end, too.
+    """
+    envs = [to_gymnasium(DOORS) for _ in range(rows)]
+    for i, env in enumerate(envs):
+        env.reset(seed=SEED + i)
+    totals, lengths, over = np.zeros(rows), np.zeros(rows, int), np.zeros(rows, bool)
+    found = []
+    for action in actions_for(to_gymnasium_vec(DOORS, rows), steps):
+        ended = {}
+        for i, env in enumerate(envs):
+            if over[i]:  # only in NEXT_STEP: this step begins anew
+                env.reset()
+                over[i] = False
+                continue
+            _, reward, terminated, truncated, _ = env.step(action[i])
+            totals[i], lengths[i] = totals[i] + reward, lengths[i] + 1
+            if terminated or truncated:
+                ended[i] = (totals[i], lengths[i])
+                totals[i] = lengths[i] = 0
+                over[i] = mode is AutoresetMode.NEXT_STEP
+                if not over[i]:
+                    env.reset()
+        found.append(ended)
+    return found
+
+
+def counts_right(mode):
+    """Older releases of Gymnasium miscount in SAME_STEP, and after a partial reset."""
+    return mode is AutoresetMode.NEXT_STEP or gymnasium.__version__ >= "1.4"
+
+
+@every_mode
+def test_episode_statistics_lose_no_step_and_no_episode(mode):
+    if not counts_right(mode):
+        pytest.skip(f"gymnasium {gymnasium.__version__} counts wrongly in this mode")
+    envs = RecordEpisodeStatistics(to_gymnasium_vec(DOORS, ROWS, autoreset_mode=mode))
+    assert envs.reset(seed=SEED)[0] in envs.observation_space
+    wanted = episodes(mode)
+    assert sum(map(len, wanted)) > 2 * ROWS
+    for action, ended in zip(actions_for(envs), wanted, strict=True):
+        _, _, terminated, truncated, info = envs.step(action)
+        done = terminated | truncated
+        assert set(np.flatnonzero(done)) == set(ended)
+        for i, (total, length) in ended.items():
+            assert info["_episode"][i]
+            assert (info["episode"]["r"][i], info["episode"]["l"][i]) == (total, length)
+        if mode is AutoresetMode.DISABLED and done.any():
+            options = {"reset_mask": done}
+            envs.reset(options=options)
+    assert envs.episode_count == sum(map(len, wanted))
+
+
+@every_mode
+def test_normalised_observations_are_those_of_gymnasiums_own_batch(mode):
+    """Gymnasium refuses other modes than NEXT_STEP here: of its own batch, and so of ours."""
+    params = jaxenvs.make("Classic-CartPole-v0").default_params.replace(max_steps_in_episode=LIMIT)
+    ours, theirs = pair(jaxenvs.make("Classic-CartPole-v0"), mode, params)
+    try:
+        theirs = NormalizeObservation(RecordEpisodeStatistics(theirs))
+    except ValueError as refused:
+        assert mode is not AutoresetMode.NEXT_STEP
+        with pytest.raises(ValueError, match="autoreset_mode") as ours_too:
+            NormalizeObservation(RecordEpisodeStatistics(ours))
+        assert str(ours_too.value) == str(refused)
+        return
+    ours = NormalizeObservation(RecordEpisodeStatistics(ours))
+    actions = actions_for(ours)
+    for a, b in zip(play(ours, actions), play(theirs, actions), strict=True):
+        np.testing.assert_allclose(a[0], b[0], rtol=1e-5, atol=1e-6)
+    assert ours.obs_rms.count == pytest.approx(ROWS * (STEPS + 1), abs=1e-3)
+
+
+def test_the_final_observation_is_the_true_successor():
+    envs = to_gymnasium_vec(DOORS, ROWS, autoreset_mode="SameStep")
+    before = envs.reset(seed=SEED)[0]
+    ends = 0
+    for action in actions_for(envs):
+        obs, reward, terminated, truncated, info = envs.step(action)
+        done = terminated | truncated
+        for i in np.flatnonzero(done):
+            final = info["final_obs"][i]
+            assert final["number"] == reward[i]  # the reward is the number after the step
+            assert final["number"] - before["number"][i] in (action[i], action[i] + 1)
+            assert info["final_info"]["nested"]["both"][i, 1] == reward[i]
+            assert not info["_nested"][i] and info["_final_info"][i] and info["_final_obs"][i]
+            ends += 1
+        rows = ~done
+        np.testing.assert_array_equal(obs["number"][rows], reward[rows])
+        assert ("final_obs" in info) == done.any()
+        before = obs
+    assert ends > 2 * ROWS
+
+
+def test_params_may_differ_in_every_row():
+    params = DOORS.default_params.replace(max_steps_in_episode=np.arange(1, ROWS + 1))
+    envs = to_gymnasium_vec(DOORS, ROWS, autoreset_mode="SameStep", params=params)
+    ended = [moment[2] | moment[3] for moment in play(envs, actions_for(envs, 1))[1:]]
+    assert ended[0][0] and not ended[0][2]
+    wrong = DOORS.default_params.replace(max_steps_in_episode=np.arange(2))
+    with pytest.raises(TypeError, match="params has 2 rows, this batch 3"):
+        to_gymnasium_vec(DOORS, ROWS, params=wrong).reset(seed=0)
+
+
+def test_gymnasium_makes_a_batch_of_an_id():
+    register_in_gymnasium()
+    envs = gymnasium.make_vec(
+        "jaxenvs/Grid-Empty-5x5-v0", 2, autoreset_mode="SameStep", render_mode="rgb_array"
+    )
+    assert envs.unwrapped.spec.id == "jaxenvs/Grid-Empty-5x5-v0"
+    obs, info = envs.reset(seed=0)
+    assert obs.shape == (2, 7, 7, 3) and info == {}
+    first, second = envs.render()
+    assert first.shape == (80, 80, 3) and first.dtype == np.uint8
+    np.testing.assert_array_equal(first, second)
+    obs[...] = 0  # the caller's own
+    assert envs.step(jnp.array([0, 2]))[0].any()
+    assert (envs.render()[0] != envs.render()[1]).any()
+    envs.close()
+
+
+def test_one_compilation_for_all_batches_of_a_kind():
+    batches = [to_gymnasium_vec(DOORS, ROWS, autoreset_mode="Disabled") for _ in range(2)]
+    compiled = [getattr(batches[0], name) for name in ("_reset", "_reset_rows", "_step")]
+    play(batches[0], actions_for(batches[0]))
+    sizes = [function._cache_size() for function in compiled]
+    play(batches[1], actions_for(batches[1]))
+    assert [getattr(batches[1], name) for name in ("_reset", "_reset_rows", "_step")] == compiled
+    assert [function._cache_size() for function in compiled] == sizes
+
+
+ROW = np.array([True, False, False])
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda e: e.step([0, 0, 0]), gymnasium.error.ResetNeeded, "no episode has begun"),
+        (lambda e: e.reset(options={"reset_mask": ROW}), gymnasium.error.ResetNeeded, "all rows"),
+        (lambda e: e.reset(options={"reset_mask": [1, 0, 0]}), ValueError, r"shape \(3,\) and"),
+        (lambda e: e.reset(options={"reset_mask": ~ROW & ROW}), ValueError, "at least one True"),
+        (lambda e: e.reset(options={"mask": ROW}), ValueError, "'mask'.*here: 'reset_mask'"),
+        (lambda e: e.reset(seed=[1, 2]), ValueError, "a list of 3 of them"),
+        (lambda e: e.reset(seed=1.5), ValueError, "seed must be None, a number or a list"),
+        (lambda e: e.reset(seed=[1, 2, -1]), gymnasium.error.Error, "zero|non-negative"),
+        (lambda e: (e.reset(), e.step(1)), gymnasium.error.InvalidAction, "array of 3 actions"),
+        (lambda e: (e.reset(), e.step([0, 0, 3])), gymnasium.error.InvalidAction, r"Discrete\(3\)"),
+        (lambda e: to_gymnasium_vec(DOORS, 0), ValueError, "num_envs=0 is out of range"),
+        (
+            lambda e: to_gymnasium_vec(DOORS, 1, autoreset_mode="same_step"),
+            ValueError,
+            "did you mean 'SameStep'",
+        ),
+    ],
+)
+def test_mistakes_are_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call(to_gymnasium_vec(DOORS, ROWS))
+
+
+def test_stepping_on_without_autoreset_names_the_rows():
+    params = DOORS.default_params.replace(max_steps_in_episode=np.array([1, 9, 1]))
+    envs = to_gymnasium_vec(DOORS, 3, autoreset_mode=AutoresetMode.DISABLED, params=params)
+    envs.reset(seed=1)
+    envs.step([0, 0, 0])
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"rows \[0, 2\] have ended.*reset_mask"):
+        envs.step([0, 0, 0])
+    options = {"reset_mask": np.array([True, False, True])}
+    _, info = envs.reset(options=options)
+    assert options["reset_mask"].tolist() == [True, False, True]  # left as it was given
+    assert info["_action_mask"].tolist() == [True, False, True]
+    assert envs.step([0, 0, 0])[3].tolist() == [True, False, True]

@@ -1,0 +1,95 @@
+"""What the tests of the adapters share: ids, and a small environment with a Dict observation."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Int32
+
+import jaxenvs
+from jaxenvs.core.env import Env, Params, State, Transition
+from jaxenvs.core.spaces import Box, Dict, Discrete, MultiDiscrete
+from jaxenvs.core.struct import struct
+
+IDS = jaxenvs.registry.list()
+# What must be compiled runs by default on one id of each family; the others are long proofs.
+FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
+
+
+def by_default(ids, of=IDS):
+    """Parameters of which `ids` run by default, and the others among the long proofs."""
+    return [id if id in ids else pytest.param(id, marks=pytest.mark.slow) for id in of]
+
+
+@struct
+class DoorsState(State):
+    """A number that the actions change, and how long the episode is."""
+
+    number: Int32[Array, ""]
+    length: Int32[Array, ""]  # steps
+
+
+class Doors(Env):
+    """Episodes of 2 to 9 steps; the reward is the number, which grows by what the action says.
+
+    Observation: a dict of all kinds of spaces. Actions: a Discrete, or with `vector` two numbers.
+    """
+
+    vector: bool = False
+    most: int = 3  # what an action adds, and one
+
+    reward_range = (0.0, 1000.0)
+
+    @property
+    def default_params(self) -> Params:
+        """A limit that cuts some of the episodes."""
+        return Params(max_steps_in_episode=np.int32(7))
+
+    @property
+    def action_space(self):
+        """What is added."""
+        return MultiDiscrete([self.most, 2]) if self.vector else Discrete(self.most)
+
+    @property
+    def observation_space(self):
+        """A dict in a dict."""
+        inside = Dict({"parity": Discrete(2), "flags": Box(False, True, (3,), np.bool_)})
+        number = Box(0, 1000, (), np.int32)
+        half = Box(-np.inf, np.inf, (1,), np.float32)
+        return Dict({"number": number, "half": half, "pair": MultiDiscrete([2, 3]), "in": inside})
+
+    def draw_level(self, key, params):
+        """A length."""
+        return jax.random.randint(key, (), 2, 10, jnp.int32)
+
+    def reset_state(self, key, level, params):
+        """The number is drawn."""
+        number = jax.random.randint(key, (), 0, 5, jnp.int32)
+        return DoorsState(time=jnp.int32(0), number=number, length=level)
+
+    def step_state(self, key, state, action, params):
+        """Add, and sometimes one more: chance belongs to the step."""
+        more = jax.random.randint(key, (), 0, 2, jnp.int32)
+        number = state.number + jnp.sum(action, dtype=jnp.int32) + more
+        info = {"nested": {"more": more, "both": jnp.stack([more, number])}}
+        after = state.replace(number=number)
+        return Transition(after, number.astype(jnp.float32), state.time >= state.length, info)
+
+    def observe(self, state, params=None):
+        """The number, in many ways."""
+        number = state.number
+        flags = jnp.stack([number % k == 0 for k in (2, 3, 5)])
+        return {
+            "number": number,
+            "half": (number.astype(jnp.float32) / 2)[None],
+            "pair": jnp.stack([number % 2, number % 3]),
+            "in": {"parity": number % 2, "flags": flags},
+        }
+
+    def action_mask(self, state, params=None):
+        """Adding the most is not always allowed."""
+        allowed = jnp.arange(self.most) < self.most - state.number % 2
+        return allowed if not self.vector else super().action_mask(state, params)
+
+
+DOORS = Doors()
