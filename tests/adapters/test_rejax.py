@@ -18,22 +18,16 @@ from jaxenvs import wrappers
 from jaxenvs.adapters import to_gymnax
 
 SEEDS = 2
-PPO = {
-    "num_envs": 16,
-    "num_steps": 64,
-    "num_minibatches": 4,
-    "num_epochs": 8,
-    "learning_rate": 4e-4,
-    "max_grad_norm": 0.5,
-    "gae_lambda": 0.95,
-    "clip_eps": 0.2,
-    "vf_coef": 0.5,
-    "ent_coef": 0.005,
-}
-# Environment, steps of each seed, and the mean return that each must reach in the end.
+GRID = {"num_envs": 16, "num_steps": 64, "num_minibatches": 4, "num_epochs": 8}
+GRID |= {"learning_rate": 4e-4, "max_grad_norm": 0.5, "gae_lambda": 0.95, "ent_coef": 0.005}
+# Small rollouts: rejax lets a value change by `clip_eps` between two of them.
+CARTPOLE = {"num_envs": 8, "num_steps": 32, "num_minibatches": 1, "num_epochs": 20}
+CARTPOLE |= {"learning_rate": 5e-4, "max_grad_norm": 0.5, "gae_lambda": 0.8, "gamma": 0.98}
+# Environment, settings, steps of each seed, and the mean return that each must reach in the end.
+EMPTY = wrappers.OneHot(env=jaxenvs.make("Grid-Empty-5x5-v0"))
 TASKS = {
-    "Grid-Empty-5x5-v0": (wrappers.OneHot(env=jaxenvs.make("Grid-Empty-5x5-v0")), 65_536, 0.9),
-    "Classic-CartPole-v0": (jaxenvs.make("Classic-CartPole-v0"), 131_072, 195.0),
+    "Grid-Empty-5x5-v0": (EMPTY, GRID, 65_536, 0.9),
+    "Classic-CartPole-v0": (jaxenvs.make("Classic-CartPole-v0"), CARTPOLE, 131_072, 195.0),
 }
 
 
@@ -45,10 +39,11 @@ TASKS = {
 def test_an_unmodified_ppo_learns(id: str):
     import rejax
 
-    world, steps, enough = TASKS[id]
+    world, settings, steps, enough = TASKS[id]
     env = to_gymnax(wrappers.Flatten(env=world), legacy=True)
     with jax.numpy_dtype_promotion("standard"):
-        learner = rejax.PPO.create(env=env, total_timesteps=steps, eval_freq=steps // 4, **PPO)
+        length = {"total_timesteps": steps, "eval_freq": steps // 4}
+        learner = rejax.PPO.create(env=env, **length, **settings)
         began = time.perf_counter()
         train = jax.jit(jax.vmap(learner.train))
         _, (lengths, returns) = train(jax.random.split(jax.random.key(0), SEEDS))

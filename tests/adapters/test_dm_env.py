@@ -1,0 +1,121 @@
+"""`to_dm_env` under dm_env's own conformance test, for one id of each family and dicts."""
+
+import unittest
+
+import dm_env
+import jax
+import numpy as np
+import pytest
+from dm_env import test_utils
+from worlds import DOORS, FAMILIES, Doors
+
+import jaxenvs
+from jaxenvs.adapters import to_dm_env
+
+
+class Conformance(test_utils.EnvironmentTestMixin):
+    """dm_env's tests, with actions that reach the end of an episode."""
+
+    made = None  # the environment, or its id
+
+    def make_object_under_test(self):
+        """A fresh adapter with episodes of at most 8 steps."""
+        env = jaxenvs.make(self.made) if isinstance(self.made, str) else self.made
+        return to_dm_env(env, params=env.default_params.replace(max_steps_in_episode=8))
+
+    def make_action_sequence(self):
+        """Random actions."""
+        numbers = np.random.default_rng(0)
+        spec = self.environment.action_spec()
+        for _ in range(20):
+            yield numbers.integers(spec.minimum, spec.maximum + 1, spec.shape, spec.dtype)
+
+
+class TestDicts(Conformance, unittest.TestCase):
+    """A dict in a dict."""
+
+    made = DOORS
+
+
+class TestVectors(Conformance, unittest.TestCase):
+    """Actions of two numbers."""
+
+    made = Doors(vector=True)
+
+
+class TestGrid(Conformance, unittest.TestCase):
+    """Grid."""
+
+    made = "Grid-v0"
+
+
+class TestPuzzle(Conformance, unittest.TestCase):
+    """Puzzle."""
+
+    made = "Puzzle-2048-v0"
+
+
+class TestClassic(Conformance, unittest.TestCase):
+    """Classic."""
+
+    made = "Classic-CartPole-v0"
+
+
+@pytest.mark.slow
+class TestCraft(Conformance, unittest.TestCase):
+    """Craft."""
+
+    made = "Craft-Classic-Symbolic-v0"
+
+
+@pytest.mark.slow
+class TestBabyAI(Conformance, unittest.TestCase):
+    """BabyAI."""
+
+    made = "BabyAI-GoToObj-v0"
+
+
+def test_every_family_is_here():
+    made = {kind.made for kind in Conformance.__subclasses__() if isinstance(kind.made, str)}
+    assert {jaxenvs.spec(id).family for id in made} == set(FAMILIES)
+
+
+def play(env, steps=30):
+    return [env.step(i % 3) for i in range(steps)]
+
+
+def test_ends_and_limits_have_their_own_discounts():
+    kinds = set()
+    for step in play(to_dm_env(DOORS, seed=1), 60):
+        if step.last():
+            kinds.add(float(step.discount))
+            assert step.reward == step.observation["number"]  # the true successor
+        elif step.mid():
+            assert step.discount == 1.0
+    assert kinds == {0.0, 1.0}
+
+
+def test_seeds_repeat_everything():
+    first, again, other = (play(to_dm_env(DOORS, seed=seed)) for seed in (1, 1, 2))
+    assert jax.tree.map(np.array_equal, first, again) == jax.tree.map(lambda leaf: True, first)
+    assert str(first) != str(other)
+    env = to_dm_env(DOORS)
+    assert len({int(env.reset().observation["number"]) for _ in range(20)}) > 2
+    assert env.step(0).step_type is dm_env.StepType.MID
+    env.reset().observation["half"][...] = 9.0  # the caller's own
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: (env := to_dm_env(DOORS), env.reset(), env.step(3)), ValueError, "got 3"),
+        (lambda: (env := to_dm_env(DOORS), env.reset(), env.step([0])), ValueError, r"\(\), got"),
+        (lambda: to_dm_env(DOORS, seed="a"), TypeError, "seed must be an int, got str 'a'"),
+        (lambda: to_dm_env(None), TypeError, "to_dm_env: needs an id"),
+        (lambda: to_dm_env(DOORS, params=1), TypeError, "to_dm_env: params must be like"),
+    ],
+)
+def test_mistakes_are_named(call, error, words):
+    with pytest.raises(error, match=words):
+        call()

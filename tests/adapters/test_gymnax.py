@@ -1,0 +1,192 @@
+"""`to_gymnax`: gymnax 1.0.1's wrappers around it, both interfaces, and worlds only where needed."""
+
+import copy
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnax.environments import environment, spaces
+from gymnax.wrappers import FlattenObservationWrapper, LegacyStepAPIWrapper, LogWrapper
+from worlds import DOORS, Doors
+
+import jaxenvs
+from jaxenvs import wrappers
+from jaxenvs.adapters import to_gymnax
+from jaxenvs.core.vector import LEVEL, RESET, STEP
+
+KEY = jax.random.key(3)
+ROWS, STEPS = 3, 24
+FLAT = wrappers.Flatten(env=DOORS)
+ACTIONS = jnp.asarray(np.random.default_rng(0).integers(0, 3, (ROWS, STEPS)), jnp.int32)
+
+
+@pytest.fixture(autouse=True)
+def as_gymnax_users_have_it():
+    """gymnax mixes dtypes."""
+    with jax.numpy_dtype_promotion("standard"):
+        yield
+
+
+def rollout(env, params=None):
+    """The function (key, actions) to the first observation and what each step gives."""
+
+    def run(key, actions):
+        obs, state = env.reset(key, params)
+
+        def one(state, key_and_action):
+            seen, state, *rest = env.step(key_and_action[0], state, key_and_action[1], params)
+            return state, (seen, *rest)
+
+        keys = jax.random.split(key, len(actions))
+        return obs, jax.lax.scan(one, state, (keys, actions))[1]
+
+    return run
+
+
+def same(a, b):
+    jax.tree.map(np.testing.assert_array_equal, a, b)
+
+
+def by_hand(env, key, actions):
+    """What a single rollout must be, by a loop over the environment itself."""
+    step, fold = jax.jit(env.step), jax.random.fold_in
+
+    @jax.jit
+    def begin(key):
+        return env.reset_to(fold(key, RESET), env.sample_level(fold(key, LEVEL)))
+
+    obs, state = begin(key)
+    found = [obs]
+    for key_step, action in zip(jax.random.split(key, len(actions)), actions, strict=True):
+        stepped = step(fold(key_step, STEP), state, action)
+        obs, state = begin(key_step) if stepped.done else stepped[:2]
+        ends = (stepped.terminated, stepped.truncated)
+        found.append((obs, stepped.reward, *ends, stepped.obs))
+    return found
+
+
+@pytest.fixture(scope="module")
+def batch():
+    """Rollouts under `vmap` of the adapter itself."""
+    keys = jax.random.split(KEY, ROWS)
+    with jax.numpy_dtype_promotion("standard"):
+        return keys, jax.jit(jax.vmap(rollout(to_gymnax(FLAT))))(keys, ACTIONS)
+
+
+def test_six_values_of_every_step(batch):
+    keys, (first, (obs, reward, terminated, truncated, info)) = batch
+    wanted = by_hand(FLAT, keys[1], ACTIONS[1])
+    same(first[1], wanted[0])
+    for t, moment in enumerate(wanted[1:]):
+        seen = (obs, reward, terminated, truncated, info["final_observation"])
+        same(jax.tree.map(lambda leaf, t=t: leaf[1, t], seen), moment)
+    assert terminated.any() and truncated.any() and not (terminated & truncated).any()
+    same((info["terminated"], info["truncated"]), (terminated, truncated))
+    same(info["discount"], 1.0 - terminated)
+    assert (info["nested"]["both"][..., 1] == reward).all()
+
+
+def test_alone_and_in_any_batch_the_worlds_are_the_same(batch):
+    """Alone a `cond` decides about a new world, in a batch the batch layer."""
+    keys, wanted = batch
+    run = rollout(to_gymnax(FLAT))
+    same(jax.jit(run)(keys[1], ACTIONS[1]), jax.tree.map(lambda leaf: leaf[1], wanted))
+    nested = jax.jit(jax.vmap(jax.vmap(run)))(keys[None], ACTIONS[None])
+    same(jax.tree.map(lambda leaf: leaf[0], nested), wanted)
+    raw = jax.random.key_data(keys)  # as jax.random.PRNGKey makes them
+    same(jax.jit(jax.vmap(run))(raw, ACTIONS), wanted)
+
+
+def test_five_values_for_older_agents(batch):
+    keys, (first, (obs, reward, terminated, truncated, info)) = batch
+    legacy = to_gymnax(FLAT, legacy=True)
+    found = jax.jit(jax.vmap(rollout(legacy)))(keys, ACTIONS)
+    same(found, (first, (obs, reward, terminated | truncated, info)))
+    obs, state = legacy.reset(KEY)
+    limited = legacy.default_params.replace(max_steps_in_episode=2)
+    _, state, _, done, info = legacy.step(KEY, state, 1, limited)
+    assert not done
+    _, state, _, done, info = legacy.step(KEY, state, 1, limited)
+    assert done and state.time == 0  # has begun anew
+    assert info["truncated"] != info["terminated"]
+    converted = LegacyStepAPIWrapper(to_gymnax(FLAT))
+    assert len(converted.step(KEY, converted.reset(KEY)[1], 1)) == 5
+
+
+def test_log_wrapper_counts_right(batch):
+    keys, (_, (_, reward, terminated, truncated, _)) = batch
+    run = rollout(LogWrapper(FlattenObservationWrapper(to_gymnax(FLAT))))
+    _, (_, _, _, _, info) = jax.jit(jax.vmap(run))(keys, ACTIONS)
+    returned = 0
+    for row in range(ROWS):
+        total = length = 0
+        for t in range(STEPS):
+            total, length = total + float(reward[row, t]), length + 1
+            assert info["returned_episode"][row, t] == (terminated | truncated)[row, t]
+            if info["returned_episode"][row, t]:
+                assert float(info["returned_episode_returns"][row, t]) == total
+                assert int(info["returned_episode_lengths"][row, t]) == length
+                total = length = 0
+                returned += 1
+    assert returned > ROWS
+
+
+def test_flatten_wrapper_flattens_pictures():
+    env = FlattenObservationWrapper(to_gymnax("Grid-Empty-5x5-v0"))
+    obs, state = env.reset(KEY)
+    seen, *_, info = env.step(KEY, state, 0, env.default_params)
+    assert obs.shape == seen.shape == info["final_observation"].shape == (147,)
+    assert env.observation_space(env.default_params).shape == (147,)
+
+
+def test_params_differ_in_a_batch():
+    env = to_gymnax(FLAT, legacy=True)
+    limits = env.default_params.replace(max_steps_in_episode=jnp.array([1, 3, 50]))
+
+    def done(key, limit):
+        return rollout(env, limit)(key, ACTIONS[0, :3])[1][2]
+
+    ends = jax.jit(jax.vmap(done, in_axes=(None, 0)))(KEY, limits)
+    assert ends[0].all() and not ends[1:, 0].any()
+    assert ends[1].any()  # its limit, unless the task ended before
+
+
+def test_it_is_an_environment_of_gymnax():
+    env = to_gymnax("Grid-Empty-5x5-v0", obs="dict")
+    assert isinstance(env, environment.Environment)
+    assert env == to_gymnax("Grid-Empty-5x5-v0", obs="dict") == copy.deepcopy(env)
+    assert hash(env) == hash(copy.deepcopy(env))
+    assert env != to_gymnax("Grid-Empty-5x5-v0", obs="dict", legacy=True)
+    params = env.default_params
+    assert params.max_steps_in_episode == 100 and env.num_actions == 7
+    action = env.action_space(params)
+    assert isinstance(action, spaces.Discrete) and action.n == 7
+    seen = env.observation_space(params)
+    assert isinstance(seen, spaces.Dict) and isinstance(seen.spaces["direction"], spaces.Discrete)
+    assert seen.spaces["image"].shape == (7, 7, 3)
+    obs, state = env.reset(KEY, params)
+    same(env.get_obs(state), obs)
+    same(env.observe(KEY, state, 0, params), obs)
+    assert not env.is_truncated(state, params)
+    assert "Empty" in env.name
+    assert to_gymnax(Doors(vector=True)).num_actions == 2
+    assert to_gymnax(Doors(vector=True)).action_space().shape == (2,)
+    many = to_gymnax(Doors(vector=True)).observation_space()
+    assert (many.spaces["number"].low, many.spaces["number"].high) == (0, 1000)
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_mistakes_are_named():
+    env = to_gymnax(FLAT)
+    with pytest.raises(TypeError, match=r"make one with jax.random.key\(0\)"):
+        env.reset(0)
+    _, state = env.reset(KEY)
+    with pytest.raises(TypeError, match="one key is needed"):
+        env.step(jax.random.split(KEY, 2), state, 0)
+    with pytest.raises(TypeError, match="step: params must be like Params"):
+        env.step(KEY, state, 0, 3)
+    with pytest.raises(TypeError, match="to_gymnax: needs an id"):
+        to_gymnax(env)
+    with pytest.raises(jaxenvs.UnknownIdError, match="did you mean"):
+        to_gymnax("Grid-Emty-5x5-v0")

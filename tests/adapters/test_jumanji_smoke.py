@@ -1,0 +1,94 @@
+"""Jumanji's smoke checks, through an adapter that lives here."""
+
+import dataclasses
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jumanji import specs
+from jumanji.env import Environment
+from jumanji.testing import env_not_smoke
+from jumanji.types import restart, termination, transition, truncation
+from worlds import DOORS, FAMILIES, by_default
+
+import jaxenvs
+from jaxenvs.core.spaces import Box, Dict, Discrete
+
+
+@chex.dataclass(frozen=True)
+class Kept:
+    """A state of jumanji's holds its key."""
+
+    key: Any
+    state: Any
+
+
+@dataclasses.dataclass(eq=False)
+class Jumanji(Environment):
+    """One of our environments as jumanji has them."""
+
+    env: jaxenvs.Env
+    limit: int
+
+    def __post_init__(self):
+        self.params = self.env.default_params.replace(max_steps_in_episode=np.int32(self.limit))
+        super().__init__()
+
+    def reset(self, key):
+        """Begin."""
+        key, key_reset = jax.random.split(key)
+        obs, state = self.env.reset(key_reset, self.params)
+        return Kept(key=key, state=state), restart(obs)
+
+    def step(self, state, action):
+        """Advance; jumanji tells a limit from an end by the discount."""
+        key, key_step = jax.random.split(state.key)
+        step = self.env.step(key_step, state.state, action, self.params)
+        after = transition(step.reward, step.obs)
+        for over, kind in ((step.terminated, termination), (step.truncated, truncation)):
+            ended = kind(step.reward, step.obs)
+            after = jax.tree.map(lambda a, b, over=over: jnp.where(over, a, b), ended, after)
+        return Kept(key=key, state=step.state), after
+
+    @property
+    def action_spec(self):
+        """A number."""
+        return specs.DiscreteArray(self.env.action_space.n, name="action")
+
+    @property
+    def observation_spec(self):
+        """What is observed."""
+        return self._spec(self.env.observation_space, "observation")
+
+    def _spec(self, space, name):
+        if isinstance(space, Dict):
+            parts = {key: self._spec(part, key) for key, part in space.spaces.items()}
+            return specs.Spec(dict, name, **parts)
+        if isinstance(space, Discrete):
+            return specs.DiscreteArray(space.n, name=name)
+        assert isinstance(space, Box)
+        return specs.BoundedArray(space.shape, space.dtype, space.low, space.high, name)
+
+
+@pytest.mark.parametrize("id", [None, *by_default(["Puzzle-Hanoi-5-v0"], FAMILIES.values())])
+def test_jumanji_finds_no_smoke(id):
+    """An episode of random actions with every observation in its spec and nothing infinite."""
+    env = Jumanji(jaxenvs.make(id) if id else DOORS, limit=20)
+    with jax.numpy_dtype_promotion("standard"):
+        env_not_smoke.check_env_does_not_smoke(env)
+        env_not_smoke.check_env_specs_does_not_smoke(env)
+
+
+def test_the_checks_can_fail():
+    class Outside(type(DOORS)):
+        """Shows more than its space says."""
+
+        def observe(self, state, params=None):
+            """Too large a number."""
+            return {**super().observe(state, params), "number": jnp.int32(2000)}
+
+    with jax.numpy_dtype_promotion("standard"), pytest.raises(ValueError, match="out of bounds"):
+        env_not_smoke.check_env_does_not_smoke(Jumanji(Outside(), limit=20))

@@ -1,0 +1,51 @@
+"""Adapters load their packages when they are asked for, and say what is missing."""
+
+import subprocess
+import sys
+
+import pytest
+
+from jaxenvs import adapters
+
+LAZY = """
+import sys
+import jaxenvs
+from jaxenvs import adapters
+assert dir(adapters) == sorted(adapters.__all__), dir(adapters)
+loaded = {"dm_env", "gymnasium", "gymnax", "mctx"} & set(sys.modules)
+assert not loaded, loaded
+adapters.to_gymnasium
+assert "gymnasium" in sys.modules and "dm_env" not in sys.modules
+for name in ("dm_env", "gymnasium", "gymnax", "mctx"):
+    sys.modules[name] = None  # as if it were not installed
+for name, extra in EXTRAS.items():
+    for module in [name for name in sys.modules if name.startswith("jaxenvs.adapters.")]:
+        del sys.modules[module]
+    try:
+        getattr(adapters, name)
+    except ImportError as error:
+        assert f'pip install "jaxenvs[{extra}]"' in str(error), error
+        assert f"jaxenvs.adapters.{name} needs " in str(error), error
+    else:
+        raise SystemExit(f"{name} needs nothing")
+"""
+EXTRAS = {
+    "mctx_recurrent_fn": "search",
+    "mctx_root_fn": "search",
+    "register_in_gymnasium": "gym",
+    "to_dm_env": "dm",
+    "to_gymnasium": "gym",
+    "to_gymnasium_vec": "gym",
+    "to_gymnax": "gymnax",
+}
+
+
+def test_packages_load_when_they_are_asked_for_and_the_extra_is_named():
+    assert set(EXTRAS) == set(adapters.__all__)
+    code = f"EXTRAS = {EXTRAS!r}\n{LAZY}"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_other_names_are_not_there():
+    with pytest.raises(AttributeError, match="no attribute 'to_gym'"):
+        _ = adapters.to_gym  # type: ignore[attr-defined]

@@ -1,0 +1,103 @@
+"""mctx's functions in a true environment: ends, limits and masks, and a plan that solves."""
+
+import jax
+import jax.numpy as jnp
+import mctx
+import numpy as np
+import pytest
+from worlds import DOORS, Doors
+
+from jaxenvs.adapters import mctx_recurrent_fn, mctx_root_fn
+from jaxenvs.adapters.mctx import NEVER, Node
+from jaxenvs.puzzles import SlidingTile
+
+KEY = jax.random.key(0)
+ENV = SlidingTile(size=3, scramble=8)
+
+
+def blind(weights, obs, state):
+    """Every action is as good as the other; a place is worth its weight."""
+    rows = len(state.time)
+    return jnp.zeros((rows, 4)), jnp.full(rows, jnp.float32(weights))
+
+
+@pytest.fixture(scope="module")
+def boards():
+    """Observations and states of four boards, two of them a step before the goal."""
+    near = [ENV.apply((), ENV.goal(()), jnp.int32(action)).board for action in (0, 3)]
+    level = ENV.sample_level(KEY)
+    levels = [level.replace(board=board) for board in near]
+    levels += [ENV.sample_level(jax.random.key(seed)) for seed in (1, 2)]
+    resets = [ENV.reset_to(KEY, level) for level in levels]
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *resets)
+
+
+def test_a_plan_takes_the_goal_in_sight_and_nothing_illegal(boards):
+    root = mctx_root_fn(ENV, blind)
+    step = mctx_recurrent_fn(ENV, blind, discount=0.9)
+    illegal = ~jax.vmap(ENV.action_mask)(boards.state)
+
+    @jax.jit
+    def plan(key):
+        with jax.numpy_dtype_promotion("standard"):
+            return mctx.gumbel_muzero_policy(
+                0.0, key, root(0.0, *boards), step, 32, invalid_actions=illegal
+            )
+
+    for seed in range(3):
+        found = plan(jax.random.key(seed))
+        assert not illegal[jnp.arange(4), found.action].any()
+        solved = jax.vmap(ENV.step, in_axes=(None, 0, 0))(KEY, boards.state, found.action)
+        assert solved.terminated[:2].all()
+
+
+def test_a_root_has_no_prior_for_what_is_illegal(boards):
+    found = mctx_root_fn(ENV, blind)(0.5, *boards)
+    mask = jax.vmap(ENV.action_mask)(boards.state)
+    np.testing.assert_array_equal(found.prior_logits == NEVER, ~mask)
+    np.testing.assert_array_equal(found.value, 0.5)
+    assert not found.embedding.ended.any()
+
+
+def test_nothing_happens_after_the_end_and_the_limit_is_none():
+    """Four steps of the same place: after the end no reward, no value, no change."""
+    limit = DOORS.default_params.replace(max_steps_in_episode=2)
+    _, state = jax.vmap(DOORS.reset)(jax.random.split(KEY, 8))
+    step = jax.jit(
+        mctx_recurrent_fn(
+            DOORS,
+            lambda weights, obs, state: (jnp.zeros((8, 3)), obs["number"].astype(jnp.float32)),
+            params=limit,
+            discount=0.5,
+        )
+    )
+    node = Node(state, jnp.zeros(8, jnp.bool_))
+    seen = []
+    for number in range(4):
+        before = node
+        found, node = step(None, jax.random.key(number), jnp.ones(8, jnp.int32), before)
+        over = np.asarray(before.ended)
+        np.testing.assert_array_equal(node.ended, over | (state.length <= number + 1))
+        np.testing.assert_array_equal(found.discount, np.where(node.ended, 0.0, 0.5))
+        np.testing.assert_array_equal(found.reward[over], 0.0)
+        np.testing.assert_array_equal(found.value == 0.0, node.ended)
+        np.testing.assert_array_equal(node.state.time == before.state.time, over)
+        seen.append(over.any())
+    assert seen[-1] and not seen[0] and not node.ended.all()  # the limit of 2 ended nothing
+
+
+def test_chance_is_the_searchs_own():
+    """Two keys of a search give two futures of the same state."""
+    _, state = jax.vmap(DOORS.reset)(jax.random.split(KEY, 64))
+    step = mctx_recurrent_fn(DOORS, lambda *_: (jnp.zeros((64, 3)), jnp.zeros(64)))
+    node = Node(state, jnp.zeros(64, jnp.bool_))
+    both = [step(None, jax.random.key(k), jnp.zeros(64, jnp.int32), node)[1] for k in (1, 2)]
+    assert (both[0].state.number != both[1].state.number).any()
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_mistakes_are_named():
+    with pytest.raises(TypeError, match="mctx_recurrent_fn: needs an id or an environment"):
+        mctx_recurrent_fn(Doors, blind)
+    with pytest.raises(TypeError, match="mctx_root_fn: needs an id"):
+        mctx_root_fn(3, blind)
