@@ -201,7 +201,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
             return {}
         last = on_host(self.observation_space, jax.device_get(final_obs))
         ended = np.full(self.num_envs, None, object)
-        for i in np.flatnonzero(done):
+        for i in np.flatnonzero(done).tolist():
             ended[i] = _row(self.single_observation_space, last, i)
         return {
             "final_obs": ended,
@@ -297,7 +297,7 @@ def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
 
 
 def _row(space: gymnasium.Space, batch: Any, i: int) -> Any:
-    """One row of a batch of observations."""
+    """One row of a batch of observations, as one environment gives it."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: _row(part, batch[name], i) for name, part in space.items()}
-    return batch[i].copy() if batch[i].ndim else batch[i]
+    return on_host(space, batch[i])

@@ -42,7 +42,7 @@ def test_gymnasium_finds_no_fault_in_dicts_and_vectors(vector):
     env.spec = gymnasium.envs.registration.EnvSpec("D-v0", entry_point=lambda: env)
     check_env(env)
     obs, _ = env.reset(seed=0)
-    assert type(obs["in"]["parity"]) is np.int64 and obs["in"]["flags"].dtype == np.int8
+    assert type(obs["inside"]["parity"]) is np.int64 and obs["inside"]["flags"].dtype == np.int8
     assert obs["number"].shape == () and obs["pair"].dtype == np.int64
 
 

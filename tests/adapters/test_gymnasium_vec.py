@@ -91,8 +91,9 @@ def episodes(mode, rows=ROWS, steps=STEPS):
 
 
 def counts_right(mode):
-    """Older releases of Gymnasium miscount in SAME_STEP, and after a partial reset."""
-    return mode is AutoresetMode.NEXT_STEP or gymnasium.__version__ >= "1.4"
+    """Releases of Gymnasium before 1.4 take the first step of an episode for none in SAME_STEP."""
+    release = tuple(map(int, gymnasium.__version__.split(".")[:2]))
+    return mode is not AutoresetMode.SAME_STEP or release >= (1, 4)
 
 
 @every_mode

@@ -1,6 +1,8 @@
 """Jumanji's smoke checks, through an adapter that lives here."""
 
+import collections
 import dataclasses
+import functools
 from typing import Any
 
 import chex
@@ -26,6 +28,19 @@ class Kept:
     state: Any
 
 
+@functools.cache
+def record(*names):
+    """A class of named tuples: jumanji's specs of several parts know no dicts."""
+    return collections.namedtuple("Record", names)
+
+
+def named(obs):
+    """The observation with named tuples for dicts."""
+    if not isinstance(obs, dict):
+        return obs
+    return record(*obs)(**{name: named(part) for name, part in obs.items()})
+
+
 @dataclasses.dataclass(eq=False)
 class Jumanji(Environment):
     """One of our environments as jumanji has them."""
@@ -41,15 +56,16 @@ class Jumanji(Environment):
         """Begin."""
         key, key_reset = jax.random.split(key)
         obs, state = self.env.reset(key_reset, self.params)
-        return Kept(key=key, state=state), restart(obs)
+        return Kept(key=key, state=state), restart(named(obs))
 
     def step(self, state, action):
         """Advance; jumanji tells a limit from an end by the discount."""
         key, key_step = jax.random.split(state.key)
         step = self.env.step(key_step, state.state, action, self.params)
-        after = transition(step.reward, step.obs)
+        obs = named(step.obs)
+        after = transition(step.reward, obs)
         for over, kind in ((step.terminated, termination), (step.truncated, truncation)):
-            ended = kind(step.reward, step.obs)
+            ended = kind(step.reward, obs)
             after = jax.tree.map(lambda a, b, over=over: jnp.where(over, a, b), ended, after)
         return Kept(key=key, state=step.state), after
 
@@ -66,7 +82,7 @@ class Jumanji(Environment):
     def _spec(self, space, name):
         if isinstance(space, Dict):
             parts = {key: self._spec(part, key) for key, part in space.spaces.items()}
-            return specs.Spec(dict, name, **parts)
+            return specs.Spec(record(*parts), name, **parts)
         if isinstance(space, Discrete):
             return specs.DiscreteArray(space.n, name=name)
         assert isinstance(space, Box)

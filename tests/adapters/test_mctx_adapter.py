@@ -39,10 +39,9 @@ def test_a_plan_takes_the_goal_in_sight_and_nothing_illegal(boards):
 
     @jax.jit
     def plan(key):
+        known = {"num_simulations": 32, "invalid_actions": illegal, "gumbel_scale": 0.0}
         with jax.numpy_dtype_promotion("standard"):
-            return mctx.gumbel_muzero_policy(
-                0.0, key, root(0.0, *boards), step, 32, invalid_actions=illegal
-            )
+            return mctx.gumbel_muzero_policy(0.0, key, root(0.0, *boards), step, **known)
 
     for seed in range(3):
         found = plan(jax.random.key(seed))

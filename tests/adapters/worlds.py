@@ -56,7 +56,9 @@ class Doors(Env):
         inside = Dict({"parity": Discrete(2), "flags": Box(False, True, (3,), np.bool_)})
         number = Box(0, 1000, (), np.int32)
         half = Box(-np.inf, np.inf, (1,), np.float32)
-        return Dict({"number": number, "half": half, "pair": MultiDiscrete([2, 3]), "in": inside})
+        return Dict(
+            {"number": number, "half": half, "pair": MultiDiscrete([2, 3]), "inside": inside}
+        )
 
     def draw_level(self, key, params):
         """A length."""
@@ -83,7 +85,7 @@ class Doors(Env):
             "number": number,
             "half": (number.astype(jnp.float32) / 2)[None],
             "pair": jnp.stack([number % 2, number % 3]),
-            "in": {"parity": number % 2, "flags": flags},
+            "inside": {"parity": number % 2, "flags": flags},
         }
 
     def action_mask(self, state, params=None):
