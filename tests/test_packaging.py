@@ -22,7 +22,7 @@ OUTSIDE = (
     "benchmarks",
     "render",
 )  # folders beside `jaxenvs/`, inside it once installed
-EXTRAS = {"cuda", "train", "play", "search", "gym", "dm", "ray", "bench", "dev", "all"}
+EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "dev", "all"}
 
 WORLDS = {"classic", "grid", "craft", "puzzles"}
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
@@ -148,8 +148,8 @@ from jax._src import xla_bridge
 
 if xla_bridge._backends:
     raise SystemExit(f"started {list(xla_bridge._backends)}")
-heavy = {"flax", "gymnasium", "imageio", "matplotlib", "mctx", "minigrid", "optax", "orbax", "PIL",
-         "pygame", "ray", "rich", "tyro", "beartype"} & set(sys.modules)
+heavy = {"dm_env", "flax", "gymnasium", "gymnax", "imageio", "matplotlib", "mctx", "minigrid",
+         "optax", "orbax", "PIL", "pygame", "ray", "rich", "tyro", "beartype"} & set(sys.modules)
 if heavy:
     raise SystemExit(f"imports {sorted(heavy)}")
 """
@@ -202,7 +202,7 @@ def test_core_needs_four_packages_and_bounds_them_from_below_only():
         "jaxtyping",
     ]
     groups = project["optional-dependencies"]
-    for extra in ("train", "play", "search", "gym", "dm", "ray", "cuda"):
+    for extra in ("train", "play", "search", "gym", "gymnax", "dm", "ray", "cuda"):
         for requirement in [*project["dependencies"], *groups[extra]]:
             assert re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+", requirement), requirement
 
@@ -220,14 +220,13 @@ def test_the_lowest_set_is_the_lower_bounds():
 
 def test_only_one_package_writes_the_pygame_folder():
     """craftax asks for `pygame`, we for `pygame-ce`: it is installed without what it asks for."""
-    (pin,) = [
-        line for line in (ROOT / ".ci" / "peers.txt").read_text().splitlines() if line[0] != "#"
-    ]
-    name, version = pin.split("==")
-    assert importlib.metadata.version(name) == version
+    lines = (ROOT / ".ci" / "peers.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if line[0] != "#")
+    for name, version in pins.items():
+        assert importlib.metadata.version(name) == version
     assert "--no-deps --requirement .ci/peers.txt" in (ROOT / ".ci" / "setup").read_text()
     for group in settings()["project"]["optional-dependencies"].values():
-        assert not [r for r in group if re.match(rf"({name}|pygame)\b(?!-ce)", r)]
+        assert not [r for r in group if re.match(r"(craftax|pygame)\b(?!-ce)", r)]
     installed = {d.name for d in importlib.metadata.distributions()}
     assert "pygame" not in installed
 
