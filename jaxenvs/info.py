@@ -1,32 +1,65 @@
-"""`jaxenvs list` and `jaxenvs info ID`: what is registered, and what an environment is."""
+"""`jaxenvs list` and `jaxenvs info ID`: what is registered, and the page of an environment."""
 
 import argparse
-import dataclasses
-import inspect
+import itertools
+import shutil
 import sys
-from typing import Any
-
-import jax
-import numpy as np
+import textwrap
+from collections.abc import Iterator
+from typing import NoReturn
 
 from .core import registry
-from .core.env import Env
-from .core.registry import EnvSpec, UnknownIdError
+from .core.registry import UnknownIdError
+from .page import Page, Section, page
+
+WIDTH = 100  # columns, where the terminal is not narrower
+LEAST = 60
+COLUMN, LAST = 36, 16  # widths: of a column of a table at most, of the last one at least
+EXAMPLES = {
+    "list": ("list", "list Puzzle"),
+    "info": ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info CartPole-v1"),
+}
+SUMMARIES = {
+    "list": "List the ids that are registered, each with its summary.",
+    "info": "Print the page of an id: rules, arrays, settings and reference returns.",
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say how to go on; exit code 2."""
+        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` lists the arguments\n")
+
+
+def parser(command: str, summary: str, examples: tuple[str, ...]) -> Parser:
+    """Return the parser of a command, with examples below its options."""
+    lines = "".join(f"\n  jaxenvs {example}" for example in examples)
+    return Parser(
+        prog=f"jaxenvs {command}",
+        description=summary,
+        epilog=f"examples:{lines}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
 
 
 def main(argv: list[str]) -> int:
     """Run `list` or `info` (the first word of `argv`); return the exit code."""
-    parser = argparse.ArgumentParser(prog="jaxenvs", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
-    listing = commands.add_parser("list", help="ids that are registered")
-    listing.add_argument("family", nargs="?", help="only this family, such as Grid")
-    info = commands.add_parser("info", help="rules, spaces and settings of an id")
-    info.add_argument("id", help="such as Grid-DoorKey-8x8-v0")
-    options = parser.parse_args(argv)
+    command, *rest = argv
+    arguments = parser(command, SUMMARIES[command], EXAMPLES[command])
+    if command == "list":
+        arguments.add_argument("family", nargs="?", help="only this family, such as Grid")
+    else:
+        arguments.add_argument(
+            "id", metavar="ID", help="as `jaxenvs list` prints them, or an alias"
+        )
+    options = arguments.parse_args(rest)
     try:
-        lines = _list(options.family) if options.command == "list" else _info(options.id)
+        lines = _list(options.family) if command == "list" else plain(page(options.id))
     except (UnknownIdError, ValueError) as error:
-        print(f"jaxenvs {options.command}: {error}", file=sys.stderr)
+        print(f"jaxenvs {command}: {error}", file=sys.stderr)
         return 2
     print("\n".join(lines))
     return 0
@@ -38,52 +71,36 @@ def _list(family: str | None) -> list[str]:
     return [f"{spec.id:<{width}}  {spec.summary}" for spec in specs]
 
 
-def _info(id: str) -> list[str]:
-    spec = registry.spec(id)
-    env = spec.make()
-    params = {
-        f.name: getattr(env.default_params, f.name) for f in dataclasses.fields(env.default_params)
-    }
-    rows = {
-        "id": spec.id,
-        "aliases": ", ".join(spec.aliases) or "none",
-        "actions": env.action_space,
-        "observation": env.observation_space,
-        "reward range": f"{env.reward_range[0]:g} to {env.reward_range[1]:g}",
-        "reset source": spec.reset_source,
-    }
-    if spec.achievements:
-        rows["achievements"] = ", ".join(spec.achievements)
-    state = jax.tree_util.tree_flatten_with_path(env.state_shape)[0]
-    size = sum(leaf.size * leaf.dtype.itemsize for _, leaf in state)
-    return [
-        inspect.cleandoc(env.__class__.__doc__ or ""),
-        "",
-        *(f"{name + ':':<14}{value}" for name, value in rows.items()),
-        "",
-        "constructor fields (make keywords):",
-        *(f"  {f.name} = {getattr(env, f.name)!r}" for f in dataclasses.fields(env)),  # type: ignore[arg-type]
-        "params (numbers, may be batched):",
-        *(f"  {name} = {_shown(value)}" for name, value in params.items()),
-        f"state ({size} bytes):",
-        *(
-            f"  {jax.tree_util.keystr(path)[1:]} {leaf.dtype}{list(leaf.shape)}"
-            for path, leaf in state
-        ),
-        *_general(spec),
-    ]
+def plain(content: Page, width: int | None = None) -> list[str]:
+    """Return a page as lines of at most `width` columns: by default those of the terminal."""
+    if width is None:
+        width = max(LEAST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+    lines = [content.id]
+    for section in content.sections:
+        lines += ["", section.title.upper()]
+        for text in section.text:
+            lines += [f"  {line}" for line in _wrapped(text.replace("`", ""), width - 2)]
+        lines += _table(section, width)
+    return lines
 
 
-def _shown(value: Any) -> str:
-    """A number as it is, arrays by their shapes."""
-    leaves = jax.tree.leaves(value)
-    if all(np.ndim(leaf) == 0 for leaf in leaves):
-        return str(value)
-    return ", ".join(f"{np.asarray(leaf).dtype}{list(np.shape(leaf))}" for leaf in leaves)
+def _table(section: Section, width: int) -> Iterator[str]:
+    """Columns side by side, long cells wrapped; a heading of empty words is left out."""
+    shown = [section.head, *section.rows] if any(section.head) else section.rows
+    if not section.rows:
+        return
+    cells = [[cell.replace("`", "") for cell in row] for row in shown]
+    widths = [min(COLUMN, max(map(len, column))) for column in zip(*cells, strict=True)][:-1]
+    room = width - 2 - 2 * len(widths)  # two columns of space before and between
+    while sum(widths) > room - LAST:
+        widths[widths.index(max(widths))] -= 1
+    widths.append(room - sum(widths))
+    for row in cells:
+        lines = [_wrapped(cell, w) for cell, w in zip(row, widths, strict=True)]
+        for parts in itertools.zip_longest(*lines, fillvalue=""):
+            line = "  ".join(f"{part:<{w}}" for part, w in zip(parts, widths, strict=True))
+            yield f"  {line}".rstrip()
 
 
-def _general(spec: EnvSpec) -> list[str]:
-    """Docstrings of the engine below the family, where actions and observations are explained."""
-    engine = [c for c in spec.env_class.__mro__[1:] if issubclass(c, Env) and c is not Env]
-    texts = [inspect.cleandoc(c.__doc__ or "") for c in engine]
-    return [line for text in texts if "Actions:" in text for line in ("", text)]
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width, break_on_hyphens=False)

@@ -88,6 +88,16 @@ class CartPole(Env):
         high = np.array([2 * POSITION_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], np.float32)
         return Box(-high, high, (4,), np.float32)
 
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """The four numbers."""
+        return (
+            ("`[0]`", "position of the cart, m to the right of the middle"),
+            ("`[1]`", "velocity of the cart, m/s"),
+            ("`[2]`", "angle of the pole from upright, rad clockwise"),
+            ("`[3]`", "angular velocity of the pole, rad/s"),
+        )
+
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "4"]:
         """Draw what is observed first: four numbers, uniform within `START` of zero."""
         signed = (words(key, 4) >> np.uint32(8)).astype(jnp.int32) - np.int32(2**23)

@@ -87,6 +87,7 @@ class Env:
     """
 
     reset_source: ClassVar[str] = "exact"  # where a batch takes new worlds from, by default
+    observations: ClassVar[tuple[str, ...]] = ()  # values of the field `obs`, where there is one
     # Rows of a batch for each world that `exact` makes at a time on a CPU.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
     levels_at_once: ClassVar[int] = 0  # most that are drawn together, where they are large; 0: all
@@ -119,6 +120,16 @@ class Env:
     def observation_space(self) -> Space:
         """The space of one observation."""
         raise NotImplementedError
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """A short name for each action, for players and pages; `up` and the like have arrows."""
+        return ()
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """Rows (index, meaning) for its page, where the shape does not tell what is where."""
+        return ()
 
     def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
         """Draw a level: all that differs between episodes. By default there is nothing to draw.

@@ -111,6 +111,7 @@ class CraftClassic(Env):
     reward_range: ClassVar[tuple[float, float]] = (-0.9, len(Achievement) + 0.9)
     rules: ClassVar[Rules] = CLASSIC
     achievements: ClassVar[tuple[str, ...]] = ACHIEVEMENTS
+    observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -157,6 +158,11 @@ class CraftClassic(Env):
             "ids": Box(0, 255, (self.layout.size,), np.uint8),
             "pixels": Box(0, 255, ((height + 2) * 7, width * 7, 3), np.uint8),
         }[self.obs]
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """What stands where in `ids` and in `symbolic`."""
+        return sight.observation_rows(self.rules)
 
     def checked_params(self, params: Any, where: str) -> Any:
         """Also check the ranges of numbers; those not known while tracing are clipped."""

@@ -46,6 +46,28 @@ def layout(rules: Rules) -> Layout:
     )
 
 
+def observation_rows(rules: Rules) -> tuple[tuple[str, str], ...]:
+    """Rows (index, meaning) of the observations, of every item and number of the body."""
+    where, channels = layout(rules), len(Block) + len(MOB_BITS)
+    cells = where.blocks.stop
+    body = cells * channels  # where the counts begin in the symbolic observation
+    names = (*rules.items, *VITALS)
+    mobs = ", ".join(f"{1 << i} {name}" for i, name in enumerate(MOB_BITS))
+    blocks = ", ".join(f"{block.value} {block.name.lower()}" for block in Block)
+    counts = enumerate(names)
+    return (
+        (f"`ids[0:{cells}]`", f"blocks of the view, row by row: {blocks}"),
+        (f"`ids[{cells}:{where.mobs.stop}]`", f"mobs there, the sum of {mobs}"),
+        *((f"`ids[{where.items.start + i}]`", name.replace("_", " ")) for i, name in counts),
+        (f"`ids[{where.facing}]`", "1 left, 2 right, 3 up, 4 down"),
+        (f"`ids[{where.sleeping}]`", "1 while asleep"),
+        (f"`ids[{where.light}]`", "daylight, 255 at noon"),
+        (f"`symbolic[0:{body}]`", f"{channels} flags a cell: the block, then the mobs"),
+        (f"`symbolic[{body}:{body + len(names)}]`", "the items and the body, in tenths"),
+        (f"`symbolic[{body + len(names)}:]`", "left, right, up, down; daylight; asleep"),
+    )
+
+
 def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
     """Daylight, 0 to 1; the first day begins in the morning."""
     day = time.astype(jnp.float32) / jnp.maximum(jnp.asarray(day_length, jnp.float32), 1)

@@ -23,7 +23,7 @@ from ..core.spaces import Box, Dict, Discrete, Space
 from . import missions, sprites, tiles
 from .state import REJECTED, Action, GridState, Level, packed
 from .tiles import Colour, Kind
-from .view import direction_vector, visible, window
+from .view import direction_vector, observation_rows, visible, window
 
 OBSERVATIONS = ("image", "dict", "full", "onehot", "rgb", "rgb_full")
 SMALL_MAP = 100  # cells, see `_written`
@@ -50,6 +50,7 @@ class GridEnv(Env):
     see_through_walls: bool = False
     tile_size: int = 8  # pixels, of the rgb observations
 
+    observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
     mission: ClassVar[str] = ""  # of every episode; a family with several writes `mission_words`
     mission_length: ClassVar[int] = 16  # words of the observation
     reset_source: ClassVar[str] = "auto"  # a level is some integer arithmetic
@@ -117,6 +118,11 @@ class GridEnv(Env):
     def observation_space(self) -> Space:
         """Space of the observation named by the field `obs`."""
         return _observation_space(self)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """What the indices of each observation mean."""
+        return observation_rows(self.view_size)
 
     def draw_level(self, key: Key, params: Params) -> Level:
         """Draw a level; it does not depend on the params."""

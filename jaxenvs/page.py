@@ -1,0 +1,273 @@
+"""What there is to say about an id: one neutral page, printed by `info` and rendered by the site.
+
+All of it is read from the code: docstrings, spaces, the state's shapes, fields and the comments
+beside them. `reference.json` holds the returns (`benchmarks/reference.py` writes it).
+"""
+
+import dataclasses
+import functools
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from .core import registry
+from .core.env import Env
+from .core.registry import EnvSpec
+from .core.spaces import Box, Dict, Space
+
+REFERENCE = Path(__file__).with_name("reference.json")
+LABELS = ("Actions", "Observation", "Reward", "Episode ends", "Resets")
+_WORD = rf"({'|'.join(LABELS)})(?: \(field `\w+`\))?: "
+_LABEL = re.compile(rf"(?:^|(?<=\. )){_WORD}")
+_NEXT = re.compile(rf"\n(?={_WORD.replace('(', '(?:', 1)})")
+_DTYPE = re.compile(r"`|(u?int|float)\d+|bool")
+_FIELD = re.compile(r"^    (\w+): [^#]*?(?:  # (.*))?$")
+Rows = tuple[tuple[str, ...], ...]
+
+
+class Section(NamedTuple):
+    """A heading with paragraphs, a table, or both."""
+
+    title: str
+    text: tuple[str, ...] = ()  # paragraphs; code stands between backquotes
+    head: tuple[str, ...] = ()  # of the table
+    rows: Rows = ()
+
+
+class Page(NamedTuple):
+    """What is said about one id."""
+
+    id: str
+    family: str
+    summary: str
+    sections: tuple[Section, ...]
+
+
+def page(id: str) -> Page:
+    """Build the page of an id or an alias; `UnknownIdError` names the closest ids."""
+    spec = registry.spec(id)
+    env = spec.make()
+    said = docstring(spec.env_class)
+    sections = [
+        Section("Rules", said["Rules"]),
+        Section("In short", (), ("", ""), _facts(spec, env)),
+        _actions(env, said["Actions"]),
+        Section("Observation", said["Observation"], *_observations(spec, env)),
+        Section("Observation layout", (), ("index", "meaning"), env.observation_layout),
+        Section("Reward", (*said["Reward"], f"In each step from {_range(env)}.")),
+        *(Section(label, said[label]) for label in LABELS[3:]),
+        _state(env),
+        _fields(env),
+        _params(env),
+        Section("Achievements", (), ("index", "name"), _numbered(spec.achievements)),
+        _returns(spec.id),
+    ]
+    return Page(spec.id, spec.family, spec.summary, tuple(s for s in sections if s.text or s.rows))
+
+
+def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
+    """Paragraphs by label, `Rules` for those without one; a base class says what its heirs do not.
+
+    Of observations the bases are heard too: a family says only what differs.
+    """
+    said: dict[str, tuple[str, ...]] = dict.fromkeys(("Rules", *LABELS), ())
+    for kind in env_class.__mro__:
+        if kind is Env:
+            break
+        for label, text in _labelled(kind):
+            if label == "Rules" and kind is not env_class:
+                continue
+            if label == "Rules" or label == "Observation" or not said[label]:
+                said[label] += (text,)
+    return said
+
+
+def _labelled(kind: type) -> Iterator[tuple[str, str]]:
+    for paragraph in re.split(r"\n\s*\n", inspect.cleandoc(kind.__doc__ or "")):
+        for part in _NEXT.split(paragraph):  # a label begins a line, or follows a sentence in it
+            line = " ".join(part.split())
+            found = list(_LABEL.finditer(line))
+            if not found:
+                yield "Rules", line
+                continue
+            ends = [match.start() for match in found[1:]] + [len(line)]
+            for match, end in zip(found, ends, strict=True):
+                yield match[1], _sentence(line[match.end() : end].strip())
+
+
+def _sentence(text: str) -> str:
+    return text if _DTYPE.match(text) else text[:1].upper() + text[1:]
+
+
+def _facts(spec: EnvSpec, env: Env) -> Rows:
+    kind = spec.env_class
+    size = sum(_bytes(leaf) for leaf in jax.tree.leaves(env.state_shape))
+    rows = {
+        "id": f"`{spec.id}`",
+        "aliases": ", ".join(f"`{alias}`" for alias in spec.aliases) or "none",
+        "class": f"`{kind.__module__}.{kind.__qualname__}`",
+        "actions": f"`{env.action_space}`",
+        "observation": f"`{env.observation_space}`",
+        "state": f"{size} bytes",
+        "worlds of a batch": f"`reset_source={spec.reset_source!r}`",
+    }
+    return tuple(rows.items())
+
+
+def _actions(env: Env, text: tuple[str, ...]) -> Section:
+    return Section("Actions", text, ("action", "name"), _numbered(env.action_names))
+
+
+def _numbered(names: tuple[str, ...]) -> Rows:
+    return tuple((str(i), f"`{name}`") for i, name in enumerate(names))
+
+
+def _observations(spec: EnvSpec, env: Env) -> tuple[tuple[str, ...], Rows]:
+    """The arrays of an observation, for each value of the field `obs` where there is one."""
+    head = ("array", "dtype", "shape", "values", "bytes")
+    if not env.observations:
+        return head, tuple(_arrays("observation", env.observation_space))
+    own = getattr(env, "obs")  # noqa: B009 - the field of those that list `observations`
+    names = sorted(env.observations, key=lambda name: name != own)
+    made = [(name, spec.make(obs=name).observation_space) for name in names]
+    rows = [row for name, space in made for row in _arrays(f"obs={name!r}", space)]
+    return head, tuple(rows)
+
+
+def _arrays(name: str, space: Space) -> Iterator[tuple[str, ...]]:
+    if isinstance(space, Dict):
+        for part, inner in space.spaces.items():
+            yield from _arrays(f"{name} {part}", inner)
+        return
+    values = "any"
+    if isinstance(space, Box) and space.low.size:
+        values = f"{_number(space.low.min())} to {_number(space.high.max())}"
+    shape = jax.ShapeDtypeStruct(space.shape, space.dtype)
+    yield f"`{name}`", str(space.dtype), _shape(space.shape), values, str(_bytes(shape))
+
+
+def _range(env: Env) -> str:
+    low, high = env.reward_range
+    return f"{_number(low)} to {_number(high)}"
+
+
+def _number(value: Any) -> str:
+    return {float("inf"): "infinity", -float("inf"): "-infinity"}.get(value, f"{value:.6g}")
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "one number"
+
+
+def _bytes(leaf: Any) -> int:
+    return int(np.prod(leaf.shape, dtype=np.int64)) * leaf.dtype.itemsize
+
+
+def _state(env: Env) -> Section:
+    leaves = jax.tree_util.tree_flatten_with_path(env.state_shape)[0]
+    notes = comments(type(env.state_shape))
+    rows = []
+    for path, leaf in leaves:
+        name = jax.tree_util.keystr(path).lstrip(".")
+        note = notes.get(re.split(r"[.\[]", name)[0], "")
+        rows.append((f"`{name}`", str(leaf.dtype), _shape(leaf.shape), str(_bytes(leaf)), note))
+    total = ("all", "", "", str(sum(_bytes(leaf) for _, leaf in leaves)), "")
+    return Section("State", (), ("field", "dtype", "shape", "bytes", "what"), (*rows, total))
+
+
+def _fields(env: Env) -> Section:
+    notes = comments(type(env))
+    rows = tuple(
+        (f"`{f.name}`", f"`{getattr(env, f.name)!r}`", notes.get(f.name, ""))
+        for f in dataclasses.fields(env)  # type: ignore[arg-type]
+        if f.init
+    )
+    text = ("Keywords of `jaxenvs.make`: what changes a shape or the program.",)
+    return Section("Constructor fields", text, ("field", "here", "what"), rows)
+
+
+def _params(env: Env) -> Section:
+    params = env.default_params
+    notes = comments(type(params))
+    rows = tuple(
+        (f"`{f.name}`", _shown(getattr(params, f.name)), notes.get(f.name, ""))
+        for f in dataclasses.fields(params)
+    )
+    text = ("Numbers of `env.default_params`, which may differ in every row of a batch.",)
+    return Section("Params", text, ("param", "default", "what"), rows)
+
+
+def _shown(value: Any) -> str:
+    """A number as it is, arrays by their shapes."""
+    leaves = jax.tree.leaves(value)
+    if all(np.ndim(leaf) == 0 for leaf in leaves):
+        return f"`{value!s}`"
+    return ", ".join(f"{np.asarray(leaf).dtype} {_shape(np.shape(leaf))}" for leaf in leaves)
+
+
+@functools.cache
+def comments(kind: type) -> dict[str, str]:
+    """Comments beside (or above) the annotated fields of a class and its bases, by field.
+
+    Empty where there is no source to read.
+    """
+    notes: dict[str, str] = {}
+    for base in reversed(kind.__mro__[:-1]):
+        try:
+            lines = inspect.getsource(base).splitlines()
+        except (OSError, TypeError):
+            continue
+        above: list[str] = []
+        for line in lines:
+            field = _FIELD.match(line)
+            if field:
+                notes[field[1]] = field[2] or " ".join(above)
+            above = [*above, line[6:]] if line.startswith("    # ") else []
+    return notes
+
+
+def _returns(id: str) -> Section:
+    """What random play and recorded runs came to; what was not measured is said to be missing."""
+    table = reference()
+    rows = [("random", *_random_row(table["random"].get(id)))]
+    runs = table["trained"].get(id, [])
+    if not any(run["algorithm"] == "ppo" for run in runs):
+        rows.append(("PPO", "not recorded", "", ""))
+    rows += [_trained_row(run) for run in runs]
+    return Section("Reference returns", (), ("policy", "return", "over", "made by"), tuple(rows))
+
+
+def _random_row(row: dict[str, Any] | None) -> tuple[str, str, str]:
+    if row is None:
+        return "not recorded", "", ""
+    over = f"{row['episodes']:,} episodes of {row['length']:,.1f} steps on average"
+    return f"{row['return']:.4g} (standard error {row['error']:.2g})", over, _made(row)
+
+
+def _trained_row(run: dict[str, Any]) -> tuple[str, str, str, str]:
+    returns = run["returns"]
+    mean = f"{np.mean(returns):.4g}"
+    if len(returns) > 1:
+        mean += f" ({min(returns):.4g} to {max(returns):.4g})"
+    seeds = "1 seed" if len(returns) == 1 else f"{len(returns)} seeds"
+    over = f"{seeds}, {run['steps']:,} steps each"
+    over += "" if run["evaluated"] else "; the last 200 episodes of training"
+    names = {"ppo-rnn": "PPO with a GRU", "alphazero": "AlphaZero"}
+    policy = names.get(run["algorithm"], str(run["algorithm"]).upper())
+    return policy, mean, over, _made(run)
+
+
+def _made(row: dict[str, Any]) -> str:
+    return f"`{row['command']}`, {row['date']}, jaxenvs {row['versions']['jaxenvs']}"
+
+
+@functools.cache
+def reference() -> dict[str, dict[str, Any]]:
+    """Rows of `random` and of `trained`, by id."""
+    return json.loads(REFERENCE.read_text("utf-8"))

@@ -1,0 +1,169 @@
+"""`jaxenvs list` and `info`: a page says what the code says, and everything of it."""
+
+import inspect
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs import info
+from jaxenvs.core.spaces import Discrete
+from jaxenvs.page import LABELS, REFERENCE, comments, docstring, page, reference
+
+CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(jaxenvs.registry.list())}
+IDS = [
+    "Grid-DoorKey-5x5-v0",
+    "BabyAI-GoToRedBall-v0",
+    "Classic-CartPole-v0",
+    "Craft-Classic-Ids-v0",
+    "Puzzle-SlidingTile-3x3-v0",
+]
+
+
+def rows(id: str, title: str) -> tuple[tuple[str, ...], ...]:
+    return next(section.rows for section in page(id).sections if section.title == title)
+
+
+def printed(capsys, *argv: str) -> str:
+    assert info.main([*argv]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("env_class", CLASSES, ids=lambda kind: kind.__name__)
+def test_every_class_explains_itself(env_class):
+    said = docstring(env_class)
+    for label in ("Rules", "Actions", "Observation", "Reward", "Episode ends"):
+        assert said[label], f"{env_class.__name__} does not say: {label}"
+    text = inspect.cleandoc(env_class.__doc__)
+    kept = " ".join(part for parts in said.values() for part in parts).lower().split()
+    labels = {word.lower() for label in LABELS for word in f"{label} {label}:".split()}
+    lost = {word for word in text.lower().split() if word not in kept} - labels
+    assert lost <= {"(field", "`obs`):", "`reward`):"}, "words of the docstring that got lost"
+
+
+def test_labels_begin_lines_or_follow_sentences():
+    class Example(jaxenvs.Env):
+        """Walk: on.
+
+        It is about
+        cells.
+
+        Actions: 0 stay,
+            1 walk. Reward: one. Episode ends: after 3 *
+        steps.
+
+        Observation (field `obs`): none.
+        """
+
+    said = docstring(Example)
+    assert said["Rules"] == ("Walk: on.", "It is about cells.")
+    assert said["Actions"] == ("0 stay, 1 walk.",) and said["Reward"] == ("One.",)
+    assert said["Episode ends"] == ("After 3 * steps.",) and said["Observation"] == ("None.",)
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_a_page_has_the_bytes_of_the_real_arrays(id, compiled):
+    obs, state = compiled(id).reset(jax.random.key(0), None)
+    size = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+    table = rows(id, "State")
+    assert table[-1][3] == str(size) and ("state", f"{size} bytes") in rows(id, "In short")
+    assert sum(int(row[3]) for row in table[:-1]) == size
+    _, dtype, shape, values, nbytes = rows(id, "Observation")[0]
+    assert (dtype, nbytes) == (str(obs.dtype), str(obs.nbytes)) and values != "any"
+    assert shape == " x ".join(map(str, obs.shape))
+
+
+def test_observations_of_every_kind_are_listed():
+    names = {row[0] for row in rows("Grid-v0", "Observation")}
+    kinds = {f"`obs={kind!r}`" for kind in jaxenvs.make("Grid-v0").observations} - {"`obs='dict'`"}
+    assert kinds < names and "`obs='dict' mission`" in names
+    env = jaxenvs.make("Craft-Classic-Ids-v0")
+    layout = dict(rows("Craft-Classic-Ids-v0", "Observation layout"))
+    items = env.rules.items
+    assert layout[f"`ids[{env.layout.items.start + items.index('diamond')}]`"] == "diamond"
+    assert layout[f"`ids[{env.layout.light}]`"].startswith("daylight")
+    angle = dict(rows("Classic-CartPole-v0", "Observation layout"))["`[2]`"]
+    assert "rad" in angle
+
+
+def test_fields_and_params_come_with_their_values_and_comments():
+    fields = {row[0]: row[1:] for row in rows("Grid-DoorKey-8x8-v0", "Constructor fields")}
+    assert fields["`size`"] == ("`8`", "cells on a side, walls included")
+    params = {row[0]: row[1:] for row in rows("Classic-CartPole-v0", "Params")}
+    assert params["`gravity`"] == ("`9.8`", "m/s2")
+    assert params["`max_steps_in_episode`"][1].startswith("Time limit, steps;")
+    assert comments(int) == {}
+
+
+def test_actions_are_named_where_the_environment_names_them():
+    assert ("1", "`right`") in rows("Puzzle-SlidingTile-3x3-v0", "Actions")
+    env = jaxenvs.make("Puzzle-Cube-2x2-v0")
+    assert isinstance(env.action_space, Discrete)
+    assert len(rows("Puzzle-Cube-2x2-v0", "Actions")) == env.action_space.n
+    names = [row[1] for row in rows("Craft-Classic-Ids-v0", "Achievements")]
+    assert names == [f"`{name}`" for name in jaxenvs.spec("Craft-Classic-Ids-v0").achievements]
+
+
+def test_every_id_has_a_reference_of_random_play():
+    """A new id: `python -m jaxenvs.benchmarks.reference --ids ID`."""
+    random = reference()["random"]
+    assert set(random) == set(jaxenvs.registry.list())
+    for id, row in random.items():
+        low, high = jaxenvs.spec(id).env_class.reward_range
+        assert row["episodes"] >= 1000 and row["length"] >= 1
+        assert low * row["length"] <= row["return"] <= high * row["length"]
+
+
+def test_what_was_not_recorded_is_said():
+    assert ("PPO", "not recorded", "", "") in rows("BabyAI-BossLevel-v0", "Reference returns")
+    (ppo,) = (r for r in rows("Grid-Empty-8x8-v0", "Reference returns") if r[0] == "PPO")
+    row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
+    assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]
+
+
+def test_returns_of_recorded_runs_are_those_of_the_results():
+    """`python -m jaxenvs.benchmarks.reference --ids` copies them again."""
+    benchmark = pytest.importorskip("jaxenvs.benchmarks.reference")
+    if not benchmark.RESULTS.is_dir():
+        pytest.skip("an installed package has no results of runs")
+    assert benchmark.recorded() == json.loads(REFERENCE.read_text("utf-8"))["trained"]
+
+
+def test_info_prints_the_page_within_the_terminal(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "72")
+    text = printed(capsys, "info", "MiniGrid-DoorKey-8x8-v0")
+    assert text.startswith("Grid-DoorKey-8x8-v0\n\nRULES\n  A wall splits the room;")
+    assert max(map(len, text.splitlines())) <= 72 and "`" not in text
+    for section in page("Grid-DoorKey-8x8-v0").sections:
+        assert section.title.upper() in text
+    words = text.split()
+    for row in rows("Grid-DoorKey-8x8-v0", "State"):
+        assert row[0].strip("`") in words
+
+
+def test_list_is_by_family(capsys):
+    lines = printed(capsys, "list", "Craft").splitlines()
+    assert [line.split()[0] for line in lines] == jaxenvs.registry.list("Craft")
+    assert len(printed(capsys, "list").splitlines()) == len(jaxenvs.registry.list())
+
+
+BAD = [
+    (["info", "Grid-DorKey-8x8-v0"], "did you mean 'Grid-DoorKey-8x8-v0'"),
+    (["info", "Grid"], "an id ends in its version; use 'Grid-v0'"),
+    (["list", "grid"], "did you mean 'Grid'"),
+    (["info"], "`jaxenvs info --help` lists the arguments"),
+    (["list", "Grid", "--wide"], "`jaxenvs list --help` lists the arguments"),
+]
+
+
+@pytest.mark.parametrize(("argv", "says"), BAD)
+def test_bad_input_is_one_sentence(argv, says, capsys):
+    try:
+        code = info.main(argv)
+    except SystemExit as stopped:
+        code = stopped.code
+    out, err = capsys.readouterr()
+    assert (code, out) == (2, "") and says in err
+    assert err.startswith(f"jaxenvs {argv[0]}: ") and err.count("\n") == 1
