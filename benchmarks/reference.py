@@ -1,0 +1,126 @@
+"""Reference returns for the page of each id: random play, and what recorded runs reached.
+
+    python -m jaxenvs.benchmarks.reference                 every id; about an hour on one core
+    python -m jaxenvs.benchmarks.reference --ids Grid-v0   these ids only; the others stay
+    python -m jaxenvs.benchmarks.reference --ids           only the recorded runs
+
+Random play draws every action of the action space alike. It is the first episode of each of 1,024
+environments, so that long episodes count as much as short ones.
+"""
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+import jaxenvs
+from jaxenvs.baselines.evaluate import first_episodes
+from jaxenvs.page import REFERENCE
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "baselines" / "results"
+COMMAND = "python -m jaxenvs.benchmarks.reference"
+EPISODES = 1024
+SEED = 0
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Play, and write the table after each id; return the exit code."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--ids", nargs="*", metavar="ID", help="instead of all")
+    parser.add_argument("--out", type=Path, default=REFERENCE, help="table to write")
+    options = parser.parse_args(argv)
+    if not RESULTS.is_dir():
+        print(f"reference: {RESULTS} is missing; run from a checkout", file=sys.stderr)
+        return 2
+    ids = jaxenvs.registry.list() if options.ids is None else options.ids
+    try:
+        ids = [jaxenvs.spec(id).id for id in ids]
+    except LookupError as error:
+        print(f"reference: {error}", file=sys.stderr)
+        return 2
+    table = json.loads(options.out.read_text("utf-8")) if options.out.is_file() else {}
+    random = table.get("random", {})
+    write(options.out, random)
+    for id in ids:
+        random[id] = random_play(id)
+        write(options.out, random)
+        print(f"{id:<40} {random[id]['return']:10.4f} {random[id]['length']:10.1f}", flush=True)
+    return 0
+
+
+def random_play(id: str) -> dict[str, Any]:
+    """Mean return of random play with its standard error, and the mean length of an episode."""
+    env = jaxenvs.make(id)
+    space = env.action_space
+
+    def act(key: Any, obs: Any, state: Any) -> Any:
+        return jax.vmap(space.sample)(jax.random.split(key, EPISODES))
+
+    play = jax.jit(lambda key: first_episodes(env, act, key, EPISODES))
+    episodes = play(jax.random.key(SEED))
+    returns = np.asarray(episodes.returns, np.float64)
+    return {
+        "return": round(float(returns.mean()), 5),
+        "error": round(float(returns.std(ddof=1) / EPISODES**0.5), 5),
+        "length": round(float(np.asarray(episodes.lengths).mean()), 1),
+        "terminated": round(float(np.asarray(episodes.terminated).mean()), 4),
+        "episodes": EPISODES,
+        "seed": SEED,
+        "command": COMMAND,
+        "versions": {"jaxenvs": jaxenvs.__version__, "jax": jax.__version__},
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+    }
+
+
+def recorded(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
+    """For each id its recorded runs, those of PPO first: what `jaxenvs train` was told, and means.
+
+    The return of a seed is that of the evaluation, or of its last 200 training episodes where
+    there was none. A bound for search (DAVI) has no return and is left out.
+    """
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for row in _rows(folder):
+        evaluation = row["evaluation"]
+        per_seed = evaluation["per_seed"] if evaluation else []
+        kept = {
+            "algorithm": row.get("algorithm", "ppo"),
+            "returns": [round(s["mean_return"], 4) for s in per_seed] or row["last_returns"],
+            "evaluated": evaluation is not None,
+            "steps": row["steps"],
+            "command": row["command"],
+            "versions": {name: row["versions"][name] for name in ("jaxenvs", "jax")},
+            "date": row["date"],
+        }
+        runs.setdefault(row["id"], []).append(kept)
+    return {id: sorted(runs[id], key=lambda run: run["algorithm"] != "ppo") for id in sorted(runs)}
+
+
+def _rows(folder: Path) -> Iterator[dict[str, Any]]:
+    for path in sorted(folder.glob("*.json")):
+        rows = json.loads(path.read_text("utf-8"))
+        if isinstance(rows, list):
+            yield from (r for r in rows if not r["evaluation"] or "per_seed" in r["evaluation"])
+
+
+def write(path: Path, random: dict[str, Any]) -> None:
+    """Write the table, an id to a line, in the order of the registry."""
+    known = [id for id in jaxenvs.registry.list() if id in random]
+    parts = {"random": {id: random[id] for id in known}, "trained": recorded()}
+    text = ",\n".join(
+        f"{json.dumps(name)}: {{\n"
+        + ",\n".join(f"{json.dumps(id)}: {json.dumps(row)}" for id, row in rows.items())
+        + "\n}"
+        for name, rows in parts.items()
+    )
+    path.write_text(f"{{\n{text}\n}}\n", "utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
