@@ -19,6 +19,10 @@ ALGORITHMS = {
     "davi": "davi",
     WITH_RAY: "ray_ppo",
 }
+EXAMPLES = """  jaxenvs train Grid-DoorKey-5x5-v0 --out runs/doorkey
+  jaxenvs train Grid-MemoryS7-v0 --algo ppo-rnn --seeds 4
+  jaxenvs train Grid-DoorKey-8x8-v0 --devices all --num-envs 8192
+  jaxenvs train --resume runs/doorkey --total-steps 1000000"""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -31,8 +35,10 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     code = importlib.import_module(f".{ALGORITHMS[algorithm]}", __package__).main(rest)
     if {"-h", "--help"} & set(rest):
-        print(f"--algo NAME chooses the learner, here {algorithm}: {', '.join(ALGORITHMS)}")
-        print(f"{PROGRAM} --algo NAME --help lists the settings of each; --ray is {WITH_RAY}")
+        print(
+            f"--algo {{{','.join(ALGORITHMS)}}} chooses the learner, here {algorithm}; its --help"
+        )
+        print(f"lists its settings; --ray is short for {WITH_RAY}\n\nexamples:\n{EXAMPLES}")
     return code
 
 

@@ -23,6 +23,9 @@ from . import contestants, peers, report, timing
 from .timing import Row, Runner
 
 SHORT_LIST = ["Grid-DoorKey-8x8-v0", "Grid-Empty-8x8-v0", "Grid-FourRooms-v0"]
+EXAMPLES = """  jaxenvs bench
+  jaxenvs bench --ids Craft-Classic-Ids-v0 --batches 1024 --no-peers
+  jaxenvs bench --ids families --quick --out runs/quick"""
 POLICY = "uniform random actions drawn in the compiled program; a pool is drawn anew every rollout"
 
 
@@ -57,7 +60,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="jaxenvs bench", description=(__doc__ or "").split("\n")[0]
+        prog="jaxenvs bench",
+        description=(__doc__ or "").split("\n")[0],
+        epilog=f"examples:\n{EXAMPLES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add("--ids", nargs="+", default=SHORT_LIST, help="ids, `families` (one of each) or `all`")

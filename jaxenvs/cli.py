@@ -13,18 +13,31 @@ class Command(NamedTuple):
 
     summary: str  # shown by --help
     module: str  # has `main(argv) -> exit code`
-    extra: str  # pip extra that brings what the module needs
+    extra: str = ""  # pip extra that brings what the module needs
+    takes: str = ""  # what completes its arguments: families, ids, puzzles; else files
+    options_of_ids: tuple[str, ...] = ()
 
 
 COMMANDS = {
-    "list": Command("ids that are registered", "jaxenvs.info", ""),
-    "info": Command("rules, spaces and settings of an id", "jaxenvs.info", ""),
-    "play": Command("play an environment with the keyboard", "jaxenvs.render.play", "play"),
-    "watch": Command("watch a trained run or random play", "jaxenvs.render.watch", "play"),
-    "train": Command("train an agent (--algo: PPO, DQN ...)", "jaxenvs.baselines.train", "train"),
-    "solve": Command("search for the solution of a puzzle", "jaxenvs.render.solve", ""),
-    "bench": Command("measure steps per second", "jaxenvs.benchmarks.throughput", "bench"),
+    "list": Command("ids that are registered", "jaxenvs.info", takes="families"),
+    "info": Command("rules, arrays, settings and returns of an id", "jaxenvs.info", takes="ids"),
+    "play": Command("play an environment with the keyboard", "jaxenvs.render.play", "play", "ids"),
+    "watch": Command(
+        "watch a trained run or random play",
+        "jaxenvs.render.watch",
+        "play",
+        options_of_ids=("--random",),
+    ),
+    "train": Command(
+        "train an agent (--algo: PPO, DQN ...)", "jaxenvs.baselines.train", "train", "ids"
+    ),
+    "solve": Command(
+        "search for the solution of a puzzle", "jaxenvs.render.solve", takes="puzzles"
+    ),
+    "bench": Command("measure steps per second", "jaxenvs.benchmarks.throughput", "bench", "ids"),
+    "check": Command("check that environments keep the contract", "jaxenvs.checking", takes="ids"),
 }
+SHELLS = ("bash", "zsh", "fish")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -38,6 +51,8 @@ def main(argv: list[str] | None = None) -> int:
 
         print(f"{PROGRAM} {__version__}")
         return 0
+    if arguments[0] == "--completion":
+        return _completion(arguments[1:])
     name, rest = arguments[0], arguments[1:]
     if name not in COMMANDS:
         from .core.checks import suggestion
@@ -51,6 +66,18 @@ def main(argv: list[str] | None = None) -> int:
     if run is None:
         return 2
     return run([name, *rest] if COMMANDS[name].module == "jaxenvs.info" else rest)
+
+
+def _completion(arguments: list[str]) -> int:
+    """Print the completion script of the shell that is named."""
+    if len(arguments) != 1 or arguments[0] not in SHELLS:
+        given = f", not {' '.join(arguments)!r}" if arguments else ""
+        print(f"{PROGRAM} --completion: name {', '.join(SHELLS)}{given}", file=sys.stderr)
+        return 2
+    from .completion import script
+
+    print(script(arguments[0]))
+    return 0
 
 
 def _load(command: Command) -> Callable[[list[str]], int] | None:
@@ -76,14 +103,24 @@ def _help() -> str:
             "",
             *rows,
             "",
+            "options:",
+            "  --version           print the version",
+            f"  --completion SHELL  print a script that completes words: {', '.join(SHELLS)}",
+            "",
             "examples:",
-            f"  {PROGRAM} play Grid-DoorKey-8x8-v0",
-            f"  {PROGRAM} train Grid-DoorKey-5x5-v0 --out runs/doorkey",
-            f"  {PROGRAM} watch runs/doorkey",
-            f"  {PROGRAM} solve Puzzle-SlidingTile-3x3-v0",
+            *(f"  {PROGRAM} {example}" for example in EXAMPLES),
         ]
     )
 
+
+EXAMPLES = (
+    "info Grid-DoorKey-8x8-v0",
+    "play Grid-DoorKey-8x8-v0",
+    "train Grid-DoorKey-5x5-v0 --out runs/doorkey",
+    "watch runs/doorkey",
+    "solve Puzzle-SlidingTile-3x3-v0",
+    "--completion bash > ~/.local/share/bash-completion/completions/jaxenvs",
+)
 
 if __name__ == "__main__":
     sys.exit(main())
