@@ -17,6 +17,7 @@ from . import (  # their import registers the families
 from .core import registry, spaces, wrappers
 from .core.env import Env, Params, Reset, State, Step, Transition
 from .core.registry import UnknownIdError, make, register, spec
+from .core.struct import struct
 from .core.vector import VectorEnv, VectorState, make_vec
 
 __version__ = "0.1.0"
@@ -43,5 +44,6 @@ __all__ = [
     "search",
     "spaces",
     "spec",
+    "struct",
     "wrappers",
 ]

@@ -79,7 +79,7 @@ GO_ON = ("space", "return")  # beside R: what begins the next level at the end o
 
 
 def action_keys(env: Env) -> tuple[ActionKeys, ...]:
-    """Return names and keys of an environment's actions; without a table they have number keys.
+    """Return names and keys of an environment's actions, see `_usual_keys` where there is no table.
 
     A capital letter is a letter with Shift. What is pointed at has no keys, see `pointing`.
     """
@@ -95,8 +95,17 @@ def action_keys(env: Env) -> tuple[ActionKeys, ...]:
     keys = _puzzle_keys(env)
     if keys is not None:
         return keys
-    many = [(str(i),) if i < 10 else () for i in range(space.n)]
-    return tuple(ActionKeys(i, f"action {i}", k, k) for i, k in enumerate(many))
+    names = env.action_names or [f"action {i}" for i in range(space.n)]
+    return tuple(_usual_keys(i, name) for i, name in enumerate(names))
+
+
+def _usual_keys(action: int, name: str) -> ActionKeys:
+    """Arrows for an action that is named as a way, else its number."""
+    for way in FOUR_WAYS:
+        if way.name == name:
+            return way._replace(action=action)
+    keys = (str(action),) if action < 10 else ()
+    return ActionKeys(action, name, keys, keys)
 
 
 def _puzzle_keys(env: Env) -> tuple[ActionKeys, ...] | None:

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.metadata
 import re
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -143,4 +144,12 @@ def _load_plugins() -> None:
     if not _plugins_loaded:
         _plugins_loaded = True
         for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
-            entry.load()
+            try:
+                entry.load()
+            except Exception as error:  # whatever it is, the other ids are there
+                owner = entry.dist.name if entry.dist else entry.module
+                warnings.warn(
+                    f"the environments of {owner} (entry point {entry.name} = {entry.value}) "
+                    f"are missing, their import failed: {type(error).__name__}: {error}",
+                    stacklevel=3,
+                )

@@ -192,6 +192,20 @@ def test_installed_packages_bring_environments_by_entry_point(tmp_path):
     assert done.stdout == "A room from elsewhere.\n"
 
 
+def test_a_package_that_does_not_import_is_named_and_harms_no_other(scratch, monkeypatch, tmp_path):
+    metadata = tmp_path / "broken_of_a_test-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: broken-of-a-test\nVersion: 1\n"
+    )
+    (metadata / "entry_points.txt").write_text("[jaxenvs.envs]\nrooms = not_there_at_all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "_plugins_loaded", False)
+    with pytest.warns(UserWarning, match="broken-of-a-test .*rooms = not_there_at_all.* missing"):
+        ids = registry.list()
+    assert "Grid-v0" in ids
+
+
 def test_importing_starts_no_backend_and_loads_little():
     """In a process of its own: neither a device nor an optional dependency is touched."""
     script = (

@@ -1,0 +1,106 @@
+"""The guide "Write your own environment": its package and its commands, as a reader runs them."""
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from PIL import Image
+
+import jaxenvs
+import jaxenvs.testing
+from jaxenvs import cli, registry
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+SMALL, LARGE = "Mine-Berries-5x5-v0", "Mine-Berries-8x8-v0"
+# What keeps a command of the guide short, or gives it keys where there is no window.
+SHORTER = {
+    "check": "--steps 2000",
+    "train": "--total-steps 8192 --num-envs 32 --hidden 32 --eval-episodes 16",
+    "play": "--keys right,down,left,up --gif play.gif",
+    "bench": "--quick --seconds 0.05",
+}
+MADE = {"random.gif": 50, "berries.gif": 100, "play.gif": 5}  # pictures
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The guide's package, as an installer leaves it: the module and its entry points on a path."""
+    site = tmp_path_factory.mktemp("site")
+    project = tomllib.loads((DOCS / "own" / "pyproject.toml").read_text())
+    name, version = project["project"]["name"], project["project"]["version"]
+    groups = project["project"]["entry-points"]
+    for module in project["tool"]["setuptools"]["py-modules"]:
+        (site / f"{module}.py").write_text((DOCS / "own" / f"{module}.py").read_text())
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    points = [f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in p.items()) for g, p in groups.items()]
+    (info / "entry_points.txt").write_text("\n".join(points))
+    with pytest.MonkeyPatch.context() as patch:
+        for table in ("_specs", "_aliases"):
+            patch.setattr(registry, table, dict(getattr(registry, table)))
+        patch.setattr(registry, "_plugins_loaded", False)
+        patch.syspath_prepend(site)
+        yield
+    sys.modules.pop("berries", None)
+
+
+def commands() -> list[list[str]]:
+    """The guide's commands, in order, without the word `jaxenvs`."""
+    lines = re.findall(r"^jaxenvs (.*)$", (DOCS / "own.md").read_text(), re.MULTILINE)
+    return [line.split() for line in lines]
+
+
+def test_it_is_one_short_file():
+    text = (DOCS / "own" / "berries.py").read_text()
+    assert len(text.splitlines()) < 80
+    assert '--8<-- "docs/own/berries.py"' in (DOCS / "own.md").read_text()
+
+
+def test_the_entry_point_brings_the_ids(installed):
+    assert "berries" not in sys.modules
+    assert registry.list("Mine") == [SMALL, LARGE]
+    assert jaxenvs.make(LARGE).size == 8 and jaxenvs.spec(SMALL).family == "Mine"
+
+
+def test_all_berries_are_worth_one(installed):
+    env = jaxenvs.make(SMALL)
+    params = env.default_params.replace(slip=0.0)
+    level = jnp.array([1, 2, 7, 5, 6], jnp.int32)
+    state = env.reset_to(jax.random.key(0), level, params).state
+    rewards, ends = [], []
+    for action in (0, 1, 1, 2, 3, 3):  # against the edge, then around
+        step = jax.jit(env.step)(jax.random.key(0), state, action, params)
+        state = step.state
+        rewards.append(round(float(step.reward), 3))
+        ends.append(bool(step.terminated))
+    assert rewards == [0, 0.2, 0.2, 0.2, 0.2, 0.2] and ends == [False] * 5 + [True]
+
+
+def test_every_command_of_the_guide_runs(installed, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    seen = set()
+    for argv in commands():
+        assert cli.main([*argv, *SHORTER.get(argv[0], "").split()]) == 0, argv
+        seen.add(argv[0])
+    out = capsys.readouterr().out
+    assert seen >= {"list", "check", "info", "play", "watch", "train", "bench"}
+    assert f"{SMALL}: keeps the contract" in out
+    assert "Pick all the berries of a meadow" in out and "chance that a step goes anywhere" in out
+    for name, pictures in MADE.items():
+        with Image.open(name) as image:
+            assert image.n_frames == pictures
+    assert (tmp_path / "runs" / "berries" / "eval.json").is_file()
+
+
+def test_the_call_of_the_guide_is_what_the_command_does(monkeypatch):
+    given = []
+    monkeypatch.setattr(jaxenvs.testing, "check_env", lambda env, **rest: given.append((env, rest)))
+    (block,) = re.findall(r"```python\n(import.*?)```", (DOCS / "own.md").read_text(), re.DOTALL)
+    exec(compile(block, "own.md", "exec"), {})
+    assert given == [(SMALL, {"steps": 20_000})]
