@@ -1,0 +1,106 @@
+"""What the documentation is made of: pages as Markdown, links, pictures, and code that runs."""
+
+import importlib.util
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import jaxenvs
+from jaxenvs.page import Page, Section, page
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+
+
+@pytest.fixture(scope="module")
+def pages():
+    """The hook of mkdocs, without mkdocs."""
+    spec = importlib.util.spec_from_file_location("pages_of_the_site", DOCS / "pages.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+LINKS = [
+    ("README.md", "index.md", "![a](docs/grid.png)", "![a](grid.png)"),
+    ("README.md", "index.md", "[c](docs/scaling.md#mesh)", "[c](scaling.md#mesh)"),
+    ("README.md", "index.md", "[`env.py`](jaxenvs/core/env.py), x", "`env.py`, x"),
+    ("README.md", "index.md", "[l](baselines/README.md#p)", "[l](learners.md#p)"),
+    ("README.md", "index.md", "`[x](y.py)` [w](https://w.org)", "`[x](y.py)` [w](https://w.org)"),
+    ("README.md", "index.md", "```\n[x](y.py)\n```\n[x](y.py)", "```\n[x](y.py)\n```\nx"),
+    ("baselines/README.md", "learners.md", "![c](../docs/c.png) [r](r.json)", "![c](c.png) r"),
+    ("baselines/README.md", "learners.md", "[up](#craft)", "[up](#craft)"),
+    ("docs/tutorials/a.md", "tutorials/a.md", "[b](batches.md)", "[b](batches.md)"),
+    ("docs/tutorials/a.md", "tutorials/a.md", "[e](../envs/index.md)", "[e](../envs/index.md)"),
+    ("docs/envs/A.md", "envs/A.md", "[![a](a.png){ .x }](A.md)", "[![a](a.png){ .x }](A.md)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "uri", "given", "wanted"), LINKS)
+def test_links_of_the_repository_become_links_of_the_site(source, uri, given, wanted, pages):
+    assert pages.relinked(given, source, uri) == wanted
+
+
+def test_a_page_as_markdown(pages):
+    content = Page(
+        id="A-b-v0",
+        family="Grid",
+        summary="",
+        sections=(
+            Section("Rules", ("Go to `size**2` or *2* <b>.", "Again_and_again.")),
+            Section("State", (), ("field", "what"), (("`a|b`", "x | y"), ("c", ""))),
+        ),
+    )
+    text = pages.rendered(content)
+    assert text.startswith("# A-b-v0\n\n![The level of seed 3](A-b-v0.png)")
+    assert "\nGo to `size**2` or \\*2\\* \\<b\\>.\n\nAgain\\_and\\_again.\n" in text
+    assert "| field | what |\n| --- | --- |\n| `a|b` | x \\| y |\n| c |  |\n" in text
+    assert "jaxenvs play A-b-v0\n" in text
+
+
+def test_every_section_is_on_the_page_of_the_site(pages):
+    content = page("Craft-Classic-Ids-v0")
+    text = pages.rendered(content)
+    for section in content.sections:
+        assert f"\n## {section.title}\n" in text
+        assert all(f"| {row[0]} |" in text for row in section.rows if "|" not in row[0])
+
+
+def test_families_list_their_ids(pages):
+    listing, overview = pages._listing("Puzzle"), pages._overview()
+    for id in jaxenvs.registry.list("Puzzle"):
+        assert f"[{id}]({id}.md)" in listing
+    assert f"{len(jaxenvs.registry.list())} ids" in overview and "[Craft](Craft.md)" in overview
+
+
+@pytest.mark.parametrize("id", ["Grid-Empty-5x5-v0", "Classic-CartPole-v0"])
+def test_a_picture_is_the_same_each_time_and_small(id, pages):
+    first = pages.picture(id)
+    pages.picture.cache_clear()
+    assert pages.picture(id) == first and len(first) < 20_000
+    with Image.open(io.BytesIO(first)) as image:
+        assert max(image.size) <= pages.SIDE and len(np.unique(np.asarray(image))) > 3
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_the_code_of_a_tutorial_runs(path, capsys):
+    names = {}
+    blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        exec(compile(block, path.name, "exec"), names)
+    if path.stem == "search":
+        assert names["result"].optimal.all() and names["stepped"].terminated
+    if path.stem == "curricula":
+        assert capsys.readouterr().out.splitlines()[-1] == "1.0"
+
+
+def test_the_commands_of_the_tutorials_exist():
+    from jaxenvs.cli import COMMANDS
+
+    for path in TUTORIALS:
+        assert set(re.findall(r"^jaxenvs (\w+)", path.read_text(), re.MULTILINE)) <= set(COMMANDS)
