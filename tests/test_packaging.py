@@ -22,7 +22,8 @@ OUTSIDE = (
     "benchmarks",
     "render",
 )  # folders beside `jaxenvs/`, inside it once installed
-EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "dev", "all"}
+EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
+EXTRAS |= {"dev", "all"}
 
 WORLDS = {"classic", "grid", "craft", "puzzles"}
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
