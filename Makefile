@@ -1,6 +1,7 @@
 # `make demo` and `make test` do all of their own set-up; `make help` lists the rest.
 VENV ?= .venv
 DIST ?= dist
+SITE ?= build/site
 JOBS ?= 2
 RUN := runs/demo
 BIN := $(VENV)/bin
@@ -10,13 +11,14 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHON
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint wheel bench clean
+.PHONY: help demo test lint wheel bench docs clean
 
 help:
 	@echo 'make demo    train an agent on Grid-DoorKey-5x5-v0, draw demo.gif, open a window if there is a display'
 	@echo 'make test    lint and tests (ARGS="-k name" goes to pytest, JOBS=2 workers)'
 	@echo 'make lint    ruff check and ruff format --check'
 	@echo 'make bench   steps per second beside minigrid, NAVIX, XLand-MiniGrid, craftax, crafter, jumanji and pgx'
+	@echo 'make docs    build the documentation into build/site, with warnings as errors'
 	@echo 'make wheel   build the wheel into dist/'
 	@echo 'make clean   remove the environments and everything built'
 	@echo 'PYTHON=/path/to/python3 names the interpreter to build .venv from (3.11 or newer)'
@@ -45,6 +47,9 @@ wheel: $(VENV)/.dev
 bench: $(VENV)/.bench
 	$(BIN)/jaxenvs bench $(ARGS)
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(abspath $(SITE))
+
 clean:
 	rm -rf .venv .venv-lowest .cache .pytest_cache .ruff_cache build dist *.egg-info runs demo.gif
 	find jaxenvs render baselines benchmarks tests -name __pycache__ -exec rm -rf {} +
@@ -61,3 +66,7 @@ $(VENV)/.dev: pyproject.toml .ci/peers.txt
 $(VENV)/.bench: pyproject.toml .ci/peers.txt
 	@.ci/setup $(VENV) bench,train,play
 	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: pyproject.toml
+	@.ci/setup $(VENV) docs
+	@touch $@
