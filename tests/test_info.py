@@ -113,7 +113,8 @@ def test_every_id_has_a_reference_of_random_play():
     for id, row in random.items():
         low, high = jaxenvs.spec(id).env_class.reward_range
         assert row["episodes"] >= 1000 and row["length"] >= 1
-        assert low * row["length"] <= row["return"] <= high * row["length"]
+        most = row["length"] + 0.1  # it is rounded
+        assert low * most <= row["return"] <= high * most, id
 
 
 def test_what_was_not_recorded_is_said():
