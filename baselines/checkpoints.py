@@ -6,7 +6,9 @@ harms nothing; the manifest is compared before anything is read. Nothing is ever
 
 import hashlib
 import json
+import math
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -17,8 +19,11 @@ import numpy as np
 import orbax.checkpoint as ocp
 from jaxtyping import PyTree
 
+from jaxenvs.core.files import read_text
+
 KEPT = 2  # the last one, and the one before in case the last is damaged
 MANIFEST = "manifest.json"
+LARGEST_MANIFEST = 2**24  # bytes
 
 
 class RunError(ValueError):
@@ -27,7 +32,10 @@ class RunError(ValueError):
 
 def saved(folder: Path) -> list[Path]:
     """Checkpoints in a folder, oldest first; each is named by its update."""
-    return sorted(path for path in folder.glob("[0-9]*") if path.is_dir())
+    found = (path for path in folder.glob("*") if re.fullmatch("[0-9]{8,12}", path.name))
+    return sorted(
+        (p for p in found if p.is_dir() and not p.is_symlink()), key=lambda p: int(p.name)
+    )
 
 
 def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> None:
@@ -45,8 +53,8 @@ def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> 
     except Exception as error:  # the disk, or whatever Orbax makes of it
         shutil.rmtree(temporary, ignore_errors=True)
         raise RunError(
-            f"the checkpoint of update {update} could not be written to {folder} ({error}); "
-            f"the one before is untouched; free some space, then use --resume {folder.parent}"
+            f"the checkpoint of update {update} could not be written to {folder} "
+            f"({_cause(error)}); the one before is untouched; free some space"
         ) from error
     for old in saved(folder)[:-KEPT]:
         shutil.rmtree(old, ignore_errors=True)
@@ -92,32 +100,108 @@ def write(path: Path, trees: dict[str, PyTree], made_for: str) -> None:
 def damage(path: Path) -> str | None:
     """Return what is wrong with the files of a checkpoint, or None."""
     try:
-        files = json.loads((path / MANIFEST).read_text("utf-8"))["files"].items()
-        wrong = [name for name, known in files if _fingerprint(path / name) != known]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return str(error)
-    return f"{wrong[0]} is not as it was written" if wrong else None
+        known = _manifest(path)["files"]
+    except (OSError, ValueError, RecursionError) as error:
+        return f"{MANIFEST}: {error or type(error).__name__}"
+    there = {f.relative_to(path).as_posix(): f for f in path.rglob("*") if not _is_passed(f)}
+    for name in sorted(known.keys() | there.keys()):
+        if name not in there:
+            return f"{name!r} is missing"
+        if there[name].is_symlink() or not there[name].is_file():
+            return f"{name} is no plain file"
+        if name not in known or _fingerprint(there[name]) != known[name]:
+            return f"{name} is not as it was written"
+    return None
+
+
+def _is_passed(path: Path) -> bool:
+    """Whether nothing is to be read: a folder, the manifest, or what a file manager leaves."""
+    is_folder = path.is_dir() and not path.is_symlink()
+    return is_folder or path.name == MANIFEST or path.name.startswith(".")
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    """Read the manifest of a checkpoint; `OSError` or `ValueError` unless it is one."""
+    content = json.loads(read_text(path / MANIFEST, LARGEST_MANIFEST))
+    kinds = {"made_for": str, "arrays": dict, "files": dict}
+    if not isinstance(content, dict) or {k: type(content.get(k)) for k in kinds} != kinds:
+        raise ValueError(f"it does not hold {', '.join(kinds)}")
+    if not all(isinstance(leaves, dict) for leaves in content["arrays"].values()):
+        raise ValueError("its arrays are not named")
+    return content
 
 
 def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTree[np.ndarray]]:
     """Read trees of an undamaged checkpoint after comparing what it was made for."""
-    manifest = json.loads((path / MANIFEST).read_text("utf-8"))
+    manifest = _manifest(path)
     if manifest["made_for"] != made_for:
         raise RunError(
             f"{path} is a checkpoint of {manifest['made_for']}, but this run is of {made_for}; "
             f"put it back into its own run, or train a new one with --out NEW"
         )
+    wanted = {name: _by_path(tree) for name, tree in shapes.items()}
+    for name, leaves in wanted.items():
+        _compare(path, manifest["arrays"].get(name, {}), _described(leaves))
+    _check_room(path, wanted)
     trees = {}
     with _checkpointer() as checkpointer:
         for name, tree in shapes.items():
-            wanted = _by_path(tree)
-            _compare(path, manifest["arrays"].get(name, {}), _described(wanted))
-            like = {k: np.broadcast_to(np.zeros((), x.dtype), x.shape) for k, x in wanted.items()}
-            leaves = checkpointer.restore((path / name).absolute(), like)
-            trees[name] = jax.tree.unflatten(
-                jax.tree.structure(tree), [np.asarray(leaves[key]) for key in wanted]
-            )
+            try:
+                found = _arrays(checkpointer, path / name, wanted[name])
+            except RunError:
+                raise
+            except Exception as error:  # whatever Orbax makes of it
+                raise RunError(
+                    f"{path / name} cannot be read ({_cause(error)}), though its files are as its "
+                    f"{MANIFEST} says; remove {path}, and the one before it is taken"
+                ) from error
+            trees[name] = jax.tree.unflatten(jax.tree.structure(tree), found)
     return trees
+
+
+def contents(path: Path) -> dict[str, np.ndarray]:
+    """Read every array of a checkpoint, as its manifest names them."""
+    manifest = _manifest(path)
+
+    def shape(text: str) -> jax.ShapeDtypeStruct:
+        dtype, sizes = text.rstrip("]").split("[")
+        return jax.ShapeDtypeStruct([int(size) for size in sizes.split(",") if size], dtype)
+
+    shapes = {
+        name: {leaf: shape(text) for leaf, text in leaves.items()}
+        for name, leaves in manifest["arrays"].items()
+    }
+    return _by_path(read(path, shapes, manifest["made_for"]))
+
+
+def _arrays(
+    checkpointer: ocp.StandardCheckpointer, path: Path, wanted: dict[str, Any]
+) -> list[np.ndarray]:
+    """Read arrays of these names and shapes; what Orbax's own files say is compared before."""
+    path = path.absolute()
+    stored: Any = checkpointer.metadata(path).item_metadata
+    stored = {name: stored.tree[name] for name in stored.tree}
+    _compare(path, _described(stored), _described(wanted))
+    for name, array in stored.items():
+        if math.prod(array.storage.chunk_shape) > max(1, math.prod(array.shape)):
+            raise ValueError(f"a chunk of {name} is larger than the array")
+    like = {k: np.broadcast_to(np.zeros((), x.dtype), x.shape) for k, x in wanted.items()}
+    leaves = checkpointer.restore(path, like)
+    return [np.asarray(leaves[name]) for name in wanted]
+
+
+def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
+    """Raise where arrays are larger than the machine's memory, whatever a run's files say."""
+    arrays = [leaf for leaves in wanted.values() for leaf in leaves.values()]
+    needed = sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in arrays)
+    room = math.inf
+    if hasattr(os, "sysconf"):
+        room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > room:
+        raise RunError(
+            f"{path} is said to hold {needed / 1e9:,.0f} GB, and this machine has "
+            f"{room / 1e9:,.0f} GB of memory; if that is no mistake, use a larger machine"
+        )
 
 
 def _checkpointer() -> ocp.StandardCheckpointer:
@@ -146,9 +230,15 @@ def _by_path(tree: PyTree) -> dict[str, Any]:
 
 
 def _described(leaves: dict[str, Any]) -> dict[str, str]:
-    return {name: f"{leaf.dtype}{list(leaf.shape)}" for name, leaf in leaves.items()}
+    return {name: f"{np.dtype(leaf.dtype)}{list(leaf.shape)}" for name, leaf in leaves.items()}
 
 
 def _fingerprint(file: Path) -> list[Any]:
-    content = file.read_bytes()
-    return [len(content), hashlib.sha256(content).hexdigest()]
+    with file.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+        return [content.tell(), digest]
+
+
+def _cause(error: Exception) -> str:
+    """The first line of what an error says, which Orbax may fill pages with."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200]

@@ -7,6 +7,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from jaxenvs.core.files import replacing
+
 EPISODES = 200  # that a point averages: few end in one update, and the short ones first
 NAMED = 8  # seeds that get a colour and a name each; of more, the median is drawn over them all
 
@@ -51,7 +53,8 @@ def draw(file: Path, rows: list[dict[str, Any]], title: str, first_seed: int) ->
     axes.set_xlabel("environment steps of a seed")
     if returns.shape[1] > 1:
         axes.legend(frameon=False, loc="best")
-    figure.savefig(file, format="png")
+    with replacing(file) as temporary:
+        figure.savefig(temporary, format="png")
 
 
 def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:

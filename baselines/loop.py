@@ -26,9 +26,9 @@ from jaxenvs import UnknownIdError
 
 from . import processes
 from .checkpoints import RunError
-from .curve import draw
 from .devices import DIVIDED, EVERYWHERE
 from .interrupt import EXIT_CODE, Interrupt
+from .keeping import Keeper
 from .options import PROGRAM, Options
 from .progress import ProgressLine
 from .runs import Run
@@ -77,7 +77,7 @@ def layout(learner: Any) -> dict[str, PartitionSpec]:
 
 def train(run: Run, learner: Any, done: int, runners: Any, checkpoint_every: int) -> Any:
     """Go on after update `done` until the last one or Ctrl-C; log and save on the way."""
-    settings = learner.settings
+    settings, keeper = learner.settings, Keeper(run)
     with (
         Interrupt("Stopping after this update, then saving; Ctrl-C again stops at once.") as stop,
         ProgressLine(run.config, settings.steps_per_update, settings.updates, done) as line,
@@ -85,25 +85,16 @@ def train(run: Run, learner: Any, done: int, runners: Any, checkpoint_every: int
         stopped = False
         while done < settings.updates and not stopped:
             runners, metrics = run_chunk(learner, runners)
-            rows = line.update(jax.device_get(metrics))
-            if processes.first():
-                run.log(rows)
+            keeper.log(line.update(jax.device_get(metrics)))
             before, done = done, done + settings.chunk
             stopped = processes.agree(stop.asked)
             last = done >= settings.updates or stopped
             if last or done // checkpoint_every > before // checkpoint_every:
-                save(run, done, learner.devices.whole(runners))
+                keeper.save(done, split(learner.devices.whole(runners)))
+    keeper.end()
     if stopped:
         raise KeyboardInterrupt
     return runners
-
-
-def save(run: Run, done: int, runners: Any) -> None:
-    """Write a checkpoint and the learning curve."""
-    if not processes.first():
-        return
-    run.save(done, split(runners))
-    draw(run.path / "curve.png", run.rows(), run.config.id, run.config.seed)
 
 
 def split(runners: Any) -> dict[str, PyTree]:
@@ -113,12 +104,19 @@ def split(runners: Any) -> dict[str, PyTree]:
 
 
 def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
-    """Return how many updates are done and the runners: new ones, or those of the checkpoint."""
+    """Return how many updates are done and the runners: new ones, or those of the checkpoint.
+
+    A run that was stopped before it had saved anything begins anew.
+    """
     place = learner.devices.place
     seeds = range(run.config.seed, run.config.seed + run.config.seeds)
     data = np.stack([jax.random.key_data(jax.random.key(seed)) for seed in seeds])
     keys = jax.random.wrap_key_data(place(data, EVERYWHERE))
-    if not resume:
+    if resume and not run.has_begun and processes.first():
+        print(f"{run.path} has no checkpoint yet; it begins anew", file=sys.stderr)
+        run.rewind(0)
+        run.write_config()
+    if not resume or not run.has_begun:
         return 0, start(learner, keys)
     shapes = jax.eval_shape(functools.partial(start, learner), keys)
     done, trees = run.restore(split(shapes))
@@ -145,7 +143,7 @@ def command(
         done, runners = begin(run, learner, asked.resume is not None)
     except SystemExit as stop:  # --help, or a flag that does not exist
         return int(stop.code or 0)
-    except (ImportError, UnknownIdError, TypeError, ValueError) as error:
+    except (ImportError, OSError, UnknownIdError, TypeError, ValueError) as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -155,7 +153,7 @@ def command(
         if processes.first():
             report(run, learner, learner.devices.one(runners.weights), asked.eval_episodes)
         processes.wait("reported")
-    except RunError as error:  # nothing can be written any more
+    except (RunError, OSError) as error:  # the end could not be written
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

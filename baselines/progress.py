@@ -1,5 +1,6 @@
 """What a run says while it learns: rows for the log, a line with speed, return and time left."""
 
+import contextlib
 import time
 from types import TracebackType
 from typing import Any
@@ -107,4 +108,5 @@ class ProgressLine:
 
     def _print(self, text: str) -> None:
         if not self._console.is_terminal and processes.first():
-            print(f"{self._config.id}: {text}", flush=True)
+            with contextlib.suppress(OSError):  # a full disk under the output ends no training
+                print(f"{self._config.id}: {text}", flush=True)

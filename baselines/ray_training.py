@@ -21,7 +21,8 @@ from ray.exceptions import GetTimeoutError, RayError
 from . import GYM, checkpoints, evaluate
 from .devices import EVERYWHERE, Devices
 from .interrupt import Interrupt
-from .loop import begin, save
+from .keeping import Keeper
+from .loop import begin, split
 from .progress import ProgressLine
 from .ray_actors import Actor, Sampling
 from .ray_cluster import DEATHS, Made, Pool, reason
@@ -119,7 +120,7 @@ class Training:
         self._run, self._learner = run, learner
         self._settings: Any = learner.settings
         if not checkpoints.saved(self._run.checkpoints):
-            save(self._run, done, runners)  # a learner that dies goes back to it
+            Keeper(run).save(done, split(runners))  # a learner that dies goes back to it
         self._pool = self._pool or self._actors(done)
         promise = "Stopping after this update, then saving; Ctrl-C again stops at once."
         with Interrupt(promise, last=self._leave) as stop:
@@ -168,19 +169,21 @@ class Training:
         self._ready.clear()
         self._weight_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(runners.weights))
         learners = Learners(self._learner, runners, settings)
+        keeper = Keeper(self._run)
         line = ProgressLine(self._run.config, settings.steps_per_update, settings.updates, done)
         try:
             with line:
                 while done < settings.updates and (metrics := self._update(learners, done, stop)):
                     columns = {name: value[:, None] for name, value in metrics.items()}
-                    self._run.log(line.update(columns, self._note(metrics)))
+                    keeper.log(line.update(columns, self._note(metrics)))
                     done += 1
                     if done % checkpoint_every == 0 and done < settings.updates:
-                        save(self._run, done, learners.state())
+                        keeper.save(done, split(learners.state()))
             runners = learners.state()
-            save(self._run, done, runners)
+            keeper.save(done, split(runners))
         finally:
             learners.end()
+        keeper.end()
         if done < settings.updates:
             raise KeyboardInterrupt
         return self._learner.devices.place(runners, EVERYWHERE)

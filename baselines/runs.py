@@ -2,6 +2,7 @@
 
     config.json   environment, seeds, settings, versions        log.jsonl   one row per update
     curve.png     return over steps, a line per seed            eval.json   the final evaluation
+    replay.html   episodes to look at, where asked for
     checkpoints/  the last two states of the whole run, each written apart and then renamed
 
 Names of the files are what `jaxenvs watch` and other readers rely on.
@@ -24,12 +25,14 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 import jaxenvs
+from jaxenvs.core.files import read_text, replacing, unfinished
 
 from . import GYM, checkpoints, networks, q_network
 from .checkpoints import RunError as RunError  # readers of a run meet it here
 
 FORMAT = 1
-WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "checkpoints")
+WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
+LARGEST_CONFIG = 2**20  # bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,15 +102,28 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
         env = config.env
     except (LookupError, TypeError, ValueError) as error:
         raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train anew") from error
-    build, told = NETWORKS[config.algorithm]
-    network = build(env, **{name: config.settings[name] for name in told})
-    shapes = jax.eval_shape(
-        jax.vmap(lambda key: network.init(key, env.reset(key).obs)),
-        jax.ShapeDtypeStruct((config.seeds,), jax.random.key(0).dtype),
-    )
+    network, shapes = _network(run, env)
     _, trees = run.restore({"weights": shapes})
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
     return Policy(config.id, env, network.begin, functools.partial(network.think, weights))
+
+
+def _network(run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree[jax.ShapeDtypeStruct]]:
+    """The network of a run, and the shapes of the weights of all its seeds."""
+    build, told = NETWORKS[run.config.algorithm]
+    try:
+        network = build(env, **{name: run.config.settings[name] for name in told})
+        shapes = jax.eval_shape(
+            jax.vmap(lambda key: network.init(key, env.reset(key).obs)),
+            jax.ShapeDtypeStruct((run.config.seeds,), jax.random.key(0).dtype),
+        )
+    except (LookupError, TypeError, ValueError, ArithmeticError) as error:
+        given = {name: run.config.settings.get(name) for name in told}
+        raise RunError(
+            f"{run.path / 'config.json'}: no network has the settings {given}; correct them or "
+            f"train anew"
+        ) from error
+    return network, shapes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,7 +137,7 @@ class Run:
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
         """Make the directory; one that is not empty needs `overwrite`, and must be a run."""
         path = Path(path)
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and not _is_empty(path):
             _clear(path, overwrite)
         try:
             (path / "checkpoints").mkdir(parents=True, exist_ok=True)
@@ -141,9 +157,15 @@ class Run:
                 f"{path} is not a run (it has no config.json); give the directory that "
                 f"`jaxenvs train ID --out DIR` wrote"
             )
+        for name in WRITTEN:
+            if (path / name).is_symlink():
+                raise RunError(
+                    f"{path / name} is a link, but the files of a run are its own, as what trains "
+                    f"writes and removes there; put a copy in its place"
+                )
         try:
-            return cls(path, _config(json.loads(file.read_text("utf-8"))))
-        except (ValueError, TypeError, KeyError) as error:
+            return cls(path, _config(json.loads(read_text(file, LARGEST_CONFIG))))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise RunError(
                 f"{file} is damaged or from another version of jaxenvs ({error}); restore the file "
                 f"or train anew with --out {path} --overwrite"
@@ -166,33 +188,45 @@ class Run:
 
     def write_json(self, name: str, content: Any) -> None:
         """Write a file whole or not at all."""
-        file = self.path / name
-        temporary = file.with_name(f".{name}.writing")
-        temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
-        os.replace(temporary, file)
+        with replacing(self.path / name) as temporary:
+            temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
     def log(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Append rows to log.jsonl."""
-        with (self.path / "log.jsonl").open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(row) + "\n" for row in rows)
+        """Append rows to log.jsonl, all of them or none."""
+        lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        with (self.path / "log.jsonl").open("ab", buffering=0) as file:
+            before = file.seek(0, os.SEEK_END)
+            try:
+                while lines:  # a disk that is nearly full takes a part
+                    lines = lines[file.write(lines) :]
+            except OSError:
+                file.truncate(before)
+                raise
 
     def rows(self) -> list[dict[str, Any]]:
-        """Rows of the log; a last line that was cut while it was written is left out."""
+        """Rows of the log, up to the first line that is none (the last may have been cut)."""
         file = self.path / "log.jsonl"
         rows = []
-        for line in file.read_text("utf-8").splitlines() if file.is_file() else ():
+        for line in file.read_bytes().splitlines() if file.is_file() else ():
             try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
                 break
+            if not isinstance(row, dict) or not isinstance(row.get("update"), int):
+                break
+            rows.append(row)
         return rows
 
     def rewind(self, update: int) -> None:
-        """Drop what the log says about updates after `update`: they will be made again."""
+        """Drop what the log says about updates after `update`: they will be made again.
+
+        What a process left that was killed while it wrote is dropped too.
+        """
+        for left in unfinished(self.path):
+            left.unlink()
         kept = [json.dumps(row) + "\n" for row in self.rows() if row["update"] <= update]
-        temporary = self.path / ".log.jsonl.writing"
-        temporary.write_text("".join(kept), "utf-8")
-        os.replace(temporary, self.path / "log.jsonl")
+        with replacing(self.path / "log.jsonl") as temporary:
+            temporary.write_text("".join(kept), "utf-8")
 
     # Checkpoints.
 
@@ -201,6 +235,11 @@ class Run:
         """Folder of the checkpoints."""
         return self.path / "checkpoints"
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything was saved; a folder of checkpoints that is missing was moved away."""
+        return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
+
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
         """Save the state after `update`; see `checkpoints.save`."""
         checkpoints.save(self.checkpoints, update, trees, self.config.title)
@@ -208,6 +247,16 @@ class Run:
     def restore(self, shapes: dict[str, PyTree]) -> tuple[int, dict[str, PyTree[np.ndarray]]]:
         """Read the newest checkpoint; see `checkpoints.restore`."""
         return checkpoints.restore(self.checkpoints, shapes, self.config.title)
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a directory holds nothing but what a `create` leaves that is killed at once."""
+    if not path.is_dir():
+        return False
+    rest = {*path.iterdir()} - {*unfinished(path)}
+    return not rest or (
+        rest == {path / "checkpoints"} and not any((path / "checkpoints").iterdir())
+    )
 
 
 def _clear(path: Path, overwrite: bool) -> None:
@@ -220,7 +269,7 @@ def _clear(path: Path, overwrite: bool) -> None:
             f"--overwrite, or give another directory with --out"
         )
     for name in WRITTEN:
-        if (path / name).is_dir():
+        if (path / name).is_dir() and not (path / name).is_symlink():
             shutil.rmtree(path / name)
         else:
             (path / name).unlink(missing_ok=True)
@@ -235,6 +284,8 @@ def _config(content: Any) -> Config:
     for name, kind in (("id", str), ("seed", int), ("seeds", int), ("fields", dict)):
         if not isinstance(content.get(name), kind):
             raise TypeError(f"{name} is {content.get(name, 'missing')!r}")
+    if content["seeds"] < 1 or not 0 <= content["seed"] < 2**31:
+        raise ValueError(f"seeds {content['seeds']} from {content['seed']} on")
     if not isinstance(content.get("settings"), dict):
         raise TypeError("settings must be an object")
     settings = content["settings"].items()

@@ -5,15 +5,15 @@ picture data is encoded by Pillow; the few bytes around it are written here, bec
 writer drops a picture that equals the one before.
 """
 
-import contextlib
 import os
 import struct
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
 from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import UInt8
+
+from ..core.files import replacing
 
 Picture = UInt8[np.ndarray, "height width 3"]
 MAX_COLOURS = 255  # and one number for pixels that stay as they were
@@ -26,7 +26,7 @@ def write(path: str | os.PathLike[str], pictures: Iterable[tuple[Picture, float]
 
     The file appears under its name only when it is complete; an older one is safe until then.
     """
-    with _replacing(path) as temporary, temporary.open("wb") as file:
+    with replacing(path) as temporary, temporary.open("wb") as file:
         return _write(file, pictures)
 
 
@@ -34,21 +34,8 @@ def write_png(path: str | os.PathLike[str], picture: Picture) -> None:
     """Write one picture as a PNG, with the same care for an older file."""
     from PIL import Image
 
-    with _replacing(path) as temporary:
+    with replacing(path) as temporary:
         Image.fromarray(picture).save(temporary, format="PNG", optimize=True)
-
-
-@contextlib.contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a name to write to; what is there takes the place of `path` if nothing is raised."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 def _write(file: BinaryIO, pictures: Iterable[tuple[Picture, float]]) -> int:

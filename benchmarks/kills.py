@@ -1,0 +1,177 @@
+"""`kill -9` of a training at random moments, and going on: is the end the same?
+
+    python -m jaxenvs.benchmarks.kills                      # 20 kills, and 5 within a save
+
+Each training is a process of its own. It is compared with one that nobody disturbed: every array
+of the last checkpoint (weights, optimiser, environments, keys), and the log but for its times.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jaxenvs.baselines import checkpoints
+from jaxenvs.baselines.runs import Run
+
+from . import contestants, report
+
+ID = "Classic-CartPole-v0"
+UPDATES = 20
+TRAINING = (
+    *(ID, "--num-envs", "8", "--rollout-steps", "32", "--total-steps", f"{UPDATES * 8 * 32}"),
+    *("--chunk", "1", "--seeds", "2", "--checkpoint-every", "1", "--eval-episodes", "16"),
+)
+TIMES = ("seconds", "steps_per_second")  # of a row of the log
+HEAD = ("kill", "after s", "what it did", "updates saved", "same end")
+
+
+def command(*words: str) -> list[str]:
+    """What starts a training."""
+    return [sys.executable, "-m", "jaxenvs.cli", "train", *words]
+
+
+def outcome(folder: Path) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
+    """Every array of the last checkpoint of a run, and its log without times."""
+    run = Run.open(folder)
+    newest = checkpoints.saved(run.checkpoints)[-1]
+    if int(newest.name) != UPDATES or checkpoints.damage(newest):
+        raise SystemExit(f"{newest} is not the whole end of the training")
+    log = [{k: v for k, v in row.items() if k not in TIMES} for row in run.rows()]
+    return checkpoints.contents(newest), log
+
+
+def phase(folder: Path) -> str:
+    """What a training was at when it was killed, by what it left."""
+    if not (folder / "config.json").is_file():
+        return "starting"
+    if (folder / "eval.json").is_file():
+        return "leaving"
+    if any((folder / "checkpoints").glob(".saving-*")):
+        return "saving"
+    if not checkpoints.saved(folder / "checkpoints"):
+        return "compiling"
+    return "training"
+
+
+def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | None:
+    """Kill a training when it is time; None where it ended before."""
+    begun = time.monotonic()
+    process = _start(command(*TRAINING, "--out", str(folder)))
+    while process.poll() is None and not is_time(time.monotonic() - begun):
+        time.sleep(0.001)
+    if process.poll() is not None:
+        return None
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    saved = checkpoints.saved(folder / "checkpoints")
+    return {
+        "after_seconds": round(time.monotonic() - begun, 2),
+        "phase": phase(folder),
+        "saved": int(saved[-1].name) if saved else 0,
+    }
+
+
+def go_on(folder: Path) -> None:
+    """End what was killed: resume it, or begin it where there is nothing to resume."""
+    resumed = (folder / "config.json").is_file()
+    words = ("--resume", str(folder)) if resumed else (*TRAINING, "--out", str(folder))
+    process = _start(command(*words))
+    if process.wait():
+        raise SystemExit(f"{' '.join(process.args)} ended with {process.returncode}")  # type: ignore[arg-type]
+
+
+def compare(
+    folder: Path,
+    like: tuple[dict[str, np.ndarray], list[dict[str, Any]]],
+    is_time: Callable[[float], bool],
+) -> dict[str, Any] | None:
+    """Kill a training, go on, and compare; None where it ended before it was time."""
+    try:
+        row = killed(folder, is_time)
+        if row is None:
+            return None
+        go_on(folder)
+        arrays, log = outcome(folder)
+        same = arrays.keys() == like[0].keys() and all(
+            np.array_equal(arrays[name], like[0][name]) for name in arrays
+        )
+        return row | {"same": bool(same and log == like[1])}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def measure(kills: int, saving: int, seed: int, folder: Path) -> dict[str, Any]:
+    """All kills: `kills` at any moment, then `saving` while a checkpoint is written."""
+    begun = time.monotonic()
+    go_on(folder / "undisturbed")
+    seconds = time.monotonic() - begun
+    like, dice, rows = outcome(folder / "undisturbed"), random.Random(seed), []
+    while len(rows) < kills + saving:
+        out = folder / f"{len(rows)}"
+        moment = dice.uniform(0, seconds)
+        number = dice.randrange(1, UPDATES + 1)
+        part = out / "checkpoints" / f".saving-{number:08d}"
+        within = len(rows) >= kills
+        row = compare(out, like, (lambda _, p=part: p.exists()) if within else moment.__le__)
+        if row is not None:
+            rows.append(row)
+            print(f"{len(rows)} of {kills + saving}: {row}", flush=True)
+    return {
+        "command": " ".join(["jaxenvs", "train", *TRAINING]),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": f"{os.cpu_count()} cores, {contestants.processor()}",
+        "versions": contestants.versions(("jax", "orbax-checkpoint")),
+        "seconds_undisturbed": round(seconds, 1),
+        "arrays": len(like[0]),
+        "kills": rows,
+    }
+
+
+def show(found: dict[str, Any]) -> None:
+    """Print the kills as a table, and what they come to."""
+    rows = found["kills"]
+    keys = ("after_seconds", "phase", "saved", "same")
+    lines = [(f"{i}", *(str(row[key]) for key in keys)) for i, row in enumerate(rows, 1)]
+    print(report.plain_table([HEAD, *lines]))
+    same = sum(row["same"] for row in rows)
+    print(f"{same} of {len(rows)} ended as the undisturbed one, in {found['arrays']} arrays")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure; the exit code is 1 where a run ended otherwise."""
+    parser = argparse.ArgumentParser(
+        prog="python -m jaxenvs.benchmarks.kills",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--kills", type=int, default=20, help="at any moment (default 20)")
+    parser.add_argument("--saving", type=int, default=5, help="within a save (default 5)")
+    parser.add_argument("--seed", type=int, default=0, help="of the moments (default 0)")
+    parser.add_argument("--json", type=Path, help="file to write")
+    given = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as folder:
+        found = measure(given.kills, given.saving, given.seed, Path(folder))
+    show(found)
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=1) + "\n")
+    return 0 if all(row["same"] for row in found["kills"]) else 1
+
+
+def _start(words: Sequence[str]) -> subprocess.Popen:
+    return subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""Files that appear whole or not at all."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a name to write to; what is there takes the place of `path` if nothing is raised."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def unfinished(folder: Path) -> list[Path]:
+    """What processes left in a folder that were killed while they wrote."""
+    return sorted(folder.glob(".*.part"))
+
+
+def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:
+    """Read a text file (UTF-8) of at most `most` bytes, a pipe as well; else `ValueError`."""
+    with Path(path).open("rb") as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"{path} has more than {most:,} bytes, which no such file needs")
+    return content.decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")
