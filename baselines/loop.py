@@ -31,7 +31,7 @@ from .interrupt import EXIT_CODE, Interrupt
 from .keeping import Keeper
 from .options import PROGRAM, Options
 from .progress import ProgressLine
-from .runs import Run
+from .runs import Run, load_policy
 
 SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
 
@@ -152,6 +152,7 @@ def command(
         runners = train(run, learner, done, runners, asked.checkpoint_every)
         if processes.first():
             report(run, learner, learner.devices.one(runners.weights), asked.eval_episodes)
+            _write_replay(run, asked.html)
         processes.wait("reported")
     except (RunError, OSError) as error:  # the end could not be written
         print(f"{PROGRAM}: {error}", file=sys.stderr)
@@ -161,3 +162,14 @@ def command(
             print(run.how_to_go_on, file=sys.stderr)
         return EXIT_CODE
     return 0
+
+
+def _write_replay(run: Run, asked: bool) -> None:
+    """Let the policy of the first seed play for the browser, where that is asked for."""
+    if not asked:
+        return
+    from jaxenvs.render import replay
+
+    file = run.path / "replay.html"
+    episodes = replay.of_policy(load_policy(run.path), file)
+    print(f"Look at {episodes} episodes: {file}")

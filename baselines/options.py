@@ -14,7 +14,7 @@ from jaxenvs import VectorEnv
 from . import GYM, processes
 from .checkpoints import RunError
 from .devices import Devices
-from .runs import Config, Run
+from .runs import NETWORKS, Config, Run
 
 S = TypeVar("S")  # the learner's settings, a dataclass
 PROGRAM = "jaxenvs train"
@@ -48,6 +48,8 @@ class Options(Generic[S]):
     """Updates between checkpoints; there is one at the end and at Ctrl-C in any case."""
     eval_episodes: int = 256
     """Episodes of the final evaluation, for each seed."""
+    html: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """Write replay.html into DIR at the end: episodes of the first seed, for the browser."""
     devices: str = "1"
     """Devices that share the environments of each seed, of all processes together: N or all."""
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
@@ -87,7 +89,7 @@ def parse(
                 f"{first.resume} was trained by {known.algorithm}, not by {algorithm}; go on with: "
                 f"{PROGRAM} --algo {known.algorithm} --resume {first.resume}"
             )
-        return _resumed(read, known, settings, first.resume)
+        return _checked(_resumed(read, known, settings, first.resume), algorithm)
     if first.id is None:
         raise RunError(f"which environment? Give an id: {PROGRAM} Grid-DoorKey-5x5-v0")
     id = canonical(first.id, algorithm)
@@ -95,7 +97,8 @@ def parse(
     options = read(Options(settings=settings(**tuned.settings)))
     given = fields(options.set)
     pairs = [f"{k}={json.dumps(v)}" for k, v in tuned.fields.items() if k not in given]
-    return _checked(dataclasses.replace(options, id=id, set=(*pairs, *options.set)))
+    options = dataclasses.replace(options, id=id, set=(*pairs, *options.set))
+    return _checked(options, algorithm)
 
 
 def config(options: Options[Any], algorithm: str = "ppo") -> Config:
@@ -169,11 +172,16 @@ def fields(pairs: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _checked(options: Options[S]) -> Options[S]:
+def _checked(options: Options[S], algorithm: str) -> Options[S]:
     for name in ("seeds", "checkpoint_every", "eval_episodes"):
         if getattr(options, name) < 1:
             flag = "--" + name.replace("_", "-")
             raise RunError(f"{flag} {getattr(options, name)} must be at least 1")
+    if options.html and (algorithm not in NETWORKS or str(options.id).startswith(GYM)):
+        raise RunError(
+            f"--html shows a policy that plays in JAX; {algorithm} in {options.id} learns none: "
+            "leave --html out"
+        )
     return options
 
 
@@ -202,7 +210,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             f"{path} was trained with {name} {old} and cannot go on with {new}; leave it out, or "
             f"start a run of its own with --out NEW instead of --resume"
         )
-    return _checked(given)
+    return given
 
 
 def _differences(saved: Options[Any], given: Options[Any]) -> list[tuple[str, Any, Any]]:

@@ -28,7 +28,7 @@ from jaxenvs.baselines.runs import Run
 from . import contestants, report
 
 ID = "Classic-CartPole-v0"
-UPDATES = 20
+UPDATES = 12
 TRAINING = (
     *(ID, "--num-envs", "8", "--rollout-steps", "32", "--total-steps", f"{UPDATES * 8 * 32}"),
     *("--chunk", "1", "--seeds", "2", "--checkpoint-every", "1", "--eval-episodes", "16"),
@@ -66,9 +66,9 @@ def phase(folder: Path) -> str:
 
 
 def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | None:
-    """Kill a training when it is time; None where it ended before."""
-    begun = time.monotonic()
+    """Kill a training when it is time, of seconds since it made its folder; None if it ended."""
     process = _start(command(*TRAINING, "--out", str(folder)))
+    begun = _begun(process, folder)
     while process.poll() is None and not is_time(time.monotonic() - begun):
         time.sleep(0.001)
     if process.poll() is not None:
@@ -83,13 +83,18 @@ def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | N
     }
 
 
-def go_on(folder: Path) -> None:
-    """End what was killed: resume it, or begin it where there is nothing to resume."""
+def go_on(folder: Path) -> float:
+    """End what was killed: resume it, or begin it where there is nothing to resume.
+
+    Returns the seconds since its folder was there.
+    """
     resumed = (folder / "config.json").is_file()
     words = ("--resume", str(folder)) if resumed else (*TRAINING, "--out", str(folder))
     process = _start(command(*words))
+    begun = _begun(process, folder)
     if process.wait():
-        raise SystemExit(f"{' '.join(process.args)} ended with {process.returncode}")  # type: ignore[arg-type]
+        raise SystemExit(f"jaxenvs train {' '.join(words)} ended with {process.returncode}")
+    return time.monotonic() - begun
 
 
 def compare(
@@ -112,12 +117,25 @@ def compare(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def measure(kills: int, saving: int, seed: int, folder: Path) -> dict[str, Any]:
-    """All kills: `kills` at any moment, then `saving` while a checkpoint is written."""
-    begun = time.monotonic()
-    go_on(folder / "undisturbed")
-    seconds = time.monotonic() - begun
-    like, dice, rows = outcome(folder / "undisturbed"), random.Random(seed), []
+def measure(
+    kills: int, saving: int, seed: int, folder: Path, keep: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """All kills: `kills` at any moment, then `saving` while a checkpoint is written.
+
+    `keep` is given what there is after each of them.
+    """
+    seconds = go_on(folder / "undisturbed")
+    like, dice = outcome(folder / "undisturbed"), random.Random(seed)
+    rows: list[dict[str, Any]] = []
+    found = {
+        "command": " ".join(["jaxenvs", "train", *TRAINING]),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": f"{os.cpu_count()} cores, {contestants.processor()}",
+        "versions": contestants.versions(("jax", "orbax-checkpoint")),
+        "seconds_undisturbed": round(seconds, 1),
+        "arrays": len(like[0]),
+        "kills": rows,
+    }
     while len(rows) < kills + saving:
         out = folder / f"{len(rows)}"
         moment = dice.uniform(0, seconds)
@@ -128,15 +146,8 @@ def measure(kills: int, saving: int, seed: int, folder: Path) -> dict[str, Any]:
         if row is not None:
             rows.append(row)
             print(f"{len(rows)} of {kills + saving}: {row}", flush=True)
-    return {
-        "command": " ".join(["jaxenvs", "train", *TRAINING]),
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": f"{os.cpu_count()} cores, {contestants.processor()}",
-        "versions": contestants.versions(("jax", "orbax-checkpoint")),
-        "seconds_undisturbed": round(seconds, 1),
-        "arrays": len(like[0]),
-        "kills": rows,
-    }
+            keep(found)
+    return found
 
 
 def show(found: dict[str, Any]) -> None:
@@ -161,12 +172,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the moments (default 0)")
     parser.add_argument("--json", type=Path, help="file to write")
     given = parser.parse_args(argv)
+
+    def keep(found: dict[str, Any]) -> None:
+        if given.json:
+            given.json.write_text(json.dumps(found, indent=1) + "\n")
+
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(given.kills, given.saving, given.seed, Path(folder))
+        found = measure(given.kills, given.saving, given.seed, Path(folder), keep)
     show(found)
-    if given.json:
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
     return 0 if all(row["same"] for row in found["kills"]) else 1
+
+
+def _begun(process: subprocess.Popen, folder: Path) -> float:
+    """Wait until a training has made its folder; return when that was."""
+    while process.poll() is None and not folder.exists():
+        time.sleep(0.001)
+    return time.monotonic()
 
 
 def _start(words: Sequence[str]) -> subprocess.Popen:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core import registry
 from ..core.env import Env
-from . import frames, gif, turning
+from . import frames, gif, replay, turning
 from .controls import Controller
 from .session import Session
 
@@ -49,12 +49,13 @@ def parser(command: str, summary: str, examples: str) -> Parser:
     add("--tile-size", type=number(4, 128), metavar="PIXELS", help="of a cell (default: fits)")
     add("--fps", type=number(1, 60), default=8, metavar="N", help="steps per second (default 8)")
     add("--gif", metavar="FILE", help="draw a GIF instead of opening a window")
+    add("--html", metavar="FILE", help="write a replay for the browser instead, one file with all")
     add(
         "--frames",
         type=number(1, 1_000_000),
         metavar="N",
-        help=f"pictures of the GIF, one for each step (default {GIF_FRAMES}); "
-        "for --screenshot the steps before it (default 0)",
+        help=f"pictures of the GIF, one for each step (default {GIF_FRAMES}), or of the replay "
+        f"(default {replay.FRAMES}); for --screenshot the steps before it (default 0)",
     )
     add("--panel", action="store_true", help="draw the whole window into the GIF")
     add("--screenshot", metavar="FILE", help="draw the window as a PNG instead of opening it")
@@ -110,13 +111,18 @@ def checked_outputs(options: argparse.Namespace) -> bool:
 
     Raises `UsageError` where a file cannot be written: better now than after the drawing.
     """
-    for name in ("gif", "screenshot"):
+    for name in ("gif", "html", "screenshot"):
         _check_file(name, getattr(options, name))
-    if options.frames is not None and not (options.gif or options.screenshot):
-        raise UsageError("--frames goes with --gif FILE or --screenshot FILE")
+    if options.frames is not None and not is_headless(options):
+        raise UsageError("--frames goes with --gif FILE, --html FILE or --screenshot FILE")
     if options.panel and not options.gif:
         raise UsageError("--panel goes with --gif FILE")
-    return bool(options.gif or options.screenshot)
+    return is_headless(options)
+
+
+def is_headless(options: argparse.Namespace) -> bool:
+    """Whether files are asked for instead of a window."""
+    return bool(options.gif or options.html or options.screenshot)
 
 
 def check_display() -> None:
@@ -143,26 +149,60 @@ def _check_file(name: str, given: str | None) -> None:
 def draw_files(
     controller: Controller, options: argparse.Namespace, advance: Callable[[], bool]
 ) -> None:
-    """Draw the GIF or the screenshot; `advance` makes the next moment, False when there is none."""
+    """Draw the files that are asked for; `advance` makes the next moment, False if there is none.
+
+    All of them show the same moments.
+    """
+    moments = _moments(advance, _count(options))
+    session, reel = controller.session, None
+    if options.html:
+        reel = replay.Reel(session.env, session.boards, options.tile_size)
+        moments = _filmed(moments, session, reel)
     if options.gif:
-        count = options.frames or GIF_FRAMES
-        pictures = _pictures(controller, options, advance, count)
-        shown = gif.write(options.gif, _with_progress(pictures, count))
-        size = Path(options.gif).stat().st_size
-        print(f"wrote {options.gif}: {shown} pictures, {size / 1000:.0f} kB")
+        shown = gif.write(options.gif, _pictures(controller, options, moments))
+        print(f"wrote {options.gif}: {shown} pictures, {_kilobytes(options.gif)}")
+    for _ in moments:  # all, where no GIF has gone through them
+        pass
+    if reel is not None:
+        names = [row.name for row in controller.actions]
+        episodes = reel.write(options.html, controller.title, session, names)
+        print(f"wrote {options.html}: {episodes} episodes, {_kilobytes(options.html)}")
     if options.screenshot:
-        for _ in range(0 if options.gif else options.frames or 0):
-            advance()
         gif.write_png(options.screenshot, window_picture(controller, options.tile_size))
         print(f"wrote {options.screenshot}")
 
 
-def _pictures(
-    controller: Controller, options: argparse.Namespace, advance: Callable[[], bool], count: int
-) -> Iterator[tuple[np.ndarray, float]]:
+def _count(options: argparse.Namespace) -> int:
+    """How many moments the files show, or pass before a screenshot."""
+    if options.gif or options.html:
+        return options.frames or (GIF_FRAMES if options.gif else replay.FRAMES)
+    return 1 + (options.frames or 0)
+
+
+def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
+    """Go through moments, the present one first, and say on a terminal how far it is."""
+    told = time.monotonic() + LONG
     for i in range(count):
         if i and not advance():
-            return
+            break
+        yield
+        if sys.stderr.isatty() and time.monotonic() > told:
+            print(f"\rdrawing {i + 1} / {count}", end="", file=sys.stderr, flush=True)
+            told = time.monotonic() + 0.5
+    if sys.stderr.isatty():
+        print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
+
+
+def _filmed(moments: Iterator[None], session: Session, reel: replay.Reel) -> Iterator[None]:
+    for _ in moments:
+        reel.add(session.now)
+        yield
+
+
+def _pictures(
+    controller: Controller, options: argparse.Namespace, moments: Iterator[None]
+) -> Iterator[tuple[np.ndarray, float]]:
+    for _ in moments:
         if not options.panel:
             yield from turning_pictures(controller, options.tile_size)
         if options.panel:
@@ -170,6 +210,10 @@ def _pictures(
         else:
             picture = boards_picture(controller, options.tile_size)
         yield picture, controller.session.delay
+
+
+def _kilobytes(file: str) -> str:
+    return f"{Path(file).stat().st_size / 1000:.0f} kB"
 
 
 def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
@@ -205,20 +249,6 @@ def window_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
 
     size = screen.natural_size(controller, tile_size)
     return screen.pixels(screen.draw(controller, size))
-
-
-def _with_progress(
-    pictures: Iterator[tuple[np.ndarray, float]], count: int
-) -> Iterator[tuple[np.ndarray, float]]:
-    """Say on a terminal how far a long drawing is."""
-    told = time.monotonic() + LONG
-    for i, picture in enumerate(pictures):
-        yield picture
-        if sys.stderr.isatty() and time.monotonic() > told:
-            print(f"\rdrawing {i + 1} / {count}", end="", file=sys.stderr, flush=True)
-            told = time.monotonic() + 0.5
-    if sys.stderr.isatty():
-        print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
 
 
 def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:

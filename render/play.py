@@ -38,7 +38,7 @@ def _run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     headless = arguments.checked_outputs(options)
     if options.keys is not None and not headless:
-        raise UsageError("--keys goes with --gif FILE or --screenshot FILE")
+        raise UsageError("--keys goes with --gif FILE, --html FILE or --screenshot FILE")
     controller = _controller(options, headless)
     if not headless:
         from .window import open_window
@@ -50,7 +50,7 @@ def _run(argv: list[str]) -> int:
 
 def _controller(options: argparse.Namespace, headless: bool) -> Controller:
     env = arguments.make_env(options.id, options.fields)
-    moves_by_itself = options.keys is None and (options.gif or options.frames)
+    moves_by_itself = options.keys is None and (options.gif or options.html or options.frames)
     try:
         action_keys(env)
     except ValueError as error:

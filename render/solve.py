@@ -16,6 +16,7 @@ from jaxtyping import Array, Int32, PRNGKeyArray
 
 from .. import search
 from ..core.env import Env
+from ..core.files import read_text
 from ..puzzles import Puzzle, PuzzleLevel
 from . import arguments
 from .arguments import UsageError
@@ -38,6 +39,8 @@ TAKES = {
     "beam": (),
     "bidirectional": ("node_budget", "terminate"),
 }
+LARGEST_LEVEL = 2**16  # bytes of an --instance
+LONGEST_MESSAGE = 500  # characters, where it quotes a level
 WIDTH = 96  # columns of the printed actions
 LONGEST = 4096  # actions of a solution, but for beam, which looks no further than its default
 
@@ -92,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--watch", action="store_true", help="play the solution in a window")
     add("--gif", metavar="FILE", help="draw the solution into a GIF")
+    add("--html", metavar="FILE", help="write the solution as a replay for the browser")
     add("--tile-size", type=number(4, 128), metavar="PIXELS", help="of a cell (default: fits)")
     add("--speed", type=number(1, 60), default=4, metavar="N", help="actions a second (default 4)")
     return parser
@@ -120,7 +124,7 @@ def _run(argv: list[str]) -> int:
     result, seconds = _search(puzzle, level, options)
     _print(puzzle, level, result, seconds)
     actions = tuple(int(a) for a in np.asarray(result.actions) if a >= 0)
-    if actions and (options.watch or options.gif):
+    if actions and (options.watch or arguments.is_headless(options)):
         return _show(puzzle, level, actions, options)
     return 0 if bool(result.solved) else 1
 
@@ -143,11 +147,13 @@ def _level(puzzle: Puzzle, options: argparse.Namespace) -> PuzzleLevel:
     if options.seed is not None:
         raise UsageError("give --seed or --instance, not both")
     try:
-        return puzzle.read_level(Path(options.instance).read_text())
+        return puzzle.read_level(read_text(options.instance, LARGEST_LEVEL))
     except OSError as error:
         raise UsageError(f"--instance {options.instance}: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(f"--instance {options.instance}: {error}") from error
+        message = str(error)
+        cut = message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + " ..."
+        raise UsageError(f"--instance {options.instance}: {cut}") from error
 
 
 def _search(
@@ -237,7 +243,7 @@ def _show(
         session = Session(puzzle, plan, speed=options.speed, level=level)
         return Controller(session, options.id, "watch")
 
-    if options.gif:
+    if arguments.is_headless(options):
         options.frames = len(actions) + 1
         drawn = controller()
 

@@ -19,7 +19,8 @@ H lists the keys. The last 20,000 moments are kept (64 MiB at most)."""
 EXAMPLES = """  jaxenvs watch runs/demo
   jaxenvs watch runs/demo --envs 16 --greedy
   jaxenvs watch runs/demo --gif demo.gif --frames 200
-  jaxenvs watch --random Grid-LavaCrossingS9N3-v0"""
+  jaxenvs watch runs/demo --html demo.html
+  jaxenvs watch Grid-LavaCrossingS9N3-v0"""
 MAX_BOARDS = 64
 
 
@@ -31,8 +32,8 @@ def main(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     parser = arguments.parser("watch", SUMMARY, EXAMPLES)
     add = parser.add_argument
-    add("target", nargs="?", metavar="RUN", help="folder that `jaxenvs train` wrote")
-    add("--random", nargs="?", const=True, metavar="ID", help="random play of an id, without a run")
+    add("target", nargs="?", metavar="RUN|ID", help="folder that `jaxenvs train` wrote, or an id")
+    add("--random", nargs="?", const=True, metavar="ID", help="random play of an id, as ID alone")
     add(
         "--envs",
         type=arguments.number(1, MAX_BOARDS),
@@ -50,6 +51,8 @@ def _run(argv: list[str]) -> int:
     add("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
     options = parser.parse_args(argv)
     headless = arguments.checked_outputs(options)
+    if options.target and not Path(options.target).is_dir() and _is_id(options.target):
+        options.random = options.random or True
     title, env, pilot = (_random if options.random else _trained)(options)
     try:
         action_keys(env)
@@ -80,7 +83,7 @@ def _random(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
     if options.run_seed:
         raise UsageError("--run-seed goes with a run; the levels of random play follow --seed")
     env = arguments.make_env(named[0], options.fields)
-    if not (options.gif or options.screenshot):
+    if not arguments.is_headless(options):
         arguments.check_display()
     return named[0], env, RANDOM
 
@@ -93,13 +96,8 @@ def _trained(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
     if options.fields:
         raise UsageError("--set goes with --random; a run brings its own environment")
     if not Path(run).is_dir():
-        if _is_id(run):
-            raise UsageError(
-                f"{run} is an environment; watch random play with `jaxenvs watch --random {run}`, "
-                f"or train it first: `jaxenvs train {run} --out runs/mine`"
-            )
         raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
-    if not (options.gif or options.screenshot):
+    if not arguments.is_headless(options):
         arguments.check_display()
     from ..baselines.runs import RunError, load_policy
 

@@ -185,7 +185,7 @@ def test_every_data_file_beside_the_modules_is_in_the_distribution():
     folders = {name.rpartition(".")[0]: path.parent for name, path in sources()}
     for package, folder in folders.items():
         for path in folder.iterdir():
-            if path.suffix in {".json", ".npz", ".toml", ".txt", ".txtpb"}:
+            if path.suffix in {".html", ".json", ".npz", ".toml", ".txt", ".txtpb"}:
                 shipped = patterns.get(package, [])
                 assert any(fnmatch.fnmatch(path.name, pattern) for pattern in shipped), path
 

@@ -14,12 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
+from ..core.files import read_text
 from ..core.random import Key, below, hashed, mix, permutation
 from .cells import step_of, uniform_cell
 
 DEAD, WALL = 254, 255  # in a map of push distances: a box never comes to a target; a wall
 CHARACTERS = " #.$*@+"  # floor, wall, target, box, box on target, player, player on target
 PLAYS = 8
+LARGEST = 2**28  # bytes of all files: two and a half times all of Boxoban
 _LAYOUT, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))  # counters of the hash
 
 
@@ -309,6 +311,11 @@ def read(path: str, size: int, boxes: int) -> Levels:
     if not place.exists():
         raise ValueError(f"sokoban: levels={path!r}: there is no such file or folder")
     files = sorted(place.rglob("*.txt")) if place.is_dir() else [place]
+    size_of_all = sum(file.stat().st_size for file in files)
+    if size_of_all > LARGEST:
+        raise ValueError(
+            f"sokoban: levels={path!r} has {size_of_all:,} bytes, more than {LARGEST:,}"
+        )
     if not files:
         raise ValueError(f"sokoban: levels={path!r}: the folder has no .txt file")
     found = [level for file in files for level in _levels_of(file, size, boxes)]
@@ -341,7 +348,7 @@ class Parsed(NamedTuple):
 
 def _levels_of(file: Path, size: int, boxes: int) -> Iterator[Parsed]:
     rows: list[str] = []
-    lines = file.read_text(encoding="utf-8", errors="replace").split("\n")
+    lines = read_text(file, LARGEST, errors="replace").split("\n")
     for number, line in enumerate([*lines, ""], 1):
         line = line.rstrip("\r")
         if line.strip() and not line.startswith(";"):

@@ -1,0 +1,186 @@
+"""Replays: one HTML file with tile numbers, an atlas and a player, for any browser and no network.
+
+Every frame of the compositor is cut into tiles, and tiles that are equal are one sprite of the
+atlas. So whatever an environment draws comes back to the pixel: where that is a picture and not
+made of tiles, there are more sprites.
+"""
+
+import base64
+import html
+import importlib.resources
+import io
+import json
+import math
+import os
+import zlib
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import UInt8, UInt32
+
+from ..core.env import Env
+from ..core.files import replacing
+from . import frames, pilots
+from .controls import action_keys
+from .session import NO_ACTION, Moment, Session
+
+ACROSS = 64  # sprites in a row of the atlas
+WIDTH = 560  # pixels that a board may take on a side, unless told otherwise
+FRAMES = 1000  # moments of a replay, unless told otherwise
+NO_END = "cut here"  # where the replay ends before the episode does
+
+
+class Film(NamedTuple):
+    """What was seen of one board."""
+
+    tiles: list[np.ndarray]  # uint32 (cells,) of every moment
+    moments: list[tuple[int, float, float, bool, bool, int]]
+    """Action, reward, return, terminated, truncated, number of the episode."""
+
+
+class Reel:
+    """Takes the moments of a session one by one, and writes them as a replay."""
+
+    def __init__(self, env: Env, boards: int = 1, tile_size: int | None = None) -> None:
+        """Without a size, tiles are as large as fits; of a picture smaller, as it has many."""
+        largest = 32 if hasattr(env, "picture") else 64
+        tile_size = tile_size or frames.fitting_tile_size(env, WIDTH, WIDTH, largest)
+        self._paint = frames.board_painter(env, tile_size)
+        self._size = tile_size
+        self._numbers: dict[bytes, int] = {}  # of the sprites, by their pixels
+        self._shape = (0, 0)  # rows and columns of tiles
+        self._films = [Film([], []) for _ in range(boards)]
+
+    def add(self, now: Moment) -> None:
+        """Take a moment of all boards."""
+        pictures = self._paint(now.state)
+        for i, film in enumerate(self._films):
+            film.tiles.append(self._cut(pictures[i]))
+            numbers = (now.reward[i], now.score[i], now.terminated[i], now.truncated[i])
+            reward, score, terminated, truncated = (number.item() for number in numbers)
+            action, episode = int(now.action[i]), int(now.episode[i])
+            film.moments.append((action, reward, score, terminated, truncated, episode))
+
+    def write(
+        self, path: str | os.PathLike[str], title: str, session: Session, names: list[str]
+    ) -> int:
+        """Write the file, whole or not at all; return how many episodes it shows.
+
+        `names` are those of the actions. Raises `OSError`.
+        """
+        shown = {
+            "title": title,
+            "player": session.pilot.name,
+            "speed": session.speed,
+            "actions": names,
+            "tile": self._size,
+            "rows": self._shape[0],
+            "columns": self._shape[1],
+            "episodes": self._episodes(),
+            "frames": _packed([tiles for film in self._films for tiles in film.tiles]),
+            "atlas": "data:image/png;base64," + _text(self._atlas()),
+        }
+        template = (
+            importlib.resources.files("jaxenvs.render").joinpath("replay.html").read_text("utf-8")
+        )
+        content = template.replace("{{title}}", html.escape(f"{title}: {session.pilot.name}"))
+        with replacing(path) as temporary:
+            temporary.write_text(content.replace("{{replay}}", _embedded(shown)), "utf-8")
+        return len(shown["episodes"])
+
+    def _cut(self, picture: UInt8[np.ndarray, "height width 3"]) -> UInt32[np.ndarray, " cells"]:
+        """Number the tiles of a picture; what is new becomes a sprite."""
+        size = self._size
+        rows, columns = (-(-length // size) for length in picture.shape[:2])
+        spare = (rows * size - picture.shape[0], columns * size - picture.shape[1])
+        picture = np.pad(picture, ((0, spare[0]), (0, spare[1]), (0, 0)))
+        tiles = picture.reshape(rows, size, columns, size, 3).swapaxes(1, 2)
+        self._shape = (rows, columns)
+        pixels = (tile.tobytes() for row in tiles for tile in row)
+        numbers = [self._numbers.setdefault(tile, len(self._numbers)) for tile in pixels]
+        return np.array(numbers, np.uint32)
+
+    def _episodes(self) -> list[dict[str, Any]]:
+        """Episodes of all boards, one after another, with the place of their first frame."""
+        episodes: list[dict[str, Any]] = []
+        first = 0
+        for board, film in enumerate(self._films):
+            starts = [i for i, moment in enumerate(film.moments) if _begins(film, i)]
+            for number, start in enumerate(starts):
+                end = [*starts, len(film.moments)][number + 1]
+                where = f"board {board + 1}, " if len(self._films) > 1 else ""
+                name = f"{where}episode {film.moments[start][5] + 1}"
+                episodes.append(_episode(name, first + start, film.moments[start:end]))
+            first += len(film.moments)
+        return episodes
+
+    def _atlas(self) -> bytes:
+        """All sprites as a PNG."""
+        from PIL import Image
+
+        size, count = self._size, len(self._numbers)
+        across = min(ACROSS, count)
+        down = -(-count // across)
+        sheet = np.zeros((down * across, size, size, 3), np.uint8)
+        for number, pixels in enumerate(self._numbers):
+            sheet[number] = np.frombuffer(pixels, np.uint8).reshape(size, size, 3)
+        sheet = sheet.reshape(down, across, size, size, 3).swapaxes(1, 2)
+        file = io.BytesIO()
+        Image.fromarray(sheet.reshape(down * size, across * size, 3)).save(
+            file, format="PNG", optimize=True
+        )
+        return file.getvalue()
+
+
+def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) -> int:
+    """Play a policy (see `Policy` in baselines/runs.py) for `count` moments, and write the replay.
+
+    Returns how many episodes it shows. Raises `OSError`.
+    """
+    session = Session(policy.env, pilots.of_policy(policy))
+    reel = Reel(policy.env)
+    reel.add(session.now)
+    for _ in range(count - 1):
+        session.forward()
+        reel.add(session.now)
+    return reel.write(path, policy.env_id, session, [row.name for row in action_keys(policy.env)])
+
+
+def _begins(film: Film, i: int) -> bool:
+    return i == 0 or film.moments[i][0] == NO_ACTION
+
+
+def _episode(name: str, first: int, moments: list[Any]) -> dict[str, Any]:
+    """One episode, as the player reads it; its first moment has no action."""
+    actions, rewards, returns, terminated, truncated, _ = zip(*moments, strict=True)
+    end = "terminated" if terminated[-1] else "truncated" if truncated[-1] else NO_END
+    return {
+        "name": f"{name}: return {returns[-1]:.6g} after {len(moments) - 1} steps",
+        "first": first,
+        "actions": actions,
+        "rewards": [_number(reward) for reward in rewards],
+        "returns": [_number(score) for score in returns],
+        "end": end,
+    }
+
+
+def _number(value: float) -> float | None:
+    """A number of six digits; None where it is none, which JSON does not know."""
+    return float(f"{value:.6g}") if math.isfinite(value) else None
+
+
+def _packed(tiles: list[np.ndarray]) -> str:
+    """Differences to the frame before, deflated: what stays costs next to nothing."""
+    films = np.stack(tiles)
+    films[1:] -= films[:-1].copy()  # modulo 2**32
+    return _text(zlib.compress(films.astype("<u4").tobytes(), 9))
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")
+
+
+def _embedded(content: Any) -> str:
+    """JSON that no HTML parser takes for markup, whatever names it holds."""
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

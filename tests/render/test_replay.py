@@ -1,0 +1,252 @@
+"""Replays: what the file holds is what the compositor draws, and a browser shows that."""
+
+import base64
+import html
+import io
+import json
+import re
+import shutil
+import subprocess
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import jaxenvs
+from jaxenvs.render import frames, replay, solve, watch
+from jaxenvs.render.controls import action_keys
+from jaxenvs.render.pilots import RANDOM
+from jaxenvs.render.session import Session
+
+GRID = "Grid-DoorKey-5x5-v0"
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
+ALONE += " --disable-background-networking --disable-component-update --virtual-time-budget=30000"
+HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror="alert(1)">&amp;'
+MOMENTS = 12
+
+in_a_browser = pytest.mark.skipif(
+    BROWSER is None, reason="THE BROWSER TEST DID NOT RUN: no Chromium here (apt install chromium)"
+)
+
+
+def film(path, id: str, boards: int = 1, tile_size=None):
+    """Write a replay of random play, and return the boards' pictures of every moment."""
+    env = jaxenvs.make(id)
+    session = Session(env, RANDOM, boards)
+    reel = replay.Reel(env, boards, tile_size)
+    pictures = []
+    for i in range(MOMENTS):
+        if i == 5:
+            session.new_level()  # a second episode
+        elif i:
+            session.forward()
+        reel.add(session.now)
+        tile = replay_tile(env) if tile_size is None else tile_size
+        pictures.append(frames.board_painter(env, tile)(session.now.state))
+    names = [row.name for row in action_keys(env)]
+    reel.write(path, id, session, names)
+    return np.stack(pictures, axis=1), session
+
+
+def replay_tile(env) -> int:
+    largest = 32 if hasattr(env, "picture") else 64
+    return frames.fitting_tile_size(env, replay.WIDTH, replay.WIDTH, largest)
+
+
+def content(path) -> dict:
+    """What the file holds."""
+    return json.loads(re.search(r'"application/json">(.*?)</script>', path.read_text())[1])
+
+
+def decoded(held: dict) -> np.ndarray:
+    """All frames, put together again without a browser."""
+    size, rows, columns = held["tile"], held["rows"], held["columns"]
+    words = np.frombuffer(zlib.decompress(base64.b64decode(held["frames"])), "<u4")
+    tiles = np.cumsum(words.reshape(-1, rows, columns), axis=0, dtype=np.uint32)
+    sheet = np.asarray(Image.open(io.BytesIO(base64.b64decode(held["atlas"].split(",")[1]))))
+    down, across = sheet.shape[0] // size, sheet.shape[1] // size
+    sprites = sheet.reshape(down, size, across, size, 3).swapaxes(1, 2).reshape(-1, size, size, 3)
+    found = sprites[tiles].swapaxes(2, 3)
+    return found.reshape(-1, rows * size, columns * size, 3)
+
+
+OTHERS = ("Craft-Classic-Pixels-v0", "Puzzle-Pyraminx-v0", "Puzzle-Sudoku-v0", "Grid-v0")
+
+
+@pytest.mark.parametrize("id", [GRID, *(pytest.param(id, marks=pytest.mark.slow) for id in OTHERS)])
+def test_every_frame_is_the_compositors(tmp_path, id):
+    pictures, _ = film(tmp_path / "a.html", id)
+    np.testing.assert_array_equal(decoded(content(tmp_path / "a.html")), pictures[0])
+
+
+def test_a_picture_that_is_not_made_of_whole_tiles_is_padded(tmp_path):
+    reel = replay.Reel(jaxenvs.make(GRID), 1, 8)
+    numbers = reel._cut(np.full((9, 20, 3), 7, np.uint8))
+    assert reel._shape == (2, 3) and len(set(numbers.tolist())) == 4
+
+
+def test_boards_follow_one_another_and_episodes_begin_where_they_do(tmp_path):
+    pictures, session = film(tmp_path / "a.html", GRID, boards=2, tile_size=8)
+    held = content(tmp_path / "a.html")
+    np.testing.assert_array_equal(decoded(held), np.concatenate(pictures))
+    assert [row["first"] for row in held["episodes"]] == [0, 5, 12, 17]
+    assert [row["name"].split(":")[0] for row in held["episodes"]] == [
+        f"board {board}, episode {episode}" for board in (1, 2) for episode in (1, 2)
+    ]
+    first, second = held["episodes"][:2]
+    moments = [moment.action[0].item() for moment in session.history]
+    assert first["actions"] + second["actions"] == moments and second["actions"][0] == -1
+    assert first["end"] == second["end"] == replay.NO_END
+    assert held["player"] == "random" and held["actions"][2] == "forward"
+
+
+def test_an_end_and_its_return_are_told(tmp_path):
+    path = tmp_path / "a.html"
+    assert (
+        solve.main(["Puzzle-SlidingTile-3x3-v0", "--set", "scramble=3", "--html", str(path)]) == 0
+    )
+    (episode,) = content(path)["episodes"]
+    assert episode["end"] == "terminated" and episode["returns"][-1] > 0
+    assert episode["rewards"][0] == 0 and episode["name"].endswith("steps")
+
+
+def test_numbers_that_are_none_are_told_as_such():
+    assert [replay._number(x) for x in (0.1, float("nan"), float("inf"))] == [0.1, None, None]
+
+
+def test_names_cannot_become_markup(tmp_path):
+    session = Session(jaxenvs.make(GRID), RANDOM)
+    reel = replay.Reel(session.env, 1, 8)
+    reel.add(session.now)
+    reel.write(tmp_path / "a.html", HOSTILE, session, [HOSTILE] * 7)
+    text = (tmp_path / "a.html").read_text()
+    assert text.count("<script") == text.count("</script") == 2 and "<img" not in text
+    assert content(tmp_path / "a.html")["title"] == HOSTILE
+    assert html.unescape(re.search("<title>(.*)</title>", text)[1]).startswith(HOSTILE)
+
+
+def test_nothing_is_loaded(tmp_path):
+    film(tmp_path / "a.html", GRID)
+    text = (tmp_path / "a.html").read_text()
+    assert "default-src 'none'" in text
+    assert not re.search(r"https?:|//[a-z]+\.|\bfetch\b|XMLHttp|import\s*\(|<link|@import", text)
+
+
+def test_the_command_writes_a_replay_beside_a_gif(tmp_path, capsys):
+    page, gif = tmp_path / "a.html", tmp_path / "a.gif"
+    assert watch.main([GRID, "--html", str(page), "--gif", str(gif), "--frames", "7"]) == 0
+    said = capsys.readouterr().out
+    assert "7 pictures" in said and f"wrote {page}: 1 episodes" in said
+    assert len(content(page)["episodes"][0]["actions"]) == 7
+    with Image.open(gif) as image:
+        assert image.n_frames == 7
+
+
+# In a browser: the page with a script behind it, which does what a person would and notes it down.
+PROBE = """
+<script>
+(async () => {
+  const look = id => document.getElementById(id);
+  const pause = ms => new Promise(done => setTimeout(done, ms));
+  while (!document.documentElement.dataset.ready) await pause(10);
+  const noted = [];
+  function note() {
+    const board = look("board"), pen = board.getContext("2d");
+    const pixels = pen.getImageData(0, 0, board.width, board.height).data;
+    let text = "";
+    for (const value of pixels) text += String.fromCharCode(value);
+    const words = {};
+    for (const id of ["step", "action", "reward", "return", "done", "title", "player", "play"])
+      words[id] = look(id).textContent;
+    noted.push({...words, width: board.width, height: board.height, pixels: btoa(text),
+                episode: look("episode").selectedIndex, images: document.images.length});
+  }
+  const press = key => document.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+  function set(id, name, value) {
+    look(id)[name] = value;
+    look(id).dispatchEvent(new Event(id == "scrub" ? "input" : "change"));
+  }
+  DO
+  const told = document.createElement("pre");
+  told.id = "probe";
+  told.textContent = JSON.stringify(noted);
+  document.body.append(told);
+})();
+</script>
+"""
+
+
+def probed(tmp_path, page, do: str) -> list[dict]:
+    """What the script notes down in a browser, pixels as arrays."""
+    target = tmp_path / "probed.html"
+    target.write_text(page.read_text() + PROBE.replace("DO", do))
+    command = [BROWSER, *ALONE.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
+    done = subprocess.run(
+        [*command, target.as_uri()], capture_output=True, text=True, timeout=120, check=True
+    )
+    found = re.search('<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
+    assert found, done.stdout[-2000:] + done.stderr[-2000:]
+    noted = json.loads(html.unescape(found[1]))
+    for row in noted:
+        shape = (row["height"], row["width"], 4)
+        row["pixels"] = np.frombuffer(base64.b64decode(row["pixels"]), np.uint8).reshape(shape)
+        assert (row["pixels"][..., 3] == 255).all()
+    return noted
+
+
+@in_a_browser
+@pytest.mark.parametrize("id", [GRID, "Classic-CartPole-v0"])
+def test_a_browser_shows_the_compositors_frames(tmp_path, id):
+    pictures, session = film(tmp_path / "a.html", id, tile_size=16)
+    do = """
+      for (let episode = 0; episode < 2; episode++) {
+        set("episode", "selectedIndex", episode);
+        for (let step = 0; step <= look("scrub").max; step++) {
+          set("scrub", "value", step);
+          note();
+        }
+      }"""
+    noted = probed(tmp_path, tmp_path / "a.html", do)
+    assert len(noted) == MOMENTS
+    names = ["start", *(row.name for row in action_keys(session.env))]
+    for row, picture, moment in zip(noted, pictures[0], session.history, strict=True):
+        np.testing.assert_array_equal(row["pixels"][..., :3], picture)
+        assert row["action"] == names[moment.action[0] + 1]
+        assert float(row["reward"]) == pytest.approx(moment.reward[0].item(), rel=1e-5)
+        assert float(row["return"]) == pytest.approx(moment.score[0].item(), rel=1e-5)
+    assert [row["step"] for row in noted[:5]] == [f"{i} of 4" for i in range(5)]
+    assert [row["done"] for row in noted[3:6]] == ["no", replay.NO_END, "no"]
+
+
+@in_a_browser
+def test_keys_and_time(tmp_path):
+    film(tmp_path / "a.html", GRID, tile_size=8)
+    do = """
+      press("ArrowRight"); note();
+      press("End"); note();
+      press("PageDown"); note();
+      press("ArrowLeft"); note();
+      press(" "); note();
+      await pause(2000);  // 6 steps at 8 a second, the pause at the end, and on from the start
+      note();
+      press(" "); note();
+      await pause(3000); note();"""
+    noted = probed(tmp_path, tmp_path / "a.html", do)
+    places = [(row["episode"], int(row["step"].split()[0])) for row in noted]
+    assert places[:5] == [(0, 1), (0, 4), (1, 0), (1, 0), (1, 0)]
+    assert [row["play"] for row in noted] == [*["play"] * 4, *["pause"] * 2, *["play"] * 2]
+    assert places[5] in [(0, 2), (0, 3), (0, 4)] and places[5] == places[6] == places[7]
+
+
+@in_a_browser
+def test_hostile_names_stay_text_in_a_browser(tmp_path):
+    session = Session(jaxenvs.make(GRID), RANDOM)
+    reel = replay.Reel(session.env, 1, 8)
+    for _ in range(2):
+        reel.add(session.now)
+        session.forward()
+    reel.write(tmp_path / "a.html", HOSTILE, session, [HOSTILE] * 7)
+    (noted,) = probed(tmp_path, tmp_path / "a.html", 'press("End"); note();')
+    assert noted["title"] == noted["action"] == HOSTILE and noted["images"] == 0
