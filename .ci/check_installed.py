@@ -1,8 +1,9 @@
-"""Checks an installed wheel from outside: `check_installed.py core|extras CHECKOUT`."""
+"""Checks an installed wheel from outside: `check_installed.py core|extras|locked CHECKOUT`."""
 
 import importlib
 import importlib.metadata
 import importlib.util
+import runpy
 import sys
 from pathlib import Path
 
@@ -35,6 +36,19 @@ def check_extras(checkout: Path) -> None:
             print(name)
 
 
+def check_locked(checkout: Path) -> None:
+    """The package imports where nothing can be written, and does nothing else (no backend ...)."""
+    site = Path(str(importlib.util.find_spec("jaxenvs").origin)).parent.parent
+    try:
+        (site / "written").touch()
+    except OSError as error:
+        print(f"{site} cannot be written to: {error.strerror}")
+    else:
+        (site / "written").unlink()
+        print(f"{site} CAN be written to here: only attempts to write are looked for")
+    runpy.run_path(str(checkout / "tests" / "import_check.py"))
+
+
 if __name__ == "__main__":
-    checks = {"core": check_core, "extras": check_extras}
+    checks = {"core": check_core, "extras": check_extras, "locked": check_locked}
     checks[sys.argv[1]](Path(sys.argv[2]).resolve())

@@ -180,6 +180,8 @@ def _arrays(
     """Read arrays of these names and shapes; what Orbax's own files say is compared before."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path).item_metadata
+    if stored is None:
+        raise ValueError("its arrays are not described")
     stored = {name: stored.tree[name] for name in stored.tree}
     _compare(path, _described(stored), _described(wanted))
     for name, array in stored.items():

@@ -118,15 +118,19 @@ def compare(
 
 
 def measure(
-    kills: int, saving: int, seed: int, folder: Path, keep: Callable[[dict[str, Any]], None]
+    kills: int,
+    saving: int,
+    seed: int,
+    folder: Path,
+    rows: list[dict[str, Any]],
+    keep: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
     """All kills: `kills` at any moment, then `saving` while a checkpoint is written.
 
-    `keep` is given what there is after each of them.
+    `rows` are those that were made before; `keep` is given what there is after each one.
     """
     seconds = go_on(folder / "undisturbed")
-    like, dice = outcome(folder / "undisturbed"), random.Random(seed)
-    rows: list[dict[str, Any]] = []
+    like = outcome(folder / "undisturbed")
     found = {
         "command": " ".join(["jaxenvs", "train", *TRAINING]),
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -136,6 +140,7 @@ def measure(
         "arrays": len(like[0]),
         "kills": rows,
     }
+    dice = random.Random(seed + len(rows))
     while len(rows) < kills + saving:
         out = folder / f"{len(rows)}"
         moment = dice.uniform(0, seconds)
@@ -170,15 +175,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--kills", type=int, default=20, help="at any moment (default 20)")
     parser.add_argument("--saving", type=int, default=5, help="within a save (default 5)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (default 0)")
-    parser.add_argument("--json", type=Path, help="file to write")
+    parser.add_argument("--json", type=Path, help="file to write; rows in it are kept")
     given = parser.parse_args(argv)
+    known = bool(given.json) and given.json.is_file()
+    rows = json.loads(given.json.read_text())["kills"] if known else []
 
     def keep(found: dict[str, Any]) -> None:
         if given.json:
             given.json.write_text(json.dumps(found, indent=1) + "\n")
 
     with tempfile.TemporaryDirectory() as folder:
-        found = measure(given.kills, given.saving, given.seed, Path(folder), keep)
+        found = measure(given.kills, given.saving, given.seed, Path(folder), rows, keep)
     show(found)
     return 0 if all(row["same"] for row in found["kills"]) else 1
 

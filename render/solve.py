@@ -6,7 +6,6 @@ import functools
 import sys
 import textwrap
 import time
-from pathlib import Path
 from typing import Any
 
 import jax

@@ -134,33 +134,11 @@ def test_only_the_command_names_the_outside_folders_in_a_string():
                 assert not pattern.fullmatch(node.value), f"{module}:{node.lineno}"
 
 
-IMPORT_CHECK = """
-import sys
-
-def forbid(event, arguments):
-    if event == "socket.connect":
-        raise SystemExit(f"network: {arguments}")
-    if event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
-        raise SystemExit(f"writes {arguments[0]}")
-
-sys.addaudithook(forbid)
-import jaxenvs
-from jax._src import xla_bridge
-
-if xla_bridge._backends:
-    raise SystemExit(f"started {list(xla_bridge._backends)}")
-heavy = {"dm_env", "flax", "gymnasium", "gymnax", "imageio", "matplotlib", "mctx", "minigrid",
-         "optax", "orbax", "PIL", "pygame", "ray", "rich", "tyro", "beartype"} & set(sys.modules)
-if heavy:
-    raise SystemExit(f"imports {sorted(heavy)}")
-"""
-
-
 def test_import_is_silent_light_and_starts_no_backend(tmp_path: Path):
     """No backend, no output, no file, no network, and none of the extras."""
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", IMPORT_CHECK],
+        [sys.executable, "-W", "error", ROOT / "tests" / "import_check.py"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
@@ -169,6 +147,54 @@ def test_import_is_silent_light_and_starts_no_backend(tmp_path: Path):
     )
     assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
     assert not list(tmp_path.iterdir())
+
+
+COST = """
+import sys, time
+import jax
+sys.dont_write_bytecode, sys.pycache_prefix = False, sys.argv[1]
+before = time.process_time()
+import jaxenvs
+print(time.process_time() - before)
+"""
+
+
+def test_an_import_costs_less_than_three_tenths_of_a_second_beyond_jax(tmp_path: Path):
+    """Time of the processor, which other work hardly changes; best of several, bytecode there."""
+    costs = []
+    while len(costs) < 6 and (len(costs) < 2 or min(costs) >= 0.3):
+        command = [sys.executable, "-c", COST, str(tmp_path)]
+        costs.append(float(subprocess.check_output(command, timeout=300)))
+    print(f"import jaxenvs: {min(costs):.3f} s of the processor beyond jax, of {len(costs)}")
+    assert min(costs) < 0.3
+
+
+RISKY = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "zipfile", "tarfile"}
+RISKY_CALLS = {"eval", "exec", "compile", "np.load", "numpy.load", "jnp.load", "__import__"}
+
+
+def test_nothing_here_unpickles_unpacks_or_evaluates():
+    """There is no reader of pickles, object arrays or archives; a new one needs hostile files."""
+    found = [(module, risk) for module, path in sources() for risk in risks(path.read_text())]
+    assert not found
+
+
+def risks(source: str) -> list[str]:
+    """What a source does that could run what it reads."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found += [a.name for a in node.names if a.name.split(".")[0] in RISKY]
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in RISKY:
+            found.append(node.module)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in RISKY_CALLS:
+            found.append(ast.unparse(node.func))
+    return found
+
+
+def test_the_search_for_risks_finds_them():
+    code = "import pickle\nfrom zipfile import ZipFile\nx = np.load('a')\neval('1')"
+    assert risks(code) == ["pickle", "zipfile", "np.load", "eval"]
 
 
 def test_every_package_of_the_tree_is_in_the_distribution():

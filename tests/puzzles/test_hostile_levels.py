@@ -1,4 +1,4 @@
-"""Files of levels from strangers: a level, or one `ValueError`; bounded memory, nothing executed."""
+"""Files of levels from strangers: a level or one `ValueError`, bounded memory, nothing executed."""
 
 import os
 import random

@@ -1,0 +1,42 @@
+"""Imports jaxenvs in a process of its own and ends with a message if that does more than it may.
+
+python import_check.py: no backend, no output, no file written, no network, none of the extras.
+"""
+
+import os
+import sys
+import tempfile
+
+CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link", "os.truncate"}
+NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo")
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+HEAVY = {"flax", "gymnasium", "imageio", "matplotlib", "mctx", "minigrid", "optax", "orbax", "PIL"}
+HEAVY |= {"pygame", "ray", "rich", "tyro", "beartype"}
+
+
+def forbid(event: str, arguments: tuple) -> None:
+    """End the process where it writes or calls."""
+    if event.startswith(NETWORK):
+        raise SystemExit(f"network: {event} {arguments}")
+    if event in CHANGES:
+        raise SystemExit(f"changes files: {event} {arguments}")
+    if event == "open":
+        _, mode, flags = arguments
+        if (isinstance(mode, str) and set(mode) & set("wax+")) or (flags or 0) & WRITING:
+            raise SystemExit(f"writes {arguments[0]}")
+
+
+import jax  # noqa: E402, F401 - what jax does by itself is not looked at
+
+# absl, which chex imports, asks for the folder of temporary files, and Python finds it by a file
+# that it removes at once. Asked for before, nothing else may be written.
+tempfile.gettempdir()
+sys.addaudithook(forbid)
+from jax._src import xla_bridge  # noqa: E402
+
+import jaxenvs  # noqa: E402, F401
+
+if xla_bridge._backends:
+    raise SystemExit(f"started {list(xla_bridge._backends)}")
+if found := HEAVY & set(sys.modules):
+    raise SystemExit(f"imports {sorted(found)}")
