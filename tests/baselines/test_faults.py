@@ -275,7 +275,7 @@ def test_any_damage_is_passed_over(run, tmp_path):
 
 @pytest.mark.slow
 def test_much_damage_is_passed_over(run, tmp_path):
-    count = 500
+    count = 150
     passed = damages(run, tmp_path / "spoilt", count)
     print(
         f"\n{count} damaged checkpoints: {passed} passed over, {count - passed} with equal arrays"

@@ -88,6 +88,18 @@ def test_resuming_is_bit_equal(finished, tmp_path, capsys):
     assert (again / "eval.json").read_text() == (finished / "eval.json").read_text()
 
 
+def test_a_replay_is_written_where_asked_for(finished, tmp_path, capsys):
+    again = tmp_path / "again"
+    shutil.copytree(finished, again)
+    assert main(["--resume", str(again), "--html", "--eval-episodes", "16"]) == 0
+    assert f"episodes: {again / 'replay.html'}" in capsys.readouterr().out
+    assert '"player":"policy, sampled"' in (again / "replay.html").read_text("utf-8")
+    with pytest.raises(
+        runs.RunError, match=r"davi in Puzzle-Cube-2x2-v0 learns none: leave --html"
+    ):
+        options.parse(["Puzzle-Cube-2x2-v0", "--html"], Settings, presets.preset, "", "davi")
+
+
 def test_a_damaged_newest_checkpoint_is_trained_again(finished, tmp_path, capsys):
     again = tmp_path / "again"
     shutil.copytree(finished, again)
