@@ -11,7 +11,7 @@ CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.l
 NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 HEAVY = {"flax", "gymnasium", "imageio", "matplotlib", "mctx", "minigrid", "optax", "orbax", "PIL"}
-HEAVY |= {"pygame", "ray", "rich", "tyro", "beartype"}
+HEAVY |= {"dm_env", "gymnax", "pygame", "ray", "rich", "tyro", "beartype"}
 
 
 def forbid(event: str, arguments: tuple) -> None:
