@@ -114,8 +114,7 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     keys = jax.random.wrap_key_data(place(data, EVERYWHERE))
     if resume and not run.has_begun and processes.first():
         print(f"{run.path} has no checkpoint yet; it begins anew", file=sys.stderr)
-        run.rewind(0)
-        run.write_config()
+        _rewind(run, 0)
     if not resume or not run.has_begun:
         return 0, start(learner, keys)
     shapes = jax.eval_shape(functools.partial(start, learner), keys)
@@ -124,11 +123,22 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
         steps = done * learner.settings.steps_per_update
         raise RunError(f"{run.path} has already made {steps:,} steps; give more --total-steps")
     if processes.first():
-        run.rewind(done)
-        run.write_config()  # total_steps may have risen
+        _rewind(run, done)
     parts = {"weights": trees["weights"], **trees["learner"]}
     where = layout(learner).items()  # copies: the first chunk is given their memory
     return done, learner.runner(**{name: place(parts[name], spec) for name, spec in where})
+
+
+def _rewind(run: Run, done: int) -> None:
+    """Make the files of a run say what is done; `RunError` where they cannot be written."""
+    try:
+        run.rewind(done)
+        run.write_config()  # total_steps may have risen
+    except OSError as error:
+        raise RunError(
+            f"{run.path} cannot be written ({error}), nothing is lost; free some space and go on "
+            f"with --resume {run.path}"
+        ) from error
 
 
 def command(
