@@ -124,9 +124,9 @@ def test_normalised_observations_are_those_of_gymnasiums_own_batch(mode):
     ours, theirs = pair(jaxenvs.make("Classic-CartPole-v0"), mode, params)
     try:
         theirs = NormalizeObservation(RecordEpisodeStatistics(theirs))
-    except ValueError as refused:
+    except (ValueError, AssertionError) as refused:  # older releases only assert
         assert mode is not AutoresetMode.NEXT_STEP
-        with pytest.raises(ValueError, match="autoreset_mode") as ours_too:
+        with pytest.raises(type(refused)) as ours_too:
             NormalizeObservation(RecordEpisodeStatistics(ours))
         assert str(ours_too.value) == str(refused)
         return
