@@ -114,6 +114,7 @@ def test_a_small_puzzle_is_learned():
     np.testing.assert_allclose(guesses, distances, atol=0.5)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_it_stopped(finished, tmp_path):
     part = tmp_path / "part"
     asked = ["Puzzle-SlidingTile-3x3-v0", *FLAGS, "--target-every", "2", "--seeds", "2"]
@@ -125,6 +126,7 @@ def test_a_run_goes_on_where_it_stopped(finished, tmp_path):
     assert len(rows[1]) == 3 and json.loads((part / "eval.json").read_text())["boards"] == 8
 
 
+@pytest.mark.slow
 def test_the_heuristic_of_a_run_guides_a_search(finished):
     guess = davi.load_heuristic(finished, seed=1)
     env = runs.Run.open(finished).config.env

@@ -366,6 +366,7 @@ def _info(env) -> dict:
     return jax.eval_shape(step, jax.random.key(0)).info
 
 
+@pytest.mark.slow
 def test_three_actions_and_a_mission(tmp_path, capsys):
     out = tmp_path / "run"
     asked = ["Grid-Dynamic-Obstacles-5x5-v0", "--set", "obs=dict", *TINY, *total(1)]
