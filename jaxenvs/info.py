@@ -14,7 +14,7 @@ from .page import Page, Section, page
 
 WIDTH = 100  # columns, where the terminal is not narrower
 LEAST = 60
-COLUMN, LAST = 36, 16  # widths: of a column of a table at most, of the last one at least
+COLUMN, LAST = 36, 32  # widths: of a column of a table at most, of the last one at least
 EXAMPLES = {
     "list": ("list", "list Puzzle"),
     "info": ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info CartPole-v1"),
