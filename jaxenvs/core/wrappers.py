@@ -74,6 +74,11 @@ class Wrapper(Env):
         return self.env.achievements
 
     @property
+    def idle_action(self) -> int | None:  # type: ignore[override]
+        """What a masked action counts as in the environment inside."""
+        return self.env.idle_action
+
+    @property
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
         """Reward range of the environment inside."""
         return self.env.reward_range

@@ -164,6 +164,7 @@ def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says():
     assert abs(float(values[5] - alone)) > 1e-3  # the memory matters
 
 
+@pytest.mark.slow
 def test_memory_learns_what_an_observation_does_not_tell():
     """The right answer is 1 in two without the cue; each learner makes the same steps."""
     settings = {"num_envs": 32, "rollout_steps": 48, "minibatches": 4, "learning_rate": 1e-2}

@@ -285,3 +285,4 @@ def test_levels_are_rejected_inside_a_wrapper_too():
     assert outside.levels_at_once == env.levels_at_once
     craft = jaxenvs.make("Craft-Classic-Ids-v0")
     assert wrappers.Flatten(env=craft).achievements == craft.achievements != ()
+    assert wrappers.Flatten(env=craft).idle_action == craft.idle_action == 0
