@@ -114,7 +114,7 @@ class LevelGen(BabyEnv):
     def _mission(self, plan: Plan, locked: Array, colour: Array) -> UInt32[Array, " n"]:
         count = self.instructions
         exists, after = self._shape(plan)
-        verbs = jnp.asarray(self.verbs)[below(plan.words(count), len(self.verbs))]
+        verbs = jnp.asarray(self.verbs, jnp.int32)[below(plan.words(count), len(self.verbs))]
         verbs = jnp.where(exists, verbs, m.NOTHING)
         needed = jnp.stack([exists, verbs == m.PUT_NEXT], axis=-1).reshape(-1)
         things = plan.all_objects()
