@@ -32,7 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("fuzzing.json"))
     given = parser.parse_args(argv)
-    ids = given.ids or jaxenvs.registry.list()
+    try:
+        ids = [jaxenvs.spec(id).id for id in given.ids or jaxenvs.registry.list()]
+    except jaxenvs.UnknownIdError as error:
+        print(f"fuzzing: {error}", file=sys.stderr)
+        return 2
     found = begun(given.steps, given.seed)
     if given.out.is_file():
         found |= json.loads(given.out.read_text())

@@ -106,11 +106,8 @@ class GymnasiumEnv(gymnasium.Env):
 
     def render(self) -> UInt8[np.ndarray, "height width 3"] | None:  # type: ignore[override]
         """Draw the state, if `render_mode` is "rgb_array"."""
-        if self.render_mode is None:
-            gymnasium.logger.warn('render: make the environment with render_mode="rgb_array"')
+        if not can_render(self.render_mode, self._state):
             return None
-        if self._state is None:
-            raise gymnasium.error.ResetNeeded("render: no episode has begun; call reset() first")
         paint = common.painter(self.jaxenv, self._tile_size, rows=False)
         return np.array(paint(self._state))
 
@@ -180,6 +177,16 @@ def checked_render_mode(
     if mode and not common.is_drawn(env):
         raise ValueError(f"{where}: {env.name} draws no tiles; leave render_mode away")
     return mode
+
+
+def can_render(mode: str | None, state: Any) -> bool:
+    """Whether there is something to draw; says how to make an environment that draws."""
+    if mode is None:
+        gymnasium.logger.warn('render: make the environment with render_mode="rgb_array"')
+        return False
+    if state is None:
+        raise gymnasium.error.ResetNeeded("render: no episode has begun; call reset() first")
+    return True
 
 
 def metadata_of(env: Env) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from . import common
 from .gymnasium import (
     MASK,
     Seen,
+    can_render,
     checked_render_mode,
     draw_words,
     keys_of,
@@ -137,11 +138,8 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
 
     def render(self) -> tuple[UInt8[np.ndarray, "height width 3"], ...] | None:
         """Draw every row, if `render_mode` is "rgb_array"."""
-        if self.render_mode is None:
-            gymnasium.logger.warn('render: make the environment with render_mode="rgb_array"')
+        if not can_render(self.render_mode, self._state):
             return None
-        if self._state is None:
-            raise gymnasium.error.ResetNeeded("render: no episode has begun; call reset() first")
         paint = common.painter(self.jaxenv, self._tile_size, rows=True)
         return tuple(np.array(paint(self._state.env)))
 

@@ -14,7 +14,7 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Dict, Discrete
-from jaxenvs.testing import fuzzing
+from jaxenvs.testing import contract, fuzzing
 
 
 @chex.dataclass(frozen=True)
@@ -298,6 +298,17 @@ FAULTS = [
 def test_a_fault_is_named(as_a_user, check, env_class, words):
     with pytest.raises((AssertionError, TypeError), match=words):
         testing.CHECKS[check](testing.Subject.of(env_class()))
+
+
+def test_floats_of_two_programs_may_differ_in_the_last_bits_only():
+    one = jnp.float32([0.5, 300.0])
+    near, far = (one * jnp.float32(1 + n * 2.0**-23) for n in (1, 8))
+    contract.assert_same(one, near, "floats")
+    for other, one_program in ((far, False), (near, True)):
+        with pytest.raises(AssertionError, match="floats"):
+            contract.assert_same(one, other, "floats", one_program)
+    with pytest.raises(AssertionError, match="floats"):
+        contract.assert_same(one.astype(jnp.int32), one.astype(jnp.int32) + 1, "floats")
 
 
 def test_all_faults_are_told_at_once(as_a_user):

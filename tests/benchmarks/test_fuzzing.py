@@ -1,0 +1,35 @@
+"""The count of hostile play: it is kept by id, goes on, and refuses what does not belong to it."""
+
+import json
+
+from jaxenvs.benchmarks import fuzzing
+from jaxenvs.testing import Fuzzed
+
+ID = "Classic-CartPole-v0"
+
+
+def test_it_counts_keeps_and_goes_on(tmp_path, capsys):
+    out = tmp_path / "fuzzing.json"
+    asked = ["CartPole-v1", "--steps", "1", "--out", str(out)]
+    assert fuzzing.main(asked) == 0
+    found = json.loads(out.read_text())
+    assert list(found["ids"]) == [ID] and found["ids"][ID]["broken"] == {}
+    assert found["steps"] == found["ids"][ID]["steps"] > 1 and found["broken"] == 0
+    assert fuzzing.main(asked) == 0  # nothing is left to do
+    assert json.loads(out.read_text()) == found
+    assert capsys.readouterr().out.count(f"1/1 {ID}") == 1
+    assert fuzzing.main([*asked, "--seed", "1"]) == 2
+    assert "holds another run; give another --out" in capsys.readouterr().err
+
+
+def test_a_broken_rule_is_told(tmp_path, monkeypatch):
+    found = Fuzzed(7, {"clock": 2, "reward outside": 0})
+    monkeypatch.setattr(fuzzing, "fuzz", lambda env, **asked: found)
+    out = tmp_path / "fuzzing.json"
+    assert fuzzing.main([ID, "--out", str(out)]) == 1
+    assert json.loads(out.read_text())["ids"][ID]["broken"] == {"clock": 2}
+
+
+def test_an_unknown_id_is_refused(capsys):
+    assert fuzzing.main(["Grid-Emty-5x5-v0"]) == 2
+    assert "did you mean" in capsys.readouterr().err
