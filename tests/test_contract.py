@@ -22,7 +22,11 @@ from jaxenvs import testing
 IDS = jaxenvs.registry.list()
 FIRST = sorted({jaxenvs.spec(id).env_class: id for id in reversed(IDS)}.values())
 FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
+# An id of each family, and all of them in parts that workers can share.
 X64_IDS = list(FAMILIES.values())
+X64_LATE = [
+    pytest.param(IDS[part::8], id=f"part{part}", marks=pytest.mark.slow) for part in range(8)
+]
 # What must be compiled runs by default on one id of each module, whose classes share their step,
 # and on every fifth of those that share it with other modules. The golden traces are rollouts of
 # every class.
@@ -89,7 +93,7 @@ def digest(subject):
     return hashlib.sha256(text.encode() + data).hexdigest()
 
 
-@pytest.mark.parametrize("ids", [X64_IDS, pytest.param(IDS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ids", [pytest.param(X64_IDS, id="families"), *X64_LATE])
 def test_results_are_the_same_with_x64_on(ids, compiled):
     """In a process of its own: the switch must come before anything is traced."""
     script = (

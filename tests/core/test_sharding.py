@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections import defaultdict
 
 import pytest
 
@@ -31,33 +32,40 @@ def play(venv, keys):
     return jax.lax.scan(step, state, jnp.arange(STEPS))[1]
 
 
-id = sys.argv[1]
-whole, part = (jaxenvs.make_vec(id, rows) for rows in (ROWS, ROWS // DEVICES))
-keys = jax.random.split(jax.random.key(0), ROWS)
-spread = jax.shard_map(
-    lambda keys: play(part, keys), mesh=mesh, in_specs=P("envs"), out_specs=P(None, "envs")
-)
-alone, together = jax.jit(lambda keys: play(whole, keys))(keys), jax.jit(spread)(keys)
-assert len(together[0].sharding.device_set) == DEVICES
-assert alone[0].sum() >= 2 * ROWS
-for a, b in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):
-    assert (a == b).all()
+def compare(id):
+    whole, part = (jaxenvs.make_vec(id, rows) for rows in (ROWS, ROWS // DEVICES))
+    keys = jax.random.split(jax.random.key(0), ROWS)
+    spread = jax.shard_map(
+        lambda keys: play(part, keys), mesh=mesh, in_specs=P("envs"), out_specs=P(None, "envs")
+    )
+    alone, together = jax.jit(lambda keys: play(whole, keys))(keys), jax.jit(spread)(keys)
+    assert len(together[0].sharding.device_set) == DEVICES, id
+    assert alone[0].sum() >= 2 * ROWS, id
+    for a, b in zip(jax.tree.leaves(alone), jax.tree.leaves(together), strict=True):
+        assert (a == b).all(), id
+
+
+for id in sys.argv[1:]:
+    compare(id)
 print("equal")
 """
 
-FIRST = {jaxenvs.spec(id).env_class: id for id in reversed(jaxenvs.registry.list())}
-LATE = [pytest.param(id, marks=pytest.mark.slow) for id in sorted(FIRST.values())]
+CLASSES = defaultdict(list)
+for name in jaxenvs.registry.list():
+    CLASSES[jaxenvs.spec(name).env_class].append(name)
+LATE = [pytest.param(ids, id=ids[0], marks=pytest.mark.slow) for ids in CLASSES.values()]
 
 
-@pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", *LATE])
-def test_shard_map_over_eight_devices_changes_nothing(id):
+@pytest.mark.parametrize("ids", [pytest.param(["Grid-DoorKey-5x5-v0"], id="one"), *LATE])
+def test_shard_map_over_eight_devices_changes_nothing(ids):
+    """Ids of a class share a process: JAX must be started with eight devices."""
     environment = {
         **os.environ,
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8",
     }
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, id],
+        [sys.executable, "-c", SCRIPT, *ids],
         env=environment,
         capture_output=True,
         text=True,
