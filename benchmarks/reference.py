@@ -3,16 +3,22 @@
     python -m jaxenvs.benchmarks.reference                 every id; about an hour on one core
     python -m jaxenvs.benchmarks.reference --ids Grid-v0   these ids only; the others stay
     python -m jaxenvs.benchmarks.reference --ids           only the recorded runs
+    python -m jaxenvs.benchmarks.reference --train 300000  PPO where no run of it is recorded
 
 Random play draws every action of the action space alike. It is the first episode of each of 1,024
-environments, so that long episodes count as much as short ones.
+environments, so that long episodes count as much as short ones. `--train` asks `jaxenvs train` for
+one seed of each id, of so many steps or of the fewer that its preset has, and records each run as
+it ends: begun again, it goes on where it was. It tells what a short run comes to, not the best.
 """
 
 import argparse
+import concurrent.futures
 import json
+import re
+import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,25 +26,36 @@ import jax
 import numpy as np
 
 import jaxenvs
+from jaxenvs.baselines import ppo, record
 from jaxenvs.baselines.evaluate import first_episodes
-from jaxenvs.page import REFERENCE
+from jaxenvs.baselines.presets import preset
+from jaxenvs.page import REFERENCE, is_plain
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"
+SHORT_RUNS = RESULTS / "short.json"
 COMMAND = "python -m jaxenvs.benchmarks.reference"
 EPISODES = 1024
 SEED = 0
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Play, and write the table after each id; return the exit code."""
+    """Play or train, and write the table after each id; return the exit code."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--ids", nargs="*", metavar="ID", help="instead of all")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="table to write")
+    parser.add_argument("--train", type=int, metavar="STEPS", help="PPO instead of random play")
+    parser.add_argument("--runs", type=Path, default=Path("runs/short"), help="of --train")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, of --train")
+    parser.add_argument("--device", default="", help="where --train runs, in words")
     options = parser.parse_args(argv)
     if not RESULTS.is_dir():
         print(f"reference: {RESULTS} is missing; run from a checkout", file=sys.stderr)
         return 2
+    for name in ("train", "jobs"):
+        if (number := getattr(options, name)) is not None and number < 1:
+            print(f"reference: --{name} must be at least 1, got {number}", file=sys.stderr)
+            return 2
     ids = jaxenvs.registry.list() if options.ids is None else options.ids
     try:
         ids = [jaxenvs.spec(id).id for id in ids]
@@ -47,12 +64,49 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     table = json.loads(options.out.read_text("utf-8")) if options.out.is_file() else {}
     random = table.get("random", {})
+    if options.train:
+        return _train(ids, random, options)
     write(options.out, random)
     for id in ids:
         random[id] = random_play(id)
         write(options.out, random)
         print(f"{id:<40} {random[id]['return']:10.4f} {random[id]['length']:10.1f}", flush=True)
     return 0
+
+
+def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespace) -> int:
+    """Record short runs of ids; the exit code is 1 if one of them failed."""
+    code = 0
+    for id, run, said in short_runs(ids, options.train, options.runs, options.jobs):
+        if said:
+            print(f"{id:<40} failed: {said}", file=sys.stderr, flush=True)
+            code = 1
+            continue
+        record.main([str(SHORT_RUNS), str(run), "--device", options.device])
+        write(options.out, random)
+        row = next(filter(is_plain, recorded(RESULTS)[id]))
+        print(f"{id:<40} {np.mean(row['returns']):10.4f} {row['steps']:10,}", flush=True)
+    return code
+
+
+def short_runs(
+    ids: Iterable[str], most: int, folder: Path, jobs: int
+) -> Iterator[tuple[str, Path, str]]:
+    """Train PPO on ids without a recorded run of it: id, run and what went wrong, as they end."""
+
+    def train(id: str) -> tuple[str, Path, str]:
+        run = folder / id
+        usual = ppo.Settings(**preset(id).settings).total_steps
+        command = [sys.executable, "-m", "jaxenvs.baselines.train", id, "--overwrite"]
+        command += ["--out", str(run), "--total-steps", str(min(most, usual))]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        return id, run, done.stderr.strip()[-500:] if done.returncode else ""
+
+    known = {id for id, runs in recorded(RESULTS).items() if any(map(is_plain, runs))}
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(train, id) for id in ids if id not in known]
+        for ended in concurrent.futures.as_completed(waiting):
+            yield ended.result()
 
 
 def random_play(id: str) -> dict[str, Any]:
@@ -79,11 +133,12 @@ def random_play(id: str) -> dict[str, Any]:
     }
 
 
-def recorded(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
+def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """For each id its recorded runs, those of PPO first: what `jaxenvs train` was told, and means.
 
     The return of a seed is that of the evaluation, or of its last 200 training episodes where
-    there was none. A bound for search (DAVI) has no return and is left out.
+    there was none. `apart` is what its task had that the id alone has not. A bound for search
+    (DAVI) has no return and is left out.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _rows(folder):
@@ -93,6 +148,7 @@ def recorded(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
             "algorithm": row.get("algorithm", "ppo"),
             "returns": [round(s["mean_return"], 4) for s in per_seed] or row["last_returns"],
             "evaluated": evaluation is not None,
+            "apart": _apart(row["command"]),
             "steps": row["steps"],
             "command": row["command"],
             "versions": {name: row["versions"][name] for name in ("jaxenvs", "jax")},
@@ -100,6 +156,13 @@ def recorded(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
         }
         runs.setdefault(row["id"], []).append(kept)
     return {id: sorted(runs[id], key=lambda run: run["algorithm"] != "ppo") for id in sorted(runs)}
+
+
+def _apart(command: str) -> list[str]:
+    """Fields of the environment that a command sets, and "RND" where it adds a bonus."""
+    fields = re.search(r"--set((?: \w+=\S+)+)", command)
+    bonus = re.search(r"--preset rnd\b|--bonus\b", command)
+    return [*(["RND"] if bonus else []), *(fields[1].split() if fields else [])]
 
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:
@@ -112,7 +175,7 @@ def _rows(folder: Path) -> Iterator[dict[str, Any]]:
 def write(path: Path, random: dict[str, Any]) -> None:
     """Write the table, an id to a line, in the order of the registry."""
     known = [id for id in jaxenvs.registry.list() if id in random]
-    parts = {"random": {id: random[id] for id in known}, "trained": recorded()}
+    parts = {"random": {id: random[id] for id in known}, "trained": recorded(RESULTS)}
     text = ",\n".join(
         f"{json.dumps(name)}: {{\n"
         + ",\n".join(f"{json.dumps(id)}: {json.dumps(row)}" for id, row in rows.items())

@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image
 
 import jaxenvs
-from jaxenvs.page import Page, page, reference
+from jaxenvs.page import Page, is_plain, page, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 # Files of the repository that are pages, and where.
@@ -159,17 +159,22 @@ def _overview() -> str:
 
 def _listing(family: str) -> str:
     """The table of a family: picture, id, what it is about, returns."""
-    lines = [f"# {family}", "", "| | id | | random | PPO |", "| --- | --- | --- | --- | --- |"]
+    head = "| | id | | random | PPO (steps) |"
+    lines = [f"# {family}", "", head, "| --- | --- | --- | --- | --- |"]
     table = reference()
     for id in jaxenvs.registry.list(family):
         random = table["random"].get(id)
-        ppo = [r for r in table["trained"].get(id, []) if r["algorithm"] == "ppo"]
+        plain = filter(is_plain, table["trained"].get(id, []))
+        longest = max(plain, key=lambda run: run["steps"], default=None)
+        ppo = "not recorded"
+        if longest:
+            ppo = f"{np.mean(longest['returns']):.4g} ({longest['steps'] / 1e6:.2g} M)"
         cells = [
             f"![{id}]({id}.png){{ width=96 loading=lazy }}",
             f"[{id}]({id}.md)",
             escaped(jaxenvs.spec(id).summary),
             f"{random['return']:.4g}" if random else "not recorded",
-            f"{np.mean(ppo[0]['returns']):.4g}" if ppo else "not recorded",
+            ppo,
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])

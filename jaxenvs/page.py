@@ -237,7 +237,7 @@ def _returns(id: str) -> Section:
     table = reference()
     rows = [("random", *_random_row(table["random"].get(id)))]
     runs = table["trained"].get(id, [])
-    if not any(run["algorithm"] == "ppo" for run in runs):
+    if not any(map(is_plain, runs)):
         rows.append(("PPO", "not recorded", "", ""))
     rows += [_trained_row(run) for run in runs]
     return Section("Reference returns", (), ("policy", "return", "over", "made by"), tuple(rows))
@@ -260,7 +260,13 @@ def _trained_row(run: dict[str, Any]) -> tuple[str, str, str, str]:
     over += "" if run["evaluated"] else "; the last 200 episodes of training"
     names = {"ppo-rnn": "PPO with a GRU", "alphazero": "AlphaZero"}
     policy = names.get(run["algorithm"], str(run["algorithm"]).upper())
+    policy += "".join(" with RND" if part == "RND" else f", `{part}`" for part in run["apart"])
     return policy, mean, over, _made(run)
+
+
+def is_plain(run: dict[str, Any]) -> bool:
+    """Whether a recorded run is PPO on the id as it is: no fields of its own, no bonus."""
+    return run["algorithm"] == "ppo" and not run["apart"]
 
 
 def _made(row: dict[str, Any]) -> str:

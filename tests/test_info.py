@@ -117,11 +117,17 @@ def test_every_id_has_a_reference_of_random_play():
         assert low * most <= row["return"] <= high * most, id
 
 
-def test_what_was_not_recorded_is_said():
-    assert ("PPO", "not recorded", "", "") in rows("BabyAI-BossLevel-v0", "Reference returns")
+def test_what_was_not_recorded_is_said(monkeypatch):
+    """A run on another task, or with a bonus, is no reference of PPO on this one."""
     (ppo,) = (r for r in rows("Grid-Empty-8x8-v0", "Reference returns") if r[0] == "PPO")
     row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
     assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]
+    trained = {"Grid-Empty-8x8-v0": [{**row, "apart": ["RND"]}, {**row, "apart": ["size=5"]}]}
+    monkeypatch.setattr("jaxenvs.page.reference", lambda: {"random": {}, "trained": trained})
+    random, plain, *others = rows("Grid-Empty-8x8-v0", "Reference returns")
+    assert random == ("random", "not recorded", "", "")
+    assert plain == ("PPO", "not recorded", "", "")
+    assert [other[0] for other in others] == ["PPO with RND", "PPO, `size=5`"]
 
 
 def test_returns_of_recorded_runs_are_those_of_the_results():
@@ -129,7 +135,9 @@ def test_returns_of_recorded_runs_are_those_of_the_results():
     benchmark = pytest.importorskip("jaxenvs.benchmarks.reference")
     if not benchmark.RESULTS.is_dir():
         pytest.skip("an installed package has no results of runs")
-    assert benchmark.recorded() == json.loads(REFERENCE.read_text("utf-8"))["trained"]
+    assert (
+        benchmark.recorded(benchmark.RESULTS) == json.loads(REFERENCE.read_text("utf-8"))["trained"]
+    )
 
 
 def test_info_prints_the_page_within_the_terminal(capsys, monkeypatch):
