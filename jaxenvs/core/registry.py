@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterable
@@ -12,6 +13,8 @@ from .env import Env
 
 ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
+# A full stop after two letters or a closing mark: that of "..." and of "e.g." ends no sentence.
+_SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}
 _plugins_loaded = False
@@ -49,8 +52,11 @@ class EnvSpec:
 
     @property
     def summary(self) -> str:
-        """First line of the environment's docstring."""
-        return (self.env_class.__doc__ or "").strip().split("\n", 1)[0]
+        """First sentence of the environment's docstring."""
+        paragraph = re.split(r"\n\s*\n", inspect.cleandoc(self.env_class.__doc__ or ""))[0]
+        line = " ".join(paragraph.split())
+        sentence = _SENTENCE.match(line)
+        return sentence[0] if sentence else line
 
     def make(self, **fields: Any) -> Env:
         """Build the environment; keywords override the fields that the id sets."""

@@ -108,8 +108,11 @@ class Box(Space):
         return self.shape, self.dtype, self.low.tobytes(), self.high.tobytes()
 
     def __repr__(self) -> str:
-        low, high = (x.flat[0] if x.size else None for x in (self.low, self.high))
-        return f"Box({low}, {high}, {self.shape}, {self.dtype})"
+        low, high = (self.low.min(), self.high.max()) if self.low.size else (None, None)
+        alike = (self.low == low).all() and (self.high == high).all()
+        # As text: formatted, a float32 of 4.8 has all the digits of a float64.
+        bounds = f"{low!s}, {high!s}" if alike else f"by element within [{low!s}, {high!s}]"
+        return f"Box({bounds}, {self.shape}, {self.dtype})"
 
 
 class MultiDiscrete(Box):

@@ -114,6 +114,27 @@ def test_a_row_of_the_registry_says_what_it_is():
     assert row.summary.endswith(".") and row.make() == jaxenvs.make(row.id)
 
 
+def test_every_summary_is_one_whole_sentence():
+    for id in registry.list():
+        text = jaxenvs.spec(id).summary
+        assert text.endswith(".") and "\n" not in text and len(text) <= 120, id
+
+
+SUMMARIES = [
+    ("Walk to the\n    end.\n\n    Do not run.", "Walk to the end."),
+    ("Walk to `x`. Then stop.\n    Actions: none.", "Walk to `x`."),
+    ("Count 1, 2, ... Or walk, e.g. Down (or up).", "Count 1, 2, ... Or walk, e.g. Down (or up)."),
+    ("Version 3.2 walks", "Version 3.2 walks"),
+]
+
+
+@pytest.mark.parametrize(("docstring", "summary"), SUMMARIES)
+def test_a_summary_is_the_first_sentence_of_the_docstring(docstring, summary, scratch):
+    kind = type("Walk", (type(jaxenvs.make("Grid-v0")),), {"__doc__": docstring})
+    jaxenvs.register("Mine-Walk-v0")(kind)
+    assert jaxenvs.spec("Mine-Walk-v0").summary == summary
+
+
 BAD_IDS = [
     "",
     "grid-v0",

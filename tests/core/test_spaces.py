@@ -175,3 +175,21 @@ def test_spaces_are_values():
     assert Dict({"a": Discrete(2)}) == Dict({"a": Discrete(2)})
     assert Box(0, 1, (2,), np.uint8) != Box(0, 1, (2,), np.int8)
     assert repr(Discrete(3)) == "Discrete(3)"
+
+
+SHOWN = [
+    (Box(0, 255, (7, 7, 3), np.uint8), "Box(0, 255, (7, 7, 3), uint8)"),
+    (Box(-4.8, np.inf, (2,), np.float32), "Box(-4.8, inf, (2,), float32)"),
+    (Box(0.0, [1.0, 0.1], (2,), np.float32), "Box(by element within [0.0, 1.0], (2,), float32)"),
+    (Box([-4.8, -np.inf], [4.8, np.inf], (2,), np.float32),
+     "Box(by element within [-inf, inf], (2,), float32)"),
+    (Box([0, -5], [0, -5], (2,), np.int32), "Box(by element within [-5, 0], (2,), int32)"),
+    (Box(0, 1, (), np.int32), "Box(0, 1, (), int32)"),
+    (Box(False, True, (2,), np.bool_), "Box(False, True, (2,), bool)"),
+    (Box(0, 1, (0, 2), np.int32), "Box(None, None, (0, 2), int32)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("space", "text"), SHOWN, ids=[text for _, text in SHOWN])
+def test_a_box_says_what_bounds_its_elements_have(space, text):
+    assert repr(space) == text
