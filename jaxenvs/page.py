@@ -22,7 +22,7 @@ from .core.registry import EnvSpec
 from .core.spaces import Box, Dict, Space
 
 REFERENCE = Path(__file__).with_name("reference.json")
-LABELS = ("Actions", "Observation", "Reward", "Episode ends", "Resets")
+LABELS = ("Actions", "Observation", "Reward", "Episode ends", "Resets", "State")
 _WORD = rf"({'|'.join(LABELS)})(?: \(field `\w+`\))?: "
 _LABEL = re.compile(rf"(?:^|(?<=\. )){_WORD}")
 _NEXT = re.compile(rf"\n(?={_WORD.replace('(', '(?:', 1)})")
@@ -61,8 +61,8 @@ def page(id: str) -> Page:
         Section("Observation", said["Observation"], *_observations(spec, env)),
         Section("Observation layout", (), ("index", "meaning"), env.observation_layout),
         Section("Reward", (*said["Reward"], f"In each step from {_range(env)}.")),
-        *(Section(label, said[label]) for label in LABELS[3:]),
-        _state(env),
+        *(Section(label, said[label]) for label in ("Episode ends", "Resets")),
+        _state(env, said["State"]),
         _fields(env),
         _params(env),
         Section("Achievements", (), ("index", "name"), _numbered(spec.achievements)),
@@ -169,16 +169,24 @@ def _bytes(leaf: Any) -> int:
     return int(np.prod(leaf.shape, dtype=np.int64)) * leaf.dtype.itemsize
 
 
-def _state(env: Env) -> Section:
+def _state(env: Env, text: tuple[str, ...]) -> Section:
     leaves = jax.tree_util.tree_flatten_with_path(env.state_shape)[0]
-    notes = comments(type(env.state_shape))
     rows = []
     for path, leaf in leaves:
         name = jax.tree_util.keystr(path).lstrip(".")
-        note = notes.get(re.split(r"[.\[]", name)[0], "")
+        note = _innermost(env.state_shape, name)
         rows.append((f"`{name}`", str(leaf.dtype), _shape(leaf.shape), str(_bytes(leaf)), note))
     total = ("all", "", "", str(sum(_bytes(leaf) for _, leaf in leaves)), "")
-    return Section("State", (), ("field", "dtype", "shape", "bytes", "what"), (*rows, total))
+    return Section("State", text, ("field", "dtype", "shape", "bytes", "what"), (*rows, total))
+
+
+def _innermost(state: Any, name: str) -> str:
+    """The comment beside the last field in a name such as `board.player` that has one."""
+    note = ""
+    for part in re.split(r"[.\[]", name):
+        note = comments(type(state)).get(part, note)
+        state = getattr(state, part, None)
+    return note
 
 
 def _fields(env: Env) -> Section:
@@ -215,7 +223,8 @@ def _shown(value: Any) -> str:
 def comments(kind: type) -> dict[str, str]:
     """Comments beside (or above) the annotated fields of a class and its bases, by field.
 
-    Empty where there is no source to read.
+    A field that is annotated anew without a comment keeps that of the base. Empty where there is no
+    source to read.
     """
     notes: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):
@@ -226,8 +235,8 @@ def comments(kind: type) -> dict[str, str]:
         above: list[str] = []
         for line in lines:
             field = _FIELD.match(line)
-            if field:
-                notes[field[1]] = field[2] or " ".join(above)
+            if field and (note := field[2] or " ".join(above)):
+                notes[field[1]] = note
             above = [*above, line[6:]] if line.startswith("    # ") else []
     return notes
 

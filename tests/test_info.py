@@ -43,6 +43,15 @@ def test_every_class_explains_itself(env_class):
     assert lost <= {"(field", "`obs`):", "`reward`):"}, "words of the docstring that got lost"
 
 
+@pytest.mark.parametrize("env_class", CLASSES, ids=lambda kind: kind.__name__)
+def test_nothing_of_a_page_is_left_unexplained(env_class):
+    sections = {section.title: section.rows for section in page(CLASSES[env_class]).sections}
+    assert sections["Observation layout"]
+    for title in ("Observation layout", "State", "Constructor fields", "Params"):
+        bare = [name for name, *_, what in sections.get(title, ()) if not what and name != "all"]
+        assert not bare, f"{title} of {CLASSES[env_class]}: write a comment beside {bare}"
+
+
 def test_labels_begin_lines_or_follow_sentences():
     class Example(jaxenvs.Env):
         """Walk: on.
@@ -95,6 +104,14 @@ def test_fields_and_params_come_with_their_values_and_comments():
     assert params["`gravity`"] == ("`9.8`", "m/s2")
     assert params["`max_steps_in_episode`"][1].startswith("Time limit, steps;")
     assert comments(int) == {}
+
+
+def test_comments_are_those_of_the_base_and_of_the_innermost_field():
+    fields = {row[0]: row[1:] for row in rows("Grid-GoToDoor-5x5-v0", "Constructor fields")}
+    assert fields["`size`"] == ("`5`", "cells on a side, walls included")
+    state = {row[0]: row[-1] for row in rows("Puzzle-Maze-10x10-v0", "State")}
+    assert state["`instance.walls`"] == "1 where a wall is"
+    assert state["`board`"] == "what actions change"
 
 
 def test_actions_are_named_where_the_environment_names_them():

@@ -93,7 +93,7 @@ class GoTo(BabyEnv):
     """Go to an object somewhere in a maze of rooms."""
 
     num_dists: int = 18  # objects
-    doors_open: bool = False
+    doors_open: bool = False  # all doors are open at first
 
     level_budget: ClassVar[int] = TRIES
 
@@ -116,7 +116,7 @@ class GoToImpUnlock(BabyEnv):
     level has no solution: 5 % of them) and other objects lie there too. `key_outside` mends both.
     """
 
-    key_outside: bool = False
+    key_outside: bool = False  # key and other objects lie outside the locked room
 
     rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
     cols_allowed: ClassVar[tuple[int, int]] = (2, 8)

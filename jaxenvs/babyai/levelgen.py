@@ -51,7 +51,7 @@ class LevelGen(BabyEnv):
     locations: bool = True  # descriptions may say where an object is
     unblocking: bool = True  # objects may have to be moved out of the way
     implicit_unlock: bool = True  # all that fits a description may be in the locked room
-    actions: tuple[str, ...] = tuple(VERBS)
+    actions: tuple[str, ...] = tuple(VERBS)  # that an instruction can ask for
     shapes: tuple[str, ...] = SHAPES  # of missions: one instruction, two, or a sequence
 
     level_budget: ClassVar[int] = TRIES

@@ -93,8 +93,8 @@ class OpenTwoDoors(BabyEnv):
     """Open one door, then the opposite one."""
 
     room_size: int = 6
-    first_color: str = "any"
-    second_color: str = "any"
+    first_color: str = "any"  # of the left door; "any": drawn
+    second_color: str = "any"  # of the right door; "any": drawn
     strict: bool = False  # toggling the wrong door first fails
 
     rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
@@ -133,7 +133,7 @@ class OpenDoorsOrder(BabyEnv):
     """Open one door, or two in the given order."""
 
     room_size: int = 6
-    num_doors: int = 2
+    num_doors: int = 2  # of the room, each of another colour
     debug: bool = False  # toggling another door than the next fails
 
     rows_allowed: ClassVar[tuple[int, int]] = (3, 8)

@@ -19,7 +19,7 @@ class Pickup(BabyEnv):
     others."""
 
     num_dists: int = 18  # objects
-    unblock: bool = False
+    unblock: bool = False  # some object can be reached only when others are moved
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)

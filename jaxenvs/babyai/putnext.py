@@ -19,7 +19,7 @@ from .env import TRIES, BabyEnv, OneRoom, level
 class PutNextLocal(OneRoom):
     """Put one object of a room next to another."""
 
-    num_objs: int = 8
+    num_objs: int = 8  # objects
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PUT_NEXT,)
@@ -45,7 +45,7 @@ class TwoRooms(BabyEnv):
 
     num_rows: int = 1
     num_cols: int = 2
-    objs_per_room: int = 1
+    objs_per_room: int = 1  # objects in each room
 
     rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
     cols_allowed: ClassVar[tuple[int, int]] = (2, 2)

@@ -23,7 +23,7 @@ class Unlock(BabyEnv):
     level has no solution: 4 % of them) and other objects lie there too. `key_outside` mends both.
     """
 
-    key_outside: bool = False
+    key_outside: bool = False  # key and other objects lie outside the locked room
 
     rows_allowed: ClassVar[tuple[int, int]] = (2, 8)
     cols_allowed: ClassVar[tuple[int, int]] = (2, 8)

@@ -52,14 +52,14 @@ class CraftParams(Params):
 
     day_length: Any = np.int32(300)  # steps
     always_diamond: Any = np.bool_(True)  # whether one stone of every world is a diamond
-    zombie_health: Any = np.int32(5)
-    cow_health: Any = np.int32(3)
-    skeleton_health: Any = np.int32(3)
+    zombie_health: Any = np.int32(5)  # points of one that appears, at most 31
+    cow_health: Any = np.int32(3)  # points of one that appears, at most 31
+    skeleton_health: Any = np.int32(3)  # points of one that appears, at most 31
     mob_despawn_distance: Any = np.int32(14)  # steps from the player, at most `reach`
     spawn_cow_chance: Any = np.float32(0.1)  # a step
-    spawn_zombie_base_chance: Any = np.float32(0.02)
+    spawn_zombie_base_chance: Any = np.float32(0.02)  # a step, in full light
     spawn_zombie_night_chance: Any = np.float32(0.1)  # more, in full darkness
-    spawn_skeleton_chance: Any = np.float32(0.05)
+    spawn_skeleton_chance: Any = np.float32(0.05)  # a step
     # Gradients of the noise of water, mountains, tunnels and woods, in full turns; NaN: drawn.
     fractal_noise_angles: Any = ()
 
@@ -99,9 +99,9 @@ class CraftClassic(Env):
     """
 
     size: int = 64  # cells on a side, a multiple of 16
-    obs: str = "symbolic"
+    obs: str = "symbolic"  # which observation is made
     task: str | None = None  # name of the only achievement that is rewarded
-    slots: Slots = Slots()
+    slots: Slots = Slots()  # the most zombies, cows, skeletons, arrows and plants of a world
     reach: int = 14  # steps from the player at which mobs may appear, exclusive
 
     reset_source: ClassVar[str] = "exact"

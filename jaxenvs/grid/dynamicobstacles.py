@@ -45,7 +45,7 @@ class DynamicObstacles(SquareGridEnv):
     on a collision, or after 4 * size**2 steps.
     """
 
-    obstacles: int = 4
+    obstacles: int = 4  # balls that wander
     random_start: bool = False  # any free cell and direction instead of the top left corner
     see_through_walls: bool = True
 

@@ -46,8 +46,8 @@ class GridEnv(Env):
     """
 
     view_size: int = 7  # odd; cells seen ahead and across
-    obs: str = "image"
-    see_through_walls: bool = False
+    obs: str = "image"  # which observation is made
+    see_through_walls: bool = False  # nothing hides what is behind it
     tile_size: int = 8  # pixels, of the rgb observations
 
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS

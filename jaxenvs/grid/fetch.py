@@ -25,7 +25,7 @@ class Fetch(SquareGridEnv):
     after 5 * size**2 steps.
     """
 
-    objects: int = 3
+    objects: int = 3  # keys and balls that lie about
     see_through_walls: bool = True
 
     def __post_init__(self) -> None:

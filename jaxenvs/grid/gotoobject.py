@@ -24,7 +24,7 @@ class GoToObject(SquareGridEnv):
     """
 
     size: int = 6
-    objects: int = 2
+    objects: int = 2  # things that lie about
     see_through_walls: bool = True
 
     def __post_init__(self) -> None:

@@ -97,7 +97,7 @@ class MultiRoom(FixedGridEnv):
     Where worlds may repeat, a pool saves the loop.
     """
 
-    rooms: int = 6
+    rooms: int = 6  # of the chain
     max_room_size: int = 10  # cells on a side, walls included
 
     side: ClassVar[int] = SIZE

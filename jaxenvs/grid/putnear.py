@@ -28,7 +28,7 @@ class PutNear(SquareGridEnv):
     """
 
     size: int = 6
-    objects: int = 2
+    objects: int = 2  # things that lie about
     see_through_walls: bool = True
 
     min_size: ClassVar[int] = 6

@@ -84,6 +84,11 @@ class Game2048(Env):
         return Discrete(4)
 
     @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A cell."""
+        return (("`[row, column]`", "0 in an empty cell, else n where the tile is 2**n"),)
+
+    @property
     def observation_space(self) -> Space:
         """Exponents."""
         return Box(0, LARGEST, (4, 4), np.uint8)

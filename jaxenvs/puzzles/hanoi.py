@@ -32,10 +32,12 @@ class Hanoi(Puzzle):
     Observation: uint8 (disks,), the peg of each disk, the smallest first.
     Reward: 1 when all disks are on the last peg. Episode ends: then, or at the time limit of four
         times the moves that the tower on the first peg needs (at least 200).
+    State: the board has a word for each binary digit of a peg's number, and in it a bit for each
+        disk, the smallest lowest.
     """
 
-    disks: int = 5
-    pegs: int = 3
+    disks: int = 5  # each of another size
+    pegs: int = 3  # all are to come to the last
     start: str = "random"  # a random peg for each disk; "tower": all on the first peg
 
     def __post_init__(self) -> None:
@@ -60,6 +62,11 @@ class Hanoi(Puzzle):
         """Back from b to a."""
         index = {move: i for i, move in enumerate(self._moves)}
         return np.array([index[b, a] for a, b in self._moves], np.int32)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A disk."""
+        return (("`[disk]`", "its peg, from 0; disk 0 is the smallest"),)
 
     @property
     def observation_space(self) -> Space:

@@ -41,9 +41,10 @@ class LightsOut(Puzzle):
     Actions: press the lamp `row * size + column`; always legal.
     Observation: uint8 (size, size), 1 where a lamp is lit.
     Reward: 1 when all are dark. Episode ends: then, or at the time limit.
+    State: the board is a bit for each lamp, 1 where it is lit, row by row, the first lowest.
     """
 
-    size: int = 5
+    size: int = 5  # lamps on a side
     scramble: int | None = None  # different lamps pressed from dark; None: each or not, by a coin
 
     def __post_init__(self) -> None:
@@ -61,6 +62,11 @@ class LightsOut(Puzzle):
     def inverse(self) -> np.ndarray:
         """Every press undoes itself."""
         return np.arange(self.size**2, dtype=np.int32)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A lamp."""
+        return (("`[row, column]`", "1 where the lamp is lit, 0 where it is dark"),)
 
     @property
     def observation_space(self) -> Space:

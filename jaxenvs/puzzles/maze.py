@@ -24,6 +24,9 @@ CHARACTERS = " #.@+"
 MOST_SIDE = 125  # so that a chamber's bounds fit into six bits each
 INVERSE = np.array([2, 3, 0, 1], np.int32)
 FAR = 1 << 30  # distance of a cell that no way leads to
+_MEANING = (
+    f"{FLOOR} floor, {WALL} wall, {TARGET} target, {PLAYER} player, {ARRIVED} player on the target"
+)
 
 
 @struct
@@ -46,10 +49,11 @@ class Maze(Puzzle):
     Observation: uint8 (rows, columns), 0 floor, 1 wall, 2 target, 3 player, 4 player on the target.
     Reward: 1 on the target.
     Episode ends: on the target, and at the time limit (by default rows * columns steps).
+    State: the board is the player's cell, row * columns + column.
     """
 
     rows: int = 10  # of the map, walls included
-    columns: int = 10
+    columns: int = 10  # of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
     rows_per_lane: ClassVar[int] = 128  # a map costs more than the trip of a loop
@@ -64,6 +68,11 @@ class Maze(Puzzle):
     def default_params(self) -> Params:
         """The time limit."""
         return Params(max_steps_in_episode=np.int32(self.rows * self.columns))
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A cell."""
+        return (("`[row, column]`", _MEANING),)
 
     @property
     def observation_space(self) -> Space:

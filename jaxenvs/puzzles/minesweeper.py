@@ -21,6 +21,7 @@ from .puzzle import PuzzleLevel
 
 COVERED, MINE = 9, 10  # what a cell shows, besides the number of mines beside it
 OPEN = 16  # added to what an open cell shows, in the state
+_MEANING = f"0 to 8 mines beside an open cell, {COVERED} a covered cell, {MINE} an opened mine"
 
 
 @struct
@@ -42,10 +43,10 @@ class Minesweeper(Env):
         (as many steps as there are cells); `strict`: also when an open cell is chosen.
     """
 
-    rows: int = 10
-    columns: int = 10
-    mines: int = 10
-    strict: bool = False
+    rows: int = 10  # of cells
+    columns: int = 10  # of cells
+    mines: int = 10  # cells that hide one
+    strict: bool = False  # choosing an open cell ends the episode
 
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
@@ -67,6 +68,11 @@ class Minesweeper(Env):
     def action_space(self) -> Space:
         """One of the cells, row by row."""
         return Discrete(self.rows * self.columns)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A cell."""
+        return (("`[row, column]`", _MEANING),)
 
     @property
     def observation_space(self) -> Space:

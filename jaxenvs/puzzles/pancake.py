@@ -25,9 +25,10 @@ class Pancake(Puzzle):
     Observation: uint8 (size,), widths 1 to size from the top down.
     Reward: 1 when the smallest is on top and each lies on the next larger. Episode ends: then, or
         at the time limit.
+    State: the board is the observation.
     """
 
-    size: int = 10
+    size: int = 10  # pancakes of the stack
     scramble: int | None = None  # random flips from the sorted stack; None: any stack, uniformly
 
     def __post_init__(self) -> None:
@@ -45,6 +46,11 @@ class Pancake(Puzzle):
     def inverse(self) -> np.ndarray:
         """Every flip undoes itself."""
         return np.arange(self.size - 1, dtype=np.int32)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A place of the stack."""
+        return (("`[place]`", "width of the pancake there, from 1; place 0 is on top"),)
 
     @property
     def observation_space(self) -> Space:

@@ -53,10 +53,11 @@ class PegSolitaire(Puzzle):
     Reward: 1 when one peg is left and it is in the centre; with `reward="pegs"` also minus the
         number of pegs where no jump is left before.
     Episode ends: solved, or when no peg can jump.
+    State: the board is a bit for each of the 33 holes, 1 for a peg, row by row, the first lowest.
     """
 
     scramble: int | None = None  # random jumps back from the goal; None: the central game
-    reward: str = "goal"
+    reward: str = "goal"  # "pegs": also minus the pegs where no jump is left
 
     reward_range: ClassVar[tuple[float, float]] = (-32.0, 1.0)
 
@@ -70,6 +71,11 @@ class PegSolitaire(Puzzle):
     def action_names(self) -> tuple[str, ...]:
         """Row, column and direction of the peg that jumps."""
         return _tables().names
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A cell of the square around the board."""
+        return (("`[row, column]`", "0 outside the board, 1 a hole without a peg, 2 a peg"),)
 
     @property
     def observation_space(self) -> Space:

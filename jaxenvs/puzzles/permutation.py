@@ -21,10 +21,14 @@ from .twisty import Twisty
 
 TURNS = ("quarter", "half")
 _PYRAMINX = np.array([1, 2, 3, 5], np.int32)  # its colours as those of `Cube`
+_COLOURS = {"W": "white", "G": "green", "R": "red", "B": "blue", "O": "orange", "Y": "yellow"}
 
 
 class TwistyPuzzle(Puzzle):
-    """Base: a subclass says its `tables`, its pictures and the letters of its colours."""
+    """Base: a subclass says its `tables`, its faces, its pictures and the letters of its colours.
+
+    State: the board is the observation, flat.
+    """
 
     scramble: int | None = None  # random turns from the solved puzzle; None: any board, uniformly
 
@@ -59,6 +63,17 @@ class TwistyPuzzle(Puzzle):
     def observation_space(self) -> Space:
         """Colours of the stickers."""
         return Box(0, self.tables.colours - 1, self.shape, np.uint8)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """Colours, and where the stickers of each face are."""
+        colours = ", ".join(f"{i} {_COLOURS[c]}" for i, c in enumerate(self.letters))
+        return (("`[face, ...]`", f"colours of stickers: {colours}"), *self.faces)
+
+    @property
+    def faces(self) -> tuple[tuple[str, str], ...]:
+        """Rows (index, meaning) that say where the stickers are."""
+        raise NotImplementedError
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -181,7 +196,7 @@ class Cube(TwistyPuzzle):
     Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
     """
 
-    size: int = 3
+    size: int = 3  # stickers on a side of a face, 2 or 3
     turns: str = "quarter"  # "half" has half turns as actions too
     all_faces: bool = False  # of a 2x2 cube; a 3x3 always turns all
 
@@ -198,6 +213,12 @@ class Cube(TwistyPuzzle):
         """Stickers and turns."""
         every = self.size == 3 or self.all_faces
         return twisty.cube(self.size, self.turns == "half", "UFRBLD" if every else "UFR")
+
+    @property
+    def faces(self) -> tuple[tuple[str, str], ...]:
+        """Rows and columns of six faces."""
+        places = ("`[face, row, column]`", "rows from above, columns from the left")
+        return (places, *_faces_of_a_cube())
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -276,6 +297,17 @@ class Pyraminx(TwistyPuzzle):
         return twisty.pyraminx()
 
     @property
+    def faces(self) -> tuple[tuple[str, str], ...]:
+        """Axial and edge stickers of four faces, by the vertices where they are."""
+        rows = []
+        for face, opposite in enumerate("ULRB"):
+            corners = [vertex for vertex in "ULRB" if vertex != opposite]
+            edges = ["".join(w for w in corners if w != vertex) for vertex in corners]
+            places = f"axial stickers at {', '.join(corners)}, then edges {', '.join(edges)}"
+            rows.append((f"`[{face}]`", f"the face opposite vertex {opposite}: {places}"))
+        return tuple(rows)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of the observation."""
         return (4, 6)
@@ -312,6 +344,12 @@ class Skewb(TwistyPuzzle):
         return twisty.skewb()
 
     @property
+    def faces(self) -> tuple[tuple[str, str], ...]:
+        """Centre and corners of six faces."""
+        corners = "corners: upper left, upper right, lower left, lower right"
+        return (("`[face, 0]`", "centre"), ("`[face, 1:5]`", corners), *_faces_of_a_cube())
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Of the observation."""
         return (6, 5)
@@ -328,6 +366,16 @@ class Skewb(TwistyPuzzle):
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (7, tile_size, tile_size, 3)."""
         return sprites.stickers(tile_size)
+
+
+def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
+    """Rows of a layout: which way up each face is seen."""
+    outward = {normal: name for name, (normal, _, _) in twisty.FACES.items()}
+    rows = []
+    for face, (name, (_, right, down)) in enumerate(twisty.FACES.items()):
+        above, left = (outward[-way[0], -way[1], -way[2]] for way in (down, right))
+        rows.append((f"`[{face}]`", f"face {name}, with {above} above it and {left} on its left"))
+    return tuple(rows)
 
 
 def _skewb_net() -> np.ndarray:

@@ -49,8 +49,8 @@ class PuzzleLevel(Struct):
 class PuzzleState(State):
     """Clock, board and what no action changes."""
 
-    board: PyTree[Array]
-    instance: PyTree[Array]
+    board: PyTree[Array]  # what actions change
+    instance: PyTree[Array]  # what no action changes
 
 
 class Puzzle(Env):

@@ -32,17 +32,17 @@ _LIMIT = 20  # steps for each cell of the board, by default
 class SlidingTile(Puzzle):
     """Slide tiles into the blank until they read 1, 2, 3, ... with the blank at the end.
 
-    The board is kept packed: a few bits for each cell, row by row, as a search stores it.
-
     Actions: the blank moves 0 up, 1 right, 2 down, 3 left.
     Observation: uint8 (size, size), the number on each tile, 0 for the blank.
     Reward (field `reward`): `sparse` 1 when solved; `dense` 1 for a tile that came to its place,
         -1 for one that left it. Episode ends: solved, or at the time limit of 20 steps a cell.
+    State: the board is packed as a search stores it: a few bits for each cell, row by row, the
+        first lowest.
     """
 
-    size: int = 4
+    size: int = 4  # cells on a side
     scramble: int | None = None  # random moves from the solved board; None: any board, uniformly
-    reward: str = "sparse"
+    reward: str = "sparse"  # or "dense": for each tile that comes to its place or leaves it
 
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
 
@@ -69,6 +69,11 @@ class SlidingTile(Puzzle):
     def inverse(self) -> np.ndarray:
         """The opposite direction."""
         return np.array([2, 3, 0, 1], np.int32)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A cell."""
+        return (("`[row, column]`", "number on the tile there, 0 for the blank"),)
 
     @property
     def observation_space(self) -> Space:

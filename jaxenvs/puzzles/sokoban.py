@@ -22,14 +22,18 @@ from .sokoban_levels import CHARACTERS, DEAD, WALL, Drawn
 
 FLOOR_TILE, WALL_TILE, TARGET_TILE, BOX_TILE, HOME_TILE, PLAYER_TILE, OVER_TILE = range(7)
 MOST_SIZE = 16  # cells are numbered in a byte
+_MEANING = (
+    f"{FLOOR_TILE} floor, {WALL_TILE} wall, {TARGET_TILE} target, {BOX_TILE} box, {HOME_TILE} box "
+    f"on a target, {PLAYER_TILE} player, {OVER_TILE} player on a target"
+)
 
 
 @struct
 class Stock(Struct):
     """What moves. Cells are numbered row by row."""
 
-    boxes: UInt8[Array, " boxes"]  # rising, so that equal boards are equal arrays
-    player: UInt8[Array, ""]
+    boxes: UInt8[Array, " boxes"]  # their cells, rising, so that equal boards are equal arrays
+    player: UInt8[Array, ""]  # its cell
 
 
 @register("Puzzle-Sokoban-6x6-v0", size=6, boxes=2, pulls=8)
@@ -44,16 +48,18 @@ class Sokoban(Puzzle):
         are on targets.
     Episode ends: when all boxes are on targets, at the time limit, and with `dead_ends` when a box
         is where no pushes lead to a target.
+    State: cells are row * size + column. The instance has for each the least pushes of a box from
+        there to a target: 0 on a target, 254 where no pushes lead to one, 255 in a wall.
 
     Levels are drawn by pulling boxes from the targets, `pulls` times; with `levels`, the path of a
     file or folder in the format of Boxoban (Guez et al. 2018), each of its levels is as likely.
     """
 
     size: int = 10  # cells on a side, with the walls around
-    boxes: int = 4
+    boxes: int = 4  # and as many targets
     pulls: int = 16  # pulls of a cell that make a level
-    levels: str | None = None
-    dead_ends: bool = False
+    levels: str | None = None  # file or folder to read them from; None: drawn
+    dead_ends: bool = False  # the episode ends when a box is where no pushes lead to a target
 
     reset_source: ClassVar[str] = "exact"
     reward_range: ClassVar[tuple[float, float]] = (-1.1, 10.9)
@@ -71,6 +77,11 @@ class Sokoban(Puzzle):
                 kind = type(self.levels).__name__
                 raise TypeError(f"{owner}: levels must be a path (a str) or None, got {kind}")
             sokoban_levels.read(self.levels, self.size, self.boxes)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A cell."""
+        return (("`[row, column]`", _MEANING),)
 
     @property
     def observation_space(self) -> Space:

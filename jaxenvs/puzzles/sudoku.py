@@ -47,15 +47,21 @@ class Sudoku(Puzzle):
     Observation: uint8 (9, 9), the digits, 0 in an empty cell.
     Reward: 1 when the grid is full.
     Episode ends: then, when no digit can be placed, and at the time limit.
+    State: the board is the observation; the instance is true in cells that were given.
     """
 
     blanks: int = 40  # empty cells at the beginning
-    guided: bool = False
+    guided: bool = False  # the rules choose the cell, an action the digit
 
     def __post_init__(self) -> None:
         """Check the fields."""
         checks.integer_field("Sudoku", "blanks", self.blanks, 1, CELLS)
         checks.one_of("Sudoku", "guided", self.guided, (False, True))
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A cell."""
+        return (("`[row, column]`", "its digit, given or placed; 0 where it is empty"),)
 
     @property
     def observation_space(self) -> Space:

@@ -29,9 +29,10 @@ class TopSpin(Puzzle):
         around the ring, which does not turn.
     Observation: uint8 (size,), tokens from 0 in the order of the ring.
     Reward: 1 when token i is in place i everywhere. Episode ends: then, or at the time limit.
+    State: the board is the observation.
     """
 
-    size: int = 20
+    size: int = 20  # tokens of the ring
     window: int = 4  # tokens in the turnstile, an even number
     moves: str = "ring"  # "window": the turnstile goes anywhere, as much of the literature counts
     scramble: int | None = None  # random actions from the goal; None: any ring, uniformly
@@ -59,6 +60,12 @@ class TopSpin(Puzzle):
         if self.moves == "ring":
             return np.array([1, 0, 2], np.int32)
         return np.arange(self.size, dtype=np.int32)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """A place of the ring."""
+        inside = f"; the first {self.window} places are the turnstile" * (self.moves == "ring")
+        return (("`[place]`", f"token there, from 0{inside}"),)
 
     @property
     def observation_space(self) -> Space:

@@ -30,7 +30,7 @@ class Tour(Struct):
     """Where the traveller was and is; at the end home again."""
 
     visited: UInt32[Array, ""]  # bit i: city i was visited, or the trip began there
-    city: Int32[Array, ""]
+    city: Int32[Array, ""]  # where the traveller is
 
 
 @register("Puzzle-TSP-10-v0", cities=10)
@@ -44,9 +44,10 @@ class TSP(Puzzle):
         home.
     Reward: minus the length of the way, with the way home in the last step.
     Episode ends: when all cities are visited, and at the time limit (by default 2 * cities steps).
+    State: the instance has x and y of each city.
     """
 
-    cities: int = 10
+    cities: int = 10  # home among them
 
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (-2 * 2**0.5, 0.0)
@@ -60,6 +61,16 @@ class TSP(Puzzle):
     def default_params(self) -> Params:
         """The time limit."""
         return Params(max_steps_in_episode=np.int32(2 * self.cities))
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """The four numbers of a city."""
+        return (
+            ("`[city, 0]`", "x, from 0 to 1"),
+            ("`[city, 1]`", "y, from 0 to 1, which is down in pictures"),
+            ("`[city, 2]`", "1 if it was visited, else 0; 1 at home, `[0]`, from the start"),
+            ("`[city, 3]`", "1 if the traveller is there, else 0"),
+        )
 
     @property
     def observation_space(self) -> Space:

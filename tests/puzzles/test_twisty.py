@@ -1,6 +1,7 @@
 """Twisty puzzles: orders of their groups, every board of the small ones, what is no puzzle."""
 
 import functools
+import re
 
 import bfs
 import jax
@@ -50,6 +51,37 @@ def nearest(puzzle, levels):
 def drawn(puzzle, count, seed=0):
     keys = jax.random.split(jax.random.key(seed), count)
     return np.asarray(jax.jit(jax.vmap(lambda key: puzzle.sample_level(key).board))(keys))
+
+
+def around(puzzle, face, place):
+    """Faces of the other stickers of a corner piece, in the order of the faces."""
+    beside, each = puzzle.tables.beside, puzzle.tables.goal.size // puzzle.shape[0]
+    sticker = beside[face * each + place]
+    return sorted((sticker // each, beside[sticker] // each))
+
+
+@pytest.mark.parametrize("puzzle", [Cube(size=2), Cube(size=3), Skewb()], ids=str)
+def test_the_layout_of_a_cube_says_which_way_up_its_faces_are(puzzle):
+    """The upper left corner of a face lies on the two faces that are said to be there."""
+    layout = dict(puzzle.observation_layout)
+    for face, name in enumerate("UFRBLD"):
+        meaning = layout[f"`[{face}]`"]
+        above, left = re.fullmatch(f"face {name}, with (.) above it and (.) .*", meaning).groups()
+        upper_left = 1 if puzzle == Skewb() else 0
+        assert around(puzzle, face, upper_left) == sorted(map("UFRBLD".index, above + left))
+
+
+def test_the_layout_of_a_pyraminx_says_where_its_stickers_are():
+    puzzle, beside = Pyraminx(), Pyraminx().tables.beside
+    layout = dict(puzzle.observation_layout)
+    for face in range(4):
+        axial, edges = re.findall("stickers at (.*), then edges (.*)", layout[f"`[{face}]`"])[0]
+        for place, vertex in enumerate(axial.split(", ")):  # on all faces but the opposite one
+            others = {*range(4)} - {face, "ULRB".index(vertex)}
+            assert {*around(puzzle, face, place)} == others
+        for place, ends in enumerate(edges.split(", "), 3):
+            (other,) = {*range(4)} - {face, *map("ULRB".index, ends)}
+            assert beside[6 * face + place] // 6 == other
 
 
 @pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
