@@ -31,10 +31,10 @@ in_a_browser = pytest.mark.skipif(
 )
 
 
-def film(path, id: str, boards: int = 1, tile_size=None):
+def film(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
     """Write a replay of random play, and return the boards' pictures of every moment."""
     env = jaxenvs.make(id)
-    session = Session(env, RANDOM, boards)
+    session = Session(env, RANDOM, boards, speed=speed)
     reel = replay.Reel(env, boards, tile_size)
     pictures = []
     for i in range(MOMENTS):
@@ -152,7 +152,7 @@ PROBE = """
   const pause = ms => new Promise(done => setTimeout(done, ms));
   while (!document.documentElement.dataset.ready) await pause(10);
   const noted = [];
-  function note() {
+  function note(more = {}) {
     const board = look("board"), pen = board.getContext("2d");
     const pixels = pen.getImageData(0, 0, board.width, board.height).data;
     let text = "";
@@ -161,9 +161,12 @@ PROBE = """
     for (const id of ["step", "action", "reward", "return", "done", "title", "player", "play"])
       words[id] = look(id).textContent;
     noted.push({...words, width: board.width, height: board.height, pixels: btoa(text),
-                episode: look("episode").selectedIndex, images: document.images.length});
+                episode: look("episode").selectedIndex, images: document.images.length,
+                speed: look("speed").value, ...more});
   }
-  const press = key => document.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+  // Whether the browser may do what it does with the key.
+  const press = (key, target = document) => target.dispatchEvent(
+      new KeyboardEvent("keydown", {key, bubbles: true, cancelable: true}));
   function set(id, name, value) {
     look(id)[name] = value;
     look(id).dispatchEvent(new Event(id == "scrub" ? "input" : "change"));
@@ -238,6 +241,44 @@ def test_keys_and_time(tmp_path):
     assert places[:5] == [(0, 1), (0, 4), (1, 0), (1, 0), (1, 0)]
     assert [row["play"] for row in noted] == [*["play"] * 4, *["pause"] * 2, *["play"] * 2]
     assert places[5] in [(0, 2), (0, 3), (0, 4)] and places[5] == places[6] == places[7]
+
+
+@in_a_browser
+def test_keys_in_a_list_are_the_lists(tmp_path):
+    film(tmp_path / "a.html", GRID, tile_size=8)
+    do = """
+      const keys = [" ", "ArrowUp", "ArrowDown", "ArrowRight", "Home", "End", "PageDown"];
+      const free = ["episode", "speed"].map(id => keys.map(key => press(key, look(id)))).flat();
+      note({free});
+      note({free: ["scrub", "board"].map(id => press("ArrowRight", look(id)))});"""
+    within, outside = probed(tmp_path, tmp_path / "a.html", do)
+    assert within["free"] == [True] * 14 and outside["free"] == [False] * 2
+    same = ("step", "episode", "speed", "play")
+    assert [within[name] for name in same] == ["0 of 4", 0, "8 steps/s", "play"]
+    assert outside["step"] == "2 of 4"  # each press is one step
+
+
+@in_a_browser
+def test_every_part_has_a_name_and_the_slider_says_its_step(tmp_path):
+    film(tmp_path / "a.html", GRID, tile_size=8)
+    do = """
+      press("ArrowRight");
+      note({named: [...document.querySelectorAll("canvas, nav *")].map(part => part.ariaLabel),
+            role: look("board").role, value: look("scrub").ariaValueText,
+            scheme: getComputedStyle(document.documentElement).colorScheme});"""
+    (noted,) = probed(tmp_path, tmp_path / "a.html", do)
+    named = [name for name in noted["named"] if name]
+    steps = ["one step back", "one step forward"]
+    assert named == [f"board of {GRID}", "moment", *steps, "episode", "speed"]
+    assert (noted["role"], noted["value"], noted["scheme"]) == ("img", "step 1 of 4", "dark")
+
+
+@in_a_browser
+@pytest.mark.parametrize(("speed", "after"), [(10, "15 steps/s"), (0.5, "1 steps/s")])
+def test_the_speed_that_was_asked_for_is_in_the_list(tmp_path, speed, after):
+    film(tmp_path / "a.html", GRID, tile_size=8, speed=speed)
+    given, faster = probed(tmp_path, tmp_path / "a.html", 'note(); press("ArrowUp"); note();')
+    assert (given["speed"], faster["speed"]) == (f"{speed} steps/s", after)
 
 
 @in_a_browser
