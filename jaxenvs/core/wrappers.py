@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
 
 from . import checks
@@ -31,7 +32,8 @@ class Wrapper(Env):
     """An environment that passes everything on to `env`; the base of those below.
 
     A subclass overrides what it changes: `transform` for an observation that follows from the one
-    inside; `inner`, `reset_to` and `step` for memory of its own, kept in a `WrappedState`.
+    inside; `inner`, `reset_to` and `step` for memory of its own, kept in a `WrappedState`;
+    `default_params` and `inner_params` for params of its own.
     """
 
     env: Env
@@ -94,6 +96,11 @@ class Wrapper(Env):
         return self.env.action_space
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the actions of the environment inside."""
+        return self.env.action_names
+
+    @property
     def observation_space(self) -> Space:
         """Observation space of the environment inside."""
         return self.env.observation_space
@@ -102,13 +109,17 @@ class Wrapper(Env):
         """State of the environment inside."""
         return state
 
+    def inner_params(self, params: Any) -> Any:
+        """Params of the environment inside; None stands for the defaults."""
+        return params
+
     def transform(self, obs: PyTree[Array]) -> PyTree[Array]:
         """Observation given for the observation of the environment inside."""
         return obs
 
     def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
         """Draw a level of the environment inside."""
-        return self.env.draw_level(key, params)
+        return self.env.draw_level(key, self.inner_params(params))
 
     def accepts(self, level: PyTree[Array]) -> Bool[Array, ""]:
         """Tell whether a drawn level may be played, as the environment inside does."""
@@ -116,21 +127,25 @@ class Wrapper(Env):
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Start an episode in the given level."""
-        obs, state = self.env.reset_to(key, level, params)
+        obs, state = self.env.reset_to(key, level, self.inner_params(params))
         return Reset(self.transform(obs), state)
 
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
         """Advance by one action; never resets."""
-        stepped = self.env.step(key, state, action, params)
+        stepped = self.env.step(key, state, action, self.inner_params(params))
         return stepped._replace(obs=self.transform(stepped.obs))
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return what the agent sees of `state`."""
-        return self.transform(self.env.observe(self.inner(state), params))
+        return self.transform(self.env.observe(self.inner(state), self.inner_params(params)))
+
+    def time_limit(self, state: Any, params: Any) -> ArrayLike:
+        """Return the steps after which the episode inside is truncated."""
+        return self.env.time_limit(self.inner(state), self.inner_params(params))
 
     def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
         """Tell which actions are legal."""
-        return self.env.action_mask(self.inner(state), params)
+        return self.env.action_mask(self.inner(state), self.inner_params(params))
 
     def tiles(self, state: Any) -> Array:
         """Return indices into `atlas` that draw the state."""
@@ -318,17 +333,9 @@ class StickyAction(Wrapper):
         """State of the environment inside."""
         return state.env
 
-    def draw_level(self, key: Key, params: StickyParams) -> PyTree[Array]:
-        """Draw a level of the environment inside."""
-        return self.env.draw_level(key, params.env)
-
-    def observe(self, state: WrappedState, params: StickyParams | None = None) -> PyTree[Array]:
-        """Return what the agent sees of `state`."""
-        return self.env.observe(state.env, None if params is None else params.env)
-
-    def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
-        """Tell which actions are legal."""
-        return self.env.action_mask(state.env, None if params is None else params.env)
+    def inner_params(self, params: StickyParams | None) -> Any:
+        """Params of the environment inside."""
+        return None if params is None else params.env
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Start an episode in the given level."""

@@ -1,6 +1,7 @@
 """Wrappers against what they say in plain Python, alone and in a batch that resets itself."""
 
 import collections
+import dataclasses
 
 import jax
 import jax.numpy as jnp
@@ -286,3 +287,20 @@ def test_levels_are_rejected_inside_a_wrapper_too():
     craft = jaxenvs.make("Craft-Classic-Ids-v0")
     assert wrappers.Flatten(env=craft).achievements == craft.achievements != ()
     assert wrappers.Flatten(env=craft).idle_action == craft.idle_action == 0
+
+
+class Hurried(type(BASE)):
+    """Its own limit is a third of what is given."""
+
+    def time_limit(self, state, params):
+        return params.max_steps_in_episode // 3
+
+
+def test_a_limit_of_the_episodes_own_is_passed_on():
+    """So are the names of actions."""
+    env = Hurried(size=5)
+    for kind in ("Flatten", "EpisodeStatistics", "FrameStack", "StickyAction"):
+        wrapped = wrappers.Flatten(env=dataclasses.replace(KINDS[kind], env=env))
+        assert wrapped.time_limit(wrapped.state_shape, wrapped.default_params) == 100 // 3
+    puzzle = jaxenvs.make("Puzzle-SlidingTile-3x3-v0")
+    assert wrappers.StickyAction(env=puzzle).action_names == puzzle.action_names != ()
