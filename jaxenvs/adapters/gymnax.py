@@ -14,19 +14,19 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from gymnax.environments import environment
+from gymnax.environments import environment, spaces
 from jaxtyping import Array, Bool, PyTree
 
 from ..core import checks
 from ..core.env import Env, Step
 from ..core.random import Key
-from ..core.spaces import Discrete
+from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vector import STEP, VectorState, make_vec
 from . import common
-from .spaces import gymnax_space
+from .spaces import as_box, ends
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(unsafe_hash=True)  # not frozen: wrappers of gymnax write to a copy of it
 class GymnaxEnv(environment.Environment):
     """What `to_gymnax` returns: the interface of gymnax 1.0."""
 
@@ -112,7 +112,7 @@ class GymnaxEnv(environment.Environment):
         return step._replace(obs=self.env.observe(after, params), state=after, info=info)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(unsafe_hash=True)
 class LegacyGymnaxEnv(GymnaxEnv):
     """What `to_gymnax(env, legacy=True)` returns: the interface of gymnax 0.0."""
 
@@ -120,16 +120,17 @@ class LegacyGymnaxEnv(GymnaxEnv):
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance, and begin anew after the end: obs, state, reward, done, info.
 
-        `info["truncated"]` tells the time limit from the end of the task, and
-        `info["final_observation"]` is the true successor.
+        `info["truncated"]` tells the time limit from the end of the task. The info holds what is
+        one number and nothing else: agents of that time average every entry over the steps that
+        end an episode, and keep those of all steps. The true successor is in the other interface.
         """
         step = self._step(key, state, action, params)
-        return step.obs, step.state, step.reward, step.done, step.info
+        return step.obs, step.state, step.reward, step.done, _numbers(step.info)
 
     def step_env(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance without auto-reset: obs, state, reward, done, info."""
         step = self._advance(key, state, action, params)
-        return step.obs, step.state, step.reward, step.done, step.info
+        return step.obs, step.state, step.reward, step.done, _numbers(step.info)
 
 
 def to_gymnax(env: Env | str, *, legacy: bool = False, **fields: Any) -> GymnaxEnv:
@@ -140,6 +141,31 @@ def to_gymnax(env: Env | str, *, legacy: bool = False, **fields: Any) -> GymnaxE
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
     return kind(common.environment(env, fields, "to_gymnax"))
+
+
+class Drawn(spaces.Box):
+    """A `Box` of gymnax that draws as the space it stands for: integers and flags of all values."""
+
+    def __init__(self, box: Box) -> None:
+        super().__init__(*ends(box), box.shape, box.dtype)
+        self.box = box
+
+    def sample(self, key: Array) -> Array:
+        """Draw an element; every element of the space can come."""
+        return self.box.sample(key)
+
+
+def gymnax_space(space: Space) -> Any:
+    """The same space of gymnax, which has no `MultiDiscrete`: that becomes a `Box` of integers."""
+    if isinstance(space, Dict):
+        return spaces.Dict({name: gymnax_space(part) for name, part in space.spaces.items()})
+    return spaces.Discrete(space.n) if isinstance(space, Discrete) else Drawn(as_box(space))
+
+
+def _numbers(info: dict[str, Any]) -> dict[str, Any]:
+    """Those entries of an info that are one number."""
+    arrays = {name: value for name, value in info.items() if not isinstance(value, dict)}
+    return {name: value for name, value in arrays.items() if jnp.ndim(value) == 0}
 
 
 @functools.lru_cache(maxsize=64)

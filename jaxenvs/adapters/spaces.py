@@ -21,22 +21,10 @@ def gymnasium_space(space: Space) -> "gymnasium.Space":
         return gymnasium.spaces.Discrete(space.n)
     if isinstance(space, MultiDiscrete):
         return gymnasium.spaces.MultiDiscrete(space.nvec)
-    box = _box(space)
+    box = as_box(space)
     if box.dtype == np.bool_:
-        return gymnasium.spaces.MultiBinary(list(box.shape) or 1)
+        return gymnasium.spaces.MultiBinary(list(box.shape))
     return gymnasium.spaces.Box(box.low, box.high, box.shape, box.dtype.type)
-
-
-def gymnax_space(space: Space) -> Any:
-    """The same space of gymnax, which has no `MultiDiscrete`: that becomes a `Box` of integers."""
-    from gymnax.environments import spaces
-
-    if isinstance(space, Dict):
-        return spaces.Dict({name: gymnax_space(part) for name, part in space.spaces.items()})
-    if isinstance(space, Discrete):
-        return spaces.Discrete(space.n)
-    box = _box(space)
-    return spaces.Box(_ends(box.low), _ends(box.high), box.shape, box.dtype)
 
 
 def dm_spec(space: Space, name: str) -> Any:
@@ -47,16 +35,21 @@ def dm_spec(space: Space, name: str) -> Any:
         return {key: dm_spec(part, key) for key, part in space.spaces.items()}
     if isinstance(space, Discrete):
         return specs.DiscreteArray(space.n, np.int32, name)
-    box = _box(space)
-    return specs.BoundedArray(box.shape, box.dtype, _ends(box.low), _ends(box.high), name)
+    box = as_box(space)
+    return specs.BoundedArray(box.shape, box.dtype, *ends(box), name)
 
 
-def _box(space: Space) -> Box:
+def as_box(space: Space) -> Box:
+    """The space, if it is a `Box`."""
     if not isinstance(space, Box):
         raise TypeError(f"no other package has a space like {space}; it takes a Box or a Dict")
     return space
 
 
-def _ends(bound: np.ndarray) -> Any:
-    """One number where all are equal: short to read, and what most agents expect."""
-    return bound.flat[0] if bound.size and (bound == bound.flat[0]).all() else bound
+def ends(box: Box) -> tuple[Any, Any]:
+    """Low and high, each one number where all entries have both in common: short to read, and what
+    most agents expect."""
+    pair = (box.low, box.high)
+    if not box.low.size or any((bound != bound.flat[0]).any() for bound in pair):
+        return pair
+    return box.low.flat[0], box.high.flat[0]

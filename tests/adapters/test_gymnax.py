@@ -7,12 +7,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnax.environments import environment, spaces
-from gymnax.wrappers import FlattenObservationWrapper, LegacyStepAPIWrapper, LogWrapper
+from gymnax.wrappers import (
+    FlattenObservationWrapper,
+    GymnaxToGymWrapper,
+    GymnaxToVectorGymWrapper,
+    LegacyStepAPIWrapper,
+    LogWrapper,
+)
 from worlds import DOORS, Doors
 
 import jaxenvs
 from jaxenvs import wrappers
 from jaxenvs.adapters import to_gymnax
+from jaxenvs.adapters.gymnax import gymnax_space
+from jaxenvs.core.spaces import Box
 from jaxenvs.core.vector import LEVEL, RESET, STEP
 
 KEY = jax.random.key(3)
@@ -102,7 +110,20 @@ def test_five_values_for_older_agents(batch):
     keys, (first, (obs, reward, terminated, truncated, info)) = batch
     legacy = to_gymnax(FLAT, legacy=True)
     found = jax.jit(jax.vmap(rollout(legacy)))(keys, ACTIONS)
-    same(found, (first, (obs, reward, terminated | truncated, info)))
+    numbers = ("discount", "invalid_action", "terminated", "truncated")
+    info = {name: info[name] for name in numbers}
+    done = terminated | truncated
+    same(found, (first, (obs, reward, done, info)))
+
+    # What PureJaxQL makes of the infos of its test episodes.
+    @jax.jit
+    def averaged(infos):
+        return jax.tree.map(
+            lambda x: jnp.nanmean(jnp.where(infos["returned_episode"], x, jnp.nan)), infos
+        )
+
+    means = averaged({**found[1][3], "returned_episode": done})
+    assert means["truncated"] == truncated.sum() / done.sum()
     obs, state = legacy.reset(KEY)
     limited = legacy.default_params.replace(max_steps_in_episode=2)
     _, state, _, done, info = legacy.step(KEY, state, 1, limited)
@@ -110,6 +131,7 @@ def test_five_values_for_older_agents(batch):
     _, state, _, done, info = legacy.step(KEY, state, 1, limited)
     assert done and state.time == 0  # has begun anew
     assert info["truncated"] != info["terminated"]
+    assert set(legacy.step_env(KEY, state, 1)[4]) == {"invalid_action"}
     converted = LegacyStepAPIWrapper(to_gymnax(FLAT))
     assert len(converted.step(KEY, converted.reset(KEY)[1], 1)) == 5
 
@@ -138,6 +160,25 @@ def test_flatten_wrapper_flattens_pictures():
     seen, *_, info = env.step(KEY, state, 0, env.default_params)
     assert obs.shape == seen.shape == info["final_observation"].shape == (147,)
     assert env.observation_space(env.default_params).shape == (147,)
+
+
+def test_gymnaxs_own_adapters_take_it():
+    """One assigns to a copy of the environment; both ask for spaces of Gymnasium."""
+    rows = GymnaxToVectorGymWrapper(to_gymnax(FLAT), 2)
+    obs, _ = rows.reset()
+    assert obs.shape == rows.observation_space.shape == (2, 8)
+    rows.step(jnp.zeros(2, jnp.int32))
+    single = GymnaxToGymWrapper(to_gymnax("Grid-Empty-5x5-v0", obs="dict"))
+    assert single.observation_space["image"].shape == (7, 7, 3)
+
+
+def test_spaces_draw_all_their_values():
+    for space in (Doors(vector=True).action_space, Box(False, True, (3,), np.bool_)):
+        drawn = jax.jit(jax.vmap(gymnax_space(space).sample))(jax.random.split(KEY, 64))
+        assert drawn.dtype == space.dtype
+        np.testing.assert_array_equal((drawn.min(0), drawn.max(0)), (space.low, space.high))
+    low = gymnax_space(Box(0, [1, 2], (2,), np.int32)).low
+    assert low.shape == (2,)  # as its high has, or gymnax could not translate it
 
 
 def test_params_differ_in_a_batch():
