@@ -1,16 +1,17 @@
 """Checks made while tracing: each says what was given, what is allowed and how to mend it."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Bool, PyTree
 
 from .random import Key, Keys
-from .spaces import Box, Space
+from .spaces import Box, Dict, Space
 
 BATCH_MEND = "for a batch use jaxenvs.make_vec(env, num_envs) or jax.vmap"
 
@@ -101,15 +102,20 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
 
 def _number(leaf: Any, dtype: np.dtype, where: str) -> Array:
     try:
-        array = jnp.asarray(leaf)
+        array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+        given = jnp.asarray(leaf)
     except (TypeError, ValueError, OverflowError):
         _refuse_number(leaf, dtype, where)
     integers = np.issubdtype(dtype, np.integer)
-    if array.dtype == np.bool_ and dtype != np.bool_:
+    if given.dtype == np.bool_ and dtype != np.bool_:
         _refuse_number(leaf, dtype, where)
-    if integers and not np.issubdtype(array.dtype, np.integer):
+    if integers and not np.issubdtype(given.dtype, np.integer):
         _refuse_number(leaf, dtype, where)
-    return array.astype(dtype)
+    if integers and array.dtype != dtype and not isinstance(leaf, Tracer):
+        most, least = np.iinfo(dtype).max, np.iinfo(dtype).min
+        if ((np.asarray(array) > most) | (np.asarray(array) < least)).any():
+            _refuse_number(leaf, dtype, where)  # a cast would make another number of it
+    return given.astype(dtype)
 
 
 def _refuse_number(leaf: Any, dtype: np.dtype, where: str) -> NoReturn:
@@ -139,27 +145,34 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
 
 def action_in(space: Space, action: Any, where: str) -> tuple[PyTree[Array], Bool[Array, ""]]:
     """Return the action clipped into `space`, and whether it lay outside."""
+    return space.clip(_element(space, action, f"{where}: the action"))
+
+
+def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
+    """Return the arrays of an action, of the shapes of the space and integers where it holds some;
+    parts of a dict are named."""
+    if isinstance(space, Dict):
+        if not isinstance(action, Mapping) or set(action) != set(space.spaces):
+            names, given = sorted(space.spaces), _describe(action)
+            raise TypeError(f"{where} must be a dict with the names {names}, got {given}")
+        parts = space.spaces.items()
+        return {name: _element(part, action[name], f"{where}[{name!r}]") for name, part in parts}
     try:
         action = jax.tree.map(jnp.asarray, action)
         arrays = jax.tree.leaves(action)
         shape = arrays[0].shape if len(arrays) == 1 else None
     except (TypeError, ValueError, OverflowError):
-        raise TypeError(
-            f"{where}: the action must be an element of {space}, got {_describe(action)}"
-        ) from None
+        raise TypeError(f"{where} must be an element of {space}, got {_describe(action)}") from None
     if isinstance(space, Box) and shape != space.shape:
         batched = shape is not None and shape[1:] == space.shape
         mend = BATCH_MEND if batched else "sample one with env.action_space.sample(key)"
         raise TypeError(
-            f"{where}: the action must have shape {space.shape} ({space}), got "
-            f"{_describe(action)}; {mend}"
+            f"{where} must have shape {space.shape} ({space}), got {_describe(action)}; {mend}"
         )
     wants_integers = isinstance(space, Box) and np.issubdtype(space.dtype, np.integer)
     if wants_integers and not np.issubdtype(arrays[0].dtype, np.integer):
-        raise TypeError(
-            f"{where}: the action must be an integer of {space}, got {_describe(action)}"
-        )
-    return space.clip(action)
+        raise TypeError(f"{where} must be an integer of {space}, got {_describe(action)}")
+    return action
 
 
 def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:

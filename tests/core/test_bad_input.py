@@ -1,6 +1,7 @@
 """Mistakes of a caller: each raises while tracing, or is clipped, and is told how to mend it."""
 
 import dataclasses
+import re
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,8 @@ import numpy as np
 import pytest
 
 import jaxenvs
+from jaxenvs import spaces
+from jaxenvs.core import checks
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
 KEY = jax.random.key(0)
@@ -71,6 +74,24 @@ def test_an_action_that_is_no_array_is_refused(env, state, action):
     assert "Discrete(7)" in refused(env.step, KEY, state, action)
 
 
+PARTS = [
+    (3, r"a dict with the names \['force', 'way'\], got int 3"),
+    ({"way": 1}, r"a dict with the names \['force', 'way'\], got dict"),
+    ({"way": 1, "force": [0.0, 0.0], "more": 1}, "a dict with the names"),
+    ({"way": 1, "force": 0.5}, r"\['force'\] must have shape \(2,\)"),
+    ({"way": [1, 1], "force": [0.0, 0.0]}, r"\['way'\] must have shape \(\)"),
+    ({"way": 1.5, "force": [0.0, 0.0]}, r"\['way'\] must be an integer of Discrete\(2\)"),
+    ({"way": 1, "force": "strong"}, r"\['force'\] must be an element of Box"),
+]
+
+
+@pytest.mark.parametrize(("action", "words"), PARTS)
+def test_a_wrong_part_of_an_action_is_named(action, words):
+    parts = {"way": spaces.Discrete(2), "force": spaces.Box(-1, 1, (2,), np.float32)}
+    text = refused(checks.action_in, spaces.Dict(parts), action, "step")
+    assert re.search(f"step: the action.*{words}", text)
+
+
 @pytest.mark.parametrize(("action", "clipped"), [(99, 6), (7, 6), (-1, 0), (-(2**31), 0)])
 def test_an_action_out_of_range_is_clipped_and_told(env, state, action, clipped):
     step = jax.jit(env.step)
@@ -124,7 +145,8 @@ def test_wrong_params_point_to_default_params(env, state, wrong):
         assert "env.default_params" in refused(call, KEY, wrong)
 
 
-@pytest.mark.parametrize("limit", [1.5, "ten", True, np.float32(3)])
+# The last would become 0 in 32 bits.
+@pytest.mark.parametrize("limit", [1.5, "ten", True, np.float32(3), 2**40, np.int64(2**40)])
 def test_a_param_of_a_wrong_kind_is_named(env, limit):
     text = refused(env.reset, KEY, env.default_params.replace(max_steps_in_episode=limit))
     assert "max_steps_in_episode" in text and "int32" in text
