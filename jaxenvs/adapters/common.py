@@ -1,4 +1,4 @@
-"""What all adapters share: which environment is meant, actions from the host, keys, pictures."""
+"""What adapters share: which environment is meant, params, actions from the host, pictures."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import make
 from ..core.spaces import Box, Dict, Discrete, Space
-from ..core.vector import LEVEL, RESET
+from ..core.vector import LEVEL, RESET, VectorEnv
 from ..core.wrappers import Wrapper
 
 
@@ -28,6 +28,26 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
     if fields:
         raise TypeError(f"{where}: fields {sorted(fields)} belong to make(); give them with an id")
     return env
+
+
+def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = None) -> Any:
+    """Return the params, or the defaults, checked, as NumPy arrays of the right dtypes.
+
+    Leaves may have a first axis for the rows of a `batch`. Starts no backend of JAX: Gymnasium's
+    `AsyncVectorEnv` makes an environment before it forks, and a started one does not survive that.
+    """
+    params = env.default_params if params is None else params
+    ends = [params]
+    if batch is not None:  # what holds for the least and the most of the rows holds for all
+        axes = batch.param_axes(batch.checked_params(params, where))
+
+        def end(of: Callable[..., Any]) -> Any:
+            return jax.tree.map(lambda x, axis: x if axis is None else of(x, axis=0), params, axes)
+
+        ends = [end(np.min), end(np.max)]
+    checked = [functools.partial(env.checked_params, one, where) for one in ends]
+    like, *_ = [jax.eval_shape(check) for check in checked]
+    return jax.tree.map(lambda leaf, like: np.asarray(leaf, like.dtype), params, like)
 
 
 def begin(env: Env, key: Key, params: Any) -> Reset:

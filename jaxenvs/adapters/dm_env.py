@@ -23,7 +23,7 @@ class DmEnv(dm_env.Environment):
     def __init__(self, env: Env | str, *, seed: int, params: Any, **fields: Any) -> None:
         """See `to_dm_env`."""
         self.jaxenv = env = common.environment(env, fields, "to_dm_env")
-        self.params = env.checked_params(params, "to_dm_env")
+        self.params = common.host_params(env, params, "to_dm_env")
         self._key = jax.random.key(seed)
         self._number = 0  # of calls: with the key it gives the call's own key
         self._state: Any = None  # of the episode under way
@@ -31,6 +31,7 @@ class DmEnv(dm_env.Environment):
 
     def reset(self) -> dm_env.TimeStep:
         """Start an episode."""
+        self.params = jax.device_put(self.params)
         self._state, obs = self._reset(self._key, self._next(), self.params)
         return dm_env.restart(_own(jax.device_get(obs)))
 

@@ -57,7 +57,7 @@ class GymnasiumEnv(gymnasium.Env):
             self.jaxenv, render_mode, render_tile_size, "to_gymnasium"
         )
         self.metadata = metadata_of(self.jaxenv)
-        self.params = self.jaxenv.checked_params(params, "to_gymnasium")
+        self.params = common.host_params(self.jaxenv, params, "to_gymnasium")
         self.observation_space = gymnasium_space(self.jaxenv.observation_space)
         self.action_space = gymnasium_space(self.jaxenv.action_space)
         self._tile_size = render_tile_size
@@ -80,6 +80,7 @@ class GymnasiumEnv(gymnasium.Env):
         elif self._fresh:
             self._number += 1
         self._fresh, self._over = True, False
+        self.params = jax.device_put(self.params)
         self._state, seen = self._reset(self._key, np.uint32(self._number), self.params)
         obs, mask = jax.device_get(seen)
         return on_host(self.observation_space, obs), {} if mask is None else {MASK: mask.copy()}
@@ -125,6 +126,11 @@ def to_gymnasium(
     `params` are those of the episodes, `render_mode` is None or "rgb_array" (with tiles of
     `render_tile_size` pixels). Where actions may be illegal, `info["action_mask"]` tells which are
     legal. Raises as `jaxenvs.make` does, and `ValueError` for an unknown render mode.
+
+    JAX begins with the first episode, so that Gymnasium's `AsyncVectorEnv` may fork before; in a
+    process that has used JAX it needs `context="spawn"`. Episodes are counted by
+    `gymnasium.wrappers.RecordEpisodeStatistics` or by our `EpisodeStatistics`, not by both: each
+    writes `info["episode"]`.
     """
     return GymnasiumEnv(
         env, params=params, render_mode=render_mode, render_tile_size=render_tile_size, **fields

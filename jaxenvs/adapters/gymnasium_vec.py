@@ -65,7 +65,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self.venv = make_vec(
             self.jaxenv, num_envs, autoreset=MODES[self.mode], reset_source=reset_source
         )
-        self.params = self.jaxenv.default_params if params is None else params
+        self.params = common.host_params(self.jaxenv, params, where, self.venv)
         self.num_envs = num_envs
         self.render_mode = checked_render_mode(self.jaxenv, render_mode, render_tile_size, where)
         self.metadata = {**metadata_of(self.jaxenv), "autoreset_mode": self.mode}
@@ -99,6 +99,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self._fresh |= rows
         self._over &= ~rows
         where = (self._keys, self._numbers)
+        self.params = jax.device_put(self.params)
         if self._state is None or rows.all():
             self._state, seen = self._reset(*where, self.params)
         else:

@@ -76,7 +76,7 @@ class VectorEnv:
         Row i depends on the key and on i, not on the number of rows.
         """
         key = self._key(key, "reset")
-        params = self._params(params, "reset")
+        params = self.checked_params(params, "reset")
         obs, env_state = self._new_rows(key, self._rows, params)
         ended = jnp.zeros(self.num_envs, jnp.uint8) if self.autoreset == "next_step" else None
         pool = self._draw_pool(key, params) if self.reset_source == "pool" else None
@@ -88,8 +88,8 @@ class VectorEnv:
         """Advance every row by its action, and start again those whose episode ended."""
         self._check_rows(state, action)
         key = self._key(key, "step")
-        params = self._params(params, "step")
-        axes = self._axes(params)
+        params = self.checked_params(params, "step")
+        axes = self.param_axes(params)
         row_keys = self._row_keys(key, STEP, self._rows)
         stepped = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes))(
             row_keys, state.env, action, params
@@ -122,26 +122,26 @@ class VectorEnv:
         """Start the rows of the mask again and leave the others as they are."""
         self._check_rows(state, rows)
         key = self._key(key, "reset_rows")
-        params = self._params(params, "reset_rows")
+        params = self.checked_params(params, "reset_rows")
         after = self._restart(key, state.pool, state.env, rows, params)
         if state.ended is not None:
             state = state.replace(ended=jnp.where(rows, jnp.uint8(0), state.ended))
-        obs = jax.vmap(self.env.observe, in_axes=(0, self._axes(params)))(after, params)
+        obs = jax.vmap(self.env.observe, in_axes=(0, self.param_axes(params)))(after, params)
         return Reset(obs, state.replace(env=after))
 
     def action_mask(
         self, state: VectorState, params: Any = None
     ) -> Bool[Array, "num_envs actions"]:
         """Tell which actions are legal in each row."""
-        params = self._params(params, "action_mask")
-        mask = jax.vmap(self.env.action_mask, in_axes=(0, self._axes(params)))
+        params = self.checked_params(params, "action_mask")
+        mask = jax.vmap(self.env.action_mask, in_axes=(0, self.param_axes(params)))
         return mask(state.env, params)
 
     def refresh(self, key: Keys, state: VectorState, params: Any = None) -> VectorState:
         """Draw a new pool of levels; with another reset source there is nothing to do."""
         if self.reset_source != "pool":
             return state
-        params = self._params(params, "refresh")
+        params = self.checked_params(params, "refresh")
         return state.replace(pool=self._draw_pool(self._key(key, "refresh"), params))
 
     def _restart(self, key: Keys, pool: Any, env_state: Any, ended: Array, params: Any) -> Any:
@@ -243,7 +243,7 @@ class VectorEnv:
 
         The last level of the budget is played in any case.
         """
-        axes = self._axes(params)
+        axes = self.param_axes(params)
         levels = jax.vmap(self.env.candidate, in_axes=(0, 0, axes))(
             self._row_keys(key, LEVEL, rows), number, params
         )
@@ -259,7 +259,7 @@ class VectorEnv:
 
     def _new_rows(self, key: Keys, rows: Int32[Array, " rows"], params: Any) -> Reset:
         """Start an episode in a level of its own for each of the given rows."""
-        axes = self._axes(params)
+        axes = self.param_axes(params)
         keys = self._row_keys(key, LEVEL, rows)
         if self.env.levels_at_once and self.num_envs > self.env.levels_at_once:
 
@@ -273,13 +273,13 @@ class VectorEnv:
 
     def _begin(self, key: Keys, rows: Int32[Array, " rows"], levels: Any, params: Any) -> Reset:
         """Start an episode in the given level of each of the given rows."""
-        return jax.vmap(self.env.reset_to, in_axes=(0, 0, self._axes(params)))(
+        return jax.vmap(self.env.reset_to, in_axes=(0, 0, self.param_axes(params)))(
             self._row_keys(key, RESET, rows), levels, params
         )
 
     def _draw_pool(self, key: Keys, params: Any) -> Any:
         """Draw the levels that ended rows will share."""
-        if any(axis is not None for axis in jax.tree.leaves(self._axes(params))):
+        if any(axis is not None for axis in jax.tree.leaves(self.param_axes(params))):
             raise ValueError(
                 "make_vec: a pool shares worlds between rows and takes one set of params; "
                 "with batched params use reset_source='exact' or 'fresh'"
@@ -313,10 +313,10 @@ class VectorEnv:
         return jax.tree.map(
             lambda leaf, axis: leaf if axis is None else jnp.asarray(leaf)[rows],
             params,
-            self._axes(params),
+            self.param_axes(params),
         )
 
-    def _axes(self, params: Any) -> Any:
+    def param_axes(self, params: Any) -> Any:
         """0 for leaves of `params` that carry a value for each row, None for the others."""
 
         def axis(leaf: Any, default: Any) -> int | None:
@@ -324,13 +324,13 @@ class VectorEnv:
 
         return jax.tree.map(axis, params, self.env.default_params)
 
-    def _params(self, params: Any, where: str) -> Any:
+    def checked_params(self, params: Any, where: str) -> Any:
         """Return the params, or the defaults, checked for the number of rows."""
         if params is None:
             params = self.env.default_params
         if jax.tree.structure(params) != jax.tree.structure(self.env.default_params):
             self.env.checked_params(params, where)  # raises
-        axes = self._axes(params)
+        axes = self.param_axes(params)
         rows = jax.tree.map(lambda leaf, axis: axis if axis is None else len(leaf), params, axes)
         for count in jax.tree.leaves(rows):
             if count != self.num_envs:

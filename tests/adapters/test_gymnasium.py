@@ -1,5 +1,8 @@
 """`to_gymnasium` under Gymnasium's own checker, and against plain steps of the environment."""
 
+import subprocess
+import sys
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -109,6 +112,23 @@ def test_seeds_repeat_everything_and_no_seed_goes_on():
     assert not data_equivalence(unseeded[0], play(to_gymnasium(DOORS), None, actions))
     largest = to_gymnasium(DOORS).reset(seed=2**80)[0]  # any seed of Gymnasium's
     assert largest in fresh.observation_space
+
+
+@pytest.mark.slow
+def test_gymnasium_may_fork_before_the_first_episode():
+    """Its `AsyncVectorEnv` does, having made an environment to learn the spaces."""
+    code = """
+import gymnasium
+from jaxenvs.adapters import register_in_gymnasium
+register_in_gymnasium()
+how = {"vectorization_mode": "async", "vector_kwargs": {"context": "fork"}}
+envs = gymnasium.make_vec("jaxenvs/Grid-Empty-5x5-v0", 2, **how)
+envs.reset(seed=0)
+print(envs.step([0, 1])[0].shape)
+envs.close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "(2, 7, 7, 3)\n", done.stderr
 
 
 def test_the_mask_is_of_the_state_that_is_seen():

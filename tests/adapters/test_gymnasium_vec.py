@@ -165,7 +165,10 @@ def test_params_may_differ_in_every_row():
     assert ended[0][0] and not ended[0][2]
     wrong = DOORS.default_params.replace(max_steps_in_episode=np.arange(2))
     with pytest.raises(TypeError, match="params has 2 rows, this batch 3"):
-        to_gymnasium_vec(DOORS, ROWS, params=wrong).reset(seed=0)
+        to_gymnasium_vec(DOORS, ROWS, params=wrong)
+    wrong = DOORS.default_params.replace(max_steps_in_episode=np.array([1, 2**40, 3]))
+    with pytest.raises(TypeError, match=r"of dtype int32, got int64 .*1099511627776"):
+        to_gymnasium_vec(DOORS, ROWS, params=wrong)
 
 
 def test_gymnasium_makes_a_batch_of_an_id():
@@ -186,7 +189,12 @@ def test_gymnasium_makes_a_batch_of_an_id():
 
 
 def test_one_compilation_for_all_batches_of_a_kind():
-    batches = [to_gymnasium_vec(DOORS, ROWS, autoreset_mode="Disabled") for _ in range(2)]
+    """Python numbers in params, too, are int32."""
+    limited = DOORS.default_params.replace(max_steps_in_episode=7)
+    batches = [
+        to_gymnasium_vec(DOORS, ROWS, autoreset_mode="Disabled", params=params)
+        for params in (None, limited)
+    ]
     compiled = [getattr(batches[0], name) for name in ("_reset", "_reset_rows", "_step")]
     play(batches[0], actions_for(batches[0]))
     sizes = [function._cache_size() for function in compiled]
@@ -212,6 +220,7 @@ ROW = np.array([True, False, False])
         (lambda e: e.reset(seed=[1, 2, -1]), gymnasium.error.Error, "zero|non-negative"),
         (lambda e: (e.reset(), e.step(1)), gymnasium.error.InvalidAction, "array of 3 actions"),
         (lambda e: (e.reset(), e.step([0, 0, 3])), gymnasium.error.InvalidAction, r"Discrete\(3\)"),
+        (lambda e: to_gymnasium_vec(DOORS, 1, params=3), TypeError, "vec: params must be like"),
         (lambda e: to_gymnasium_vec(DOORS, 0), ValueError, "num_envs=0 is out of range"),
         (
             lambda e: to_gymnasium_vec(DOORS, 1, autoreset_mode="same_step"),

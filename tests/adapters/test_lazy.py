@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from worlds import FAMILIES
 
 from jaxenvs import adapters
 
@@ -29,6 +30,17 @@ for name, extra in EXTRAS.items():
     else:
         raise SystemExit(f"{name} needs nothing")
 """
+NO_BACKEND = """
+import jaxenvs
+from jax._src import xla_bridge
+from jaxenvs.adapters import to_gymnasium, to_gymnasium_vec
+for id in IDS:
+    env = jaxenvs.make(id)
+    for params in (None, env.default_params.replace(max_steps_in_episode=9)):
+        to_gymnasium(env, params=params, render_mode="rgb_array")
+        to_gymnasium_vec(env, 2, params=params)
+    assert not xla_bridge._backends, id
+"""
 EXTRAS = {
     "mctx_recurrent_fn": "search",
     "mctx_root_fn": "search",
@@ -43,6 +55,12 @@ EXTRAS = {
 def test_packages_load_when_they_are_asked_for_and_the_extra_is_named():
     assert set(EXTRAS) == set(adapters.__all__)
     code = f"EXTRAS = {EXTRAS!r}\n{LAZY}"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_making_an_adapter_for_gymnasium_starts_no_backend():
+    """A process that forks afterwards, as Gymnasium's `AsyncVectorEnv` does, would hang."""
+    code = f"IDS = {list(FAMILIES.values())!r}\n{NO_BACKEND}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
