@@ -30,6 +30,26 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
     return env
 
 
+class Adapter:
+    """An adapter that pickles without its compiled functions, and takes them again by `_compile`.
+
+    An episode under way goes on in the copy as it does here.
+    """
+
+    _COMPILED = ("_reset", "_reset_rows", "_step")
+
+    def _compile(self) -> None:
+        """Set the compiled functions."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in self._COMPILED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._compile()
+
+
 def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = None) -> Any:
     """Return the params, or the defaults, checked, as NumPy arrays of the right dtypes.
 

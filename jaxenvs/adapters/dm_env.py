@@ -3,6 +3,7 @@
 Its `discount` is 0 where the task ended and 1 at the time limit, where the future is only cut off.
 """
 
+import functools
 from typing import Any
 
 import dm_env
@@ -17,7 +18,7 @@ from . import common
 from .spaces import dm_spec
 
 
-class DmEnv(dm_env.Environment):
+class DmEnv(common.Adapter, dm_env.Environment):
     """What `to_dm_env` returns."""
 
     def __init__(self, env: Env | str, *, seed: int, params: Any, **fields: Any) -> None:
@@ -27,7 +28,7 @@ class DmEnv(dm_env.Environment):
         self._key = jax.random.key(seed)
         self._number = 0  # of calls: with the key it gives the call's own key
         self._state: Any = None  # of the episode under way
-        self._reset, self._step = _compiled(env)
+        self._compile()
 
     def reset(self) -> dm_env.TimeStep:
         """Start an episode."""
@@ -66,6 +67,9 @@ class DmEnv(dm_env.Environment):
         """A float32 from 0 to 1."""
         return specs.BoundedArray((), np.float32, 0.0, 1.0, "discount")
 
+    def _compile(self) -> None:
+        self._reset, self._step = compiled(self.jaxenv)
+
     def _next(self) -> np.uint32:
         self._number += 1
         return np.uint32(self._number)
@@ -81,7 +85,10 @@ def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: An
     return DmEnv(env, seed=int(seed), params=params, **fields)
 
 
-def _compiled(env: Env) -> tuple[Any, Any]:
+@functools.lru_cache(maxsize=64)
+def compiled(env: Env) -> tuple[Any, Any]:
+    """The compiled `reset` and `step`, shared by all adapters of an environment."""
+
     def reset(key: Key, number: Any, params: Any) -> tuple[Any, Any]:
         obs, state = common.begin(env, jax.random.fold_in(key, number), params)
         return state, obs

@@ -37,7 +37,7 @@ class Seen(NamedTuple):
     mask: Array | None  # of the state after it
 
 
-class GymnasiumEnv(gymnasium.Env):
+class GymnasiumEnv(common.Adapter, gymnasium.Env):
     """What `to_gymnasium` returns. Made by `gymnasium.make("jaxenvs/ID")`, too."""
 
     metadata: dict[str, Any] = METADATA
@@ -61,7 +61,7 @@ class GymnasiumEnv(gymnasium.Env):
         self.observation_space = gymnasium_space(self.jaxenv.observation_space)
         self.action_space = gymnasium_space(self.jaxenv.action_space)
         self._tile_size = render_tile_size
-        self._reset, self._step = compiled(self.jaxenv)
+        self._compile()
         self._key: Array | None = None
         self._number = 0  # of the step: with the key it gives the step's own key
         self._fresh = True  # whether the number has made a world already
@@ -111,6 +111,9 @@ class GymnasiumEnv(gymnasium.Env):
             return None
         paint = common.painter(self.jaxenv, self._tile_size, rows=False)
         return np.array(paint(self._state))
+
+    def _compile(self) -> None:
+        self._reset, self._step = compiled(self.jaxenv)
 
 
 def to_gymnasium(

@@ -43,7 +43,7 @@ MODES = {
 Mask = Bool[np.ndarray, " num_envs"]
 
 
-class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
+class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
     """What `to_gymnasium_vec` returns. Made by `gymnasium.make_vec("jaxenvs/ID", n)`, too."""
 
     def __init__(
@@ -74,7 +74,7 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._tile_size = render_tile_size
-        self._reset, self._reset_rows, self._step = compiled(self.venv)
+        self._compile()
         self._keys: Array | None = None
         self._numbers = np.zeros(num_envs, np.uint32)  # see GymnasiumEnv
         self._fresh = np.ones(num_envs, np.bool_)
@@ -143,6 +143,9 @@ class GymnasiumVectorEnv(gymnasium.vector.VectorEnv):
             return None
         paint = common.painter(self.jaxenv, self._tile_size, rows=True)
         return tuple(np.array(paint(self._state.env)))
+
+    def _compile(self) -> None:
+        self._reset, self._reset_rows, self._step = compiled(self.venv)
 
     def _rows_of(self, options: dict[str, Any] | None) -> Mask:
         """The rows that a reset is for."""

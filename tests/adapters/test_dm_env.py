@@ -1,5 +1,6 @@
 """`to_dm_env` under dm_env's own conformance test, for one id of each family and dicts."""
 
+import pickle
 import unittest
 
 import dm_env
@@ -103,6 +104,14 @@ def test_seeds_repeat_everything():
     assert len({int(env.reset().observation["number"]) for _ in range(20)}) > 2
     assert env.step(0).step_type is dm_env.StepType.MID
     env.reset().observation["half"][...] = 9.0  # the caller's own
+
+
+def test_a_pickled_episode_goes_on_as_it_does_here():
+    env = to_dm_env(DOORS, seed=1)
+    env.reset(), env.step(0)
+    copy = pickle.loads(pickle.dumps(env))
+    assert copy._step is env._step is to_dm_env(DOORS)._step
+    assert str(play(env)) == str(play(copy))
 
 
 @pytest.mark.usefixtures("as_a_user")

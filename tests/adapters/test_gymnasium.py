@@ -1,5 +1,6 @@
 """`to_gymnasium` under Gymnasium's own checker, and against plain steps of the environment."""
 
+import pickle
 import subprocess
 import sys
 
@@ -112,6 +113,17 @@ def test_seeds_repeat_everything_and_no_seed_goes_on():
     assert not data_equivalence(unseeded[0], play(to_gymnasium(DOORS), None, actions))
     largest = to_gymnasium(DOORS).reset(seed=2**80)[0]  # any seed of Gymnasium's
     assert largest in fresh.observation_space
+
+
+def test_a_pickled_episode_goes_on_as_it_does_here():
+    env, actions = to_gymnasium(DOORS), [0, 1, 2] * 5
+    unbegun = pickle.loads(pickle.dumps(env))
+    env.reset(seed=3)
+    env.step(1)
+    copy = pickle.loads(pickle.dumps(env))
+    assert copy._step is env._step
+    assert data_equivalence(*([e.step(1), *play(e, None, actions)] for e in (env, copy)))
+    assert data_equivalence(play(env, 5, actions), play(unbegun, 5, actions))
 
 
 @pytest.mark.slow

@@ -1,5 +1,7 @@
 """`to_gymnasium_vec` in all three modes: against single environments, and under wrappers."""
 
+import pickle
+
 import gymnasium
 import jax.numpy as jnp
 import numpy as np
@@ -156,6 +158,15 @@ def test_the_final_observation_is_the_true_successor():
         assert ("final_obs" in info) == done.any()
         before = obs
     assert ends > 2 * ROWS
+
+
+def test_pickled_episodes_go_on_as_they_do_here():
+    envs = to_gymnasium_vec(DOORS, ROWS)
+    actions = actions_for(envs, 10)
+    play(envs, actions)
+    copy = pickle.loads(pickle.dumps(envs))
+    assert copy._step is envs._step
+    assert data_equivalence(*([e.step(actions[0]), *play(e, actions, None)] for e in (envs, copy)))
 
 
 def test_params_may_differ_in_every_row():
