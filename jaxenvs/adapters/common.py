@@ -93,10 +93,13 @@ def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -
             raise error(f"step: the action must be a dict of {sorted(space.spaces)}, got {action}")
         return {name: taken(part, action[name], rows, error) for name, part in space.spaces.items()}
     assert isinstance(space, Box)
-    given = np.asarray(action)
+    try:
+        given = np.asarray(action)
+    except ValueError:  # lists of different lengths
+        given = np.empty(0, object)
     shape = space.shape if rows is None else (rows, *space.shape)
     kinds = "iu" if np.issubdtype(space.dtype, np.integer) else "iuf"
-    kinds = "b" if space.dtype == np.bool_ else kinds
+    kinds = "biu" if space.dtype == np.bool_ else kinds  # Gymnasium's flags are int8
     inside = given.shape == shape and given.dtype.kind in kinds
     if not inside or not ((space.low <= given) & (given <= space.high)).all():
         many = "an action" if rows is None else f"an array of {rows} actions"

@@ -200,7 +200,8 @@ def can_render(mode: str | None, state: Any) -> bool:
 
 def metadata_of(env: Env) -> dict[str, Any]:
     """What Gymnasium wants to know of the pictures of an environment."""
-    return METADATA if common.is_drawn(env) else {**METADATA, "render_modes": []}
+    modes = METADATA["render_modes"] if common.is_drawn(env) else []
+    return {**METADATA, "render_modes": list(modes)}
 
 
 def refuse_options(options: dict[str, Any] | None, known: tuple[str, ...]) -> None:

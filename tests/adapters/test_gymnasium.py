@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from worlds import DOORS, FAMILIES, Doors, by_default
 
 import jaxenvs
-from jaxenvs.adapters import register_in_gymnasium, to_gymnasium
+from jaxenvs.adapters import common, register_in_gymnasium, to_gymnasium, to_gymnasium_vec
 from jaxenvs.core import spaces
 from jaxenvs.core.vector import LEVEL, RESET, STEP
 
@@ -167,6 +167,24 @@ def test_what_it_returns_may_be_written_to():
     assert data_equivalence(after, kept, exact=True) and kept["image"].any()
 
 
+class Flags(Doors):
+    """Three flags are the action, and one is seen."""
+
+    @property
+    def action_space(self):
+        """How many of them count."""
+        return spaces.Box(False, True, (3,), np.bool_)
+
+    @property
+    def observation_space(self):
+        """Whether the number is even."""
+        return spaces.Box(False, True, (), np.bool_)
+
+    def observe(self, state, params=None):
+        """Look."""
+        return state.number % 2 == 0
+
+
 def test_pictures_come_from_the_tiles():
     small = to_gymnasium("Grid-Empty-5x5-v0", render_mode="rgb_array", render_tile_size=4)
     with pytest.raises(gymnasium.error.ResetNeeded, match="render: no episode has begun"):
@@ -181,6 +199,21 @@ def test_pictures_come_from_the_tiles():
     picture = inside.render()
     np.testing.assert_array_equal(outside.render(), picture)
     assert picture.std() > 1  # `picture` of the environment, not its bare tiles
+
+
+def test_flags_are_actions_and_observations():
+    env = to_gymnasium(Flags())
+    assert env.reset(seed=0)[0] in env.observation_space
+    action = env.action_space.sample()
+    assert env.action_space.shape == (3,) and action.dtype == np.int8
+    obs = env.step(action)[0]
+    assert obs in env.observation_space and obs.shape == ()
+    rows = to_gymnasium_vec(Flags(), 2)
+    assert np.zeros(2, np.int8) in rows.observation_space
+    actions = common.taken(Flags().action_space, rows.action_space.sample(), 2, ValueError)
+    assert actions.dtype == np.bool_ and actions.shape == (2, 3)
+    with pytest.raises(gymnasium.error.InvalidAction, match="got"):
+        env.step([0, 1, 2])
 
 
 def test_one_call_and_one_compilation_for_all_adapters_of_an_environment():
@@ -201,6 +234,7 @@ def test_one_call_and_one_compilation_for_all_adapters_of_an_environment():
         (lambda e: (e.reset(), e.step(-1)), gymnasium.error.InvalidAction, "got -1"),
         (lambda e: (e.reset(), e.step(1.0)), gymnasium.error.InvalidAction, "got 1.0"),
         (lambda e: (e.reset(), e.step([1])), gymnasium.error.InvalidAction, r"shape \(\), got"),
+        (lambda e: (e.reset(), e.step([[0], [1, 2]])), gymnasium.error.InvalidAction, r"got \[\["),
         (lambda e: (e.reset(), e.step(None)), gymnasium.error.InvalidAction, "got None"),
         (lambda e: (e.reset(), e.step(True)), gymnasium.error.InvalidAction, "got True"),
         (lambda e: e.reset(seed=-1), gymnasium.error.Error, "zero|non-negative"),
@@ -231,13 +265,11 @@ def test_stepping_on_after_the_end_is_refused():
 
 
 def test_actions_of_dicts_and_floats():
-    from jaxenvs.adapters.common import taken
-
     space = spaces.Dict({"a": spaces.Discrete(3), "b": spaces.Box(-1, 1, (2,), np.float32)})
-    good = taken(space, {"a": 2, "b": [0, 1]}, None, ValueError)
+    good = common.taken(space, {"a": 2, "b": [0, 1]}, None, ValueError)
     assert good["b"].dtype == np.float32 and good["a"].dtype == np.int32
-    rows = taken(space, {"a": [2, 0], "b": np.zeros((2, 2))}, 2, ValueError)
+    rows = common.taken(space, {"a": [2, 0], "b": np.zeros((2, 2))}, 2, ValueError)
     assert rows["b"].shape == (2, 2)
     for bad in ({"a": 2}, 3, {"a": 3, "b": [0, 1]}, {"a": 1, "b": [0, np.nan]}):
         with pytest.raises(ValueError, match="step: "):
-            taken(space, bad, None, ValueError)
+            common.taken(space, bad, None, ValueError)
