@@ -1,6 +1,7 @@
 """What adapters share: which environment is meant, params, actions from the host, pictures."""
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -108,22 +109,31 @@ def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -
 
 
 @functools.lru_cache(maxsize=64)
-def painter(env: Env, tile_size: int, rows: bool) -> Callable[[Any], Array]:
-    """Return the compiled function that draws a state, or a batch of them, in uint8 pixels."""
-    layers = []
-    while isinstance(env, Wrapper):
-        layers.append(env)
-        env = env.env
-    bare, sheet = env, jnp.asarray(env.atlas(tile_size))
-    picture = getattr(env, "picture", None)
+def painter(env: Env, tile_size: int, batch: VectorEnv | None = None) -> Callable[..., Array]:
+    """Return the compiled function (state, params) to uint8 pixels, or that for the states of a
+    batch, whose params may differ by row."""
+    layers, bare = [], env
+    while isinstance(bare, Wrapper):
+        layers.append(bare)
+        bare = bare.env
+    sheet = jnp.asarray(bare.atlas(tile_size))
+    picture = getattr(bare, "picture", None)
+    lit = picture is not None and "params" in inspect.signature(picture).parameters
 
-    def draw(sheet: Array, state: Any) -> Array:
+    def draw(sheet: Array, state: Any, params: Any) -> Array:
         for layer in layers:
-            state = layer.inner(state)
-        return picture(state, tile_size) if picture else compose(bare.tiles(state), sheet)
+            state, params = layer.inner(state), layer.inner_params(params)
+        if picture is None:
+            return compose(bare.tiles(state), sheet)
+        return picture(state, tile_size, params) if lit else picture(state, tile_size)
+
+    def draw_rows(sheet: Array, states: Any, params: Any) -> Array:
+        assert batch is not None
+        axes = (None, 0, batch.param_axes(params))
+        return jax.vmap(draw, in_axes=axes)(sheet, states, params)
 
     # The atlas is an argument: as a constant it would be compiled into the program.
-    return functools.partial(jax.jit(jax.vmap(draw, in_axes=(None, 0)) if rows else draw), sheet)
+    return functools.partial(jax.jit(draw if batch is None else draw_rows), sheet)
 
 
 def is_drawn(env: Env) -> bool:

@@ -109,8 +109,8 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         """Draw the state, if `render_mode` is "rgb_array"."""
         if not can_render(self.render_mode, self._state):
             return None
-        paint = common.painter(self.jaxenv, self._tile_size, rows=False)
-        return np.array(paint(self._state))
+        paint = common.painter(self.jaxenv, self._tile_size)
+        return np.array(paint(self._state, self.params))
 
     def _compile(self) -> None:
         self._reset, self._step = compiled(self.jaxenv)

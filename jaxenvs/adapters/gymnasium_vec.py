@@ -141,8 +141,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         """Draw every row, if `render_mode` is "rgb_array"."""
         if not can_render(self.render_mode, self._state):
             return None
-        paint = common.painter(self.jaxenv, self._tile_size, rows=True)
-        return tuple(np.array(paint(self._state.env)))
+        paint = common.painter(self.jaxenv, self._tile_size, self.venv)
+        return tuple(np.array(paint(self._state.env, self.params)))
 
     def _compile(self) -> None:
         self._reset, self._reset_rows, self._step = compiled(self.venv)

@@ -201,6 +201,27 @@ def test_pictures_come_from_the_tiles():
     assert picture.std() > 1  # `picture` of the environment, not its bare tiles
 
 
+def test_pictures_are_drawn_with_the_params_of_the_episodes(monkeypatch):
+    def picture(self, state, tile_size, params=None):
+        return jnp.full((1, 1, 3), params.max_steps_in_episode).astype(jnp.uint8)
+
+    for name, function in {"picture": picture, "tiles": None, "atlas": lambda *_: 0}.items():
+        monkeypatch.setattr(Doors, name, function, raising=False)
+    env = jaxenvs.wrappers.StickyAction(env=Doors(most=2))
+    inside = env.default_params.env.replace(max_steps_in_episode=np.array([8, 9]))
+    rows = to_gymnasium_vec(
+        env, 2, params=env.default_params.replace(env=inside), render_mode="rgb_array"
+    )
+    rows.reset(seed=0)
+    assert [picture.max() for picture in rows.render()] == [8, 9]
+    inside = inside.replace(max_steps_in_episode=7)
+    alone = to_gymnasium(
+        env, params=env.default_params.replace(env=inside), render_mode="rgb_array"
+    )
+    alone.reset(seed=0)
+    assert alone.render().max() == 7
+
+
 def test_flags_are_actions_and_observations():
     env = to_gymnasium(Flags())
     assert env.reset(seed=0)[0] in env.observation_space
