@@ -10,7 +10,7 @@ import pytest
 import jaxenvs
 from jaxenvs import info
 from jaxenvs.core.spaces import Discrete
-from jaxenvs.page import LABELS, REFERENCE, comments, docstring, page, reference
+from jaxenvs.page import LABELS, REFERENCE, Section, comments, docstring, page, reference
 
 CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(jaxenvs.registry.list())}
 IDS = [
@@ -167,6 +167,29 @@ def test_info_prints_the_page_within_the_terminal(capsys, monkeypatch):
     words = text.split()
     for row in rows("Grid-DoorKey-8x8-v0", "State"):
         assert row[0].strip("`") in words
+
+
+@pytest.mark.parametrize("id", [*IDS, "BabyAI-GoTo-v0"])
+def test_no_name_of_a_table_is_broken_at_80_columns(id):
+    content = page(id)
+    lines = info.plain(content, 80)
+    words = set("\n".join(lines).split())
+    cells = [cell for section in content.sections for row in section.rows for cell in row]
+    assert set(" ".join(cells).replace("`", "").split()) <= words
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_last_column_without_room_stands_below_its_rows():
+    rows = (("agent.position", "int32", "row and column"), ("time", "int32", ""))
+    table = Section("State", (), ("field", "dtype", "what"), rows)
+    wide = ["  field           dtype  what", "  agent.position  int32  row and column"]
+    assert list(info._table(table, 40)) == [*wide, "  time            int32"]
+    narrow = ["  field           dtype", "    what", "  agent.position  int32"]
+    assert list(info._table(table, 30)) == [
+        *narrow,
+        "    row and column",
+        "  time            int32",
+    ]
 
 
 def test_list_is_by_family(capsys):
