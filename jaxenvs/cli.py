@@ -1,11 +1,15 @@
 """The `jaxenvs` command; each subcommand is loaded only when it is called."""
 
 import importlib
+import os
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .core.extras import MissingExtraError
+
 PROGRAM = "jaxenvs"
+INTERRUPTED, CUT_OFF = 130, 141  # exit codes, as shells have them for SIGINT and SIGPIPE
 
 
 class Command(NamedTuple):
@@ -40,6 +44,35 @@ COMMANDS = {
 SHELLS = ("bash", "zsh", "fish")
 
 
+def program() -> int:
+    """`main` as a process: no traceback where nobody takes what it prints, or at Ctrl-C."""
+    try:
+        try:
+            return main()
+        finally:
+            print(end="", flush=True)  # what fails fails here, not while Python shuts down
+    except KeyboardInterrupt:
+        # At once: Python shuts down under threads that XLA compiles on, and some of them crash.
+        os._exit(INTERRUPTED)
+    except OSError as error:
+        if _can_print():
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # takes what is left
+        if isinstance(error, BrokenPipeError):  # `head` has seen enough
+            return CUT_OFF
+        print(f"{PROGRAM}: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return 1
+
+
+def _can_print() -> bool:
+    """Whether the standard output takes another line; else it is what failed."""
+    try:
+        print(flush=True)
+    except OSError:
+        return False
+    return True
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit code."""
     arguments = sys.argv[1:] if argv is None else argv
@@ -62,7 +95,7 @@ def main(argv: list[str] | None = None) -> int:
             f"{PROGRAM}: no command {name!r}{near}; `{PROGRAM} --help` lists them", file=sys.stderr
         )
         return 2
-    run = _load(COMMANDS[name])
+    run = _load(name)
     if run is None:
         return 2
     return run([name, *rest] if COMMANDS[name].module == "jaxenvs.info" else rest)
@@ -80,19 +113,19 @@ def _completion(arguments: list[str]) -> int:
     return 0
 
 
-def _load(command: Command) -> Callable[[list[str]], int] | None:
+def _load(name: str) -> Callable[[list[str]], int] | None:
     """Import the command's module, or say which extra is missing."""
+    command = COMMANDS[name]
     try:
         return importlib.import_module(command.module).main
+    except MissingExtraError as error:
+        missing = error
     except ModuleNotFoundError as error:
-        if not command.extra or (error.name or "").startswith("jaxenvs"):
+        if not command.extra or (error.name or "").startswith(PROGRAM):
             raise
-        print(
-            f"{PROGRAM}: this command needs {error.name}, which is not installed; "
-            f'run: pip install "jaxenvs[{command.extra}]"',
-            file=sys.stderr,
-        )
-        return None
+        missing = MissingExtraError([error.name or ""], command.extra)
+    print(f"{PROGRAM} {name}: {missing}", file=sys.stderr)
+    return None
 
 
 def _help() -> str:
@@ -123,4 +156,4 @@ EXAMPLES = (
 )
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..core import registry
 from ..core.env import Env
+from ..core.extras import MissingExtraError
 from . import frames, gif, replay, turning
 from .controls import Controller
 from .session import Session
@@ -256,13 +257,14 @@ def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> i
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     try:
         return run(argv)
-    except KeyboardInterrupt:
-        return 130
+    except BrokenPipeError:  # whoever read what was printed is gone: the caller knows
+        raise
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("pygame", "PIL"):
+        package = (error.name or "").split(".")[0]
+        if package not in ("pygame", "PIL"):
             raise
-        sentence = f'{error.name} is missing; install it with `pip install "jaxenvs[play]"`'
-    except (UsageError, OSError) as error:
-        sentence = str(error)
-    print(f"jaxenvs {command}: {sentence}", file=sys.stderr)
+        problem = MissingExtraError([package], "play")
+    except (MissingExtraError, UsageError, OSError) as error:
+        problem = error
+    print(f"jaxenvs {command}: {problem}", file=sys.stderr)
     return 2

@@ -1,5 +1,9 @@
 """The `jaxenvs` command: its table, its help, and what completes it in three shells."""
 
+import importlib.metadata
+import io
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -59,12 +63,128 @@ def test_bad_input_is_one_sentence(argv, says, capsys):
     assert (code, out) == (2, "") and says in err and err.count("\n") == 1
 
 
-def test_a_missing_extra_is_named(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "jaxenvs.baselines.train", None)
+def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
     absent = cli.Command("nothing", "no_such_package.of_a_test", "train")
     monkeypatch.setitem(cli.COMMANDS, "absent", absent)
     code, _, err = run(["absent"], capsys)
-    assert code == 2 and 'pip install "jaxenvs[train]"' in err
+    assert code == 2 and 'no_such_package, not installed here: run pip install "jaxenvs[t' in err
+
+
+TRAIN = ("flax", "matplotlib", "optax", "orbax", "rich", "tyro")
+EXTRAS = (*TRAIN, "PIL", "gymnasium", "imageio", "mctx", "minigrid", "pygame", "ray")
+WITHOUT = """
+import contextlib, io, json, sys
+hidden, commands = json.loads(sys.argv[1])
+sys.modules.update(dict.fromkeys(hidden))
+from jaxenvs import cli
+for argv in commands:
+    out, err, code = io.StringIO(), io.StringIO(), None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            code = cli.main(argv)
+        except SystemExit as stopped:
+            code = stopped.code
+    print(json.dumps([code, out.getvalue(), err.getvalue()]))
+"""
+
+
+def without(hidden: tuple[str, ...], commands: list[list[str]], folder) -> list[list]:
+    """Exit code, output and errors of commands, in a process that cannot import `hidden`."""
+    given = [sys.executable, "-W", "error", "-c", WITHOUT, json.dumps([hidden, commands])]
+    done = subprocess.run(given, capture_output=True, text=True, cwd=folder, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_core_alone_names_the_extra_and_completes_what_is_there(tmp_path):
+    (tmp_path / "run").mkdir()
+    drawn = ["--gif", "a.gif"]
+    asked = [["train", "Grid-v0"], ["train", "--help"], ["watch", "run", *drawn]]
+    asked += [
+        ["play", "Grid-v0", *drawn, "--frames", "1"],
+        *([["--completion", s] for s in cli.SHELLS]),
+    ]
+    *refused, bash, zsh, fish = without(EXTRAS, asked, tmp_path)
+    for (command, *_), (code, out, err) in zip(asked, refused, strict=False):
+        assert (code, out) == (2, "") and err.count("\n") == 1
+        extra = "play" if command == "play" else "train"
+        assert err.startswith(f"jaxenvs {command}: this needs ")
+        assert err.endswith(f'not installed here: run pip install "jaxenvs[{extra}]"\n')
+        assert extra == "play" or ", ".join(TRAIN) in err
+    for code, out, err in (bash, zsh, fish):
+        assert (code, err) == (0, "") and "train" in out and "tile-size" in out
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.fixture
+def output(monkeypatch):
+    """`output(file, *argv)`: the exit code of `jaxenvs` as a process that prints into a file."""
+
+    def call(file, *argv):
+        monkeypatch.setattr(sys, "argv", ["jaxenvs", *argv])
+        with file, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", file)
+            return cli.program()
+
+    return call
+
+
+def closed_pipe(unbuffered: bool):
+    """A file that nobody reads any more."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    return io.TextIOWrapper(os.fdopen(writing, "wb", buffering=0), write_through=unbuffered)
+
+
+@pytest.mark.parametrize("argv", [["list"], ["--help"], ["info", "--help"], ["solve", "--help"]])
+def test_a_reader_that_has_gone_is_no_error(argv, output, capsys):
+    assert output(closed_pipe(unbuffered=False), *argv) == 141
+    if "--help" not in argv[1:]:  # where argparse passes over errors
+        assert output(closed_pipe(unbuffered=True), *argv) == 141
+    assert capsys.readouterr().err == ""
+
+
+def test_an_output_that_is_full_is_one_sentence(output, capsys):
+    assert output(open("/dev/full", "w"), "list") == 1  # noqa: SIM115 - closed by the call
+    said = "jaxenvs: the output cannot be written: No space left on device\n"
+    assert capsys.readouterr().err == said
+
+
+def test_errors_of_other_files_and_exit_codes_pass(output, monkeypatch, tmp_path):
+    def main():
+        raise FileNotFoundError(2, "of the test")
+
+    with (tmp_path / "out").open("w") as file:
+        with pytest.raises(SystemExit) as stopped:
+            output(file, "list", "--wide")
+        assert stopped.value.code == 2
+    monkeypatch.setattr(cli, "main", main)
+    with pytest.raises(FileNotFoundError):
+        output((tmp_path / "out").open("w"))
+
+
+def test_ctrl_c_ends_the_process_at_once_and_silently(output, monkeypatch, capsys, tmp_path):
+    def check_env(id, *, steps, seed):
+        raise KeyboardInterrupt
+
+    def leave(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(checking, "check_env", check_env)
+    monkeypatch.setattr(os, "_exit", leave)
+    with pytest.raises(SystemExit) as stopped:
+        output((tmp_path / "out").open("w"), "check", "Grid-v0")
+    assert stopped.value.code == 130 and capsys.readouterr().err == ""
+
+
+def test_the_process_of_the_command_says_nothing_of_a_closed_pipe():
+    with closed_pipe(unbuffered=False) as pipe:
+        command = [sys.executable, "-m", "jaxenvs.cli", "list"]
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
+    (script,) = (
+        e for e in importlib.metadata.entry_points(group="console_scripts", name="jaxenvs")
+    )
+    assert script.load() is cli.program
 
 
 def test_check_reports_each_id_and_ends_with_the_worst(capsys, monkeypatch):

@@ -396,4 +396,4 @@ def test_progress_shows_speed_return_and_time_left(capsys):
 
 def test_missing_packages_get_the_command_that_installs_them():
     with pytest.raises(ImportError, match=r'needs flaxx, .*pip install "jaxenvs\[train\]"'):
-        require(["json", "flaxx"])
+        require(["json", "flaxx"], "train")

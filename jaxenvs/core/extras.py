@@ -1,0 +1,22 @@
+"""Packages that come with an extra and are not installed here."""
+
+import importlib.util
+from collections.abc import Iterable
+
+
+class MissingExtraError(ImportError):
+    """Packages of an extra are missing; the message is a sentence that says how to install them."""
+
+    def __init__(self, packages: Iterable[str], extra: str) -> None:
+        """Name the packages, and the extra that brings them."""
+        super().__init__(
+            f"this needs {', '.join(packages)}, not installed here: "
+            f'run pip install "jaxenvs[{extra}]"'
+        )
+
+
+def require(packages: Iterable[str], extra: str) -> None:
+    """Raise `MissingExtraError` for packages that are missing."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(missing, extra)
