@@ -14,6 +14,7 @@ import numpy as np
 from ..core import registry
 from ..core.env import Env
 from ..core.extras import MissingExtraError
+from ..core.files import target
 from . import frames, gif, replay, turning
 from .controls import Controller
 from .session import Session
@@ -138,9 +139,12 @@ def check_display() -> None:
 def _check_file(name: str, given: str | None) -> None:
     if given is None:
         return
-    path = Path(given)
-    if path.is_dir() or not path.name:
+    if Path(given).is_dir() or not Path(given).name:
         raise UsageError(f"--{name} {given!r}: name a file, this is a folder")
+    try:
+        path = target(given)
+    except OSError as error:
+        raise UsageError(f"--{name}: {error}") from error
     if not path.parent.is_dir():
         raise UsageError(f"--{name} {given}: there is no folder {path.parent}; create it first")
     if not os.access(path.parent, os.W_OK):

@@ -6,10 +6,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
+def target(path: str | os.PathLike[str]) -> Path:
+    """Where a file is to be written, links followed; `OSError` for what is no ordinary file.
+
+    A device, a pipe or a socket would be gone, with a file in its place.
+    """
+    found = Path(path)
+    if found.is_symlink():
+        found = Path(os.path.realpath(found))
+    if os.path.lexists(found) and not found.is_file():
+        raise FileExistsError(f"{path} is no ordinary file; name one, or a new one")
+    return found
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a name to write to; what is there takes the place of `path` if nothing is raised."""
-    path = Path(path)
+    """Give a name to write to; what is there takes the place of `path` if nothing is raised.
+
+    Of a link, it takes the place of what the link points to; for `OSError` see `target`.
+    """
+    path = target(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield temporary

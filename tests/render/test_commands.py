@@ -13,6 +13,7 @@ import pytest
 from PIL import Image
 
 import jaxenvs
+from jaxenvs.core.files import replacing
 from jaxenvs.render import play, watch
 
 ID = "Grid-Empty-5x5-v0"
@@ -142,6 +143,35 @@ def test_bad_input_is_one_sentence_and_harms_nothing(
     assert err.startswith(f"jaxenvs {command}: ") and err.count("\n") == 1
     assert (tmp_path / "a.gif").read_bytes() == b"precious"
     assert os.listdir(tmp_path) == ["a.gif"]
+
+
+@pytest.mark.parametrize("option", ["--gif", "--html", "--screenshot"])
+def test_what_is_no_ordinary_file_stays_and_links_are_followed(option, tmp_path, capsys):
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "folder" / "file"
+    os.mkfifo(pipe)
+    link.symlink_to(pipe)
+    for path in (pipe, link):
+        assert play.main([ID, option, str(path), "--frames", "1"]) == 2
+        out, err = capsys.readouterr()
+        assert (
+            err == f"jaxenvs play: {option}: {path} is no ordinary file; name one, or a new one\n"
+        )
+        assert out == "" and pipe.is_fifo()
+    file.parent.mkdir()
+    link.unlink()
+    link.symlink_to("folder/file")  # which is not there yet
+    for _ in range(2):
+        assert play.main([ID, option, str(link), "--frames", "1", "--tile-size", "8"]) == 0
+        assert link.is_symlink() and file.stat().st_size > 100
+        file.write_bytes(b"")
+    assert os.listdir(file.parent) == ["file"]
+
+
+def test_a_writer_leaves_what_is_no_ordinary_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="pipe is no ordinary file"), replacing(tmp_path / "pipe"):
+        pass
+    assert (tmp_path / "pipe").is_fifo() and os.listdir(tmp_path) == ["pipe"]
 
 
 def test_a_run_that_does_not_load_says_why(runs, capsys):
