@@ -108,10 +108,10 @@ def test_the_agent_points_where_it_faces():
         assert along.mean() < (along.min() + along.max()) / 2
 
 
-def test_the_atlas_is_quick_read_only_and_kept():
-    start = time.process_time()
+def test_the_atlas_is_quick_read_only_and_kept(as_a_user):
+    start = time.thread_time()  # of this thread: others may be compiling
     atlas = sprites.atlas.__wrapped__(32)
-    assert time.process_time() - start < 2.0  # 0.3 s
+    assert time.thread_time() - start < 2.0  # 0.3 s
     assert atlas.shape == (sprites.NUM_SPRITES, 32, 32, 3) and atlas.dtype == np.uint8
     assert sprites.atlas(32) is sprites.atlas(32)
     with pytest.raises(ValueError, match="read-only"):
