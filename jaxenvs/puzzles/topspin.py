@@ -64,8 +64,10 @@ class TopSpin(Puzzle):
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """A place of the ring."""
-        inside = f"; the first {self.window} places are the turnstile" * (self.moves == "ring")
-        return (("`[place]`", f"token there, from 0{inside}"),)
+        meaning = "token there, from 0"
+        if self.moves == "ring":
+            meaning += f"; places 0 to {self.window - 1} are the turnstile"
+        return (("`[place]`", meaning),)
 
     @property
     def observation_space(self) -> Space:
