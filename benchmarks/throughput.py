@@ -18,14 +18,17 @@ from typing import Any
 import jax
 
 import jaxenvs
+from jaxenvs.info import number, parser
 
 from . import contestants, peers, report, timing
 from .timing import Row, Runner
 
 SHORT_LIST = ["Grid-DoorKey-8x8-v0", "Grid-Empty-8x8-v0", "Grid-FourRooms-v0"]
-EXAMPLES = """  jaxenvs bench
-  jaxenvs bench --ids Craft-Classic-Ids-v0 --batches 1024 --no-peers
-  jaxenvs bench --ids families --quick --out runs/quick"""
+EXAMPLES = (
+    "bench",
+    "bench --ids Craft-Classic-Ids-v0 --batches 1024 --no-peers",
+    "bench --ids families --quick --out runs/quick",
+)
 POLICY = "uniform random actions drawn in the compiled program; a pool is drawn anew every rollout"
 
 
@@ -38,10 +41,10 @@ def main(argv: list[str] | None = None) -> int:
             jaxenvs.make(env_id, **contestants.obs_field(env_id, args.obs))
         args.out.mkdir(parents=True, exist_ok=True)
     except (LookupError, TypeError, ValueError) as error:
-        print(f"bench: {error.args[0]}", file=sys.stderr)
+        print(f"jaxenvs bench: {error.args[0]}", file=sys.stderr)
         return 2
     except OSError as error:
-        print(f"bench: --out {args.out}: {error.strerror}", file=sys.stderr)
+        print(f"jaxenvs bench: --out {args.out}: {error.strerror}", file=sys.stderr)
         return 2
     results = header(args)
     groups: list[list[Row]] = []
@@ -59,17 +62,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="jaxenvs bench",
-        description=(__doc__ or "").split("\n")[0],
-        epilog=f"examples:\n{EXAMPLES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    add = parser.add_argument
+    made = parser("bench", (__doc__ or "").split("\n")[0], EXAMPLES)
+    add, positive = made.add_argument, number(1, 2**31 - 1)
     add("--ids", nargs="+", default=SHORT_LIST, help="ids, `families` (one of each) or `all`")
-    add("--batches", nargs="+", type=_positive, help="batch sizes (default: 64 1024 8192)")
+    add("--batches", nargs="+", type=positive, help="batch sizes (default: 64 1024 8192)")
     add("--seconds", type=_duration, help="length of one repeat (default: 0.5)")
-    add("--repeats", type=_positive, help="repeats, their median counts (default: 5)")
+    add("--repeats", type=positive, help="repeats, their median counts (default: 5)")
     add(
         "--reset-source",
         nargs="+",
@@ -87,21 +85,17 @@ def _parser() -> argparse.ArgumentParser:
     add("--without", nargs="+", default=[], metavar="NAME", help="others to leave out")
     add("--out", type=Path, default=Path("runs/bench"), help="folder for bench.json and bench.png")
     add("--quick", action="store_true", help="one small batch and short repeats, to try it out")
-    return parser
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
-    return number
+    return made
 
 
 def _duration(text: str) -> float:
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of seconds above 0")
-    return number
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds above 0")
+    return seconds
 
 
 def _fill_in(args: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ import itertools
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from .core import registry
@@ -43,6 +43,21 @@ def parser(command: str, summary: str, examples: tuple[str, ...]) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def number(low: int, high: int) -> Callable[[str], int]:
+    """Return the parser of a whole number in a range."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, {low} to {high}")
+        return value
+
+    return parse
 
 
 def main(argv: list[str]) -> int:

@@ -15,6 +15,7 @@ from ..core import registry
 from ..core.env import Env
 from ..core.extras import MissingExtraError
 from ..core.files import target
+from ..info import number as number  # the commands meet it here
 from . import frames, gif, replay, turning
 from .controls import Controller
 from .session import Session
@@ -74,21 +75,6 @@ def add_fields(made: Parser, example: str) -> None:
         metavar="NAME=VALUE",
         help=f"constructor field of the environment, such as {example}; may be repeated",
     )
-
-
-def number(low: int, high: int) -> Callable[[str], int]:
-    """Return the parser of a whole number in a range."""
-
-    def parse(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, {low} to {high}")
-        return value
-
-    return parse
 
 
 def make_env(id: str, fields: list[str]) -> Env:
