@@ -17,31 +17,44 @@ class Command(NamedTuple):
 
     summary: str  # shown by --help
     module: str  # has `main(argv) -> exit code`
+    takes: dict[str, str]
+    """What completes a word, by its place: "" is the first one after the command, an option the
+    one after that; with "..." behind it, any number of words. Elsewhere it is a file."""
     extra: str = ""  # pip extra that brings what the module needs
-    takes: str = ""  # what completes its arguments: families, ids, puzzles; else files
-    options_of_ids: tuple[str, ...] = ()
 
 
 COMMANDS = {
-    "list": Command("ids that are registered", "jaxenvs.info", takes="families"),
-    "info": Command("rules, arrays, settings and returns of an id", "jaxenvs.info", takes="ids"),
-    "play": Command("play an environment with the keyboard", "jaxenvs.render.play", "play", "ids"),
+    "list": Command("ids that are registered", "jaxenvs.info", {"": "families"}),
+    "info": Command("rules, arrays, settings and returns of an id", "jaxenvs.info", {"": "ids"}),
+    "play": Command(
+        "play an environment with the keyboard", "jaxenvs.render.play", {"": "ids"}, "play"
+    ),
     "watch": Command(
         "watch a trained run or random play",
         "jaxenvs.render.watch",
+        {"": "runs", "--random": "ids"},
         "play",
-        options_of_ids=("--random",),
     ),
     "train": Command(
-        "train an agent (--algo: PPO, DQN ...)", "jaxenvs.baselines.train", "train", "ids"
+        "train an agent (--algo: PPO, DQN ...)", "jaxenvs.baselines.train", {"": "ids"}, "train"
     ),
     "solve": Command(
-        "search for the solution of a puzzle", "jaxenvs.render.solve", takes="puzzles"
+        "search for the solution of a puzzle", "jaxenvs.render.solve", {"": "puzzles"}
     ),
-    "bench": Command("measure steps per second", "jaxenvs.benchmarks.throughput", "bench", "ids"),
-    "check": Command("check that environments keep the contract", "jaxenvs.checking", takes="ids"),
+    "bench": Command(
+        "measure steps per second", "jaxenvs.benchmarks.throughput", {"--ids ...": "sets"}, "bench"
+    ),
+    "check": Command(
+        "check that environments keep the contract", "jaxenvs.checking", {"...": "ids"}
+    ),
 }
-SHELLS = ("bash", "zsh", "fish")
+# Where each shell looks for a completion script: folder and file.
+SCRIPTS = {
+    "bash": ("~/.local/share/bash-completion/completions", "jaxenvs"),
+    "zsh": ("~/.zfunc", "_jaxenvs"),
+    "fish": ("~/.config/fish/completions", "jaxenvs.fish"),
+}
+SHELLS = tuple(SCRIPTS)
 
 
 def program() -> int:
@@ -142,6 +155,12 @@ def _help() -> str:
             "",
             "examples:",
             *(f"  {PROGRAM} {example}" for example in EXAMPLES),
+            "",
+            "completion, by shell (zsh: `fpath+=(~/.zfunc)` before `compinit` in ~/.zshrc):",
+            *(
+                f"  mkdir -p {folder} &&\n    {PROGRAM} --completion {shell} > {folder}/{file}"
+                for shell, (folder, file) in SCRIPTS.items()
+            ),
         ]
     )
 
@@ -152,7 +171,6 @@ EXAMPLES = (
     "train Grid-DoorKey-5x5-v0 --out runs/doorkey",
     "watch runs/doorkey",
     "solve Puzzle-SlidingTile-3x3-v0",
-    "--completion bash > ~/.local/share/bash-completion/completions/jaxenvs",
 )
 
 if __name__ == "__main__":

@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 from . import cli
 from .core import registry
+from .puzzles import Puzzle
 
 GLOBAL = ("--help", "--version", "--completion")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+_VALUE = re.compile(r"(--[a-z-]+) [A-Z{[]")  # an option that takes one, as help shows it
 _CHOICES = re.compile(r"(--[a-z-]+) \{([\w.,-]+)\}(?!\|)")
 
 
@@ -22,9 +24,9 @@ class Words(NamedTuple):
     """What may stand after a command."""
 
     summary: str
-    arguments: tuple[str, ...]
-    options: tuple[str, ...]
-    values: dict[str, tuple[str, ...]]  # of an option
+    places: dict[str, tuple[str, ...]]  # words by place, see `cli.Command`
+    folders: frozenset[str]  # places where a folder may stand as well
+    options: dict[str, bool]  # whether a value follows
 
 
 def words() -> dict[str, Words]:
@@ -37,13 +39,26 @@ def _words(name: str, command: cli.Command) -> Words:
     learners = dict(_CHOICES.findall(pages[0])).get("--algo", "").split(",")
     pages += [_help(name, "--algo", learner) for learner in learners[1:]]
     text = "\n".join(pages)
-    values = {option: tuple(given.split(",")) for option, given in _CHOICES.findall(text)}
+    kinds = _kinds()
+    places = {option: tuple(given.split(",")) for option, given in _CHOICES.findall(text)}
+    places |= {place: kinds[kind] for place, kind in command.takes.items()}
+    folders = frozenset(place for place, kind in command.takes.items() if kind == "runs")
+    valued = {*_VALUE.findall(text)}
+    options = {option: option in valued for option in sorted({*_OPTION.findall(text)})}
+    return Words(command.summary, places, folders, options)
+
+
+def _kinds() -> dict[str, tuple[str, ...]]:
+    """Words of each kind that `cli.Command.takes` names."""
+    specs = [registry.spec(id) for id in registry.list()]
     ids = _ids()
-    values |= dict.fromkeys(command.options_of_ids, ids)
-    families = tuple(dict.fromkeys(id.split("-", 1)[0] for id in registry.list()))
-    arguments = {"families": families, "ids": ids, "puzzles": tuple(registry.list("Puzzle"))}
-    options = tuple(sorted({*_OPTION.findall(text)}))
-    return Words(command.summary, arguments.get(command.takes, ()), options, values)
+    return {
+        "families": tuple(dict.fromkeys(spec.family for spec in specs)),
+        "ids": ids,
+        "runs": ids,
+        "sets": ("families", "all", *ids),
+        "puzzles": tuple(spec.id for spec in specs if issubclass(spec.env_class, Puzzle)),
+    }
 
 
 def _ids() -> tuple[str, ...]:
@@ -60,27 +75,41 @@ def _help(*argv: str) -> str:
     return said.getvalue()
 
 
-# What bash and zsh share: `list` is what fits after the word `before`, `options` after a dash.
-_CASES = """    local ids="{ids}" list= options=
-    if [[ $at == 1 ]]; then
-        list="{commands}" options="{flags}"
-    else case "$command $before" in
-{rows}
-    esac; fi
-    [[ $word == -* ]] && list=$options"""
+# What bash and zsh share: `line` are the words before `word`, cut to the command, the last option
+# and what follows that; `list` is what fits there, and `folders` whether folders do.
+_CASES = """    local list= folders= command="${{line%% *}}"
+    local ids="{ids}"
+    if [[ $word == -* ]]; then case "$command" in
+{options}
+    esac; else
+        [[ $line == *" -"* ]] && line="$command -${{line##* -}}"
+        case "$line" in
+{places}
+    esac; fi"""
+# Bash cuts `--algo=ppo` in three words. Where there is no word in COMPREPLY, it completes files.
 _BASH = """_jaxenvs() {{
-    local at=$COMP_CWORD command="${{COMP_WORDS[1]}}"
-    local word="${{COMP_WORDS[COMP_CWORD]}}" before="${{COMP_WORDS[COMP_CWORD-1]}}"
+    local word="${{COMP_WORDS[COMP_CWORD]}}" line="${{COMP_WORDS[*]:1:COMP_CWORD-1}}"
+    [[ $word == "=" ]] && word=
+    line="${{line% =}}"
 {cases}
     COMPREPLY=($(compgen -W "$list" -- "$word"))
+    if [[ -n $folders ]]; then
+        local IFS=$'\\n'
+        COMPREPLY+=($(compgen -d -- "$word"))
+        compopt -o filenames 2>/dev/null
+    fi
 }}
 complete -o default -F _jaxenvs jaxenvs"""
 _ZSH = """#compdef jaxenvs
 _jaxenvs() {{
-    local at=$((CURRENT - 1)) command="${{words[2]}}"
-    local word="${{words[CURRENT]}}" before="${{words[CURRENT-1]}}"
+    local word="${{words[CURRENT]}}" line="${{words[2,CURRENT-1]}}"
+    if [[ $word == --*=* ]]; then
+        line+=" ${{word%%=*}}" word="${{word#*=}}"
+        compset -P "*="
+    fi
 {cases}
-    compadd -- ${{=list}} || _files
+    [[ -n $folders ]] && _files -/
+    compadd -- ${{=list}} || [[ -n $folders ]] || _files
 }}
 [[ $funcstack[1] == _jaxenvs ]] && _jaxenvs "$@" || compdef _jaxenvs jaxenvs"""
 
@@ -90,33 +119,54 @@ def script(shell: str) -> str:
     known = words()
     if shell == "fish":
         return "\n".join(_fish(known))
-    rows = [f'    "--completion "*) list="{" ".join(cli.SHELLS)}" ;;']
+    options = [f'    "") list="{" ".join(GLOBAL)}" ;;']
+    places = [f'    "") list="{" ".join(known)}" ;;']
+    places.append(f'    "--completion") list="{" ".join(cli.SHELLS)}" ;;')
     for name, word in known.items():
-        rows += [f'    "{name} {o}") list="{_listed(v)}" ;;' for o, v in word.values.items()]
-        options = " ".join(word.options)
-        rows.append(f'    "{name} "*) list="{_listed(word.arguments)}" options="{options}" ;;')
+        options.append(f'    {name}) list="{" ".join(word.options)}" ;;')
+        for place, given in word.places.items():
+            folders = " folders=yes" if place in word.folders else ""
+            places.append(f'    {_pattern(name, place)}) list="{_listed(given)}"{folders} ;;')
     cases = _CASES.format(
-        ids=" ".join(_ids()), commands=" ".join(known), flags=" ".join(GLOBAL), rows="\n".join(rows)
+        ids=" ".join(_ids()), options="\n".join(options), places="\n".join(places)
     )
     return {"bash": _BASH, "zsh": _ZSH}[shell].format(cases=cases)
 
 
+def _pattern(name: str, place: str) -> str:
+    """What the line before a place looks like, for `case`."""
+    line = f"{name} {place.removesuffix('...')}".strip()
+    return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
+
+
 def _listed(given: tuple[str, ...]) -> str:
-    """The words, or the variable that holds them where they are all ids."""
-    return "$ids" if given == _ids() else " ".join(given)
+    """The words, with the variable that holds all ids in their place."""
+    return " ".join(given).replace(" ".join(_ids()), "$ids")
 
 
 def _fish(known: dict[str, Words]) -> Iterator[str]:
-    complete = "complete -c jaxenvs"
+    yield "function __jaxenvs_after  # whether the line before looks so, a regular expression"
+    yield r'    string match -qr -- "^\S+$argv\$" (string join " " -- (commandline -opc))'
+    yield "end"
     yield f"set -l ids {' '.join(_ids())}"
     for name, word in known.items():
-        yield f'{complete} -f -n __fish_use_subcommand -a {name} -d "{word.summary}"'
-        here = f'{complete} -n "__fish_seen_subcommand_from {name}"'
-        if word.arguments:
-            yield f'{here} -f -a "{_listed(word.arguments)}"'
-        for option in word.options:
-            given = word.values.get(option)
-            yield f"{here} -l {option[2:]}" + (f' -x -a "{_listed(given)}"' if given else "")
-    yield f'{complete} -n __fish_use_subcommand -l completion -x -a "{" ".join(cli.SHELLS)}"'
+        yield f'{_after("")} -f -a {name} -d "{word.summary}"'
+        for option, valued in word.options.items():
+            given = word.places.get(option) or word.places.get(f"{option} ...")
+            value = f' -x -a "{_listed(given)}"' if given else " -r" if valued else ""
+            yield f"{_after(f' {name}( .*)?')} -l {option[2:]}{value}"
+        for place, given in word.places.items():
+            option = place.removesuffix("...").strip()
+            line = f" {name}( .*)? {option}" if option else f" {name}"
+            several = r"( [^-]\S*)*" if place.endswith("...") else ""
+            if several or not option:
+                yield f'{_after(line + several)} -f -a "{_listed(given)}"'
+            if place in word.folders:
+                yield f"{_after(line)} -f -a '(__fish_complete_directories (commandline -ct) run)'"
+    yield f'{_after("( --completion)?")} -l completion -x -a "{" ".join(cli.SHELLS)}"'
     for option in ("help", "version"):
-        yield f"{complete} -n __fish_use_subcommand -l {option}"
+        yield f"{_after('')} -l {option}"
+
+
+def _after(line: str) -> str:
+    return f"complete -c jaxenvs -n '__jaxenvs_after \"{line}\"'"

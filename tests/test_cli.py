@@ -4,6 +4,7 @@ import importlib.metadata
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,8 +53,14 @@ BAD = [
     (["--completion", "csh"], "name bash, zsh, fish, not 'csh'"),
     (["check"], "ID"),
     (["check", "Grid-Emty-5x5-v0"], "did you mean 'Grid-Empty-5x5-v0'"),
+    (["check", "Grid-v0", "Grid-Emty-5x5-v0"], "did you mean 'Grid-Empty-5x5-v0'"),
     (["check", "Grid-v0", "--steps", "x"], "'x' must be a whole number, 0 to"),
     (["check", "Grid-v0", "--seed", "-1"], "'-1' must be a whole number, 0 to"),
+    (["bench", "--batches", "x"], "'x' must be a whole number, 1 to"),
+    (["bench", "--repeats", "0"], "'0' must be a whole number, 1 to"),
+    (["bench", "--seconds", "x"], "'x' must be a number of seconds above 0"),
+    (["bench", "--wide"], "`jaxenvs bench --help` lists the arguments"),
+    (["bench", "--ids", "Grid-Emty-5x5-v0"], "did you mean 'Grid-Empty-5x5-v0'"),
 ]
 
 
@@ -61,10 +68,20 @@ BAD = [
 def test_bad_input_is_one_sentence(argv, says, capsys):
     code, out, err = run(argv, capsys)
     assert (code, out) == (2, "") and says in err and err.count("\n") == 1
+    assert err.startswith(f"jaxenvs {argv[0]}: ") or argv[0] not in cli.COMMANDS
+
+
+def test_the_help_puts_scripts_of_completion_where_the_shells_look(capsys, tmp_path):
+    said = run(["--help"], capsys)[1].partition("completion, by shell")[2]
+    lines = "jaxenvs() { echo script of $2; }\n" + said.partition("\n")[2]
+    home = {**os.environ, "HOME": str(tmp_path)}
+    subprocess.run(["bash", "-e"], input=lines, text=True, env=home, check=True)
+    for shell, (folder, file) in cli.SCRIPTS.items():
+        assert (tmp_path / folder[2:] / file).read_text() == f"script of {shell}\n"
 
 
 def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
-    absent = cli.Command("nothing", "no_such_package.of_a_test", "train")
+    absent = cli.Command("nothing", "no_such_package.of_a_test", {}, "train")
     monkeypatch.setitem(cli.COMMANDS, "absent", absent)
     code, _, err = run(["absent"], capsys)
     assert code == 2 and 'no_such_package, not installed here: run pip install "jaxenvs[t' in err
@@ -218,50 +235,91 @@ def test_the_words_are_those_of_the_help(scripts):
     assert list(known) == list(cli.COMMANDS)
     assert {"--gif", "--keys", "--tile-size"} < set(known["play"].options)
     assert {"--algo", "--entropy", "--capacity", "--simulations"} < set(known["train"].options)
-    assert set(known["train"].values["--algo"]) >= {"ppo", "davi", "ppo-ray"}
-    assert known["solve"].values["--terminate"] == ("first", "optimal")
-    assert known["solve"].arguments == tuple(jaxenvs.registry.list("Puzzle"))
-    assert set(IDS) < set(known["info"].arguments) and "CartPole-v1" in known["info"].arguments
-    assert known["watch"].values["--random"] == known["info"].arguments
+    assert set(known["train"].places["--algo"]) >= {"ppo", "davi", "ppo-ray"}
+    assert known["solve"].places["--terminate"] == ("first", "optimal")
+    ids = known["info"].places[""]
+    assert set(IDS) < set(ids) and "CartPole-v1" in ids
+    assert known["watch"].places["--random"] == known["watch"].places[""] == ids
+    assert known["bench"].places["--ids ..."] == ("families", "all", *ids)
     assert all("--help" in word.options for word in known.values())
+    valued = {option for option, takes_value in known["watch"].options.items() if takes_value}
+    assert valued == set(known["watch"].options) - {"--panel", "--greedy", "--help"}
+    assert known["train"].options["--resume"] and not known["train"].options["--overwrite"]
 
 
+def test_puzzles_to_solve_are_those_that_solve_takes(scripts):
+    puzzles = set(scripts[1]["solve"].places[""])
+    assert puzzles == {id for id in IDS if isinstance(jaxenvs.make(id), jaxenvs.puzzles.Puzzle)}
+    assert not puzzles & {"Puzzle-2048-v0", "Puzzle-Minesweeper-10x10-v0"} and len(puzzles) > 20
+
+
+FILES, FOLDERS = {"my.txt", "myruns"}, {"myruns"}  # of the folder where the shell is
+DOOR = {"Grid-DoorKey-16x16-v0"}
 COMPLETED = [
     (["ch"], {"check"}),
     ([""], set(cli.COMMANDS)),
     (["--comp"], {"--completion"}),
     (["--completion", "z"], {"zsh"}),
     (["info", "Grid-Empty-R"], {id for id in IDS if id.startswith("Grid-Empty-R")}),
+    (["info", "Grid-v0", "my"], FILES),
     (["play", "Grid-v0", "--scr"], {"--screenshot"}),
+    (["play", "Grid-v0", "--gif", "my"], FILES),
     (["solve", "--terminate", "o"], {"optimal"}),
+    (["solve", "Puzzle-Sk"], {"Puzzle-Skewb-v0"}),
     (["watch", "--random", "Classic-"], {"Classic-CartPole-v0"}),
+    (["watch", "Grid-DoorKey-16"], DOOR),
+    (["watch", "my"], FOLDERS),
     (["list", ""], {id.split("-")[0] for id in IDS}),
     (["train", "--algo", "ppo-r"], {"ppo-rnn", "ppo-ray"}),
+    (["train", "--algo=ppo-r"], {"ppo-rnn", "ppo-ray"}),
+    (["train", "--algo="], {"ppo", "ppo-rnn", "pqn", "dqn", "alphazero", "davi", "ppo-ray"}),
+    (["train", "Grid-DoorKey-16"], DOOR),
+    (["train", "--resume", "my"], FILES),
+    (["train", "--resume=my"], FILES),
     (["train", "Grid-v0", "--algo", "dqn", "--capac"], {"--capacity"}),
+    (["bench", "my"], FILES),
+    (["bench", "--ids", "fa"], {"families"}),
+    (["bench", "--ids", "Grid-v0", "Grid-DoorKey-16"], DOOR),
+    (["bench", "--ids", "Grid-v0", "--reset-source", "po"], {"pool"}),
+    (["bench", "--ids", "Grid-v0", "--batches", "my"], FILES),
+    (["check", "Grid-v0", "Grid-DoorKey-16"], DOOR),
+    (["check", "--steps", "my"], FILES),
 ]
 
 
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """The folder where the shell is."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.txt").touch()
+    (tmp_path / "myruns").mkdir()
+    return tmp_path
+
+
 @pytest.mark.parametrize(("words", "fits"), COMPLETED)
-def test_bash_completes(words, fits, scripts):
+def test_bash_completes(words, fits, scripts, here):
+    words = [part for word in words for part in re.split("(=)", word) if part or not word]
     at = len(words)
     line = " ".join(f"'{word}'" for word in ["jaxenvs", *words])
-    ask = f'COMP_WORDS=({line}) COMP_CWORD={at}; _jaxenvs; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    ask = f'COMP_WORDS=({line}) COMP_CWORD={at}; _jaxenvs; printf "%s\\n" "${{COMPREPLY[@]-}}"'
     script = f"{scripts[0]['bash']}\n{ask}"
     done = subprocess.run(["bash", "-u"], input=script, capture_output=True, text=True, check=True)
-    assert (set(done.stdout.split()), done.stderr) == (fits, "")
+    found = set(done.stdout.split()) or FILES  # bash itself completes files
+    assert (found, done.stderr) == (fits, "")
 
 
 @pytest.mark.parametrize(("words", "fits"), COMPLETED)
-def test_fish_completes(words, fits, scripts, tmp_path):
+def test_fish_completes(words, fits, scripts, here, tmp_path_factory):
     if not shutil.which("fish"):
         pytest.skip("no fish here")
-    file = tmp_path / "jaxenvs.fish"
+    file = tmp_path_factory.mktemp("fish") / "jaxenvs.fish"
     file.write_text(scripts[0]["fish"])
     ask = f"source {file}; complete -C 'jaxenvs {' '.join(words)}'"
     done = subprocess.run(
-        ["fish", "--no-config", "-c", ask], capture_output=True, text=True, cwd=tmp_path, check=True
+        ["fish", "--no-config", "-c", ask], capture_output=True, text=True, check=True
     )
-    assert {line.split("\t")[0] for line in done.stdout.splitlines()} >= fits
+    lines = [line.split("\t")[0] for line in done.stdout.splitlines()]
+    assert {line.rpartition("=")[2].rstrip("/") for line in lines} == fits
 
 
 @pytest.mark.parametrize(("words", "fits"), COMPLETED)
@@ -270,8 +328,16 @@ def test_zsh_completes(words, fits, scripts):
         pytest.skip("no zsh here")
     given = " ".join(f"'{word}'" for word in ["jaxenvs", *words])
     body = scripts[0]["zsh"].rpartition("\n")[0]  # without what registers the function
-    ask = f"words=({given}); CURRENT={len(words) + 1}; _files() {{ }}"
-    shown = 'compadd() { shift; for w in "$@"; do [[ $w == ${word}* ]] && echo $w; done }'
+    shown = """compset() { [[ $1 == -P && $2 == "*=" ]] || echo wrong }
+compadd() {
+    local found=1 w
+    shift
+    for w in "$@"; do [[ $w == ${word}* ]] && echo $w && found=0; done
+    return $found
+}
+_files() { [[ $1 == -/ ]] && compadd -- FOLDERS || compadd -- FILES }"""
+    shown = shown.replace("FOLDERS", " ".join(FOLDERS)).replace("FILES", " ".join(FILES))
+    ask = f"words=({given}); CURRENT={len(words) + 1}"
     script = f"{shown}\n{body}\n{ask}\n_jaxenvs"
     done = subprocess.run(["zsh", "-f"], input=script, capture_output=True, text=True, check=False)
     assert (set(done.stdout.split()), done.stderr) == (fits, "")
