@@ -18,7 +18,7 @@ from ..core.env import Env, Reset, Step
 from ..core.registry import make
 from ..core.spaces import Discrete
 from ..core.vector import make_vec
-from .fuzzing import fuzz
+from .fuzzing import fuzz, limited
 
 ROWS = 4  # of a batch
 STEPS = 256  # of an episode, which goes on after its end
@@ -265,7 +265,7 @@ def check_time_limit(subject: Subject) -> None:
     """The limit truncates, may differ in a batch, and the task's own end has precedence."""
     env = subject.env
     given = jnp.arange(1, ROWS + 1, dtype=jnp.int32)
-    params: Any = stack([env.default_params] * ROWS).replace(max_steps_in_episode=given)
+    params = limited(stack([env.default_params] * ROWS), given)
     keys = jax.random.split(jax.random.key(5), ROWS)
     state = stack([subject.reset(key, env.default_params).state for key in keys])
     limits = np.asarray(jax.vmap(env.time_limit)(state, params))
@@ -290,7 +290,7 @@ def check_rows(subject: Subject) -> None:
 def _play_batch(env: Env, rows: int) -> PyTree:
     """Five steps; the limit of two ends every episode in between."""
     venv = make_vec(env, rows)
-    params = venv.default_params.replace(max_steps_in_episode=np.int32(2))
+    params = limited(venv.default_params, np.int32(2))
     actions = jax.vmap(env.action_space.sample)(jax.random.split(jax.random.key(7), rows))
 
     @jax.jit

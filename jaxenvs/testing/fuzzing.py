@@ -104,7 +104,7 @@ class Fuzzer:
         varied = []
         for key_leaf, (path, leaf) in zip(jax.random.split(key, len(leaves)), leaves, strict=True):
             rows = jnp.broadcast_to(leaf, (self.rows, *leaf.shape))
-            if jax.tree_util.keystr(path).endswith("max_steps_in_episode"):
+            if _is_limit(path):
                 choices = jnp.stack([*map(jnp.int32, LIMITS), *[leaf] * USUAL])
                 rows = jax.random.choice(key_leaf, choices, (self.rows,))
             elif leaf.ndim == 0 and jnp.issubdtype(leaf.dtype, jnp.floating):
@@ -167,6 +167,17 @@ class Fuzzer:
         pairs = zip(jax.tree.leaves(step.state), jax.tree.leaves(still), strict=True)
         moved = jnp.stack([(a != b).any() for a, b in pairs]).any()
         return ~env.action_mask(state, params)[taken] & moved
+
+
+def limited(params: Any, limit: Any) -> Any:
+    """Params with another time limit, also where those of a wrapper hold them."""
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: limit if _is_limit(path) else leaf, params
+    )
+
+
+def _is_limit(path: Any) -> bool:
+    return jax.tree_util.keystr(path).endswith("max_steps_in_episode")
 
 
 def _wild(key: Key, space: Space) -> PyTree[Array]:

@@ -66,6 +66,14 @@ class Walk(Env):
         return jnp.stack([state.cell > 0, jnp.bool_(True)])
 
 
+class HalfLimit(Walk):
+    """An episode has half of the steps."""
+
+    def time_limit(self, state, params):
+        """Half, rounded up."""
+        return (params.max_steps_in_episode + 1) // 2
+
+
 class BothEnds(Walk):
     """It terminates and truncates at once."""
 
@@ -175,7 +183,9 @@ def test_hostile_play_finds(env_class):
 
 
 def test_a_good_environment_passes():
-    done = testing.check_env(Walk(), steps=500)
+    """A wrapper's params hold those of the environment, with a time limit of its own."""
+    wrapped = jaxenvs.wrappers.StickyAction(env=HalfLimit())
+    done = testing.check_env(wrapped, steps=500)
     assert done == [*testing.CHECKS, "hostile_steps"]
 
 
