@@ -22,6 +22,7 @@ import jax
 
 import jaxenvs
 from jaxenvs.testing import fuzz
+from jaxenvs.testing.fuzzing import NEAR
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,7 +74,7 @@ def begun(steps: int, seed: int) -> dict[str, Any]:
 def played(id: str, steps: int, seed: int) -> dict[str, Any]:
     """What play of one id finds; its compiled program is dropped afterwards."""
     start = time.perf_counter()
-    found = fuzz(jaxenvs.make(id), steps=steps, seed=seed, length=128)
+    found = fuzz(jaxenvs.make(id), steps=steps, seed=seed, length=128, near=NEAR)
     jax.clear_caches()
     broken = {rule: count for rule, count in found.broken.items() if count}
     seconds = round(time.perf_counter() - start, 1)

@@ -14,6 +14,7 @@ from test_contract import IDS, SOME, by_default
 
 import jaxenvs
 from jaxenvs import testing
+from jaxenvs.testing import fuzzing
 
 PLAYED = SOME[::2]
 ROWS, LENGTH, EXAMPLES = 128, 32, 24  # of a play; plays of an environment
@@ -21,7 +22,7 @@ ROWS, LENGTH, EXAMPLES = 128, 32, 24  # of a play; plays of an environment
 
 @functools.cache
 def fuzzer(env):
-    return testing.Fuzzer(env, ROWS, LENGTH)
+    return testing.Fuzzer(env, ROWS, LENGTH, fuzzing.NEAR)
 
 
 @pytest.mark.parametrize("id", by_default(PLAYED, IDS))

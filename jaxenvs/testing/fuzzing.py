@@ -22,7 +22,7 @@ from ..core.wrappers import Wrapper
 LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits beside the default, steps
 USUAL = 7 * len(LIMITS)  # times as many rows have the default as each of these
 SPREADS = (0.0, 0.5, 4.0)  # of params, in turn
-NEAR = 0.5  # spread of params up to which observations and rewards must lie in their spaces
+NEAR = 0.5  # spread up to which observations and rewards of this package's ids keep their spaces
 OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # what a hostile float is
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")
 
@@ -36,9 +36,15 @@ class Fuzzed(NamedTuple):
     broken: dict[str, int]  # rule: steps that break it
 
 
-def fuzz(env: Env, *, steps: int, seed: int = 0, rows: int = 256, length: int = 64) -> Fuzzed:
-    """Play at least `steps` steps in `rows` environments, begun anew every `length` steps."""
-    fuzzer = Fuzzer(env, rows, length)
+def fuzz(
+    env: Env, *, steps: int, seed: int = 0, rows: int = 256, length: int = 64, near: float = 0.0
+) -> Fuzzed:
+    """Play at least `steps` steps in `rows` environments, begun anew every `length` steps.
+
+    Observations and rewards must lie in their spaces where float params are varied by a spread of
+    up to `near` (see `Fuzzer.play`): by default, with the default params.
+    """
+    fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
     calls = -(-max(steps, 1) // (rows * length))
     for call in range(calls):
@@ -55,6 +61,7 @@ class Fuzzer:
     env: Env
     rows: int = 256
     length: int = 64
+    near: float = 0.0  # spread of params up to which the spaces must hold
 
     @functools.partial(jax.jit, static_argnums=0)
     def play(
@@ -63,7 +70,7 @@ class Fuzzer:
         """Count the steps that break each rule.
 
         `hostile` is the share of actions that are masked or outside of their space. Float params
-        are multiplied by up to `2 ** spread`, or divided by it; beyond a spread of `NEAR` nothing
+        are multiplied by up to `2 ** spread`, or divided by it; beyond a spread of `near` nothing
         is said of the spaces.
         """
         key_params, key_reset, key_play = jax.random.split(key, 3)
@@ -91,7 +98,7 @@ class Fuzzer:
         _, counts = jax.lax.scan(one, state, jax.random.split(key_play, self.length))
         counts = {name: count.sum(dtype=jnp.int32) for name, count in counts.items()}
         for name in OF_SPACES:
-            counts[name] = jnp.where(spread <= NEAR, counts[name], 0)
+            counts[name] = jnp.where(spread <= self.near, counts[name], 0)
         return counts
 
     def _inside(self, obs: PyTree[Array]) -> Bool[Array, " rows"]:

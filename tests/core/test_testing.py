@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from typing import Any
 
 import chex
 import jax
@@ -182,11 +183,41 @@ def test_hostile_play_finds(env_class):
     assert found.steps == 512 and found.broken[FUZZED[env_class]] > 0
 
 
+@chex.dataclass(frozen=True)
+class PrizeParams(Params):
+    """With the reward of the last cell."""
+
+    prize: Any
+
+
+class Prize(Walk):
+    """Its reward is in the range of `Walk` as long as its param is the default's."""
+
+    @property
+    def default_params(self) -> Params:
+        """A prize of one."""
+        return PrizeParams(max_steps_in_episode=np.int32(9), prize=np.float32(1))
+
+    def step_state(self, key, state, action, params):
+        """Walk, for a prize."""
+        moved = super().step_state(key, state, action, params)
+        return moved._replace(reward=moved.reward * params.prize)
+
+
 def test_a_good_environment_passes():
     """A wrapper's params hold those of the environment, with a time limit of its own."""
     wrapped = jaxenvs.wrappers.StickyAction(env=HalfLimit())
     done = testing.check_env(wrapped, steps=500)
     assert done == [*testing.CHECKS, "hostile_steps"]
+
+
+def test_spaces_hold_for_params_as_near_as_is_asked():
+    """By default, with the default params."""
+    fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
+    for spread, breaks in ((0.0, False), (0.5, True), (1.0, False)):
+        found = fuzzer.play(jax.random.key(0), 0.5, spread)
+        assert (found["reward outside"] > 0) == breaks
+    assert testing.Fuzzer(Prize()).near == 0.0
 
 
 class Unhashable(Walk):
