@@ -35,7 +35,7 @@ ENGINES = ("jaxenvs.grid.", "jaxenvs.babyai.")
 SHARED = [id for module, id in MODULES.items() if module.startswith(ENGINES)]
 SOME = [id for id in MODULES.values() if id not in SHARED] + SHARED[::5]
 FEW = SOME[2::4]
-BY_DEFAULT = {"value": IDS, "eager": FEW, "level": FEW, "rows": FEW}
+BY_DEFAULT = {"value": IDS, "x64": FEW, "eager": FEW, "level": FEW, "rows": FEW}
 
 
 def by_default(ids, of):

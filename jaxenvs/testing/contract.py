@@ -20,6 +20,11 @@ from ..core.spaces import Discrete
 from ..core.vector import make_vec
 from .fuzzing import fuzz, limited
 
+try:
+    from jax import enable_x64
+except ImportError:  # before jax 0.8
+    from jax.experimental import enable_x64  # type: ignore[attr-defined]
+
 ROWS = 4  # of a batch
 STEPS = 256  # of an episode, which goes on after its end
 EPSILON = float(np.finfo(np.float32).eps)
@@ -162,10 +167,7 @@ def check_types(subject: Subject) -> None:
             assert _types(trees[0]) == _types(later), (
                 f"{name}: a step changes {trees[0]} to {later}"
             )
-    for path, leaf in jax.tree_util.tree_leaves_with_path(step):
-        where = f"step{jax.tree_util.keystr(path)}"
-        assert not leaf.weak_type, f"{where} is weakly typed: give it a dtype"
-        assert leaf.dtype not in (np.float64, np.int64), f"{where} is {leaf.dtype}: use 32 bits"
+    _check_leaves(step, "step")
     flags = {"reward": np.float32, "terminated": np.bool_, "truncated": np.bool_}
     for name, dtype in flags.items():
         leaf = getattr(step, name)
@@ -173,18 +175,48 @@ def check_types(subject: Subject) -> None:
     assert step.info["invalid_action"].dtype == np.bool_
 
 
-def check_no_key(subject: Subject) -> None:
-    """The state holds plain arrays and no key, with which a planner could foresee chance."""
+def check_x64(subject: Subject) -> None:
+    """Where JAX allows 64 bits nothing has them: a dtype that is left to JAX would."""
     env = subject.env
+    with enable_x64(True):
+        key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
+        first = jax.eval_shape(env.reset, key)
+        _check_leaves(first, "reset")
+        _check_leaves(jax.eval_shape(env.step, key, first.state, action), "step")
+
+
+def _check_leaves(tree: PyTree, name: str) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        where = f"{name}{jax.tree_util.keystr(path)}"
+        assert not leaf.weak_type, f"{where} is weakly typed: give it a dtype"
+        wide = leaf.dtype in (np.float64, np.int64, np.uint64)
+        assert not wide, f"{where} is {leaf.dtype}: give it a dtype of 32 bits"
+
+
+def check_no_key(subject: Subject) -> None:
+    """The state holds plain arrays and no key, with which a planner could foresee chance.
+
+    Its integers of 32 bits are searched for the words of the keys that a reset and a step get, of
+    those for the level and the first state, and of what these split into. Words that were changed,
+    or that are of keys split further, are not seen.
+    """
+    env, params = subject.env, subject.env.default_params
     leaves = jax.tree.leaves(env.state_shape)
     keys = [x for x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     assert not keys, f"the state holds keys: {keys}"
-    if any(leaf.dtype == np.uint32 for leaf in leaves):  # the words of a raw key
-        level = jax.jit(env.sample_level)(jax.random.key(0))
-        begin = jax.jit(env.reset_to)
-        a, b = (jax.tree.leaves(begin(jax.random.key(i), level).state) for i in (1, 2))
-        for x, y in zip(a, b, strict=True):
-            assert x.dtype != np.uint32 or (x == y).all(), "words of the state come from the key"
+    key_reset, key_step = jax.random.split(jax.random.key(0))  # words that are no small numbers
+    given = jnp.stack([key_reset, *jax.random.split(key_reset), key_step])
+    split = jax.vmap(lambda key: jax.random.split(key, 8))(given)
+    folded = jax.vmap(lambda key: jax.vmap(lambda n: jax.random.fold_in(key, n))(jnp.arange(8)))
+    family = jnp.concatenate([given, split.ravel(), folded(given).ravel()])
+    words = np.asarray(jax.random.key_data(family))
+    first = subject.reset(key_reset, params).state
+    action = env.action_space.sample(jax.random.key(1))
+    for state in (first, subject.step(key_step, first, action, params).state):
+        integers = [np.asarray(x).ravel() for x in jax.tree.leaves(state)]
+        integers = [x.view(np.uint32) for x in integers if x.dtype in (np.uint32, np.int32)]
+        held = np.isin(words, np.concatenate(integers or [words[0, :0]])).all(axis=1)
+        assert not held.any(), "the state holds the words of a key, with which chance is foreseen"
 
 
 def check_spaces(subject: Subject) -> None:
@@ -333,6 +365,7 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
     for function in (
         check_value,
         check_types,
+        check_x64,
         check_no_key,
         check_spaces,
         check_transforms,

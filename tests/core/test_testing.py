@@ -251,6 +251,41 @@ class Foresight(Walk):
         return KeyState(time=jnp.int32(0), cell=level, words=words)
 
 
+class ForesightFromLevel(Foresight):
+    """The key comes by way of the level, and chance is drawn from it."""
+
+    def draw_level(self, key, params):
+        """The words of a key that another is split from."""
+        return jax.random.key_data(jax.random.split(key, 3)[2])
+
+    def reset_state(self, key, level, params):
+        """Begin in the first cell."""
+        return KeyState(time=jnp.int32(0), cell=jnp.int32(0), words=level)
+
+    def step_state(self, key, state, action, params):
+        """Chance moves, too."""
+        drawn = jax.random.bernoulli(jax.random.wrap_key_data(state.words)).astype(jnp.int32)
+        return super().step_state(key, state, drawn, params)
+
+
+class Bits(Walk):
+    """Its state holds words drawn in a reset, which foretell nothing."""
+
+    def reset_state(self, key, level, params):
+        """Begin, with a board of bits."""
+        words = jax.random.bits(key, (4,), jnp.uint32)
+        return KeyState(time=jnp.int32(0), cell=level, words=words)
+
+
+class Wide(Walk):
+    """The dtype of its info is left to JAX."""
+
+    def step_state(self, key, state, action, params):
+        """Numbers of 64 bits, where they are allowed."""
+        moved = super().step_state(key, state, action, params)
+        return moved._replace(info={"numbers": jnp.arange(3)})
+
+
 class TwoNumbers(Walk):
     """Its space has a number more than its observation."""
 
@@ -321,7 +356,9 @@ class NoSprite(Walk):
 FAULTS = [
     ("value", Unhashable, "unhashable"),
     ("types", Weak, r"step.info\['weight'\] is weakly typed"),
-    ("no_key", Foresight, "words of the state come from the key"),
+    ("x64", Wide, r"step.info\['numbers'\] is int64: give it a dtype of 32 bits"),
+    ("no_key", Foresight, "the state holds the words of a key"),
+    ("no_key", ForesightFromLevel, "the state holds the words of a key"),
     ("spaces", TwoNumbers, "the first observation is not in Box"),
     ("spaces", TooMuch, r"rewards \[2\."),
     ("transforms", Impure, "step 0 alone and in a scan: .reward"),
@@ -339,6 +376,10 @@ FAULTS = [
 def test_a_fault_is_named(as_a_user, check, env_class, words):
     with pytest.raises((AssertionError, TypeError), match=words):
         testing.CHECKS[check](testing.Subject.of(env_class()))
+
+
+def test_words_that_are_drawn_are_no_key():
+    testing.CHECKS["no_key"](testing.Subject.of(Bits()))
 
 
 def test_floats_of_two_programs_may_differ_in_the_last_bits_only():
