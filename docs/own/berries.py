@@ -61,8 +61,8 @@ class Berries(jaxenvs.Env):
 
     def step_state(self, key: Array, state: State, action: Array, params: Any) -> Any:
         key_slip, key_way = jax.random.split(key)
-        slips = jax.random.uniform(key_slip) < params.slip
-        way = jnp.where(slips, jax.random.randint(key_way, (), 0, 4), action)
+        slips = jax.random.uniform(key_slip, dtype=jnp.float32) < params.slip
+        way = jnp.where(slips, jax.random.randint(key_way, (), 0, 4, jnp.int32), action)
         row, column = player = (state.player + jnp.asarray(MOVES)[way]).clip(0, self.size - 1)
         reward = state.berries[row, column].astype(jnp.float32) / self.size
         after = state.replace(berries=state.berries.at[row, column].set(False), player=player)
