@@ -87,6 +87,8 @@ class Box(Space):
 
     def clip(self, value: Array) -> tuple[Array, Bool[Array, ""]]:
         valid = self.contains(value)
+        if self.dtype == np.bool_:  # not every compiler of XLA's clamps flags
+            return (value.astype(np.bool_) | self.low) & self.high, ~valid
         if np.issubdtype(self.dtype, np.floating):
             value = jnp.where(jnp.isnan(value), jnp.zeros_like(value), value)
         low, high, _ = self._bounds_as(value.dtype)  # NaN counts as 0

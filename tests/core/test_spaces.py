@@ -125,6 +125,9 @@ CLIPPED = [
     (Box(-1.0, 1.0, (), np.float32), jnp.float32(np.nan), 0.0, True),
     (Box(-1.0, 1.0, (), np.float32), jnp.float32(np.inf), 1.0, True),
     (Discrete(7), jnp.uint32(2**32 - 1), 6, True),
+    (Box(False, True, (), np.bool_), True, True, False),
+    (Box(False, False, (), np.bool_), True, False, True),
+    (Box(True, True, (), np.bool_), False, True, True),
 ]
 
 
