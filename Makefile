@@ -32,9 +32,8 @@ demo: $(VENV)/.demo
 	fi
 	@echo 'The trained agent plays in demo.gif; its learning curve is $(RUN)/curve.png.'
 
-# Tests compile much and compute little: LLVM optimises nothing, and fusions do not go through MLIR
-# (`XLA_FLAGS= make test`: as users do).
-test: export XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true --xla_cpu_use_fusion_emitters=false
+# Tests compile much and compute little: LLVM optimises nothing (`XLA_FLAGS= make test`: as users do).
+test: export XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 test: lint
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
