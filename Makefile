@@ -35,7 +35,7 @@ demo: $(VENV)/.demo
 # Tests compile much and compute little: LLVM optimises nothing (`XLA_FLAGS= make test`: as users do).
 test: export XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
 test: lint
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

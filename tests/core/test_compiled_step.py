@@ -29,9 +29,7 @@ def compiled_text(source):
 
     state = jax.eval_shape(venv.reset, jax.random.key(0)).state
     key = jax.eval_shape(lambda: jax.random.key(0))
-    as_users_do = {"xla_cpu_use_fusion_emitters": True}
-    lowered = jax.jit(rollout, donate_argnums=0).lower(state, key)
-    return lowered.compile(compiler_options=as_users_do).as_text()
+    return jax.jit(rollout, donate_argnums=0).lower(state, key).compile().as_text()
 
 
 def writers(text):
