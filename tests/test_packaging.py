@@ -162,7 +162,7 @@ print(time.process_time() - before)
 def test_an_import_costs_less_than_three_tenths_of_a_second_beyond_jax(tmp_path: Path):
     """Time of the processor, which other work hardly changes; best of several, bytecode there."""
     costs = []
-    while len(costs) < 6 and (len(costs) < 2 or min(costs) >= 0.3):
+    while len(costs) < 12 and (len(costs) < 2 or min(costs) >= 0.3):
         command = [sys.executable, "-c", COST, str(tmp_path)]
         costs.append(float(subprocess.check_output(command, timeout=300)))
     print(f"import jaxenvs: {min(costs):.3f} s of the processor beyond jax, of {len(costs)}")

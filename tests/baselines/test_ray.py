@@ -27,7 +27,6 @@ from jaxenvs.baselines.train import main
 # Ray starts its processes by forking this one, where JAX has threads; none of them uses JAX before
 # it is another program.
 pytestmark = [
-    pytest.mark.xdist_group("ray"),  # one cluster, in one worker
     pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
