@@ -13,6 +13,7 @@ import tempfile
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 # Before jax is imported: the results of tests are stated for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -30,6 +31,14 @@ if SHAPES_CHECKED:
     checker = types.ModuleType("checker_of_types")
     checker.check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # type: ignore[attr-defined]
     sys.modules[checker.__name__] = checker
+    jaxtyped = jaxtyping.jaxtyped
+
+    def outermost(*args: Any, **options: Any) -> Callable[[Any], Any]:
+        """`jaxtyped`, but not for what a function defines: it would be built in each call."""
+        decorate = jaxtyped(*args, **options)
+        return lambda it: it if "<locals>" in getattr(it, "__qualname__", "") else decorate(it)
+
+    jaxtyping.jaxtyped = outermost  # what the hook puts before each function and class
     # Before jaxenvs is imported: modules loaded earlier would stay unchecked.
     jaxtyping.install_import_hook("jaxenvs", "checker_of_types.check")
 

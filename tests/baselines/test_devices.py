@@ -94,12 +94,14 @@ def test_a_run_of_eight_devices_leaves_what_a_run_leaves(eight):
     assert [row["steps"] for row in Run.open(out).rows()] == [128, 256]
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_eight_devices_goes_on_on_one(eight, tmp_path):
     out = shutil.copytree(eight[0], tmp_path / "run")
     assert train.main(["--resume", str(out), "--total-steps", "512"]) == 0
     assert [row["steps"] for row in Run.open(out).rows()] == [128, 256, 384, 512]
 
 
+@pytest.mark.slow
 def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
     """Both go on from the checkpoint of eight devices."""
     one, two = (shutil.copytree(eight[0], tmp_path / name) for name in ("one", "two"))

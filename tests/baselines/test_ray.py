@@ -126,6 +126,7 @@ def test_a_run_goes_on_with_another_number_of_actors(finished):
     assert evaluation(finished)["mean_return"] > 7
 
 
+@pytest.mark.slow
 def test_actors_that_run_ahead_and_processes_that_are_killed(tmp_path, capfd):
     """Kill -9 an actor, then the learner: both are replaced, and the run ends as well as ever."""
     out, killed = tmp_path / "run", []
@@ -156,6 +157,7 @@ def test_actors_that_run_ahead_and_processes_that_are_killed(tmp_path, capfd):
     assert nothing_left([*processes("ray::Actor"), *processes("ray::Learner")])
 
 
+@pytest.mark.slow
 def test_two_learners_take_the_steps_of_one():
     """A batch divided over two processes: the weights are equal, and those of one process."""
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, epochs=1, minibatches=1)

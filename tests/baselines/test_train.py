@@ -289,6 +289,7 @@ def test_presets_of_craft_work():
         _works(id, "gpu")
 
 
+@pytest.mark.slow
 def test_a_billion_steps_of_craft_are_ready_to_run(tmp_path):
     argv = ["Craft-Classic-Ids-v0", "--preset", "gpu", "--entropy", "0.02"]
     asked, _, learner = ppo.prepare([*argv, "--out", str(tmp_path / "run")])
