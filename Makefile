@@ -32,10 +32,9 @@ demo: $(VENV)/.demo
 	fi
 	@echo 'The trained agent plays in demo.gif; its learning curve is $(RUN)/curve.png.'
 
-# Tests compile much and compute little: LLVM optimises nothing (`XLA_FLAGS= make test`: as users do).
-test: export XLA_FLAGS ?= --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true
+# `XLA_FLAGS= make test` compiles as users do.
 test: lint
-	$(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
+	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python tests/xla_flags.py)}" $(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check

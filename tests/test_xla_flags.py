@@ -1,0 +1,8 @@
+"""Tests must start with the releases of XLA to come."""
+
+import xla_flags
+
+
+def test_a_flag_that_xla_does_not_have_is_left_out():
+    old = "--xla_force_host_platform_device_count=1"
+    assert xla_flags.known("--xla_of_another_release=true", old) == (old,)
