@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import shutil
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +18,7 @@ from jaxenvs.core.env import Params, State, Transition
 from jaxenvs.core.spaces import Box
 
 
-@chex.dataclass(frozen=True)
+@jaxenvs.struct
 class CueState(State):
     """The cue of an episode."""
 

@@ -1,6 +1,5 @@
 """Small environments and learners for the tests of the baselines."""
 
-import chex
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
@@ -51,7 +50,7 @@ class Clock(Endless):
         return state.time[None].astype(jnp.float32)
 
 
-@chex.dataclass(frozen=True)
+@jaxenvs.struct
 class CountdownState(State):
     """An episode that ends when its number of steps is up."""
 

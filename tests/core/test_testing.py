@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 from typing import Any
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +17,7 @@ from jaxenvs.core.spaces import Box, Dict, Discrete
 from jaxenvs.testing import contract, fuzzing
 
 
-@chex.dataclass(frozen=True)
+@jaxenvs.struct
 class WalkState(State):
     """Where one stands."""
 
@@ -183,7 +182,7 @@ def test_hostile_play_finds(env_class):
     assert found.steps == 512 and found.broken[FUZZED[env_class]] > 0
 
 
-@chex.dataclass(frozen=True)
+@jaxenvs.struct
 class PrizeParams(Params):
     """With the reward of the last cell."""
 
@@ -235,7 +234,7 @@ class Weak(Walk):
         return moved._replace(info={"weight": jnp.asarray(1.0) * 2})
 
 
-@chex.dataclass(frozen=True)
+@jaxenvs.struct
 class KeyState(WalkState):
     """With the words of a key."""
 
