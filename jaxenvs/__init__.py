@@ -5,20 +5,17 @@ obs, state = env.reset(key)
 obs, state, reward, terminated, truncated, info = env.step(key, state, action)
 """
 
-from . import (  # their import registers the families
-    adapters,
-    babyai,
-    classic,
-    craft,
-    grid,
-    puzzles,
-    search,
-)
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from .core import registry, spaces, wrappers
 from .core.env import Env, Params, Reset, State, Step, Transition
 from .core.registry import UnknownIdError, make, register, spec
 from .core.struct import struct
 from .core.vector import VectorEnv, VectorState, make_vec
+
+if TYPE_CHECKING:
+    from . import adapters, babyai, classic, craft, grid, puzzles, search
 
 __version__ = "0.1.0"
 __all__ = [
@@ -47,3 +44,30 @@ __all__ = [
     "struct",
     "wrappers",
 ]
+
+_LATER = ("adapters", "babyai", "classic", "craft", "grid", "puzzles", "search")
+
+# First words of ids, aliases among them: what registers them is imported when one is asked for.
+registry.expect(
+    {
+        "BabyAI": "jaxenvs.babyai",
+        "CartPole": "jaxenvs.classic",
+        "Classic": "jaxenvs.classic",
+        "Craft": "jaxenvs.craft",
+        "Craftax": "jaxenvs.craft",
+        "Grid": "jaxenvs.grid",
+        "MiniGrid": "jaxenvs.grid",
+        "Puzzle": "jaxenvs.puzzles",
+    }
+)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part of the library when it is first named."""
+    if name in _LATER:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})

@@ -5,13 +5,14 @@ python import_check.py: no backend, no output, no file written, no network, none
 
 import os
 import sys
-import tempfile
 
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.symlink", "os.link", "os.truncate"}
 NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo")
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 HEAVY = {"flax", "gymnasium", "imageio", "matplotlib", "mctx", "minigrid", "optax", "orbax", "PIL"}
-HEAVY |= {"dm_env", "gymnax", "pygame", "ray", "rich", "tyro", "beartype"}
+HEAVY |= {"absl", "chex", "dm_env", "gymnax", "pygame", "ray", "rich", "tyro", "beartype"}
+
+WORLDS = ("adapters", "babyai", "classic", "craft", "grid", "puzzles", "search")
 
 
 def forbid(event: str, arguments: tuple) -> None:
@@ -28,14 +29,16 @@ def forbid(event: str, arguments: tuple) -> None:
 
 import jax  # noqa: E402, F401 - what jax does by itself is not looked at
 
-# absl, which chex imports, asks for the folder of temporary files, and Python finds it by a file
-# that it removes at once. Asked for before, nothing else may be written.
-tempfile.gettempdir()
 sys.addaudithook(forbid)
 from jax._src import xla_bridge  # noqa: E402
 
-import jaxenvs  # noqa: E402, F401
+import jaxenvs  # noqa: E402
 
+if early := sorted({f"jaxenvs.{name}" for name in WORLDS} & set(sys.modules)):
+    raise SystemExit(f"imports {early} before they are needed")
+jaxenvs.registry.list()
+for name in WORLDS:
+    getattr(jaxenvs, name)
 if xla_bridge._backends:
     raise SystemExit(f"started {list(xla_bridge._backends)}")
 if found := HEAVY & set(sys.modules):

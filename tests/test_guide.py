@@ -40,6 +40,7 @@ def installed(tmp_path_factory):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     points = [f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in p.items()) for g, p in groups.items()]
     (info / "entry_points.txt").write_text("\n".join(points))
+    registry.list()  # all others, before the table is copied
     with pytest.MonkeyPatch.context() as patch:
         for table in ("_specs", "_aliases"):
             patch.setattr(registry, table, dict(getattr(registry, table)))

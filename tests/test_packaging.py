@@ -156,17 +156,18 @@ sys.dont_write_bytecode, sys.pycache_prefix = False, sys.argv[1]
 before = time.process_time()
 import jaxenvs
 print(time.process_time() - before)
+jaxenvs.registry.list()
+print(time.process_time() - before)
 """
 
 
-def test_an_import_costs_less_than_three_tenths_of_a_second_beyond_jax(tmp_path: Path):
-    """Time of the processor, which other work hardly changes; best of several, bytecode there."""
-    costs = []
-    while len(costs) < 12 and (len(costs) < 2 or min(costs) >= 0.3):
-        command = [sys.executable, "-c", COST, str(tmp_path)]
-        costs.append(float(subprocess.check_output(command, timeout=300)))
-    print(f"import jaxenvs: {min(costs):.3f} s of the processor beyond jax, of {len(costs)}")
-    assert min(costs) < 0.3
+def test_an_import_costs_less_than_a_tenth_of_a_second_beyond_jax(tmp_path: Path):
+    """Time of the processor, which other work hardly changes; best of three, bytecode there."""
+    command = [sys.executable, "-c", COST, str(tmp_path)]
+    costs = [subprocess.check_output(command, timeout=300).split() for _ in range(3)]
+    alone, every = (min(map(float, column)) for column in zip(*costs, strict=True))
+    print(f"import jaxenvs: {alone:.3f} s of the processor beyond jax, {every:.3f} with every id")
+    assert alone < 0.1
 
 
 RISKY = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "zipfile", "tarfile"}
@@ -220,12 +221,11 @@ def test_extras_are_the_agreed_ones():
     assert set(settings()["project"]["optional-dependencies"]) == EXTRAS
 
 
-def test_core_needs_four_packages_and_bounds_them_from_below_only():
+def test_core_needs_three_packages_and_bounds_them_from_below_only():
     project = settings()["project"]
     assert [re.match(r"\w+", d)[0] for d in project["dependencies"]] == [
         "jax",
         "numpy",
-        "chex",
         "jaxtyping",
     ]
     groups = project["optional-dependencies"]

@@ -1,11 +1,12 @@
 """Ids and what they make: `Family-Name[-Size][-Variant]-vN`, with the upstream's ids as aliases."""
 
 import dataclasses
+import importlib
 import importlib.metadata
 import inspect
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from . import checks
@@ -17,6 +18,7 @@ _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}
+_modules: dict[str, str] = {}  # of first words of ids: the module that registers them
 _plugins_loaded = False
 
 EnvClass = TypeVar("EnvClass", bound=type[Env])
@@ -81,6 +83,7 @@ def register(
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
+        _load(name)
         if not _ID.fullmatch(name):
             raise ValueError(
                 f"register({name!r}): an id is Family-Name[-Size][-Variant]-vN, such as "
@@ -106,6 +109,8 @@ def spec(id: str) -> EnvSpec:
             f"an environment id is a string such as 'Grid-v0', got {type(id).__name__} {id!r}"
         )
     if id not in _specs and id not in _aliases:
+        _load(id)
+    if id not in _specs and id not in _aliases:
         _load_plugins()
     found = _specs.get(_aliases.get(id, id))
     if found is None:
@@ -123,8 +128,8 @@ def make(id: str, **fields: Any) -> Env:
 
 def list(family: str | None = None) -> list[str]:  # read as registry.list
     """Return the registered ids of one family or of all, sorted, numbers by size."""
-    _load_plugins()
-    families = dict.fromkeys(s.family for s in _specs.values())
+    _load_all()
+    families = sorted({s.family for s in _specs.values()})
     if family is not None:
         checks.one_of("registry.list", "family", family, families)
     return sorted((id for id, s in _specs.items() if family in (None, s.family)), key=_natural)
@@ -136,12 +141,31 @@ def _natural(id: str) -> tuple[str | int, ...]:
 
 
 def _unknown(id: str) -> str:
+    _load_all()
     ids = [*_specs, *_aliases]
     versions = [name for name in ids if re.fullmatch(re.escape(id) + r"-v[0-9]+", name)]
     if versions:
         return f"unknown environment id {id!r}: an id ends in its version; use {versions[-1]!r}"
     near = checks.suggestion(id, ids)
     return f"unknown environment id {id!r}{near} (all ids: jaxenvs.registry.list())"
+
+
+def expect(modules: Mapping[str, str]) -> None:
+    """Name the modules that register the ids of first words; each is imported when it is needed."""
+    _modules.update(modules)
+
+
+def _load(id: str) -> None:
+    """Import what registers ids that begin as this one does."""
+    if module := _modules.get(id.partition("-")[0]):
+        importlib.import_module(module)
+
+
+def _load_all() -> None:
+    """Import all that registers ids."""
+    for word in _modules:
+        _load(word)
+    _load_plugins()
 
 
 def _load_plugins() -> None:

@@ -17,7 +17,8 @@ from jaxenvs.core.vector import RESET_SOURCES
 
 @pytest.fixture
 def scratch(monkeypatch):
-    """A registry that forgets what the test registers."""
+    """A registry that forgets what the test registers, and nothing else."""
+    registry.list()
     for name in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
 
@@ -227,20 +228,35 @@ def test_a_package_that_does_not_import_is_named_and_harms_no_other(scratch, mon
     assert "Grid-v0" in ids
 
 
-def test_importing_starts_no_backend_and_loads_little():
-    """In a process of its own: neither a device nor an optional dependency is touched."""
-    script = (
-        "import sys, jaxenvs\n"
-        "from jax._src import xla_bridge\n"
-        "assert not xla_bridge._backends, 'a backend was started'\n"
-        "env = jaxenvs.make('Grid-v0')\n"
-        "assert not xla_bridge._backends, 'make started a backend'\n"
-        "heavy = {'flax', 'optax', 'pygame', 'matplotlib', 'minigrid', 'PIL', 'tyro'}\n"
-        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
-    )
+LATE = """
+import sys, jaxenvs
+from jax._src import xla_bridge
+
+def families():
+    parts = "babyai", "classic", "craft", "grid", "puzzles"
+    return {name for name in parts if f"jaxenvs.{name}" in sys.modules}
+
+assert families() == set()
+jaxenvs.make("Craft-Classic-Ids-v0")
+assert families() == {"craft"}, families()
+jaxenvs.make("MiniGrid-Empty-5x5-v0")
+assert families() == {"craft", "grid"}, families()
+try:
+    jaxenvs.register("CartPole-v1")
+except ValueError as error:
+    assert "this id is taken" in str(error)
+else:
+    raise SystemExit("an id of a family that was not imported yet was given away")
+assert jaxenvs.puzzles.Cube and "grid" in dir(jaxenvs)
+assert not xla_bridge._backends, "make started a backend"
+"""
+
+
+def test_an_id_imports_its_family_alone():
+    """In a process of its own, where nothing was asked for before."""
     library = os.path.dirname(os.path.dirname(jaxenvs.__file__))
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
+        [sys.executable, "-W", "error", "-c", LATE],
         env={**os.environ, "PYTHONPATH": library},
         capture_output=True,
         text=True,
@@ -248,6 +264,21 @@ def test_importing_starts_no_backend_and_loads_little():
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert jax.default_backend() == "cpu"
+
+
+def test_every_first_word_names_the_module_that_registers_its_ids():
+    words = {}
+    for id in registry.list():
+        spec = jaxenvs.spec(id)
+        for name in (id, *spec.aliases):
+            package = ".".join(spec.env_class.__module__.split(".")[:2])
+            words.setdefault(name.partition("-")[0], set()).add(package)
+    assert {word: {module} for word, module in registry._modules.items()} == words
+
+
+def test_the_package_has_its_parts_and_nothing_else():
+    with pytest.raises(AttributeError, match="module 'jaxenvs' has no attribute 'gird'"):
+        _ = jaxenvs.gird
 
 
 def test_a_spec_names_the_achievements():
