@@ -62,12 +62,14 @@ registry.expect(
 )
 
 
-def __getattr__(name: str) -> Any:
-    """Import a part of the library when it is first named."""
-    if name in _LATER:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LATER})
+
+
+if not TYPE_CHECKING:  # a type checker would take any name to be there
+
+    def __getattr__(name: str) -> Any:
+        """Import a part of the library when it is first named."""
+        if name in _LATER:
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
