@@ -23,7 +23,7 @@ def struct(cls: type[T]) -> type[T]:
     def flatten(it: Any) -> tuple[list[Any], tuple[str, ...]]:
         return [getattr(it, name) for name in names], names
 
-    def flatten_with_keys(it: Any) -> tuple[list[tuple[GetAttrKey, Any]], tuple[str, ...]]:
+    def flatten_with_keys(it: Any) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
         return [(GetAttrKey(name), getattr(it, name)) for name in names], names
 
     def unflatten(_: tuple[str, ...], leaves: Any) -> Any:
