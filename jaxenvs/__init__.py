@@ -45,8 +45,6 @@ __all__ = [
     "wrappers",
 ]
 
-_LATER = ("adapters", "babyai", "classic", "craft", "grid", "puzzles", "search")
-
 # First words of ids, aliases among them: what registers them is imported when one is asked for.
 registry.expect(
     {
@@ -63,13 +61,13 @@ registry.expect(
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATER})
+    return sorted({*globals(), *__all__})
 
 
 if not TYPE_CHECKING:  # a type checker would take any name to be there
 
     def __getattr__(name: str) -> Any:
         """Import a part of the library when it is first named."""
-        if name in _LATER:
+        if name in __all__:
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -167,7 +167,7 @@ def test_an_import_costs_less_than_a_tenth_of_a_second_beyond_jax(tmp_path: Path
     costs = [subprocess.check_output(command, timeout=300).split() for _ in range(3)]
     alone, every = (min(map(float, column)) for column in zip(*costs, strict=True))
     print(f"import jaxenvs: {alone:.3f} s of the processor beyond jax, {every:.3f} with every id")
-    assert alone < 0.1
+    assert alone < 0.1 and every < 0.5
 
 
 RISKY = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "zipfile", "tarfile"}

@@ -83,12 +83,12 @@ def register(
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
-        _load(name)
         if not _ID.fullmatch(name):
             raise ValueError(
                 f"register({name!r}): an id is Family-Name[-Size][-Variant]-vN, such as "
                 "Grid-Empty-8x8-v0"
             )
+        _load(name)
         if name in _specs or name in _aliases:
             raise ValueError(
                 f"register({name!r}): this id is taken; raise the version or rename it"

@@ -249,6 +249,8 @@ else:
     raise SystemExit("an id of a family that was not imported yet was given away")
 assert jaxenvs.puzzles.Cube and "grid" in dir(jaxenvs)
 assert not xla_bridge._backends, "make started a backend"
+heavy = {"flax", "optax", "pygame", "matplotlib", "minigrid", "PIL", "tyro"} & set(sys.modules)
+assert not heavy, heavy
 """
 
 
