@@ -18,8 +18,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs.adapters.mctx import legal, mctx_recurrent_fn, mctx_root_fn
+from jaxenvs.core.extras import require
 
-from . import evaluate, options, ppo, presets, require
+from . import evaluate, options, ppo, presets
 from .lambda_returns import LambdaReturns
 from .loop import command
 from .networks import build

@@ -14,8 +14,9 @@ from typing import Any, Literal
 import jax
 
 import jaxenvs
+from jaxenvs.core.extras import require
 
-from . import GYM, networks, options, ppo, presets, require
+from . import GYM, networks, options, ppo, presets
 from .loop import command
 from .runs import Run, RunError
 
