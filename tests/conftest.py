@@ -48,6 +48,9 @@ from jaxenvs import testing  # noqa: E402
 # Areas of memory that a process maps before its compiled programs are dropped. Each program takes
 # some, and Linux gives 65,530.
 MOST_MAPS = 25_000
+# Objects between two collections of garbage, and how many of a generation before the next one: to
+# look through all that JAX has traced as often as Python would took a tenth of the tests' time.
+GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
 
 
@@ -60,7 +63,8 @@ def _cache_folder() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make JAX strict, and keep what it compiles."""
+    """Make JAX strict, keep what it compiles, and seldom look for garbage."""
+    gc.set_threshold(*GARBAGE)
     config.addinivalue_line("markers", "slow: long proofs, left out of the default run")
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_compilation_cache_dir", str(_cache_folder()))

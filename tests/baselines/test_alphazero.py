@@ -33,12 +33,17 @@ def tiles():
     """A learner for the 8-puzzle, weights, observations and states of four boards."""
     agent = learner(SlidingTile(size=3, scramble=6))
     obs, world = agent.env.reset(jax.random.key(1))
-    return agent, agent.network.init(jax.random.key(0), obs[0]), obs, world.env
+    return agent, jax.jit(agent.network.init)(jax.random.key(0), obs[0]), obs, world.env
+
+
+def masks(agent, states):
+    """Which actions are legal, of each state."""
+    return jax.jit(jax.vmap(agent.env.env.action_mask))(states)
 
 
 def test_illegal_actions_are_never_planned(tiles):
     agent, weights, obs, state = tiles
-    mask = np.asarray(jax.vmap(agent.env.env.action_mask)(state))
+    mask = np.asarray(masks(agent, state))
     assert not mask.all()
     plan = jax.jit(jax.vmap(agent.plan, in_axes=(None, 0, None, None)))
     plans = plan(weights, jax.random.split(jax.random.key(2), 32), obs, state)
@@ -46,8 +51,9 @@ def test_illegal_actions_are_never_planned(tiles):
     np.testing.assert_array_equal(np.asarray(plans.policy)[:, ~mask], 0.0)
     np.testing.assert_allclose(plans.policy.sum(axis=-1), 1.0, rtol=1e-5)
     node = Node(state, jnp.zeros(4, jnp.bool_))
-    inner, after = agent.expand(weights, jax.random.key(0), plans.action[0], node)
-    mask = jax.vmap(agent.env.env.action_mask)(after.state)
+    expand = jax.jit(agent.expand)
+    inner, after = expand(weights, jax.random.key(0), plans.action[0], node)
+    mask = masks(agent, after.state)
     np.testing.assert_array_equal(inner.prior_logits == NEVER, ~mask)
 
 
@@ -117,8 +123,8 @@ def test_simulations_see_chances_of_their_own():
 
     agent = learner(Watched(), num_envs=2)
     obs, world = agent.env.reset(jax.random.key(0))
-    weights = agent.network.init(jax.random.key(0), obs[0])
-    agent.plan(weights, jax.random.key(3), obs, world.env)
+    weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
+    jax.jit(agent.plan)(weights, jax.random.key(3), obs, world.env)
     jax.effects_barrier()
     assert len(seen) == len(set(map(tuple, seen))) == 2 * agent.settings.simulations
 
@@ -148,12 +154,12 @@ def test_targets_are_lambda_returns_of_the_values_that_the_search_found():
 
 def test_the_loss_is_least_at_the_policy_of_the_search(tiles):
     agent, weights, obs, state = tiles
-    logits, value = agent.predict(weights, obs)
-    mask = jax.vmap(agent.env.env.action_mask)(state)
+    logits, value = jax.jit(agent.predict)(weights, obs)
+    mask = masks(agent, state)
     own = jax.nn.softmax(jnp.where(mask, logits, -jnp.inf))
     nothing = dict.fromkeys(alphazero.Rollout._fields, None)
     rollout = alphazero.Rollout(**{**nothing, "obs": obs, "mask": mask, "policy": own})
-    loss = jax.grad(lambda w, r: agent.loss(w, r, value)[0])
+    loss = jax.jit(jax.grad(lambda w, r: agent.loss(w, r, value)[0]))
     at_own = jax.tree.leaves(loss(weights, rollout))
     other = jax.nn.softmax(jnp.where(mask, logits + jnp.arange(4.0), -jnp.inf))
     elsewhere = jax.tree.leaves(loss(weights, rollout._replace(policy=other)))

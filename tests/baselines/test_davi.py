@@ -23,7 +23,7 @@ FLAGS += ["--test-boards", "4", "--test-moves", "4", "--eval-episodes", "8"]
 def cube():
     """A learner for the 2x2x2 cube, and weights."""
     learner = davi.build(jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
-    weights = learner.init(jax.random.key(1)).weights
+    weights = jax.jit(learner.init)(jax.random.key(1)).weights
     # Guesses about 3, so that nothing is 0 by the lower limit.
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (1,) else leaf, weights)
 

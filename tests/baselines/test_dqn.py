@@ -152,7 +152,8 @@ def test_an_update_remembers_what_happened_in_the_world():
     np.testing.assert_array_equal(memory.is_step[0, :8], np.arange(8) != 5)
     assert int(metrics["episodes"][0, 0]) == 4 and float(metrics["return_sum"][0, 0]) == 20
     first = jnp.array([3, 4, 6], jnp.int32)
-    batch = replay.window(memory, jnp.zeros(3, jnp.int32), first, 2, 0.5)
+    window = jax.jit(replay.window, static_argnums=(3, 4))
+    batch = window(memory, jnp.zeros(3, jnp.int32), first, 2, 0.5)
     np.testing.assert_array_equal(batch.next_obs[:, 0], [5, 5, 2])
     np.testing.assert_allclose(batch.discount, [0.25, 0.5, 0.25])
     np.testing.assert_allclose(batch.reward, [1.5, 1.0, 1.5])
@@ -202,11 +203,12 @@ def test_no_gradient_enters_the_targets(plain):
     key = jax.random.key(3)
     (weights, moved, _), _ = jax.jit(agent.gradient_step)(runner.replay, start, key)
 
-    batch = replay.sample(key, runner.replay, 16, agent.settings.n_step, agent.settings.gamma)
+    sample = jax.jit(replay.sample, static_argnums=(2, 3, 4))
+    batch = sample(key, runner.replay, 16, agent.settings.n_step, agent.settings.gamma)
     worth = jnp.asarray(jax.jit(agent.worth)(runner.weights, target, batch))
     gradient = jax.jit(jax.grad(lambda w: agent.loss(w, batch, worth)[0]))(runner.weights)
     with jax.numpy_dtype_promotion("standard"):
-        change, _ = agent.optimiser.update(gradient, start[2], runner.weights)
+        change, _ = jax.jit(agent.optimiser.update)(gradient, start[2], runner.weights)
     for a, b, c in zip(*map(jax.tree.leaves, (weights, runner.weights, change)), strict=True):
         np.testing.assert_allclose(a, b + c, rtol=1e-4, atol=1e-5)
     # The slow copy moves by its rate, by nothing else.
@@ -298,7 +300,8 @@ def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
     assert first.rows()[-1]["q_loss"][0] > 0
     assert (whole / "eval.json").read_text() == (parts / "eval.json").read_text()
     policy = runs.load_policy(whole, seed=1)
-    logits, value = policy.apply(policy.env.reset(jax.random.key(0)).obs)
+    obs = jax.jit(policy.env.reset)(jax.random.key(0)).obs
+    logits, value = jax.eval_shape(policy.apply, obs)
     assert logits.shape == (7,) and value.shape == ()
 
 

@@ -122,8 +122,8 @@ def on_policy():
 
 def loss(ppo_, weights, rollout, advantage, target):
     """The loss of one minibatch: all of the rows."""
-    mean, spread = ppo_.scales((rollout, advantage, target), jnp.arange(40)[None])
-    return ppo_.loss(weights, rollout, advantage, target, mean[0], spread[0])
+    mean, spread = jax.jit(ppo_.scales)((rollout, advantage, target), jnp.arange(40)[None])
+    return jax.jit(ppo_.loss)(weights, rollout, advantage, target, mean[0], spread[0])
 
 
 def test_the_loss_sees_normalised_advantages(on_policy):
@@ -174,7 +174,8 @@ def test_a_ratio_beyond_the_clip_pushes_no_further(on_policy):
     beyond = rollout._replace(log_prob=rollout.log_prob - sign * jnp.log(1.5))
     short_of = rollout._replace(log_prob=rollout.log_prob + sign * jnp.log(1.5))
     for record, moves in ((beyond, False), (short_of, True)):
-        gradient = jax.grad(lambda w, r=record: loss(ppo_, w, r, sign, rollout.value)[0])(weights)
+        value = jax.grad(lambda w, r=record: loss(ppo_, w, r, sign, rollout.value)[0])
+        gradient = jax.jit(value)(weights)
         assert any(jnp.abs(leaf).max() > 1e-6 for leaf in jax.tree.leaves(gradient)) == moves
 
 
@@ -196,7 +197,7 @@ def test_a_large_gradient_is_clipped_by_its_norm_over_all_weights():
     optimiser = learner(Endless(), max_grad_norm=0.5).optimiser
     gradient = {"a": jnp.full(9, 4.0), "b": jnp.full(16, 3.0)}  # norm (144 + 144) ** 0.5
     with jax.numpy_dtype_promotion("standard"):
-        _, state = optimiser.update(gradient, optimiser.init(gradient), gradient)
+        _, state = jax.jit(optimiser.update)(gradient, optimiser.init(gradient), gradient)
     first_moments = jax.tree.leaves(state[1][0].mu)
     norm = sum(float((leaf**2).sum()) for leaf in first_moments) ** 0.5
     np.testing.assert_allclose(norm, 0.5 * (1 - 0.9), rtol=1e-5)

@@ -74,15 +74,16 @@ def test_a_cut_episode_is_worth_the_best_value_of_its_true_successor():
 
 def test_the_loss_reaches_the_action_that_was_taken_only():
     agent = learner(Endless())
-    weights = agent.network.init(jax.random.key(0), jnp.ones(1))
+    weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))
     obs, action = jnp.ones((6, 1)), jnp.zeros(6, jnp.int32)
     nothing = dict.fromkeys(pqn.Rollout._fields, None)
     rollout = pqn.Rollout(**{**nothing, "obs": obs, "action": action})
-    values = agent.values(weights, obs)
-    loss, parts = agent.loss(weights, rollout, values[:, 0] + 2.0)
+    values = jax.jit(agent.values)(weights, obs)
+    loss, parts = jax.jit(agent.loss)(weights, rollout, values[:, 0] + 2.0)
     np.testing.assert_allclose(loss, 0.5 * 2.0**2, rtol=1e-5)
     np.testing.assert_allclose(parts["q"], values[0, 0], rtol=1e-5)
-    gradient = jax.grad(lambda w: agent.loss(w, rollout, values[:, 0] + 2.0)[0])(weights)
+    slope = jax.jit(jax.grad(lambda w: agent.loss(w, rollout, values[:, 0] + 2.0)[0]))
+    gradient = slope(weights)
     last = gradient["params"]["Dense_1"]["bias"]
     np.testing.assert_allclose(last, [-2.0, 0.0], rtol=1e-5)
 

@@ -61,7 +61,8 @@ def test_only_the_predictor_learns(visits):
 def test_no_gradient_enters_the_target():
     state = BONUS.init(KEY, jnp.zeros(4))
     inputs = places(0.0, 0, (32,))
-    slope = jax.grad(lambda state: BONUS.errors(state, inputs).sum(), allow_int=True)(state)
+    errors = jax.grad(lambda state: BONUS.errors(state, inputs).sum(), allow_int=True)
+    slope = jax.jit(errors)(state)
     assert all((leaf == 0).all() for leaf in jax.tree.leaves((slope.target, slope.encoder)))
     assert any((leaf != 0).any() for leaf in jax.tree.leaves(slope.predictor))
 
@@ -131,7 +132,7 @@ def test_a_step_is_rewarded_for_what_it_led_to():
     runner, rollout = started(agent)
     after, rewarded = agent.bonus.rewarded(runner, rollout, ALONE)
     led_to = np.concatenate([rollout.obs[1:], runner.obs[None]])
-    _, bonus = agent.bonus.learn(runner.bonus, jnp.asarray(led_to))
+    _, bonus = jax.jit(agent.bonus.learn)(runner.bonus, jnp.asarray(led_to))
     ended = np.asarray(rollout.truncated)
     assert ended.any()
     expected = np.asarray(rollout.reward) + 0.5 * np.where(ended, 0.0, bonus)

@@ -18,6 +18,7 @@ import pytest
 import jaxenvs
 from jaxenvs.baselines import checkpoints, loop, options, ppo, presets, progress, require, runs
 from jaxenvs.baselines.ppo import Settings, main
+from jaxenvs.render import replay
 
 TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
 TINY += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
@@ -88,7 +89,8 @@ def test_resuming_is_bit_equal(finished, tmp_path, capsys):
     assert (again / "eval.json").read_text() == (finished / "eval.json").read_text()
 
 
-def test_a_replay_is_written_where_asked_for(finished, tmp_path, capsys):
+def test_a_replay_is_written_where_asked_for(finished, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(replay, "of_policy", functools.partial(replay.of_policy, count=40))
     again = tmp_path / "again"
     shutil.copytree(finished, again)
     assert main(["--resume", str(again), "--html", "--eval-episodes", "16"]) == 0

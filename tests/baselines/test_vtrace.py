@@ -100,8 +100,8 @@ def test_fresh_fragments_teach_v_trace_what_they_teach_ppo(collected):
     ppo_, runner, rollout = collected
     trace = VTrace(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
     for ours, theirs in zip(
-        jax.tree.leaves(trace.targets(runner, rollout)),
-        jax.tree.leaves(ppo_.targets(runner, rollout)),
+        jax.tree.leaves(jax.jit(trace.targets)(runner, rollout)),
+        jax.tree.leaves(jax.jit(ppo_.targets)(runner, rollout)),
         strict=True,
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
@@ -130,7 +130,7 @@ def test_a_fragment_learner_takes_ppo_s_steps(collected):
     given = FragmentPPO(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
     small = runner._replace(world=(), obs=(), returns=(), lengths=())
     key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]
-    expected, losses = ppo_.learn(runner, rollout, key)
+    expected, losses = jax.jit(ppo_.learn)(runner, rollout, key)
     batch = jax.device_get((rollout._asdict(), runner.obs))
     after, metrics = improve(given, jax.tree.map(lambda leaf: leaf[None], small), batch)
     for a, b in zip(jax.tree.leaves(after.weights), jax.tree.leaves(expected.weights), strict=True):

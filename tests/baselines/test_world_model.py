@@ -19,7 +19,7 @@ SMALL = Settings(transitions=64, tile_size=4, bits=3, hidden=64, gradient_steps=
 def model():
     """A model that has learned nothing, and its weights."""
     network, blank = WorldModel(SMALL), jnp.zeros((12, 12, 3))
-    return network, network.init(
+    return network, jax.jit(network.init)(
         jax.random.key(0), blank, jnp.int32(0), blank, jax.random.key(1), jnp.float32(0)
     )
 

@@ -226,7 +226,7 @@ def test_refresh_draws_another_pool_and_leaves_the_rows():
 def test_a_pool_takes_one_set_of_params(as_a_user):
     venv = jaxenvs.make_vec(LEVELS, 3, reset_source="pool", pool_size=2)
     with pytest.raises(ValueError, match="'exact'"):
-        venv.reset(KEY, params_of(venv, batched=True))
+        jax.eval_shape(venv.reset, KEY, params_of(venv, batched=True))
 
 
 @pytest.mark.parametrize("source", ["exact", "fresh", "pool"])

@@ -249,9 +249,9 @@ def states():
 
 def test_the_observation_is_the_picture(states):
     env, obs, batch = states
-    for i in range(3):
-        state = jax.tree.map(lambda leaf, i=i: leaf[i], batch)
-        assert env.observation_space.contains(obs[i])
-        np.testing.assert_array_equal(obs[i], env.picture(state, 7))
-        assert env.tiles(state).shape == (ROWS + 2, COLUMNS)
-        assert env.picture(state, 16).shape == ((ROWS + 2) * 16, COLUMNS * 16, 3)
+    assert jax.jit(jax.vmap(env.observation_space.contains))(obs).all()
+    pictures = jax.jit(jax.vmap(lambda state: (env.picture(state, 7), env.picture(state, 16))))
+    small, large = pictures(batch)
+    np.testing.assert_array_equal(obs, small)
+    assert large.shape == (3, (ROWS + 2) * 16, COLUMNS * 16, 3)
+    assert jax.eval_shape(jax.vmap(env.tiles), batch).shape == (3, ROWS + 2, COLUMNS)

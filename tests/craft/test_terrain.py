@@ -121,7 +121,7 @@ def test_what_is_needed_can_be_reached_as_often_as_in_the_packages_worlds():
 
 
 def test_start_reaches_trees_water_and_stone_in_nearly_all_worlds():
-    share = dict(zip(GOALS, np.asarray(reached(our_maps(256))).mean(axis=0), strict=True))
+    share = dict(zip(GOALS, np.asarray(reached(our_maps(256)[:64])).mean(axis=0), strict=True))
     assert min(share["trees"], share["water"], share["stone"]) > 0.99, share
 
 

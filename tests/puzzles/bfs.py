@@ -49,7 +49,7 @@ def distances(
     packed boards to one of each class of symmetry; then one of each class is found.
     """
     expand = _expand(puzzle, batch)
-    frontier = np.asarray(puzzle.pack(board))[None]
+    frontier = np.asarray(jax.jit(puzzle.pack)(board))[None]
     levels, visited = [frontier], keys(frontier)
     while len(frontier) and (limit is None or len(levels) <= limit):
         parts = []

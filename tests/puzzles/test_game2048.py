@@ -35,9 +35,13 @@ def slid(line):
     return tiles + [0] * (4 - len(tiles)), made
 
 
+@jax.jit
+def begun(board):
+    return env.reset_to(jax.random.key(0), PuzzleLevel(board=board)).state
+
+
 def begin(board):
-    level = PuzzleLevel(board=jnp.asarray(board, jnp.uint8))
-    return env.reset_to(jax.random.key(0), level).state
+    return begun(jnp.asarray(board, jnp.uint8))
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +89,9 @@ def random_boards(count, most=5, seed=1):
 
 def test_the_mask_names_the_moves_that_change_the_board_and_without_one_it_ends():
     boards = jnp.asarray(random_boards(4096, most=9))
-    states = jax.vmap(lambda board: begin(board))(boards)
-    masks = np.asarray(jax.jit(jax.vmap(env.action_mask))(states))
+    states = jax.jit(jax.vmap(begun))(boards)
+    masks_of = jax.jit(jax.vmap(env.action_mask))
+    masks = np.asarray(masks_of(states))
     for action in range(4):
         np.testing.assert_array_equal(masks[:, action], move(boards, jnp.int32(action)).valid)
     assert (~masks.any(axis=1)).sum() > 10
@@ -94,7 +99,7 @@ def test_the_mask_names_the_moves_that_change_the_board_and_without_one_it_ends(
     run = jax.jit(jax.vmap(env.step, in_axes=(0, 0, None)))
     for action in (UP, RIGHT):
         after = run(keys[:4096], states, jnp.int32(action))
-        alive = np.asarray(jax.vmap(env.action_mask)(after.state)).any(axis=1)
+        alive = np.asarray(masks_of(after.state)).any(axis=1)
         np.testing.assert_array_equal(after.terminated, ~alive)
 
 

@@ -66,15 +66,19 @@ def test_frame_stewart_numbers():
     assert int(Hanoi(disks=8).default_params.max_steps_in_episode) == 4 * 255
 
 
+def boards_of(puzzle, count):
+    """Boards as they are drawn."""
+    draw = jax.jit(jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board))
+    return np.asarray(draw(jax.random.split(jax.random.key(0), count)))
+
+
 @pytest.mark.parametrize(("disks", "pegs"), [(20, 3), (16, 4), (17, 4), (20, 8), (11, 5)])
 def test_packed_boards(disks, pegs):
     puzzle = Hanoi(disks=disks, pegs=pegs)
-    boards = jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board)(
-        jax.random.split(jax.random.key(0), 64)
-    )
-    packed = jax.vmap(puzzle.pack)(boards)
-    np.testing.assert_array_equal(jax.vmap(puzzle.unpack)(packed), boards)
-    pegs_of = jax.vmap(lambda board: puzzle.view((), board))(boards)
+    boards = boards_of(puzzle, 64)
+    packed = jax.jit(jax.vmap(puzzle.pack))(boards)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(puzzle.unpack))(packed), boards)
+    pegs_of = jax.jit(jax.vmap(lambda board: puzzle.view((), board)))(boards)
     assert sorted(np.unique(pegs_of)) == list(range(pegs))
     assert puzzle.text((), puzzle.read_level(puzzle.text((), boards[0])).board) == puzzle.text(
         (), boards[0]
@@ -83,14 +87,10 @@ def test_packed_boards(disks, pegs):
 
 def test_every_board_is_drawn_and_the_tower_on_request():
     puzzle = Hanoi(disks=3)
-    boards = jax.vmap(lambda key: puzzle.draw_level(key, puzzle.default_params).board)(
-        jax.random.split(jax.random.key(0), 1024)
-    )
-    counts = np.unique(np.asarray(boards), axis=0, return_counts=True)[1]
+    counts = np.unique(boards_of(puzzle, 1024), axis=0, return_counts=True)[1]
     assert len(counts) == 27 and counts.min() > 15
     puzzle = Hanoi(disks=3, start="tower")
-    board = puzzle.draw_level(jax.random.key(0), puzzle.default_params).board
-    np.testing.assert_array_equal(board, tower(puzzle))
+    np.testing.assert_array_equal(boards_of(puzzle, 1)[0], tower(puzzle))
 
 
 def test_tiles():

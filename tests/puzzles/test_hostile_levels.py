@@ -50,7 +50,7 @@ def spoilt(text: str, dice: random.Random) -> str:
 def spoil(id: str, count: int) -> dict[str, int]:
     """Read spoilt levels of a puzzle; how many were levels, and how many refused."""
     puzzle, dice = jaxenvs.make(id), random.Random(id)
-    level = puzzle.sample_level(jax.random.key(0))
+    level = jax.jit(puzzle.sample_level)(jax.random.key(0))
     whole = puzzle.text(level.instance, level.board)
     found = {"read": 0, "refused": 0}
     for _ in range(count):

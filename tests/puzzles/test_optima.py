@@ -21,7 +21,7 @@ BATCH = 10_000
 
 
 def drawn(puzzle, count, seed=0):
-    return jax.vmap(puzzle.sample_level)(jax.random.split(jax.random.key(seed), count))
+    return jax.jit(jax.vmap(puzzle.sample_level))(jax.random.split(jax.random.key(seed), count))
 
 
 def solved(puzzle, levels, **settings):

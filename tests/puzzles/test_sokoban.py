@@ -335,4 +335,4 @@ def test_the_ids():
 
 def test_push_distances_of_no_floor():
     nothing = jnp.zeros((5, 5), jnp.bool_)
-    assert (push_distances(nothing, nothing) == WALL).all()
+    assert (jax.jit(push_distances)(nothing, nothing) == WALL).all()

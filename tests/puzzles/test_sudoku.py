@@ -138,43 +138,33 @@ def test_ends(played):
         assert not goal(NO_CLUES, board) and not is_full(board)
 
 
+def drawn(count, seed=4, blanks=1):
+    """Boards of levels; by default full grids but for a cell."""
+    draw = jax.jit(jax.vmap(lambda key: Sudoku(blanks=blanks).draw_level(key, None).board))
+    return np.asarray(draw(jax.random.split(jax.random.key(seed), count)))
+
+
 def test_levels_come_from_full_grids(levels):
     boards, clues = levels
     assert ((boards == 0).sum(axis=(1, 2)) == 40).all()
     np.testing.assert_array_equal(clues, boards > 0)
     blank = (boards == 0).mean(axis=0)
     assert abs(blank - 40 / 81).max() < 5 * (0.25 / LEVELS) ** 0.5
-    grids = np.asarray(
-        jax.vmap(lambda key: Sudoku(blanks=1).draw_level(key, None).board)(
-            jax.random.split(jax.random.key(2), 200)
-        )
-    )
-    for grid in grids:
+    for grid in drawn(200, seed=2):
         full = solution(grid.copy())
         assert full is not None and is_full(full)
 
 
 @pytest.mark.parametrize("blanks", [40, 55])
 def test_every_level_can_be_solved(blanks):
-    drawn = jax.vmap(lambda key: Sudoku(blanks=blanks).draw_level(key, None).board)(
-        jax.random.split(jax.random.key(3), 25)
-    )
-    for board in np.asarray(drawn):
+    for board in drawn(25, seed=3, blanks=blanks):
         full = solution(board.copy())
         assert full is not None and is_full(full) and (full == board)[board > 0].all()
 
 
-def drawn_grids(count):
-    """Full grids but for a cell."""
-    keys = jax.random.split(jax.random.key(4), count)
-    return np.asarray(
-        jax.jit(jax.vmap(lambda key: Sudoku(blanks=1).draw_level(key, None).board))(keys)
-    )
-
-
 def test_all_symmetries_are_drawn():
     """Where the digit of the first cell stands in the other rows: wherever the rules let it."""
-    grids = drawn_grids(LEVELS)
+    grids = drawn(LEVELS)
     possible = np.ones((9, 9), bool)
     possible[0, 1:] = possible[1:, 0] = possible[:3, :3] = False
     for lines in (grids, grids.swapaxes(1, 2)):
@@ -186,7 +176,7 @@ def test_all_symmetries_are_drawn():
 
 def test_digits_are_exchanged_freely():
     """1 and 2 share a box of the first row as often as any two: in one of four grids."""
-    first = drawn_grids(LEVELS)[:, 0]
+    first = drawn(LEVELS)[:, 0]
     whole = first[(first > 0).all(axis=1)]
     together = np.argmax(whole == 1, axis=1) // 3 == np.argmax(whole == 2, axis=1) // 3
     assert abs(together.mean() - 1 / 4) < 5 * (3 / 16 / len(whole)) ** 0.5
@@ -195,7 +185,7 @@ def test_digits_are_exchanged_freely():
 def test_half_of_the_grids_are_transposed():
     """The rows of the boxes are nine sets of digits and their columns three, or the reverse."""
     sets = []
-    for grid in drawn_grids(200):
+    for grid in drawn(200):
         if (full := solution(grid)) is not None:
             sets.append(
                 tuple(len({frozenset(s) for s in x.reshape(27, 3)}) for x in (full, full.T))

@@ -20,7 +20,7 @@ HARDEST = (8, 6, 7, 2, 5, 4, 3, 0, 1)  # one of the two boards 31 moves away
 
 
 def drawn(puzzle, count, seed=0):
-    return jax.vmap(puzzle.sample_level)(jax.random.split(jax.random.key(seed), count))
+    return jax.jit(jax.vmap(puzzle.sample_level))(jax.random.split(jax.random.key(seed), count))
 
 
 @functools.cache
@@ -56,14 +56,18 @@ def assert_plays(puzzle, levels, result):
             assert cost == pytest.approx(float(result.cost[i]), rel=1e-5)
 
 
-EIGHT_LEVELS = drawn(EIGHT, 8, seed=1)
 SMALL = {"batch_size": 64, "node_budget": 200_000, "max_length": 40}
+
+
+@functools.cache
+def eight_levels():
+    return drawn(EIGHT, 8, seed=1)
 
 
 @functools.cache
 def eight():
     """The 8-puzzles solved by A*, which other searches must agree with."""
-    return search.astar(EIGHT, EIGHT_LEVELS, terminate="optimal", **SMALL)
+    return search.astar(EIGHT, eight_levels(), terminate="optimal", **SMALL)
 
 
 def test_the_hardest_eight_puzzle_takes_31_moves():
@@ -77,28 +81,28 @@ def test_the_hardest_eight_puzzle_takes_31_moves():
 def test_astar_finds_the_exact_distance_of_many_levels_in_one_table():
     result = eight()
     assert result.solved.all() and result.optimal.all()
-    assert_plays(EIGHT, EIGHT_LEVELS, result)
+    assert_plays(EIGHT, eight_levels(), result)
     one = functools.partial(search.astar, EIGHT, terminate="optimal", **SMALL)
     for i in (0, 5):
-        level = jax.tree.map(lambda leaf, i=i: leaf[i], EIGHT_LEVELS)
+        level = jax.tree.map(lambda leaf, i=i: leaf[i], eight_levels())
         assert one(level).cost == result.cost[i]
 
 
 def test_qstar_and_both_ends_agree_with_astar():
     for other in (
-        search.qstar(EIGHT, EIGHT_LEVELS, terminate="optimal", **SMALL),
-        search.bidirectional(EIGHT, EIGHT_LEVELS, **SMALL),
+        search.qstar(EIGHT, eight_levels(), terminate="optimal", **SMALL),
+        search.bidirectional(EIGHT, eight_levels(), **SMALL),
     ):
         np.testing.assert_array_equal(other.cost, eight().cost)
         assert other.optimal.all()
-        assert_plays(EIGHT, EIGHT_LEVELS, other)
+        assert_plays(EIGHT, eight_levels(), other)
 
 
 def test_beam_search_solves_and_never_beats_the_optimum():
-    result = search.beam(EIGHT, EIGHT_LEVELS, width=128, max_length=60)
+    result = search.beam(EIGHT, eight_levels(), width=128, max_length=60)
     assert result.solved.all() and not result.optimal.any()
     assert (result.cost >= eight().cost).all()
-    assert_plays(EIGHT, EIGHT_LEVELS, result)
+    assert_plays(EIGHT, eight_levels(), result)
 
 
 def test_a_weight_looks_at_fewer_boards_and_bounds_what_it_loses():
@@ -110,7 +114,7 @@ def test_a_weight_looks_at_fewer_boards_and_bounds_what_it_loses():
 
 def test_a_level_that_is_done_early_is_not_said_to_be_optimal_later():
     """The open entries of a level that is done are passed over; that must not look like a proof."""
-    result = search.astar(EIGHT, EIGHT_LEVELS, weight=4.0, **SMALL)
+    result = search.astar(EIGHT, eight_levels(), weight=4.0, **SMALL)
     better = result.cost > eight().cost
     assert result.solved.all() and better.any()
     assert not (result.optimal & better).any()
@@ -118,7 +122,7 @@ def test_a_level_that_is_done_early_is_not_said_to_be_optimal_later():
 
 
 def test_actions_that_have_no_room_are_left_out():
-    result = search.astar(EIGHT, EIGHT_LEVELS, **{**SMALL, "max_length": 16})
+    result = search.astar(EIGHT, eight_levels(), **{**SMALL, "max_length": 16})
     fits = result.length <= 16
     assert fits.any() and not fits.all() and result.solved.all()
     np.testing.assert_array_equal((result.actions == -1).all(axis=1), ~fits)
@@ -131,8 +135,9 @@ def test_a_budget_that_ends_gives_the_nearest_board_and_a_bound():
     assert result.cost == np.inf and 0 < result.lower_bound <= 31
     board, cost = replay(EIGHT, EIGHT.level(HARDEST), result.actions, result.length)
     np.testing.assert_array_equal(board, result.board)
-    start = EIGHT.heuristic((), EIGHT.level(HARDEST).board)
-    assert EIGHT.heuristic((), board) < start and cost == int(result.length)
+    heuristic = jax.jit(EIGHT.heuristic)
+    start = heuristic((), EIGHT.level(HARDEST).board)
+    assert heuristic((), board) < start and cost == int(result.length)
     assert 300 <= result.nodes <= 300 + 64 * 5
 
 
@@ -146,8 +151,8 @@ def test_a_level_without_a_solution_is_said_to_have_none():
 
 def test_a_start_that_is_solved_needs_no_action():
     """Beside levels that are not: what is compiled for the other tests serves."""
-    board = EIGHT_LEVELS.board.at[3].set(EIGHT.goal(()))
-    levels = EIGHT_LEVELS.replace(board=board)
+    board = eight_levels().board.at[3].set(EIGHT.goal(()))
+    levels = eight_levels().replace(board=board)
     for result in (
         search.astar(EIGHT, levels, terminate="optimal", **SMALL),
         search.bidirectional(EIGHT, levels, **SMALL),
@@ -246,12 +251,13 @@ def test_the_store_keeps_one_row_for_equal_boards_and_takes_the_cheaper():
         )
 
     everything = jnp.ones(4, jnp.bool_)
-    known = store.insert(store.empty(32, 1), nodes([5, 5, 7, 9], [3, 2, 2, 1]), everything)
+    insert, find = jax.jit(store.insert), jax.jit(store.find)
+    known = insert(store.empty(32, 1), nodes([5, 5, 7, 9], [3, 2, 2, 1]), everything)
     assert known.used == 3
-    rows = store.find(known, jnp.array([[5], [7], [9], [8]], jnp.uint32))
+    rows = find(known, jnp.array([[5], [7], [9], [8]], jnp.uint32))
     np.testing.assert_array_equal(known.nodes.cost[rows[:3]], [2, 2, 1])
     assert rows[3] == -1
-    again = store.insert(known, nodes([7, 5, 9, 8], [2, 1.5, 1, 0]), everything)
+    again = insert(known, nodes([7, 5, 9, 8], [2, 1.5, 1, 0]), everything)
     assert again.used == 5, "one cheaper copy and one new board"
     assert again.stale.sum() == 1 and again.stale[rows[0]] == 1
     assert again.nodes.cost[store.find(again, jnp.array([[5]], jnp.uint32))[0]] == 1.5
