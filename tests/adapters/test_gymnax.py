@@ -206,7 +206,7 @@ def test_it_is_an_environment_of_gymnax():
     seen = env.observation_space(params)
     assert isinstance(seen, spaces.Dict) and isinstance(seen.spaces["direction"], spaces.Discrete)
     assert seen.spaces["image"].shape == (7, 7, 3)
-    obs, state = env.reset(KEY, params)
+    obs, state = jax.jit(env.reset)(KEY, params)
     same(env.get_obs(state), obs)
     same(env.observe(KEY, state, 0, params), obs)
     assert not env.is_truncated(state, params)

@@ -24,18 +24,24 @@ def blind(weights, obs, state):
 @pytest.fixture(scope="module")
 def boards():
     """Observations and states of four boards, two of them a step before the goal."""
-    near = [ENV.apply((), ENV.goal(()), jnp.int32(action)).board for action in (0, 3)]
-    level = ENV.sample_level(KEY)
-    levels = [level.replace(board=board) for board in near]
-    levels += [ENV.sample_level(jax.random.key(seed)) for seed in (1, 2)]
-    resets = [ENV.reset_to(KEY, level) for level in levels]
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *resets)
+
+    @jax.jit
+    def make():
+        near = [ENV.apply((), ENV.goal(()), jnp.int32(action)).board for action in (0, 3)]
+        level = ENV.sample_level(KEY)
+        levels = [level.replace(board=board) for board in near]
+        levels += [ENV.sample_level(jax.random.key(seed)) for seed in (1, 2)]
+        resets = [ENV.reset_to(KEY, level) for level in levels]
+        return jax.tree.map(lambda *leaves: jnp.stack(leaves), *resets)
+
+    return make()
 
 
 def test_a_plan_takes_the_goal_in_sight_and_nothing_illegal(boards):
     root = mctx_root_fn(ENV, blind)
     step = mctx_recurrent_fn(ENV, blind, discount=0.9)
-    illegal = ~jax.vmap(ENV.action_mask)(boards.state)
+    illegal = ~jax.jit(jax.vmap(ENV.action_mask))(boards.state)
+    step_all = jax.jit(jax.vmap(ENV.step, in_axes=(None, 0, 0)))
 
     @jax.jit
     def plan(key):
@@ -46,13 +52,13 @@ def test_a_plan_takes_the_goal_in_sight_and_nothing_illegal(boards):
     for seed in range(3):
         found = plan(jax.random.key(seed))
         assert not illegal[jnp.arange(4), found.action].any()
-        solved = jax.vmap(ENV.step, in_axes=(None, 0, 0))(KEY, boards.state, found.action)
+        solved = step_all(KEY, boards.state, found.action)
         assert solved.terminated[:2].all()
 
 
 def test_a_root_has_no_prior_for_what_is_illegal(boards):
-    found = mctx_root_fn(ENV, blind)(0.5, *boards)
-    mask = jax.vmap(ENV.action_mask)(boards.state)
+    found = jax.jit(mctx_root_fn(ENV, blind))(0.5, *boards)
+    mask = jax.jit(jax.vmap(ENV.action_mask))(boards.state)
     np.testing.assert_array_equal(found.prior_logits == NEVER, ~mask)
     np.testing.assert_array_equal(found.value, 0.5)
     assert not found.embedding.ended.any()
@@ -61,7 +67,7 @@ def test_a_root_has_no_prior_for_what_is_illegal(boards):
 def test_nothing_happens_after_the_end_and_the_limit_is_none():
     """Four steps of the same place: after the end no reward, no value, no change."""
     limit = DOORS.default_params.replace(max_steps_in_episode=2)
-    _, state = jax.vmap(DOORS.reset)(jax.random.split(KEY, 8))
+    _, state = jax.jit(jax.vmap(DOORS.reset))(jax.random.split(KEY, 8))
     step = jax.jit(
         mctx_recurrent_fn(
             DOORS,
@@ -87,8 +93,9 @@ def test_nothing_happens_after_the_end_and_the_limit_is_none():
 
 def test_chance_is_the_searchs_own():
     """Two keys of a search give two futures of the same state."""
-    _, state = jax.vmap(DOORS.reset)(jax.random.split(KEY, 64))
+    _, state = jax.jit(jax.vmap(DOORS.reset))(jax.random.split(KEY, 64))
     step = mctx_recurrent_fn(DOORS, lambda *_: (jnp.zeros((64, 3)), jnp.zeros(64)))
+    step = jax.jit(step)
     node = Node(state, jnp.zeros(64, jnp.bool_))
     both = [step(None, jax.random.key(k), jnp.zeros(64, jnp.int32), node)[1] for k in (1, 2)]
     assert (both[0].state.number != both[1].state.number).any()

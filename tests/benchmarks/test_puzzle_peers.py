@@ -75,6 +75,6 @@ def test_games_end_and_start_again(name):
         return state, ((board > 0).sum(axis=(1, 2)), done)
 
     run = jax.jit(lambda state: jax.lax.scan(one, state, jax.random.split(key, 400))[1])
-    tiles, done = map(np.asarray, run(contestant.reset(key)))
+    tiles, done = map(np.asarray, run(jax.jit(contestant.reset)(key)))
     assert done.any(axis=0).all(), "each game ended"
     assert (tiles[done] <= 2).all() and (tiles[~done] > 1).any(), "and is at its beginning again"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import resets
+from jaxenvs.benchmarks import resets, timing
 
 LEVEL = "Grid-Empty-5x5-v0"
 
@@ -22,12 +22,13 @@ def test_trips_are_the_fullest_lane():
 @pytest.mark.parametrize(("limit", "ended"), [(0, 0), (5, 8)])
 def test_staggered_clocks_spread_the_ends(limit, ended):
     batch = resets.staggered("Grid-DoorKey-8x8-v0", 40, "fresh", limit, chunk=8)
-    state = batch.reset(jax.random.key(0))
+    state = jax.jit(batch.reset)(jax.random.key(0))
     _, ((_, done), _) = jax.jit(batch.rollout(10))(jax.random.key(1), state)
     assert (done.sum(axis=1) == ended).all()
 
 
-def test_the_command_writes_every_source_and_limit(tmp_path, capsys):
+def test_the_command_writes_every_source_and_limit(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(timing, "ROLLOUT_STEPS", (16, 64))
     out = tmp_path / "resets.json"
     options = ["--batch", "64", "--limits", "4", "--seconds", "0.01", "--repeats", "2"]
     assert resets.main(["--ids", LEVEL, *options, "--json", str(out)]) == 0

@@ -61,7 +61,7 @@ def test_turns_alternate():
 
 def test_a_rollout_stores_every_observation_and_reward():
     contestant = contestants.own(LEVEL, 3, "exact")
-    state = contestant.reset(jax.random.key(0))
+    state = jax.jit(contestant.reset)(jax.random.key(0))
     after, (obs, reward) = jax.jit(contestant.rollout(5))(jax.random.key(1), state)
     assert obs.shape == (5, 3, 7, 7, 3)
     assert reward.shape == (5, 3)
@@ -71,7 +71,7 @@ def test_a_rollout_stores_every_observation_and_reward():
 
 def test_a_rollout_draws_its_pool_anew():
     contestant = contestants.own("Grid-DoorKey-5x5-v0", 2, "pool", pool_size=16)
-    state = contestant.reset(jax.random.key(0))
+    state = jax.jit(contestant.reset)(jax.random.key(0))
     after, _ = jax.jit(contestant.rollout(1))(jax.random.key(1), state)
     assert (after.pool.grid != state.pool.grid).any()
 
