@@ -1,5 +1,7 @@
 """Networks: every registered environment gets one, and observations are expanded rightly."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,13 +28,18 @@ def test_a_network_for_every_observation(obs, embed):
     assert (value.shape, value.dtype) == ((), jnp.float32)
 
 
+@functools.cache
+def given(network, space):
+    """Policy and value of a network, of many ids the same one."""
+    sample = jax.eval_shape(space.sample, jax.random.key(0))
+    weights = jax.eval_shape(network.init, jax.random.key(0), sample)
+    return jax.eval_shape(network.apply, weights, sample)
+
+
 @pytest.mark.parametrize("id", jaxenvs.registry.list())
 def test_a_network_for_every_id(id):
     env = jaxenvs.make(id)
-    network = networks.build(env, (8,), 4)
-    sample = jax.eval_shape(env.observation_space.sample, jax.random.key(0))
-    weights = jax.eval_shape(network.init, jax.random.key(0), sample)
-    logits, value = jax.eval_shape(network.apply, weights, sample)
+    logits, value = given(networks.build(env, (8,), 4), env.observation_space)
     assert logits.shape == (env.action_space.n,) and value.shape == ()
 
 
@@ -90,8 +97,8 @@ def test_actions_that_are_not_discrete_are_refused():
 def test_orthogonal_weights_and_a_policy_that_begins_nearly_uniform():
     env = jaxenvs.make("Grid-Empty-5x5-v0")
     network = networks.build(env, (16,), 4)
-    obs = env.reset(jax.random.key(0)).obs
-    weights = network.init(jax.random.key(1), obs)["params"]
+    obs = jax.jit(env.reset)(jax.random.key(0)).obs
+    weights = jax.jit(network.init)(jax.random.key(1), obs)["params"]
     hidden, policy, value = (weights[f"Dense_{i}"]["kernel"] for i in range(3))
     np.testing.assert_allclose(hidden.T @ hidden, 2.0 * np.eye(16), atol=1e-4)
     np.testing.assert_allclose(policy.T @ policy, 1e-4 * np.eye(7), atol=1e-6)
@@ -117,11 +124,12 @@ def test_a_mission_changes_what_is_seen_in_every_cell_alike():
         "mission": jnp.zeros(16, jnp.uint8).at[2].set(18),
     }
     encoder = networks.Encoder(space, 5)
-    weights = encoder.init(jax.random.key(1), obs)
+    apply = jax.jit(encoder.apply)
+    weights = jax.jit(encoder.init)(jax.random.key(1), obs)
     assert weights["params"]["mission"]["Embed_0"]["embedding"].shape[1] == networks.WORD
 
     def cells(word):
-        features = encoder.apply(weights, obs | {"mission": obs["mission"].at[2].set(word)})
+        features = apply(weights, obs | {"mission": obs["mission"].at[2].set(word)})
         assert features.shape == (4 + 49 * 5 + networks.SENTENCE,)
         return features[4 : 4 + 49 * 5].reshape(49, 5)
 
