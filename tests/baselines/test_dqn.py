@@ -301,7 +301,7 @@ def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
     assert (whole / "eval.json").read_text() == (parts / "eval.json").read_text()
     policy = runs.load_policy(whole, seed=1)
     obs = jax.jit(policy.env.reset)(jax.random.key(0)).obs
-    logits, value = jax.eval_shape(policy.apply, obs)
+    logits, value = jax.jit(policy.apply)(obs)
     assert logits.shape == (7,) and value.shape == ()
 
 

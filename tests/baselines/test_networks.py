@@ -29,8 +29,8 @@ def test_a_network_for_every_observation(obs, embed):
 
 
 @functools.cache
-def given(network, space):
-    """Policy and value of a network, of many ids the same one."""
+def shapes(network, space):
+    """Of policy and value; many ids have the same network."""
     sample = jax.eval_shape(space.sample, jax.random.key(0))
     weights = jax.eval_shape(network.init, jax.random.key(0), sample)
     return jax.eval_shape(network.apply, weights, sample)
@@ -39,7 +39,7 @@ def given(network, space):
 @pytest.mark.parametrize("id", jaxenvs.registry.list())
 def test_a_network_for_every_id(id):
     env = jaxenvs.make(id)
-    logits, value = given(networks.build(env, (8,), 4), env.observation_space)
+    logits, value = shapes(networks.build(env, (8,), 4), env.observation_space)
     assert logits.shape == (env.action_space.n,) and value.shape == ()
 
 

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.baselines import checkpoints, loop, options, ppo, presets, progress, require, runs
+from jaxenvs.baselines import checkpoints, loop, options, ppo, presets, progress, runs
 from jaxenvs.baselines.ppo import Settings, main
+from jaxenvs.core.extras import require
 from jaxenvs.render import replay
 
 TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
