@@ -179,7 +179,8 @@ def _arrays(
 ) -> list[np.ndarray]:
     """Read arrays of these names and shapes; what Orbax's own files say is compared before."""
     path = path.absolute()
-    stored: Any = checkpointer.metadata(path).item_metadata
+    stored: Any = checkpointer.metadata(path)
+    stored = getattr(stored, "item_metadata", stored)  # older releases of Orbax give it alone
     if stored is None:
         raise ValueError("its arrays are not described")
     stored = {name: stored.tree[name] for name in stored.tree}
