@@ -126,6 +126,14 @@ class BeyondAtFirst(Walk):
         return jnp.where(state.time == 0, -1, super().observe(state))
 
 
+class BeyondOnce(Walk):
+    """Outside after the tenth step alone."""
+
+    def observe(self, state, params=None):
+        """Minus one."""
+        return jnp.where(state.time == 10, -1, super().observe(state))
+
+
 class TwoClocks(Walk):
     """A clock that counts twice."""
 
@@ -359,6 +367,7 @@ FAULTS = [
     ("no_key", Foresight, "the state holds the words of a key"),
     ("no_key", ForesightFromLevel, "the state holds the words of a key"),
     ("spaces", TwoNumbers, "the first observation is not in Box"),
+    ("spaces", BeyondOnce, "the observation of step 9 is not in Box"),
     ("spaces", TooMuch, r"rewards \[2\."),
     ("transforms", Impure, "step 0 alone and in a scan: .reward"),
     ("eager", OtherWhenEager, "step, eager: .reward"),
