@@ -70,7 +70,6 @@ class BabyEnv(RoomGrid):
     min_room_size: ClassVar[int] = 4
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # that a mission of the level can have
     max_navigations: ClassVar[int] = 1  # of the longest mission; 1: all have one limit
-    carries: ClassVar[bool] = False  # the first object is in the agent's hands from step 1 on
 
     # What a level gives.
 
@@ -134,9 +133,8 @@ class BabyEnv(RoomGrid):
 
     def step_state(self, key: Key, state: Any, action: Array, params: Params) -> Transition:
         """Act, follow the marked objects, then judge the mission."""
-        before = self._lifted(state) if self.carries else state
-        after, _ = act(before, action, self.contents(before))
-        after, scene = _followed(before, after, action)
+        after, _ = act(state, action, self.contents(state))
+        after, scene = _followed(state, after, action)
         after, success, failure = self._judged(after, scene, action)
         reward = jnp.where(success, self.prize(after, params), 0.0)
         return Transition(after, reward, success | failure, self.info(after))
@@ -144,21 +142,6 @@ class BabyEnv(RoomGrid):
     def mission_words(self, state: Any) -> UInt8[Array, "76"]:
         """Mission as word ids."""
         return m.words(state.task)
-
-    def _lifted(self, state: BabyState) -> BabyState:
-        """In the first step, put the mission's first object into the agent's hands.
-
-        Upstream does it when the first observation has been made: that still shows it lying there.
-        """
-        first = state.time == 1
-        there = first & ((state.marks & 1) != 0)
-        tile = jnp.where(there, state.grid, jnp.uint8(0)).max().astype(jnp.int32)
-        held = jnp.where(there, state.marks, jnp.uint8(0)).max().astype(jnp.int32)
-        return state.replace(
-            grid=jnp.where(there, jnp.uint8(tiles.EMPTY), state.grid),
-            agent=state.agent | (tile << 24),
-            progress=state.progress | (held << 8),
-        )
 
     def _judged(
         self, state: BabyState, scene: "_Scene", action: Array

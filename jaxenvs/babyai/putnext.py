@@ -1,16 +1,20 @@
 """Levels of putting one thing next to another (MiniGrid 3.2 `envs/babyai/putnext.py`,
 `other.py`)."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
-from jaxtyping import Array, UInt32
+from jaxtyping import Array, PyTree, UInt32
 
 from ..core import checks
+from ..core.env import Params
+from ..core.random import Key
+from ..grid import tiles
 from ..grid.plan import Plan, Thing
 from ..grid.rooms import RIGHT
+from ..grid.state import Level
 from . import mission as m
-from .env import TRIES, BabyEnv, OneRoom, level
+from .env import TRIES, BabyEnv, BabyState, OneRoom, level
 
 
 @level("PutNextLocal-v0")
@@ -94,12 +98,35 @@ class PutNext(TwoRooms):
 @level("PutNextS6N3Carrying-v0", room_size=6, objs_per_room=3)
 @level("PutNextS7N4Carrying-v0", room_size=7, objs_per_room=4)
 class PutNextCarrying(PutNext):
-    """As `PutNext`, with the object to move in the agent's hands from the first step on.
+    """As `PutNext`, with the object to move in the agent's hands from the start.
 
-    As upstream, the first observation shows it lying in its place.
+    Upstream hands it over once the first observation is made: there the agent sees the object in
+    its place. What upstream's wrappers draw of the world itself (`full`, `rgb`, `rgb_full`) is
+    drawn later and already shows it carried.
     """
 
-    carries: ClassVar[bool] = True
+    def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
+        """Begin with the mission's first object, the one that description 0 means, in hand."""
+        state = super().reset_state(key, level, params)
+        there = (state.marks & 1) != 0
+        tile = jnp.where(there, state.grid, jnp.uint8(0)).max().astype(jnp.int32)
+        held = jnp.where(there, state.marks, jnp.uint8(0)).max().astype(jnp.int32)
+        return state.replace(
+            grid=jnp.where(there, jnp.uint8(tiles.EMPTY), state.grid),
+            agent=state.agent | (tile << 24),
+            progress=state.progress | (held << 8),
+        )
+
+    def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
+        """Return the observation; the first one as if nothing had been picked up yet."""
+        if self.obs in ("image", "dict", "onehot"):
+            first = state.time == 0
+            there = first & ((state.marks & 1) != 0)
+            state = state.replace(
+                grid=jnp.where(there, state.carried, state.grid),
+                agent=jnp.where(first, state.agent & 0xFFFFFF, state.agent),
+            )
+        return super().observe(state, params)
 
 
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)

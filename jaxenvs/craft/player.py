@@ -13,7 +13,11 @@ from .ground import Ground, is_in
 from .state import EARNED_BITS, MOVING, Mob, World, mobs_of, unlock
 from .tables import Achievement, Action, Block, Harvest, Placement, Recipe, Rules
 
-_AROUND = np.arange(9, dtype=np.int32) // 3 - 1, np.arange(9, dtype=np.int32) % 3 - 1
+_EIGHT = np.delete(np.arange(9, dtype=np.int32), 4)
+_AROUND = (
+    _EIGHT // 3 - 1,
+    _EIGHT % 3 - 1,
+)  # rows and columns; the player's own cell is not among them
 
 
 class Front(NamedTuple):
@@ -238,7 +242,7 @@ def _of(deed: Array, values: list[int]) -> Int32[Array, ""]:
 
 
 def _around(ground: Ground, world: World) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """Whether a table, and whether a furnace, is around the player."""
+    """Whether a table, and whether a furnace, is on one of the eight cells around the player."""
     codes = (1 << 2 * Block.CRAFTING_TABLE) | (2 << 2 * Block.FURNACE)
     row, column = world.row + _AROUND[0], world.column + _AROUND[1]
     code = (jnp.int32(codes) >> (2 * ground.nearest(row, column))) & 3

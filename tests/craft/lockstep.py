@@ -46,7 +46,9 @@ def compare(env, outputs, our_outputs, params):
         else jnp.any(wanted[name] != given[name])
         for name in wanted
     }
-    different["obs"] = jnp.any(jnp.abs(obs - our_obs) > 2e-3)
+    # All of the observation is exact but the light, last but one, which is the cube of a cosine.
+    light = np.arange(obs.shape[-1]) == obs.shape[-1] - 2
+    different["obs"] = jnp.any(jnp.abs(obs - our_obs) > np.where(light, 1e-5, 0).astype(np.float32))
     different["reward"] = jnp.abs(their_reward - our_reward) > 1e-4
     different["done"] = their_done != our_done
     return different
@@ -86,6 +88,8 @@ def events(before, after, action):
         "hurt asleep": hurt & before.is_sleeping,
         "woken": before.is_sleeping & ~after.is_sleeping,
         "outside the map": (after.player_position < 0).any(),
+        "makes a tool on a table": (before.map[tuple(before.player_position)] == 11)
+        & (action >= 11),
         "plant slots full": after.growing_plants_mask.all(),
         "deep night": after.light_level < 0.1,
         "several achievements at once": new.sum() > 1,

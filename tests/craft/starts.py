@@ -217,8 +217,13 @@ def lava(start):
 
 
 def workshop(start):
-    """A table, and often a furnace, beside a player with much in the bag: for the scripted play."""
+    """A table, and often a furnace, beside a player with much in the bag: for the scripted play.
+
+    Some stand on a table, which does not count as near.
+    """
     rng = start.rng
+    if rng.integers(4) == 0:
+        start.own = Block.CRAFTING_TABLE
     stage = rng.integers(4)
     for block in [Block.CRAFTING_TABLE, Block.FURNACE][: rng.integers(3)]:
         start.map[start.near(2)] = block

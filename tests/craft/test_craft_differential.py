@@ -25,6 +25,7 @@ OFTEN = [
     "plant slots full",
     "deep night",
     "died",
+    "makes a tool on a table",
     "outside the map",
     "time limit",
 ]

@@ -60,6 +60,14 @@ def test_near_is_one_of_the_eight_cells_around(cell):
     }
 
 
+def test_a_table_or_furnace_under_the_player_is_not_near():
+    (moment,) = play(scene.scene(">B", items={"wood": 1}), A.MAKE_WOOD_PICKAXE)
+    assert moment.items == {"wood": 1} and not moment.earned
+    iron = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
+    (moment,) = play(scene.scene("B >F", items=iron), A.MAKE_IRON_PICKAXE)
+    assert moment.items == iron and not moment.earned
+
+
 def test_a_table_across_the_border_is_not_near():
     for at, drawing in (((0, 4), "^"), ((4, 0), "<"), ((15, 4), "v"), ((4, 15), ">")):
         state = scene.scene(drawing, at, items={"wood": 1})

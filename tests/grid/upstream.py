@@ -47,7 +47,7 @@ def family(env):
 def grid_of(env):
     """The package's grid as our tile bytes, (rows, columns), with what is in MiniGrid's boxes.
 
-    What is carried from the start lies where it lay: ours is lifted in the first step.
+    What is carried from the start lies where it lay: our level is from before it was lifted.
     """
     grid = tiles.decode(env.grid.encode()).T
     if env.carrying is not None:

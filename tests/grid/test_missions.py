@@ -1,0 +1,38 @@
+"""Missions of BabyAI in worlds made by hand, judged by minigrid 3.2.0 and by ours."""
+
+import pytest
+import upstream
+from minigrid.core.world_object import Ball, Key
+from minigrid.envs.babyai.core.verifier import BeforeInstr, GoToInstr, ObjDesc
+
+import jaxenvs
+from jaxenvs.grid import Action
+
+ID = "BabyAI-GoToSeqS5R2-v0"  # rooms of three by three cells
+
+
+def go_to_a_key_then_to_a_ball(env):
+    """The first room has a key on the left, the agent, and a ball on the right, which it faces."""
+    env.grid.set(1, 2, Key("blue"))
+    env.grid.set(3, 2, Ball("red"))
+    for x in (1, 3):
+        env.grid.get(x, 2).init_pos = env.grid.get(x, 2).cur_pos = (x, 2)
+    env.agent_pos, env.agent_dir = (2, 2), 0
+    env.connect_all()
+    env.instrs = BeforeInstr(GoToInstr(ObjDesc("key", "blue")), GoToInstr(ObjDesc("ball", "red")))
+
+
+@pytest.mark.parametrize(("drops", "wins"), [(False, True), (True, False)])
+def test_a_drop_in_vain_forgets_where_a_carried_object_lay(drops, wins):
+    """The ball is picked up and the key faced; then the agent faces the ball's old cell.
+
+    For the package the ball is still there, until a drop action, even one before a key.
+    """
+    env = upstream.make(ID)
+    env.gen_mission = lambda: go_to_a_key_then_to_a_ball(env)
+    turn = [Action.LEFT] * 2
+    actions = [Action.PICKUP, *turn, *[Action.DROP] * drops, *turn]
+    episode = upstream.record(env, actions, seed=0)
+    assert (episode.reward[-1] > 0) == wins
+    counts, _ = upstream.differences(jaxenvs.make(ID), [episode])
+    assert counts == dict.fromkeys(upstream.FIELDS, 0)
