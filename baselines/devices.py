@@ -88,7 +88,8 @@ class Devices:
         return tree if self.count == 1 else jax.lax.psum(tree, DEVICES)
 
     def moments(
-        self, values: Float32[Array, "rows *rest"]
+        self,
+        values: Float32[Array, "rows *rest"],  # noqa: F821 - a shape that parses as Python
     ) -> tuple[Float32[Array, " rows"], Float32[Array, " rows"]]:
         """Mean and variance of each row, over its values on all devices."""
         values = values.reshape(len(values), -1)

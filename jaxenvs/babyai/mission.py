@@ -139,7 +139,7 @@ def fits(
     row: ArrayLike,
     column: ArrayLike,
     pose: Pose,
-) -> Bool[Array, "descriptions *cells"]:
+) -> Bool[Array, "descriptions *cells"]:  # noqa: F821 - a shape that parses as Python
     """Which tiles fit which descriptions. Shut doors count as doors; a room has its walls.
 
     As upstream, walls are grey objects where a description names no kind.
