@@ -1,4 +1,4 @@
-"""One environment as gymnax has them: auto-reset inside `step`, `vmap` outside.
+"""One environment as gymnax has them: `vmap` outside, and inside `step` an auto-reset or none.
 
 Two interfaces: that of gymnax 1.0 (six values) and that of gymnax 0.0 (five values, `done` only).
 Deliberate differences: `terminated` and `truncated` are never both true, and where a `vmap` makes a
@@ -31,6 +31,7 @@ class GymnaxEnv(environment.Environment):
     """What `to_gymnax` returns: the interface of gymnax 1.0."""
 
     env: Env
+    auto_reset: bool = True  # False: `step` stays in the ended episode, and a wrapper resets
 
     @property
     def default_params(self) -> Any:
@@ -65,7 +66,7 @@ class GymnaxEnv(environment.Environment):
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance, and begin anew after the end: obs, state, reward, terminated, truncated, info.
 
-        `info["final_observation"]` is the true successor.
+        `info["final_observation"]` is the true successor. Without `auto_reset` it is `obs`.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.terminated, step.truncated, step.info
@@ -100,16 +101,12 @@ class GymnaxEnv(environment.Environment):
     def _step(self, key: Array, state: Any, action: Any, params: Any) -> Step:
         params = self.env.checked_params(params, "step")
         step = self._advance(key, state, action, params)
+        step = step._replace(info={**step.info, **_end_of(step), "final_observation": step.obs})
+        if not self.auto_reset:
+            return step
         key = checks.single_key(key, "step")
         after = restarting(self.env)(step.done, key, step.state, params)
-        info = {
-            **step.info,
-            "terminated": step.terminated,
-            "truncated": step.truncated,
-            "discount": step.discount,
-            "final_observation": step.obs,
-        }
-        return step._replace(obs=self.env.observe(after, params), state=after, info=info)
+        return step._replace(obs=self.env.observe(after, params), state=after)
 
 
 @dataclasses.dataclass(unsafe_hash=True)
@@ -120,27 +117,46 @@ class LegacyGymnaxEnv(GymnaxEnv):
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance, and begin anew after the end: obs, state, reward, done, info.
 
-        `info["truncated"]` tells the time limit from the end of the task. The info holds what is
-        one number and nothing else: agents of that time average every entry over the steps that
-        end an episode, and keep those of all steps. The true successor is in the other interface.
+        `info["truncated"]` tells the time limit from the end of the task. The info holds single
+        numbers only: agents of that time average every entry over the steps that end an episode,
+        and keep those of all steps. The true successor is in the other interface.
+
+        Achievements are there as craftax reports them to its learners: `Achievements/<name>` is 100
+        in the last step of an episode that has reached it, else 0; `score` is then their geometric
+        mean, offset by 1 as Crafter's score, of this one episode.
         """
         step = self._step(key, state, action, params)
-        return step.obs, step.state, step.reward, step.done, _numbers(step.info)
+        return step.obs, step.state, step.reward, step.done, self._numbers(step)
 
     def step_env(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance without auto-reset: obs, state, reward, done, info."""
         step = self._advance(key, state, action, params)
-        return step.obs, step.state, step.reward, step.done, _numbers(step.info)
+        step = step._replace(info={**step.info, **_end_of(step)})
+        return step.obs, step.state, step.reward, step.done, self._numbers(step)
+
+    def _numbers(self, step: Step) -> dict[str, Any]:
+        """Those entries of the info that are one number, and achievements as craftax has them."""
+        arrays = {name: value for name, value in step.info.items() if not isinstance(value, dict)}
+        numbers = {name: value for name, value in arrays.items() if jnp.ndim(value) == 0}
+        names = self.env.achievements
+        if not names:
+            return numbers
+        reached = jnp.where(step.done, step.info["achievements"].astype(jnp.float32) * 100, 0.0)
+        each = {f"Achievements/{name}": reached[i] for i, name in enumerate(names)}
+        return {**numbers, **each, "score": jnp.exp(jnp.log1p(reached).mean()) - 1.0}
 
 
-def to_gymnax(env: Env | str, *, legacy: bool = False, **fields: Any) -> GymnaxEnv:
+def to_gymnax(
+    env: Env | str, *, legacy: bool = False, auto_reset: bool = True, **fields: Any
+) -> GymnaxEnv:
     """Return an environment (or an id's, with its fields) with the interface of gymnax.
 
-    `legacy` chooses gymnax 0.0's five values, as PureJaxRL, rejax and PureJaxQL expect them. Either
-    works with any gymnax from 0.0.9: only its spaces and its base class are used.
+    `legacy` chooses gymnax 0.0's five values, as PureJaxRL, rejax, PureJaxQL and Craftax_Baselines
+    expect them; `auto_reset=False` leaves resets to a wrapper around it, such as the optimistic one
+    of craftax. Both work with any gymnax from 0.0.9: only its spaces and its base class are used.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
-    return kind(common.environment(env, fields, "to_gymnax"))
+    return kind(common.environment(env, fields, "to_gymnax"), auto_reset)
 
 
 class Drawn(spaces.Box):
@@ -162,10 +178,10 @@ def gymnax_space(space: Space) -> Any:
     return spaces.Discrete(space.n) if isinstance(space, Discrete) else Drawn(as_box(space))
 
 
-def _numbers(info: dict[str, Any]) -> dict[str, Any]:
-    """Those entries of an info that are one number."""
-    arrays = {name: value for name, value in info.items() if not isinstance(value, dict)}
-    return {name: value for name, value in arrays.items() if jnp.ndim(value) == 0}
+def _end_of(step: Step) -> dict[str, Array]:
+    """Entries of an info that tell how a step ends the episode, if it does."""
+    names = ("terminated", "truncated", "discount")
+    return {name: getattr(step, name) for name in names}
 
 
 @functools.lru_cache(maxsize=64)
