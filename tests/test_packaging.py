@@ -23,7 +23,7 @@ OUTSIDE = (
     "render",
 )  # folders beside `jaxenvs/`, inside it once installed
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
-EXTRAS |= {"dev", "all"}
+EXTRAS |= {"test", "dev", "all"}
 
 WORLDS = {"classic", "grid", "craft", "puzzles"}
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
@@ -229,7 +229,7 @@ def test_core_needs_three_packages_and_bounds_them_from_below_only():
         "jaxtyping",
     ]
     groups = project["optional-dependencies"]
-    for extra in ("train", "play", "search", "gym", "gymnax", "dm", "ray", "cuda"):
+    for extra in ("train", "play", "search", "gym", "gymnax", "dm", "ray", "test", "cuda"):
         for requirement in [*project["dependencies"], *groups[extra]]:
             assert re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+", requirement), requirement
 

@@ -15,11 +15,16 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ..core.env import Env, Reset, Step
+from ..core.extras import MissingExtraError
 from ..core.registry import make
 from ..core.spaces import Discrete
 from ..core.vector import make_vec
 from .fuzzing import fuzz, limited
 
+try:
+    import chex
+except ImportError as error:
+    raise MissingExtraError(["chex"], "test") from error
 try:
     from jax import enable_x64
 except ImportError:  # before jax 0.8
@@ -114,15 +119,20 @@ def assert_same(a: PyTree, b: PyTree, what: str, one_program: bool = False) -> N
     Floats of two programs may differ in the last two bits: XLA compiles a sum of products in one
     way or another.
     """
-    assert jax.tree.structure(a) == jax.tree.structure(b), f"{what}: the structures differ"
-    leaves = jax.tree_util.tree_leaves_with_path(a)
-    for (path, x), y in zip(leaves, jax.tree.leaves(b), strict=True):
-        where = f"{what}: {jax.tree_util.keystr(path)}"
-        assert x.dtype == y.dtype, f"{where} is {x.dtype} and {y.dtype}"
-        if jnp.issubdtype(x.dtype, jnp.floating) and not one_program:
-            np.testing.assert_allclose(x, y, rtol=2 * EPSILON, atol=EPSILON, err_msg=where)
-        else:
-            np.testing.assert_array_equal(x, y, err_msg=where)
+
+    def equal(x: Any, y: Any) -> bool:
+        floats = jnp.issubdtype(x.dtype, jnp.floating)
+        if floats and not one_program:
+            return np.allclose(x, y, rtol=2 * EPSILON, atol=EPSILON, equal_nan=True)
+        return np.array_equal(x, y, equal_nan=floats)
+
+    def difference(x: Any, y: Any) -> str:
+        wrong = np.atleast_1d(np.asarray(x) != np.asarray(y))
+        return f"{np.atleast_1d(x)[wrong][:5]} and {np.atleast_1d(y)[wrong][:5]}"
+
+    chex.assert_trees_all_equal_structs(a, b, custom_message=what)
+    chex.assert_trees_all_equal_shapes_and_dtypes(a, b, custom_message=what)
+    chex.assert_trees_all_equal_comparator(equal, difference, a, b, custom_message=what)
 
 
 def at(tree: PyTree, index: int) -> PyTree:

@@ -2,6 +2,7 @@
 
 import copy
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -53,7 +54,7 @@ def rollout(env, params=None):
 
 
 def same(a, b):
-    jax.tree.map(np.testing.assert_array_equal, a, b)
+    chex.assert_trees_all_equal(a, b)
 
 
 def by_hand(env, key, actions):

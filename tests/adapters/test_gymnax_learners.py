@@ -7,6 +7,7 @@ import functools
 import types
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -120,7 +121,7 @@ def test_without_auto_reset_the_episode_that_ended_goes_on():
         six = to_gymnax(Feats(), auto_reset=False)
         obs, *_, more = six.step(KEY, six.reset(KEY)[1], 1)
     assert done and info["truncated"] | info["terminated"]
-    jax.tree.map(np.testing.assert_array_equal, obs, more["final_observation"])
+    chex.assert_trees_all_equal(obs, more["final_observation"])
     assert six != to_gymnax(Feats())
 
 

@@ -1,5 +1,6 @@
 """What is seen, paid and allowed, and messages for bad input."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -257,4 +258,4 @@ def test_worlds_drawn_few_at_a_time_are_the_same(monkeypatch):
     together = jax.jit(together)(jax.random.key(0))
     monkeypatch.setattr(CraftClassic, "levels_at_once", 2)
     few = jax.jit(few)(jax.random.key(0))
-    jax.tree.map(np.testing.assert_array_equal, together, few)
+    chex.assert_trees_all_equal(together, few)

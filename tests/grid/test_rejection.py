@@ -3,6 +3,7 @@
 import functools
 from typing import ClassVar
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -176,5 +177,5 @@ def test_fresh_and_exact_make_the_same_worlds(env):
         roll(jaxenvs.make_vec(env, 24, reset_source=source, chunk=5), 7, 2)
         for source in ("fresh", "exact")
     )
-    jax.tree.map(np.testing.assert_array_equal, fresh, exact)
+    chex.assert_trees_all_equal(fresh, exact)
     assert exact[1][2].sum() >= 24 * 3
