@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from . import turns
 from .registry import RESULTS, table
 from .text import Column, Table, filled, fixed, layout, percent, ratio, short, whole
 
@@ -121,13 +122,15 @@ def _factor(ours: str, other: str) -> Column:
 
 
 def _faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
-    times = (row.get("times_s", ()), other.get("times_s", ()))
-    if times[0] and len(times[0]) == len(times[1]) and "steps" in row and "steps" in other:
-        steps = row["steps"] / other["steps"]
-        return statistics.median(steps * b / a for a, b in zip(*times, strict=True))
+    if "steps" in row and "steps" in other and _turns(row) == _turns(other):
+        return turns.faster(row, other, "times_s")
     if row.get("steps_per_second") and other.get("steps_per_second"):
         return row["steps_per_second"] / other["steps_per_second"]
     return None
+
+
+def _turns(row: dict[str, Any]) -> int:
+    return len(row.get("times_s", ()))
 
 
 @job("craft")

@@ -5,7 +5,7 @@ from typing import Any
 from .grids import JAX_PEERS
 from .registry import RESULTS, table
 from .text import Column, Table, fixed, layout, ratio, short
-from .turns import OWN, Turns, lead, turns
+from .turns import Turns, lead, turns
 
 _SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")  # an id counts where it comes first
 
@@ -60,8 +60,7 @@ def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
 
     def speed(row: dict[str, Any]) -> str:
         group = speeds.get(row["id"])
-        ours = [r for r in group.rows.values() if r["contestant"] == OWN] if group else []
-        return short(ours[0]["steps_per_second"]) if ours else ""
+        return short(group.rows[group.ours()[0]]["steps_per_second"]) if group else ""
 
     def against(*others: str) -> Column:
         def cell(row: dict[str, Any]) -> str:

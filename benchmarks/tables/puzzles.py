@@ -12,7 +12,7 @@ def puzzles(bench: dict[str, Any]) -> Table:
     """Steps per second beside jumanji and pgx; each id by its one default source."""
     rows = []
     for group in turns(bench):
-        (source,) = (name for name, row in group.rows.items() if row["contestant"] == "jaxenvs")
+        (source,) = group.ours()
         columns = {
             f"id, {whole(group.num_envs)} environments": lambda group: group.id,
             "worlds from": lambda group, source=source: source,

@@ -1,19 +1,18 @@
 """Training: beside other people's learners, and on several devices."""
 
-import statistics
 from typing import Any
 
+from . import turns
 from .registry import RESULTS, table
 from .text import Table, fixed, layout, ratio, whole
 
 OURS = "jaxenvs"  # whose first row of a setting the others are compared with
 
 
-def faster(row: dict[str, Any], other: dict[str, Any]) -> float:
+def faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
     """How many times faster `row` trains: median over the turns, neighbours compared."""
-    steps = row["setting"]["steps"] / other["setting"]["steps"]
-    turns = zip(row["seconds"], other["seconds"], strict=True)
-    return statistics.median(steps * theirs / ours for ours, theirs in turns)
+    sized = ({**each, "steps": each["setting"]["steps"]} for each in (row, other))
+    return turns.faster(*sized)
 
 
 @table("learners", f"{RESULTS}/learners.json")

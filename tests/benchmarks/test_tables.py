@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxenvs.benchmarks.tables import card, pages, registry, runs, text
+from jaxenvs.benchmarks.tables import card, grids, pages, registry, runs, text
 from jaxenvs.benchmarks.tables.__main__ import main, survey
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -130,6 +130,18 @@ def test_tables_of_the_card_take_raw_times_and_leave_out_what_is_lacking(tmp_pat
 def test_a_card_with_nothing_measured_has_empty_tables():
     for build in (card.craft, card.training, card.resets, card.families, card.puzzles):
         assert build([{"device": "GPU", "rows": []}]).rows == []
+
+
+def test_two_observations_of_one_run_stay_apart():
+    row = {"contestant": "jaxenvs", "id": "A", "num_envs": 8, "reset_source": "exact", "steps": 9}
+    rows = [
+        {**row, "obs": "image", "steps_per_second": 3e6, "processor_seconds": [1.0, 1.0, 2.0]},
+        {**row, "obs": "dict", "steps_per_second": 2e6, "processor_seconds": [2.0, 2.0, 2.0]},
+        {**row, "contestant": "EnvPool", "obs": "dict", "steps_per_second": 1e6},
+    ]
+    rows[2]["processor_seconds"] = [6.0, 8.0, 18.0]
+    made = grids.envpool({"rows": rows})
+    assert made.rows == [["A", "8", "3.00 M", "2.00 M", "1.00 M", "", "8.0", "4.0"]]
 
 
 @pytest.mark.parametrize(
