@@ -13,6 +13,7 @@ from .registry import RESULTS, table
 from .text import Column, Table, filled, fixed, layout, percent, ratio, short, whole
 
 OURS = "jaxenvs"
+SLOWEST = 4  # kernels of a step that are named
 COMMAND = "python -m jaxenvs.benchmarks.card --only"
 HEADER = ("driver", "jax", "commit", "date")  # of a file, named below its table
 # A value by the first of these names that a row has.
@@ -27,9 +28,10 @@ NAMES = {
 Documents = list[dict[str, Any]]
 
 
-def job(name: str) -> Callable:
+def job(name: str, part: str = "") -> Callable:
     """Register a function of the documents of a job, one for each device."""
-    return table(f"card-{name}", f"{RESULTS}/card/*-{name}.json", command=f"{COMMAND} {name}")
+    files = f"{RESULTS}/card/*-{name}.json"
+    return table(f"card-{part or name}", files, command=f"{COMMAND} {name}")
 
 
 def value(row: dict[str, Any], name: str) -> Any:
@@ -80,9 +82,13 @@ WHERE: dict[str, Column] = {
 }
 
 
-def plain(documents: Documents, columns: dict[str, Column]) -> Table:
-    """One line for each row."""
-    made = layout(rows_of(documents), columns)
+def plain(
+    documents: Documents,
+    columns: dict[str, Column],
+    wanted: Callable[[dict[str, Any]], bool] = lambda row: True,
+) -> Table:
+    """One line for each row that is wanted."""
+    made = layout(filter(wanted, rows_of(documents)), columns)
     return filled(made._replace(note=notes(documents)))
 
 
@@ -99,15 +105,27 @@ def beside(documents: Documents) -> Table:
     first = lambda cell: lambda line: cell(next(iter(line.values())))  # noqa: E731
     columns = {head: first(cell) for head, cell in WHERE.items()}
     columns |= {label: _speed(label) for label in labels}
-    ours = next((label for label, own in labels.items() if own), OURS)
+    ours = [label for label, own in labels.items() if own]
     others = [label for label, own in labels.items() if not own]
-    columns |= {f"{ours} / {other}": _factor(ours, other) for other in others}
+    columns |= {f"{own} / {other}": _factor(own, other) for own in ours[:1] for other in others}
+    columns |= {f"kernels, {own}": _kernels(own) for own in ours}
     made = layout(lines.values(), columns)
     return filled(made._replace(note=notes(documents)))
 
 
 def _speed(label: str) -> Column:
     return lambda line: short(line[label].get("steps_per_second")) if label in line else ""
+
+
+def _kernels(label: str) -> Column:
+    """Launches of a step, and of each trip of a loop whose trips vary."""
+
+    def cell(line: dict[str, dict[str, Any]]) -> str:
+        row = line.get(label, {})
+        trips = f" + {row['kernels_per_trip']}" if row.get("kernels_per_trip") else ""
+        return whole(row.get("kernels")) + trips
+
+    return cell
 
 
 def _factor(ours: str, other: str) -> Column:
@@ -145,6 +163,7 @@ def training(documents: Documents) -> Table:
     columns = {
         **WHERE,
         "learner": of("algorithm"),
+        "preset": of("preset"),
         "seeds": of("seeds", whole),
         "steps/s": of("steps_per_second", short),
         "compile, s": of("compile", fixed(1)),
@@ -162,10 +181,34 @@ def resets(documents: Documents) -> Table:
         "ended per step": of("ended_per_step", fixed(1)),
         "trips per step": of("trips_per_step", fixed(1)),
         "us per step": of("microseconds", fixed(1)),
-        "kernel": of("kernel", "`{}`".format),
-        "launches": of("launches", fixed(1)),
     }
-    return plain(documents, columns)
+    return plain(documents, columns, lambda row: row.get("part") != "kernels")
+
+
+@job("resets", part="kernels")
+def kernels(documents: Documents) -> Table:
+    """Where a step goes: a line for each program, with its longest kernels."""
+    lines: dict[tuple, list[dict[str, Any]]] = {}
+    for row in rows_of(documents):
+        if row.get("part") == "kernels":
+            key = (row["device"], *(value(row, n) for n in ("id", "num_envs", "reset_source")))
+            lines.setdefault(key, []).append(row)
+    columns = {
+        head: lambda line, cell=cell: cell(line[0])
+        for head, cell in {
+            **WHERE,
+            "worlds from": of("reset_source"),
+            "us per step": of("microseconds", fixed(1)),
+            "in kernels": of("busy", fixed(1)),
+        }.items()
+    }
+    made = layout(lines.values(), {**columns, "the slowest of them": _slowest})
+    return filled(made._replace(note=notes(documents)))
+
+
+def _slowest(line: list[dict[str, Any]]) -> str:
+    found = sorted((row for row in line if "kernel" in row), key=lambda row: -row["microseconds"])
+    return ", ".join(f"`{row['kernel']}` {row['microseconds']:.1f}" for row in found[:SLOWEST])
 
 
 @job("families")
@@ -192,3 +235,59 @@ def puzzles(documents: Documents) -> Table:
 def _solved(number: float) -> str:
     """A share, or how many."""
     return percent(number) if isinstance(number, float) else whole(number)
+
+
+@job("babyai")
+def babyai(documents: Documents) -> Table:
+    """`exact` against a pool that is drawn anew before every rollout."""
+    return beside(documents)
+
+
+@job("graphs")
+def graphs(documents: Documents) -> Table:
+    """The same programs with the whole loop as one CUDA graph."""
+    return beside(documents)
+
+
+@job("billion")
+def billion(documents: Documents) -> Table:
+    """Slices of the long run, with the return at the end of each."""
+    rows = list(rows_of(documents))
+
+    def reached(row: dict[str, Any]) -> str:
+        points = [r for r in rows if r.get("part") == "curve" and r["device"] == row["device"]]
+        made = [r["return"] for r in points if r["steps"] <= row["to_steps"]]
+        return fixed(2)(made[-1]) if made else ""
+
+    def evaluated(row: dict[str, Any]) -> str:
+        ends = [r for r in rows if r.get("part") == "evaluation" and r["device"] == row["device"]]
+        here = [r["evaluation"]["mean_return"] for r in ends if r["steps"] == row["to_steps"]]
+        return fixed(2)(here[0]) if here else ""
+
+    columns = {
+        **WHERE,
+        "steps at its end": of("to_steps", short),
+        "took": lambda row: f"{statistics.median(row['times_s']):,.0f} s",
+        "steps/s": of("steps_per_second", short),
+        "training return": reached,
+        "evaluation": evaluated,
+    }
+    return plain(documents, columns, lambda row: row.get("part") == "slice")
+
+
+@job("tests")
+def tests(documents: Documents) -> Table:
+    """How many tests passed on each device, and which did not."""
+
+    def count(outcome: str) -> Column:
+        return lambda document: whole(sum(r["outcome"] == outcome for r in document["rows"]))
+
+    def failed(document: dict[str, Any]) -> str:
+        return ", ".join(f"`{r['test']}`" for r in document["rows"] if r["outcome"] == "failed")
+
+    columns = {
+        "device": lambda document: document["device"],
+        **{outcome: count(outcome) for outcome in ("passed", "skipped", "failed")},
+        "which failed": failed,
+    }
+    return filled(layout(documents, columns)._replace(note=notes(documents)))

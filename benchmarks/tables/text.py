@@ -34,8 +34,9 @@ def layout(rows: Iterable[Any], columns: Mapping[str, Column]) -> Table:
 
 
 def filled(table: Table) -> Table:
-    """Leave out the columns in which every cell is empty."""
-    kept = [i for i in range(len(table.head)) if any(cells[i] for cells in table.rows)]
+    """Leave out the columns in which every cell is empty; without rows there is nothing to see."""
+    every = range(len(table.head))
+    kept = [i for i in every if not table.rows or any(cells[i] for cells in table.rows)]
     rows = [[cells[i] for i in kept] for cells in table.rows]
     return table._replace(head=[table.head[i] for i in kept], rows=rows)
 

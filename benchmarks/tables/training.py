@@ -11,8 +11,8 @@ OURS = "jaxenvs"  # whose first row of a setting the others are compared with
 
 def faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
     """How many times faster `row` trains: median over the turns, neighbours compared."""
-    sized = ({**each, "steps": each["setting"]["steps"]} for each in (row, other))
-    return turns.faster(*sized)
+    ours, theirs = ({**each, "steps": each["setting"]["steps"]} for each in (row, other))
+    return turns.faster(ours, theirs)
 
 
 @table("learners", f"{RESULTS}/learners.json")

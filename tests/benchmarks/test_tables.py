@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxenvs.benchmarks.tables import card, grids, pages, registry, runs, text
+from jaxenvs.benchmarks.tables import grids, pages, registry, runs, text
 from jaxenvs.benchmarks.tables.__main__ import main, survey
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,39 +97,6 @@ def test_it_runs_where_nothing_is_installed():
     blocked = "import sys; sys.modules.update(dict.fromkeys(['jax', 'numpy', 'jaxenvs']));"
     code = f"{blocked} from benchmarks.tables.__main__ import main; sys.exit(main(['--check']))"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
-
-
-def document(job: str, rows: list[dict]) -> str:
-    """What a job of the card leaves."""
-    header = {"device": "NVIDIA H100", "driver": "580", "jax": "0.11", "commit": "abc", "job": job}
-    return json.dumps({**header, "command": f"card --only {job}", "rows": rows})
-
-
-def test_a_table_of_the_card_names_its_command_until_it_is_measured(tmp_path):
-    assert "card --only craft`" in registry.render("card-craft", tmp_path)
-
-
-def test_tables_of_the_card_take_raw_times_and_leave_out_what_is_lacking(tmp_path):
-    folder = tmp_path / registry.RESULTS / "card"
-    folder.mkdir(parents=True)
-    batch = {"id": "Craft-Classic-Ids-v0", "num_envs": 1024, "steps": 1_000_000}
-    rows = [
-        {**batch, "contestant": "jaxenvs", "reset_source": "exact", "times_s": [1.0, 2.0, 8.0]},
-        {**batch, "contestant": "craftax", "times_s": [10.0, 10.0, 10.0]},
-    ]
-    (folder / "h100-craft.json").write_text(document("craft", rows))
-    lines = registry.render("card-craft", tmp_path).splitlines()
-    assert lines[0] == "| device | id | envs | exact | craftax | exact / craftax |"
-    expected = "| NVIDIA H100 | Craft-Classic-Ids-v0 | 1,024 | 500 k | 100 k | 5.0 |"
-    assert lines[2] == expected
-    assert lines[-1].startswith("NVIDIA H100: driver 580, jax 0.11, commit abc")
-    (folder / "h100-training.json").write_text(document("training", [{"id": "A", "seeds": 2}]))
-    assert registry.render("card-training", tmp_path).startswith("| device | id | seeds |\n")
-
-
-def test_a_card_with_nothing_measured_has_empty_tables():
-    for build in (card.craft, card.training, card.resets, card.families, card.puzzles):
-        assert build([{"device": "GPU", "rows": []}]).rows == []
 
 
 def test_two_observations_of_one_run_stay_apart():
