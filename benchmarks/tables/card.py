@@ -15,6 +15,7 @@ from .text import Column, Table, filled, fixed, layout, percent, ratio, short, w
 OURS = "jaxenvs"
 SLOWEST = 4  # kernels of a step that are named
 COMMAND = "python -m jaxenvs.benchmarks.card --only"
+DONE = "done"  # the state of a job that was not cut short
 HEADER = ("driver", "jax", "commit", "date")  # of a file, named below its table
 # A value by the first of these names that a row has.
 NAMES = {
@@ -65,8 +66,11 @@ def notes(documents: Documents) -> str:
     told = []
     for document in documents:
         facts = [f"{name} {document[name]}" for name in HEADER if document.get(name)]
-        command = f", `{document['command']}`" if document.get("command") else ""
-        told.append(f"{document['device']}: {', '.join(facts)}{command}.")
+        facts += [f"`{document['command']}`"] if document.get("command") else []
+        lacking = document.get("missing")
+        ends = [f"without {', '.join(lacking)}"] if lacking else []
+        ends += [document["state"]] if document.get("state", DONE) != DONE else []
+        told.append(f"{document['device']}: {'; '.join([', '.join(facts), *ends])}.")
     return " ".join(told)
 
 

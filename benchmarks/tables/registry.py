@@ -57,7 +57,7 @@ def render(name: str, root: Path) -> str:
     except FileNotFoundError:
         if not source.command:
             raise
-        return f"*Not measured yet: `{source.command}` makes `{source.files[0]}`.*"
+        return f"*Not measured yet: `{source.command}` makes the figures for `{source.files[0]}`.*"
 
 
 def _read(root: Path, file: str) -> Any:

@@ -66,12 +66,6 @@ def work_doorkey(work: dict[str, Any]) -> Table:
     return layout(work["rows"], {"what, worlds from": lambda row: ", ".join(who(row)), **COUNTS})
 
 
-@table("work-ids", f"{RESULTS}/gpu_work_ids.json")
-def work_ids(work: dict[str, Any]) -> Table:
-    """Every id by its own default."""
-    return layout(work["rows"], {**ID, **COUNTS})
-
-
 @table("work-obs", f"{RESULTS}/gpu_work_obs.json")
 def work_obs(work: dict[str, Any]) -> Table:
     """The other observations of DoorKey-8x8."""

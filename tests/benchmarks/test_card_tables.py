@@ -21,7 +21,7 @@ CRAFT = {"id": "Craft-Classic-Ids-v0", "num_envs": 4096}
 OURS = {"contestant": "jaxenvs", **CRAFT, "obs": "ids", "steps": 1_000_000}
 
 
-def document(*rows: dict, **header: str) -> dict:
+def document(*rows: dict, **header: object) -> dict:
     """What a job of the card leaves."""
     about = {"device": "NVIDIA H100", "driver": "580", "jax": "0.11", "commit": "abc"}
     return {**about, "job": "craft", "command": "card --only craft", **header, "rows": list(rows)}
@@ -29,7 +29,7 @@ def document(*rows: dict, **header: str) -> dict:
 
 def test_a_table_names_its_command_until_it_is_measured(tmp_path):
     text = registry.render("card-craft", tmp_path)
-    assert "card --only craft` makes `benchmarks/results/card/*-craft.json`" in text
+    assert "card --only craft` makes the figures for `benchmarks/results/card/*-craft.json`" in text
 
 
 def test_files_of_all_devices_are_read(tmp_path):
@@ -43,6 +43,12 @@ def test_files_of_all_devices_are_read(tmp_path):
     assert lines[-1].startswith(
         "H100: driver 580, jax 0.11, commit abc, `card --only craft`. H200:"
     )
+
+
+def test_what_a_job_lacks_is_said():
+    note = card.notes([document(missing={"craftax": "not installed"}, state="cut")])
+    assert note.endswith("`card --only craft`; without craftax; cut.")
+    assert card.notes([document(missing={}, state="done")]).endswith("`card --only craft`.")
 
 
 def test_a_factor_compares_turns_and_kernels_stand_beside():
