@@ -24,22 +24,13 @@ from jaxtyping import Array
 import jaxenvs
 
 from . import contestants, gpu_work
+from .tables.families import counted
+from .tables.text import line
 
 KERNELS, STATE = 24, 900  # above these numbers of kernels, bytes, a family must say why
 KEPT = ("kernels", "copies", "kernels_per_trip", "written", "read", "state", "microseconds")
 TRIPS = 16  # steps, or batches of candidates, of one measurement
 REPEATS = 4  # the fastest counts
-HEAD = (
-    "id",
-    "default",
-    "kernels: fresh",
-    "pool",
-    "exact + per trip",
-    "bytes written + read per env",
-    "state",
-    "candidates per world",
-    "world / step",
-)
 
 
 def sources(env_id: str) -> tuple[str, ...]:
@@ -130,30 +121,6 @@ def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
     return min(spent), last
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a Markdown table."""
-    rule = "| " + " | ".join("---" for _ in HEAD) + " |"
-    lines = ["| " + " | ".join(cells) + " |" for cells in (HEAD, *map(_cells, rows))]
-    return "\n".join([lines[0], rule, *lines[1:]])
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    work, world = row["work"], row["world"]
-    first = next(iter(work.values()))
-    exact = f"{work['exact']['kernels']} + {work['exact']['kernels_per_trip']}"
-    return (
-        row["id"],
-        row["default"],
-        str(work["fresh"]["kernels"]) if "fresh" in work else "",
-        str(work["pool"]["kernels"]),
-        exact,
-        f"{first['written']:,.0f} + {first['read']:,.0f}",
-        f"{first['state']:,.0f}",
-        f"{world['candidates']:.2f}",
-        f"{world['world_steps']:.1f}",
-    )
-
-
 def excess(rows: Sequence[dict[str, Any]]) -> list[str]:
     """Name what is above the limits that call for a reason: by default or from a pool."""
     found = []
@@ -184,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (LookupError, RuntimeError, TypeError, ValueError) as error:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 2
-    print(table(rows))
+    print(counted(rows))
     print("\n".join(f"above the limits: {name}" for name in excess(rows)))
     return 0
 
@@ -196,7 +163,7 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     for env_id in contestants.chosen(args.ids):
         rows.append(_completed(env_id, kept.get(env_id, {}), args))
-        print(_cells(rows[-1]), flush=True)
+        print(line(counted(rows[-1:]).rows[0]), flush=True)
         if args.json:
             args.json.write_text(json.dumps(_report(rows, args), indent=1) + "\n")
     return rows

@@ -35,6 +35,7 @@ import jaxenvs
 
 from . import contestants, hlo, peers
 from .contestants import Contestant
+from .tables.work import counted
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
 MEND = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
@@ -197,35 +198,6 @@ def origin(kernel: hlo.Kernel) -> str:
     return "step" if any(scopes) else "loop"
 
 
-def table(rows: Iterable[Work]) -> str:
-    """Return a Markdown table."""
-    head = (
-        "| what | reset | obs | kernels | loop / copies | bytes written + read per env "
-        "| state, pool bytes per env | model, us per step |\n"
-        "| --- | --- | --- | --- | --- | --- | --- | --- |"
-    )
-    return "\n".join([head, *map(_row, rows)])
-
-
-def _row(work: Work) -> str:
-    launches, moved = f"{work.kernels}", f"{work.written:,.0f} + {work.read:,.0f}"
-    if work.kernels_per_trip:
-        launches += f" + {work.kernels_per_trip} per trip"
-        moved += f", and {work.written_per_trip:,.0f} + {work.read_per_trip:,.0f} per trip"
-    state = f"{work.state:,.0f}" + (f", {work.pool:,.0f}" if work.pool else "")
-    cells = (
-        f"{work.name} {work.env_id}",
-        work.reset_source,
-        work.obs,
-        launches,
-        f"{work.loop_kernels} / {work.copies}",
-        moved,
-        state,
-        f"{work.microseconds:,.0f}",
-    )
-    return "| " + " | ".join(cells) + " |"
-
-
 def kernel_list(kernels: Iterable[hlo.Kernel], num_envs: int) -> str:
     """Return one line for each kernel: origin, bytes per env, name, shape, primitives."""
     lines = []
@@ -314,13 +286,15 @@ def main(argv: list[str] | None = None) -> int:
                 name = f"{work.name}-{work.env_id}-{source}-{obs}.hlo"
                 (args.dump_hlo / name).write_text(text)
             if args.verbose:
-                print(_row(work) + "\n" + kernel_list(step_kernels(text), work.num_envs))
+                print(work.name, work.env_id, source, obs)
+                print(kernel_list(step_kernels(text), work.num_envs))
     except (LookupError, TypeError, ValueError) as error:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 2
-    print(table(rows))
+    figures = report(rows, args.here)
+    print(counted(figures["rows"]))
     if args.json:
-        args.json.write_text(json.dumps(report(rows, args.here), indent=1) + "\n")
+        args.json.write_text(json.dumps(figures, indent=1) + "\n")
     return 0
 
 

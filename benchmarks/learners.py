@@ -23,8 +23,8 @@ from typing import Any
 
 from . import contestants, throughput
 from .learner_peers import EQUAL, OWN, Setting
+from .tables.training import compared
 
-OURS = "jaxenvs"  # whose first row of a group the others are compared with
 TORCH = "stable-baselines3"  # whose trainings are shorter
 NAMES = ("jaxenvs", "jaxenvs, shared", "purejaxrl", "rejax", TORCH)
 PACKAGES = ("flax", "optax", "distrax", "gymnax", "rejax", "stable-baselines3", "torch")
@@ -129,12 +129,6 @@ def measure(
     return [learner.row for learner in learners]
 
 
-def ratio(row: Row, other: Row) -> float:
-    """How many times faster `row` trains: median over the turns, neighbours compared."""
-    turns = zip(row.seconds, other.seconds, strict=True)
-    return statistics.median((row.setting.steps / a) / (other.setting.steps / b) for a, b in turns)
-
-
 def groups(names: Sequence[str], steps: int, torch_steps: int) -> Iterator[dict[str, Setting]]:
     """The settings that are equal for all, then what each comes with."""
 
@@ -144,26 +138,6 @@ def groups(names: Sequence[str], steps: int, torch_steps: int) -> Iterator[dict[
     for setting in EQUAL:
         yield {name: lasting(name, setting) for name in names}
     yield {name: lasting(name, setting) for name, setting in OWN.items() if name in names}
-
-
-def table(rows: Sequence[Row]) -> str:
-    """Markdown: ours against each other learner of the same group."""
-    lines = [
-        "| setting | learner | steps/s | ours is faster by | compile, s | steps/s of the first "
-        "training, compilation included | return of the last episodes |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for row in rows:
-        group = [other for other in rows if other.setting.name == row.setting.name]
-        ours = next((other for other in group if other.learner.startswith(OURS)), row)
-        faster = "" if row.learner.startswith(OURS) else f"{ratio(ours, row):.2f}"
-        told = [told for told in row.last_returns if told is not None]
-        lines.append(
-            f"| {row.setting.name} | {row.learner} | {row.steps_per_second:,.0f} | {faster} "
-            f"| {row.compile_seconds:.1f} | {row.first_steps_per_second:,.0f} "
-            f"| {', '.join(f'{t:.0f}' for t in told)} |"
-        )
-    return "\n".join(lines)
 
 
 def about() -> dict[str, Any]:
@@ -198,7 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             told |= {"load_after": os.getloadavg()[0], "missing": missing}
             figures = {**told, "rows": [row.as_dict() for row in rows]}
             args.json.write_text(json.dumps(figures, indent=1) + "\n")
-    print(table(rows))
+    print(compared([row.as_dict() for row in rows]))
     for learner in {note["learner"]: note for note in missing}.values():
         print(f"{learner['learner']}: {learner['reason']}", file=sys.stderr)
     return 0

@@ -20,9 +20,9 @@ from jax.stages import Compiled
 
 from . import gpu_work
 from .contestants import Contestant
+from .tables import work
 
 STEPS = 8  # of the scan
-MIB = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,20 +76,6 @@ def _compile_here(function: Callable, shapes: Sequence[Any], donate: int | None)
     return jax.jit(function, donate_argnums=donate).lower(*shapes).compile()
 
 
-def table(rows: Sequence[Memory]) -> str:
-    """Return a Markdown table, in MiB."""
-    head = (
-        "| id | envs | worlds from | state | pool | while stepping | while making all worlds |\n"
-        "| --- | --- | --- | --- | --- | --- | --- |"
-    )
-    return "\n".join([head, *map(_line, rows)])
-
-
-def _line(row: Memory) -> str:
-    sizes = (f"{size / MIB:,.0f}" for size in (row.state, row.pool, row.step, row.reset))
-    return f"| {row.env_id} | {row.num_envs:,} | {row.reset_source} | {' | '.join(sizes)} |"
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.memory")
@@ -107,13 +93,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             gpu_work.choose_target(here=False)
         for contestant, source, obs in gpu_work.asked(args.ids, args.batch, args.reset_source):
             rows.append(measure(contestant, source, obs, args.here))
-            print(_line(rows[-1]), flush=True)
+            print(f"{contestant.env_id}, {source}: counted", file=sys.stderr, flush=True)
     except (LookupError, RuntimeError, TypeError, ValueError) as error:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 2
-    print(table(rows))
+    figures = [dataclasses.asdict(row) for row in rows]
+    print(work.memory_needed(figures))
     if args.json:
-        figures = [dataclasses.asdict(row) for row in rows]
         target = str(jax.devices()[0]) if args.here else "NVIDIA H200, compiled ahead of time"
         about = {**gpu_work.report(()), "target": target, "steps": STEPS, "rows": figures}
         args.json.write_text(json.dumps(about, indent=1) + "\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .peers import GAMES
+from .tables.text import short
 from .timing import Row, ratio
 
 OWN = "jaxenvs"  # the contestant that the ratios are about
@@ -16,7 +17,7 @@ HEAD = ("envs", "contestant", "steps/s", "slowest turn", "us per step", "jaxenvs
 
 def progress(rows: Sequence[Row]) -> None:
     """Print one line about a batch size that is done."""
-    figures = ", ".join(f"{label(row)} {_short(row.steps_per_second)}" for row in rows)
+    figures = ", ".join(f"{label(row)} {short(row.steps_per_second)}" for row in rows)
     batch = max(row.num_envs for row in rows)
     print(f"{rows[0].id} x {batch:,}: {figures} steps/s", flush=True)
 
@@ -158,10 +159,3 @@ def _show_rich(title: str, table: Sequence[Sequence[str]]) -> None:
     for cells in table:
         shown.add_row(*cells)
     console.print(shown)
-
-
-def _short(number: float) -> str:
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.3g} {unit}"
-    return f"{number:.3g}"

@@ -22,6 +22,7 @@ import jaxenvs
 from jaxenvs import search
 
 from . import contestants
+from .tables.puzzles import searched
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,20 +76,6 @@ def measure(
     )
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return a Markdown table."""
-    head = (
-        "| puzzle | batch size | levels solved | nodes | nodes/s | compile, s | bytes a node |\n"
-        "| --- | --- | --- | --- | --- | --- | --- |"
-    )
-    lines = (
-        f"| {r.env_id} | {r.batch_size:,} | {r.solved} of {r.levels} | {r.nodes:,} "
-        f"| {r.nodes_per_second / 1e6:.2f} M | {r.compile_seconds:.1f} | {r.bytes_per_node} |"
-        for r in rows
-    )
-    return "\n".join([head, *lines])
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.searching")
@@ -108,10 +95,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (LookupError, TypeError, ValueError) as error:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 2
-    print(table(rows))
+    figures = [dataclasses.asdict(row) for row in rows]
+    print(searched(figures))
     if args.json:
         about = {"device": str(jax.devices()[0]), "processor": contestants.processor()}
-        figures = [dataclasses.asdict(row) for row in rows]
         text = json.dumps({**about, "versions": contestants.versions(), "rows": figures}, indent=1)
         args.json.write_text(text + "\n")
     return 0

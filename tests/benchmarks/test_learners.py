@@ -12,6 +12,7 @@ import pytest
 import jaxenvs
 from jaxenvs.benchmarks import learner_peers, learners
 from jaxenvs.benchmarks.learner_peers import Setting
+from jaxenvs.benchmarks.tables.training import compared, faster
 
 SMALL = Setting("small", num_envs=2, rollout_steps=64, epochs=1, minibatches=2, steps=512)
 
@@ -88,15 +89,16 @@ def test_the_command_writes_every_group(told, tmp_path, capsys):
 
 def test_a_ratio_is_that_of_neighbouring_turns():
     ours, theirs = row("jaxenvs", [1.0, 2.0, 10.0]), row("rejax", [2.0, 6.0, 40.0])
-    assert learners.ratio(ours, theirs) == 3.0
-    assert learners.ratio(ours, row("rejax", [2.0, 6.0, 40.0], steps=500)) == 6.0
+    assert faster(ours.as_dict(), theirs.as_dict()) == 3.0
+    shorter = row("rejax", [2.0, 6.0, 40.0], steps=500)
+    assert faster(ours.as_dict(), shorter.as_dict()) == 6.0
     assert ours.compile_seconds == 10.0
     assert ours.steps_per_second == 500.0 and ours.first_steps_per_second == 1000 / 12
 
 
 def test_the_table_compares_within_a_group():
-    text = learners.table([row("jaxenvs", [1.0]), row("rejax", [2.0])])
-    lines = text.splitlines()
+    rows = [row("jaxenvs", [1.0]).as_dict(), row("rejax", [2.0]).as_dict()]
+    lines = str(compared(rows)).splitlines()
     assert lines[2] == "| equal | jaxenvs | 1,000 |  | 11.0 | 83 | 100, 300 |"
     assert lines[3] == "| equal | rejax | 500 | 2.00 | 10.0 | 83 | 100, 300 |"
     assert len({line.count("|") for line in lines}) == 1

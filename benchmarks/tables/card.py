@@ -1,0 +1,297 @@
+"""Tables of what `python -m jaxenvs.benchmarks.card` measures, for each device it ran on.
+
+A job leaves `results/card/<device>-<job>.json`: a header and `rows`, flat dictionaries. A job may
+add columns or lack some: a column that no row fills is left out.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from . import turns
+from .registry import RESULTS, table
+from .text import Column, Table, filled, fixed, layout, percent, ratio, short, whole
+
+OURS = "jaxenvs"
+SLOWEST = 4  # kernels of a step that are named
+COMMAND = "python -m jaxenvs.benchmarks.card --only"
+DONE = "done"  # the state of a job that was not cut short
+HEADER = ("driver", "jax", "commit", "date")  # of a file, named below its table
+# A value by the first of these names that a row has.
+NAMES = {
+    "id": ("id", "env_id", "puzzle"),
+    "num_envs": ("num_envs", "envs", "batch"),
+    "contestant": ("contestant", "learner", "name"),
+    "reset_source": ("reset_source", "source"),
+    "compile": ("compile_s", "compile_seconds"),
+}
+
+Documents = list[dict[str, Any]]
+
+
+def job(name: str, part: str = "") -> Callable:
+    """Register a function of the documents of a job, one for each device."""
+    files = f"{RESULTS}/card/*-{name}.json"
+    return table(f"card-{part or name}", files, command=f"{COMMAND} {name}")
+
+
+def value(row: dict[str, Any], name: str) -> Any:
+    """Return what a row calls by one of several names, or None."""
+    return next((row[key] for key in NAMES.get(name, (name,)) if row.get(key) is not None), None)
+
+
+def rows_of(documents: Documents) -> Iterator[dict[str, Any]]:
+    """Yield every row with the name of its device and what its raw times say."""
+    for document in documents:
+        for row in document["rows"]:
+            yield {"device": document["device"], **row, **_derived(row)}
+
+
+def _derived(row: dict[str, Any]) -> dict[str, float]:
+    """Medians over the raw times, where the row does not state them itself."""
+    times, found = row.get("times_s"), {}
+    if not times:
+        return found
+    middle = statistics.median(times)
+    for unit in ("steps", "nodes"):
+        if unit in row and f"{unit}_per_second" not in row:
+            found[f"{unit}_per_second"] = row[unit] / middle
+    if "steps" in row and value(row, "num_envs") and "microseconds" not in row:
+        found["microseconds"] = 1e6 * middle * value(row, "num_envs") / row["steps"]
+    return found
+
+
+def notes(documents: Documents) -> str:
+    """What the figures of each device depend on, a sentence for each."""
+    told = []
+    for document in documents:
+        facts = [f"{name} {document[name]}" for name in HEADER if document.get(name)]
+        facts += [f"`{document['command']}`"] if document.get("command") else []
+        lacking = document.get("missing")
+        ends = [f"without {', '.join(lacking)}"] if lacking else []
+        ends += [document["state"]] if document.get("state", DONE) != DONE else []
+        told.append(f"{document['device']}: {'; '.join([', '.join(facts), *ends])}.")
+    return " ".join(told)
+
+
+def of(name: str, shown: Callable[[Any], str] = str) -> Column:
+    """A column of one value."""
+    return lambda row: "" if value(row, name) is None else shown(value(row, name))
+
+
+WHERE: dict[str, Column] = {
+    "device": of("device"),
+    "id": of("id"),
+    "envs": of("num_envs", whole),
+}
+
+
+def plain(
+    documents: Documents,
+    columns: dict[str, Column],
+    wanted: Callable[[dict[str, Any]], bool] = lambda row: True,
+) -> Table:
+    """One line for each row that is wanted."""
+    made = layout(filter(wanted, rows_of(documents)), columns)
+    return filled(made._replace(note=notes(documents)))
+
+
+def beside(documents: Documents) -> Table:
+    """One line for each device, id and batch: steps per second of all who ran, side by side."""
+    lines: dict[tuple, dict[str, dict[str, Any]]] = {}
+    labels: dict[str, bool] = {}  # of each contestant, whether it is ours
+    for row in rows_of(documents):
+        name = value(row, "contestant") or OURS
+        label = str(value(row, "reset_source") or OURS) if name == OURS else name
+        labels.setdefault(label, name == OURS)
+        key = (row["device"], value(row, "id"), value(row, "num_envs"))
+        lines.setdefault(key, {})[label] = row
+    first = lambda cell: lambda line: cell(next(iter(line.values())))  # noqa: E731
+    columns = {head: first(cell) for head, cell in WHERE.items()}
+    columns |= {label: _speed(label) for label in labels}
+    ours = [label for label, own in labels.items() if own]
+    others = [label for label, own in labels.items() if not own]
+    columns |= {f"{own} / {other}": _factor(own, other) for own in ours[:1] for other in others}
+    columns |= {f"kernels, {own}": _kernels(own) for own in ours}
+    made = layout(lines.values(), columns)
+    return filled(made._replace(note=notes(documents)))
+
+
+def _speed(label: str) -> Column:
+    return lambda line: short(line[label].get("steps_per_second")) if label in line else ""
+
+
+def _kernels(label: str) -> Column:
+    """Launches of a step, and of each trip of a loop whose trips vary."""
+
+    def cell(line: dict[str, dict[str, Any]]) -> str:
+        row = line.get(label, {})
+        trips = f" + {row['kernels_per_trip']}" if row.get("kernels_per_trip") else ""
+        return whole(row.get("kernels")) + trips
+
+    return cell
+
+
+def _factor(ours: str, other: str) -> Column:
+    """How many times faster, the turns compared one by one where there are as many."""
+
+    def cell(line: dict[str, dict[str, Any]]) -> str:
+        if ours not in line or other not in line:
+            return ""
+        return ratio(_faster(line[ours], line[other]))
+
+    return cell
+
+
+def _faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
+    if "steps" in row and "steps" in other and _turns(row) == _turns(other):
+        return turns.faster(row, other, "times_s")
+    if row.get("steps_per_second") and other.get("steps_per_second"):
+        return row["steps_per_second"] / other["steps_per_second"]
+    return None
+
+
+def _turns(row: dict[str, Any]) -> int:
+    return len(row.get("times_s", ()))
+
+
+@job("craft")
+def craft(documents: Documents) -> Table:
+    """Steps per second of Craft by batch and reset source, beside craftax."""
+    return beside(documents)
+
+
+@job("training")
+def training(documents: Documents) -> Table:
+    """Steps per second of training."""
+    columns = {
+        **WHERE,
+        "learner": of("algorithm"),
+        "preset": of("preset"),
+        "seeds": of("seeds", whole),
+        "steps/s": of("steps_per_second", short),
+        "compile, s": of("compile", fixed(1)),
+    }
+    return plain(documents, columns)
+
+
+@job("resets")
+def resets(documents: Documents) -> Table:
+    """Time of a step by reset source and by how many episodes end in it."""
+    columns = {
+        **WHERE,
+        "worlds from": of("reset_source"),
+        "time limit": of("limit", lambda limit: whole(limit) if limit else "none"),
+        "ended per step": of("ended_per_step", fixed(1)),
+        "trips per step": of("trips_per_step", fixed(1)),
+        "us per step": of("microseconds", fixed(1)),
+    }
+    return plain(documents, columns, lambda row: row.get("part") != "kernels")
+
+
+@job("resets", part="kernels")
+def kernels(documents: Documents) -> Table:
+    """Where a step goes: a line for each program, with its longest kernels."""
+    lines: dict[tuple, list[dict[str, Any]]] = {}
+    for row in rows_of(documents):
+        if row.get("part") == "kernels":
+            key = (row["device"], *(value(row, n) for n in ("id", "num_envs", "reset_source")))
+            lines.setdefault(key, []).append(row)
+    columns = {
+        head: lambda line, cell=cell: cell(line[0])
+        for head, cell in {
+            **WHERE,
+            "worlds from": of("reset_source"),
+            "us per step": of("microseconds", fixed(1)),
+            "in kernels": of("busy", fixed(1)),
+        }.items()
+    }
+    made = layout(lines.values(), {**columns, "the slowest of them": _slowest})
+    return filled(made._replace(note=notes(documents)))
+
+
+def _slowest(line: list[dict[str, Any]]) -> str:
+    found = sorted((row for row in line if "kernel" in row), key=lambda row: -row["microseconds"])
+    return ", ".join(f"`{row['kernel']}` {row['microseconds']:.1f}" for row in found[:SLOWEST])
+
+
+@job("families")
+def families(documents: Documents) -> Table:
+    """Steps per second of one id of each class."""
+    return beside(documents)
+
+
+@job("puzzles")
+def puzzles(documents: Documents) -> Table:
+    """Steps per second of puzzles, nodes per second of search."""
+    columns = {
+        **WHERE,
+        "search": of("algorithm"),
+        "batch size": of("batch_size", whole),
+        "steps/s": of("steps_per_second", short),
+        "nodes/s": of("nodes_per_second", short),
+        "solved": of("solved", _solved),
+        "compile, s": of("compile", fixed(1)),
+    }
+    return plain(documents, columns)
+
+
+def _solved(number: float) -> str:
+    """A share, or how many."""
+    return percent(number) if isinstance(number, float) else whole(number)
+
+
+@job("babyai")
+def babyai(documents: Documents) -> Table:
+    """`exact` against a pool that is drawn anew before every rollout."""
+    return beside(documents)
+
+
+@job("graphs")
+def graphs(documents: Documents) -> Table:
+    """The same programs with the whole loop as one CUDA graph."""
+    return beside(documents)
+
+
+@job("billion")
+def billion(documents: Documents) -> Table:
+    """Slices of the long run, with the return at the end of each."""
+    rows = list(rows_of(documents))
+
+    def reached(row: dict[str, Any]) -> str:
+        points = [r for r in rows if r.get("part") == "curve" and r["device"] == row["device"]]
+        made = [r["return"] for r in points if r["steps"] <= row["to_steps"]]
+        return fixed(2)(made[-1]) if made else ""
+
+    def evaluated(row: dict[str, Any]) -> str:
+        ends = [r for r in rows if r.get("part") == "evaluation" and r["device"] == row["device"]]
+        here = [r["evaluation"]["mean_return"] for r in ends if r["steps"] == row["to_steps"]]
+        return fixed(2)(here[0]) if here else ""
+
+    columns = {
+        **WHERE,
+        "steps at its end": of("to_steps", short),
+        "took": lambda row: f"{statistics.median(row['times_s']):,.0f} s",
+        "steps/s": of("steps_per_second", short),
+        "training return": reached,
+        "evaluation": evaluated,
+    }
+    return plain(documents, columns, lambda row: row.get("part") == "slice")
+
+
+@job("tests")
+def tests(documents: Documents) -> Table:
+    """How many tests passed on each device, and which did not."""
+
+    def count(outcome: str) -> Column:
+        return lambda document: whole(sum(r["outcome"] == outcome for r in document["rows"]))
+
+    def failed(document: dict[str, Any]) -> str:
+        return ", ".join(f"`{r['test']}`" for r in document["rows"] if r["outcome"] == "failed")
+
+    columns = {
+        "device": lambda document: document["device"],
+        **{outcome: count(outcome) for outcome in ("passed", "skipped", "failed")},
+        "which failed": failed,
+    }
+    return filled(layout(documents, columns)._replace(note=notes(documents)))

@@ -1,0 +1,78 @@
+"""One row for each class of environment: work on a GPU, cost of a world, speed on a CPU."""
+
+from typing import Any
+
+from .grids import JAX_PEERS
+from .registry import RESULTS, table
+from .text import Column, Table, fixed, layout, ratio, short
+from .turns import Turns, lead, turns
+
+_SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")  # an id counts where it comes first
+
+
+def _exact(row: dict[str, Any]) -> str:
+    work = row["work"].get("exact")
+    return f"{work['kernels']} + {work['kernels_per_trip']}" if work else ""
+
+
+def _first(row: dict[str, Any]) -> dict[str, Any]:
+    """Of `fresh` where it is counted, else of `pool`."""
+    return row["work"].get("fresh") or row["work"]["pool"]
+
+
+def _moved(work: dict[str, Any]) -> str:
+    return f"{work['written']:,.0f} + {work['read']:,.0f}"
+
+
+def _kernels(source: str) -> Column:
+    return lambda row: str(row["work"].get(source, {}).get("kernels", ""))
+
+
+WORK: dict[str, Column] = {
+    "id": lambda row: row["id"],
+    "worlds from": lambda row: row["default"],
+    "kernels: fresh": _kernels("fresh"),
+    "pool": _kernels("pool"),
+    "exact + per trip": _exact,
+    "bytes written + read per env": lambda row: _moved(_first(row)),
+    "bytes of state": lambda row: fixed(0)(_first(row)["state"]),
+    "candidates per world": lambda row: fixed(2)(row["world"]["candidates"]),
+    "world / step": lambda row: fixed(1)(row["world"]["world_steps"]),
+}
+
+
+def counted(rows: list[dict[str, Any]]) -> Table:
+    """What `families` prints."""
+    return layout(rows, WORK)
+
+
+@table(
+    "families",
+    f"{RESULTS}/families.json",
+    *(f"{RESULTS}/bench_families_{name}.json" for name in _SPEEDS),
+)
+def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
+    """All of it; an empty cell was not measured or has no counterpart."""
+    speeds: dict[str, Turns] = {}
+    for bench in benches:
+        for group in turns(bench):
+            speeds.setdefault(group.id, group)
+
+    def speed(row: dict[str, Any]) -> str:
+        group = speeds.get(row["id"])
+        return short(group.rows[group.ours()[0]]["steps_per_second"]) if group else ""
+
+    def against(*others: str) -> Column:
+        def cell(row: dict[str, Any]) -> str:
+            group = speeds.get(row["id"])
+            return ratio(lead(group, row["default"], others)) if group else ""
+
+        return cell
+
+    columns = {
+        **WORK,
+        "steps/s, CPU": speed,
+        "/ minigrid": against("minigrid"),
+        "/ better JAX peer": against(*JAX_PEERS),
+    }
+    return layout(work["rows"], columns)

@@ -1,0 +1,80 @@
+"""Steps per second of grid worlds on a CPU."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .registry import RESULTS, table
+from .text import Column, Table, layout, ratio, whole
+from .turns import ENVS, ID, Turns, factor, lead, speed, turns
+
+JAX_PEERS = ("NAVIX", "XLand-MiniGrid")
+_SPEEDS = {
+    **ENVS,
+    "jaxenvs (auto)": speed("auto"),
+    "jaxenvs (pool)": speed("pool"),
+    "NAVIX": speed("NAVIX"),
+    "XLand-MiniGrid": speed("XLand-MiniGrid"),
+    "minigrid": speed("minigrid"),
+    "auto / better JAX peer": lambda group: ratio(lead(group, "auto", JAX_PEERS)),
+    "auto / minigrid": factor("auto", "minigrid"),
+}
+
+
+@table("grids", f"{RESULTS}/bench.json")
+def grids(bench: dict[str, Any]) -> Table:
+    """Three levels, batches of three sizes."""
+    return layout(turns(bench), {**ID, **_SPEEDS})
+
+
+@table("doorkey", f"{RESULTS}/bench_doorkey.json")
+def doorkey(bench: dict[str, Any]) -> Table:
+    """DoorKey-8x8 with less beside it."""
+    return layout(turns(bench), _SPEEDS)
+
+
+@table("readme-speed", f"{RESULTS}/bench_doorkey.json")
+def readme_speed(bench: dict[str, Any]) -> Table:
+    """The same for README: what a newcomer compares."""
+    columns = {
+        "environments": lambda group: whole(group.num_envs),
+        "jaxenvs": speed("auto"),
+        "NAVIX": speed("NAVIX"),
+        "XLand-MiniGrid": speed("XLand-MiniGrid"),
+        "minigrid (NumPy)": speed("minigrid"),
+        "jaxenvs / NAVIX": factor("auto", "NAVIX"),
+        "/ XLand-MiniGrid": factor("auto", "XLand-MiniGrid"),
+        "/ minigrid": factor("auto", "minigrid"),
+    }
+    return layout(turns(bench), columns)
+
+
+@table(
+    "envpool",
+    f"{RESULTS}/bench_envpool.json",
+    command="jaxenvs bench --ids Grid-DoorKey-8x8-v0 Grid-KeyCorridorS3R3-v0 BabyAI-GoToLocal-v0 "
+    "BabyAI-BossLevel-v0 --batches 1024 --obs image dict",
+)
+def envpool(bench: dict[str, Any]) -> Table:
+    """Ours with two observations beside a C++ engine, which returns the dict."""
+
+    def ours(obs: str, column: Callable[[str], Column]) -> Column:
+        def cell(group: Turns) -> str:
+            names = [name for name in group.ours() if group.rows[name]["obs"] == obs]
+            return column(names[0])(group) if names else ""
+
+        return cell
+
+    def per_core(name: str) -> Column:
+        return factor(name, "EnvPool", "processor_seconds")
+
+    columns = {
+        **ID,
+        **ENVS,
+        "jaxenvs (image)": ours("image", speed),
+        "jaxenvs (dict)": ours("dict", speed),
+        "EnvPool": speed("EnvPool"),
+        "minigrid": speed("minigrid"),
+        "per core: image / EnvPool": ours("image", per_core),
+        "dict / EnvPool": ours("dict", per_core),
+    }
+    return layout(turns(bench), columns)

@@ -1,0 +1,69 @@
+"""Markdown pages: find the markers of tables, and write what belongs between them.
+
+    <!-- table: craft-cpu -->
+    | envs | ... |
+    <!-- end -->
+
+A table with figures outside such markers needs `<!-- typed: WHY -->` on the line above it.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+FOLDERS = ("docs", "benchmarks", "baselines")  # whose pages have tables; and the folder above
+_BLOCK = re.compile(
+    r"^<!-- table: (?P<name>\S+) -->\n(?P<body>(?:(?!<!-- (?:table:|end)).*\n)*?)<!-- end -->$",
+    re.MULTILINE,
+)
+_OPEN = re.compile(r"^<!-- table: (\S+) -->$", re.MULTILINE)
+_TYPED = re.compile(r"^(?P<why><!-- typed: .+ -->\n)?(?P<lines>(?:\|.*\n)+)", re.MULTILINE)
+_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"`[^`]*`")
+
+
+class PageError(ValueError):
+    """A page whose markers do not fit."""
+
+
+def pages(root: Path) -> list[Path]:
+    """Every page that may have a table, in order of name."""
+    found = [path for folder in FOLDERS for path in (root / folder).rglob("*.md")]
+    return sorted([*root.glob("*.md"), *found])
+
+
+def marked(text: str) -> list[str]:
+    """Names of the tables whose markers a page has.
+
+    Raises `PageError` when a marker has no end.
+    """
+    names = [match["name"] for match in _BLOCK.finditer(text)]
+    opened = _OPEN.findall(text)
+    if names != opened:
+        lacking = next(name for name in opened if names.count(name) < opened.count(name))
+        raise PageError(f"<!-- table: {lacking} --> has no <!-- end --> before the next marker")
+    return names
+
+
+def filled(text: str, render: Callable[[str], str]) -> str:
+    """Return the page with every table written anew."""
+    marked(text)
+
+    def block(match: re.Match[str]) -> str:
+        name = match["name"]
+        return f"<!-- table: {name} -->\n{render(name)}\n<!-- end -->"
+
+    return _BLOCK.sub(block, text)
+
+
+def typed(text: str) -> Iterator[str]:
+    """Yield the first line of each table with figures that is neither marked nor explained."""
+    for match in _TYPED.finditer(_FENCE.sub("", _BLOCK.sub("", text))):
+        lines = match["lines"].splitlines()
+        if not match["why"] and any(map(_has_figure, lines[2:])):
+            yield lines[0]
+
+
+def _has_figure(line: str) -> bool:
+    """Whether a cell begins with a number."""
+    return any(re.match(r"\s*\d", cell) for cell in _CODE.sub("", line).split("|"))

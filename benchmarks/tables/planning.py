@@ -1,0 +1,93 @@
+"""Recorded runs of learners that plan or search: puzzles and a learned model."""
+
+from typing import Any
+
+from .registry import RUNS, table
+from .text import Table, fixed, layout, percent, whole
+
+
+@table("runs-eight", f"{RUNS}/puzzles.json")
+def eight(rows: list[dict[str, Any]]) -> Table:
+    """The 8-puzzle by AlphaZero, with and without its search, and by PPO."""
+    alphazero, ppo = (row for row in rows if "3x3" in row["id"])
+    evaluation = alphazero["evaluation"]
+    lines = [
+        ("Gumbel AlphaZero, 32 simulations", evaluation),
+        ("the same networks without search", evaluation["without_search"]),
+        ("PPO", ppo["evaluation"]),
+    ]
+
+    def solved(line: tuple[str, dict[str, Any]]) -> str:
+        return ", ".join(percent(seed["success_rate"]) for seed in line[1]["per_seed"])
+
+    columns = {
+        f"8-puzzle, 10 random moves from solved, {whole(ppo['steps'])} steps per seed": (
+            lambda line: line[0]
+        ),
+        "solved, each seed": solved,
+        "moves, unsolved ones counted as 180": lambda line: fixed(1)(line[1]["mean_length"]),
+    }
+    return layout(lines, columns)
+
+
+@table("runs-cube", f"{RUNS}/puzzles.json")
+def cube(rows: list[dict[str, Any]]) -> Table:
+    """The 2x2x2 cube by a learned bound."""
+    (row,) = (row for row in rows if row["algorithm"] == "davi")
+    found, greedy = row["search"], row["evaluation"]["greedy"][0]
+    above = 100 * (found["ratio"] - 1)
+    costs = f"{found['mean_cost']:.3f}, {found['least_mean_cost']:.3f}: {above:.1f} % above"
+    boards, own = found["expanded_per_board"], found["expanded_per_board_with_own_bound"]
+    times = found["processor_seconds"], found["processor_seconds_with_own_bound"]
+    return Table(
+        (f"2x2x2 cube by quarter turns, {whole(found['boards'])} random cubes", ""),
+        [
+            (
+                "training",
+                f"{row['steps'] / 1e6:.2f} M boards, {row['seconds'] / 60:.0f} min "
+                "with other jobs running",
+            ),
+            (
+                f"solved by A* with the network as bound, weight {found['weight']:g}",
+                whole(found["boards"] * found["solved"]),
+            ),
+            ("mean length, and the least possible (proven by A* for each cube)", costs),
+            ("solved in the least number of turns", percent(found["optimal"])),
+            (
+                "boards expanded for a cube; with the puzzle's pattern databases",
+                f"{boards:.0f}; {own:.0f} (to a proof)",
+            ),
+            ("processor time of these searches", f"{times[0]:.1f} s; {times[1]:.1f} s"),
+            (
+                "solved by going to the best neighbour, without search",
+                percent(greedy["success_rate"]),
+            ),
+        ],
+    )
+
+
+@table("runs-world-model", f"{RUNS}/world_model.json")
+def world_model(found: dict[str, Any]) -> Table:
+    """The 8-puzzle through a model learned from pictures."""
+    boards = found["boards"]
+    plans, right = boards * found["plans_found"], boards * found["solved"]
+    length, expanded = found["mean_length"], found["states_expanded_per_board"]
+    title = f"world model of the 8-puzzle, {whole(found['transitions'])} pictures before and after"
+    return Table(
+        (f"{title} a move", ""),
+        [
+            ("training", f"{found['training_seconds']:.0f} s with other jobs running"),
+            (
+                "moves after which the code of the new, noisy picture is the one foretold",
+                percent(found["codes_foretold"]),
+            ),
+            (
+                f"{boards} random boards: plans found, and right in the true puzzle",
+                f"{plans:.0f}, {right:.0f}",
+            ),
+            (
+                "mean length of the plans, states expanded for a board",
+                f"{length:.1f}, {expanded:,}",
+            ),
+        ],
+    )

@@ -1,0 +1,46 @@
+"""Puzzles and search on a CPU."""
+
+from typing import Any
+
+from .registry import RESULTS, table
+from .text import Table, layout, seconds, short, whole
+from .turns import factor, speed, turns
+
+
+@table("puzzles", f"{RESULTS}/bench_puzzles.json")
+def puzzles(bench: dict[str, Any]) -> Table:
+    """Steps per second beside jumanji and pgx; each id by its one default source."""
+    rows = []
+    for group in turns(bench):
+        (source,) = group.ours()
+        columns = {
+            f"id, {whole(group.num_envs)} environments": lambda group: group.id,
+            "worlds from": lambda group, source=source: source,
+            "jaxenvs": speed(source),
+            "jumanji": speed("jumanji"),
+            "pgx": speed("pgx"),
+            "jaxenvs / jumanji": factor(source, "jumanji"),
+            "jaxenvs / pgx": factor(source, "pgx"),
+        }
+        rows.append(layout([group], columns))
+    return Table(rows[0].head, [row.rows[0] for row in rows])
+
+
+@table("search", f"{RESULTS}/search.json")
+def search(found: dict[str, Any]) -> Table:
+    """A* on the 15-puzzle."""
+    return searched(found["rows"])
+
+
+def searched(rows: list[dict[str, Any]]) -> Table:
+    """Nodes per second, as `searching` prints them."""
+    columns = {
+        "puzzle": lambda row: row["env_id"],
+        "batch size": lambda row: whole(row["batch_size"]),
+        "levels solved": lambda row: f"{row['solved']} of {row['levels']}",
+        "nodes": lambda row: whole(row["nodes"]),
+        "nodes/s": lambda row: short(row["nodes_per_second"]),
+        "compile": lambda row: seconds(row["compile_seconds"]),
+        "bytes a node": lambda row: whole(row["bytes_per_node"]),
+    }
+    return layout(rows, columns)

@@ -1,0 +1,200 @@
+"""Recorded runs of the learners (`baselines/results`, kept by `baselines/record.py`)."""
+
+import re
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+from .registry import RUNS, table
+from .text import Column, Table, fixed, layout, listed, percent, short, whole
+
+MANY = 10  # seeds whose returns are not listed
+GOOD = 0.9  # a return that many seeds are counted by
+START = 20  # seconds until the first update, compilation included
+TWO_CORES = "two cores of an Intel Xeon"  # runs that give the rates of such a machine
+MISSION = re.compile(r"BabyAI|Fetch|GoTo|PutNear|LockedRoom")  # read in the network: slower
+
+COMMAND: dict[str, Column] = {"`jaxenvs train` ...": lambda row: f"`{_flags(row)}`"}
+
+
+def _flags(row: dict[str, Any]) -> str:
+    return row["command"].removeprefix("jaxenvs train ")
+
+
+def returns_of(row: dict[str, Any], decimals: int = 3) -> list[float]:
+    """Of each seed: those of the evaluation, else means of the last training episodes."""
+    if row["evaluation"]:
+        return [seed["mean_return"] for seed in row["evaluation"]["per_seed"]]
+    return row["last_returns"]
+
+
+def successes(row: dict[str, Any]) -> str:
+    """Share of episodes that succeeded, by seed."""
+    shares = [seed["success_rate"] for seed in row["evaluation"]["per_seed"]]
+    return ", ".join(percent(share) for share in dict.fromkeys(shares)) if shares else ""
+
+
+def _returns(row: dict[str, Any]) -> str:
+    found = returns_of(row)
+    mark = "" if row["evaluation"] else " (a)"
+    if len(found) < MANY:
+        return listed(found) + mark
+    good = [x for x in found if x >= GOOD]
+    text = f"{len(good)} of {len(found)} at {min(good):.3f} to {max(good):.3f}"
+    return f"{text}, the others {listed(x for x in found if x < GOOD)}{mark}"
+
+
+def _steps(row: dict[str, Any]) -> str:
+    """Steps of a seed, and of how many where the run was ended before."""
+    made, asked = row["steps"], row["steps_asked"]
+    text = f"{made / 1e6:.2f} M"
+    return text if made >= asked else f"{text} of {asked / 1e6:g} M"
+
+
+def _made_on(row: dict[str, Any]) -> str:
+    if row["device"] == TWO_CORES:
+        return f"2 cores, {row['seconds']:.0f} s"
+    return "1 core" if row["device"].startswith("one core") else row["device"].split()[-1]
+
+
+@table("runs-families", f"{RUNS}/families.json")
+def families(rows: list[dict[str, Any]]) -> Table:
+    """One level of each family."""
+    rates = {
+        mission: min(
+            row["steps_per_second"]
+            for row in rows
+            if row["device"] == TWO_CORES and bool(MISSION.search(row["id"])) == mission
+        )
+        for mission in (False, True)
+    }
+
+    def minutes(row: dict[str, Any]) -> str:
+        rate = rates[bool(MISSION.search(row["id"]))]
+        return f"{(row['steps_asked'] / rate + START) / 60:.1f} min"
+
+    def success(row: dict[str, Any]) -> str:
+        return percent(row["evaluation"]["success_rate"]) if row["evaluation"] else ""
+
+    columns = {
+        **COMMAND,
+        "steps per seed": _steps,
+        "return of each seed": _returns,
+        "success": success,
+        "made on": _made_on,
+        "one seed on two cores": minutes,
+    }
+    return layout(rows, columns)
+
+
+def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:
+    """The kept point of the curve that is nearest to a number of steps, and its returns."""
+    points = zip(row["curve"]["steps"], row["curve"]["returns"], strict=True)
+    return min(points, key=lambda point: abs(point[0] - steps))
+
+
+@table("runs-craft", f"{RUNS}/craft.json")
+def craft(rows: list[dict[str, Any]]) -> Table:
+    """Craft along its curve."""
+    points = [near(rows[0], steps) for steps in (100_000, 250_000, 500_000, 750_000, 1_000_000)]
+    columns = {
+        "steps per seed": lambda point: whole(point[0]),
+        "return of each seed": lambda point: listed(point[1], 2),
+    }
+    return layout(points, columns)
+
+
+@table("runs-memory", f"{RUNS}/memory.json")
+def memory(rows: list[dict[str, Any]]) -> Table:
+    """With a memory and without."""
+    names = {"ppo-rnn": "recurrent PPO", "ppo": "PPO"}
+    return layout(
+        rows,
+        {
+            "MemoryS7": lambda row: names[row["algorithm"]],
+            "steps per seed": lambda row: whole(row["steps"]),
+            "return of each seed over 256 episodes": lambda row: listed(returns_of(row)),
+            "success": _by_seed,
+            "steps/s, all seeds": lambda row: short(row["steps_per_second"]),
+        },
+    )
+
+
+def _by_seed(row: dict[str, Any]) -> str:
+    return ", ".join(f"{100 * s['success_rate']:.0f} %" for s in row["evaluation"]["per_seed"])
+
+
+@table("runs-exploration", f"{RUNS}/exploration.json")
+def exploration(rows: list[dict[str, Any]]) -> Table:
+    """With a bonus and without."""
+    columns = {
+        "MultiRoom-N4-S5-v0": lambda row: f"`{_flags(row).partition(' ')[2]}`",
+        "steps per seed": lambda row: whole(row["steps"]),
+        "return of each seed over 256 episodes": lambda row: listed(returns_of(row)),
+        "success": _by_seed,
+        "steps/s, all seeds": lambda row: short(row["steps_per_second"]),
+    }
+    return layout(rows, columns)
+
+
+def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
+    """Steps at the first kept point of the curve where a seed's return is at least `least`."""
+    points = zip(row["curve"]["steps"], row["curve"]["returns"], strict=True)
+    return next((steps for steps, found in points if (found[seed] or 0) >= least), None)
+
+
+def _option(row: dict[str, Any]) -> str:
+    return "PPO" if row["algorithm"] == "ppo" else f"`--algo {row['algorithm']}`"
+
+
+@table("runs-q-doorkey", f"{RUNS}/q_learning.json")
+def q_doorkey(rows: list[dict[str, Any]]) -> Table:
+    """DoorKey-6x6 by action values and by PPO."""
+    columns = {
+        "DoorKey-6x6": _option,
+        "steps": lambda row: whole(row["steps"]),
+        "return": lambda row: listed(returns_of(row)),
+        "success": successes,
+        "training return first at 0.9": lambda row: whole(passes(row, 0.9)),
+        "steps/s": lambda row: short(row["steps_per_second"]),
+    }
+    return layout([row for row in rows if "DoorKey" in row["id"]], columns)
+
+
+@table("runs-q-craft", f"{RUNS}/q_learning.json", f"{RUNS}/craft.json")
+def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
+    """Craft by action values; PPO's curve beside them, the mean of its seeds."""
+
+    def training(row: dict[str, Any]) -> str:
+        found = [near(row, steps)[1] for steps in (100_000, 250_000, 500_000)]
+        return listed((statistics.mean(x for x in seeds if x is not None) for seeds in found), 2)
+
+    known = [row for row in rows if "Craft" in row["id"]]
+    ours = [{**ppo[0], "algorithm": "ppo"}]
+    ends: Callable[[Column], Column] = lambda cell: (  # noqa: E731 - PPO's run went on
+        lambda row: "" if row["algorithm"] == "ppo" else cell(row)
+    )
+    columns = {
+        "Craft-Classic-Ids": _option,
+        "steps": ends(lambda row: whole(row["steps"])),
+        "training return near 100 k, 250 k, 500 k": training,
+        "evaluation": ends(lambda row: listed(returns_of(row), 2)),
+        "steps/s": ends(lambda row: short(row["steps_per_second"])),
+    }
+    return layout([*known, *ours], columns)
+
+
+@table("runs-classic", f"{RUNS}/classic.json")
+def classic(rows: list[dict[str, Any]]) -> Table:
+    """CartPole by seed."""
+    (row,) = rows
+    columns = {
+        "seed": str,
+        "return over 256 episodes after the run (500 is the most)": lambda seed: fixed(0)(
+            returns_of(row)[seed]
+        ),
+        "steps at which the mean of the latest 200 episodes has passed 475": lambda seed: whole(
+            passes(row, 475, seed)
+        ),
+    }
+    return layout(range(row["seeds"]), columns)

@@ -1,0 +1,81 @@
+"""Training: beside other people's learners, and on several devices."""
+
+from typing import Any
+
+from . import turns
+from .registry import RESULTS, table
+from .text import Table, fixed, layout, ratio, whole
+
+OURS = "jaxenvs"  # whose first row of a setting the others are compared with
+
+
+def faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
+    """How many times faster `row` trains: median over the turns, neighbours compared."""
+    ours, theirs = ({**each, "steps": each["setting"]["steps"]} for each in (row, other))
+    return turns.faster(ours, theirs)
+
+
+@table("learners", f"{RESULTS}/learners.json")
+def learners(found: dict[str, Any]) -> Table:
+    """PPO on CartPole by learner."""
+    return compared(found["rows"])
+
+
+def compared(rows: list[dict[str, Any]]) -> Table:
+    """Ours against each other learner of the same setting, as `learners` prints it."""
+
+    def factor(row: dict[str, Any]) -> str:
+        group = [other for other in rows if other["setting"]["name"] == row["setting"]["name"]]
+        ours = next((other for other in group if other["learner"].startswith(OURS)), row)
+        return "" if row["learner"].startswith(OURS) else ratio(faster(ours, row))
+
+    def returns(row: dict[str, Any]) -> str:
+        return ", ".join(f"{told:.0f}" for told in row["last_returns"] if told is not None)
+
+    columns = {
+        "setting": lambda row: row["setting"]["name"],
+        "learner": lambda row: row["learner"],
+        "steps/s": lambda row: whole(row["steps_per_second"]),
+        "ours is faster by": factor,
+        "compile, s": lambda row: fixed(1)(row["compile_seconds"]),
+        "steps/s of the first training, compilation included": lambda row: whole(
+            row["first_steps_per_second"]
+        ),
+        "return of the last episodes": returns,
+    }
+    return layout(rows, columns)
+
+
+DEVICES = {
+    "devices": lambda row: str(row["devices"]),
+    "environments, of all": lambda row: whole(row["num_envs"]),
+}
+
+
+@table("scaling-described", f"{RESULTS}/scaling.json")
+def described(found: dict[str, Any]) -> Table:
+    """Kernels and exchanges of an update on H200s that need not be there."""
+    columns = {
+        **DEVICES,
+        "kernels of an update": lambda row: whole(row["kernels"]),
+        "all-reduce of an update": lambda row: str(row["update"].get("all-reduce", 0)),
+        "of a minibatch": lambda row: str(row["minibatch"].get("all-reduce", 0)),
+        "all-gather": lambda row: str(row["update"].get("all-gather", 0)),
+    }
+    return layout(found["described"]["rows"], columns)
+
+
+@table("scaling-simulated", f"{RESULTS}/scaling.json")
+def simulated(found: dict[str, Any]) -> Table:
+    """Steps per second on simulated devices."""
+    rows = found["simulated"]["rows"]
+    one = {row["num_envs"]: row["steps_per_second"] for row in rows if row["devices"] == 1}
+    columns = {
+        "simulated devices": DEVICES["devices"],
+        "environments, of all": DEVICES["environments, of all"],
+        f"steps/s of training, median of {len(rows[0]['all'])}": lambda row: whole(
+            row["steps_per_second"]
+        ),
+        "of one device": lambda row: fixed(2)(row["steps_per_second"] / one[row["num_envs"]]),
+    }
+    return layout(rows, columns)

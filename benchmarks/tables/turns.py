@@ -1,0 +1,82 @@
+"""Rows of `jaxenvs bench`: who took turns on one id at one batch size, side by side."""
+
+import statistics
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from .text import Column, ratio, seconds, short, whole
+
+OWN = "jaxenvs"
+
+
+class Turns(NamedTuple):
+    """One id at one batch size.
+
+    A row of ours is named by its reset source, and by its observation too if it is not the first.
+    """
+
+    id: str
+    num_envs: int
+    rows: dict[str, dict[str, Any]]
+
+    def ours(self) -> list[str]:
+        """Names of our rows."""
+        return [name for name, row in self.rows.items() if row["contestant"] == OWN]
+
+
+def turns(bench: dict[str, Any]) -> list[Turns]:
+    """Group the rows of a file, in order of ids as they come and of batch sizes."""
+    found: list[Turns] = []
+    for row in bench["rows"]:
+        name, key = row["contestant"], (row["id"], row["num_envs"])
+        if name == OWN:
+            if not found or found[-1][:2] != key:
+                found.append(Turns(*key, {}))
+            name = _name(row, found[-1])
+        found[-1].rows[name] = row
+    ids = list(dict.fromkeys(group.id for group in found))
+    return sorted(found, key=lambda group: (ids.index(group.id), group.num_envs))
+
+
+def _name(row: dict[str, Any], group: Turns) -> str:
+    first = next(iter(group.rows.values()), row)
+    same = row["obs"] == first["obs"]
+    return row["reset_source"] if same else f"{row['reset_source']}, {row['obs']}"
+
+
+def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -> float | None:
+    """How many times faster a row is: median over its turns, neighbours in time compared.
+
+    `spent` names the times; None where a row has none of them.
+    """
+    if not (row.get(spent) and other.get(spent)):
+        return None
+    steps = row["steps"] / other["steps"]
+    both = zip(row[spent], other[spent], strict=True)
+    return statistics.median(steps * theirs / ours for ours, theirs in both)
+
+
+ID: dict[str, Column] = {"id": lambda group: group.id}
+ENVS: dict[str, Column] = {"envs": lambda group: whole(group.num_envs)}
+
+
+def speed(name: str) -> Column:
+    """Steps per second of a row."""
+    return lambda group: short(group.rows.get(name, {}).get("steps_per_second"))
+
+
+def factor(own: str, other: str, spent: str = "seconds") -> Column:
+    """How many times faster one row is than another; by `processor_seconds`, per core."""
+    return lambda group: ratio(faster(group.rows.get(own, {}), group.rows.get(other, {}), spent))
+
+
+def lead(group: Turns, own: str, others: Iterable[str]) -> float | None:
+    """How many times faster a row of ours is than the fastest of the others that took part."""
+    ours = group.rows[own]
+    known = (faster(ours, group.rows[other]) for other in others if other in group.rows)
+    return min((times for times in known if times is not None), default=None)
+
+
+def compilation(name: str) -> Column:
+    """Seconds that a contestant took to compile."""
+    return lambda group: seconds(group.rows.get(name, {}).get("compile_seconds"))

@@ -1,0 +1,138 @@
+"""What a step launches and moves on a GPU, as `gpu_work` and `memory` count it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .registry import RESULTS, table
+from .text import Column, Table, layout, whole
+
+MIB = 1 << 20
+RESETS = {  # of the name of a peer in brackets, or of a reset source
+    "none": "no reset",
+    "own": "own auto-reset",
+    "own reset": "own auto-reset",
+}
+
+
+def kernels(row: Mapping[str, Any]) -> str:
+    """Launches of a step, and of each trip of a loop of unknown trips."""
+    trips = row["kernels_per_trip"]
+    return f"{row['kernels']:,}" + (f" + {trips} per trip" if trips else "")
+
+
+def moved(row: Mapping[str, Any]) -> str:
+    """Bytes written + read for each environment."""
+    text = f"{row['written']:,.0f} + {row['read']:,.0f}"
+    if row.get("kernels_per_trip"):
+        text += f", and {row['written_per_trip']:,.0f} + {row['read_per_trip']:,.0f} per trip"
+    return text
+
+
+def state(row: Mapping[str, Any]) -> str:
+    """Bytes of state, with those of the pool."""
+    return whole(row["state"]) + (f" (pool {whole(row['pool'])})" if row["pool"] else "")
+
+
+def who(row: Mapping[str, Any]) -> tuple[str, str]:
+    """Name of a contestant, and where its worlds come from."""
+    name, _, reset = row["name"].removesuffix(")").partition(" (")
+    reset = str(reset or row["reset_source"])
+    return str(name), RESETS.get(reset) or reset
+
+
+COUNTS: dict[str, Column] = {
+    "kernels": kernels,
+    "of these loop / copies": lambda row: f"{row['loop_kernels']} / {row['copies']}",
+    "bytes written + read per env": moved,
+    "bytes of state per env": state,
+    "model, us per step": lambda row: whole(row["microseconds"]),
+}
+WHO: dict[str, Column] = {
+    "what": lambda row: who(row)[0],
+    "worlds from": lambda row: who(row)[1],
+    "observation": lambda row: row["obs"],
+}
+ID: dict[str, Column] = {"id": lambda row: row["env_id"]}
+
+
+def counted(rows: list[dict[str, Any]]) -> Table:
+    """Everything, as `gpu_work` prints it."""
+    return layout(rows, {**ID, **WHO, **COUNTS})
+
+
+@table("work-doorkey", f"{RESULTS}/gpu_work_doorkey.json")
+def work_doorkey(work: dict[str, Any]) -> Table:
+    """DoorKey-8x8 from three sources, and its peers."""
+    return layout(work["rows"], {"what, worlds from": lambda row: ", ".join(who(row)), **COUNTS})
+
+
+@table("work-obs", f"{RESULTS}/gpu_work_obs.json")
+def work_obs(work: dict[str, Any]) -> Table:
+    """The other observations of DoorKey-8x8."""
+    return layout(work["rows"], {"observation": WHO["observation"], **COUNTS})
+
+
+@table("work-craft", f"{RESULTS}/gpu_work_craft.json")
+def work_craft(work: dict[str, Any]) -> Table:
+    """Craft and craftax."""
+    return layout(work["rows"], {**WHO, **COUNTS})
+
+
+@table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
+def work_puzzles(work: dict[str, Any]) -> Table:
+    """Puzzles; in brackets the kernels that are not of the measuring loop."""
+    pairs: dict[str, dict[str, Any]] = {}
+    for row in work["rows"]:
+        pairs.setdefault(row["env_id"], {})[row["reset_source"]] = row
+
+    def launches(row: dict[str, Any]) -> str:
+        bare = f" ({row['kernels'] - row['loop_kernels']})"
+        once, plus, trips = kernels(row).partition(" + ")
+        return once + bare + plus + trips
+
+    columns = {
+        "id": lambda pair: pair["pool"]["env_id"],
+        "kernels: fresh": lambda pair: launches(pair["fresh"]),
+        "pool": lambda pair: launches(pair["pool"]),
+        "bytes written + read per env, pool": lambda pair: moved(pair["pool"]),
+        "bytes of state": lambda pair: whole(pair["pool"]["state"]),
+    }
+    return layout(pairs.values(), columns)
+
+
+@table("readme-work", f"{RESULTS}/gpu_work_doorkey.json")
+def readme_work(work: dict[str, Any]) -> Table:
+    """The first of these for README, without jargon."""
+    words = {
+        "fresh": "a fresh world whenever an episode ends",
+        "pool": "a pool of prepared worlds",
+        "own auto-reset": "its own auto-reset",
+    }
+    rows = [row for row in work["rows"] if who(row)[1] in words]
+    columns = {
+        "DoorKey-8x8, worlds from": lambda row: f"{who(row)[0]}, {words[who(row)[1]]}",
+        "GPU kernels per step": kernels,
+        "bytes written + read per environment": moved,
+        "bytes of state": lambda row: whole(row["state"]),
+    }
+    return layout(sorted(rows, key=lambda row: list(words).index(who(row)[1])), columns)
+
+
+@table("memory-craft", f"{RESULTS}/memory_craft.json")
+def memory_craft(memory: dict[str, Any]) -> Table:
+    """Craft in a large batch."""
+    return memory_needed(memory["rows"])
+
+
+def memory_needed(rows: list[dict[str, Any]]) -> Table:
+    """MiB of a batch, as `memory` prints them."""
+    columns = {
+        **ID,
+        "envs": lambda row: whole(row["num_envs"]),
+        "worlds from": lambda row: row["reset_source"],
+        "state, MiB": lambda row: whole(row["state"] / MIB),
+        "pool": lambda row: whole(row["pool"] / MIB),
+        "while stepping": lambda row: whole(row["step"] / MIB),
+        "while making all worlds": lambda row: whole(row["reset"] / MIB),
+    }
+    return layout(rows, columns)

@@ -1,0 +1,104 @@
+"""Tables of a card: from rows as its jobs leave them, whatever columns they have."""
+
+import json
+
+import pytest
+
+from jaxenvs.benchmarks.tables import card, registry
+
+JOBS = (
+    "craft",
+    "training",
+    "resets",
+    "families",
+    "puzzles",
+    "billion",
+    "tests",
+    "babyai",
+    "graphs",
+)
+CRAFT = {"id": "Craft-Classic-Ids-v0", "num_envs": 4096}
+OURS = {"contestant": "jaxenvs", **CRAFT, "obs": "ids", "steps": 1_000_000}
+
+
+def document(*rows: dict, **header: object) -> dict:
+    """What a job of the card leaves."""
+    about = {"device": "NVIDIA H100", "driver": "580", "jax": "0.11", "commit": "abc"}
+    return {**about, "job": "craft", "command": "card --only craft", **header, "rows": list(rows)}
+
+
+def test_a_table_names_its_command_until_it_is_measured(tmp_path):
+    text = registry.render("card-craft", tmp_path)
+    assert "card --only craft` makes the figures for `benchmarks/results/card/*-craft.json`" in text
+
+
+def test_files_of_all_devices_are_read(tmp_path):
+    folder = tmp_path / registry.RESULTS / "card"
+    folder.mkdir(parents=True)
+    for device in ("H100", "H200"):
+        row = {**OURS, "reset_source": "exact", "times_s": [0.5]}
+        (folder / f"{device}-craft.json").write_text(json.dumps(document(row, device=device)))
+    lines = registry.render("card-craft", tmp_path).splitlines()
+    assert lines[2:4] == [f"| {d} | {CRAFT['id']} | 4,096 | 2.00 M |" for d in ("H100", "H200")]
+    assert lines[-1].startswith(
+        "H100: driver 580, jax 0.11, commit abc, `card --only craft`. H200:"
+    )
+
+
+def test_what_a_job_lacks_is_said():
+    note = card.notes([document(missing={"craftax": "not installed"}, state="cut")])
+    assert note.endswith("`card --only craft`; without craftax; cut.")
+    assert card.notes([document(missing={}, state="done")]).endswith("`card --only craft`.")
+
+
+def test_a_factor_compares_turns_and_kernels_stand_beside():
+    exact = {**OURS, "reset_source": "exact", "times_s": [1.0, 2.0, 8.0]}
+    exact |= {"kernels": 34, "kernels_per_trip": 26}
+    other = {**OURS, "contestant": "craftax", "reset_source": "own", "times_s": [10.0, 10.0, 10.0]}
+    made = card.craft([document(exact, other)])
+    assert made.head[3:] == ["exact", "craftax", "exact / craftax", "kernels, exact"]
+    assert made.rows[0][3:] == ["500 k", "100 k", "5.0", "34 + 26"]
+    stated = {**exact, "times_s": [1.0]}  # fewer turns: the medians are compared
+    assert card.craft([document(stated, other)]).rows[0][5] == "10.0"
+
+
+def test_kernels_and_resets_of_one_file_have_a_table_each():
+    whole = {**CRAFT, "reset_source": "pool", "part": "kernels", "microseconds": 9.0, "busy": 8.0}
+    each = [{**whole, "kernel": f"k{us}", "microseconds": us} for us in (1.0, 5.0, 2.0, 0.5, 0.1)]
+    reset = {**OURS, "reset_source": "exact", "part": "resets", "limit": 0, "ended_per_step": 0.54}
+    reset |= {"trips_per_step": 0.43, "microseconds": 59.88}
+    documents = [document(reset, whole, *each)]
+    assert card.resets(documents).rows[0][3:] == ["exact", "none", "0.5", "0.4", "59.9"]
+    (line,) = card.kernels(documents).rows
+    assert line[4:] == ["9.0", "8.0", "`k5.0` 5.0, `k2.0` 2.0, `k1.0` 1.0, `k0.5` 0.5"]
+
+
+def test_training_and_search_show_what_they_have():
+    trained = {**CRAFT, "algorithm": "ppo", "preset": "gpu", "steps": 4096, "times_s": [0.1, 0.2]}
+    made = card.training([document({**trained, "steps_per_second": 26_000.0})])
+    assert made.head[3:] == ["learner", "preset", "steps/s"] and made.rows[0][-1] == "26.0 k"
+    searched = {"id": "Puzzle-Cube-2x2-v0", "algorithm": "astar", "batch_size": 10_000}
+    searched |= {"solved": 4, "nodes_per_second": 2.5e6, "compile_seconds": 3.0}
+    made = card.puzzles([document(searched)])
+    assert made.rows[0][1:] == ["Puzzle-Cube-2x2-v0", "astar", "10,000", "2.50 M", "4", "3.0"]
+
+
+def test_a_slice_of_the_long_run_ends_with_its_return():
+    case = {**CRAFT, "from_steps": 0, "to_steps": 2_000_000, "part": "slice", "times_s": [30.0]}
+    curve = [{**CRAFT, "part": "curve", "steps": s, "return": s / 1e6} for s in (1e6, 2e6, 3e6)]
+    end = {**CRAFT, "part": "evaluation", "steps": 2_000_000, "evaluation": {"mean_return": 9.0}}
+    made = card.billion([document({**case, "steps_per_second": 1e6}, *curve, end)])
+    assert made.rows == [
+        ["NVIDIA H100", CRAFT["id"], "4,096", "2.00 M", "30 s", "1.00 M", "2.00", "9.00"]
+    ]
+
+
+def test_failed_tests_are_named():
+    outcomes = ("passed", "failed", "passed")
+    rows = [{"test": f"t{i}", "outcome": told} for i, told in enumerate(outcomes)]
+    assert card.tests([document(*rows)]).rows == [["NVIDIA H100", "2", "0", "1", "`t1`"]]
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_without_rows_has_a_table(name):
+    assert str(getattr(card, name)([document()])).startswith("| device |")
