@@ -147,7 +147,7 @@ def _types(tree: PyTree) -> tuple[Any, list[tuple[Any, ...]]]:
 
 
 def check_value(subject: Subject) -> None:
-    """The environment is a frozen, hashable value and its params are numbers."""
+    """The environment is a frozen, hashable value, its params are numbers and hashable, too."""
     env = subject.env
     copy = dataclasses.replace(env)  # type: ignore[type-var]  # every subclass is a dataclass
     assert env == copy and hash(env) == hash(copy), "equal fields must make equal environments"
