@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from ..core.eager import op_by_op
 from ..core.env import Env, Reset, Step
 from ..core.registry import make
 from ..core.spaces import Discrete
@@ -157,7 +158,14 @@ def check_value(subject: Subject) -> None:
         pass
     else:
         raise AssertionError("an environment is frozen: it must not take new attributes")
-    assert hasattr(env.default_params, "max_steps_in_episode"), "params need max_steps_in_episode"
+    params, again = env.default_params, env.default_params
+    assert hasattr(params, "max_steps_in_episode"), "params need max_steps_in_episode"
+    # As static arguments of `jit` they must do both.
+    try:
+        alike = (params == again) is True and hash(params) == hash(again)
+    except Exception:  # of arrays `==` may be anything
+        alike = False
+    assert alike, "params must compare and hash by value: make their class with jaxenvs.struct"
 
 
 def check_types(subject: Subject) -> None:
@@ -264,12 +272,17 @@ def check_transforms(subject: Subject) -> None:
 
 
 def check_eager(subject: Subject) -> None:
-    """Without jit everything is the same."""
+    """One operation at a time, without the program of an eager call, everything is the same.
+
+    Loops are compiled, each by itself: `jax.disable_jit` would run them in Python for minutes.
+    """
     env, params = subject.env, subject.env.default_params
     key, keys, actions = plan(env)
     first = subject.reset(key, params)
-    assert_same(env.reset(key), first, "reset, eager and jitted")
-    step = env.step(keys[0], first.state, at(actions, 0))
+    with op_by_op():
+        reset = env.reset(key)
+        step = env.step(keys[0], first.state, at(actions, 0))
+    assert_same(reset, first, "reset, eager and jitted")
     assert_same(step, subject.step(keys[0], first.state, at(actions, 0), params), "step, eager")
 
 
