@@ -8,8 +8,8 @@ from .testing import ContractError, check_env
 
 SUMMARY = """Check that environments keep the contract: what `jaxenvs.testing.check_env` tries.
 
-Same results eager, compiled, batched and scanned; shapes, dtypes and spaces; both ends of an
-episode; random and hostile play. Exit code 1: one of them breaks it, and a line says what."""
+Same results one operation at a time, compiled, batched and scanned; shapes, dtypes and spaces; both
+ends of an episode; random and hostile play. Exit code 1: one breaks it, and a line says what."""
 EXAMPLES = (
     "check Grid-DoorKey-8x8-v0",
     "check Mine-Walk-v0 --steps 1000000 --seed 3",

@@ -10,7 +10,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree
 
-from . import checks
+from . import checks, eager
 from .random import Key
 from .spaces import Discrete, Space
 from .struct import Struct, struct
@@ -99,6 +99,7 @@ class Env:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        eager.compile_overrides(cls)
         dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
     def __post_init__(self) -> None:
@@ -150,6 +151,7 @@ class Env:
         """Apply a valid action; `state.time` already counts this step."""
         raise NotImplementedError
 
+    @eager.compiled
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return what the agent sees of `state`."""
         raise NotImplementedError
@@ -158,12 +160,14 @@ class Env:
         """Return the steps after which this episode is truncated: by default the params' limit."""
         return params.max_steps_in_episode
 
+    @eager.compiled
     def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
         """Tell which actions are legal; an illegal one does nothing, or what `idle_action` does."""
         if not isinstance(self.action_space, Discrete):
             raise TypeError(f"{self.name}: only a Discrete action space has a mask")
         return jnp.ones((self.action_space.n,), jnp.bool_)
 
+    @eager.compiled
     def tiles(self, state: Any) -> Int[Array, "height width"]:
         """Return indices into `atlas` that draw the state."""
         raise NotImplementedError(f"{self.name} draws no tiles")
@@ -179,6 +183,7 @@ class Env:
         """The class with its settings, as messages and tables show it."""
         return repr(self)
 
+    @eager.compiled
     def sample_level(self, key: Key, params: Any = None) -> PyTree[Array]:
         """Draw a level as `reset` does: a pytree of arrays, ready for `reset_to`."""
         key = checks.single_key(key, "sample_level")
@@ -205,12 +210,14 @@ class Env:
         level = self.draw_level(jax.random.fold_in(key, number), params)
         return jax.tree.map(lambda leaf: spread_like(key, _strong(leaf)), level)
 
+    @eager.compiled
     def reset(self, key: Key, params: Any = None) -> Reset:
         """Start an episode in a fresh level: `sample_level` and `reset_to`, composed."""
         key_level, key_state = jax.random.split(checks.single_key(key, "reset"))
         params = self.checked_params(params, "reset")
         return self.reset_to(key_state, self.sample_level(key_level, params), params)
 
+    @eager.compiled
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Start an episode in the given level (from `sample_level`, a file or a curriculum)."""
         key = checks.single_key(key, "reset_to")
@@ -219,6 +226,7 @@ class Env:
         state = jax.tree.map(lambda leaf: spread_like(key, _strong(leaf)), state)
         return Reset(self.observe(state, params), state)
 
+    @eager.compiled
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
         """Advance by one action; never resets.
 

@@ -1,4 +1,4 @@
-"""`struct`: a frozen dataclass that is a pytree.
+"""`struct`: a frozen dataclass that is a pytree, compared and hashed by value.
 
 JAX's own `register_dataclass` makes a struct by its constructor, and JAX puts other things than
 arrays into trees (`vmap` puts axes): a constructor whose types are checked refuses them. chex,
@@ -9,6 +9,10 @@ temporary file.
 import dataclasses
 from typing import TYPE_CHECKING, Any, Self, TypeVar, dataclass_transform
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jax.tree_util import GetAttrKey, register_pytree_with_keys
 
 T = TypeVar("T")
@@ -16,8 +20,14 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Make a class a frozen pytree with `replace`; its leaves come in the order of their names."""
-    made = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    """Make a class a frozen pytree with `replace`; its leaves come in the order of their names.
+
+    Structs are equal where their classes are, and their leaves in shape, dtype and every bit; a
+    Python number counts as the 32-bit array that JAX makes of it. `==` returns a bool, and equal
+    structs hash alike, so that params can be static arguments of `jit`. Either raises `TypeError`
+    for traced leaves, whose values are not known.
+    """
+    made = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
     names = tuple(sorted(field.name for field in dataclasses.fields(made)))  # type: ignore[arg-type]
 
     def flatten(it: Any) -> tuple[list[Any], tuple[str, ...]]:
@@ -33,6 +43,9 @@ def struct(cls: type[T]) -> type[T]:
 
     register_pytree_with_keys(made, flatten_with_keys, unflatten, flatten)
     made.replace = dataclasses.replace  # type: ignore[attr-defined]
+    for name, function in (("__eq__", _equal), ("__hash__", _hash)):
+        if name not in vars(cls):
+            setattr(made, name, function)
     return made
 
 
@@ -45,3 +58,39 @@ class Struct:
         def replace(self, **changes: Any) -> Self:
             """Return a copy with some fields changed."""
             ...
+
+
+def _equal(self: Any, other: object) -> Any:
+    if self is other:
+        return True
+    if type(self) is not type(other):
+        return NotImplemented
+    return _value(self) == _value(other)
+
+
+def _hash(self: Any) -> int:
+    return hash(_value(self))
+
+
+def _value(it: Any) -> tuple[Any, ...]:
+    """What makes two structs equal: their structure and their leaves."""
+    leaves, structure = jax.tree.flatten(it)
+    return structure, *(_leaf_value(leaf, it) for leaf in leaves)
+
+
+def _leaf_value(leaf: Any, owner: Any) -> Any:
+    if isinstance(leaf, Tracer):
+        raise TypeError(
+            f"a {type(owner).__name__} with traced leaves cannot be compared or hashed; give it to "
+            "the transformed function as an ordinary argument, not a static one"
+        )
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return str(leaf.dtype), _leaf_value(jax.random.key_data(leaf), owner)
+    array = np.asarray(leaf)
+    if array.dtype.hasobject:
+        return leaf
+    if type(leaf) is float:
+        array = array.astype(np.float32)
+    if type(leaf) is int and -(2**31) <= leaf < 2**31:
+        array = array.astype(np.int32)
+    return array.dtype.name, array.shape, array.tobytes()

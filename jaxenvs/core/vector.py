@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, PyTree, UInt8
 
-from . import checks, random
+from . import checks, eager, random
 from .env import ROWS_PER_LANE, Env, Reset, Step
 from .random import Key, Keys
 from .registry import make
@@ -70,6 +70,7 @@ class VectorEnv:
         """Numbers of one environment; any leaf may be given a leading axis of `num_envs`."""
         return self.env.default_params
 
+    @eager.compiled
     def reset(self, key: Keys, params: Any = None) -> Reset:
         """Start every row; `key` is one key, or one for each row.
 
@@ -82,6 +83,7 @@ class VectorEnv:
         pool = self._draw_pool(key, params) if self.reset_source == "pool" else None
         return Reset(obs, VectorState(env=env_state, ended=ended, pool=pool))
 
+    @eager.compiled
     def step(
         self, key: Keys, state: VectorState, action: PyTree[Array], params: Any = None
     ) -> Step:
@@ -112,6 +114,7 @@ class VectorEnv:
         obs = jax.vmap(self.env.observe, in_axes=(0, axes))(after, params)
         return stepped._replace(obs=obs, state=state.replace(env=after))
 
+    @eager.compiled
     def reset_rows(
         self,
         key: Keys,
@@ -129,6 +132,7 @@ class VectorEnv:
         obs = jax.vmap(self.env.observe, in_axes=(0, self.param_axes(params)))(after, params)
         return Reset(obs, state.replace(env=after))
 
+    @eager.compiled
     def action_mask(
         self, state: VectorState, params: Any = None
     ) -> Bool[Array, "num_envs actions"]:
@@ -137,6 +141,7 @@ class VectorEnv:
         mask = jax.vmap(self.env.action_mask, in_axes=(0, self.param_axes(params)))
         return mask(state.env, params)
 
+    @eager.compiled
     def refresh(self, key: Keys, state: VectorState, params: Any = None) -> VectorState:
         """Draw a new pool of levels; with another reset source there is nothing to do."""
         if self.reset_source != "pool":

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from ..core.eager import op_by_op
 from ..core.env import Env, Reset, Step
 from ..core.extras import MissingExtraError
 from ..core.registry import make
@@ -157,7 +158,7 @@ def _types(tree: PyTree) -> tuple[Any, list[tuple[Any, ...]]]:
 
 
 def check_value(subject: Subject) -> None:
-    """The environment is a frozen, hashable value and its params are numbers."""
+    """The environment is a frozen, hashable value, its params are numbers and hashable, too."""
     env = subject.env
     copy = dataclasses.replace(env)  # type: ignore[type-var]  # every subclass is a dataclass
     assert env == copy and hash(env) == hash(copy), "equal fields must make equal environments"
@@ -167,7 +168,14 @@ def check_value(subject: Subject) -> None:
         pass
     else:
         raise AssertionError("an environment is frozen: it must not take new attributes")
-    assert hasattr(env.default_params, "max_steps_in_episode"), "params need max_steps_in_episode"
+    params, again = env.default_params, env.default_params
+    assert hasattr(params, "max_steps_in_episode"), "params need max_steps_in_episode"
+    # As static arguments of `jit` they must do both.
+    try:
+        alike = (params == again) is True and hash(params) == hash(again)
+    except Exception:  # of arrays `==` may be anything
+        alike = False
+    assert alike, "params must compare and hash by value: make their class with jaxenvs.struct"
 
 
 def check_types(subject: Subject) -> None:
@@ -274,12 +282,17 @@ def check_transforms(subject: Subject) -> None:
 
 
 def check_eager(subject: Subject) -> None:
-    """Without jit everything is the same."""
+    """One operation at a time, without the program of an eager call, everything is the same.
+
+    Loops are compiled, each by itself: `jax.disable_jit` would run them in Python for minutes.
+    """
     env, params = subject.env, subject.env.default_params
     key, keys, actions = plan(env)
     first = subject.reset(key, params)
-    assert_same(env.reset(key), first, "reset, eager and jitted")
-    step = env.step(keys[0], first.state, at(actions, 0))
+    with op_by_op():
+        reset = env.reset(key)
+        step = env.step(keys[0], first.state, at(actions, 0))
+    assert_same(reset, first, "reset, eager and jitted")
     assert_same(step, subject.step(keys[0], first.state, at(actions, 0), params), "step, eager")
 
 

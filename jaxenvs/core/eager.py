@@ -1,0 +1,125 @@
+"""Eager calls: outside a trace, a method runs as one compiled program that later calls use again.
+
+Without this, each call would run one operation at a time and compile its loops anew: a second or
+two for a reset that draws its level in loops. Inside a trace, and under `jax.disable_jit`, nothing
+changes.
+"""
+
+import contextlib
+import contextvars
+import functools
+import inspect
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, TypeVar
+
+import jax
+import jax.core
+import numpy as np
+from jaxtyping import PyTree
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+# Methods whose compiled programs are kept, each of one environment; the least recently used goes.
+MOST_PROGRAMS = 256
+_off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=False)
+
+
+def compiled(method: Method) -> Method:
+    """Make a method of a frozen, hashable object run as a compiled program when called eagerly.
+
+    The object is static and every argument is a pytree of arrays or numbers. The program is shared
+    by equal objects, and compiled anew for other shapes, dtypes or structures only.
+    """
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def call(owner: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _is_eager():
+            return method(owner, *args, **kwargs)
+        try:
+            given = signature.bind(owner, *args, **kwargs)
+            return program(method, owner)(*_arrays((given.args[1:], given.kwargs)))
+        except jax.errors.JaxRuntimeError:
+            raise
+        except Exception:
+            pass
+        # A mistake of the caller, or something that cannot be compiled. The plain call raises an
+        # error about the values as they were given, and its traceback shows no compilation.
+        with op_by_op():
+            return method(owner, *args, **kwargs)
+
+    call.is_compiled = True  # type: ignore[attr-defined]
+    return call  # type: ignore[return-value]
+
+
+def compile_overrides(cls: type) -> None:
+    """Make `compiled` of each method of a class that overrides a compiled one."""
+    for name, method in list(vars(cls).items()):
+        inherited = getattr(super(cls, cls), name, None)
+        if inspect.isfunction(method) and getattr(inherited, "is_compiled", False):
+            setattr(cls, name, compiled(method))
+
+
+@contextlib.contextmanager
+def op_by_op() -> Iterator[None]:
+    """Within this context, eager calls run one operation at a time, as JAX itself would."""
+    before = _off.set(True)
+    try:
+        yield
+    finally:
+        _off.reset(before)
+
+
+@functools.lru_cache(maxsize=MOST_PROGRAMS)
+def program(method: Callable[..., Any], owner: Hashable) -> Any:
+    """The jitted function of (positional, keyword) arguments that eager calls of a method run."""
+
+    def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return method(owner, *args, **kwargs)
+
+    run.__name__ = run.__qualname__ = method.__qualname__
+    return jax.jit(run)
+
+
+def _is_eager() -> bool:
+    """Tell whether a call would run at once, and may be compiled.
+
+    Not so inside `jit`, `vmap`, `grad`, `scan`, `eval_shape` and the like.
+    """
+    if _off.get() or jax.config.jax_disable_jit:  # type: ignore[attr-defined]  # an option of JAX
+        return False
+    current, outside = _trace_state()
+    return current() == outside
+
+
+@functools.cache
+def _trace_state() -> tuple[Callable[[], Any], Any]:
+    """A function that returns a token of the current trace, and the token outside of any."""
+    try:  # not at import, where it would take a tenth of a second
+        from jax.extend.core import get_opaque_trace_state
+    except ImportError:  # before jax 0.10
+        from jax.core import get_opaque_trace_state
+    current = functools.partial(get_opaque_trace_state, convention="jaxenvs")
+    with jax.core.eval_context():
+        return current, current()
+
+
+def _arrays(tree: PyTree) -> PyTree:
+    """Strongly typed arrays, so that `2`, `np.int32(2)` and `jnp.asarray(2)` are one program.
+
+    Raises `TypeError` for a leaf that is no number, or an integer that JAX would cut to 32 bits.
+    """
+    return jax.tree.map(_array, tree)
+
+
+def _array(leaf: Any) -> jax.Array | np.ndarray:
+    if isinstance(leaf, jax.core.Tracer):
+        raise TypeError("a value of a trace outside of it")
+    if isinstance(leaf, jax.Array):
+        weak = getattr(leaf, "weak_type", False)
+        return jax.lax.convert_element_type(leaf, leaf.dtype) if weak else leaf
+    given = np.asarray(leaf)
+    strong = given.astype(jax.dtypes.canonicalize_dtype(given.dtype))
+    if given.dtype.kind in "iu" and (strong != given).any():
+        raise TypeError(f"{leaf} does not fit {strong.dtype}")
+    return strong

@@ -1,0 +1,286 @@
+"""Eager calls: the second one runs the program that the first one compiled."""
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import gc
+import pickle
+import time
+from typing import Any, ClassVar
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array, Int32
+
+import jaxenvs
+from jaxenvs import wrappers
+from jaxenvs.core import eager
+from jaxenvs.core.env import Env, Params, State, Transition
+from jaxenvs.core.spaces import Discrete
+from jaxenvs.testing.contract import enable_x64
+
+IDS = jaxenvs.registry.list()
+FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
+BY_DEFAULT = set(FAMILIES.values())
+KEY = jax.random.key(0)
+LATER = 10  # calls after the first
+MOST_SECONDS = 5e-3  # of processor time, in a later call
+
+
+@contextlib.contextmanager
+def counted():
+    """Count what JAX traces and compiles."""
+    counts, on = collections.Counter(), [True]
+
+    def listen(event, seconds, **_):
+        if on and event.startswith("/jax/core/compile/"):
+            counts[event.removeprefix("/jax/core/compile/")] += 1
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield counts
+    on.clear()
+
+
+def seconds(call):
+    """Processor time of a call until its results are there: the machine may be busy."""
+    start = time.process_time()
+    jax.block_until_ready(call())
+    return time.process_time() - start
+
+
+def of_every_family():
+    """Ids, of which one of a family runs by default."""
+    return [id if id in BY_DEFAULT else pytest.param(id, marks=pytest.mark.slow) for id in IDS]
+
+
+@pytest.mark.parametrize("id", of_every_family())
+def test_later_calls_compile_nothing_and_take_no_time(as_a_user, id):
+    env = jaxenvs.make(id)
+    keys = jax.random.split(KEY, LATER + 1)
+    keys = [keys[i] for i in range(LATER + 1)]
+    state = env.reset(keys[0]).state
+    calls = {
+        "reset": [functools.partial(env.reset, key) for key in keys],
+        "step": [functools.partial(env.step, key, state, 0) for key in keys],
+    }
+    for name, (first, *later) in calls.items():
+        jax.block_until_ready(first())
+        with counted() as counts:
+            times = [seconds(call) for call in later]
+        print(f"{id} {name}: second {times[0] * 1e3:.2f} ms, least {min(times) * 1e3:.2f} ms")
+        assert not counts, f"{name} compiles again: {dict(counts)}"
+        assert min(times) < MOST_SECONDS, f"{name} takes {min(times) * 1e3:.1f} ms"
+
+
+@jaxenvs.struct
+class LineState(State):
+    """Where one stands."""
+
+    cell: Int32[Array, ""]
+
+
+class Line(Env):
+    """Cells in a row; `called` collects what its methods were called with."""
+
+    size: int = 5
+    called: ClassVar[list[Any]] = []
+
+    @property
+    def default_params(self):
+        """Nine steps."""
+        return Params(max_steps_in_episode=np.int32(9))
+
+    @property
+    def action_space(self):
+        """Left, stay, right."""
+        return Discrete(3)
+
+    def draw_level(self, key, params):
+        """Any cell."""
+        return jax.random.randint(key, (), 0, self.size, jnp.int32)
+
+    def reset_state(self, key, level, params):
+        """Begin there."""
+        return LineState(time=jnp.int32(0), cell=jnp.asarray(level, jnp.int32))
+
+    def step_state(self, key, state, action, params):
+        """Walk."""
+        self.called.append(action)
+        cell = jnp.clip(state.cell + action.astype(jnp.int32) - 1, 0, self.size - 1)
+        return Transition(state.replace(cell=cell), jnp.float32(0), cell < 0)
+
+    def observe(self, state, params=None):
+        """The cell."""
+        self.called.append(state.cell)
+        return state.cell
+
+
+@pytest.fixture(autouse=True)
+def nothing_called_yet():
+    """Each test counts its own calls."""
+    Line.called.clear()
+
+
+def traced():
+    """Of the calls, how many were traced."""
+    return sum(isinstance(value, jax.core.Tracer) for value in Line.called)
+
+
+def test_numbers_of_all_kinds_run_one_program(as_a_user):
+    @chex.assert_max_traces(n=1)
+    def walk(env, *args):
+        return Line.step_state(env, *args)
+
+    class Counted(Line):
+        def step_state(self, key, state, action, params):
+            return walk(self, key, state, action, params)
+
+    env = Counted()
+    state = env.reset(KEY).state
+    numbers = [2, np.int32(2), np.int64(2), np.array(2), jnp.int32(2), jnp.asarray(2)]
+    params = env.default_params
+    for limit in (9, np.int32(9), jnp.int32(9)):
+        params = params.replace(max_steps_in_episode=limit)
+        steps = [env.step(KEY, state, number, params) for number in numbers]
+        steps += [env.step(action=2, params=params, state=jax.device_get(state), key=KEY)]
+        assert all(step.obs == steps[0].obs for step in steps)
+
+
+def test_equal_environments_share_programs_and_others_do_not():
+    for _ in range(3):
+        Line(size=5).reset(KEY)
+        pickle.loads(pickle.dumps(Line(size=5))).reset(KEY)
+    assert traced() == len(Line.called) == 1
+    assert Line(size=50).reset(KEY).state.cell > 4 and traced() == 2
+
+
+def test_inside_a_trace_nothing_changes():
+    """The same program as without: also where all arguments are constants of the trace."""
+    env, venv = Line(), jaxenvs.make_vec(Line(), 3)
+    state, states, keys = env.reset(KEY).state, venv.reset(KEY).state, jax.random.split(KEY, 2)
+    actions = jnp.ones(3, jnp.int32)
+    functions = [
+        lambda: env.step(KEY, state, 1),
+        lambda: jax.vmap(env.reset)(keys),
+        lambda: venv.step(KEY, states, actions),
+        lambda: jax.lax.map(env.sample_level, keys),
+    ]
+    for function in functions:
+        within = str(jax.make_jaxpr(function)())
+        with eager.op_by_op():
+            assert str(jax.make_jaxpr(function)()) == within
+        assert "Line." not in within, "no program of an eager call"
+
+
+def test_without_jit_each_operation_runs_by_itself():
+    env = Line()
+    compiled = env.step(KEY, env.reset(KEY).state, 2)
+    for context in (jax.disable_jit, eager.op_by_op):
+        Line.called.clear()
+        with context():
+            step = env.step(KEY, env.reset(KEY).state, 2)
+        assert Line.called and traced() == 0
+        chex.assert_trees_all_equal(step, compiled)
+
+
+def test_a_mistake_is_told_as_without_compilation(as_a_user):
+    """The message, the error behind it and the traceback are those of the plain call."""
+    env, state = Line(), Line().reset(KEY).state
+    params = env.default_params.replace(max_steps_in_episode=2**40)
+    calls = [
+        (lambda: env.step(KEY, state, 1.5), "integer of Discrete"),
+        (lambda: env.step(KEY, state, 2**40), "got int 1099511627776"),
+        (lambda: env.step(KEY, state, "left"), "got str 'left'"),
+        (lambda: env.reset(0), "got int 0"),
+        (lambda: env.reset(KEY, params), "got int 1099511627776"),
+        (lambda: env.reset(), "missing 1 required positional argument: 'key'"),
+        (lambda: env.tiles(state), "draws no tiles"),
+    ]
+    for call, words in calls:
+        errors = []
+        for context in (contextlib.nullcontext, eager.op_by_op):
+            with context(), pytest.raises((TypeError, NotImplementedError), match=words) as raised:
+                call()
+            errors.append((str(raised.value), repr(raised.value.__context__)))
+            assert not [at for at in raised.traceback if "/jax/" in str(at.path)], "a frame of JAX"
+        assert errors[0] == errors[1]
+
+
+def test_what_cannot_be_compiled_runs_as_it_did():
+    class Python(Line):
+        """It looks at a value, and tells in words."""
+
+        def step_state(self, key, state, action, params):
+            word = "left" if action < 1 else "right"
+            return super().step_state(key, state, action, params)._replace(info={"word": word})
+
+    class Unhashable(Line):
+        """Its field is a list."""
+
+        cells: list = dataclasses.field(default_factory=list)
+
+    env = Python()
+    assert env.step(KEY, env.reset(KEY).state, 2).info["word"] == "right"
+    assert Unhashable().reset(KEY).obs == Line().reset(KEY).obs
+
+
+class Twice(wrappers.Wrapper):
+    """Another's environment, with a `step` of its own."""
+
+    def step(self, key, state, action, params=None):
+        """Step twice."""
+        return super().step(key, super().step(key, state, action, params).state, action, params)
+
+
+def test_wrappers_batches_and_their_other_methods_are_compiled_as_a_whole():
+    env = Twice(env=wrappers.FrameStack(env=Line(), count=2))
+    venv = jaxenvs.make_vec(Line(), 3)
+    actions, rows = jnp.full(3, 2), jnp.array([True, False, True])
+
+    def play(key):
+        state, states = env.reset(key).state, venv.reset(key).state
+        return [
+            env.sample_level(key),
+            env.reset_to(key, jnp.int32(3)),
+            env.step(key, state, 2),
+            env.observe(state),
+            env.action_mask(state),
+            venv.step(key, states, actions),
+            venv.reset_rows(key, states, rows),
+            venv.action_mask(states),
+            venv.refresh(key, states),
+        ]
+
+    first = play(KEY)
+    with counted() as counts:
+        again = play(KEY)
+    assert not counts, dict(counts)
+    with eager.op_by_op():
+        chex.assert_trees_all_equal(play(KEY), first, again)
+
+
+def test_with_x64_on_the_dtypes_are_the_same():
+    env = Line()
+    with enable_x64(True):
+        step = env.step(KEY, env.reset(KEY).state, 2)
+        assert env.step(KEY, env.reset(KEY).state, np.int64(2**40)).info["invalid_action"]
+    chex.assert_trees_all_equal_dtypes(step, env.step(KEY, env.reset(KEY).state, 2))
+
+
+def test_programs_of_environments_long_gone_are_dropped(monkeypatch):
+    kept = functools.lru_cache(maxsize=4)(eager.program.__wrapped__)
+    monkeypatch.setattr(eager, "program", kept)
+    client = jax.devices()[0].client
+
+    def reset(sizes):
+        for size in sizes:
+            Line(size=size).reset(KEY)
+        gc.collect()
+        return len(client.live_executables())
+
+    before = reset(range(10, 14))
+    assert reset(range(14, 24)) <= before and kept.cache_info().currsize == 4
