@@ -210,7 +210,7 @@ def graphs(work: Work) -> None:
     """Programs of `craft` and `families` with their whole loop as one CUDA graph."""
     asked = ((IDS, 4096), (IDS, 65_536), (SYMBOLIC, 4096), (DOORKEY, 4096), (DOORKEY, 65_536))
     for env_id, num_envs in ((DOORKEY, 8),) if work.tiny else asked:
-        sources = ("fresh", "pool") if env_id == DOORKEY else ("exact", "pool")
+        sources = ("fresh" if env_id == DOORKEY else "exact", "pool")[: 1 if work.tiny else 2]
         figures = functools.partial(turns, work, env_id, num_envs, sources)
         work.measure(figures, id=env_id, num_envs=num_envs)
 

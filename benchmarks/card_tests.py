@@ -6,6 +6,7 @@ from .card_work import HERE, OutOfTimeError, Work
 
 TESTS = HERE.parent / "tests"
 MARK = "mark.gpu"  # in every file that has such tests
+IMPORTED = "Module already imported"  # of pytest's own warnings: this process has imported much
 LONGEST = 60.0  # seconds that a test may take: with less left none is begun
 
 
@@ -44,7 +45,8 @@ def run(work: Work) -> None:
         return
     keeper = Keeper(work)
     files = [str(f) for f in sorted(TESTS.rglob("test_*.py")) if MARK in f.read_text("utf-8")]
-    code = pytest.main([*files, "-m", "gpu", "-q", "-p", "no:cacheprovider"], plugins=[keeper])
+    words = [*files, "-m", "gpu", "-q", "-p", "no:cacheprovider", "-W", f"ignore:{IMPORTED}"]
+    code = pytest.main(words, plugins=[keeper])
     if code not in (0, 1, 2, 5):  # passed, failed, stopped, none left
         raise RuntimeError(f"pytest ended with {code}; see above")
     if keeper.cut:

@@ -21,8 +21,9 @@ SPEEDS = ((CRAFT, "gpu"), (DOORKEY, None))
 SAVING = 45.0  # seconds that the end of a slice takes at most: a chunk, a checkpoint, its copy
 FREE = 20.0  # seconds without which a slice is not begun
 POINTS = 200  # of the learning curve that a slice leaves
-TINY = ("--num-envs", "4", "--rollout-steps", "8", "--minibatches", "2", "--hidden", "8")
-TINY += ("--chunk", "1", "--total-steps", "96", "--embed", "2")
+RUN = (CRAFT, "--preset", "gpu", "--eval-episodes", "1024")
+TINY = ("Classic-CartPole-v0", "--num-envs", "4", "--rollout-steps", "8", "--minibatches", "2")
+TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episodes", "4")
 
 
 def speeds(work: Work) -> None:
@@ -50,14 +51,14 @@ def billion(work: Work) -> None:
     path = work.scratch / work.file.stem
     if (path / "eval.json").is_file():
         return
-    if work.left() < SAVING + FREE and not work.tiny:
+    if work.left() < SAVING + FREE:
         raise OutOfTimeError
     before = _found(path, carrier)
-    words = ["--resume", str(path)] if before else [CRAFT, "--preset", "gpu", "--out", str(path)]
-    words += [] if before else ["--overwrite", *(TINY if work.tiny else ())]
-    words += ["--eval-episodes", "4" if work.tiny else "1024"]
+    words = [*(TINY if work.tiny else RUN), "--out", str(path), "--overwrite"]
+    if before:
+        words = ["--resume", str(path), *RUN[-2:]]
     begun = time.monotonic()
-    with _stopping(work.left() - (0.0 if work.tiny else SAVING)):
+    with _stopping(work.left() - SAVING):
         ended = ppo.main(words)
     if ended not in (0, 130):
         raise RuntimeError(f"jaxenvs train {' '.join(words)}: exit code {ended}; see above")

@@ -345,7 +345,7 @@ def test_a_job_in_earnest_from_a_checkout(tmp_path):
     assert (found["state"], found["tiny"], found["missing"]) == (DONE, True, {})
     for name in ("device", "driver", "jax", "jaxlib", "python", "commit", "date", "command"):
         assert isinstance(found[name], str)
-    assert [row["reset_source"] for row in found["rows"]] == ["fresh", "pool"]
+    assert [row["reset_source"] for row in found["rows"]] == ["fresh"]
     assert all(row["times_s"] and row["steps_per_second"] > 0 for row in found["rows"])
 
 
