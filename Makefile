@@ -17,7 +17,7 @@ help:
 	@echo 'make demo    train an agent on Grid-DoorKey-5x5-v0, draw demo.gif, open a window if there is a display'
 	@echo 'make test    lint and tests (ARGS="-k name" goes to pytest, JOBS=2 workers)'
 	@echo 'make lint    ruff check and ruff format --check'
-	@echo 'make bench   steps per second beside minigrid, NAVIX, XLand-MiniGrid, craftax, crafter, jumanji and pgx'
+	@echo 'make bench   steps per second beside minigrid, EnvPool, NAVIX, XLand-MiniGrid, craftax, crafter, jumanji and pgx'
 	@echo 'make docs    build the documentation into build/site, with warnings as errors'
 	@echo 'make wheel   build the wheel into dist/'
 	@echo 'make clean   remove the environments and everything built'

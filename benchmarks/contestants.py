@@ -15,7 +15,7 @@ from jaxenvs.core.spaces import Discrete
 from jaxenvs.core.vector import RESET_SOURCES
 
 STEP_SCOPE = "environment_step"  # marks the environment's part of a compiled rollout
-PACKAGES = ("minigrid", "navix", "xminigrid", "craftax", "crafter", "jumanji", "pgx")
+PEERS = ("minigrid", "navix", "xminigrid", "envpool", "craftax", "crafter", "jumanji", "pgx")
 CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # whose compiler made a GPU's program
 NO_RESET = "none"  # in the place of a reset source: rows that ended go on as they are
 SOURCES = (*RESET_SOURCES, NO_RESET)
@@ -173,7 +173,7 @@ def chosen(ids: list[str]) -> list[str]:
     return named.get(ids[0], ids) if len(ids) == 1 else ids
 
 
-def versions(packages: Sequence[str] = PACKAGES) -> dict[str, str]:
+def versions(packages: Sequence[str] = PEERS) -> dict[str, str]:
     """Versions of everything that a figure depends on, these packages among it."""
     found = {"python": platform.python_version(), "jaxenvs": jaxenvs.__version__}
     for package in ("jax", "jaxlib", "numpy", *packages):

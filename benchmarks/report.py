@@ -2,17 +2,28 @@
 
 import importlib
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .peers import GAMES
 from .tables.text import short
-from .timing import Row, ratio
+from .timing import Row, ratio, ratio_per_core
 
 OWN = "jaxenvs"  # the contestant that the ratios are about
+FILE_WIDTH = 120  # columns of a table that goes to a file, where rich would take 80 and cut words
 PANELS = 4  # of a picture, side by side
-HEAD = ("envs", "contestant", "steps/s", "slowest turn", "us per step", "jaxenvs is", "compile")
+HEAD = (
+    "envs",
+    "contestant",
+    "steps/s",
+    "slowest turn",
+    "us per step",
+    "speed-up",
+    "per core",
+    "compile",
+)
 
 
 def progress(rows: Sequence[Row]) -> None:
@@ -28,9 +39,12 @@ def ratios(groups: Sequence[Sequence[Row]]) -> list[dict[str, Any]]:
     for rows in groups:
         for own in _own(rows):
             batch = {"id": own.id, "num_envs": own.num_envs, "reset_source": own.reset_source}
+            batch |= {"obs": own.obs}
             for other in rows:
                 if other.contestant != OWN:
                     against = {"against": other.contestant, "ratio": round(ratio(own, other), 2)}
+                    if own.processor_seconds:
+                        against["per_core"] = round(ratio_per_core(own, other), 2)
                     found.append({**batch, **against})
     return found
 
@@ -136,9 +150,10 @@ def plain_table(lines: Sequence[Sequence[str]]) -> str:
 
 
 def _cells(row: Row, group: Sequence[Row]) -> tuple[str, ...]:
-    faster = ""
-    if row.contestant != OWN and _own(group):
-        faster = f"{ratio(_own(group)[0], row):,.1f} x faster"
+    faster = per_core = ""
+    if row.contestant != OWN and (own := _own(group)):
+        faster = f"{ratio(own[0], row):,.1f} x"
+        per_core = f"{ratio_per_core(own[0], row):,.1f} x" if row.processor_seconds else ""
     slowest = row.steps / max(row.seconds)
     return (
         f"{row.num_envs:,}",
@@ -147,12 +162,14 @@ def _cells(row: Row, group: Sequence[Row]) -> tuple[str, ...]:
         f"{slowest:,.0f}",
         f"{row.microseconds:,.1f}",
         faster,
+        per_core,
         f"{row.compile_seconds:.1f} s",
     )
 
 
 def _show_rich(title: str, table: Sequence[Sequence[str]]) -> None:
-    console = importlib.import_module("rich.console").Console()
+    console_class = importlib.import_module("rich.console").Console
+    console = console_class(width=None if sys.stdout.isatty() else FILE_WIDTH)
     shown = importlib.import_module("rich.table").Table(title=title)
     for name in HEAD:
         shown.add_column(name, justify="left" if name == "contestant" else "right", no_wrap=True)

@@ -48,9 +48,9 @@ class Described(Devices):
         return gpu_work.described(self.count, DEVICES)
 
 
-def learner(id: str, num_envs: int, devices: Devices) -> ppo.PPO:
-    """PPO with the preset of an id, on so many environments of all devices."""
-    row = presets.preset(id)
+def learner(id: str, num_envs: int, devices: Devices, preset: str | None = None) -> ppo.PPO:
+    """PPO with a preset of an id, on so many environments of all devices."""
+    row = presets.preset(id, preset)
     settings = ppo.Settings(**{**row.settings, "num_envs": num_envs})
     venv = devices.batch(jaxenvs.make(id, **row.fields), num_envs, settings.reset_source)
     network = networks.build(venv.env, settings.hidden, settings.embed)
@@ -113,24 +113,29 @@ def describe(id: str, num_envs: int, count: int) -> dict[str, Any]:
     return {**asked, **found, "exchanged_bytes": gpu_work.tree_bytes(runner.weights)}
 
 
-def measure(id: str, num_envs: int, count: int, seconds: float) -> dict[str, Any]:
+def measure(
+    id: str, num_envs: int, count: int, seconds: float, preset: str | None = None
+) -> dict[str, Any]:
     """Train for some seconds on the devices of this process."""
-    agent = learner(id, num_envs, Devices(count))
+    agent = learner(id, num_envs, Devices(count), preset)
     keys = jnp.stack([jax.random.key(0)])
     begun = time.perf_counter()
     runners, _ = jax.block_until_ready(loop.run_chunk(agent, loop.start(agent, keys)))
     compiled = time.perf_counter() - begun
-    begun, updates = time.perf_counter(), 0
-    while time.perf_counter() - begun < seconds:
+    times: list[float] = []
+    while sum(times) < seconds:
+        begun = time.perf_counter()
         runners, _ = jax.block_until_ready(loop.run_chunk(agent, runners))
-        updates += agent.settings.chunk
-    spent = time.perf_counter() - begun
+        times.append(time.perf_counter() - begun)
+    steps = agent.settings.chunk * agent.settings.steps_per_update
     return {
         "id": id,
         "num_envs": num_envs,
         "devices": count,
         "device": jax.devices()[0].device_kind,
-        "steps_per_second": updates * agent.settings.steps_per_update / spent,
+        "steps": steps,  # of each of these times
+        "times_s": times,
+        "steps_per_second": steps * len(times) / sum(times),
         "compile_seconds": compiled,
     }
 

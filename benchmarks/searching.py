@@ -38,6 +38,7 @@ class Row:
     nodes_per_second: float
     compile_seconds: float  # lowering and compiling
     bytes_per_node: int  # beside the packed board
+    seconds: tuple[float, ...]  # of each repeat, all levels together
 
 
 def measure(
@@ -57,22 +58,23 @@ def measure(
     compiled = jax.jit(run).lower(drawn[0]).compile()
     compile_seconds = time.perf_counter() - start
     jax.block_until_ready(compiled(drawn[0]))
-    speeds, results = [], []
+    seconds, results = [], []
     for _ in range(repeats):
         start = time.perf_counter()
         results = [jax.block_until_ready(compiled(level)) for level in drawn]
-        seconds = time.perf_counter() - start
-        speeds.append(sum(int(result.nodes) for result in results) / seconds)
+        seconds.append(time.perf_counter() - start)
+    nodes = sum(int(result.nodes) for result in results)
     return Row(
         env_id=env_id,
         batch_size=batch_size,
         levels=levels,
         solved=sum(bool(result.optimal) for result in results),
-        nodes=sum(int(result.nodes) for result in results),
+        nodes=nodes,
         expanded=sum(int(result.expanded) for result in results),
-        nodes_per_second=statistics.median(speeds),
+        nodes_per_second=nodes / statistics.median(seconds),
         compile_seconds=compile_seconds,
         bytes_per_node=search.bytes_per_node(0),
+        seconds=tuple(seconds),
     )
 
 

@@ -7,6 +7,8 @@ source and the observation are part of every figure. Peers that are missing are 
 """
 
 import argparse
+import functools
+import itertools
 import math
 import os
 import sys
@@ -20,7 +22,7 @@ import jax
 import jaxenvs
 from jaxenvs.info import number, parser
 
-from . import contestants, peers, report, timing
+from . import contestants, envpool_peer, peers, report, timing
 from .timing import Row, Runner
 
 SHORT_LIST = ["Grid-DoorKey-8x8-v0", "Grid-Empty-8x8-v0", "Grid-FourRooms-v0"]
@@ -38,7 +40,8 @@ def main(argv: list[str] | None = None) -> int:
     _fill_in(args)
     try:
         for env_id in args.ids:
-            jaxenvs.make(env_id, **contestants.obs_field(env_id, args.obs))
+            for obs in args.obs:
+                jaxenvs.make(env_id, **contestants.obs_field(env_id, obs))
         args.out.mkdir(parents=True, exist_ok=True)
     except (LookupError, TypeError, ValueError) as error:
         print(f"jaxenvs bench: {error.args[0]}", file=sys.stderr)
@@ -75,7 +78,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=["default", *contestants.SOURCES],
         help="where new worlds come from; `default` is what each id names, `none` never resets",
     )
-    add("--obs", help="constructor field `obs` (default: image of a grid, else what the id names)")
+    add(
+        "--obs",
+        nargs="+",
+        default=[None],
+        help="values of the field `obs` (default: the image of a grid, else what the id names)",
+    )
     add(
         "--peers",
         action=argparse.BooleanOptionalAction,
@@ -160,11 +168,14 @@ def _field(
 ) -> Iterator[tuple[str, Callable[[], Runner]]]:
     """Who runs, and how to build them."""
     seconds = args.seconds
-    for source in args.reset_source:
+    for obs, source in itertools.product(args.obs, args.reset_source):
         named = jaxenvs.spec(env_id).reset_source if source == "default" else source
-        yield "jaxenvs", lambda named=named: _own(env_id, num_envs, named, args.obs, seconds)
+        yield "jaxenvs", functools.partial(_own, env_id, num_envs, named, obs, seconds)
     if not args.peers:
         return
+    pool = envpool_peer.NAME
+    if pool not in args.without and jaxenvs.spec(env_id).family in envpool_peer.FAMILIES:
+        yield pool, lambda: envpool_peer.PoolRunner(env_id, num_envs, seconds)
     if (name := peers.game_of(env_id)) and name not in args.without:
         yield name, lambda: timing.GameRunner(env_id, seconds)
     for other in peers.of(env_id):

@@ -39,6 +39,8 @@ class Row:
     rollouts: int  # of one repeat
     compile_seconds: float
     seconds: list[float] = dataclasses.field(default_factory=list)  # of each repeat
+    processor_seconds: list[float] = dataclasses.field(default_factory=list)
+    """Of each repeat, all threads together; empty on an accelerator, where they mean little."""
 
     @property
     def steps(self) -> int:
@@ -74,6 +76,13 @@ class Runner:
         """Make `row.steps` steps; return the seconds."""
         raise NotImplementedError
 
+    def age(self) -> None:
+        """Warm up, and step until episodes end at all times: at first none does."""
+        start, steps = time.perf_counter(), 0
+        while steps < AGE_STEPS and (not steps or time.perf_counter() - start < AGE_SECONDS):
+            self.run()
+            steps += self.row.length
+
 
 class BatchRunner(Runner):
     """A batch of a contestant, compiled and warm."""
@@ -99,15 +108,8 @@ class BatchRunner(Runner):
             rollouts=1,
             compile_seconds=round(compiled, 2),
         )
-        self._age()
+        self.age()
         self.row.rollouts = math.ceil(seconds / min(self.run() for _ in range(2)))
-
-    def _age(self) -> None:
-        """Warm up, and step until episodes end at all times: at first none does."""
-        start, steps = time.perf_counter(), 0
-        while steps < AGE_STEPS and (not steps or time.perf_counter() - start < AGE_SECONDS):
-            self.run()
-            steps += self.row.length
 
     def run(self) -> float:
         """Make `row.steps` steps; return the seconds."""
@@ -162,13 +164,26 @@ def rollout_length(contestant: Contestant, state: Any) -> int:
 
 def take_turns(runners: Sequence[Runner], repeats: int) -> list[Row]:
     """Time every runner `repeats` times in turns; return their rows."""
+    on_cpu = jax.default_backend() == "cpu"
     for _ in range(repeats):
         for runner in runners:
+            before = time.process_time()
             runner.row.seconds.append(runner.run())
+            if on_cpu:
+                runner.row.processor_seconds.append(time.process_time() - before)
     return [runner.row for runner in runners]
 
 
 def ratio(row: Row, other: Row) -> float:
     """How many times faster `row` is: median over the turns, neighbours in time compared."""
-    turns = zip(row.seconds, other.seconds, strict=True)
+    return _ratio(row, other, row.seconds, other.seconds)
+
+
+def ratio_per_core(row: Row, other: Row) -> float:
+    """The same by processor time: how many times more steps `row` makes in a core's second."""
+    return _ratio(row, other, row.processor_seconds, other.processor_seconds)
+
+
+def _ratio(row: Row, other: Row, spent: Sequence[float], spent_other: Sequence[float]) -> float:
+    turns = zip(spent, spent_other, strict=True)
     return statistics.median((row.steps / a) / (other.steps / b) for a, b in turns)

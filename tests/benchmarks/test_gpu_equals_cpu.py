@@ -21,7 +21,10 @@ def gpus() -> list[jax.Device]:
         return []
 
 
-pytestmark = pytest.mark.skipif(not gpus(), reason="needs a GPU and JAX_PLATFORMS=cuda,cpu")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not gpus(), reason="needs a GPU and JAX_PLATFORMS=cuda,cpu"),
+]
 
 
 def played(device: jax.Device, id: str, source: str | None = None, **fields):

@@ -116,6 +116,7 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch, capsys):
     assert "leave --here out" in capsys.readouterr().err
 
 
+@pytest.mark.gpu
 @needs_gpu
 @pytest.mark.parametrize("source", ["fresh", "exact", "pool"])
 def test_the_described_gpu_stands_for_the_one_at_hand(source):

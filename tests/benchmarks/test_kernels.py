@@ -35,6 +35,7 @@ def test_without_a_gpu_the_other_instrument_is_named(capsys):
     assert "gpu_work" in capsys.readouterr().err
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not on_gpu, reason="needs a GPU")
 def test_kernels_of_a_step(tmp_path, capsys):
     out = tmp_path / "kernels.json"

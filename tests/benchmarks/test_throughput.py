@@ -6,7 +6,7 @@ import statistics
 import jax
 import pytest
 
-from jaxenvs.benchmarks import contestants, peers, report, throughput, timing
+from jaxenvs.benchmarks import contestants, envpool_peer, peers, report, throughput, timing
 from jaxenvs.benchmarks.timing import Row
 
 LEVEL = "Grid-Empty-5x5-v0"
@@ -149,9 +149,10 @@ def test_a_missing_peer_is_named_unless_it_is_not_asked_for(tmp_path, monkeypatc
 
     monkeypatch.setattr(peers, "peer", absent)
     monkeypatch.setattr(peers, "game", absent)
+    monkeypatch.setattr(envpool_peer, "build", absent)
     assert run(tmp_path, "--ids", LEVEL, "--batches", "4", "--without", "XLand-MiniGrid") == 0
     shown = capsys.readouterr().out
-    names = ["minigrid", "NAVIX"]
+    names = ["minigrid", "NAVIX", "EnvPool"]
     for name in names:
         assert f'{name}, {LEVEL}: not installed (pip install "jaxenvs[bench]")' in shown
     results = json.loads((tmp_path / "bench.json").read_text())

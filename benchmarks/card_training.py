@@ -1,0 +1,127 @@
+"""Jobs of `card` that train: speed over environments, and a run of a billion steps in slices.
+
+The run is that of `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. A slice goes on from where the
+last one ended, on this machine or, by the checkpoint that it leaves beside its JSON, on another.
+"""
+
+import functools
+import json
+import os
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from .card_work import BROUGHT_HOME, OutOfTimeError, Rows, Work
+
+CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
+SPEEDS = ((CRAFT, "gpu"), (DOORKEY, None))
+SAVING = 45.0  # seconds that the end of a slice takes at most: a chunk, a checkpoint, its copy
+FREE = 20.0  # seconds without which a slice is not begun
+POINTS = 200  # of the learning curve that a slice leaves
+RUN = (CRAFT, "--preset", "gpu", "--eval-episodes", "1024")
+TINY = ("Classic-CartPole-v0", "--num-envs", "4", "--rollout-steps", "8", "--minibatches", "2")
+TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episodes", "4")
+
+
+def speeds(work: Work) -> None:
+    """PPO with the preset of each id, over environments: steps of training per second."""
+    from . import scaling
+
+    def figures(id: str, num_envs: int, preset: str | None) -> Rows:
+        row = scaling.measure(id, num_envs, 1, 0.01 if work.tiny else 6.0, preset)
+        del row["devices"], row["device"]
+        return [{**row, "algorithm": "ppo", "preset": preset or "usual"}]
+
+    for num_envs in (8,) if work.tiny else (4096, 1024, 16_384):
+        for id, preset in SPEEDS[1:] if work.tiny else SPEEDS:
+            work.measure(functools.partial(figures, id, num_envs, preset), id=id, num_envs=num_envs)
+
+
+def billion(work: Work) -> None:
+    """Train from the newest checkpoint until the end of the run or of the time."""
+    from jaxenvs.baselines import ppo
+    from jaxenvs.baselines.checkpoints import RunError, saved
+
+    from . import carried
+
+    carrier = work.file.with_suffix(".checkpoint")
+    path = work.scratch / work.file.stem
+    if (path / "eval.json").is_file():
+        return
+    if work.left() < SAVING + FREE:
+        raise OutOfTimeError
+    before = _found(path, carrier)
+    words = [*(TINY if work.tiny else RUN), "--out", str(path), "--overwrite"]
+    if before:
+        words = ["--resume", str(path), *RUN[-2:]]
+    begun = time.monotonic()
+    with _stopping(work.left() - SAVING):
+        ended = ppo.main(words)
+    if ended not in (0, 130):
+        raise RuntimeError(f"jaxenvs train {' '.join(words)}: exit code {ended}; see above")
+    try:
+        carried.pack(carried.Run.open(path), carrier)
+    except (OSError, RunError) as error:
+        work.fail(error, part="checkpoint to carry")
+    after = int(saved(path / "checkpoints")[-1].name) if saved(path / "checkpoints") else 0
+    work.keep(_slice(path, before, after, time.monotonic() - begun, str(work.header["commit"])))
+    if ended:
+        raise OutOfTimeError
+
+
+def _found(path: Path, carrier: Path) -> int:
+    """The update to go on from; what was carried here takes the place of a run that is behind."""
+    from jaxenvs.baselines.checkpoints import saved
+
+    from . import carried
+
+    here = int(saved(path / "checkpoints")[-1].name) if saved(path / "checkpoints") else 0
+    candidates = (carrier, BROUGHT_HOME / carrier.name)
+    newest = max(candidates, key=carried.update_of)
+    if carried.update_of(newest) <= here:
+        return here
+    shutil.rmtree(path, ignore_errors=True)
+    carried.unpack(newest, path)
+    return carried.update_of(newest)
+
+
+class _stopping:  # noqa: N801 - used as a function
+    """Ask the training to save and end after so many seconds, as Ctrl-C does."""
+
+    def __init__(self, seconds: float) -> None:
+        self.timer = threading.Timer(max(seconds, 0.0), os.kill, (os.getpid(), signal.SIGINT))
+        self.timer.daemon = True
+
+    def __enter__(self) -> None:
+        self.timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.timer.cancel()
+
+
+def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Rows:
+    """What a slice did, points of its learning curve and, at the end, the evaluation."""
+    from jaxenvs.baselines.runs import Run
+
+    run = Run.open(path)
+    log = [row for row in run.rows() if before < row["update"] <= after]
+    settings = run.config.settings
+    each = settings["num_envs"] * settings["rollout_steps"]
+    spans = {"from_steps": before * each, "to_steps": after * each}
+    case: dict[str, Any] = {"id": run.config.id, "num_envs": settings["num_envs"]}
+    speed = next((row["steps_per_second"] for row in reversed(log)), None)
+    rows: Rows = [
+        case
+        | spans
+        | {"part": "slice", "steps_per_second": speed, "times_s": [seconds], "commit": commit}
+    ]
+    for row in log[:: max(1, len(log) // POINTS)]:
+        point = {name: row[name][0] for name in ("return", "length", "episodes")}
+        rows.append({**case, "part": "curve", "steps": row["steps"], **point})
+    if (path / "eval.json").is_file():
+        found = json.loads((path / "eval.json").read_text("utf-8"))
+        rows.append({**case, "part": "evaluation", "steps": after * each, "evaluation": found})
+    return rows

@@ -1,0 +1,202 @@
+"""What a job of `card` measures with: rows kept after every case, the time left, what is missing.
+
+A job leaves one JSON, `<device>-<job>.json`: a header, `state`, `missing`, `failed` and `rows`,
+which are flat dictionaries with raw times under `times_s`. It is written after every case, so that
+whatever ends the job leaves the rows before it, and is continued from them.
+"""
+
+import hashlib
+import importlib.util
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import jaxenvs
+from jaxenvs.core.files import replacing
+
+HERE = Path(__file__).resolve().parent
+BROUGHT_HOME = HERE / "results" / "card"  # by earlier runs
+RUNNING, DONE, CUT, FAILED, LEFT_OUT = "running", "done", "cut", "failed", "left out"
+DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+
+Rows = list[dict[str, Any]]
+
+
+class OutOfTimeError(Exception):
+    """The next case would not fit into the time that the job may take."""
+
+
+class Work:
+    """One job under way."""
+
+    def __init__(self, file: Path, header: dict[str, Any], seconds: float, scratch: Path) -> None:
+        """Go on with the rows that `header` has of an earlier run."""
+        self.file, self.header, self.scratch = file, header, scratch
+        self.tiny = bool(header["tiny"])
+        self.deadline = time.monotonic() + seconds
+        self.rows: Rows = header.pop("rows", [])
+        self.failed: Rows = header.pop("failed", [])
+        self.missing: dict[str, str] = {}
+        self.longest = 0.0  # seconds of a case
+        self.unwritten: OSError | None = None  # why the newest rows are not in the file
+
+    def left(self) -> float:
+        """Seconds until the job must have ended."""
+        return self.deadline - time.monotonic()
+
+    def has(self, **case: Any) -> bool:
+        """Whether a row of this case, or why there is none, is known."""
+        wanted = case.items()
+        return any(wanted <= _hashable(row) for row in [*self.rows, *self.failed])
+
+    def measure(self, figures: Callable[[], Rows], **case: Any) -> None:
+        """Add the rows of a case unless it is known; what XLA refuses is noted with its reason.
+
+        Raises `OutOfTimeError` where a case as long as the longest would not fit.
+        """
+        if self.has(**case):
+            return
+        if self.left() < self.longest:
+            raise OutOfTimeError
+        start = time.monotonic()
+        try:
+            self.keep(figures())
+        except (LookupError, RuntimeError, ValueError) as error:  # jax's errors are RuntimeErrors
+            self.fail(error, **case)
+        self.longest = max(self.longest, time.monotonic() - start)
+
+    def keep(self, rows: Iterable[dict[str, Any]]) -> None:
+        """Add rows and write the file."""
+        self.rows += rows
+        self.write(RUNNING)
+
+    def fail(self, error: Exception, **case: Any) -> None:
+        """Note why a case has no rows."""
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        self.failed.append({**case, "reason": reason})
+        print(f"no figures for {case}: {reason}", flush=True)
+
+    def miss(self, name: str, reason: str) -> None:
+        """Note who could not be asked."""
+        if name not in self.missing:
+            print(f"{name}: {reason}", flush=True)
+        self.missing[name] = reason
+
+    def write(self, state: str, **more: Any) -> None:
+        """Write the file; where that fails, say so once, and the next write makes up for it."""
+        figures = {"missing": self.missing, "failed": self.failed, "rows": self.rows}
+        try:
+            save(self.file, {**self.header, "state": state, **more, **figures})
+            self.unwritten = None
+        except OSError as error:
+            if self.unwritten is None:
+                print(f"{self.file} cannot be written ({error}); measuring goes on", flush=True)
+            self.unwritten = error
+
+
+def _hashable(row: dict[str, Any]) -> set[tuple[str, Any]]:
+    return {(k, v) for k, v in row.items() if isinstance(v, (str, int, float, type(None)))}
+
+
+def save(file: Path, content: dict[str, Any]) -> None:
+    """Write a result whole or not at all; `OSError` where that fails."""
+    with replacing(file) as temporary:
+        temporary.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+
+
+def load(file: Path) -> dict[str, Any] | None:
+    """Read a result; None where there is none to read."""
+    try:
+        content = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return content if isinstance(content, dict) and isinstance(content.get("rows"), list) else None
+
+
+def absent(packages: Iterable[str]) -> list[str]:
+    """Which of these packages cannot be imported."""
+    return [name for name in packages if not _there(name)]
+
+
+def _there(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:  # of the package that it is in
+        return False
+
+
+def about(commit: str) -> dict[str, Any]:
+    """The device at hand and what else figures depend on; starts JAX."""
+    import jax
+
+    from . import throughput
+
+    device, found = jax.devices()[0], throughput.about()
+    named = {
+        "device": device.device_kind,
+        "platform": device.platform,
+        "driver": driver(),
+        **{name: found["versions"][name] for name in ("jax", "jaxlib", "python")},
+        "commit": commit or committed(),
+        "code": code(),
+    }
+    return {**found, **named}
+
+
+def slug(device: str) -> str:
+    """The device as part of a file's name: `nvidia-h200`."""
+    return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
+def driver() -> str:
+    """Version of NVIDIA's driver, empty where there is none."""
+    return _said(*DRIVER)
+
+
+def committed() -> str:
+    """The commit of the checkout, marked where the code differs from it; empty outside of one."""
+    where = ("git", "-C", str(HERE.parent))
+    sources = ("jaxenvs", "baselines", "benchmarks/*.py")
+    changed = _said(*where, "status", "--porcelain", "--", *sources)
+    found = _said(*where, "rev-parse", "HEAD")
+    return f"{found}, changed" if changed else found
+
+
+def _said(*words: str) -> str:
+    """What a command says, empty where it fails."""
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def code() -> str:
+    """Digest of the sources of environments, learners and benchmarks, on every machine the same.
+
+    A commit would not do: the results of a run are committed, too, and a copy may have no git.
+    """
+    learners = importlib.util.find_spec("jaxenvs.baselines")
+    package = Path(str(jaxenvs.__file__)).resolve().parent
+    folders = {"jaxenvs": package, "benchmarks": HERE}
+    if learners and learners.origin:
+        folders["baselines"] = Path(learners.origin).resolve().parent
+    digest = hashlib.sha256()
+    for name, folder in sorted(folders.items()):
+        others = [other for other in folders.values() if other != folder]
+        for path in sorted(folder.rglob("*.py")):
+            if not any(path.is_relative_to(o) for o in others if o.is_relative_to(folder)):
+                digest.update(f"{name}/{path.relative_to(folder).as_posix()}\0".encode())
+                digest.update(path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def tell_about(commit: str) -> int:
+    """Print `about` as the last line."""
+    print(json.dumps(about(commit)), file=sys.stdout, flush=True)
+    return 0

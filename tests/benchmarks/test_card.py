@@ -1,0 +1,362 @@
+"""`card`: which job runs when, what is left of those that end badly, and one job in earnest."""
+
+import importlib.abc
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from jaxenvs.benchmarks import card, card_jobs, card_tests, card_work, peers, timing
+from jaxenvs.benchmarks.card_jobs import Job
+from jaxenvs.benchmarks.card_work import CUT, DONE, FAILED, LEFT_OUT, RUNNING
+
+ABOUT = {"device": "NVIDIA H200", "platform": "gpu", "jax": "0.0", "code": "1", "commit": "c"}
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Bench:
+    """Stand-in jobs that run here, on a device that is not there; `ran` says in which order."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.out, self.ran, self.about = folder / "out", [], dict(ABOUT)
+        monkeypatch.setattr(card, "_asked", lambda args: self.about)
+        monkeypatch.setattr(card, "run_apart", self.run_apart)
+        monkeypatch.setattr(card_work, "BROUGHT_HOME", folder / "home")
+        self.patch = monkeypatch
+
+    def jobs(self, *jobs: Job) -> None:
+        self.patch.setattr(card_jobs, "JOBS", jobs)
+
+    def run_apart(self, task, args, header, seconds):
+        work = card_work.Work(task.file, json.loads(json.dumps(header)), seconds, args.scratch)
+        self.ran.append(task.job.name)
+        try:
+            work.write(card._state_after(task.job, work))
+        except ZeroDivisionError:
+            return ["last words"], "its process ended with 1"
+        return [], ""
+
+    def run(self, *words: str) -> int:
+        return card.main([*words, "--out", str(self.out), "--scratch", str(self.out.parent / "s")])
+
+    def result(self, name: str) -> dict:
+        return json.loads((self.out / f"nvidia-h200-{name}.json").read_text())
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch) -> Bench:
+    return Bench(tmp_path, monkeypatch)
+
+
+def job(name: str, run=lambda work: work.keep([{"id": "a", "times_s": [1.0]}]), **more) -> Job:
+    return Job(name, f"what {name} measures", run, **{"minutes": 1, **more})
+
+
+def cases(*names: str):
+    """A job of these cases, a row each."""
+
+    def run(work):
+        for name in names:
+            work.measure(lambda name=name: [{"id": name, "times_s": [1.0]}], id=name)
+
+    return run
+
+
+def crash(work):
+    work.keep([{"id": "a"}])
+    raise ZeroDivisionError
+
+
+def interrupted(work):
+    work.keep([{"id": "a"}])
+    raise KeyboardInterrupt
+
+
+# What runs when.
+
+
+def test_every_job_leaves_one_json_and_is_passed_over_the_next_time(bench, capsys):
+    bench.jobs(job("one"), job("two"))
+    assert bench.run() == 0
+    assert bench.ran == ["one", "two"]
+    found = bench.result("two")
+    assert (found["state"], found["job"], found["tiny"]) == (DONE, "two", False)
+    assert found["rows"] == [{"id": "a", "times_s": [1.0]}]
+    assert ABOUT.items() <= found.items() and {"date", "command", "xla_flags"} <= found.keys()
+    assert bench.run() == 0
+    assert bench.ran == ["one", "two"] and "two: done before" in capsys.readouterr().out
+    assert bench.run("--again", "--only", "two") == 0
+    assert bench.ran[2:] == ["two"]
+
+
+@pytest.mark.parametrize("change", [{"code": "2"}, {"device": "NVIDIA H100"}])
+def test_other_code_or_another_device_is_measured_anew(bench, change):
+    bench.jobs(job("one"))
+    bench.run()
+    bench.about |= change
+    bench.run()
+    assert bench.ran == ["one", "one"]
+
+
+def test_what_was_brought_home_is_done(bench):
+    bench.jobs(job("one"), job("two"))
+    bench.run("--only", "one")
+    bench.out.rename(card_work.BROUGHT_HOME)
+    bench.run()
+    assert bench.ran == ["one", "two"]
+
+
+def test_a_tiny_result_does_not_count_as_a_measurement(bench):
+    bench.jobs(job("one"))
+    bench.run("--tiny")
+    bench.run()
+    assert bench.ran == ["one", "one"] and bench.result("one")["tiny"] is False
+
+
+def test_a_job_begins_only_where_the_time_left_suffices(bench, capsys):
+    bench.jobs(job("long", minutes=8), job("short", minutes=1))
+    assert bench.run("--minutes", "5") == 0
+    assert bench.ran == ["short"]
+    assert "long: not begun, it takes 8 min and 4.7 are left" in capsys.readouterr().out
+
+
+def test_no_job_begins_whose_files_would_be_too_many(bench, capsys):
+    bench.jobs(*(job(f"job{n}") for n in range(6)), job("two", files=2), job("last"), job("late"))
+    bench.run()
+    assert bench.ran == [f"job{n}" for n in range(6)] + ["two", "last"]
+    assert "late: not begun" in capsys.readouterr().out
+    bench.patch.setattr(card_work, "BROUGHT_HOME", bench.out)
+    bench.out = bench.out.parent / "next"
+    bench.run()
+    assert bench.ran[8:] == ["late"]
+
+
+def test_after_an_end_in_the_middle_the_next_job_comes_first(bench):
+    bench.jobs(job("one"), job("two", interrupted), job("three"))
+    with pytest.raises(KeyboardInterrupt):
+        bench.run()
+    assert bench.result("two")["state"] == RUNNING
+    bench.jobs(job("one"), job("two", cases("a", "b")), job("three"))
+    bench.run()
+    assert bench.ran == ["one", "two", "three", "two"]
+    assert [row["id"] for row in bench.result("two")["rows"]] == ["a", "b"]
+
+
+def test_a_crash_costs_one_job(bench, capsys):
+    bench.jobs(job("one", crash), job("two"))
+    assert bench.run() == 1
+    found = bench.result("one")
+    assert (found["state"], found["trouble"]) == (FAILED, "its process ended with 1")
+    assert (found["said"], found["rows"]) == (["last words"], [{"id": "a"}])
+    assert bench.result("two")["state"] == DONE
+    bench.run()
+    assert bench.ran == ["one", "two"] and "one: failed before" in capsys.readouterr().out
+    bench.run("--only", "one")
+    assert bench.ran[2:] == ["one"]
+
+
+def test_a_job_that_is_cut_goes_on_from_its_rows(bench):
+    measured = []
+
+    def run(work):
+        for name in "abc":
+            work.measure(lambda name=name: measured.append(name) or [{"id": name}], id=name)
+            work.longest = 1e9 if name == "b" and not work.header.get("later") else 0.0
+
+    bench.jobs(job("one", run))
+    bench.run()
+    assert (bench.result("one")["state"], len(bench.result("one")["rows"])) == (CUT, 2)
+    bench.about["later"] = True
+    bench.run()
+    assert (bench.result("one")["state"], measured) == (DONE, ["a", "b", "c"])
+
+
+# What is missing.
+
+
+class Blocker(importlib.abc.MetaPathFinder):
+    """Hide packages."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def find_spec(self, name, path=None, target=None):
+        if name in self.names:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+@pytest.mark.parametrize("package", ["optax", "orbax.checkpoint", "tyro"])
+def test_a_missing_package_leaves_out_what_trains(bench, monkeypatch, capsys, package):
+    for name in [name for name in sys.modules if (name + ".").startswith(package + ".")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Blocker(package), *sys.meta_path])
+    trains = [found for found in card_jobs.JOBS if found.needs == card_jobs.TRAINS]
+    bench.jobs(*trains, job("last"))
+    assert bench.run() == 0
+    assert [found.name for found in trains] == ["training", "billion"]
+    for found in trains:
+        left = bench.result(found.name)
+        assert (left["state"], list(left["missing"]), left["rows"]) == (LEFT_OUT, [package], [])
+    assert bench.result("last")["state"] == DONE
+    assert f"{package}: not installed" in capsys.readouterr().out
+
+
+def test_a_peer_that_is_missing_is_named_and_the_others_run(bench, monkeypatch):
+    class Ours(timing.Runner):
+        def __init__(self, contestant, seconds, source, obs):
+            self.row = timing.Row("jaxenvs", "a", 8, source, obs, 10, 1, 0.0)
+
+        def run(self):
+            return 0.5
+
+    def absent(*args):
+        raise ModuleNotFoundError("no package")
+
+    monkeypatch.setattr(timing, "BatchRunner", Ours)
+    monkeypatch.setattr(card_jobs, "launches", lambda runner: {})
+    monkeypatch.setattr(peers, "peer", absent)
+    asked = ("exact", "pool"), (card_jobs.CRAFTAX,)
+    run = lambda work: work.keep(card_jobs.turns(work, card_jobs.SYMBOLIC, 8, *asked))  # noqa: E731
+    bench.jobs(job("craft", run))
+    assert bench.run("--tiny") == 0
+    found = bench.result("craft")
+    assert found["missing"] == {card_jobs.CRAFTAX: peers.INSTALL_CRAFTAX}
+    assert [(row["reset_source"], row["times_s"]) for row in found["rows"]] == [
+        ("exact", [0.5, 0.5]),
+        ("pool", [0.5, 0.5]),
+    ]
+
+
+def test_what_xla_refuses_is_noted_and_the_next_case_measured(bench):
+    def run(work):
+        work.measure(lambda: 1 / int("RESOURCE_EXHAUSTED: 80 GB\nmore"), id="large")
+        work.measure(lambda: [{"id": "small"}], id="small")
+
+    bench.jobs(job("one", run))
+    bench.run()
+    (failed,) = bench.result("one")["failed"]
+    assert failed["id"] == "large" and "RESOURCE_EXHAUSTED" in failed["reason"]
+    assert bench.result("one")["rows"] == [{"id": "small"}]
+
+
+def test_a_full_disk_is_said_once_and_costs_one_job(bench, monkeypatch, capsys):
+    real, full = card_work.save, []
+
+    def save(file, content):
+        if "one" in file.name:
+            full.append(file)
+            raise OSError(28, "No space left on device")
+        real(file, content)
+
+    monkeypatch.setattr(card_work, "save", save)
+    bench.jobs(job("one", cases("a", "b", "c")), job("two"))
+    assert bench.run() == 1
+    said = capsys.readouterr().out
+    assert said.count("No space left on device") == 1 and len(full) > 3
+    assert "one: no result could be written" in said
+    assert bench.result("two")["state"] == DONE
+
+
+# The process of a job.
+
+
+@pytest.fixture
+def task(tmp_path) -> card.Task:
+    return card.Task(job("one"), tmp_path / "nvidia-h200-one.json", None)
+
+
+def apart(task: card.Task, monkeypatch, program: str, seconds: float) -> tuple:
+    """Run a program in the place of a job's process."""
+    monkeypatch.setattr(card, "child", lambda *words: [sys.executable, "-S", "-c", program])
+    args = card._parser().parse_args(["--scratch", "nowhere"])
+    header = card._header(task, args, ABOUT)
+    said, trouble = card.run_apart(task, args, header, seconds)
+    return card._settle(task, header, said, trouble), said, trouble
+
+
+def test_an_overrun_is_killed_with_all_that_it_began(task, monkeypatch, tmp_path):
+    alive = tmp_path / "alive"
+    grandchild = f"import time; time.sleep(3); open({str(alive)!r}, 'w')"
+    program = (
+        "import subprocess, sys, time; print('begun', flush=True)\n"
+        f"subprocess.Popen([sys.executable, '-S', '-c', {grandchild!r}]); time.sleep(60)"
+    )
+    start = time.monotonic()
+    (state, _), said, trouble = apart(task, monkeypatch, program, 2.0)
+    assert (state, said) == (CUT, ["begun"]) and trouble.startswith("killed at its limit")
+    assert card_work.load(task.file)["said"] == ["begun"]
+    time.sleep(max(0.0, start + 3.5 - time.monotonic()))
+    assert not alive.exists()
+
+
+def test_the_rows_before_a_crash_and_its_last_words_stay(task, monkeypatch):
+    program = (
+        "import json, sys; told = json.load(sys.stdin); found = told['header']\n"
+        "found |= {'state': 'running', 'rows': [{'id': 'a'}]}\n"
+        "json.dump(found, open(told['file'], 'w')); sys.exit('out of memory')"
+    )
+    (state, rows), said, _ = apart(task, monkeypatch, program, 20.0)
+    assert (state, rows, said) == (FAILED, 1, ["out of memory"])
+    assert card_work.load(task.file)["trouble"] == "its process ended with 1"
+
+
+def test_a_graph_of_the_whole_loop_is_asked_of_a_gpu_alone(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--mine")
+    graphs = card_jobs.JOBS[-1]
+    header = ABOUT | {"tiny": False}
+    assert card._environment(graphs, header)["XLA_FLAGS"].split() == [
+        "--mine",
+        "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL",
+    ]
+    assert card._environment(graphs, header | {"platform": "cpu"})["XLA_FLAGS"] == "--mine"
+
+
+# The list.
+
+
+def test_jobs_take_at_most_nine_minutes_and_estimates_are_less(capsys):
+    assert all(job.minutes <= job.most <= 9 for job in card_jobs.JOBS)
+    assert card.main(["--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [job.name for job in card_jobs.JOBS]
+
+
+def test_every_test_that_needs_a_gpu_is_marked():
+    """What is skipped for the want of a GPU has the mark by which the job finds it."""
+    for path in card_tests.TESTS.rglob("test_*.py"):
+        text = path.read_text("utf-8")
+        asked = text.count("@needs_gpu") + text.count('reason="needs a GPU')
+        defined = text.count("needs_gpu = ")
+        assert text.count(card_tests.MARK) >= asked - defined or path.samefile(__file__), path
+
+
+def test_a_job_in_earnest_from_a_checkout(tmp_path):
+    """With nothing of this package installed: `-S` hides what `.pth` files add."""
+    words = [sys.executable, str(ROOT / "benchmarks"), "card", "--tiny", "--only", "graphs"]
+    words += ["--out", str(tmp_path / "out"), "--scratch", str(tmp_path / "scratch")]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = (tmp_path / "out").iterdir()
+    found = json.loads(file.read_text())
+    assert file.name == f"{card_work.slug(found['device'])}-graphs.json"
+    assert (found["state"], found["tiny"], found["missing"]) == (DONE, True, {})
+    for name in ("device", "driver", "jax", "jaxlib", "python", "commit", "date", "command"):
+        assert isinstance(found[name], str)
+    assert [row["reset_source"] for row in found["rows"]] == ["fresh"]
+    assert all(row["times_s"] and row["steps_per_second"] > 0 for row in found["rows"])
+
+
+@pytest.mark.slow
+def test_the_whole_list_in_earnest(tmp_path):
+    words = [sys.executable, str(ROOT / "benchmarks"), "card", "--tiny"]
+    words += ["--out", str(tmp_path / "out"), "--scratch", str(tmp_path / "scratch")]
+    start = time.monotonic()
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    print(f"{done.stdout}\n{time.monotonic() - start:.0f} s")
+    assert done.returncode == 0
+    files = list((tmp_path / "out").glob("*.json"))
+    assert len(files) == len(card_jobs.JOBS)
+    assert {json.loads(file.read_text())["state"] for file in files} == {DONE}
