@@ -2,7 +2,7 @@
 
 import dataclasses
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -233,6 +233,21 @@ class Unhashable(Walk):
     cells: list = dataclasses.field(default_factory=list)
 
 
+class Numbers(NamedTuple):
+    """Params that are no struct."""
+
+    max_steps_in_episode: Any
+
+
+class LooseParams(Walk):
+    """Its params hold an array, and are unhashable."""
+
+    @property
+    def default_params(self):
+        """Nine steps."""
+        return Numbers(np.int32([9]))
+
+
 class Weak(Walk):
     """Its info is weakly typed."""
 
@@ -362,6 +377,7 @@ class NoSprite(Walk):
 
 FAULTS = [
     ("value", Unhashable, "unhashable"),
+    ("value", LooseParams, "params must compare and hash by value"),
     ("types", Weak, r"step.info\['weight'\] is weakly typed"),
     ("x64", Wide, r"step.info\['numbers'\] is int64: give it a dtype of 32 bits"),
     ("no_key", Foresight, "the state holds the words of a key"),
