@@ -1,11 +1,13 @@
-"""Gumbel AlphaZero (Danihelka et al., 2022) through mctx, on any environment with `action_mask`.
+"""Gumbel AlphaZero (Danihelka et al., 2022) through mctx, where the agent sees the whole state.
 
 Run it with `jaxenvs train ID --algo alphazero` or `python -m jaxenvs.baselines.alphazero ID`; it
 needs the extra `search`. It is PPO whose actions come from a tree search in the true environment,
 and whose policy learns what the search found instead of a gradient of rewards. The search steps
-with keys of its own, so that no plan foresees chance. Deliberate differences: no replay buffer (a
-few passes over each rollout, as in PPO), and by default values are not rescaled in each node, which
-would turn the errors of a value that has seen no reward yet into a firm policy.
+with keys of its own, so that no plan foresees chance, but from the true state: what the agent
+cannot see would be in the plan, so such environments are refused without `--clairvoyant`.
+Deliberate differences: no replay buffer (a few passes over each rollout, as in PPO); values begin
+at 0 and by default are not rescaled in each node. Either way the errors of a value that has seen no
+reward yet would become a firm policy, which no longer explores.
 """
 
 import dataclasses
@@ -17,13 +19,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
+from jaxenvs import Env
 from jaxenvs.adapters.mctx import legal, mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.extras import require
 
 from . import evaluate, options, ppo, presets
 from .lambda_returns import LambdaReturns
 from .loop import command
-from .networks import build
+from .networks import ActorCritic, build
 from .ppo import Runner
 from .runs import Run
 
@@ -39,8 +42,9 @@ class Settings(ppo.Learning):
     value_weight: float = 1.0  # weight of the value loss
     simulations: int = 16  # of the search for each action
     considered: int = 16  # actions that the search tries at its root, at most
-    value_scale: float = 1.0  # how firmly the policy follows the values that the search found
+    value_scale: float = 0.1  # how firmly the policy follows the values that the search found
     rescale: bool = False  # whether the values of a node are scaled to 0 to 1 before
+    clairvoyant: bool = False  # whether to plan with parts of the state that the agent cannot see
 
     def check(self) -> None:
         """Refuse what cannot work with `ValueError`, which names the mend."""
@@ -78,6 +82,12 @@ class AlphaZero(LambdaReturns):
     """The algorithm: pure functions of a `Runner`, for one seed."""
 
     settings: Settings  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        """Refuse with `ValueError` to plan with what the agent cannot see, unless asked to."""
+        env = self.env.env
+        if not (env.fully_observed or self.settings.clairvoyant):
+            raise ValueError(_hides(env))
 
     def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
         """Act for `rollout_steps` steps in every environment, searching before each."""
@@ -173,8 +183,29 @@ def report(run: Run, learner: AlphaZero, weights: PyTree[Array], count: int) -> 
     alone = evaluate.play(env, policy, weights, run.config, count)
     result = evaluate.play(env, search, weights, run.config, count)
     run.write_json("eval.json", {**result, "without_search": alone})
-    evaluate.tell(result)
+    evaluate.tell(result, "" if env.fully_observed else "Planning with the hidden state: ")
     evaluate.tell(alone, "Without search: ")
+
+
+def _hides(env: Env) -> str:
+    """Say why an environment is refused, and what to do."""
+    shown = env.full_observations
+    mend = f"show it with --set obs={shown[0]}, " if shown else ""
+    return (
+        f"{env.name} hides a part of its state from the agent (fully_observed is False), and "
+        f"AlphaZero plans by stepping the true state: its plans would use what the agent cannot "
+        f"know; {mend}train with --algo ppo or ppo-rnn, or give --clairvoyant to plan with the "
+        f"hidden state all the same"
+    )
+
+
+def network(env: Env, settings: Settings) -> ActorCritic:
+    """Return the network to begin with, whose values are all 0.
+
+    Random values before the first reward are noise, and the search would make a firm policy of it:
+    each update teaches the policy what it already prefers, until it no longer explores.
+    """
+    return build(env, settings.hidden, settings.embed, value_gain=0.0)
 
 
 def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, AlphaZero]:
@@ -185,7 +216,7 @@ def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, AlphaZero]
     asked = options.parse(argv, Settings, tuned, about, ALGORITHM)
     config, settings = options.config(asked, ALGORITHM), asked.settings
     venv, devices = options.environments(asked, config)
-    learner = AlphaZero(venv, build(venv.env, settings.hidden, settings.embed), settings, devices)
+    learner = AlphaZero(venv, network(venv.env, settings), settings, devices)
     return asked, options.directory(asked, config), learner
 
 

@@ -1,6 +1,7 @@
 """Evaluation over exactly N finished episodes, without a bias towards short ones."""
 
 import functools
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,6 +24,8 @@ class Episodes(NamedTuple):
     returns: Float32[Array, "*seeds episodes"]
     lengths: Int32[Array, "*seeds episodes"]  # steps
     terminated: Bool[Array, "*seeds episodes"]  # ended by the task, not by the time limit
+    # Whether the task was accomplished; None where the environment does not say what that is.
+    succeeded: Bool[Array, "*seeds episodes"] | None = None
 
 
 def first_episodes(
@@ -42,6 +45,7 @@ def first_episodes(
         returns=jnp.zeros(count, jnp.float32),
         lengths=jnp.zeros(count, jnp.int32),
         terminated=jnp.zeros(count, jnp.bool_),
+        succeeded=jnp.zeros(count, jnp.bool_) if judges(env) else None,
     )
 
     def choose(key: Array, obs: PyTree[Array], state: Any, memory: Any) -> tuple[Array, Any]:
@@ -54,16 +58,28 @@ def first_episodes(
         key, key_act, key_step = jax.random.split(key, 3)
         action, memory = choose(key_act, obs, state.env, memory)
         step = venv.step(key_step, state, action)
+        succeeds = jax.vmap(env.succeeded)(step._replace(state=step.state.env))
         episodes = Episodes(
             returns=episodes.returns + jnp.where(playing, step.reward, 0.0),
             lengths=episodes.lengths + playing.astype(jnp.int32),
             terminated=episodes.terminated | (playing & step.terminated),
+            succeeded=None if succeeds is None else episodes.succeeded | (playing & succeeds),
         )
         return key, step.obs, step.state, memory, playing & ~step.done, episodes
 
     memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), memory)
     carry = (key_play, first.obs, first.state, memory, jnp.ones(count, jnp.bool_), nothing)
     return jax.lax.while_loop(lambda carry: carry[4].any(), play, carry)[5]
+
+
+@functools.lru_cache(maxsize=64)
+def judges(env: Env) -> bool:
+    """Tell whether an environment says what a success is: by tracing one step of it."""
+
+    def judge(key: Array, state: Any) -> Any:
+        return env.succeeded(env.step(key, state, env.action_space.sample(key)))
+
+    return jax.eval_shape(judge, jax.random.key(0), env.state_shape) is not None
 
 
 def play(
@@ -90,22 +106,26 @@ def play(
 
 
 def summary(episodes: Episodes, first_seed: int) -> dict[str, Any]:
-    """Return what eval.json says: means over all seeds and of each; success is a return above 0."""
+    """Return what eval.json says: means over all seeds and of each.
 
-    def means(returns: np.ndarray, lengths: np.ndarray, terminated: np.ndarray) -> dict[str, float]:
+    `success_rate` is None where the environment does not say what a success is.
+    """
+
+    def means(episodes: Episodes) -> dict[str, float | None]:
+        succeeded = episodes.succeeded
         return {
-            "mean_return": round(float(np.mean(returns)), 6),
-            "success_rate": round(float(np.mean(returns > 0)), 6),
-            "mean_length": round(float(np.mean(lengths)), 3),
-            "terminated_rate": round(float(np.mean(terminated)), 6),
+            "mean_return": round(float(np.mean(episodes.returns)), 6),
+            "success_rate": None if succeeded is None else round(float(np.mean(succeeded)), 6),
+            "mean_length": round(float(np.mean(episodes.lengths)), 3),
+            "terminated_rate": round(float(np.mean(episodes.terminated)), 6),
         }
 
-    columns = [np.asarray(column) for column in episodes]
+    episodes = jax.tree.map(np.asarray, episodes)
     return {
         "episodes": int(np.shape(episodes.returns)[1]),  # of each seed
-        **means(*columns),
+        **means(episodes),
         "per_seed": [
-            {"seed": first_seed + i, **means(*(column[i] for column in columns))}
+            {"seed": first_seed + i, **means(jax.tree.map(operator.itemgetter(i), episodes))}
             for i in range(len(episodes.returns))
         ],
     }
@@ -135,8 +155,9 @@ def tell(result: dict[str, Any], what: str = "") -> None:
     """Print a summary in one line."""
     seeds = result["per_seed"]
     each = ", ".join(f"{seed['mean_return']:.3f}" for seed in seeds)
+    success = "" if result["success_rate"] is None else f"success {result['success_rate']:.1%}, "
     print(
         f"{what}Evaluated over {result['episodes']} episodes{' per seed' if seeds[1:] else ''}: "
         f"return {result['mean_return']:.3f}{f' ({each})' if seeds[1:] else ''}, "
-        f"success {result['success_rate']:.1%}, length {result['mean_length']:.1f}"
+        f"{success}length {result['mean_length']:.1f}"
     )

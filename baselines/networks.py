@@ -30,6 +30,7 @@ class ActorCritic(nn.Module):
     hidden: Sequence[int]  # width of each layer
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
     unpack: Callable[[Array], Array] | None = None  # of what is seen, to `observation_space`
+    value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
 
     @nn.compact
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
@@ -38,7 +39,7 @@ class ActorCritic(nn.Module):
         for width in self.hidden:
             features = nn.tanh(_dense(width, np.sqrt(2))(features))
         logits = _dense(self.num_actions, 0.01)(features)
-        return logits, _dense(1, 1.0)(features)[0]
+        return logits, _dense(1, self.value_gain)(features)[0]
 
     def begin(self) -> Any:
         """What it remembers before the first observation of an episode: nothing, ever."""
@@ -59,7 +60,7 @@ class Recurrent(ActorCritic):
         self.encoder = Encoder(self.observation_space, self.embed)
         self.layers = [_dense(width, np.sqrt(2)) for width in self.hidden]
         self.cell = nn.GRUCell(self.memory)
-        self.policy, self.critic = _dense(self.num_actions, 0.01), _dense(1, 1.0)
+        self.policy, self.critic = _dense(self.num_actions, 0.01), _dense(1, self.value_gain)
 
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
         memory = self.recall(self.begin() if memory is None else memory, self.features(obs))
@@ -158,9 +159,9 @@ class Sentence(nn.Module):
         return nn.tanh(nn.Dense(SENTENCE)(vectors.reshape(-1)))
 
 
-def build(env: Env, hidden: Sequence[int], embed: int) -> ActorCritic:
+def build(env: Env, hidden: Sequence[int], embed: int, value_gain: float = 1.0) -> ActorCritic:
     """Return the network for an environment; `ValueError` unless its actions are Discrete."""
-    return ActorCritic(*fields(env, hidden, embed))
+    return ActorCritic(*fields(env, hidden, embed), value_gain=value_gain)
 
 
 def build_recurrent(env: Env, hidden: Sequence[int], embed: int, memory: int) -> Recurrent:

@@ -256,12 +256,12 @@ def evaluate(
     budget: int,
 ) -> dict[str, Any]:
     """Plan in the learned world from pictures of random boards; carry the plans out in truth."""
-    key_levels, key_seen, key_goal = jax.random.split(key, 3)
+    key_levels, key_seen, key_goal, key_after = jax.random.split(key, 4)
     levels = jax.vmap(puzzle.sample_level)(jax.random.split(key_levels, boards))
     look, learned = functools.partial(see, settings, weights, puzzle), domain(settings, weights)
     codes = jax.jit(jax.vmap(look))(levels.board, jax.random.split(key_seen, boards))
     goals = jnp.broadcast_to(look(puzzle.goal(()), key_goal), codes.shape)
-    accuracy = agreement(puzzle, levels.board, codes, learned, look, key_seen)
+    accuracy = agreement(puzzle, levels.board, codes, learned, look, key_after)
     begun = time.perf_counter()
     plans = search.astar(
         learned,

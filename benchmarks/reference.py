@@ -159,10 +159,12 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def _apart(command: str) -> list[str]:
-    """Fields of the environment that a command sets, and "RND" where it adds a bonus."""
+    """What a command adds: "RND" (a bonus), "clairvoyant" (plans), fields of the environment."""
     fields = re.search(r"--set((?: \w+=\S+)+)", command)
     bonus = re.search(r"--preset rnd\b|--bonus\b", command)
-    return [*(["RND"] if bonus else []), *(fields[1].split() if fields else [])]
+    sees_all = re.search(r"--clairvoyant\b", command)
+    added = ["RND"] * bool(bonus) + ["clairvoyant"] * bool(sees_all)
+    return [*added, *(fields[1].split() if fields else [])]
 
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:

@@ -133,9 +133,11 @@ def escaped(text: str) -> str:
 
 
 def _commands(content: Page) -> list[str]:
-    id, trains = content.id, {"Puzzle": " --algo alphazero"}.get(content.family, "")
+    id, env = content.id, jaxenvs.make(content.id)
+    plans = content.family == "Puzzle" and env.fully_observed
+    trains = " --algo alphazero" if plans else ""
     lines = [f"jaxenvs play {id}", f"jaxenvs train {id}{trains}", f"jaxenvs check {id}"]
-    if content.family == "Puzzle" and hasattr(jaxenvs.make(id), "neighbours"):
+    if content.family == "Puzzle" and hasattr(env, "neighbours"):
         lines.append(f"jaxenvs solve {id} --watch")
     return ["## At the command line", "", "```", *lines, "```", ""]
 

@@ -114,10 +114,19 @@ def _facts(spec: EnvSpec, env: Env) -> Rows:
         "class": f"`{kind.__module__}.{kind.__qualname__}`",
         "actions": f"`{env.action_space}`",
         "observation": f"`{env.observation_space}`",
+        "fully observed": _sight(env),
         "state": f"{size} bytes",
         "worlds of a batch": f"`reset_source={spec.reset_source!r}`",
     }
     return tuple(rows.items())
+
+
+def _sight(env: Env) -> str:
+    """Whether one observation determines the state, and which others would."""
+    if env.fully_observed:
+        return "yes"
+    full = " or ".join(f"`obs={name!r}`" for name in env.full_observations)
+    return f"no; yes with {full}" if full else "no"
 
 
 def _actions(env: Env, text: tuple[str, ...]) -> Section:

@@ -39,6 +39,7 @@ class Berries(jaxenvs.Env):
     size: int = 8  # cells on a side
 
     reward_range = (0.0, 1.0)
+    fully_observed = True
     action_names = ("up", "right", "down", "left")
     action_space = spaces.Discrete(4)
 
@@ -70,6 +71,9 @@ class Berries(jaxenvs.Env):
 
     def observe(self, state: State, params: Any = None) -> UInt8[Array, "size size"]:
         return state.berries.astype(jnp.uint8).at[tuple(state.player)].set(2)
+
+    def succeeded(self, step: jaxenvs.Step) -> Array:
+        return step.terminated
 
     def tiles(self, state: State) -> Int32[Array, "size size"]:
         return self.observe(state).astype(jnp.int32)

@@ -1,8 +1,10 @@
 """Search with mctx in a true environment: its root and its recurrent function.
 
-After the end of a task nothing moves and nothing is worth anything. The time limit is no end: what
-follows it is worth what the evaluation says. Illegal actions have no prior probability. The search
-steps with keys of its own, so that no plan foresees chance.
+The search steps true states, and knows all that they hide from the agent: unless
+`env.fully_observed`, its plans use what the agent cannot know. Chance it does not foresee: it steps
+with keys of its own. After the end of a task nothing moves and nothing is worth anything. The time
+limit is no end: what follows it is worth what the evaluation says. Illegal actions have no prior
+probability.
 """
 
 import functools
@@ -60,7 +62,8 @@ def mctx_recurrent_fn(
     """Return mctx's recurrent function, which steps the environment in every node.
 
     `evaluate` gives prior logits and values of a batch of new states, from weights, observations
-    and states; `discount` is that of a step before the end.
+    and states; `discount` is that of a step before the end. Plans use all of the true state: where
+    not `env.fully_observed`, also what the agent cannot know.
     """
     import mctx
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
 
-from ..core.env import Env, Params, State, Transition
+from ..core.env import Env, Params, State, Step, Transition
 from ..core.pixels import compose
 from ..core.random import Key, words
 from ..core.registry import register
@@ -62,6 +62,7 @@ class CartPole(Env):
     """
 
     reset_source: ClassVar[str] = "auto"  # a world is four numbers
+    fully_observed: ClassVar[bool] = True
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     @property
@@ -121,6 +122,10 @@ class CartPole(Env):
     def observe(self, state: CartPoleState, params: Any = None) -> Float32[Array, "4"]:
         """Return the state without its clock."""
         return jnp.stack([state.position, state.velocity, state.angle, state.spin])
+
+    def succeeded(self, step: Step) -> Bool[Array, ""]:
+        """Tell whether the pole stands at the time limit."""
+        return step.truncated
 
     def tiles(self, state: CartPoleState) -> Int32[Array, "rows columns"]:
         """The place where it happens: 0 sky, 1 track."""

@@ -96,6 +96,9 @@ class Env:
     # What a masked action counts as; None: it changes nothing but the clock.
     idle_action: ClassVar[int | None] = None
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
+    # Whether one observation determines all of the state but the clock. A plan made by stepping
+    # the true state then uses nothing that the agent cannot know.
+    fully_observed: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -132,6 +135,12 @@ class Env:
         """Rows (index, meaning) for its page, where the shape does not tell what is where."""
         return ()
 
+    @property
+    def full_observations(self) -> tuple[str, ...]:
+        """Values of the field `obs` with which the environment is fully observed."""
+        change: Any = dataclasses.replace
+        return tuple(n for n in self.observations if change(self, obs=n).fully_observed)
+
     def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
         """Draw a level: all that differs between episodes. By default there is nothing to draw.
 
@@ -166,6 +175,13 @@ class Env:
         if not isinstance(self.action_space, Discrete):
             raise TypeError(f"{self.name}: only a Discrete action space has a mask")
         return jnp.ones((self.action_space.n,), jnp.bool_)
+
+    def succeeded(self, step: Step) -> Bool[Array, ""] | None:
+        """Tell whether this step accomplished the task; an episode with such a step is a success.
+
+        None, the default, where success means nothing: the return is a score.
+        """
+        return None
 
     @eager.compiled
     def tiles(self, state: Any) -> Int[Array, "height width"]:

@@ -33,7 +33,8 @@ class Wrapper(Env):
 
     A subclass overrides what it changes: `transform` for an observation that follows from the one
     inside; `inner`, `reset_to` and `step` for memory of its own, kept in a `WrappedState`;
-    `default_params` and `inner_params` for params of its own.
+    `default_params` and `inner_params` for params of its own; `fully_observed` where it leaves
+    something out of the observation, or remembers something that the observation does not show.
     """
 
     env: Env
@@ -84,6 +85,11 @@ class Wrapper(Env):
     def reward_range(self) -> tuple[float, float]:  # type: ignore[override]
         """Reward range of the environment inside."""
         return self.env.reward_range
+
+    @property
+    def fully_observed(self) -> bool:  # type: ignore[override]
+        """Whether an observation of the environment inside determines its state."""
+        return self.env.fully_observed
 
     @property
     def default_params(self) -> Any:
@@ -146,6 +152,10 @@ class Wrapper(Env):
     def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
         """Tell which actions are legal."""
         return self.env.action_mask(self.inner(state), self.inner_params(params))
+
+    def succeeded(self, step: Step) -> Bool[Array, ""] | None:
+        """Tell whether a step accomplished the task of the environment inside."""
+        return self.env.succeeded(step._replace(state=self.inner(step.state)))
 
     def tiles(self, state: Any) -> Array:
         """Return indices into `atlas` that draw the state."""
@@ -323,6 +333,11 @@ class StickyAction(Wrapper):
     (Machado et al. 2018, "Revisiting the Arcade Learning Environment".) The probability is in the
     params; `info["repeated_action"]` tells when it happened.
     """
+
+    @property
+    def fully_observed(self) -> bool:  # type: ignore[override]
+        """The previous action is not observed."""
+        return False
 
     @property
     def default_params(self) -> StickyParams:

@@ -17,7 +17,7 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 
 from ..core import checks
-from ..core.env import Env, Params, Transition
+from ..core.env import Env, Params, Step, Transition
 from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
@@ -230,6 +230,10 @@ class CraftClassic(Env):
             able = front.table & (front.furnace | (not recipe.at_furnace))
             mask[recipe.action] = awake & able & player.has(world, recipe.costs)
         return jnp.stack(mask)
+
+    def succeeded(self, step: Step) -> Bool[Array, ""] | None:
+        """Tell whether the `task` was reached; without one the return is a score."""
+        return None if self.task is None else step.reward > 0
 
     def tiles(self, state: CraftState) -> Int32[Array, "rows columns"]:
         """Sprites of the view and the inventory, see `pixels`."""

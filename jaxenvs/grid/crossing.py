@@ -37,6 +37,7 @@ class Crossing(SquareGridEnv):
     obstacle: str = "lava"  # or "wall"
 
     min_size: ClassVar[int] = 5
+    full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -26,6 +26,7 @@ class DistShift(GridEnv):
     see_through_walls: bool = True
 
     mission: ClassVar[str] = "get to the green goal square"
+    full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
 
     def __post_init__(self) -> None:
         """Check the fields."""

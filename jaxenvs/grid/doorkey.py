@@ -27,6 +27,8 @@ class DoorKey(SquareGridEnv):
 
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "use the key to open the door and then get to the goal"
+    # A key that is not in sight is carried, and the agent within the wall stands in the open door.
+    full_shows_all: ClassVar[bool] = True
 
     @property
     def max_steps(self) -> int:

@@ -28,6 +28,7 @@ class Empty(SquareGridEnv):
     see_through_walls: bool = True
 
     mission: ClassVar[str] = "get to the green goal square"
+    full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
 
     def layout(self, key: Key) -> Level:
         """Place the agent; all else is fixed."""

@@ -15,7 +15,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 
 from ..core import checks
-from ..core.env import Env, Params, Transition
+from ..core.env import Env, Params, Step, Transition
 from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import register
@@ -55,6 +55,9 @@ class GridEnv(Env):
     mission_length: ClassVar[int] = 16  # words of the observation
     reset_source: ClassVar[str] = "auto"  # a level is some integer arithmetic
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    # Whether `full` determines the state. It leaves out what the agent carries and stands on, what
+    # is in a box, and the mission: a family says so where all of that follows.
+    full_shows_all: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -103,6 +106,11 @@ class GridEnv(Env):
         return jnp.asarray(missions.ids(self.mission, self.mission_length))
 
     # The contract.
+
+    @property
+    def fully_observed(self) -> bool:  # type: ignore[override]  # it depends on the field `obs`
+        """Whether the whole grid is shown, and with it all there is to know."""
+        return self.full_shows_all and self.obs in ("full", "rgb_full")
 
     @property
     def default_params(self) -> Params:
@@ -159,6 +167,10 @@ class GridEnv(Env):
     def observe(self, state: GridState, params: Any = None) -> PyTree[Array]:
         """Return the observation named by the field `obs`."""
         return _OBSERVE[self.obs](self, state)
+
+    def succeeded(self, step: Step) -> Bool[Array, ""] | None:
+        """An episode that ends with a reward ends in success."""
+        return step.terminated & (step.reward > 0)
 
     def view(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
         """Tiles in sight, `[across, ahead]`, 0 elsewhere; the agent's own cell shows its hands."""

@@ -24,6 +24,7 @@ class FourRooms(FixedGridEnv):
 
     side: ClassVar[int] = SIZE
     mission: ClassVar[str] = "reach the goal"
+    full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
 
     @property
     def max_steps(self) -> int:

@@ -24,6 +24,7 @@ class LavaGap(SquareGridEnv):
     size: int = 7
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
+    full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
 
     def layout(self, key: Key) -> Level:
         """Draw the column of lava and its gap."""

@@ -35,6 +35,7 @@ class Memory(SquareGridEnv):
 
     min_size: ClassVar[int] = 7
     mission: ClassVar[str] = "go to the matching object at the end of the hallway"
+    full_shows_all: ClassVar[bool] = True  # all three objects, which tell the cell that wins
 
     def __post_init__(self) -> None:
         """Check the fields."""

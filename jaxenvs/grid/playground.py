@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
+from ..core.env import Step
 from ..core.random import Key, below, words
 from . import tiles
 from .env import FixedGridEnv, register_level
@@ -34,6 +35,10 @@ class Playground(FixedGridEnv):
     def max_steps(self) -> int:
         """Time limit of the original."""
         return 100
+
+    def succeeded(self, step: Step) -> None:
+        """There is nothing to accomplish."""
+        return None
 
     def layout(self, key: Key) -> Level:
         """Draw doors, agent and things."""

@@ -31,6 +31,8 @@ class RedBlueDoors(SquareGridEnv):
 
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
+    # The agent hides the door that it stands in, which is open and known by its wall.
+    full_shows_all: ClassVar[bool] = True
 
     @property
     def width(self) -> int:

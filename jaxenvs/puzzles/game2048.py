@@ -70,6 +70,7 @@ class Game2048(Env):
     """
 
     reset_source: ClassVar[str] = "auto"
+    fully_observed: ClassVar[bool] = True
     # Every tile of the fullest board, 4 to 131072, made in one move.
     reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
 

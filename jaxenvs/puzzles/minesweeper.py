@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core import checks
-from ..core.env import Env, Params, State, Transition
+from ..core.env import Env, Params, State, Step, Transition
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
@@ -111,6 +111,10 @@ class Minesweeper(Env):
         """Return what the cells show."""
         shown = state.cells & jnp.uint8(OPEN - 1)
         return jnp.where(state.cells >= OPEN, shown, jnp.uint8(COVERED))
+
+    def succeeded(self, step: Step) -> Bool[Array, ""]:
+        """Tell whether all cells without a mine are open."""
+        return step.info["solved"]
 
     def action_mask(self, state: MinesweeperState, params: Any = None) -> Bool[Array, " cells"]:
         """Tell which cells are covered."""

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
-from ..core.env import Env, Params, State, Transition
+from ..core.env import Env, Params, State, Step, Transition
 from ..core.random import Key, below, words
 from ..core.spaces import Discrete, Space
 from ..core.struct import Struct, struct
@@ -65,6 +65,7 @@ class Puzzle(Env):
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     unit_cost: ClassVar[bool] = True  # every action costs 1, so that costs are whole numbers
     steps_limit: ClassVar[int] = 200  # time limit by default
+    fully_observed: ClassVar[bool] = True
 
     # The author's part.
 
@@ -94,7 +95,7 @@ class Puzzle(Env):
         raise NotImplementedError
 
     def view(self, instance: Any, board: Any) -> PyTree[Array]:
-        """Return the observation."""
+        """Return the observation; other boards look different (or set `fully_observed = False`)."""
         raise NotImplementedError
 
     def heuristic(self, instance: Any, board: Any) -> Float32[Array, ""]:
@@ -171,6 +172,10 @@ class Puzzle(Env):
         reward = self.step_reward(instance, state.board, move, solved)
         ended = solved | self.is_dead(instance, move.board)
         return Transition(state.replace(board=move.board), reward, ended, {"solved": solved})
+
+    def succeeded(self, step: Step) -> Bool[Array, ""]:
+        """Tell whether the puzzle is solved."""
+        return step.info["solved"]
 
     def observe(self, state: PuzzleState, params: Any = None) -> PyTree[Array]:
         """Return the observation, see `view`."""

@@ -20,6 +20,7 @@ from ..core.extras import MissingExtraError
 from ..core.registry import make
 from ..core.spaces import Discrete
 from ..core.vector import make_vec
+from ..core.wrappers import Wrapper
 from .fuzzing import fuzz, limited
 
 try:
@@ -32,6 +33,7 @@ except ImportError:  # before jax 0.8
     from jax.experimental import enable_x64  # type: ignore[attr-defined]
 
 ROWS = 4  # of a batch
+RESETS = 16  # levels that are looked at
 STEPS = 256  # of an episode, which goes on after its end
 EPSILON = float(np.finfo(np.float32).eps)
 
@@ -364,6 +366,35 @@ def _play_batch(env: Env, rows: int) -> PyTree:
     return play(jax.random.key(8))
 
 
+def check_sight(subject: Subject) -> None:
+    """Where it is fully observed, states that look alike are alike, but for their clocks."""
+    env, params = subject.env, subject.env.default_params
+    if not env.fully_observed:
+        return
+    keys = jax.random.split(jax.random.key(9), RESETS)
+    first = [subject.reset(key, params) for key in keys]
+    later = jax.device_get(subject.episode[1])
+    moments = [*first, *(Reset(at(later.obs, i), at(later.state, i)) for i in range(STEPS))]
+    known: dict[bytes, dict[str, Array]] = {}
+    for obs, state in jax.device_get(moments):
+        look = b"".join(leaf.tobytes() for leaf in jax.tree.leaves(obs))
+        parts = _without_clock(env, state)
+        for name, leaf in known.setdefault(look, parts).items():
+            assert np.array_equal(leaf, parts[name]), (
+                f"two states that look alike differ in {name}: show it, or say in the class that "
+                "fully_observed = False"
+            )
+
+
+def _without_clock(env: Env, state: Any) -> dict[str, Any]:
+    """Leaves of a state by name, without its time and what wrappers remember."""
+    while isinstance(env, Wrapper):
+        env, state = env.env, env.inner(state)
+    leaves = jax.tree_util.tree_leaves_with_path(state)
+    named = {jax.tree_util.keystr(path): leaf for path, leaf in leaves}
+    return {name: leaf for name, leaf in named.items() if name != ".time"}
+
+
 def check_masks(subject: Subject) -> None:
     """The mask has an entry for each action, and some action is legal at the start."""
     env = subject.env
@@ -401,6 +432,7 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
         check_one_compilation,
         check_time_limit,
         check_rows,
+        check_sight,
         check_masks,
         check_pictures,
     )

@@ -12,9 +12,10 @@ from tiny import Clock, Countdown, Endless
 import jaxenvs
 from jaxenvs import make_vec
 from jaxenvs.adapters.mctx import NEVER, Node
-from jaxenvs.baselines import alphazero, loop, networks, require, runs, train
-from jaxenvs.puzzles import SlidingTile
+from jaxenvs.baselines import alphazero, evaluate, loop, networks, require, runs, train
+from jaxenvs.puzzles import Minesweeper, SlidingTile
 
+KEY = jax.random.key(0)
 FLAGS = ["--set", "scramble=4", "--num-envs", "4", "--rollout-steps", "4", "--minibatches", "2"]
 FLAGS += ["--hidden", "8", "--simulations", "4", "--eval-episodes", "4"]
 
@@ -69,6 +70,54 @@ def test_a_solution_in_sight_is_taken(tiles):
     plan = plan(weights, jax.random.key(0), obs, state)
     np.testing.assert_array_equal(plan.action, [2, 1])  # what undoes them
     assert (plan.policy.max(axis=1) > 0.9).all()
+
+
+def test_before_the_first_reward_the_search_leaves_the_policy_alone():
+    """The values of untrained weights are noise: followed, they end exploration for good."""
+    env = SlidingTile(size=3)  # boards too far from the goal for 16 simulations
+    settings = alphazero.Settings(num_envs=16, minibatches=4, hidden=(8,), embed=2)
+    venv = make_vec(env, settings.num_envs)
+    random = networks.build(env, settings.hidden, settings.embed)
+    agents = [
+        alphazero.AlphaZero(venv, network, settings)
+        for network in (alphazero.network(env, settings), random)
+    ]
+    obs, world = venv.reset(jax.random.key(1))
+    mask = masks(agents[0], world.env)
+    changes = []
+    for agent in agents:
+        weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
+        plan = jax.jit(agent.plan)(weights, jax.random.key(2), obs, world.env)
+        logits, _ = jax.jit(agent.predict)(weights, obs)
+        prior = jax.nn.softmax(jnp.where(mask, logits, -jnp.inf))
+        changes.append(float(jnp.abs(plan.policy - prior).max()))
+    assert changes[0] < 1e-5 and changes[1] > 0.1
+
+
+def test_plans_use_what_the_agent_cannot_see_only_if_asked_to():
+    """With untrained weights it opens every cell but the mines: the search looks under them."""
+    env = Minesweeper(rows=4, columns=4, mines=4)
+    with pytest.raises(ValueError, match=r"Minesweeper.* hides .* or give --clairvoyant"):
+        learner(env)
+    agent = learner(env, clairvoyant=True, simulations=64, considered=16)
+    weights = jax.jit(agent.network.init)(jax.random.key(0), agent.env.reset(KEY).obs[0])
+
+    def search(key, obs, state):
+        return agent.plan(weights, key, obs, state, gumbel_scale=0.0).action
+
+    def guess(key, obs, state):
+        mask = jax.vmap(env.action_mask)(state)
+        return jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf)).astype(jnp.int32)
+
+    play = jax.jit(evaluate.first_episodes, static_argnums=(0, 1, 3))
+    assert play(env, search, KEY, 16).succeeded.all()
+    assert not play(env, guess, KEY, 16).succeeded.any()
+
+
+def test_a_field_that_shows_all_is_named():
+    with pytest.raises(ValueError, match="show it with --set obs=full, train with"):
+        learner(jaxenvs.make("Grid-DoorKey-5x5-v0"))
+    learner(jaxenvs.make("Grid-DoorKey-5x5-v0", obs="full"))
 
 
 def test_nothing_follows_the_end(tiles):
@@ -131,7 +180,9 @@ def test_simulations_see_chances_of_their_own():
 
 def test_targets_are_lambda_returns_of_the_values_that_the_search_found():
     gamma, gae_lambda = 0.9, 0.8
-    agent = learner(Countdown(), gamma=gamma, gae_lambda=gae_lambda, rollout_steps=16)
+    agent = learner(
+        Countdown(), gamma=gamma, gae_lambda=gae_lambda, rollout_steps=16, clairvoyant=True
+    )
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
     collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
     after, rollouts = collect(runners, jax.random.split(jax.random.key(1), 1))

@@ -3,9 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from tiny import Countdown
+from tiny import Countdown, Endless
 
-from jaxenvs import make_vec
+import jaxenvs
+from jaxenvs import Step, make_vec
 from jaxenvs.baselines import evaluate
 
 
@@ -22,6 +23,7 @@ def test_exactly_the_first_episode_of_each_environment():
     np.testing.assert_array_equal(episodes.lengths, np.minimum(drawn, 6))
     np.testing.assert_array_equal(episodes.returns, np.where(drawn <= 6, drawn, 0))
     np.testing.assert_array_equal(episodes.terminated, drawn <= 6)
+    np.testing.assert_array_equal(episodes.succeeded, (drawn > 3) & (drawn <= 6))
 
     # Counting whatever ends first would favour short episodes: 1 step is as frequent as 6.
     shares = np.bincount(np.asarray(episodes.lengths), minlength=7)[1:] / count
@@ -33,18 +35,53 @@ def test_summary_has_means_of_all_and_of_each_seed():
         returns=jnp.array([[0.0, 1.0], [0.5, 0.5]]),
         lengths=jnp.array([[4, 2], [3, 3]], jnp.int32),
         terminated=jnp.array([[False, True], [True, True]]),
+        succeeded=jnp.array([[False, True], [False, False]]),
     )
     got = evaluate.summary(jax.device_get(episodes), first_seed=7)
     assert got == {
         "episodes": 2,
         "mean_return": 0.5,
-        "success_rate": 0.75,
+        "success_rate": 0.25,
         "mean_length": 3.0,
         "terminated_rate": 0.75,
         "per_seed": [
             {"seed": 7, "mean_return": 0.5, "success_rate": 0.5, "mean_length": 3.0}
             | {"terminated_rate": 0.5},
-            {"seed": 8, "mean_return": 0.5, "success_rate": 1.0, "mean_length": 3.0}
+            {"seed": 8, "mean_return": 0.5, "success_rate": 0.0, "mean_length": 3.0}
             | {"terminated_rate": 1.0},
         ],
     }
+
+
+def test_a_score_is_no_success(capsys):
+    """What a success is the environment says, and where it does not there is no figure of it."""
+    returns = jnp.array([[5.6, 3.0]])
+    played = evaluate.Episodes(returns, jnp.array([[9, 9]], jnp.int32), jnp.array([[True, True]]))
+    result = evaluate.summary(jax.device_get(played), first_seed=0)
+    assert result["success_rate"] is None and result["per_seed"][0]["success_rate"] is None
+    evaluate.tell(result)
+    assert capsys.readouterr().out == ("Evaluated over 2 episodes: return 4.300, length 9.0\n")
+    assert not evaluate.judges(Endless()) and evaluate.judges(Countdown())
+
+
+def succeeded(env, **fields):
+    """What an environment says of a step with these fields; the others are 0 and false."""
+    nothing = {"reward": 0.0, "terminated": False, "truncated": False, "info": {}}
+    step = Step(obs=(), state=(), **(nothing | fields))
+    return env.succeeded(jax.tree.map(jnp.asarray, step))
+
+
+def test_success_is_the_environments_to_define():
+    make = jaxenvs.make
+    pole = make("Classic-CartPole-v0")
+    assert succeeded(pole, reward=1.0, truncated=True)
+    assert not succeeded(pole, reward=1.0, terminated=True)
+    room = make("Grid-Dynamic-Obstacles-5x5-v0")
+    assert succeeded(room, reward=0.4, terminated=True)
+    assert not succeeded(room, reward=-1.0, terminated=True)
+    for id in ("Puzzle-TSP-10-v0", "Puzzle-Minesweeper-10x10-v0"):
+        for solved in (True, False):
+            assert succeeded(make(id), terminated=True, info={"solved": solved}) == solved
+    assert succeeded(make("Craft-Classic-Ids-v0", task="collect_wood"), reward=1.0)
+    for id in ("Craft-Classic-Ids-v0", "Puzzle-2048-v0", "Grid-Playground-v0"):
+        assert succeeded(make(id), reward=1.0, terminated=True) is None

@@ -57,6 +57,26 @@ def test_a_move_looks_at_a_cell_and_its_four_neighbours(model):
         )
 
 
+def test_every_picture_has_noise_of_its_own(model, monkeypatch):
+    """Boards, what their moves lead to, and the goal: with one noise in two they are compared."""
+    real, keys, boards = world_model.agreement, [], 4
+
+    def see(settings, weights, puzzle, board, key):
+        jax.debug.callback(lambda words: keys.append(words.tolist()), jax.random.key_data(key))
+        return jnp.zeros((9, settings.bits), jnp.bool_)
+
+    def agreement(*args):
+        real(*args)
+        raise StopIteration  # before the search
+
+    monkeypatch.setattr(world_model, "see", see)
+    monkeypatch.setattr(world_model, "agreement", agreement)
+    with pytest.raises(StopIteration):
+        world_model.evaluate(SMALL, model[1], SlidingTile(size=3), jax.random.key(3), boards, 9)
+    jax.effects_barrier()
+    assert len(set(map(tuple, keys))) == len(keys) == boards + 4 * boards + 1
+
+
 def test_a_domain_packs_codes_and_knows_the_goal(model):
     learned = world_model.domain(SMALL, model[1])
     codes = jax.random.bernoulli(jax.random.key(0), 0.5, (64, 9, 3))

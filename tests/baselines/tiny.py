@@ -14,6 +14,8 @@ from jaxenvs.core.spaces import Box, Discrete
 class Endless(Env):
     """A reward of 1 in every step, for ever; only the time limit cuts it. The observation is 1."""
 
+    fully_observed = True  # there is nothing but the clock
+
     @property
     def default_params(self) -> Params:
         """Five steps."""
@@ -60,6 +62,8 @@ class CountdownState(State):
 class Countdown(Endless):
     """Episodes of 1 to 8 steps, drawn at the start, that end with their length as the reward."""
 
+    fully_observed = False  # nobody sees the length
+
     @property
     def default_params(self) -> Params:
         """A limit that cuts the longest episodes, of 7 and 8 steps, before their reward."""
@@ -77,6 +81,10 @@ class Countdown(Endless):
         """The reward comes at the end."""
         ends = state.time >= state.length
         return Transition(state, jnp.where(ends, state.length, 0).astype(jnp.float32), ends)
+
+    def succeeded(self, step):
+        """A reward of more than 3 is a success."""
+        return step.reward > 3
 
 
 def learner(env: Env, devices: Devices = ALONE, **settings) -> ppo.PPO:

@@ -56,11 +56,12 @@ def test_what_a_task_has_of_its_own_is_told(table):
         f"{words} --total-steps 5",
         f"{words} --preset rnd",
         f"{words} --bonus 0.1 --set scramble=10 size=3",
+        f"{words} --clairvoyant",
     ]
     rows = [{**row, "command": command} for command in commands]
     (table.parent / "runs.json").write_text(json.dumps(rows), "utf-8")
     apart = [run["apart"] for run in reference.recorded(table.parent)[ID]]
-    assert apart == [[], ["RND"], ["RND", "scramble=10", "size=3"]]
+    assert apart == [[], ["RND"], ["RND", "scramble=10", "size=3"], ["clairvoyant"]]
 
 
 @pytest.mark.slow

@@ -227,6 +227,24 @@ def test_spaces_hold_for_params_as_near_as_is_asked():
     assert testing.Fuzzer(Prize()).near == 0.0
 
 
+@jaxenvs.struct
+class SecretState(WalkState):
+    """With something else."""
+
+    secret: Int32[Array, ""]
+
+
+class Secret(Walk):
+    """It says that nothing is hidden, but a number of the state is."""
+
+    fully_observed = True
+
+    def reset_state(self, key, level, params):
+        """Draw the number."""
+        secret = jax.random.randint(key, (), 0, 9, jnp.int32)
+        return SecretState(time=jnp.int32(0), cell=level, secret=secret)
+
+
 class Unhashable(Walk):
     """Its field is a list."""
 
@@ -391,6 +409,7 @@ FAULTS = [
     ("one_compilation", Recompiled, "it compiles again"),
     ("time_limit", TwoClocks, "the clock"),
     ("time_limit", NoLimit, "truncated at the limit"),
+    ("sight", Secret, r"two states that look alike differ in \.secret: show it, or"),
     ("masks", NumbersForMask, r"the mask is int32\(2,\)"),
     ("pictures", NoSprite, "tiles"),
 ]

@@ -58,6 +58,16 @@ def play(env, actions, params=None, key=KEY):
     return run(key)
 
 
+def test_a_wrapper_shows_what_the_environment_inside_shows():
+    """But the action that may be repeated is not observed."""
+    whole = dataclasses.replace(BASE, obs="full")
+    assert whole.fully_observed and not BASE.fully_observed
+    for kind in (wrappers.Flatten, wrappers.OneHot, wrappers.FrameStack):
+        assert kind(env=whole).fully_observed and not kind(env=BASE).fully_observed
+    assert wrappers.EpisodeStatistics(env=whole).fully_observed
+    assert not wrappers.StickyAction(env=whole).fully_observed
+
+
 @every_kind
 def test_a_wrapped_environment_is_an_environment(kind):
     env = KINDS[kind]
@@ -72,6 +82,8 @@ def test_a_wrapped_environment_is_an_environment(kind):
     last = jax.tree.map(lambda leaf: leaf[-1], steps)
     same(jax.jit(env.observe)(last.state, params), last.obs)
     assert env.unwrapped is BASE and env.action_space == BASE.action_space
+    ends_well = steps.terminated & (steps.reward > 0)
+    np.testing.assert_array_equal(jax.vmap(env.succeeded)(steps), ends_well)
     assert (env.reset_source, env.reward_range) == (BASE.reset_source, BASE.reward_range)
     assert hash(env) == hash(env) and jax.eval_shape(env.tiles, last.state).shape == (5, 5)
     assert jax.eval_shape(env.action_mask, last.state).shape == (7,)

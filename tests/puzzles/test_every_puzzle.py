@@ -120,6 +120,7 @@ def at_boards(name):
             "unpacked": puzzle.unpack(words),
             "moves": moves,
             "reached": jax.vmap(puzzle.pack)(moves.board),
+            "shown": jax.vmap(lambda b: puzzle.view(instance, b))(moves.board),
             "mask": puzzle.action_mask(state),
             "goal": puzzle.is_goal(instance, board),
             "dead": puzzle.is_dead(instance, board),
@@ -213,6 +214,18 @@ def test_packing_is_exact(name):
     flat = [np.asarray(x).reshape(count, -1) for x in jax.tree.leaves(seen["moves"].board)]
     boards = {tuple(x[i].tobytes() for x in flat) for i in range(count)}
     assert len(boards) == len(np.unique(seen["reached"].reshape(count, -1), axis=0)) > 6
+
+
+@every_puzzle
+def test_another_board_is_another_observation(name):
+    """Else a planner would know what the agent does not, and `fully_observed` would be wrong."""
+    puzzle, seen = PUZZLES[name], at_boards(name)
+    assert puzzle.fully_observed
+    words = seen["reached"].reshape(ROWS * puzzle.num_actions, -1)
+    looks = np.asarray(seen["shown"]).reshape(len(words), -1)
+    known: dict[bytes, bytes] = {}
+    for look, word in zip(looks, words, strict=True):
+        assert known.setdefault(look.tobytes(), word.tobytes()) == word.tobytes()
 
 
 @every_puzzle

@@ -1,0 +1,80 @@
+"""Where `full` shows all: the state follows from it, but for the clock."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenvs
+
+ROWS, STEPS = 64, 128
+IDS = {
+    "Grid-Empty-Random-5x5-v0",
+    "Grid-LavaCrossingS9N1-v0",
+    "Grid-DistShift1-v0",
+    "Grid-DoorKey-5x5-v0",
+    "Grid-FourRooms-v0",
+    "Grid-LavaGapS5-v0",
+    "Grid-MemoryS7-v0",
+    "Grid-RedBlueDoors-6x6-v0",
+    "Grid-Unlock-v0",
+}
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def played(env, key):
+    """Observations, states without clocks, and ends of random play, by row and step."""
+
+    def row(key):
+        key_reset, key_actions, key_steps = jax.random.split(key, 3)
+        actions = jax.vmap(env.action_space.sample)(jax.random.split(key_actions, STEPS))
+
+        def one(state, drawn):
+            step = env.step(drawn[0], state, drawn[1])
+            after = step.state
+            return after, (step.obs, (after.grid, after.agent, after.task), step.done)
+
+        state = env.reset(key_reset).state
+        return jax.lax.scan(one, state, (jax.random.split(key_steps, STEPS), actions))[1]
+
+    return jax.vmap(row)(jax.random.split(key, ROWS))
+
+
+def seen_again(env):
+    """How often an observation came again, and how often with another state."""
+    obs, state, done = jax.device_get(played(env, jax.random.key(0)))
+    going_on = np.cumsum(done, axis=1) == 0
+    known, again, other = {}, 0, 0
+    for place in zip(*np.nonzero(going_on), strict=True):
+        rest = b"".join(leaf[place].tobytes() for leaf in jax.tree.leaves(state))
+        before = known.setdefault(obs[place].tobytes(), (place, rest))
+        again += before[0] != place
+        other += before[1] != rest
+    return again, other
+
+
+@pytest.mark.parametrize("id", sorted(IDS))
+def test_the_whole_grid_tells_the_state(id):
+    env = jaxenvs.make(id, obs="full")
+    assert env.fully_observed and jaxenvs.make(id, obs="rgb_full").fully_observed
+    assert not any(jaxenvs.make(id, obs=o).fully_observed for o in ("image", "dict", "rgb"))
+    again, other = seen_again(env)
+    assert again > 500 and other == 0
+
+
+@pytest.mark.parametrize("id", ["Grid-Fetch-5x5-N2-v0", "Grid-UnlockPickup-v0"])
+def test_elsewhere_something_is_left_out(id):
+    """What is asked for; the colour of the door in which the agent stands with its key."""
+    env = jaxenvs.make(id, obs="full")
+    assert not env.fully_observed and env.full_observations == ()
+    if id.startswith("Grid-Fetch"):
+        assert seen_again(env)[1] > 0
+
+
+def test_every_family_that_says_so_is_here():
+    grids = [jaxenvs.spec(id).env_class for id in jaxenvs.registry.list("Grid")]
+    says = {kind for kind in grids if kind.full_shows_all}
+    assert says == {jaxenvs.spec(id).env_class for id in IDS}
+    babies = [jaxenvs.spec(id).env_class for id in jaxenvs.registry.list("BabyAI")]
+    assert not any(kind.full_shows_all for kind in babies)
