@@ -285,8 +285,7 @@ def load_heuristic(
     config = run.config
     if config.algorithm != ALGORITHM:
         raise RunError(f"{run.path} was trained by {config.algorithm} and holds no cost-to-go")
-    if not 0 <= seed < config.seeds:
-        raise RunError(f"{run.path} has {config.seeds} seeds: give one of 0 to {config.seeds - 1}")
+    run.check_seed(seed)
     davi = build(config.env, Settings(**config.settings))
     keys = jax.ShapeDtypeStruct((config.seeds,), jax.random.key(0).dtype)
     shapes = jax.eval_shape(jax.vmap(davi.init), keys).weights

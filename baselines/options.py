@@ -1,7 +1,7 @@
 """The command line of a learner: an id with its preset or a run to resume, then flags."""
 
 import dataclasses
-import json
+import itertools
 import time
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
@@ -10,8 +10,10 @@ import tyro
 
 import jaxenvs
 from jaxenvs import VectorEnv
+from jaxenvs.fields import gathered, written
+from jaxenvs.fields import parse as parse_fields
 
-from . import GYM, processes
+from . import GYM, presets, processes
 from .checkpoints import RunError
 from .devices import Devices
 from .runs import NETWORKS, Config, Run
@@ -73,7 +75,7 @@ def parse(
     def read(default: Options[S]) -> Options[S]:
         return tyro.cli(
             Options[settings],  # type: ignore[valid-type]
-            args=argv,
+            args=gathered(argv),
             default=default,
             prog=PROGRAM,
             description=about,
@@ -95,25 +97,26 @@ def parse(
     id = canonical(first.id, algorithm)
     tuned = preset(id, first.preset)
     options = read(Options(settings=settings(**tuned.settings)))
-    given = fields(options.set)
-    pairs = [f"{k}={json.dumps(v)}" for k, v in tuned.fields.items() if k not in given]
-    options = dataclasses.replace(options, id=id, set=(*pairs, *options.set))
-    return _checked(options, algorithm)
+    return _checked(dataclasses.replace(options, id=id), algorithm)
 
 
 def config(options: Options[Any], algorithm: str = "ppo") -> Config:
     """What the run's config.json will say; raises as `jaxenvs.make` does."""
     assert options.id is not None
+    given = fields(options.set)
+    is_new = options.resume is None and not options.id.startswith(GYM)
+    if is_new and "obs" not in given and presets.reads_mission(options.id):
+        given["obs"] = "dict"  # a run that names none has another, see `Config.env_fields`
     config = Config(
         id=options.id,
-        fields=fields(options.set),
+        fields=given,
         seed=options.seed,
         seeds=options.seeds,
         settings=dataclasses.asdict(options.settings),
         algorithm=algorithm,
     )
     if not config.id.startswith(GYM):
-        jaxenvs.make(config.id, **config.fields)
+        jaxenvs.make(config.id, **config.env_fields)
     return config
 
 
@@ -159,17 +162,11 @@ def directory(options: Options[Any], config: Config) -> Run:
 
 
 def fields(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Turn `view_size=5 obs=full` into keywords; a value that is not JSON is a string."""
-    found: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            raise RunError(f"--set needs NAME=VALUE, such as view_size=5; got {pair!r}")
-        try:
-            found[name] = json.loads(text)
-        except json.JSONDecodeError:
-            found[name] = {"True": True, "False": False}.get(text, text)
-    return found
+    """Turn `view_size=5 obs=full` into keywords, see `jaxenvs.fields`."""
+    try:
+        return parse_fields(pairs)
+    except ValueError as error:
+        raise RunError(str(error)) from error
 
 
 def _checked(options: Options[S], algorithm: str) -> Options[S]:
@@ -193,7 +190,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             id=config.id,
             seeds=config.seeds,
             seed=config.seed,
-            set=tuple(f"{name}={json.dumps(value)}" for name, value in config.fields.items()),
+            set=tuple(itertools.starmap(written, config.fields.items())),
         )
     except TypeError as error:
         raise RunError(

@@ -6,8 +6,10 @@ is asked for. Figures: baselines/README.md.
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
+
+import jaxenvs
+from jaxenvs.core.spaces import Dict
 
 
 class Preset(NamedTuple):
@@ -15,9 +17,9 @@ class Preset(NamedTuple):
 
     ids: str  # regular expression, matched against the whole id
     settings: Mapping[str, Any]  # fields of the algorithm's Settings
-    fields: Mapping[str, Any] = MappingProxyType({})  # constructor fields of the environment
     name: str | None = None  # of `--preset`; None: always
     algorithm: str = "ppo"  # whose settings they are
+    mission: bool = False  # only for ids whose observation has a mission by default
 
 
 # A reward at the goal only: most rollouts bring none at first, see `advantage_floor` in ppo.py.
@@ -47,8 +49,8 @@ FAR = (
     r"|BabyAI-((Blocked)?Unlock.*|KeyInBox|KeyCorridor.*|FindObj.*|PickupAbove)-v\d+"
 )
 
-# Episodes differ in what is asked for: the learner must read it, and needs features to look for it.
-WITH_MISSION = r"Grid-(Fetch|GoToDoor|GoToObject|PutNear|LockedRoom)-.*|BabyAI-.*"
+# The mission is read, see `reads_mission`: the network needs features to look for what it names.
+MISSION = {"embed": 16}
 
 
 # An open world: much to gather and to make, rewards all the way. In a short run the next reward is
@@ -121,7 +123,7 @@ def steps(ids: str, total: float, algorithm: str = "ppo") -> Preset:
 
 PRESETS = (
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD),
-    Preset(WITH_MISSION, {"embed": 16}, {"obs": "dict"}),
+    Preset(r"(Grid|BabyAI)-.*", MISSION, mission=True),
     Preset(FAR, FAR_REWARD),
     Preset(r"Grid-FourRooms-v\d+", {"num_envs": 128}),
     steps(r"Grid-(v0|Empty-.*)", 0.3),
@@ -192,8 +194,7 @@ def preset(id: str, name: str | None = None, algorithm: str = "ppo") -> Preset:
         raise ValueError(f"--preset {name}: {id} has {known}; leave it out for the usual settings")
     rows = [row for row in _rows(id, algorithm) if row.name in (None, name)]
     settings = {name: value for row in rows for name, value in row.settings.items()}
-    fields = {name: value for row in rows for name, value in row.fields.items()}
-    return Preset(id, settings, fields, name, algorithm)
+    return Preset(id, settings, name, algorithm)
 
 
 def names(id: str, algorithm: str = "ppo") -> list[str | None]:
@@ -202,4 +203,11 @@ def names(id: str, algorithm: str = "ppo") -> list[str | None]:
 
 
 def _rows(id: str, algorithm: str) -> list[Preset]:
-    return [row for row in PRESETS if row.algorithm == algorithm and re.fullmatch(row.ids, id)]
+    rows = [row for row in PRESETS if row.algorithm == algorithm and re.fullmatch(row.ids, id)]
+    return [row for row in rows if not row.mission or reads_mission(id)]
+
+
+def reads_mission(id: str) -> bool:
+    """Whether the observation of a registered id has a mission by default."""
+    space = jaxenvs.make(id).observation_space
+    return isinstance(space, Dict) and "mission" in space.spaces

@@ -74,7 +74,7 @@ def prepare(cluster: Any, argv: list[str]) -> tuple[options.Options[Settings], R
     settings = asked.settings
     settings.check()
     config = options.config(asked, ALGORITHM)
-    env, network = world(config.id, config.fields, settings)
+    env, network = world(config.id, config.env_fields, settings)
     jax.config.update("jax_platforms", "cpu")  # accelerators are for the learners
     cluster.start(settings.address, settings.actors + settings.learners, asked.join_timeout)
     kind = VTrace if settings.mode == "async" else FragmentPPO

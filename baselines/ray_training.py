@@ -158,7 +158,7 @@ class Training:
         def make(slot: int, generation: int) -> Any:
             words = np.random.SeedSequence((config.seed, slot, done, generation)).generate_state(1)
             seed = int(words[0]) >> 1
-            return kind.remote(config.id, config.fields, sampling, seed)
+            return kind.remote(config.id, config.env_fields, sampling, seed)
 
         return Pool(make, settings.actors, settings.patience)
 

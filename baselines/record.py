@@ -7,7 +7,9 @@ RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same 
 import argparse
 import dataclasses
 import importlib
+import itertools
 import json
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -15,6 +17,10 @@ from typing import Any
 
 import numpy as np
 
+import jaxenvs
+from jaxenvs.fields import FLAG, written
+
+from . import GYM
 from .checkpoints import RunError
 from .curve import Curve, panels, points
 from .options import PROGRAM
@@ -43,9 +49,10 @@ def _command(config: Config, name: str | None) -> str:
     for name, value in config.settings.items():
         if value != usual.get(name):
             words.append(_flag(name.replace("_", "-"), value))
-    pairs = {k: v for k, v in config.fields.items() if tuned.fields.get(k) != v}
+    made = {} if config.id.startswith(GYM) else vars(jaxenvs.make(config.id))
+    pairs = {k: v for k, v in config.env_fields.items() if k not in made or made[k] != v}
     if pairs:
-        words.append(" ".join(["--set", *(f"{k}={json.dumps(v)}" for k, v in pairs.items())]))
+        words.append(shlex.join([FLAG, *itertools.starmap(written, pairs.items())]))
     return " ".join(words)
 
 

@@ -25,10 +25,12 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 import jaxenvs
+from jaxenvs.core.checks import counted
 from jaxenvs.core.files import read_text, replacing, unfinished
 
 from . import GYM, checkpoints, networks, q_network
 from .checkpoints import RunError as RunError  # readers of a run meet it here
+from .presets import reads_mission
 
 FORMAT = 1
 WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
@@ -51,7 +53,18 @@ class Config:
     @property
     def env(self) -> jaxenvs.Env:
         """The environment; raises as `jaxenvs.make` does."""
-        return jaxenvs.make(self.id, **self.fields)
+        return jaxenvs.make(self.id, **self.env_fields)
+
+    @property
+    def env_fields(self) -> dict[str, Any]:
+        """Constructor fields, with the observation where the file leaves it out.
+
+        That is the image: it was every grid's default before those with a task in the mission got
+        `dict`, which runs name since then (see `options.config`).
+        """
+        if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
+            return self.fields
+        return {"obs": "image", **self.fields}
 
     @property
     def title(self) -> str:
@@ -92,8 +105,7 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
     config = run.config
     if config.algorithm not in NETWORKS:
         raise RunError(f"{run.path} was trained by {config.algorithm} and holds no policy")
-    if not 0 <= seed < config.seeds:
-        raise RunError(f"{run.path} has {config.seeds} seeds: give one of 0 to {config.seeds - 1}")
+    run.check_seed(seed)
     if config.id.startswith(GYM):
         raise RunError(
             f"{run.path} was trained in {config.id}, which JAX cannot step: see eval.json"
@@ -179,6 +191,13 @@ class Run:
             return "Stopped before anything was saved."
         update = int(saved[-1].name)
         return f"Saved after update {update}; go on with: jaxenvs train --resume {self.path}"
+
+    def check_seed(self, seed: int) -> None:
+        """Raise `RunError` unless this is one of the run's seeds, counted from 0."""
+        seeds = self.config.seeds
+        if not 0 <= seed < seeds:
+            allowed = f"one of 0 to {seeds - 1}" if seeds > 1 else "0"
+            raise RunError(f"{self.path} has {counted(seeds, 'seed')}: give {allowed}, not {seed}")
 
     # The log and the other JSON files.
 
@@ -288,10 +307,14 @@ def _config(content: Any) -> Config:
         raise ValueError(f"seeds {content['seeds']} from {content['seed']} on")
     if not isinstance(content.get("settings"), dict):
         raise TypeError("settings must be an object")
-    settings = content["settings"].items()
-    tuples = {name: tuple(v) if isinstance(v, list) else v for name, v in settings}
-    changed: dict[str, Any] = content | {"settings": tuples}
-    return Config(**changed)
+    for part in ("fields", "settings"):
+        content = content | {part: {k: _hashable(v) for k, v in content[part].items()}}
+    return Config(**content)
+
+
+def _hashable(value: Any) -> Any:
+    """Tuples for the lists that JSON makes of them."""
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _versions() -> dict[str, str]:

@@ -132,7 +132,11 @@ class Contestant:
 
 
 def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: Any) -> Contestant:
-    """This library's batch, with same-step auto-reset unless the source is `none`."""
+    """This library's batch, with same-step auto-reset unless the source is `none`.
+
+    The observation of a grid is the image unless `obs` names another, see `obs_field`.
+    """
+    fields = {**obs_field(env_id), **fields}
     if reset_source == NO_RESET:
         venv = jaxenvs.make_vec(env_id, num_envs, autoreset="none", **fields)
     else:
@@ -155,8 +159,9 @@ def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: A
     )
 
 
-def obs_field(env_id: str, obs: str | None) -> dict[str, str]:
-    """The constructor field for an observation: of a grid the image, else what the id names."""
+def obs_field(env_id: str, obs: str | None = None) -> dict[str, str]:
+    """The constructor field for an observation: by default the image of a grid, which the peers
+    have too, and elsewhere what the id names."""
     if obs is None and jaxenvs.spec(env_id).family in ("Grid", "BabyAI"):
         obs = "image"
     return {} if obs is None else {"obs": obs}

@@ -72,7 +72,7 @@ Loop = Callable[[Array, Any], tuple[Any, Any]]
 
 def _stepper(env_id: str, batch: int) -> Loop:
     """`TRIPS` steps of a batch that never starts again, all that they give stored."""
-    venv = jaxenvs.make_vec(env_id, batch, autoreset="none")
+    venv = jaxenvs.make_vec(env_id, batch, autoreset="none", **contestants.obs_field(env_id))
     actions = venv.env.action_space.n  # type: ignore[attr-defined]
 
     def body(state: Any, key: Array) -> tuple[Any, Any]:
@@ -90,7 +90,7 @@ def _stepper(env_id: str, batch: int) -> Loop:
 
 def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
     """`TRIPS` batches of candidates with the states that begin in them; how many are accepted."""
-    env = jaxenvs.make(env_id)
+    env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.checked_params(None, "world_cost")
 
     def begin(key: Array) -> tuple[Any, Array]:

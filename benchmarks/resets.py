@@ -53,7 +53,8 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 
 def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -> Contestant:
     """This library's batch under a time limit, its rows at all times of an episode."""
-    venv = jaxenvs.make_vec(env_id, num_envs, reset_source=source, chunk=chunk)
+    fields = contestants.obs_field(env_id)
+    venv = jaxenvs.make_vec(env_id, num_envs, reset_source=source, chunk=chunk, **fields)
     params = venv.default_params.replace(max_steps_in_episode=limit or NEVER)
     clocks = jnp.arange(num_envs, dtype=jnp.int32) % max(limit, 1)
     clocks = jax.random.permutation(jax.random.key(0), clocks)  # or those that end share a lane

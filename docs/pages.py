@@ -25,7 +25,7 @@ import numpy as np
 from PIL import Image
 
 import jaxenvs
-from jaxenvs.page import Page, is_plain, page, reference
+from jaxenvs.page import Page, is_learned, is_plain, page, reference
 
 ROOT = Path(__file__).resolve().parent.parent
 # Files of the repository that are pages, and where.
@@ -170,7 +170,9 @@ def _listing(family: str) -> str:
         longest = max(plain, key=lambda run: run["steps"], default=None)
         ppo = "not recorded"
         if longest:
-            ppo = f"{np.mean(longest['returns']):.4g} ({longest['steps'] / 1e6:.2g} M)"
+            learned = is_learned(longest, random)
+            ppo = f"{np.mean(longest['returns']):.4g}" if learned else "not learned"
+            ppo += f" ({longest['steps'] / 1e6:.2g} M)"
         cells = [
             f"![{id}]({id}.png){{ width=96 loading=lazy }}",
             f"[{id}]({id}.md)",

@@ -1,19 +1,26 @@
 """`jaxenvs --completion SHELL`: a script that completes commands, ids and options.
 
-All words are in the script, so that a TAB starts no Python; they are taken from the registry and
-from what each `--help` prints. After an update, or with new ids, it is printed again.
+Commands and options are in the script, taken from what each `--help` prints; after an update it is
+printed again. The ids are kept in a file (in `~/.cache/jaxenvs`) and written anew by the first TAB
+after a package was installed, which may register more; any other TAB starts no Python. The script
+has the ids of its own day for where that file cannot be written.
 """
 
 import contextlib
 import io
 import re
+import shlex
+import sys
+import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from . import cli
 from .core import registry
 from .puzzles import Puzzle
 
+KINDS = ("ids", "families", "puzzles")  # what the file keeps, a line each
 GLOBAL = ("--help", "--version", "--completion")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _VALUE = re.compile(r"(--[a-z-]+) [A-Z{[]")  # an option that takes one, as help shows it
@@ -61,6 +68,24 @@ def _kinds() -> dict[str, tuple[str, ...]]:
     }
 
 
+def main() -> int:
+    """Print the words of each of `KINDS`, a line each: what the scripts keep."""
+    kinds = _kinds()
+    print(*(" ".join(kinds[kind]) for kind in KINDS), sep="\n")
+    return 0
+
+
+def _kept() -> str:
+    """A program of `sh` that prints the kept words, after an installation those of `main`."""
+    places = sorted({path for path in sys.path if any(Path(path or ".").glob("*.dist-info"))})
+    here = f"{sys.prefix} {' '.join(places)}"
+    return _KEPT.format(
+        name=f"words-{zlib.crc32(here.encode()):08x}",
+        places=" ".join(map(shlex.quote, places)),
+        python=shlex.quote(sys.executable),
+    )
+
+
 def _ids() -> tuple[str, ...]:
     ids = registry.list()
     return (*ids, *(alias for id in ids for alias in registry.spec(id).aliases))
@@ -75,10 +100,23 @@ def _help(*argv: str) -> str:
     return said.getvalue()
 
 
+# For `sh`: print the words that are kept, written anew after an installation.
+_KEPT = """kept=${{XDG_CACHE_HOME:-$HOME/.cache}}/jaxenvs/{name} stale=
+[ -s "$kept" ] || stale=yes
+for place in {places}; do [ "$place" -nt "$kept" ] && stale=yes; done
+if [ "$stale" ]; then
+    mkdir -p "${{kept%/*}}" && {python} -P -m jaxenvs.completion >"$kept.$$" &&
+        mv -f "$kept.$$" "$kept" || rm -f "$kept.$$"
+fi 2>/dev/null
+cat "$kept" 2>/dev/null"""
 # What bash and zsh share: `line` are the words before `word`, cut to the command, the last option
 # and what follows that; `list` is what fits there, and `folders` whether folders do.
-_CASES = """    local list= folders= command="${{line%% *}}"
+_CASES = """    local list= folders= command="${{line%% *}}" kept=
     local ids="{ids}"
+    local families="{families}"
+    local puzzles="{puzzles}"
+    kept="$(sh -c {kept})"
+    [[ -n $kept ]] && {{ read -r ids; read -r families; read -r puzzles; }} <<< "$kept"
     if [[ $word == -* ]]; then case "$command" in
 {options}
     esac; else
@@ -127,8 +165,12 @@ def script(shell: str) -> str:
         for place, given in word.places.items():
             folders = " folders=yes" if place in word.folders else ""
             places.append(f'    {_pattern(name, place)}) list="{_listed(given)}"{folders} ;;')
+    words_by_kind = {kind: " ".join(given) for kind, given in _kinds().items() if kind in KINDS}
     cases = _CASES.format(
-        ids=" ".join(_ids()), options="\n".join(options), places="\n".join(places)
+        **words_by_kind,
+        kept=shlex.quote(_kept()),
+        options="\n".join(options),
+        places="\n".join(places),
     )
     return {"bash": _BASH, "zsh": _ZSH}[shell].format(cases=cases)
 
@@ -139,28 +181,49 @@ def _pattern(name: str, place: str) -> str:
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
 
 
-def _listed(given: tuple[str, ...]) -> str:
-    """The words, with the variable that holds all ids in their place."""
-    return " ".join(given).replace(" ".join(_ids()), "$ids")
+def _listed(given: tuple[str, ...], variable: str = "${}") -> str:
+    """The words, with a variable for those of a kind that is kept."""
+    line, kinds = " ".join(given), _kinds()
+    for kind in KINDS:
+        line = line.replace(" ".join(kinds[kind]), variable.format(kind))
+    return line
+
+
+_FISH = "(__jaxenvs_words {})"
+
+
+def _fish_words() -> Iterator[str]:
+    """A function that prints the words of a kind."""
+    kinds, escaped = _kinds(), _kept().replace("\\", r"\\").replace("'", r"\'")
+    yield "function __jaxenvs_words -a kind"
+    for kind in KINDS:
+        yield f"    set -l {kind} {' '.join(kinds[kind])}"
+    yield f"    set -l kept (sh -c '{escaped}')"
+    yield f"    if test (count $kept) -eq {len(KINDS)}"
+    for line, kind in enumerate(KINDS, 1):
+        yield f"        set {kind} (string split ' ' -- $kept[{line}])"
+    yield "    end"
+    yield r"    printf '%s\n' $$kind"
+    yield "end"
 
 
 def _fish(known: dict[str, Words]) -> Iterator[str]:
     yield "function __jaxenvs_after  # whether the line before looks so, a regular expression"
     yield r'    string match -qr -- "^\S+$argv\$" (string join " " -- (commandline -opc))'
     yield "end"
-    yield f"set -l ids {' '.join(_ids())}"
+    yield from _fish_words()
     for name, word in known.items():
         yield f'{_after("")} -f -a {name} -d "{word.summary}"'
         for option, valued in word.options.items():
             given = word.places.get(option) or word.places.get(f"{option} ...")
-            value = f' -x -a "{_listed(given)}"' if given else " -r" if valued else ""
+            value = f' -x -a "{_listed(given, _FISH)}"' if given else " -r" if valued else ""
             yield f"{_after(f' {name}( .*)?')} -l {option[2:]}{value}"
         for place, given in word.places.items():
             option = place.removesuffix("...").strip()
             line = f" {name}( .*)? {option}" if option else f" {name}"
             several = r"( [^-]\S*)*" if place.endswith("...") else ""
             if several or not option:
-                yield f'{_after(line + several)} -f -a "{_listed(given)}"'
+                yield f'{_after(line + several)} -f -a "{_listed(given, _FISH)}"'
             if place in word.folders:
                 yield f"{_after(line)} -f -a '(__fish_complete_directories (commandline -ct) run)'"
     yield f'{_after("( --completion)?")} -l completion -x -a "{" ".join(cli.SHELLS)}"'
@@ -170,3 +233,7 @@ def _fish(known: dict[str, Words]) -> Iterator[str]:
 
 def _after(line: str) -> str:
     return f"complete -c jaxenvs -n '__jaxenvs_after \"{line}\"'"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,6 +2,7 @@
 
 import argparse
 import itertools
+import re
 import shutil
 import sys
 import textwrap
@@ -9,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from .core import registry
+from .core.checks import suggestion
 from .core.registry import UnknownIdError
 from .page import Page, Section, page
 
@@ -16,11 +18,11 @@ WIDTH = 100  # columns, where the terminal is not narrower
 LEAST = 60
 COLUMN, LAST = 36, 32  # widths: of a column of a table at most, of a long last one at least
 EXAMPLES = {
-    "list": ("list", "list Puzzle"),
+    "list": ("list", "list Puzzle", "list lava", "list BabyAI open"),
     "info": ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info CartPole-v1"),
 }
 SUMMARIES = {
-    "list": "List the ids that are registered, each with its summary.",
+    "list": "List the ids that are registered, or those with all of some words, with summaries.",
     "info": "Print the page of an id: rules, arrays, settings and reference returns.",
 }
 
@@ -65,14 +67,19 @@ def main(argv: list[str]) -> int:
     command, *rest = argv
     arguments = parser(command, SUMMARIES[command], EXAMPLES[command])
     if command == "list":
-        arguments.add_argument("family", nargs="?", help="only this family, such as Grid")
+        arguments.add_argument(
+            "words",
+            nargs="*",
+            metavar="WORD",
+            help="a family such as Grid, or part of an id, an alias or a summary, in any case",
+        )
     else:
         arguments.add_argument(
             "id", metavar="ID", help="as `jaxenvs list` prints them, or an alias"
         )
     options = arguments.parse_args(rest)
     try:
-        lines = _list(options.family) if command == "list" else plain(page(options.id))
+        lines = _list(options.words) if command == "list" else plain(page(options.id))
     except (UnknownIdError, ValueError) as error:
         print(f"jaxenvs {command}: {error}", file=sys.stderr)
         return 2
@@ -80,10 +87,37 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _list(family: str | None) -> list[str]:
-    specs = [registry.spec(id) for id in registry.list(family)]
-    width = max(len(spec.id) for spec in specs)
-    return [f"{spec.id:<{width}}  {spec.summary}" for spec in specs]
+def _list(words: list[str]) -> list[str]:
+    """A line for each id that has all of the words; `ValueError` with near ones if none has."""
+    specs = [registry.spec(id) for id in registry.list()]
+    families = {spec.family.lower() for spec in specs}
+    found = specs
+    for word in map(str.lower, words):
+        if word in families:
+            found = [spec for spec in found if spec.family.lower() == word]
+        else:
+            found = [spec for spec in found if word in _searched(spec).lower()]
+    if not found:
+        raise ValueError(_nothing_found(words, " ".join(map(_searched, specs))))
+    width = max(len(spec.id) for spec in found)
+    return [f"{spec.id:<{width}}  {spec.summary}" for spec in found]
+
+
+def _searched(spec: registry.EnvSpec) -> str:
+    """What a word is looked for in."""
+    return " ".join((spec.id, *spec.aliases, spec.summary))
+
+
+def _nothing_found(words: list[str], text: str) -> str:
+    """Say so, with what an upstream id lacks here, or words that look alike."""
+    asked = " ".join(words)
+    for id, reason in registry.absences().items():
+        if asked.lower() in id.lower():
+            return f"no id has {asked!r}: {reason}"
+    known = sorted(set(re.findall(r"[A-Za-z]{3,}|[A-Za-z0-9]{4,}", text)))
+    unknown = [word for word in words if word.lower() not in text.lower()]
+    near = "".join(suggestion(word, known) for word in unknown)
+    return f"no id, alias or summary has {asked!r}{near} (`jaxenvs list` prints all ids)"
 
 
 def plain(content: Page, width: int | None = None) -> list[str]:

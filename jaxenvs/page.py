@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from .core import registry
+from .core.checks import counted
 from .core.env import Env
 from .core.registry import EnvSpec
 from .core.spaces import Box, Dict, Space
@@ -28,6 +29,13 @@ _LABEL = re.compile(rf"(?:^|(?<=\. )){_WORD}")
 _NEXT = re.compile(rf"\n(?={_WORD.replace('(', '(?:', 1)})")
 _DTYPE = re.compile(r"`|(u?int|float)\d+|bool")
 _FIELD = re.compile(r"^    (\w+): [^#]*?(?:  # (.*))?$")
+MARGIN = 2  # standard errors by which a return must be above random play's, see `is_learned`
+EVALUATED, LAST = 256, 200  # episodes of each seed that a recorded return is the mean of
+UNLEARNED = (
+    "Not learned: the mean return is at most two standard errors of the difference above random "
+    "play's. The run was too short, or the task asks for more than this learner can do; the number "
+    "in brackets is no reference.",
+)
 Rows = tuple[tuple[str, ...], ...]
 
 
@@ -253,12 +261,26 @@ def comments(kind: type) -> dict[str, str]:
 def _returns(id: str) -> Section:
     """What random play and recorded runs came to; what was not measured is said to be missing."""
     table = reference()
-    rows = [("random", *_random_row(table["random"].get(id)))]
-    runs = table["trained"].get(id, [])
+    random, runs = table["random"].get(id), table["trained"].get(id, [])
+    rows = [("random", *_random_row(random))]
     if not any(map(is_plain, runs)):
         rows.append(("PPO", "not recorded", "", ""))
-    rows += [_trained_row(run) for run in runs]
-    return Section("Reference returns", (), ("policy", "return", "over", "made by"), tuple(rows))
+    rows += [_trained_row(run, random) for run in runs]
+    text = () if all(is_learned(run, random) for run in runs) else UNLEARNED
+    return Section("Reference returns", text, ("policy", "return", "over", "made by"), tuple(rows))
+
+
+def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
+    """Whether the mean return of a recorded run is above random play's by more than chance.
+
+    The margin is `MARGIN` standard errors of the difference, with the spread of random play for
+    both: a policy that has learned nothing has it too. A run in a task of its own is not compared.
+    """
+    if random is None or not is_same_task(run):
+        return True
+    episodes = len(run["returns"]) * (EVALUATED if run["evaluated"] else LAST)
+    error = random["error"] * (1 + random["episodes"] / episodes) ** 0.5
+    return float(np.mean(run["returns"])) - random["return"] > MARGIN * error
 
 
 def _random_row(row: dict[str, Any] | None) -> tuple[str, str, str]:
@@ -268,13 +290,14 @@ def _random_row(row: dict[str, Any] | None) -> tuple[str, str, str]:
     return f"{row['return']:.4g} (standard error {row['error']:.2g})", over, _made(row)
 
 
-def _trained_row(run: dict[str, Any]) -> tuple[str, str, str, str]:
+def _trained_row(run: dict[str, Any], random: dict[str, Any] | None) -> tuple[str, str, str, str]:
     returns = run["returns"]
     mean = f"{np.mean(returns):.4g}"
     if len(returns) > 1:
         mean += f" ({min(returns):.4g} to {max(returns):.4g})"
-    seeds = "1 seed" if len(returns) == 1 else f"{len(returns)} seeds"
-    over = f"{seeds}, {run['steps']:,} steps each"
+    if not is_learned(run, random):
+        mean = f"not learned in {run['steps']:,} steps ({mean})"
+    over = f"{counted(len(returns), 'seed')}, {run['steps']:,} steps each"
     over += "" if run["evaluated"] else "; the last 200 episodes of training"
     names = {"ppo-rnn": "PPO with a GRU", "alphazero": "AlphaZero"}
     policy = names.get(run["algorithm"], str(run["algorithm"]).upper())
@@ -285,6 +308,11 @@ def _trained_row(run: dict[str, Any]) -> tuple[str, str, str, str]:
 def is_plain(run: dict[str, Any]) -> bool:
     """Whether a recorded run is PPO on the id as it is: no fields of its own, no bonus."""
     return run["algorithm"] == "ppo" and not run["apart"]
+
+
+def is_same_task(run: dict[str, Any]) -> bool:
+    """Whether a recorded run acted in the id as it is: no fields of its own."""
+    return set(run["apart"]) <= {"RND"}
 
 
 def _made(row: dict[str, Any]) -> str:

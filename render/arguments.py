@@ -1,27 +1,31 @@
 """What `play` and `watch` share: their arguments, their errors, and drawing to files."""
 
 import argparse
-import ast
 import os
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
+from .. import fields
 from ..core import registry
+from ..core.checks import counted
 from ..core.env import Env
 from ..core.extras import MissingExtraError
 from ..core.files import target
 from ..info import number as number  # the commands meet it here
-from . import frames, gif, replay, turning
+from . import film, frames, gif, replay, turning
 from .controls import Controller
 from .session import Session
 
+# What each option writes, by the suffix of the file; without one, the first.
+SUFFIXES = {"gif": (*film.FILMS, film.STILL), "html": (".html", ".htm"), "screenshot": (".png",)}
 GIF_FRAMES = 200
-GIF_SIZE = 512  # pixels that the boards of a GIF may take on a side, unless told otherwise
+GIF_SIZE = 512  # pixels that the boards of a film may take on a side, unless told otherwise
+SMOOTH = 50  # frames per second of a video that shows actions on their way
 LONG = 2.0  # seconds after which drawing says how far it is
 
 
@@ -51,16 +55,20 @@ def parser(command: str, summary: str, examples: str) -> Parser:
     add_fields(made, "view_size=5")
     add("--tile-size", type=number(4, 128), metavar="PIXELS", help="of a cell (default: fits)")
     add("--fps", type=number(1, 60), default=8, metavar="N", help="steps per second (default 8)")
-    add("--gif", metavar="FILE", help="draw a GIF instead of opening a window")
+    add(
+        "--gif",
+        metavar="FILE",
+        help="draw a film instead of opening a window: .gif, .mp4 or .webm; or one picture: .png",
+    )
     add("--html", metavar="FILE", help="write a replay for the browser instead, one file with all")
     add(
         "--frames",
         type=number(1, 1_000_000),
         metavar="N",
-        help=f"pictures of the GIF, one for each step (default {GIF_FRAMES}), or of the replay "
-        f"(default {replay.FRAMES}); for --screenshot the steps before it (default 0)",
+        help=f"moments of the film, one for each step (default {GIF_FRAMES}), or of the replay "
+        f"(default {replay.FRAMES}); for a single picture the steps before it (default 0)",
     )
-    add("--panel", action="store_true", help="draw the whole window into the GIF")
+    add("--panel", action="store_true", help="draw the whole window into the film")
     add("--screenshot", metavar="FILE", help="draw the window as a PNG instead of opening it")
     return made
 
@@ -68,28 +76,19 @@ def parser(command: str, summary: str, examples: str) -> Parser:
 def add_fields(made: Parser, example: str) -> None:
     """Add `--set`, which `make_env` reads."""
     made.add_argument(
-        "--set",
+        fields.FLAG,
         dest="fields",
-        action="append",
+        nargs="+",
         default=[],
         metavar="NAME=VALUE",
-        help=f"constructor field of the environment, such as {example}; may be repeated",
+        help=f"constructor fields of the environment, such as {example}",
     )
 
 
-def make_env(id: str, fields: list[str]) -> Env:
+def make_env(id: str, pairs: list[str]) -> Env:
     """Build the environment of an id with fields given as `name=value`."""
-    given: dict[str, Any] = {}
-    for field in fields:
-        name, equals, text = field.partition("=")
-        if not equals:
-            raise UsageError(f"--set {field}: write NAME=VALUE, such as --set view_size=5")
-        try:
-            given[name] = ast.literal_eval(text)
-        except (ValueError, SyntaxError):
-            given[name] = text
     try:
-        return registry.make(id, **given)
+        return registry.make(id, **fields.parse(pairs))
     except (LookupError, TypeError, ValueError) as error:
         raise UsageError(str(error)) from error
 
@@ -99,7 +98,7 @@ def checked_outputs(options: argparse.Namespace) -> bool:
 
     Raises `UsageError` where a file cannot be written: better now than after the drawing.
     """
-    for name in ("gif", "html", "screenshot"):
+    for name in SUFFIXES:
         _check_file(name, getattr(options, name))
     if options.frames is not None and not is_headless(options):
         raise UsageError("--frames goes with --gif FILE, --html FILE or --screenshot FILE")
@@ -111,6 +110,11 @@ def checked_outputs(options: argparse.Namespace) -> bool:
 def is_headless(options: argparse.Namespace) -> bool:
     """Whether files are asked for instead of a window."""
     return bool(options.gif or options.html or options.screenshot)
+
+
+def is_film(options: argparse.Namespace) -> bool:
+    """Whether --gif names a film; else a single picture, or nothing."""
+    return bool(options.gif) and film.suffix(options.gif) != film.STILL
 
 
 def check_display() -> None:
@@ -131,6 +135,11 @@ def _check_file(name: str, given: str | None) -> None:
         path = target(given)
     except OSError as error:
         raise UsageError(f"--{name}: {error}") from error
+    if Path(given).suffix.lower() not in ("", *SUFFIXES[name]):
+        allowed = " or ".join(SUFFIXES[name])
+        raise UsageError(f"--{name} {given}: it can write {allowed}; end the name in one of these")
+    if name == "gif":
+        film.suffix(given)  # says what a video lacks here
     if not path.parent.is_dir():
         raise UsageError(f"--{name} {given}: there is no folder {path.parent}; create it first")
     if not os.access(path.parent, os.W_OK):
@@ -149,15 +158,19 @@ def draw_files(
     if options.html:
         reel = replay.Reel(session.env, session.boards, options.tile_size)
         moments = _filmed(moments, session, reel)
-    if options.gif:
-        shown = gif.write(options.gif, _pictures(controller, options, moments))
-        print(f"wrote {options.gif}: {shown} pictures, {_kilobytes(options.gif)}")
-    for _ in moments:  # all, where no GIF has gone through them
+    if is_film(options):
+        rate = SMOOTH if turning.is_drawn(session.env) else session.speed
+        shown = film.write(options.gif, _pictures(controller, options, moments), rate)
+        print(f"wrote {options.gif}: {counted(shown, 'picture')}, {_kilobytes(options.gif)}")
+    for _ in moments:  # all, where no film has gone through them
         pass
+    if options.gif and not is_film(options):
+        gif.write_png(options.gif, _picture(controller, options))
+        print(f"wrote {options.gif}")
     if reel is not None:
         names = [row.name for row in controller.actions]
         episodes = reel.write(options.html, controller.title, session, names)
-        print(f"wrote {options.html}: {episodes} episodes, {_kilobytes(options.html)}")
+        print(f"wrote {options.html}: {counted(episodes, 'episode')}, {_kilobytes(options.html)}")
     if options.screenshot:
         gif.write_png(options.screenshot, window_picture(controller, options.tile_size))
         print(f"wrote {options.screenshot}")
@@ -165,8 +178,8 @@ def draw_files(
 
 def _count(options: argparse.Namespace) -> int:
     """How many moments the files show, or pass before a screenshot."""
-    if options.gif or options.html:
-        return options.frames or (GIF_FRAMES if options.gif else replay.FRAMES)
+    if is_film(options) or options.html:
+        return options.frames or (GIF_FRAMES if is_film(options) else replay.FRAMES)
     return 1 + (options.frames or 0)
 
 
@@ -196,11 +209,12 @@ def _pictures(
     for _ in moments:
         if not options.panel:
             yield from turning_pictures(controller, options.tile_size)
-        if options.panel:
-            picture = window_picture(controller, options.tile_size)
-        else:
-            picture = boards_picture(controller, options.tile_size)
-        yield picture, controller.session.delay
+        yield _picture(controller, options), controller.session.delay
+
+
+def _picture(controller: Controller, options: argparse.Namespace) -> np.ndarray:
+    draw = window_picture if options.panel else boards_picture
+    return draw(controller, options.tile_size)
 
 
 def _kilobytes(file: str) -> str:

@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterator
 
+from ..fields import gathered
 from . import arguments
 from .arguments import UsageError
 from .controls import Controller, action_keys
@@ -35,7 +36,7 @@ def _run(argv: list[str]) -> int:
     parser.add_argument(
         "--keys", help="play these keys into the file, such as 'w w a space' (else: random moves)"
     )
-    options = parser.parse_args(argv)
+    options = parser.parse_args(gathered(argv))
     headless = arguments.checked_outputs(options)
     if options.keys is not None and not headless:
         raise UsageError("--keys goes with --gif FILE, --html FILE or --screenshot FILE")
@@ -50,7 +51,8 @@ def _run(argv: list[str]) -> int:
 
 def _controller(options: argparse.Namespace, headless: bool) -> Controller:
     env = arguments.make_env(options.id, options.fields)
-    moves_by_itself = options.keys is None and (options.gif or options.html or options.frames)
+    has_moves = arguments.is_film(options) or options.html or options.frames
+    moves_by_itself = options.keys is None and has_moves
     try:
         action_keys(env)
     except ValueError as error:

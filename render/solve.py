@@ -14,8 +14,10 @@ import numpy as np
 from jaxtyping import Array, Int32, PRNGKeyArray
 
 from .. import search
+from ..core.checks import counted
 from ..core.env import Env
 from ..core.files import read_text
+from ..fields import gathered
 from ..puzzles import Puzzle, PuzzleLevel
 from . import arguments
 from .arguments import UsageError
@@ -93,7 +95,11 @@ def _parser() -> argparse.ArgumentParser:
         "bidirectional optimal)",
     )
     add("--watch", action="store_true", help="play the solution in a window")
-    add("--gif", metavar="FILE", help="draw the solution into a GIF")
+    add(
+        "--gif",
+        metavar="FILE",
+        help="draw the solution into a film: .gif, .mp4 or .webm; or the solved board: .png",
+    )
     add("--html", metavar="FILE", help="write the solution as a replay for the browser")
     add("--tile-size", type=number(4, 128), metavar="PIXELS", help="of a cell (default: fits)")
     add("--speed", type=number(1, 60), default=4, metavar="N", help="actions a second (default 4)")
@@ -111,7 +117,7 @@ def _weight(text: str) -> float:
 
 
 def _run(argv: list[str]) -> int:
-    options = _parser().parse_args(argv)
+    options = _parser().parse_args(gathered(argv))
     options.screenshot = options.frames = None
     options.panel = False
     arguments.checked_outputs(options)
@@ -211,7 +217,7 @@ def _verdict(puzzle: Puzzle, result: search.Result) -> str:
     at_least = f"no solution costs less than {_cost(puzzle, bound)}" if bound > 0 else ""
     if bool(result.solved):
         cost = float(result.cost)
-        how = f"solved: {length} actions"
+        how = f"solved: {counted(length, 'action')}"
         if not puzzle.unit_cost:
             how += f", cost {_cost(puzzle, cost)}"
         proof = "proven optimal" if bool(result.optimal) else at_least
@@ -221,7 +227,7 @@ def _verdict(puzzle: Puzzle, result: search.Result) -> str:
     more = f"; {at_least}" if at_least else ""
     return (
         f"not solved within the budget{more}; try a larger --node-budget or --weight. To the board "
-        f"that seems nearest, {length} actions:"
+        f"that seems nearest, {counted(length, 'action')}:"
     )
 
 
@@ -243,7 +249,8 @@ def _show(
         return Controller(session, options.id, "watch")
 
     if arguments.is_headless(options):
-        options.frames = len(actions) + 1
+        is_run_through = arguments.is_film(options) or options.html
+        options.frames = len(actions) + (1 if is_run_through else 0)
         drawn = controller()
 
         def forward() -> bool:

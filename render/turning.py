@@ -16,11 +16,12 @@ SHARES = (0.25, 0.5, 0.75)  # of an action, the pictures of a GIF between two mo
 
 def is_turn(session: Session, board: int = 0) -> bool:
     """Tell whether an action that can be drawn on its way led to this moment."""
-    return (
-        _drawing(session.env) is not None
-        and session.cursor > 0
-        and int(session.now.action[board]) >= 0
-    )
+    return is_drawn(session.env) and session.cursor > 0 and int(session.now.action[board]) >= 0
+
+
+def is_drawn(env: Env) -> bool:
+    """Tell whether the environment can draw actions on their way."""
+    return _drawing(env) is not None
 
 
 def seconds(session: Session) -> float:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..core import registry
 from ..core.env import Env
+from ..fields import gathered
 from . import arguments
 from .arguments import UsageError
 from .controls import Controller, action_keys
@@ -49,7 +50,7 @@ def _run(argv: list[str]) -> int:
         help="which of the run's trained seeds (default 0)",
     )
     add("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
-    options = parser.parse_args(argv)
+    options = parser.parse_args(gathered(argv))
     headless = arguments.checked_outputs(options)
     if options.target and not Path(options.target).is_dir() and _is_id(options.target):
         options.random = options.random or True

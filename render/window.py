@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pygame
 
+from ..core.checks import counted
 from . import gif, screen, turning
 from .arguments import UsageError, boards_picture, turning_pictures
 from .controls import Controller
@@ -137,7 +138,7 @@ class Window:
             return f"not saved: {error}"
         finally:
             session.cursor = here
-        return f"saved {path.name}: {count} pictures"
+        return f"saved {path.name}: {counted(count, 'picture')}"
 
 
 def start_display() -> None:

@@ -2,7 +2,7 @@
 
 Every id has a trace; by default those of one id of each class are compared.
 
-    python tests/golden.py --write    after a change of behaviour, with new versions of the ids
+    python tests/golden.py --write [ID ...]    after a change of behaviour, with new versions
 
 Only integers are hashed. Rewards are weighed and added, and the sums compared to five digits after
 the point: another release of XLA, or other flags, may differ in the last bit of each.
@@ -59,10 +59,13 @@ def main() -> None:
     """Print the traces, or write them to the file."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
-    parts = {id: build(id) for id in IDS}
-    traces = {id: trace(part.env, part.rollout) for id, part in parts.items()}
+    parser.add_argument("ids", nargs="*", default=IDS, metavar="ID", help="others stay (all)")
+    options = parser.parse_args()
+    parts = {id: build(id) for id in options.ids}
+    made = {id: trace(part.env, part.rollout) for id, part in parts.items()}
+    traces = {id: made.get(id, TRACES.get(id)) for id in IDS}
     text = json.dumps(traces, indent=1) + "\n"
-    if parser.parse_args().write:
+    if options.write:
         FILE.write_text(text)
     else:
         print(text, end="")

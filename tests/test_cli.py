@@ -8,11 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import time
 
 import pytest
 
 import jaxenvs
 from jaxenvs import checking, cli, completion
+from jaxenvs.core import registry
 
 IDS = jaxenvs.registry.list()
 
@@ -88,7 +91,17 @@ def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
 
 
 TRAIN = ("flax", "matplotlib", "optax", "orbax", "rich", "tyro")
-EXTRAS = (*TRAIN, "PIL", "gymnasium", "imageio", "mctx", "minigrid", "pygame", "ray")
+EXTRAS = (
+    *TRAIN,
+    "PIL",
+    "gymnasium",
+    "imageio",
+    "imageio_ffmpeg",
+    "mctx",
+    "minigrid",
+    "pygame",
+    "ray",
+)
 WITHOUT = """
 import contextlib, io, json, sys
 hidden, commands = json.loads(sys.argv[1])
@@ -223,10 +236,14 @@ def test_check_reports_each_id_and_ends_with_the_worst(capsys, monkeypatch):
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The script of each shell; what the commands print of themselves is asked for once."""
+    """The script of each shell; what the commands print of themselves is asked for once.
+
+    Nothing is kept: the Python that would say which words there are fails.
+    """
     with pytest.MonkeyPatch.context() as patch:
         known = completion.words()
         patch.setattr(completion, "words", lambda: known)
+        patch.setattr(sys, "executable", "false")
         yield {shell: completion.script(shell) for shell in cli.SHELLS}, known
 
 
@@ -287,6 +304,12 @@ COMPLETED = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    """Where the scripts keep words."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     """The folder where the shell is."""
@@ -296,39 +319,29 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize(("words", "fits"), COMPLETED)
-def test_bash_completes(words, fits, scripts, here):
+def in_bash(script: str, words: list[str]) -> set[str]:
     words = [part for word in words for part in re.split("(=)", word) if part or not word]
-    at = len(words)
     line = " ".join(f"'{word}'" for word in ["jaxenvs", *words])
-    ask = f'COMP_WORDS=({line}) COMP_CWORD={at}; _jaxenvs; printf "%s\\n" "${{COMPREPLY[@]-}}"'
-    script = f"{scripts[0]['bash']}\n{ask}"
-    done = subprocess.run(["bash", "-u"], input=script, capture_output=True, text=True, check=True)
-    found = set(done.stdout.split()) or FILES  # bash itself completes files
-    assert (found, done.stderr) == (fits, "")
+    ask = f"COMP_WORDS=({line}) COMP_CWORD={len(words)}; _jaxenvs"
+    ask += '; printf "%s\\n" "${COMPREPLY[@]-}"'
+    given = f"{script}\n{ask}"
+    done = subprocess.run(["bash", "-u"], input=given, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return set(done.stdout.split()) or FILES  # bash itself completes files
 
 
-@pytest.mark.parametrize(("words", "fits"), COMPLETED)
-def test_fish_completes(words, fits, scripts, here, tmp_path_factory):
-    if not shutil.which("fish"):
-        pytest.skip("no fish here")
-    file = tmp_path_factory.mktemp("fish") / "jaxenvs.fish"
-    file.write_text(scripts[0]["fish"])
-    ask = f"source {file}; complete -C 'jaxenvs {' '.join(words)}'"
-    done = subprocess.run(
-        ["fish", "--no-config", "-c", ask], capture_output=True, text=True, check=True
-    )
+def in_fish(script: str, words: list[str]) -> set[str]:
+    with tempfile.NamedTemporaryFile("w", suffix=".fish") as file:
+        file.write(script)
+        file.flush()
+        ask = f"source {file.name}; complete -C 'jaxenvs {' '.join(words)}'"
+        command = ["fish", "--no-config", "-c", ask]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     lines = [line.split("\t")[0] for line in done.stdout.splitlines()]
-    assert {line.rpartition("=")[2].rstrip("/") for line in lines} == fits
+    return {line.rpartition("=")[2].rstrip("/") for line in lines}
 
 
-@pytest.mark.parametrize(("words", "fits"), COMPLETED)
-def test_zsh_completes(words, fits, scripts):
-    if not shutil.which("zsh"):
-        pytest.skip("no zsh here")
-    given = " ".join(f"'{word}'" for word in ["jaxenvs", *words])
-    body = scripts[0]["zsh"].rpartition("\n")[0]  # without what registers the function
-    shown = """compset() { [[ $1 == -P && $2 == "*=" ]] || echo wrong }
+ZSH = """compset() { [[ $1 == -P && $2 == "*=" ]] || echo wrong }
 compadd() {
     local found=1 w
     shift
@@ -336,14 +349,79 @@ compadd() {
     return $found
 }
 _files() { [[ $1 == -/ ]] && compadd -- FOLDERS || compadd -- FILES }"""
-    shown = shown.replace("FOLDERS", " ".join(FOLDERS)).replace("FILES", " ".join(FILES))
+
+
+def in_zsh(script: str, words: list[str]) -> set[str]:
+    given = " ".join(f"'{word}'" for word in ["jaxenvs", *words])
+    body = script.rpartition("\n")[0]  # without what registers the function
+    shown = ZSH.replace("FOLDERS", " ".join(FOLDERS)).replace("FILES", " ".join(FILES))
     ask = f"words=({given}); CURRENT={len(words) + 1}"
-    script = f"{shown}\n{body}\n{ask}\n_jaxenvs"
-    done = subprocess.run(["zsh", "-f"], input=script, capture_output=True, text=True, check=False)
-    assert (set(done.stdout.split()), done.stderr) == (fits, "")
+    whole = f"{shown}\n{body}\n{ask}\n_jaxenvs"
+    done = subprocess.run(["zsh", "-f"], input=whole, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
+    return set(done.stdout.split())
+
+
+ASK = {"bash": in_bash, "zsh": in_zsh, "fish": in_fish}
+
+
+@pytest.fixture(params=ASK)
+def shell(request):
+    """Name of a shell that is here."""
+    if not shutil.which(request.param):
+        pytest.skip(f"no {request.param} here")
+    return request.param
+
+
+@pytest.mark.parametrize(("words", "fits"), COMPLETED)
+def test_a_shell_completes(words, fits, shell, scripts, here):
+    assert ASK[shell](scripts[0][shell], words) == fits
+
+
+PRINTS = """#!/bin/sh
+echo "$@" >> {log}
+printf '%s\\n' 'Late-Walk-v0 Late-Puzzle-v0' Late Late-Puzzle-v0
+"""
+
+
+def test_ids_of_a_package_installed_later_are_completed(shell, here, monkeypatch):
+    log, python, site = (here / name for name in ("log", "a python", "a site"))
+    python.write_text(PRINTS.format(log=log))
+    python.chmod(0o755)
+    (site / "late-1.0.dist-info").mkdir(parents=True)
+    monkeypatch.setattr(sys, "executable", str(python))
+    monkeypatch.setattr(sys, "path", [str(site)])
+    script = completion.script(shell)
+    for words, fits in (
+        (["info", "La"], {"Late-Walk-v0", "Late-Puzzle-v0"}),
+        (["check", "Late-Walk-v0", "Late-P"], {"Late-Puzzle-v0"}),
+        (["bench", "--ids", "La"], {"Late-Walk-v0", "Late-Puzzle-v0"}),
+        (["list", ""], {"Late"}),
+        (["solve", "La"], {"Late-Puzzle-v0"}),
+    ):
+        assert ASK[shell](script, words) == fits
+        assert log.read_text() == "-P -m jaxenvs.completion\n"  # once: the words are kept
+    later = time.time() + 9
+    os.utime(site, (later, later))  # what an installation does
+    ASK[shell](script, ["list", ""])
+    assert log.read_text().count("\n") == 2
+
+
+def test_the_words_that_scripts_keep_are_those_of_the_registry(capsys, monkeypatch):
+    for name in ("_specs", "_aliases"):
+        monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
+    jaxenvs.register("Late-Walk-v0", aliases=["Upstream-Walk-v3"])(jaxenvs.grid.doorkey.DoorKey)
+    assert completion.main() == 0
+    ids, families, puzzles = capsys.readouterr().out.splitlines()
+    assert {"Late-Walk-v0", "Upstream-Walk-v3", *IDS} <= {*ids.split()}
+    assert families.split() == ["BabyAI", "Classic", "Craft", "Grid", "Late", "Puzzle"]
+    assert "Puzzle-Skewb-v0" in puzzles.split() and "Late-Walk-v0" not in puzzles.split()
 
 
 def test_no_word_needs_quotes_in_a_shell(scripts):
     for text in scripts[0].values():
-        ids = next(line for line in text.splitlines() if "ids" in line and "Grid-v0" in line)
-        assert not set(ids) & set("$`\\'*?[]{}<>|&;")
+        for kind in completion.KINDS:
+            line = next(
+                line for line in text.splitlines() if f" {kind}" in line and "uzzle" in line
+            )
+            assert not set(line) & set("$`\\'*?[]{}<>|&;")

@@ -10,7 +10,18 @@ import pytest
 import jaxenvs
 from jaxenvs import info
 from jaxenvs.core.spaces import Discrete
-from jaxenvs.page import LABELS, REFERENCE, Section, comments, docstring, page, reference
+from jaxenvs.page import (
+    EVALUATED,
+    LABELS,
+    REFERENCE,
+    UNLEARNED,
+    Section,
+    comments,
+    docstring,
+    is_learned,
+    page,
+    reference,
+)
 
 CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(jaxenvs.registry.list())}
 IDS = [
@@ -79,9 +90,13 @@ def test_a_page_has_the_bytes_of_the_real_arrays(id, compiled):
     table = rows(id, "State")
     assert table[-1][3] == str(size) and ("state", f"{size} bytes") in rows(id, "In short")
     assert sum(int(row[3]) for row in table[:-1]) == size
-    _, dtype, shape, values, nbytes = rows(id, "Observation")[0]
-    assert (dtype, nbytes) == (str(obs.dtype), str(obs.nbytes)) and values != "any"
-    assert shape == " x ".join(map(str, obs.shape))
+    arrays = obs if isinstance(obs, dict) else {"": obs}
+    listed = rows(id, "Observation")[: len(arrays)]  # those of the default come first
+    for label, dtype, shape, values, nbytes in listed:
+        array = arrays.pop(label.strip("`").split()[-1] if isinstance(obs, dict) else "")
+        assert (dtype, nbytes) == (str(array.dtype), str(array.nbytes))
+        assert shape == (" x ".join(map(str, array.shape)) or "one number") and values != "any"
+    assert not arrays
 
 
 def test_observations_of_every_kind_are_listed():
@@ -192,16 +207,68 @@ def test_a_last_column_without_room_stands_below_its_rows():
     ]
 
 
-def test_list_is_by_family(capsys):
-    lines = printed(capsys, "list", "Craft").splitlines()
-    assert [line.split()[0] for line in lines] == jaxenvs.registry.list("Craft")
-    assert len(printed(capsys, "list").splitlines()) == len(jaxenvs.registry.list())
+def listed(capsys, *words: str) -> list[str]:
+    return [line.split()[0] for line in printed(capsys, "list", *words).splitlines()]
+
+
+def test_list_takes_families_and_words_of_ids_aliases_and_summaries(capsys):
+    ids = jaxenvs.registry.list()
+    assert listed(capsys) == ids
+    for family in ("Craft", "grid"):  # a family's ids alone, whatever else has the word
+        assert listed(capsys, family) == jaxenvs.registry.list(family.capitalize())
+    assert listed(capsys, "DOORKEY-8") == ["Grid-DoorKey-8x8-v0"]
+    assert listed(capsys, "MiniGrid-Empty-5x5") == ["Grid-Empty-5x5-v0"]  # an alias
+    lava = listed(capsys, "lava")
+    assert {id for id in ids if "Lava" in id} | {"Grid-DistShift1-v0"} <= {*lava}  # a summary
+    both = listed(capsys, "babyai", "open")
+    assert "BabyAI-OpenDoor-v0" in both and all(id.startswith("BabyAI-") for id in both)
+
+
+def learned(id: str) -> list[bool]:
+    table = rows(id, "Reference returns")
+    return ["not learned in " not in row[1] for row in table if row[0] != "random"]
+
+
+def test_a_run_no_better_than_random_play_is_said_to_have_learned_nothing():
+    assert learned("Grid-KeyCorridorS6R3-v0") == [False]  # 0, as random play
+    assert learned("Grid-DistShift2-v0") == [False]  # less than random play
+    assert learned("Grid-DoorKey-5x5-v0") == [True]
+    assert learned("Craft-Classic-Ids-v0")[0]
+    row = rows("Grid-KeyCorridorS6R3-v0", "Reference returns")[-1]
+    assert row[1] == "not learned in 114,688 steps (0)"
+    texts = {
+        id: [s.text for s in page(id).sections if s.title == "Reference returns"]
+        for id in ("Grid-KeyCorridorS6R3-v0", "Grid-DoorKey-5x5-v0")
+    }
+    assert texts == {"Grid-KeyCorridorS6R3-v0": [UNLEARNED], "Grid-DoorKey-5x5-v0": [()]}
+
+
+@pytest.mark.parametrize(
+    ("mean", "seeds", "apart", "expected"),
+    [
+        (0.2, 1, [], False),
+        (0.2 + 0.0999, 1, [], False),  # two standard errors: 0.01 of 1,024 episodes, and 0.02 of
+        (0.2 + 0.1001, 1, [], True),  # the 4 times fewer of a seed
+        (0.2 + 0.0708, 4, [], True),
+        (-1.0, 1, [], False),
+        (-1.0, 1, ["RND"], False),
+        (-1.0, 1, ["size=5"], True),  # another task: nothing to compare it with
+    ],
+)
+def test_the_margin_is_two_standard_errors_of_the_difference(mean, seeds, apart, expected):
+    random = {"return": 0.2, "error": 0.05 / 5**0.5, "episodes": 4 * EVALUATED}
+    run = {"returns": [mean] * seeds, "evaluated": True, "apart": apart}
+    assert is_learned(run, random) == expected
+    assert is_learned(run, None)
 
 
 BAD = [
     (["info", "Grid-DorKey-8x8-v0"], "did you mean 'Grid-DoorKey-8x8-v0'"),
     (["info", "Grid"], "an id ends in its version; use 'Grid-v0'"),
-    (["list", "grid"], "did you mean 'Grid'"),
+    (["info", "MiniGrid-WFC-MazeSimple-v0"], "by wave function collapse are not in jaxenvs"),
+    (["list", "Sokobn"], "no id, alias or summary has 'Sokobn'; did you mean 'Sokoban'"),
+    (["list", "Grid", "xyzzy"], "no id, alias or summary has 'Grid xyzzy' (`jaxenvs list`"),
+    (["list", "wfc"], "no id has 'wfc': the six levels that MiniGrid makes"),
     (["info"], "`jaxenvs info --help` lists the arguments"),
     (["list", "Grid", "--wide"], "`jaxenvs list --help` lists the arguments"),
 ]

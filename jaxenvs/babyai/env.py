@@ -64,6 +64,7 @@ class BabyEnv(RoomGrid):
     """
 
     room_size: int = 8
+    obs: str = "dict"
 
     mission_length: ClassVar[int] = m.LENGTH
     reset_source: ClassVar[str] = "exact"  # a level costs more than a step, and some are rejected

@@ -32,6 +32,11 @@ def suggestion(given: str, allowed: Iterable[str]) -> str:
     return f"; did you mean {' or '.join(map(repr, names))}?" if names else ""
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 seed`, `2 seeds`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def one_of(owner: str, name: str, given: object, allowed: Iterable[object]) -> None:
     """Raise `ValueError` unless `given` is one of `allowed`."""
     allowed = tuple(allowed)

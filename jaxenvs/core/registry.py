@@ -18,6 +18,7 @@ _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}
+_absent: dict[str, str] = {}  # ids of upstream packages that are not here: why
 _modules: dict[str, str] = {}  # of first words of ids: the module that registers them
 _plugins_loaded = False
 
@@ -140,8 +141,24 @@ def _natural(id: str) -> tuple[str | int, ...]:
     return tuple(int(part) if part.isdigit() else part for part in re.split(r"([0-9]+)", id))
 
 
-def _unknown(id: str) -> str:
+def absent(ids: Iterable[str], reason: str) -> None:
+    """Say why ids of an upstream package are not here, and what to use instead.
+
+    The message of an unknown id goes on with `reason`; an id that is registered has none.
+    """
+    _absent.update(dict.fromkeys(ids, reason))
+
+
+def absences() -> dict[str, str]:
+    """Return the ids of upstream packages that are not here, with the reason of each."""
     _load_all()
+    return {id: why for id, why in _absent.items() if id not in _specs and id not in _aliases}
+
+
+def _unknown(id: str) -> str:
+    for name, reason in absences().items():
+        if re.fullmatch(re.escape(id) + r"(-v[0-9]+)?", name):
+            return f"unknown environment id {id!r}: {reason}"
     ids = [*_specs, *_aliases]
     versions = [name for name in ids if re.fullmatch(re.escape(id) + r"-v[0-9]+", name)]
     if versions:

@@ -1,5 +1,6 @@
 """Craftax-Classic: gather, build, fight and survive in an open world, by Craftax 1.6.1's rules."""
 
+from . import absent
 from .chance import Draws
 from .classic import CraftClassic, CraftParams
 from .sight import Layout
@@ -23,4 +24,5 @@ __all__ = [
     "Rules",
     "Slots",
     "World",
+    "absent",
 ]

@@ -1,6 +1,7 @@
 """Grid worlds with the rules of MiniGrid; importing the package registers every level."""
 
 from . import (
+    absent,
     crossing,
     distshift,
     doorkey,
@@ -32,6 +33,7 @@ __all__ = [
     "GridState",
     "Kind",
     "Level",
+    "absent",
     "crossing",
     "distshift",
     "doorkey",

@@ -34,6 +34,9 @@ EMPTY = np.uint8(tiles.EMPTY)
 class GridEnv(Env):
     """A grid world; a family adds a level generator, its size and, where it has one, a goal rule.
 
+    A class whose mission tells what the view does not, such as which of the doors to go to, makes
+    `dict` the default of `obs`: what its ids make can then be solved.
+
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
         colour, door state) of the cells ahead, unseen cells 0; `dict` the image with `direction`

@@ -26,6 +26,7 @@ class Fetch(SquareGridEnv):
     """
 
     objects: int = 3  # keys and balls that lie about
+    obs: str = "dict"
     see_through_walls: bool = True
 
     def __post_init__(self) -> None:

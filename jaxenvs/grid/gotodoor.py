@@ -28,6 +28,7 @@ class GoToDoor(SquareGridEnv):
     """
 
     size: int = 5
+    obs: str = "dict"
     see_through_walls: bool = True
 
     min_size: ClassVar[int] = 5

@@ -25,6 +25,7 @@ class GoToObject(SquareGridEnv):
 
     size: int = 6
     objects: int = 2  # things that lie about
+    obs: str = "dict"
     see_through_walls: bool = True
 
     def __post_init__(self) -> None:

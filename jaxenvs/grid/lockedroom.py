@@ -28,6 +28,8 @@ class LockedRoom(FixedGridEnv):
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 190 steps.
     """
 
+    obs: str = "dict"
+
     side: ClassVar[int] = SIZE
     mission_length: ClassVar[int] = 18
 

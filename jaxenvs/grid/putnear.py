@@ -29,6 +29,7 @@ class PutNear(SquareGridEnv):
 
     size: int = 6
     objects: int = 2  # things that lie about
+    obs: str = "dict"
     see_through_walls: bool = True
 
     min_size: ClassVar[int] = 6

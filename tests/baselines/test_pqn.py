@@ -10,7 +10,6 @@ import jaxenvs
 from jaxenvs.baselines import loop, pqn, q_network, runs, train
 from jaxenvs.baselines.devices import ALONE, Devices
 from jaxenvs.baselines.evaluate import first_episodes
-from jaxenvs.baselines.presets import preset
 
 TINY = ["--num-envs", "8", "--rollout-steps", "8", "--minibatches", "2", "--hidden", "8"]
 TINY += ["--embed", "2", "--eval-episodes", "4", "--checkpoint-every", "2", "--seeds", "2"]
@@ -145,7 +144,7 @@ def test_every_layer_is_normalised():
 
 @pytest.mark.parametrize("id", ["Grid-Fetch-5x5-N2-v0", "Craft-Classic-Ids-v0"])
 def test_a_network_for_missions_and_for_compact_observations(id):
-    env = jaxenvs.make(id, **preset(id).fields)
+    env = jaxenvs.make(id)
     network = q_network.build(env, (8,), 4)
     sample = jax.eval_shape(env.observation_space.sample, jax.random.key(0))
     weights = jax.eval_shape(network.init, jax.random.key(0), sample)

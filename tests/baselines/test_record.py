@@ -10,6 +10,8 @@ from jaxenvs.baselines import curve, davi, presets, record
 from jaxenvs.baselines.ppo import Settings
 from jaxenvs.baselines.runs import Config, Run
 
+DICT = {"obs": "dict"}  # the observation that a new run in a task with missions names
+
 
 def rows(seeds: int, updates: int) -> list[dict]:
     """A log in which seed i has a return of i / 100 from its 200th episode on."""
@@ -30,8 +32,7 @@ def run_of(path, id: str, seeds: int = 2, fields=None, seed: int = 0, **settings
     """A run directory that holds such a log."""
     tuned = presets.preset(id)
     chosen = dataclasses.asdict(Settings(**(tuned.settings | settings)))
-    fields = tuned.fields if fields is None else fields
-    run = Run.create(path, Config(id, fields=fields, seed=seed, seeds=seeds, settings=chosen))
+    run = Run.create(path, Config(id, fields=fields or {}, seed=seed, seeds=seeds, settings=chosen))
     run.log(rows(seeds, 90))
     return run
 
@@ -49,7 +50,8 @@ def test_a_picture_of_any_number_of_seeds(tmp_path, seeds):
         ("Grid-v0", {"learning_rate": 0.5}, "Grid-v0 --seeds 2 --learning-rate 0.5"),
         ("Grid-v0", {"anneal": False, "seed": 7}, "Grid-v0 --seeds 2 --seed 7 --no-anneal"),
         ("Grid-v0", {"hidden": (9, 8)}, "Grid-v0 --seeds 2 --hidden 9 8"),
-        ("Grid-Fetch-5x5-N2-v0", {}, "Grid-Fetch-5x5-N2-v0 --seeds 2"),
+        ("Grid-Fetch-5x5-N2-v0", {"fields": DICT}, "Grid-Fetch-5x5-N2-v0 --seeds 2"),
+        ("Grid-Fetch-5x5-N2-v0", {}, "Grid-Fetch-5x5-N2-v0 --seeds 2 --set obs=image"),
         ("Grid-v0", {"fields": {"view_size": 5}}, "Grid-v0 --seeds 2 --set view_size=5"),
     ],
 )
@@ -74,7 +76,7 @@ def test_the_command_names_the_preset_that_is_nearest(tmp_path):
 def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
     table, picture = tmp_path / "table.json", tmp_path / "all.png"
     run_of(tmp_path / "a", "Grid-v0")
-    many = run_of(tmp_path / "b", "Grid-Fetch-5x5-N2-v0", seeds=20)
+    many = run_of(tmp_path / "b", "Grid-Fetch-5x5-N2-v0", seeds=20, fields=DICT)
     many.write_json("eval.json", {"mean_return": 0.25})
     runs = [str(tmp_path / name) for name in "ab"]
     assert record.main([str(table), *runs, "--device", "a desk"]) == 0

@@ -149,6 +149,23 @@ def test_config_round_trip(run):
     assert Run.open(run.path).config.settings["hidden"] == (8, 8)
 
 
+def test_lists_of_a_config_are_tuples_again(run):
+    nested = config(fields={"shapes": (("one", 2), "two")}, settings={"hidden": (8, 8)})
+    written = dataclasses.replace(run, config=nested)
+    written.write_config()
+    assert Run.open(run.path).config == nested
+
+
+@pytest.mark.parametrize(
+    ("seeds", "says"), [(1, "has 1 seed: give 0, not 3"), (2, "one of 0 to 1")]
+)
+def test_a_seed_that_a_run_has_not(run, seeds, says):
+    fewer = dataclasses.replace(run, config=config(seeds=seeds))
+    fewer.check_seed(seeds - 1)
+    with pytest.raises(RunError, match=says):
+        fewer.check_seed(3)
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

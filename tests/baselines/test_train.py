@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.baselines import checkpoints, loop, options, ppo, presets, progress, runs
+from jaxenvs.baselines import checkpoints, dqn, loop, options, ppo, presets, progress, runs
 from jaxenvs.baselines.ppo import Settings, main
 from jaxenvs.core.extras import require
 from jaxenvs.render import replay
@@ -171,7 +171,7 @@ def test_a_checkpoint_of_another_run_is_refused(finished, tmp_path, capsys):
         (["Grid-DoorKey-5x5"], "use 'Grid-DoorKey-5x5-v0'"),
         (["Grid-v0", "--set", "view_sise=5"], "did you mean 'view_size'"),
         (["Grid-v0", "--set", "view_size=4"], "must be odd"),
-        (["Grid-v0", "--set", "view_size"], "--set needs NAME=VALUE"),
+        (["Grid-v0", "--set", "view_size"], "--set view_size: write NAME=VALUE"),
         (["Grid-v0", "--reset-source", "pol"], "did you mean 'pool'"),
         (["Grid-v0", "--minibatches", "7"], "choose a divisor"),
         (["Grid-v0", "--seeds", "0"], "--seeds 0 must be at least 1"),
@@ -320,7 +320,7 @@ def test_a_preset_that_is_not_there_is_refused(tmp_path, capsys, argv, message):
 def _works(id: str, name: str | None = None) -> None:
     tuned = presets.preset(id, name)
     Settings(**tuned.settings).check()
-    jaxenvs.make(id, **tuned.fields)
+    jaxenvs.make(id)
 
 
 @pytest.mark.parametrize(
@@ -337,15 +337,31 @@ def _works(id: str, name: str | None = None) -> None:
 )
 def test_missions_that_vary_are_read_unless_told_otherwise(argv, expected):
     asked = options.parse(argv, Settings, presets.preset, "")
-    assert options.config(asked).fields == expected
+    made = options.config(asked)
+    assert made.fields == expected and made.env.obs == expected.get("obs", "image")
+    assert asked.settings.embed == (16 if expected else 8)  # what is named is to be found
 
 
-def test_a_run_made_before_its_preset_had_fields_goes_on_without_them(tmp_path):
+def test_every_learner_has_the_mission_by_default():
+    preset = functools.partial(presets.preset, algorithm="dqn")
+    asked = options.parse(["BabyAI-OpenDoor-v0"], dqn.Settings, preset, "", "dqn")
+    assert options.config(asked, "dqn").fields == {"obs": "dict"}
+
+
+def test_fields_given_twice_and_apart_are_all_taken():
+    argv = ["--set", "view_size=5", "Grid-v0", "--set", "obs=full", "see_through_walls=true"]
+    asked = options.config(options.parse(argv, Settings, presets.preset, ""))
+    assert asked.fields == {"view_size": 5, "obs": "full", "see_through_walls": True}
+
+
+def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
+    """So were runs made before their ids gave the mission by default."""
     settings = dataclasses.asdict(Settings())
     config = runs.Config("Grid-GoToDoor-5x5-v0", fields={}, seed=0, seeds=1, settings=settings)
     run = runs.Run.create(tmp_path / "run", config)
     asked = options.parse(["--resume", str(run.path)], Settings, presets.preset, "")
-    assert options.config(asked).fields == {}
+    again = options.config(asked)
+    assert again.fields == {} and again.env.obs == "image" and again.title == config.title
 
 
 @pytest.mark.parametrize("id", ["Grid-MultiRoom-N2-S4-v0", "BabyAI-PickupLoc-v0"])

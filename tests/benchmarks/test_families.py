@@ -5,11 +5,13 @@ What compiles for a GPU runs where the CUDA compiler is installed (see test_gpu_
 
 import json
 
+import jax
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import contestants, families, gpu_work
+from jaxenvs.benchmarks import contestants, families, gpu_work, resets
 from jaxenvs.benchmarks.tables.families import counted
+from jaxenvs.core import spaces
 
 needs_compiler = pytest.mark.skipif(
     not gpu_work.has_compiler(), reason='needs pip install "jax[cuda13]" (no GPU)'
@@ -102,3 +104,14 @@ def test_a_step_is_few_kernels(monkeypatch, env_id, source):
     work = families.count(env_id, [source], 4096, here=False)[source]
     assert work["kernels"] <= families.KERNELS
     assert work["kernels_per_trip"] == 0
+
+
+def test_a_grid_is_measured_with_the_image_whatever_it_gives_by_default():
+    id, key = "Grid-Fetch-5x5-N2-v0", jax.eval_shape(jax.random.key, 0)
+    assert isinstance(jaxenvs.make(id).observation_space, spaces.Dict)
+    measured = contestants.own(id, 4), resets.staggered(id, 4, "fresh", 10, 2)
+    for contestant in (*measured, contestants.own(id, 4, obs="dict")):
+        state = jax.eval_shape(contestant.reset, key)
+        _, (obs, _) = jax.eval_shape(contestant.rollout(3), key, state)
+        shapes = {leaf.shape for leaf in jax.tree.leaves(obs)}
+        assert (3, 4, 7, 7, 3) in shapes and ((3, 4, 16) in shapes) == (contestant not in measured)

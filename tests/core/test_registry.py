@@ -268,6 +268,27 @@ def test_an_id_imports_its_family_alone():
     assert jax.default_backend() == "cpu"
 
 
+def test_an_id_that_upstream_has_and_we_do_not_says_so(scratch):
+    text = message(jaxenvs.UnknownIdError, jaxenvs.make, "MiniGrid-WFC-RoomsFabric-v0")
+    assert "MiniGrid makes by wave function collapse are not in jaxenvs; take the package" in text
+    assert message(
+        jaxenvs.UnknownIdError, jaxenvs.make, "MiniGrid-WFC-RoomsFabric"
+    ) in text.replace("-v0", "")
+    text = message(jaxenvs.UnknownIdError, jaxenvs.make, "Craftax-Pixels-v1")
+    assert "the classic game and not the full one; make 'Craftax-Classic-Pixels-v1'" in text
+    text = message(jaxenvs.UnknownIdError, jaxenvs.make, "Craftax-Classic-Symbolic-AutoReset-v1")
+    assert "jaxenvs.make_vec('Craftax-Classic-Symbolic-v1', num_envs)" in text
+    jaxenvs.register("Craftax-Pixels-v1")(jaxenvs.grid.doorkey.DoorKey)  # by somebody, later
+    assert jaxenvs.make("Craftax-Pixels-v1") and "Craftax-Pixels-v1" not in registry.absences()
+
+
+def test_every_id_of_minigrid_is_here_or_said_to_be_absent():
+    upstream = {id for id in gymnasium.registry if id.startswith(("MiniGrid-", "BabyAI-"))}
+    here = {name for id in registry.list() for name in (id, *jaxenvs.spec(id).aliases)}
+    absent = {id for id in registry.absences() if id.startswith("MiniGrid-")}
+    assert upstream - here == absent and len(absent) == 6
+
+
 def test_every_first_word_names_the_module_that_registers_its_ids():
     words = {}
     for id in registry.list():

@@ -217,13 +217,9 @@ def replay(env, episodes, params=None):
     key = jax.random.key(0)  # a step draws nothing
 
     def outputs(obs, state):
-        return {
-            "image": obs,
-            "direction": state.direction,
-            "mission": env.mission_words(state),
-            "grid": state.grid,
-            "carried": state.carried,
-        }
+        told = {"direction": state.direction, "mission": env.mission_words(state)}
+        seen = obs if isinstance(obs, dict) else {"image": obs, **told}
+        return {**seen, "grid": state.grid, "carried": state.carried}
 
     @jax.jit
     def play(levels, actions):

@@ -1,0 +1,139 @@
+"""`--set NAME=VALUE`: constructor fields at the command line, in one grammar for every command.
+
+    true false none null   in any case        5  -1  2.5  1e-3      numbers
+    (1, 2)  [full, rgb]    tuples             full  'a, b'  "5"     strings, quoted if they must be
+    {"a": 1}               dicts, as JSON
+
+A list is read as a tuple, since an environment is hashable. What `repr` writes is read again.
+"""
+
+import ast
+import contextlib
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+FLAG = "--set"
+WORDS = {"true": True, "false": False, "none": None, "null": None}
+CLOSING = {"(": ")", "[": "]"}
+DEEPEST = 16  # tuples in tuples
+# A quoted string, or one other character; an open quote stands alone.
+_PIECE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
+
+
+def parse(pairs: Iterable[str]) -> dict[str, Any]:
+    """Read `NAME=VALUE` pairs as keywords, the last of a name; `ValueError` says how to write one.
+
+    Values are None, bool, int, float, str, tuples of values, or dicts.
+    """
+    found = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name = name.strip()
+        if not equals or not name.isidentifier():
+            raise ValueError(f"{FLAG} {pair}: write NAME=VALUE, such as view_size=5")
+        try:
+            found[name] = _value(text.strip(), DEEPEST)
+        except ValueError as error:
+            raise ValueError(f"{FLAG} {pair}: {error}") from error
+    return found
+
+
+def written(name: str, value: Any) -> str:
+    """Return the pair that `parse` reads as this keyword."""
+    is_plain = isinstance(value, str) and value == value.strip() and _read_alike(value)
+    return f"{name}={value}" if is_plain else f"{name}={value!r}"
+
+
+def gathered(argv: Iterable[str]) -> list[str]:
+    """Return the arguments with all pairs behind one `--set` at the end.
+
+    `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1` mean the same to every command.
+    """
+    rest: list[str] = []
+    pairs: list[str] = []
+    needed = allowed = False  # a pair, as the next argument
+    for argument in argv:
+        if argument == FLAG:
+            needed = allowed = True
+        elif argument.startswith(f"{FLAG}="):
+            pairs.append(argument.partition("=")[2])
+            needed = allowed = False
+        elif (needed or (allowed and "=" in argument)) and not argument.startswith("-"):
+            pairs.append(argument)
+            needed = False
+        else:
+            rest += [FLAG, argument] if needed else [argument]
+            needed = allowed = False
+    return [*rest, FLAG, *pairs] if pairs or needed else rest
+
+
+def _read_alike(text: str) -> bool:
+    """Whether a string without quotes is read as itself."""
+    try:
+        return _value(text, DEEPEST) == text
+    except ValueError:
+        return False
+
+
+def _value(text: str, depth: int) -> Any:
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
+    if text[:1] in ("'", '"'):
+        return _string(text)
+    if text[:1] == "{":
+        return _dict(text)
+    if text[:1] in CLOSING:
+        if not depth:
+            raise ValueError(f"tuples may be {DEEPEST} deep; leave some brackets out")
+        return tuple(_value(part, depth - 1) for part in _parts(text))
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _string(text: str) -> str:
+    whole = _PIECE.fullmatch(text)
+    try:
+        value = ast.literal_eval(text) if whole and len(text) > 1 else None
+    except (ValueError, SyntaxError):  # an escape that means nothing
+        value = None
+    if not isinstance(value, str):
+        raise ValueError(f"{text} is no quoted string; close it with {text[0]}, or quote all of it")
+    return value
+
+
+def _dict(text: str) -> dict[Any, Any]:
+    for read in (json.loads, ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            if isinstance(value := read(text), dict):
+                return value
+    raise ValueError(f"{text} is no dict; write JSON, or quote it if it is a string")
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What stands between the brackets of a tuple, cut at its commas."""
+    open_brackets: list[str] = []
+    part, parts = "", []
+    for piece in _PIECE.findall(text):
+        if piece in CLOSING:
+            open_brackets.append(CLOSING[piece])
+            part += piece if len(open_brackets) > 1 else ""
+        elif open_brackets and piece == open_brackets[-1]:
+            open_brackets.pop()
+            part += piece if open_brackets else ""
+        elif not open_brackets:
+            raise ValueError(f"{text} goes on behind its bracket; quote it if it is a string")
+        elif piece == "," and len(open_brackets) == 1:
+            parts.append(part.strip())
+            part = ""
+        else:
+            part += piece
+    if open_brackets:
+        raise ValueError(f"{text} lacks a {open_brackets[-1]!r}; quote it if it is a string")
+    last = part.strip()
+    yield from [*parts, last] if last else parts

@@ -1,0 +1,50 @@
+"""Which ids give their mission by default: those that cannot be solved, or not well, without it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs.babyai.env import BabyEnv
+from jaxenvs.grid.env import GridEnv
+from jaxenvs.grid.rooms import PickUpWorld
+
+IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
+KINDS = {jaxenvs.spec(id).env_class: id for id in reversed(IDS)}
+LEVELS = 64
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_mission_that_differs_is_seen_unless_it_names_the_only_thing_of_its_kind(kind):
+    writes_missions = kind.mission_words is not GridEnv.mission_words
+    says_more = writes_missions and not issubclass(kind, PickUpWorld)
+    env = jaxenvs.make(KINDS[kind])
+    assert env.obs == ("dict" if says_more else "image")
+    assert jaxenvs.make(KINDS[kind], obs="image").obs == "image"
+    assert issubclass(kind, BabyEnv) <= says_more
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if issubclass(k, PickUpWorld)])
+def test_a_pick_up_world_needs_no_mission(kind):
+    """Its level has one thing of the kind that is wanted, in a room behind a door."""
+    env = jaxenvs.make(KINDS[kind])
+    levels = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(0), LEVELS))
+    wanted = (np.asarray(levels.task) & 15).astype(np.uint8)
+    same_kind = (np.asarray(levels.grid) & 15) == wanted[:, None, None]
+    assert (same_kind.sum(axis=(1, 2)) == 1).all()
+
+
+def test_what_is_made_solves_a_task_that_the_view_does_not_tell():
+    """Two levels of Fetch alike but for the mission: the default observation tells them apart."""
+    env = jaxenvs.make("Grid-Fetch-5x5-N2-v0")
+
+    @jax.jit
+    def both(key):
+        level = env.sample_level(key)
+        other = level.replace(task=level.task ^ jnp.int32(1 << 4))  # another colour
+        return env.reset_to(key, level).obs, env.reset_to(key, other).obs
+
+    first, second = both(jax.random.key(0))
+    assert (first["image"] == second["image"]).all()
+    assert not (first["mission"] == second["mission"]).all()

@@ -1,0 +1,82 @@
+"""`--set NAME=VALUE`: one grammar, read by every command."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxenvs
+from jaxenvs.baselines.options import fields as trained
+from jaxenvs.fields import gathered, parse, written
+from jaxenvs.render import arguments
+
+READ = [
+    ("true", True),
+    ("False", False),
+    ("none", None),
+    ("null", None),
+    ("5", 5),
+    ("-1", -1),
+    ("1e-3", 0.001),
+    ("full", "full"),
+    ("/levels/a b[1].txt", "/levels/a b[1].txt"),
+    ("a=b", "a=b"),
+    ("", ""),
+    ("'5'", "5"),
+    ('"a, b"', "a, b"),
+    ("it's", "it's"),
+    ("(1, 2)", (1, 2)),
+    ("[go_to, 'pick, up',]", ("go_to", "pick, up")),
+    ("[[true], (null)]", ((True,), (None,))),
+    ("[]", ()),
+    ('{"a": [null, 1]}', {"a": [None, 1]}),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), READ)
+def test_train_and_the_players_read_the_same(text, value, monkeypatch):
+    pair, made, env = f"size={text}", {}, jaxenvs.make("Grid-v0")
+    monkeypatch.setattr(arguments.registry, "make", lambda id, **given: made.update(given) or env)
+    arguments.make_env("Grid-v0", [pair])
+    assert repr(made) == repr(trained((pair,))) == repr({"size": value})  # True is no 1
+
+
+SIMPLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+
+
+@settings(max_examples=50, deadline=None, derandomize=True, database=None)
+@given(st.recursive(SIMPLE, lambda inner: st.tuples(inner) | st.tuples(inner, inner), max_leaves=5))
+def test_what_is_written_is_read_again(value):
+    assert parse([written("name", value)]) == {"name": value}
+
+
+BAD = [
+    ("size", "write NAME=VALUE, such as view_size=5"),
+    ("=5", "write NAME=VALUE"),
+    ("view-size=5", "write NAME=VALUE"),
+    ("a=[1, 2", "lacks a ']'; quote it if it is a string"),
+    ("a=(1]", r"lacks a '\)'"),
+    ("a=(1) 2", "goes on behind its bracket"),
+    ("a='b", "close it with ', or quote all of it"),
+    (r"a='\x'", "is no quoted string"),
+    ("a={1", "is no dict; write JSON"),
+    (f"a={'[' * 17}{']' * 17}", "tuples may be 16 deep"),
+    (f"a={'[' * 9**5}", "lacks a ']'"),
+    (f"a={'{' * 9**5}", "is no dict"),
+]
+
+
+@pytest.mark.parametrize(("pair", "says"), BAD)
+def test_what_cannot_be_read_says_what_to_write(pair, says):
+    with pytest.raises(ValueError, match=says) as caught:
+        parse([pair])
+    assert str(caught.value).startswith(f"--set {pair}: ")
+
+
+def test_pairs_may_stand_together_apart_and_before_other_arguments():
+    words = "--set a=1 ID --seed 3 --set b=2 c=3 --set=d=4 --gif e=5.gif"
+    rest, pairs = "ID --seed 3 --gif e=5.gif", "--set a=1 b=2 c=3 d=4"
+    assert gathered(words.split()) == f"{rest} {pairs}".split()
+    assert gathered(["ID"]) == ["ID"]
+    assert gathered(["ID", "--set", "size"]) == ["ID", "--set", "size"]  # an error of `parse`
+    assert gathered(["--set", "--help"]) == ["--set", "--help"]
+    assert gathered(["ID", "--set"]) == ["ID", "--set"]
