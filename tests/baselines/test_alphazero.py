@@ -11,8 +11,9 @@ from tiny import Clock, Countdown, Endless
 
 import jaxenvs
 from jaxenvs import make_vec
-from jaxenvs.adapters.mctx import NEVER, Node
+from jaxenvs.adapters.mctx import Node
 from jaxenvs.baselines import alphazero, loop, networks, require, runs, train
+from jaxenvs.core.masking import NEVER
 from jaxenvs.puzzles import SlidingTile
 
 FLAGS = ["--set", "scramble=4", "--num-envs", "4", "--rollout-steps", "4", "--minibatches", "2"]
