@@ -180,7 +180,8 @@ def test_a_run_stops_goes_on_and_gives_a_policy(tmp_path, capsys):
     result = json.loads((out / "eval.json").read_text())
     assert result["episodes"] == result["without_search"]["episodes"] == 4
     policy = runs.load_policy(out)
-    logits, _ = policy.apply(policy.env.reset(jax.random.key(0)).obs)
+    obs, state = policy.env.reset(jax.random.key(0))
+    logits, _ = policy.apply(obs, policy.env.action_mask(state))
     assert logits.shape == (4,)
 
     capsys.readouterr()
