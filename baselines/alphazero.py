@@ -20,8 +20,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env
-from jaxenvs.adapters.mctx import legal, mctx_recurrent_fn, mctx_root_fn
+from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.extras import require
+from jaxenvs.core.masking import Mask, legal
 
 from . import evaluate, options, ppo, presets
 from .lambda_returns import LambdaReturns
@@ -66,7 +67,7 @@ class Rollout(NamedTuple):
     """What happened, by step and environment."""
 
     obs: PyTree[Array]
-    mask: Bool[Array, "*batch actions"]  # legal actions
+    mask: Mask  # when the action was chosen
     policy: Float32[Array, "*batch actions"]  # that the search found
     value: Float32[Array, "*batch"]  # that the search found
     reward: Float32[Array, "*batch"]
@@ -99,7 +100,7 @@ class AlphaZero(LambdaReturns):
             step = self.env.step(key_step, runner.world, plan.action)
             record = Rollout(
                 obs=runner.obs,
-                mask=jax.vmap(self.env.env.action_mask)(state),
+                mask=self.mask(state),
                 policy=plan.policy,
                 value=plan.value,
                 **self.outcome(runner, step),
@@ -128,7 +129,7 @@ class AlphaZero(LambdaReturns):
                 root=root,
                 recurrent_fn=self.expand,  # type: ignore[arg-type]
                 num_simulations=settings.simulations,
-                invalid_actions=~jax.vmap(env.action_mask)(state),
+                invalid_actions=jax.tree.map(jnp.logical_not, self.mask(state)),
                 max_num_considered_actions=settings.considered,
                 gumbel_scale=gumbel_scale,
                 qtransform=functools.partial(
@@ -174,13 +175,9 @@ def report(run: Run, learner: AlphaZero, weights: PyTree[Array], count: int) -> 
     def search(weights: PyTree[Array], key: Array, obs: Any, state: Any) -> Array:
         return learner.plan(weights, key, obs, state, gumbel_scale=0.0).action
 
-    def policy(weights: PyTree[Array], key: Array, obs: Any, state: Any) -> Array:
-        mask = jax.vmap(learner.env.env.action_mask)(state)
-        logits = legal(learner.predict(weights, obs)[0], mask)
-        return jax.random.categorical(key, logits).astype(jnp.int32)
-
     env = learner.env.env
-    alone = evaluate.play(env, policy, weights, run.config, count)
+    policy = evaluate.drawn(env, learner.network)
+    alone = evaluate.play(env, policy, weights, run.config, count, learner.network.begin())
     result = evaluate.play(env, search, weights, run.config, count)
     run.write_json("eval.json", {**result, "without_search": alone})
     evaluate.tell(result, "" if env.fully_observed else "Planning with the hidden state: ")

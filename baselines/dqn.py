@@ -6,7 +6,8 @@ and gradient steps are one compiled program. Actions of the n-step successor are
 weights and valued by their slow copy (van Hasselt et al., 2016); heads as in Wang et al. (2016).
 Deliberate differences: many environments fill the replay side by side; an episode cut by the time
 limit is bootstrapped with its true successor; layers are normalised (q_network.py); `n_step` > 1
-is not corrected for the actions that the policy would take now.
+is not corrected for the actions that the policy would take now. Where the environment forbids
+actions, the best one is the best of the legal ones, in acting and in targets.
 """
 
 import dataclasses
@@ -19,6 +20,8 @@ import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+
+from jaxenvs.core.masking import legal
 
 from . import options, ppo, presets, q_network, replay
 from .checkpoints import RunError
@@ -122,7 +125,7 @@ class DQN(PQN):
             target=jax.tree.map(jnp.copy, start.weights),
             optimiser=start.optimiser,
             updates=jnp.int32(0),
-            replay=replay.empty(start.obs, self.settings.slots),
+            replay=replay.empty(start.obs, self.mask(start.world.env), self.settings.slots),
             world=start.world,
             obs=start.obs,
             key=start.key,
@@ -155,10 +158,11 @@ class DQN(PQN):
 
         def act(runner: Any, key: Array) -> tuple[Any, Ends]:
             key_action, key_step = jax.random.split(key)
+            mask = self.mask(runner.world.env)
             values = self.values(runner.weights, runner.obs)
-            action = q_network.explore(key_action, values, epsilon)
+            action = q_network.explore(key_action, values, epsilon, mask)
             step = self.env.step(key_step, runner.world, action)
-            memory = replay.add(runner.replay, runner.obs, action, step)
+            memory = replay.add(runner.replay, runner.obs, mask, action, step)
             returns, lengths = runner.returns + step.reward, runner.lengths + 1
             ends = Ends(step.terminated, step.truncated, returns, lengths)
             return self.after(runner._replace(replay=memory), step), ends
@@ -206,7 +210,7 @@ class DQN(PQN):
         """What the sampled actions should have been worth."""
         values = self.values(target, batch.next_obs)
         judge = self.values(weights, batch.next_obs) if self.settings.double else values
-        action = judge.argmax(axis=-1).astype(jnp.int32)
+        action = legal(judge, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
         return batch.reward + batch.discount * q_network.chosen(values, action)
 
     def loss(  # type: ignore[override]
@@ -228,10 +232,12 @@ class DQN(PQN):
 
 def fit(learner: DQN, seeds: int) -> None:
     """Refuse with `RunError` a replay that a device has not the memory for."""
-    shapes = jax.eval_shape(
-        lambda key: replay.empty(learner.env.reset(key).obs, learner.settings.slots),
-        jax.random.key(0),
-    )
+
+    def empty(key: Array) -> Replay:
+        obs, world = learner.env.reset(key)
+        return replay.empty(obs, learner.mask(world.env), learner.settings.slots)
+
+    shapes = jax.eval_shape(empty, jax.random.key(0))
     need = seeds * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     device = jax.local_devices()[0]
     told = device.memory_stats() or {}  # None where the backend does not tell

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs import Env, make_vec
 
 from .networks import ActorCritic
+from .policy import Policy
 from .runs import Config, Run
 
 _EVALUATION = 0x5EED  # folded into a seed's key: levels of their own, the same at every evaluation
@@ -138,17 +139,23 @@ def report(
 
     Actions are drawn from the policy.
     """
+    result = play(env, drawn(env, network), weights, run.config, count, network.begin())
+    run.write_json("eval.json", result)
+    tell(result)
+    return result
+
+
+def drawn(env: Env, network: ActorCritic) -> Callable[..., Any]:
+    """How `play` acts by a network: actions drawn from its policy, legal ones only."""
 
     def act(
         weights: PyTree[Array], key: Array, obs: PyTree[Array], state: Any, memory: Any
     ) -> tuple[Array, Any]:
-        memory, logits, _ = jax.vmap(network.think, in_axes=(None, 0, 0))(weights, memory, obs)
+        policy = Policy.of(env, network, weights)
+        memory, logits, _ = jax.vmap(policy.think)(memory, obs, policy.masks(state))
         return jax.random.categorical(key, logits).astype(jnp.int32), memory
 
-    result = play(env, act, weights, run.config, count, network.begin())
-    run.write_json("eval.json", result)
-    tell(result)
-    return result
+    return act
 
 
 def tell(result: dict[str, Any], what: str = "") -> None:

@@ -17,6 +17,8 @@ from jaxenvs import spaces
 
 from . import GYM
 
+MASK = "action_mask"  # in an info: which actions are legal
+
 
 @dataclasses.dataclass(frozen=True)
 class GymWorld:
@@ -80,24 +82,34 @@ def convert(space: gymnasium.Space, what: str) -> spaces.Space:
 
 
 class GymEnvs:
-    """`count` environments that step together and begin anew where they end."""
+    """`count` environments that step together and begin anew where they end.
+
+    `mask` (envs, actions) tells which actions are legal now, by `info["action_mask"]`, as Taxi and
+    this package's adapters give it; None where the first reset gives none.
+    """
+
+    mask: np.ndarray | None
 
     def __init__(self, id: str, fields: dict[str, Any], count: int) -> None:
         """Call `reset` before `step`."""
         self._envs = SyncVectorEnv(
             [lambda: make(id, fields)] * count, autoreset_mode=AutoresetMode.SAME_STEP
         )
+        self._id = id
         self._see = reader(self._envs.single_observation_space)
         self._first_action = int(getattr(self._envs.single_action_space, "start", 0))
 
     def reset(self, seed: int) -> PyTree[np.ndarray]:
         """Begin all of them, with seeds that count up; return what they see, by environment."""
-        return self._see(self._envs.reset(seed=seed)[0])
+        obs, info = self._envs.reset(seed=seed)
+        self.mask = self._legal(info) if MASK in info else None
+        return self._see(obs)
 
     def step(self, action: np.ndarray) -> Outcome:
         """Step all of them with `action` (envs,), counted from 0."""
         obs, reward, terminated, truncated, info = self._envs.step(action + self._first_action)
         obs = self._see(obs)
+        self.mask = self._legal(info) if self.mask is not None else None
         return Outcome(
             obs=obs,
             reward=np.asarray(reward, np.float32),
@@ -105,6 +117,15 @@ class GymEnvs:
             truncated=truncated & ~terminated,
             final_obs=self._true_successors(obs, info),
         )
+
+    def _legal(self, info: dict[str, Any]) -> np.ndarray:
+        """Masks of all rows; `ValueError` unless each environment gave one."""
+        if not np.all(info.get(f"_{MASK}", False)):
+            raise ValueError(
+                f"{self._id} gives info[{MASK!r}] in some resets and steps but not in all; it must "
+                f"come with each of them, or never"
+            )
+        return np.stack(list(info[MASK])).astype(np.bool_)
 
     def _true_successors(self, obs: PyTree[np.ndarray], info: dict[str, Any]) -> Any:
         if "final_obs" not in info:

@@ -12,7 +12,7 @@ class LambdaReturns(PPO):
 
     def targets(self, runner: Runner, rollout: Any) -> tuple[Any, ...]:
         """The rollout with the value that each step should have had: its lambda-return."""
-        last_value = self.value(runner)
+        last_value = self.value(runner, self.mask(runner.world.env))
         gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
         return rollout, advantages(rollout, last_value, gamma, gae_lambda) + rollout.value
 

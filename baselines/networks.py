@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, PyTree, UInt8
 
 from jaxenvs import Env, spaces
+from jaxenvs.core.masking import Mask, legal
 from jaxenvs.craft import CraftClassic
 
 PIXELS = 255  # highest value of a picture; smaller whole numbers are categories
@@ -45,9 +46,13 @@ class ActorCritic(nn.Module):
         """What it remembers before the first observation of an episode: nothing, ever."""
         return ()
 
-    def think(self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]) -> tuple[Any, ...]:
-        """What it remembers after one more observation, its logits and its value."""
-        return memory, *self.apply(weights, obs)  # type: ignore[misc]
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """What it remembers after one more observation, logits of the legal actions, its value."""
+        answer: Any = self.apply(weights, obs)
+        logits, value = answer
+        return memory, legal(logits, mask), value
 
 
 class Recurrent(ActorCritic):
@@ -85,9 +90,13 @@ class Recurrent(ActorCritic):
         """What it remembers before the first observation of an episode."""
         return jnp.zeros(self.memory, jnp.float32)
 
-    def think(self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]) -> tuple[Any, ...]:
-        """What it remembers after one more observation, its logits and its value."""
-        return self.apply(weights, obs, memory)  # type: ignore[return-value]
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """What it remembers after one more observation, logits of the legal actions, its value."""
+        answer: Any = self.apply(weights, obs, memory)
+        memory, logits, value = answer
+        return memory, legal(logits, mask), value
 
     def replay(
         self,

@@ -10,6 +10,7 @@ into a gradient as large as that of a success: without it, rollouts without rewa
 """
 
 import dataclasses
+import functools
 import sys
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,6 +20,7 @@ import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Step, VectorEnv
+from jaxenvs.core.masking import Mask, legal, legal_actions
 from jaxenvs.core.random import shuffled
 
 from . import evaluate, options, presets
@@ -137,6 +139,7 @@ class Rollout(NamedTuple):
     returns: Float32[Array, "*batch"]  # of the episode so far, this step included
     lengths: Int32[Array, "*batch"]
     memory: PyTree[Array] = ()  # from before the first step, if the network is recurrent
+    mask: Mask = None  # when the action was chosen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,13 +186,17 @@ class PPO:
         return runner, {**episode_sums(rollout), **losses}
 
     def think(
-        self, weights: PyTree[Array], memory: PyTree[Array], obs: PyTree[Array]
+        self, weights: PyTree[Array], memory: PyTree[Array], obs: PyTree[Array], mask: Mask
     ) -> tuple[PyTree[Array], Array, Array]:
         """Memories after one more observation of each environment, logits and values."""
-        return jax.vmap(self.network.think, in_axes=(None, 0, 0))(weights, memory, obs)
+        return jax.vmap(self.network.think, in_axes=(None, 0, 0, 0))(weights, memory, obs, mask)
+
+    def mask(self, state: Any) -> Mask:
+        """Legal actions in a batch of states; None if the environment allows all in any state."""
+        return jax.vmap(functools.partial(legal_actions, self.env.env))(state)
 
     def predict(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
-        """Logits and values of a batch of observations, by a network that remembers nothing."""
+        """Logits of all actions and values of a batch, by a network that remembers nothing."""
         return jax.vmap(self.network.apply, in_axes=(None, 0))(weights, obs)  # type: ignore[return-value]
 
     def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
@@ -197,7 +204,8 @@ class PPO:
 
         def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
             key_action, key_step = jax.random.split(key)
-            memory, logits, value = self.think(runner.weights, runner.memory, runner.obs)
+            mask = self.mask(runner.world.env)
+            memory, logits, value = self.think(runner.weights, runner.memory, runner.obs, mask)
             runner = runner._replace(memory=memory)
             action = jax.random.categorical(key_action, logits).astype(jnp.int32)
             step = self.env.step(key_step, runner.world, action)
@@ -206,6 +214,7 @@ class PPO:
                 action=action,
                 log_prob=log_probability(logits, action),
                 value=value,
+                mask=mask,
                 **self.outcome(runner, step),
             )
             return self.after(runner, step), record
@@ -238,16 +247,21 @@ class PPO:
         The maximum over the seeds keeps the condition one number, so that it stays a branch.
         """
         cut_anywhere = jax.lax.pmax(step.truncated.any().astype(jnp.int32), SEEDS) > 0
+
+        def bootstrap(obs: PyTree[Array], mask: Mask) -> Array:
+            return jnp.where(step.truncated, self.value(runner._replace(obs=obs), mask), 0.0)
+
         return jax.lax.cond(
             cut_anywhere,
-            lambda obs: jnp.where(step.truncated, self.value(runner._replace(obs=obs)), 0.0),
-            lambda obs: jnp.zeros(step.truncated.shape, jnp.float32),
+            bootstrap,
+            lambda *_: jnp.zeros(step.truncated.shape, jnp.float32),
             step.info["final_obs"],
+            step.info.get("final_mask"),
         )
 
-    def value(self, runner: Runner) -> Float32[Array, " envs"]:
-        """Values of what the runner observes."""
-        return self.think(runner.weights, runner.memory, runner.obs)[2]
+    def value(self, runner: Runner, mask: Mask) -> Float32[Array, " envs"]:
+        """Values of what the runner observes, where these actions are legal."""
+        return self.think(runner.weights, runner.memory, runner.obs, mask)[2]
 
     def learn(self, runner: Runner, rollout: Any, key: Array) -> tuple[Runner, dict[str, Array]]:
         """Take `epochs` x `minibatches` gradient steps on the rollout."""
@@ -293,14 +307,15 @@ class PPO:
 
         The weights and the observations of the runner are those of the rollout's end.
         """
-        last_value = self.value(runner)
+        last_value = self.value(runner, None)  # that of a policy looks at no mask
         gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
         advantage = advantages(rollout, last_value, gamma, gae_lambda)
         return rollout, advantage, advantage + rollout.value
 
     def replay(self, weights: PyTree[Array], rollout: Rollout) -> tuple[Array, Array]:
         """Logits and values, by these weights, of what a minibatch of the rollout saw."""
-        return self.predict(weights, rollout.obs)
+        logits, value = self.predict(weights, rollout.obs)
+        return legal(logits, rollout.mask), value
 
     def loss(
         self,

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from jaxenvs import Step
+from jaxenvs.core.masking import legal
 
 from . import options, ppo, presets
 from .loop import command
@@ -75,7 +76,8 @@ class RecurrentPPO(PPO):
         """Logits and values, by these weights, of sequences from their first memory on."""
         done = rollout.terminated | rollout.truncated
         sequences = jax.vmap(self.network.replay, in_axes=(None, 0, 0, 0))
-        return sequences(weights, rollout.memory[:, 0], rollout.obs, done)
+        logits, value = sequences(weights, rollout.memory[:, 0], rollout.obs, done)
+        return legal(logits, rollout.mask), value
 
 
 def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, RecurrentPPO]:

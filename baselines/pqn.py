@@ -4,7 +4,8 @@ Run it with `jaxenvs train ID --algo pqn` or `python -m jaxenvs.baselines.pqn ID
 (ppo.py) around a network with LayerNorm whose actions are epsilon-greedy; targets are the
 lambda-returns of the rollout (Peng and Williams, 1994), computed once before its gradient steps, so
 that no gradient enters them. Deliberate difference: an episode cut by the time limit is
-bootstrapped with the best value of its true successor.
+bootstrapped with the best value of its true successor. Where the environment forbids actions, they
+are neither explored nor counted among those that might be the best.
 """
 
 import dataclasses
@@ -16,6 +17,8 @@ import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs.core.masking import legal
 
 from . import options, ppo, presets, q_network
 from .lambda_returns import LambdaReturns
@@ -70,7 +73,7 @@ class Rollout(NamedTuple):
 
     obs: PyTree[Array]
     action: Int32[Array, "*batch"]
-    value: Float32[Array, "*batch"]  # of the best action
+    value: Float32[Array, "*batch"]  # of the best legal action
     reward: Float32[Array, "*batch"]
     terminated: Bool[Array, "*batch"]
     truncated: Bool[Array, "*batch"]
@@ -106,8 +109,9 @@ class PQN(LambdaReturns):
 
         def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
             key_action, key_step = jax.random.split(key)
-            values = self.values(runner.weights, runner.obs)
-            action = q_network.explore(key_action, values, epsilon)
+            mask = self.mask(runner.world.env)
+            values = legal(self.values(runner.weights, runner.obs), mask)
+            action = q_network.explore(key_action, values, epsilon, mask)
             step = self.env.step(key_step, runner.world, action)
             record = Rollout(
                 obs=runner.obs,

@@ -5,7 +5,8 @@ PQN diverges (Gallici et al., 2024); DQN, which does not need it, has it too. Wi
 (Wang et al., 2016) a value and advantages whose mean is zero add up to the action values.
 
 A trained policy takes the best action, and with probability `EVALUATION_EPSILON` any: a policy that
-remembers nothing can be caught in a circle, which a single other action ends.
+remembers nothing can be caught in a circle, which a single other action ends. Where the environment
+forbids actions, best and any are those of the legal ones.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs import Env
+from jaxenvs.core.masking import Mask, legal
 
 from .networks import ActorCritic, Encoder, fields
 
@@ -41,13 +43,16 @@ class QNetwork(ActorCritic):
             return values
         return _dense(1, 0.1)(features) + values - values.mean()
 
-    def think(self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]) -> tuple[Any, ...]:
-        """What it remembers (nothing), logits of the trained policy, and the best value."""
-        values: Any = self.apply(weights, obs)
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """What it remembers (nothing), logits of the trained policy, and the best legal value."""
+        answer: Any = self.apply(weights, obs)
+        values = legal(answer, mask)
         best = jax.nn.one_hot(values.argmax(), self.num_actions)
-        spread = EVALUATION_EPSILON / self.num_actions
-        logits = jnp.log((1.0 - EVALUATION_EPSILON) * best + spread)
-        return memory, logits, values.max()
+        actions = self.num_actions if mask is None else mask.astype(jnp.float32).sum().clip(1)
+        logits = jnp.log((1.0 - EVALUATION_EPSILON) * best + EVALUATION_EPSILON / actions)
+        return memory, legal(logits, mask), values.max()
 
 
 def build(env: Env, hidden: Sequence[int], embed: int, dueling: bool = False) -> QNetwork:
@@ -56,14 +61,22 @@ def build(env: Env, hidden: Sequence[int], embed: int, dueling: bool = False) ->
 
 
 def explore(
-    key: Array, values: Float32[Array, "envs actions"], epsilon: Float32[Array, ""]
+    key: Array,
+    values: Float32[Array, "envs actions"],
+    epsilon: Float32[Array, ""],
+    mask: Mask,
 ) -> Int32[Array, " envs"]:
-    """Epsilon-greedy actions: the best, or with probability epsilon any."""
+    """Epsilon-greedy actions: the best legal one, or with probability epsilon any legal one."""
     key_whether, key_action = jax.random.split(key)
     envs, actions = values.shape
-    anything = jax.random.randint(key_action, (envs,), 0, actions, jnp.int32)
+    if mask is None:
+        anything = jax.random.randint(key_action, (envs,), 0, actions, jnp.int32)
+    else:
+        even = legal(jnp.zeros_like(values), mask)
+        anything = jax.random.categorical(key_action, even).astype(jnp.int32)
     whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
-    return jnp.where(whether, anything, values.argmax(axis=-1).astype(jnp.int32))
+    best = legal(values, mask).argmax(axis=-1).astype(jnp.int32)
+    return jnp.where(whether, anything, best)
 
 
 def chosen(

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, PyTree, UInt32
 
 import jaxenvs
+from jaxenvs.core.masking import Mask
 
 from . import GYM
 from .networks import ActorCritic
@@ -132,14 +133,16 @@ class GymSampler:
 
     def _step(self, weights: PyTree[Array]) -> dict[str, Any]:
         """Act once in every environment; the record of it has the fields of `ppo.Rollout`."""
-        obs = self._obs
-        action, log_prob, value = self._policy(weights, obs)
+        obs, mask = self._obs, self._envs.mask
+        action, log_prob, value = self._policy(weights, obs, mask)
         step = self._envs.step(action)
         self._returns += step.reward
         self._lengths += 1
         cut_value = np.zeros_like(step.reward)
         if step.truncated.any():
-            cut_value = np.where(step.truncated, self._policy(weights, step.final_obs)[2], 0.0)
+            cut_value = np.where(
+                step.truncated, self._policy(weights, step.final_obs, mask)[2], 0.0
+            )
         record = {
             "obs": obs,
             "action": action,
@@ -151,27 +154,34 @@ class GymSampler:
             "cut_value": cut_value.astype(np.float32),
             "returns": self._returns.copy(),
             "lengths": self._lengths.copy(),
+            "mask": mask,
         }
         ended = step.terminated | step.truncated
         self._returns[ended], self._lengths[ended] = 0, 0
         self._obs = step.obs
         return record
 
-    def _policy(self, weights: PyTree[Array], obs: PyTree[np.ndarray]) -> tuple[np.ndarray, ...]:
+    def _policy(
+        self, weights: PyTree[Array], obs: PyTree[np.ndarray], mask: np.ndarray | None
+    ) -> tuple[np.ndarray, ...]:
         self._decided += 1
         words = np.array([self._seed & 0xFFFFFFFF, self._decided], np.uint32)
-        return jax.device_get(self._decide(weights, words, obs))
+        return jax.device_get(self._decide(weights, words, obs, mask))
 
 
 def decide(
-    network: ActorCritic, weights: PyTree[Array], words: UInt32[Array, "2"], obs: PyTree[Array]
+    network: ActorCritic,
+    weights: PyTree[Array],
+    words: UInt32[Array, "2"],
+    obs: PyTree[Array],
+    mask: Mask,
 ) -> tuple[Array, Array, Array]:
-    """Actions, their log-probabilities and values of a batch of observations.
+    """Legal actions, their log-probabilities and values of a batch of observations.
 
     `weights` have a first axis of one seed; `words` are those of a key.
     """
     one = jax.tree.map(lambda leaf: leaf[0], weights)
-    logits, value = jax.vmap(network.apply, in_axes=(None, 0))(one, obs)  # type: ignore[assignment]
+    _, logits, value = jax.vmap(network.think, in_axes=(None, None, 0, 0))(one, (), obs, mask)
     key = jax.random.wrap_key_data(words)
     action = jax.random.categorical(key, logits).astype(jnp.int32)
     log_probs = jax.nn.log_softmax(logits)

@@ -65,12 +65,12 @@ class VTrace(FragmentPPO):
 
     def targets(self, runner: Runner, rollout: Rollout) -> tuple[Any, ...]:
         """What `loss` is given: the rollout as the present weights see it, and its advantages."""
-        logits, value = jax.vmap(self.predict, in_axes=(None, 0))(runner.weights, rollout.obs)
+        logits, value = jax.vmap(self.replay, in_axes=(None, 0))(runner.weights, rollout)
         log_prob = log_probability(logits, rollout.action)
         ratio = jnp.exp(log_prob - rollout.log_prob)
         rollout = rollout._replace(log_prob=log_prob, value=value)
         gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
-        last_value = self.value(runner)
+        last_value = self.value(runner, None)
         advantage = corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda)
         return rollout, advantage, advantage + value
 

@@ -15,12 +15,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Step
+from jaxenvs.core.masking import Mask
 
 
 class Replay(NamedTuple):
     """What was seen and done in a number of slots, oldest ones overwritten."""
 
     obs: PyTree[Array]  # as the environment gives them
+    mask: Mask  # legal actions where `obs` was seen
     action: Int32[Array, "*seeds envs slots"]
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
@@ -37,18 +39,23 @@ class Batch(NamedTuple):
     reward: Float32[Array, " batch"]  # discounted sum of the steps until `next_obs`
     discount: Float32[Array, " batch"]  # of what `next_obs` is worth: 0 where the task ended
     next_obs: PyTree[Array]
+    next_mask: Mask  # legal actions there
     weight: Float32[Array, " batch"]  # 0 where the slot holds no step, else 1
 
 
-def empty(obs: PyTree[Array], slots: int) -> Replay:
-    """A replay for environments with such observations (envs, ...)."""
+def empty(obs: PyTree[Array], mask: Mask, slots: int) -> Replay:
+    """A replay for environments with such observations (envs, ...) and masks."""
     envs = len(jax.tree.leaves(obs)[0])
 
     def blank(dtype: type) -> Array:
         return jnp.zeros((envs, slots), dtype)
 
+    def ring(leaf: Array) -> Array:
+        return jnp.zeros((envs, slots, *leaf.shape[1:]), leaf.dtype)
+
     return Replay(
-        obs=jax.tree.map(lambda x: jnp.zeros((envs, slots, *x.shape[1:]), x.dtype), obs),
+        obs=jax.tree.map(ring, obs),
+        mask=jax.tree.map(ring, mask),
         action=blank(jnp.int32),
         reward=blank(jnp.float32),
         terminated=blank(jnp.bool_),
@@ -58,7 +65,9 @@ def empty(obs: PyTree[Array], slots: int) -> Replay:
     )
 
 
-def add(replay: Replay, obs: PyTree[Array], action: Int32[Array, " envs"], step: Step) -> Replay:
+def add(
+    replay: Replay, obs: PyTree[Array], mask: Mask, action: Int32[Array, " envs"], step: Step
+) -> Replay:
     """Store a step of every environment, which saw `obs` and made `step`."""
     envs, slots = replay.action.shape
     rows = jnp.arange(envs, dtype=jnp.int32)
@@ -73,6 +82,7 @@ def add(replay: Replay, obs: PyTree[Array], action: Int32[Array, " envs"], step:
     step_here = jnp.ones(envs, jnp.bool_)
     return Replay(
         obs=jax.tree.map(put_both, replay.obs, obs, step.info["final_obs"]),
+        mask=jax.tree.map(put_both, replay.mask, mask, step.info.get("final_mask")),
         action=put(replay.action, action),
         reward=put(replay.reward, step.reward),
         terminated=put(replay.terminated, step.terminated),
@@ -121,5 +131,6 @@ def window(
         reward=(replay.reward[where] * reached.astype(jnp.float32) * powers).sum(axis=1),
         discount=jnp.where(ended, 0.0, jnp.float32(gamma) ** length.astype(jnp.float32)),
         next_obs=jax.tree.map(lambda leaf: leaf[last], replay.obs),
+        next_mask=jax.tree.map(lambda leaf: leaf[last], replay.mask),
         weight=replay.is_step[here].astype(jnp.float32),
     )

@@ -9,7 +9,6 @@ Names of the files are what `jaxenvs watch` and other readers rely on.
 """
 
 import dataclasses
-import functools
 import importlib.metadata
 import json
 import os
@@ -22,7 +21,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 import jaxenvs
 from jaxenvs.core.checks import counted
@@ -30,6 +29,7 @@ from jaxenvs.core.files import read_text, replacing, unfinished
 
 from . import GYM, checkpoints, networks, q_network
 from .checkpoints import RunError as RunError  # readers of a run meet it here
+from .policy import Policy
 from .presets import reads_mission
 
 FORMAT = 1
@@ -84,23 +84,11 @@ NETWORKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Policy:
-    """A trained policy: what it acts in, and how."""
-
-    env_id: str
-    env: jaxenvs.Env
-    begin: Callable[[], PyTree[Array]]  # what it remembers before an episode; () if nothing ever
-    think: Callable[[Any, PyTree[Array]], tuple[Any, Array, Array]]
-    """Memory and one observation -> memory, logits, value."""
-
-    def apply(self, obs: PyTree[Array]) -> tuple[Array, Array]:
-        """Logits and value of one observation, of the first in an episode if it remembers."""
-        return self.think(self.begin(), obs)[1:]
-
-
 def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
-    """Load the policy of a run's seed, counted from 0; `RunError` says how to mend the run."""
+    """Load the policy of a run's seed, counted from 0; `RunError` says how to mend the run.
+
+    `policy.act(key, memory, state)` chooses an action, a legal one always.
+    """
     run = Run.open(run_dir)
     config = run.config
     if config.algorithm not in NETWORKS:
@@ -117,7 +105,7 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
     network, shapes = _network(run, env)
     _, trees = run.restore({"weights": shapes})
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
-    return Policy(config.id, env, network.begin, functools.partial(network.think, weights))
+    return Policy.of(env, network, weights, config.id)
 
 
 def _network(run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree[jax.ShapeDtypeStruct]]:

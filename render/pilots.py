@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray
 
 from ..core.env import Env
+from ..core.masking import legal
 
 Think = Callable[[Any, Any, Bool[Array, " actions"]], tuple[Any, Float[Array, " actions"], Array]]
 
@@ -18,7 +19,7 @@ class Pilot:
     """One way to choose actions from the observations and the mask of one environment."""
 
     name: str  # as the panel shows it
-    think: Think  # (memory, obs, mask) -> memory, logits, value (NaN for none)
+    think: Think  # (memory, obs, mask) -> memory, logits of legal actions, value (NaN for none)
     greedy: bool = False  # the likeliest action, or one drawn by its probability
     begin: Callable[[], Any] = tuple  # memory before the first observation of an episode
 
@@ -41,13 +42,14 @@ class Pilot:
 
 
 def _indifferent(memory: Any, obs: Any, mask: Bool[Array, " actions"]) -> tuple[Any, Array, Array]:
-    return memory, jnp.where(mask, 0.0, -jnp.inf), jnp.float32(jnp.nan)
+    return memory, legal(jnp.zeros(mask.shape, jnp.float32), mask), jnp.float32(jnp.nan)
 
 
 RANDOM = Pilot("random", _indifferent)
 
 
 def of_policy(policy: Any, greedy: bool = False) -> Pilot:
-    """Return the pilot of a policy with `begin` and `think`, see `Policy` in baselines/runs.py."""
-    name = "policy, greedy" if greedy else "policy, sampled"
-    return Pilot(name, lambda memory, obs, mask: policy.think(memory, obs), greedy, policy.begin)
+    """Return the pilot of a policy with `begin` and `think`, see baselines/policy.py."""
+    return Pilot(
+        "policy, greedy" if greedy else "policy, sampled", policy.think, greedy, policy.begin
+    )

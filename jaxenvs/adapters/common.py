@@ -14,7 +14,7 @@ from ..core.env import Env, Reset
 from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import make
-from ..core.spaces import Box, Dict, Discrete, Space
+from ..core.spaces import Box, Dict, Space
 from ..core.vector import LEVEL, RESET, VectorEnv
 from ..core.wrappers import Wrapper
 
@@ -75,13 +75,6 @@ def begin(env: Env, key: Key, params: Any) -> Reset:
     """Start the episode that a row of a batch with this key would start."""
     level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
     return env.reset_to(jax.random.fold_in(key, RESET), level, params)
-
-
-def has_mask(env: Env) -> bool:
-    """Tell whether some actions may be illegal."""
-    inside = env.unwrapped if isinstance(env, Wrapper) else env
-    own = type(inside).action_mask is not Env.action_mask
-    return own and isinstance(env.action_space, Discrete)
 
 
 def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -> PyTree:

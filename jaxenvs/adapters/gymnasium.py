@@ -15,6 +15,7 @@ from jaxtyping import Array, PyTree, UInt8
 
 from ..core import checks, registry
 from ..core.env import Env
+from ..core.masking import has_illegal
 from ..core.random import Key
 from ..core.vector import STEP
 from . import common
@@ -163,7 +164,7 @@ def compiled(env: Env) -> tuple[Any, Any]:
     """The compiled `reset` and `step`, shared by all adapters of an environment."""
 
     def mask(state: Any, params: Any) -> Array | None:
-        return env.action_mask(state, params).astype(jnp.int8) if common.has_mask(env) else None
+        return env.action_mask(state, params).astype(jnp.int8) if has_illegal(env) else None
 
     def reset(key: Key, number: Any, params: Any) -> tuple[Any, Any]:
         obs, state = common.begin(env, jax.random.fold_in(key, number), params)

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, UInt8
 
 from ..core import checks
 from ..core.env import Env
+from ..core.masking import has_illegal
 from ..core.random import Keys
 from ..core.vector import VectorEnv, make_vec
 from . import common
@@ -40,6 +41,7 @@ MODES = {
     AutoresetMode.NEXT_STEP: "next_step",
     AutoresetMode.DISABLED: "none",
 }
+FINAL = ("final_obs", "final_mask")  # in the info of a batch; Gymnasium has a form of its own
 Mask = Bool[np.ndarray, " num_envs"]
 
 
@@ -247,7 +249,7 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
     own = jax.vmap(jax.random.fold_in)  # keys of the rows, with the numbers of their steps
 
     def mask(state: Any, params: Any) -> Array | None:
-        if not common.has_mask(venv.env):
+        if not has_illegal(venv.env):
             return None
         return venv.action_mask(state, params).astype(jnp.int8)
 
@@ -267,7 +269,7 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
         stepped = venv.step(own(keys, numbers), state, action, params)
         obs, state, reward, terminated, truncated, info = stepped
         final_obs = info.get("final_obs") if venv.autoreset == "same_step" else None
-        info = {name: value for name, value in info.items() if name != "final_obs"}
+        info = {name: value for name, value in info.items() if name not in FINAL}
         seen = Seen(obs, reward, terminated, truncated, info, mask(state, params))
         return state, seen, final_obs
 

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float32, PyTree
+from jaxtyping import Array, Bool, PyTree
 
 from ..core.env import Env
+from ..core.masking import Mask, legal, legal_actions
 from . import common
-
-NEVER = -1e9  # logit of an illegal action
 
 # (weights, obs, state), of a batch of nodes: prior logits (nodes, actions) and values (nodes,)
 Evaluate = Callable[[Any, PyTree[Array], Any], tuple[Array, Array]]
@@ -89,10 +88,5 @@ def mctx_recurrent_fn(
     return recurrent
 
 
-def legal(logits: Array, mask: Bool[Array, "*batch actions"]) -> Float32[Array, "*batch actions"]:
-    """Logits that give illegal actions no probability."""
-    return jnp.where(mask, logits, NEVER)
-
-
-def _mask(env: Env, state: Any, params: Any) -> Bool[Array, "nodes actions"]:
-    return jax.vmap(lambda one: env.action_mask(one, params))(state)
+def _mask(env: Env, state: Any, params: Any) -> Mask:
+    return jax.vmap(lambda one: legal_actions(env, one, params))(state)

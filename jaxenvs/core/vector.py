@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Int32, PyTree, UInt8
 
 from . import checks, eager, random
 from .env import ROWS_PER_LANE, Env, Reset, Step
+from .masking import has_illegal
 from .random import Key, Keys
 from .registry import make
 from .struct import Struct, struct
@@ -37,7 +38,8 @@ class VectorEnv:
 
     `autoreset` says when the successor of an ended episode begins:
       same_step  in the step that ended it: obs and state are the next episode's first, and
-                 `info["final_obs"]` is the true successor (computed only if it is read);
+                 `info["final_obs"]` is the true successor (computed only if it is read), and
+                 `info["final_mask"]` its legal actions, where `env` ever forbids one;
       next_step  in the step after, which ignores its action and has reward 0;
       none       never; call `reset_rows` for the rows that should start again.
 
@@ -109,7 +111,11 @@ class VectorEnv:
             state = state.replace(ended=stepped.done.astype(jnp.uint8))
         else:
             ended = stepped.done
-            stepped = stepped._replace(info={**stepped.info, "final_obs": stepped.obs})
+            final = {"final_obs": stepped.obs}
+            if has_illegal(self.env):
+                masks = jax.vmap(self.env.action_mask, in_axes=(0, axes))
+                final["final_mask"] = masks(stepped.state, params)
+            stepped = stepped._replace(info={**stepped.info, **final})
         after = self._restart(key, state.pool, stepped.state, ended, params)
         obs = jax.vmap(self.env.observe, in_axes=(0, axes))(after, params)
         return stepped._replace(obs=obs, state=state.replace(env=after))

@@ -8,7 +8,8 @@ import pytest
 from worlds import DOORS, Doors
 
 from jaxenvs.adapters import mctx_recurrent_fn, mctx_root_fn
-from jaxenvs.adapters.mctx import NEVER, Node
+from jaxenvs.adapters.mctx import Node
+from jaxenvs.core.masking import NEVER
 from jaxenvs.puzzles import SlidingTile
 
 KEY = jax.random.key(0)

@@ -11,8 +11,9 @@ from tiny import Clock, Countdown, Endless
 
 import jaxenvs
 from jaxenvs import make_vec
-from jaxenvs.adapters.mctx import NEVER, Node
+from jaxenvs.adapters.mctx import Node
 from jaxenvs.baselines import alphazero, evaluate, loop, networks, require, runs, train
+from jaxenvs.core.masking import NEVER
 from jaxenvs.puzzles import Minesweeper, SlidingTile
 
 KEY = jax.random.key(0)
@@ -230,7 +231,8 @@ def test_a_run_stops_goes_on_and_gives_a_policy(tmp_path, capsys):
     result = json.loads((out / "eval.json").read_text())
     assert result["episodes"] == result["without_search"]["episodes"] == 4
     policy = runs.load_policy(out)
-    logits, _ = policy.apply(policy.env.reset(jax.random.key(0)).obs)
+    obs, state = policy.env.reset(jax.random.key(0))
+    logits, _ = policy.apply(obs, policy.env.action_mask(state))
     assert logits.shape == (4,)
 
     capsys.readouterr()

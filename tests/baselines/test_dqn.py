@@ -74,7 +74,7 @@ class Stream:
         _, action, reward, ended, cut, successor = (jnp.array(x) for x in zip(*rows, strict=True))
         final = {"seen": successor.astype(jnp.int16)}
         step = Step(None, None, reward.astype(jnp.float32), ended, cut, {"final_obs": final})
-        return {"seen": jnp.array(before, jnp.int16)}, action.astype(jnp.int32), step
+        return {"seen": jnp.array(before, jnp.int16)}, None, action.astype(jnp.int32), step
 
     def expected(self, env: int, first: int) -> tuple[float, float, int]:
         """Reward, discount and successor of the window that begins with a step."""
@@ -91,7 +91,7 @@ class Stream:
 def test_every_window_is_that_of_a_list_of_the_stream():
     """Ends of all kinds, next to each other too, and several rounds of the ring."""
     stream = Stream(0)
-    memory = replay.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, SLOTS)
+    memory = replay.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     add = jax.jit(replay.add)
     window = jax.jit(functools.partial(replay.window, n_step=N_STEP, gamma=GAMMA))
     compared = 0
@@ -120,7 +120,7 @@ def test_every_window_is_that_of_a_list_of_the_stream():
 
 def test_samples_are_even_over_the_windows_that_are_whole():
     stream = Stream(1)
-    memory = replay.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, SLOTS)
+    memory = replay.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     add = jax.jit(replay.add)
     sample = jax.jit(lambda key, memory: replay.sample(key, memory, 6000, N_STEP, GAMMA))
     for made in range(1, 40):
@@ -168,6 +168,7 @@ def some_batch(rows: int) -> replay.Batch:
         reward=jnp.linspace(-1.0, 1.0, rows),
         discount=jnp.where(jnp.arange(rows) % 3 == 0, 0.0, 0.7),
         next_obs=jax.random.normal(keys[1], (rows, 1)),
+        next_mask=None,
         weight=jnp.where(jnp.arange(rows) % 4 == 1, 0.0, 1.0),
     )
 

@@ -159,7 +159,7 @@ def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says():
     clock, none = jnp.arange(6.0)[:, None], jnp.zeros(6, jnp.bool_)
     values = agent.network.replay(weights, agent.network.begin(), clock, none)[1]
     np.testing.assert_allclose(rollout.cut_value[0], np.where(cut, values[5], 0.0), atol=1e-6)
-    alone = agent.network.think(weights, agent.network.begin(), clock[5])[2]
+    alone = agent.network.think(weights, agent.network.begin(), clock[5], None)[2]
     assert abs(float(values[5] - alone)) > 1e-3  # the memory matters
 
 

@@ -101,7 +101,7 @@ def test_epsilon_is_the_share_of_random_actions():
     values = jnp.tile(jnp.array([0.0, 3.0, 1.0, 2.0]), (4000, 1))
     explore = jax.jit(q_network.explore)
     for epsilon in (0.0, 0.4, 1.0):
-        actions = explore(jax.random.key(0), values, jnp.float32(epsilon))
+        actions = explore(jax.random.key(0), values, jnp.float32(epsilon), None)
         share = np.bincount(actions, minlength=4) / 4000
         expected = epsilon / 4 + (1 - epsilon) * np.array([0, 1, 0, 0])
         np.testing.assert_allclose(share, expected, atol=0.03)
@@ -163,12 +163,12 @@ def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     values = agent.values(weights, jnp.ones((1, 1)))[0]
     np.testing.assert_allclose(values, [0.0, 5.0], atol=0.3)
 
-    _, logits, value = agent.network.think(weights, (), jnp.ones(1))
+    _, logits, value = agent.network.think(weights, (), jnp.ones(1), None)
     assert value == values.max()
     np.testing.assert_allclose(jax.nn.softmax(logits), [0.01, 0.99], atol=1e-5)
 
     def act(key, obs, state):
-        logits = jax.vmap(lambda obs: agent.network.think(weights, (), obs)[1])(obs)
+        logits = jax.vmap(lambda obs: agent.network.think(weights, (), obs, None)[1])(obs)
         return jax.random.categorical(key, logits).astype(jnp.int32)
 
     episodes = first_episodes(Lever(), act, jax.random.key(1), 64)

@@ -90,5 +90,32 @@ class Failing(Signal):
         return super().step(action) if self._time < 2 else 1 / 0
 
 
-for kind in (Signal, Parts, Steered, Spoken, Failing):
+class Fussy(Signal):
+    """Allows the right action only."""
+
+    def reset(self, *, seed=None, options=None):
+        """With the mask."""
+        obs, _ = super().reset(seed=seed)
+        return obs, {"action_mask": self._allowed()}
+
+    def step(self, action):
+        """With the mask."""
+        assert self._allowed()[action - 1]
+        *seen, _ = super().step(action)
+        return *seen, {"action_mask": self._allowed()}
+
+    def _allowed(self) -> np.ndarray:
+        return (np.arange(2) == self._signal).astype(np.int8)
+
+
+class Moody(Fussy):
+    """Gives its mask at first only."""
+
+    def step(self, action):
+        """Without the mask."""
+        *seen, _ = super().step(action)
+        return *seen, {}
+
+
+for kind in (Signal, Parts, Steered, Spoken, Failing, Fussy, Moody):
     gymnasium.register(f"{kind.__name__}-v0", entry_point=kind, disable_env_checker=True)

@@ -34,7 +34,7 @@ class Policy(NamedTuple):
     env: jaxenvs.Env
     begin: Callable = tuple
 
-    def think(self, memory, obs):
+    def think(self, memory, obs, mask):
         return memory, jnp.arange(7.0), jnp.float32(0.25)
 
 

@@ -200,7 +200,7 @@ class Stubborn:
 
     begin = tuple
 
-    def think(self, memory, obs):
+    def think(self, memory, obs, mask):
         return memory, jnp.zeros(7).at[Action.FORWARD].set(4.0), jnp.float32(0.5)
 
 
@@ -210,7 +210,7 @@ class Counting:
     def begin(self):
         return jnp.int32(0)
 
-    def think(self, memory, obs):
+    def think(self, memory, obs, mask):
         return memory + 1, jnp.zeros(7), (memory + 1).astype(jnp.float32)
 
 

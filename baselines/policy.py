@@ -1,0 +1,82 @@
+"""A trained policy, which never takes an action that the environment forbids.
+
+Evaluation, `jaxenvs watch`, replays and `load_policy` all act through it.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, Int32, PyTree
+
+from jaxenvs.core.env import Env
+from jaxenvs.core.masking import Mask, has_illegal, legal_actions
+from jaxenvs.core.random import Key
+
+from .networks import ActorCritic
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """A network with its weights, and the environment that it acts in.
+
+    Everything here is for one observation or state; `jax.vmap` it for a batch. The mask of legal
+    actions is part of what a policy is given: `act` takes it from the state, and `think` and
+    `apply` refuse to go without it where the environment ever forbids an action.
+    """
+
+    env: Env
+    begin: Callable[[], PyTree[Array]]  # what it remembers before an episode; () if nothing ever
+    judge: Callable[[Any, PyTree[Array], Mask], tuple[Any, Array, Array]]
+    """Memory, observation and mask -> memory, logits of the legal actions, value."""
+    env_id: str = ""
+
+    @classmethod
+    def of(
+        cls, env: Env, network: ActorCritic, weights: PyTree[Array], env_id: str = ""
+    ) -> "Policy":
+        """Return the policy of a network with these weights."""
+        return cls(env, network.begin, functools.partial(network.think, weights), env_id)
+
+    def act(
+        self, key: Key, memory: PyTree[Array], state: Any, params: Any = None, greedy: bool = False
+    ) -> tuple[PyTree[Array], Int32[Array, ""]]:
+        """Memory and an action in a state of `env`, drawn or, if `greedy`, the likeliest one.
+
+        `memory` is from before the state was seen: `begin()` at the start of an episode.
+        """
+        obs = self.env.observe(state, params)
+        mask = legal_actions(self.env, state, params)
+        memory, logits, _ = self.think(memory, obs, mask)
+        action = logits.argmax() if greedy else jax.random.categorical(key, logits)
+        return memory, action.astype(jnp.int32)
+
+    def think(
+        self, memory: PyTree[Array], obs: PyTree[Array], mask: Mask = None
+    ) -> tuple[PyTree[Array], Float32[Array, " actions"], Float32[Array, ""]]:
+        """Memory after one more observation, logits of the legal actions, value.
+
+        Illegal actions have the logit `jaxenvs.core.masking.NEVER`. `mask` is
+        `env.action_mask(state)`; raises `TypeError` where it is left out and `env` has illegal
+        actions.
+        """
+        if mask is None and has_illegal(self.env):
+            raise TypeError(
+                f"{self.env_id or self.env.name} forbids some actions in some states: give "
+                f"mask=env.action_mask(state) with the observation, or use act(key, memory, state)"
+            )
+        return self.judge(memory, obs, mask)
+
+    def apply(self, obs: PyTree[Array], mask: Mask = None) -> tuple[Array, Array]:
+        """Logits and value of one observation, of the first in an episode if it remembers.
+
+        `mask` is as in `think`.
+        """
+        return self.think(self.begin(), obs, mask)[1:]
+
+    def masks(self, states: Any) -> Mask:
+        """Legal actions in a batch of states; None if `env` allows all in any state."""
+        return jax.vmap(functools.partial(legal_actions, self.env))(states)

@@ -1,0 +1,54 @@
+"""Illegal actions: whether an environment has any, which they are, and how a policy avoids them."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from .env import Env
+from .spaces import Discrete
+
+NEVER = -1e9  # logit, or value, of an illegal action: far below all others, and still a number
+Mask = Bool[Array, "*batch actions"] | None  # legal actions; None: all of them, in every state
+
+
+def legal(logits: Float[Array, "*batch actions"], mask: Mask) -> Float[Array, "*batch actions"]:
+    """Logits, or action values, with `NEVER` for the illegal actions.
+
+    They get no probability and no gradient, and are never the best. Where no action is legal all
+    count as legal, so that nothing becomes NaN; `None` as the mask changes nothing.
+    """
+    if mask is None:
+        return logits
+    return jnp.where(mask | ~mask.any(axis=-1, keepdims=True), logits, NEVER)
+
+
+def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
+    """`env.action_mask` of one state, or `None` if `env` has no illegal actions in any state."""
+    return env.action_mask(state, params) if has_illegal(env) else None
+
+
+@functools.lru_cache(maxsize=256)
+def has_illegal(env: Env) -> bool:
+    """Whether `env` may forbid an action in some state.
+
+    Found by tracing, once for each environment, so programs for environments that allow every
+    action in every state contain no mask at all.
+    """
+    if not isinstance(env.action_space, Discrete) or type(env).action_mask is Env.action_mask:
+        return False
+    params = jax.eval_shape(lambda: env.checked_params(None, "action_mask"))
+    batch = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), (env.state_shape, params)
+    )
+    try:  # an output without a batch axis must not depend on the batch
+        jax.eval_shape(jax.vmap(env.action_mask, out_axes=None), *batch)
+    except ValueError:
+        return True
+    # Compiled ahead of its call, which computes it at once also while something else is traced.
+    constant = jax.jit(env.action_mask).lower(env.state_shape).compile()
+    anything = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), env.state_shape)
+    return not np.asarray(constant(anything)).all()

@@ -1,0 +1,310 @@
+"""No learner takes an illegal action, learns from one, or values a state by one."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_run import TREES
+from tiny import Clock, Endless, learner
+from tiny_masks import Gate
+
+import jaxenvs
+from jaxenvs.baselines import (
+    dqn,
+    evaluate,
+    loop,
+    networks,
+    ppo,
+    ppo_rnn,
+    pqn,
+    q_network,
+    ray_actors,
+)
+from jaxenvs.baselines.devices import ALONE
+from jaxenvs.baselines.policy import Policy
+from jaxenvs.baselines.ray_learners import VTrace
+from jaxenvs.baselines.runs import Config, Run, load_policy
+from jaxenvs.core.masking import NEVER
+from jaxenvs.core.spaces import Discrete
+from jaxenvs.render import pilots
+from jaxenvs.render.session import Session
+
+TSP = jaxenvs.make("Puzzle-TSP-20-v0")
+KEY = jax.random.key(0)
+SMALL = {"num_envs": 8, "rollout_steps": 24, "hidden": (8,), "embed": 0}
+
+
+def of_ppo(env, **settings):
+    """PPO."""
+    return learner(env, **(SMALL | settings))
+
+
+def of_ppo_rnn(env, **settings):
+    """Recurrent PPO."""
+    chosen = ppo_rnn.Settings(**(SMALL | {"memory": 8, "minibatches": 2} | settings))
+    network = networks.build_recurrent(env, chosen.hidden, chosen.embed, chosen.memory)
+    return ppo_rnn.RecurrentPPO(ALONE.batch(env, chosen.num_envs, None), network, chosen)
+
+
+def of_pqn(env, **settings):
+    """PQN."""
+    chosen = pqn.Settings(**(SMALL | {"minibatches": 2} | settings))
+    network = q_network.build(env, chosen.hidden, chosen.embed)
+    return pqn.PQN(ALONE.batch(env, chosen.num_envs, None), network, chosen)
+
+
+def of_dqn(env, **settings):
+    """DQN."""
+    replays = {"capacity": 320, "warm_up": 24, "gradient_steps": 2, "batch_size": 8}
+    chosen = dqn.Settings(**(SMALL | replays | settings))
+    network = q_network.build(env, chosen.hidden, chosen.embed, dueling=True)
+    return dqn.DQN(ALONE.batch(env, chosen.num_envs, None), network, chosen)
+
+
+LEARNERS = [of_ppo, of_ppo_rnn, of_pqn, of_dqn]
+
+
+@functools.cache
+def collected(agent):
+    """What a fresh learner has done, of one seed: the runner after it, and the rollout."""
+    runners = loop.start(agent, KEY[None])
+    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
+    return jax.tree.map(lambda leaf: leaf[0], collect(runners, KEY[None]))
+
+
+def wasted(obs, action) -> float:
+    """The share of actions that go to a city which the observation shows as visited."""
+    visited = np.asarray(obs)[..., 2] == 1
+    return float(np.take_along_axis(visited, np.asarray(action)[..., None], axis=-1).mean())
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_no_learner_takes_an_illegal_action(make):
+    after, rollout = collected(make(TSP))
+    if make is of_dqn:
+        is_step = np.asarray(after.replay.is_step)
+        assert is_step.sum() == 8 * 24
+        assert wasted(after.replay.obs[is_step], after.replay.action[is_step]) == 0.0
+    else:
+        assert wasted(rollout.obs, rollout.action) == 0.0
+        np.testing.assert_array_equal(rollout.terminated.sum(axis=0), 1)  # 19 steps a tour
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_an_update_in_which_masks_count_stays_finite(make):
+    agent = make(TSP)
+    runners, metrics = loop.run_chunk(agent, loop.start(agent, KEY[None]))
+    for leaf in jax.tree.leaves((runners.weights, metrics)):
+        assert np.isfinite(leaf).all()
+    if "entropy" in metrics:  # of uniform tours: the mean of log 19, log 18, ..., log 1
+        tour = np.log(np.arange(19, 0, -1))
+        uniform = (tour.sum() + tour[:5].sum()) / 24
+        np.testing.assert_allclose(metrics["entropy"], uniform, atol=0.02)
+
+
+@pytest.mark.parametrize("make", [of_ppo, of_ppo_rnn])
+def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
+    """One observation; its illegal actions have weights of their own in the last layer."""
+    agent = make(Gate(), rollout_steps=2)
+    after, rollout = collected(agent)
+    first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
+    rows = jax.tree.map(agent.rows, first)
+    one = jnp.ones_like(rows.reward)
+
+    def loss(weights):
+        return agent.loss(weights, rows, one, one, jnp.float32(0), jnp.float32(1))[0]
+
+    gradient = jax.jit(jax.grad(loss))(after.weights)["params"]
+    layer = gradient["policy" if make is of_ppo_rnn else "Dense_1"]
+    np.testing.assert_array_equal(np.asarray(layer["bias"]) == 0, [True, False, False])
+    np.testing.assert_array_equal(layer["kernel"][:, 0], 0.0)
+
+
+def test_v_trace_weighs_legal_probabilities():
+    """For the weights that acted all ratios are 1, so the advantages are those of PPO."""
+    agent = of_ppo(TSP)
+    after, rollout = collected(agent)
+    behind = VTrace(TSP, agent.network, agent.settings)
+    for a, b in zip(
+        agent.targets(after, rollout)[1:], behind.targets(after, rollout)[1:], strict=True
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def biased(weights, dense: str):
+    """The same weights, but a network that says 3, 2, 1 whatever it sees."""
+    flat = jax.tree.map(jnp.zeros_like, weights)
+    layer = flat["params"][dense]
+    layer["bias"] = layer["bias"] + jnp.array([3.0, 2.0, 1.0])
+    return flat
+
+
+def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
+    """Gate forbids the best action at even times: 2 there, 3 else; cut at 5, begun anew at 0."""
+    agent = of_pqn(Gate(), rollout_steps=7, num_envs=2)
+    runners = loop.start(agent, KEY[None])
+    runners = runners._replace(weights=biased(runners.weights, "Dense_1"))
+    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
+    after, rollout = jax.tree.map(lambda leaf: leaf[0], collect(runners, KEY[None]))
+    np.testing.assert_array_equal(rollout.value[:, 0], [2, 3, 2, 3, 2, 2, 3])
+    np.testing.assert_array_equal(rollout.cut_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
+    gamma = agent.settings.gamma
+    last = agent.targets(after, rollout)[1][-1]  # at time 1; the next is time 2
+    np.testing.assert_allclose(last, 1.0 + gamma * 2.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
+    agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, double=double, dueling=False)
+    network = dataclasses.replace(agent.network, dueling=False)
+    agent = dataclasses.replace(agent, network=network)
+    after, _ = collected(agent)
+    weights = biased(agent.network.init(KEY, jnp.ones(1)), "Dense_1")
+    window = jax.jit(dqn.replay.window, static_argnums=(3, 4))
+    first = jnp.array([0, 1, 3, 4, 6], jnp.int32)  # slot 5 is the true successor of slot 4
+    batch = window(after.replay, jnp.zeros(5, jnp.int32), first, 1, 0.5)
+    np.testing.assert_array_equal(batch.next_obs[:, 0], [1, 2, 4, 5, 1])
+    expected = 1.0 + 0.5 * np.array([3, 2, 2, 3, 3])
+    np.testing.assert_allclose(agent.worth(weights, weights, batch), expected, rtol=1e-6)
+
+
+def test_exploration_is_even_over_legal_actions():
+    values = jnp.tile(jnp.array([9.0, 3.0, 1.0, 2.0]), (4000, 1))
+    mask = jnp.tile(jnp.array([False, True, True, True]), (4000, 1))
+    explore = jax.jit(q_network.explore)
+    for epsilon in (0.0, 0.4, 1.0):
+        actions = explore(KEY, values, jnp.float32(epsilon), mask)
+        share = np.bincount(actions, minlength=4) / 4000
+        expected = epsilon * np.array([0, 1, 1, 1]) / 3 + (1 - epsilon) * np.array([0, 1, 0, 0])
+        np.testing.assert_allclose(share, expected, atol=0.03)
+        assert share[0] == 0
+
+
+def test_the_policy_of_values_spreads_its_chance_over_legal_actions():
+    network = q_network.build(Gate(), (8,), 0)
+    weights = biased(network.init(KEY, jnp.ones(1)), "Dense_1")
+    think = jax.jit(network.think)
+    _, logits, value = think(weights, (), jnp.ones(1), jnp.array([False, True, True]))
+    np.testing.assert_allclose(jax.nn.softmax(logits), [0, 0.99, 0.01], atol=1e-6)
+    assert value == 2.0
+    _, logits, value = think(weights, (), jnp.ones(1), None)
+    np.testing.assert_allclose(jax.nn.softmax(logits), [0.9867, 0.0067, 0.0067], atol=1e-4)
+
+
+class AllLegal(Endless):
+    """A mask of its own, which allows everything."""
+
+    def action_mask(self, state, params=None):
+        """Both."""
+        return jnp.ones(2, jnp.bool_)
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_masks_that_allow_everything_are_not_in_the_program(make):
+    """The traced update is, letter by letter, that of an environment without a mask."""
+    texts = []
+    for env in (Endless(), AllLegal(), Gate()):
+        assert env.state_shape  # traced and kept, so that it is in none of the programs
+        agent = make(env)
+        runners = jax.eval_shape(functools.partial(loop.start, agent), KEY[None])
+        update = jax.vmap(agent.update, axis_name=loop.SEEDS)
+        texts.append(str(jax.make_jaxpr(update)(runners)))
+    assert texts[0] == texts[1]
+    assert [str(NEVER) in text for text in texts] == [False, False, True]
+
+
+# The loaded policy: of a run on tours of ten cities, with the weights that a learner begins with.
+
+
+@pytest.fixture(scope="module")
+def tours(tmp_path_factory):
+    """The policies of two runs, one by PPO, one by DQN."""
+    dueling = functools.partial(q_network.build, dueling=True)
+    kinds = (("ppo", ppo.Settings, networks.build), ("dqn", dqn.Settings, dueling))
+    found = []
+    for algorithm, kind, build in kinds:
+        settings = dataclasses.asdict(kind(hidden=(8,)))
+        config = Config("Puzzle-TSP-10-v0", {}, 0, 1, settings, algorithm)
+        run = Run.create(tmp_path_factory.mktemp("runs") / algorithm, config)
+        network = build(config.env, (8,), settings["embed"])
+        weights = jax.jit(network.init)(KEY, jnp.zeros((10, 4)))
+        run.save(1, TREES | {"weights": jax.tree.map(lambda leaf: leaf[None], weights)})
+        found.append(load_policy(run.path))
+    return found
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("greedy", [True, False])
+def test_a_loaded_policy_never_takes_an_illegal_action(tours, which, greedy):
+    """Every tour ends after nine steps; an illegal action would make it longer."""
+    policy = tours[which]
+
+    def act(key, obs, state, memory):
+        keys = jax.random.split(key, 16)
+        memory, action = jax.vmap(functools.partial(policy.act, greedy=greedy))(keys, memory, state)
+        return action, memory
+
+    episodes = jax.jit(
+        lambda key: evaluate.first_episodes(policy.env, act, key, 16, policy.begin())
+    )(KEY)
+    np.testing.assert_array_equal(episodes.lengths, 9)
+    assert episodes.terminated.all()
+
+    session = Session(policy.env, pilots.of_policy(policy, greedy), 4)
+    for _ in range(9):
+        assert not session.is_over()
+        session.forward()
+    assert all(session.is_over(board) for board in range(4))
+
+
+def test_a_policy_refuses_to_go_without_a_mask_where_there_is_one(tours):
+    policy = tours[0]
+    obs, state = jax.jit(policy.env.reset)(KEY)
+    words = r"Puzzle-TSP-10-v0 forbids some actions in some states: give mask=env.action_mask"
+    for forgetful in (policy.apply, functools.partial(policy.think, ())):
+        with pytest.raises(TypeError, match=words):
+            forgetful(obs)
+    mask = policy.env.action_mask(state)
+    logits, value = policy.apply(obs, mask)
+    np.testing.assert_array_equal(logits == NEVER, ~mask)
+    assert value.shape == ()
+    free = networks.build(Clock(), (8,), 0)
+    weights = free.init(KEY, jnp.ones(1))
+    assert (Policy.of(Clock(), free, weights).apply(jnp.ones(1))[0] > NEVER).all()
+
+
+# Under Ray.
+
+
+def test_actors_of_our_environments_take_legal_actions():
+    network = networks.build(TSP, (8,), 0)
+    sampling = ray_actors.Sampling(network, num_envs=4, steps=20, reset_source=None)
+    sampler = ray_actors.JaxSampler("Puzzle-TSP-20-v0", {}, sampling, seed=0)
+    weights = network.init(KEY, jnp.zeros((20, 4)))
+    rollout, _ = sampler.collect(jax.tree.map(lambda leaf: np.asarray(leaf)[None], weights))
+    assert rollout["mask"].shape == (20, 4, 20)
+    assert wasted(rollout["obs"], rollout["action"]) == 0.0
+
+
+def test_actors_of_gymnasium_take_the_mask_of_the_info():
+    """An action that is not allowed raises in this environment, in training and evaluation."""
+    id, parts = "gym:tiny_gym:Fussy-v0", ("observation_space", "action_space")
+    from jaxenvs.baselines import gym_worlds
+
+    space, actions = (getattr(gym_worlds.look(id, {}), part) for part in parts)
+    assert isinstance(actions, Discrete)
+    network = networks.ActorCritic(space, actions.n, (8,), 0)
+    sampler = ray_actors.GymSampler(id, {}, ray_actors.Sampling(network, 3, 20, None), seed=0)
+    weights = network.init(KEY, jnp.zeros(2))
+    weights = jax.tree.map(lambda leaf: np.asarray(leaf)[None], weights)
+    rollout, _ = sampler.collect(weights)
+    assert rollout["mask"].shape == (20, 3, 2) and rollout["mask"].dtype == np.bool_
+    assert np.take_along_axis(rollout["mask"], rollout["action"][..., None], axis=-1).all()
+    np.testing.assert_array_equal(rollout["log_prob"], 0.0)  # one of two actions is legal
+    np.testing.assert_array_equal(sampler.play(weights, 2, seed=1)[0], 8.0)
+    with pytest.raises(ValueError, match=r"gives info\['action_mask'\] in some resets and steps"):
+        moody = ray_actors.Sampling(network, 3, 20, None)
+        ray_actors.GymSampler("gym:tiny_gym:Moody-v0", {}, moody, seed=0).collect(weights)

@@ -1,0 +1,23 @@
+"""A small environment whose legal actions change from step to step."""
+
+import jax.numpy as jnp
+from tiny import Clock
+
+from jaxenvs.core.spaces import Discrete
+
+
+class Gate(Clock):
+    """Of three actions the first is illegal at even times, the last at odd ones.
+
+    The time limit cuts at 5, an odd time; the next episode begins at 0, an even one.
+    """
+
+    @property
+    def action_space(self) -> Discrete:
+        """Three actions that do the same."""
+        return Discrete(3)
+
+    def action_mask(self, state, params=None):
+        """By the time."""
+        odd = state.time % 2 == 1
+        return jnp.stack([odd, jnp.ones((), jnp.bool_), ~odd])
