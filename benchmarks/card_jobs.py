@@ -77,10 +77,11 @@ def turns(
     seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
     fields = contestants.obs_field(env_id, None)
     obs = contestants.obs_name(env_id, fields)
+    pool = {"pool_size": 16} if work.tiny else {}
     case = {"id": env_id, "num_envs": num_envs}
     builders: dict[str, Callable[[], timing.BatchRunner]] = {}
     for source in sources:
-        own = functools.partial(contestants.own, env_id, num_envs, source, **fields)
+        own = functools.partial(contestants.own, env_id, num_envs, source, **fields, **pool)
         builders[source] = lambda own=own, source=source: timing.BatchRunner(
             own(), seconds, source, obs
         )
