@@ -121,7 +121,8 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
     ]
     for row in log[:: max(1, len(log) // POINTS)]:
         point = {name: row[name][0] for name in ("return", "length", "episodes")}
-        rows.append({**case, "part": "curve", "steps": row["steps"], **point})
+        if point["return"] is not None:  # as long as no episode has ended
+            rows.append({**case, "part": "curve", "steps": row["steps"], **point})
     if (path / "eval.json").is_file():
         found = json.loads((path / "eval.json").read_text("utf-8"))
         figures = {name: value for name, value in found.items() if name != "per_seed"}
