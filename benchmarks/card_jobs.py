@@ -149,7 +149,7 @@ def _resets(work: Work, env_id: str, batch: int, limit: int) -> Rows:
         seconds=0.01 if work.tiny else 0.2,
         repeats=2 if work.tiny else 5,
     )
-    obs = contestants.obs_name(env_id, {})
+    obs = contestants.obs_name(env_id, contestants.obs_field(env_id, None))
     return [_flat(row) | {"part": "resets", "obs": obs} for row in resets.measure(asked)]
 
 
