@@ -192,7 +192,7 @@ def too_many(task: Task, args: argparse.Namespace) -> bool:
 def _header(task: Task, args: argparse.Namespace, about: dict[str, Any]) -> dict[str, Any]:
     """What the file of a job says beside its figures, and the rows that it goes on from."""
     words = [COMMAND, "--only", task.job.name, *(["--tiny"] if args.tiny else [])]
-    told = {**about, "date": time.strftime("%Y-%m-%d %H:%M"), "command": " ".join(words)}
+    told = {**about, "date": time.strftime("%Y-%m-%d %H:%M:%S"), "command": " ".join(words)}
     told |= {"job": task.job.name, "tiny": args.tiny}
     told["xla_flags"] = _environment(task.job, told)["XLA_FLAGS"]
     kept = {name: task.before[name] for name in ("rows", "failed")} if task.before else {}
@@ -317,7 +317,7 @@ def _state_after(job: Job, work: card_work.Work) -> str:
     except ModuleNotFoundError as error:
         work.miss(str(error.name), "not installed, and this job needs it")
         return LEFT_OUT
-    return DONE
+    return DONE if work.rows or not work.failed else FAILED
 
 
 def _end_with(parent: int) -> None:

@@ -77,10 +77,11 @@ def turns(
     seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
     fields = contestants.obs_field(env_id, None)
     obs = contestants.obs_name(env_id, fields)
+    pool = {"pool_size": 16} if work.tiny else {}
     case = {"id": env_id, "num_envs": num_envs}
     builders: dict[str, Callable[[], timing.BatchRunner]] = {}
     for source in sources:
-        own = functools.partial(contestants.own, env_id, num_envs, source, **fields)
+        own = functools.partial(contestants.own, env_id, num_envs, source, **fields, **pool)
         builders[source] = lambda own=own, source=source: timing.BatchRunner(
             own(), seconds, source, obs
         )
@@ -113,8 +114,8 @@ def launches(runner: timing.BatchRunner) -> dict[str, int]:
     try:
         program: Any = runner.rollout
         found = gpu_work.step_kernels(program.as_text(), runner.row.length)
-    except ValueError:  # another loop has as many trips
-        return {}
+    except (AttributeError, LookupError, TypeError, ValueError):  # another loop has as many trips,
+        return {}  # or the text of the program is not as of the releases known
     return {
         "kernels": sum(kernel.count for kernel in found if not kernel.dynamic),
         "kernels_per_trip": sum(kernel.count for kernel in found if kernel.dynamic),
@@ -148,7 +149,7 @@ def _resets(work: Work, env_id: str, batch: int, limit: int) -> Rows:
         seconds=0.01 if work.tiny else 0.2,
         repeats=2 if work.tiny else 5,
     )
-    obs = contestants.obs_name(env_id, {})
+    obs = contestants.obs_name(env_id, contestants.obs_field(env_id, None))
     return [_flat(row) | {"part": "resets", "obs": obs} for row in resets.measure(asked)]
 
 

@@ -21,7 +21,8 @@ SPEEDS = ((CRAFT, "gpu"), (DOORKEY, None))
 SAVING = 45.0  # seconds that the end of a slice takes at most: a chunk, a checkpoint, its copy
 FREE = 20.0  # seconds without which a slice is not begun
 POINTS = 200  # of the learning curve that a slice leaves
-RUN = (CRAFT, "--preset", "gpu", "--eval-episodes", "1024")
+LATER = ("--eval-episodes", "1024", "--checkpoint-every", "1024")  # of a slice, updates
+RUN = (CRAFT, "--preset", "gpu", *LATER)
 TINY = ("Classic-CartPole-v0", "--num-envs", "4", "--rollout-steps", "8", "--minibatches", "2")
 TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episodes", "4")
 
@@ -56,7 +57,7 @@ def billion(work: Work) -> None:
     before = _found(path, carrier)
     words = [*(TINY if work.tiny else RUN), "--out", str(path), "--overwrite"]
     if before:
-        words = ["--resume", str(path), *RUN[-2:]]
+        words = ["--resume", str(path), *(TINY[-2:] if work.tiny else LATER)]
     begun = time.monotonic()
     with _stopping(work.left() - SAVING):
         ended = ppo.main(words)
@@ -120,8 +121,10 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
     ]
     for row in log[:: max(1, len(log) // POINTS)]:
         point = {name: row[name][0] for name in ("return", "length", "episodes")}
-        rows.append({**case, "part": "curve", "steps": row["steps"], **point})
+        if point["return"] is not None:  # as long as no episode has ended
+            rows.append({**case, "part": "curve", "steps": row["steps"], **point})
     if (path / "eval.json").is_file():
         found = json.loads((path / "eval.json").read_text("utf-8"))
-        rows.append({**case, "part": "evaluation", "steps": after * each, "evaluation": found})
+        figures = {name: value for name, value in found.items() if name != "per_seed"}
+        rows.append({**case, "part": "evaluation", "steps": after * each, **figures})
     return rows

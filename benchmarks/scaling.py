@@ -184,6 +184,7 @@ def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             | {
                 "steps_per_second": round(statistics.median(speeds)),
                 "all": [round(speed) for speed in speeds],
+                "times_s": [seconds for row in group for seconds in row["times_s"]],
                 "compile_seconds": round(group[0]["compile_seconds"], 1),  # later ones: from disk
             }
         )

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_run import TREES, saved_run, trees
+from small_run import ROW, TREES, saved_run, trees
 
-from jaxenvs.baselines.runs import RunError
-from jaxenvs.benchmarks import carried
+from jaxenvs.baselines import checkpoints, ppo
+from jaxenvs.baselines.runs import Run, RunError
+from jaxenvs.benchmarks import card_training, card_work, carried
 
 
 @pytest.fixture
@@ -75,3 +76,66 @@ def test_what_inflates_beyond_its_array_is_not_inflated(carrier, tmp_path):
     carrier.write_bytes(json.dumps(header).encode() + b"\n" + bomb)
     with pytest.raises(RunError, match="cut or too long"):
         carried.unpack(carrier, tmp_path / "there")
+
+
+class Training:
+    """A stand-in for `jaxenvs train`: each slice makes two updates, the third the last."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.words = folder, []
+        monkeypatch.setattr(ppo, "main", self.main)
+        monkeypatch.setattr(card_work, "BROUGHT_HOME", folder / "home")
+        monkeypatch.setattr(card_training, "BROUGHT_HOME", folder / "home")
+
+    def main(self, words: list[str]) -> int:
+        self.words.append(words)
+        if "--out" in words:
+            path = Path(words[words.index("--out") + 1])
+            saved_run(path.parent).path.rename(path)
+            return self.logged(Run.open(path), 1, 2)
+        run = Run.open(words[1])
+        done, _ = run.restore(TREES)
+        for update in (done + 1, done + 2):
+            run.save(update, trees(update))
+        if done == 4:
+            run.write_json("eval.json", {"episodes": 4, "mean_return": 0.5, "per_seed": []})
+        return self.logged(run, done + 1, done + 2) and 130 * (done < 4)
+
+    def logged(self, run: Run, *updates: int) -> int:
+        more = {"length": [9], "steps_per_second": 1000.0}
+        run.log([ROW | more | {"update": update} for update in updates])
+        return 130
+
+    def slice(self, scratch: str, rows: list) -> tuple[list, bool]:
+        """Run the job; return its rows and whether it has more to do."""
+        header = {"tiny": False, "commit": "c", "rows": rows}
+        file = self.folder / "out" / "h200-billion.json"
+        work = card_work.Work(file, header, 600.0, self.folder / scratch)
+        try:
+            card_training.billion(work)
+        except card_work.OutOfTimeError:
+            return work.rows, True
+        return work.rows, False
+
+
+def test_slices_make_one_run_on_this_machine_and_the_next(tmp_path, monkeypatch):
+    training = Training(tmp_path, monkeypatch)
+    for folder in ("out", "here", "there"):
+        (tmp_path / folder).mkdir()
+    rows, more = training.slice("here", [])
+    assert more and training.words[0][:3] == [card_training.CRAFT, "--preset", "gpu"]
+    rows, more = training.slice("here", rows)
+    assert more and training.words[1][:2] == ["--resume", str(tmp_path / "here" / "h200-billion")]
+    (tmp_path / "out").rename(tmp_path / "home")  # what was carried home, on a bare machine
+    (tmp_path / "out").mkdir()
+    rows, more = training.slice("there", rows)
+    assert not more and training.words[2][1] == str(tmp_path / "there" / "h200-billion")
+    slices = [row for row in rows if row["part"] == "slice"]
+    each = slices[0]["to_steps"] // 2
+    spans = [(row["from_steps"] // each, row["to_steps"] // each) for row in slices]
+    assert spans == [(0, 2), (2, 4), (4, 6)]
+    assert [row["part"] for row in rows].count("curve") == 6
+    assert rows[-1] == rows[-1] | {"part": "evaluation", "mean_return": 0.5}
+    assert all(not isinstance(value, dict) for row in rows for value in row.values())
+    kept = tmp_path / "there" / "h200-billion" / "checkpoints"
+    assert [path.name for path in checkpoints.saved(kept)][-1] == "00000006"

@@ -240,6 +240,13 @@ def test_what_xla_refuses_is_noted_and_the_next_case_measured(bench):
     (failed,) = bench.result("one")["failed"]
     assert failed["id"] == "large" and "RESOURCE_EXHAUSTED" in failed["reason"]
     assert bench.result("one")["rows"] == [{"id": "small"}]
+    assert bench.result("one")["state"] == DONE
+
+
+def test_a_job_all_of_whose_cases_fail_has_failed(bench):
+    bench.jobs(job("one", lambda work: work.measure(lambda: int("x"), id="a")))
+    assert bench.run() == 1
+    assert bench.result("one")["state"] == FAILED
 
 
 def test_a_full_disk_is_said_once_and_costs_one_job(bench, monkeypatch, capsys):

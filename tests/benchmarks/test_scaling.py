@@ -42,6 +42,7 @@ ENTRY main (x: f32[8]) -> (s32[], f32[8]) {
 def row(devices: int, speed: float, seconds: float = 1.0) -> dict:
     """One measurement."""
     numbers = {"devices": devices, "steps_per_second": speed, "compile_seconds": seconds}
+    numbers["times_s"] = [6.4 / speed]
     return {"id": "Grid-v0", "num_envs": 64, "device": "cpu", **numbers}
 
 
@@ -56,6 +57,7 @@ def test_rounds_become_medians_beside_one_device():
     rows = scaling.medians([row(1, 100), row(8, 90), row(1, 300), row(8, 60), row(1, 200)])
     assert [each["steps_per_second"] for each in rows] == [200, 75]
     assert rows[0]["all"] == [100, 300, 200]
+    assert rows[0]["times_s"] == [0.064, 6.4 / 300, 0.032]  # of all rounds
     lines = scaling.speed_table(rows).splitlines()
     assert lines[-1].split() == ["8", "64", "75", "0.38", "1", "s"]
 
