@@ -265,7 +265,7 @@ def billion(documents: Documents) -> Table:
 
     def evaluated(row: dict[str, Any]) -> str:
         ends = [r for r in rows if r.get("part") == "evaluation" and r["device"] == row["device"]]
-        here = [r["evaluation"]["mean_return"] for r in ends if r["steps"] == row["to_steps"]]
+        here = [r["mean_return"] for r in ends if r["steps"] == row["to_steps"]]
         return fixed(2)(here[0]) if here else ""
 
     columns = {

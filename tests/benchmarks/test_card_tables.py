@@ -86,7 +86,7 @@ def test_training_and_search_show_what_they_have():
 def test_a_slice_of_the_long_run_ends_with_its_return():
     case = {**CRAFT, "from_steps": 0, "to_steps": 2_000_000, "part": "slice", "times_s": [30.0]}
     curve = [{**CRAFT, "part": "curve", "steps": s, "return": s / 1e6} for s in (1e6, 2e6, 3e6)]
-    end = {**CRAFT, "part": "evaluation", "steps": 2_000_000, "evaluation": {"mean_return": 9.0}}
+    end = {**CRAFT, "part": "evaluation", "steps": 2_000_000, "mean_return": 9.0}
     made = card.billion([document({**case, "steps_per_second": 1e6}, *curve, end)])
     assert made.rows == [
         ["NVIDIA H100", CRAFT["id"], "4,096", "2.00 M", "30 s", "1.00 M", "2.00", "9.00"]
