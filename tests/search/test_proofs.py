@@ -13,6 +13,7 @@ import pytest
 from graphs import Graphs, random_levels, to_goal, unit_level
 
 from jaxenvs import search
+from jaxenvs.puzzles import SlidingTile
 
 TOGETHER = 256
 SMALL = {"node_budget": 400, "max_length": 32}
@@ -127,3 +128,29 @@ def test_every_claim_holds_on_many_random_graphs(way):
     print(f"\n{way}: {rounds * TOGETHER:,} graphs, {proofs:,} proven optimal, ", end="")
     print(f"{unsolvable:,} proven unsolvable, {wrong} false claims")
     assert wrong == 0 and proofs > 0 and unsolvable > 0
+
+
+@pytest.mark.slow
+def test_a_larger_weight_expands_no_more_of_a_hundred_15_puzzles():
+    """Cost within weight times the optimum, which weight 1 proves; each board is a search alone."""
+    puzzle = SlidingTile(size=4, scramble=70)
+    keys = jax.random.split(jax.random.key(0), 100)
+    levels = jax.jit(jax.vmap(puzzle.sample_level))(keys)
+
+    def solved(weight):
+        def one(level):
+            settings = {"batch_size": 256, "node_budget": 1_000_000, "max_length": 200}
+            found = search.astar(puzzle, level, weight=weight, **settings)
+            return found.cost, found.optimal, found.lower_bound, found.expanded
+
+        return jax.jit(lambda levels: jax.lax.map(one, levels))(levels)
+
+    best, optimal, _, expanded = solved(1.0)
+    assert optimal.all()
+    for weight in (1.0, 2.0, 3.0, 5.0):
+        cost, _, lower, more = solved(weight)
+        print(f"\nweight {weight}: mean cost {cost.mean():.2f}, ", end="")
+        print(f"at most {(cost / best).max():.3f} times the optimum, {more.mean():,.0f} expanded")
+        assert (cost <= weight * best).all() and (lower <= best).all()
+        assert more.mean() <= expanded.mean()
+        expanded = more
