@@ -234,6 +234,7 @@ def domain(settings: Settings, weights: PyTree[Array]) -> search.Domain:
         num_actions=ACTIONS,
         num_words=words_for(count, 1),
         heuristic=heuristic,
+        unit_cost=True,
     )
 
 

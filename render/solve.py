@@ -26,8 +26,8 @@ from .pilots import RANDOM, Pilot
 SUMMARY = """Search for a solution of a puzzle, and print it.
 
 The level is drawn from --seed or read from --instance, a text file in the form that the level is
-printed in. A* is optimal with --terminate optimal and weight 1; then a solution comes with its
-proof. Exit code 1: no solution was found."""
+printed in. A* with weight 1, the default, and A* with --terminate optimal return a cheapest
+solution and its proof. Exit code 1: no solution was found."""
 EXAMPLES = """  jaxenvs solve Puzzle-SlidingTile-3x3-v0
   jaxenvs solve Puzzle-Sokoban-10x10-v0 --instance level.txt --watch
   jaxenvs solve Puzzle-Cube-2x2-v0 --seed 3 --terminate optimal --gif cube.gif
@@ -91,8 +91,8 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--terminate",
         choices=("first", "optimal"),
-        help="with the first solution, or with a proof that it is the best (default first; of "
-        "bidirectional optimal)",
+        help="first: with a solution of at most WEIGHT times the optimal cost (bidirectional: any "
+        "cost); optimal: with a proof (default first; of bidirectional optimal)",
     )
     add("--watch", action="store_true", help="play the solution in a window")
     add(
@@ -223,7 +223,7 @@ def _verdict(puzzle: Puzzle, result: search.Result) -> str:
         proof = "proven optimal" if bool(result.optimal) else at_least
         return f"{how}, {proof}" if proof else how
     if bool(result.unsolvable):
-        return "no solution exists: everything that can be reached was looked at"
+        return "no solution exists: every board within reach was examined"
     more = f"; {at_least}" if at_least else ""
     return (
         f"not solved within the budget{more}; try a larger --node-budget or --weight. To the board "

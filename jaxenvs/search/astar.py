@@ -33,17 +33,27 @@ def astar(
     terminate: str = "first",
     max_length: int = 512,
     admissible: bool | None = None,
+    bucket_width: float | None = None,
 ) -> Result:
     """Search for the cheapest actions from a level (or levels, by a leading axis) to a goal.
 
     domain: a `Puzzle`, or a `Domain` of functions.
     level: `PuzzleLevel`, a state of the puzzle, or a board.
-    heuristic: (instance, board) -> bound of the cost to a goal; by default the domain's own.
-    weight: of the bound; above 1 the first solution comes sooner and may be dearer.
+    heuristic: (instance, board) -> estimate of the cost to a goal; by default the domain's own.
+    weight: of the heuristic. Nodes are expanded by priority: cost so far + weight * heuristic.
+        Above 1 a solution comes sooner and may cost more.
     batch_size: nodes expanded together. node_budget: rows in all, for all levels.
-    terminate: "first" ends with the first goal that is found, "optimal" when no open node can
-        lead to a cheaper one: a proof if the bound is admissible, sooner with weight 1.
+    terminate: "first" ends when no open node has a lower priority than the cheapest goal found; if
+        the heuristic is admissible, that goal costs at most max(1, weight) times the optimum.
+        "optimal" ends when no open node can lead to a cheaper goal, which proves the optimum if
+        the heuristic is admissible. With weight 1 the two are the same.
     admissible: whether the heuristic never exceeds the true cost; by default so for the domain's.
+        Without it nothing is proven, but that there is no solution where every board was examined.
+    bucket_width: difference of priority below which the order of nodes does not matter. By default
+        a quarter of the cheapest action, times the weight if that is above 1.
+
+    Costs must not be negative. They are added in float32, and proofs hold up to its rounding: whole
+    numbers are exact up to 2**24.
 
     A budget that ends without a solution returns `solved` False and the way to the board with the
     least bound. Works inside `jit`. Raises `TypeError` for what cannot be searched and `ValueError`
@@ -52,7 +62,7 @@ def astar(
     own = heuristic is None
     settings = checked_settings(
         "astar", domain, weight, batch_size, node_budget, terminate, max_length,
-        own if admissible is None else admissible, False,
+        own if admissible is None else admissible, False, bucket_width,
     )  # fmt: skip
     return _run("astar", domain, level, domain.heuristic if own else heuristic, own, settings)
 
@@ -68,8 +78,9 @@ def qstar(
     terminate: str = "first",
     max_length: int = 512,
     admissible: bool | None = None,
+    bucket_width: float | None = None,
 ) -> Result:
-    """Search as `astar` does, an action of a board at a time.
+    """Search as `astar` does, one action of a board at a time.
 
     q: (instance, board) -> float32 (actions,), a bound of the cost of each action and all that
         follows; by default from the domain's heuristic of each neighbour. A network that gives all
@@ -79,7 +90,7 @@ def qstar(
     checked_domain(domain, "qstar")
     settings = checked_settings(
         "qstar", domain, weight, batch_size, node_budget, terminate, max_length,
-        own if admissible is None else admissible, True,
+        own if admissible is None else admissible, True, bucket_width,
     )  # fmt: skip
     q = _Costs(domain) if q is None else q
     return _run("qstar", domain, level, q, own, settings)
@@ -97,7 +108,7 @@ class _Costs(NamedTuple):
 
 def checked_settings(
     where: str, domain: Any, weight: Any, batch_size: Any, node_budget: Any, terminate: Any,
-    longest: Any, admissible: bool, by_action: bool,
+    longest: Any, admissible: bool, by_action: bool, bucket_width: Any,
 ) -> Settings:  # fmt: skip
     """Check what is static."""
     checked_domain(domain, where)
@@ -107,9 +118,12 @@ def checked_settings(
     checks.integer_field(where, "max_length", longest, 1)
     if not 0 <= float(weight) < float("inf"):
         raise ValueError(f"{where}: weight={weight!r} must be a number from 0 on")
+    if bucket_width is not None and not 0 < float(bucket_width) < float("inf"):
+        raise ValueError(f"{where}: bucket_width={bucket_width!r} must be a number above 0")
     return Settings(
-        float(weight), batch_size, node_budget, terminate, longest, admissible, by_action
-    )
+        float(weight), batch_size, node_budget, terminate, longest, admissible, by_action,
+        None if bucket_width is None else float(bucket_width),
+    )  # fmt: skip
 
 
 def _run(where: str, domain: Any, level: Any, bound: Any, own: bool, settings: Settings) -> Result:

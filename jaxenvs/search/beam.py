@@ -40,8 +40,9 @@ def beam(
 ) -> Result:
     """Search with a beam of `width` boards for at most `max_length` actions.
 
-    Boards are kept by cost + heuristic. Quick and without proof: `optimal` is never true. Several
-    levels go side by side until the slowest ends. Works inside `jit`; errors as in `astar`.
+    Boards are kept by cost + heuristic, and the cheapest goal of the first step that reaches one is
+    the solution. Quick and without proof: `optimal` is never true. Several levels go side by side
+    until the slowest ends. Works inside `jit`; errors as in `astar`.
     """
     checked_domain(domain, "beam")
     checks.integer_field("beam", "width", width, 1)
@@ -114,17 +115,19 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
     valid &= ~_repeated(jax.vmap(domain.pack)(moves.board), cost, valid)
     score = cost + jax.vmap(lambda board: bound(instance, board))(moves.board).astype(jnp.float32)
     goal = valid & jax.vmap(lambda board: domain.is_goal(instance, board))(moves.board)
-    # A goal comes before everything else, the cheapest first.
-    score = jnp.where(goal, cost - np.float32(1e9), jnp.where(valid, score, jnp.inf))
+    score = jnp.where(valid & jnp.isfinite(score), score, jnp.inf)
     keep = min(width, score.shape[0])
     least, order = jax.lax.top_k(-score, keep)
     order = jnp.pad(order, (0, width - keep))
     alive = jnp.pad(jnp.isfinite(least), (0, width - keep))
+    # The cheapest goal comes before everything else. The search ends with it.
+    first = jnp.argmin(jnp.where(goal, cost, jnp.inf)).astype(jnp.int32)
+    order = order.at[0].set(jnp.where(goal.any(), first, order[0]))
     last = action[order].astype(jnp.int16)
     return _Beam(
         board=jax.tree.map(lambda leaf: leaf[order], moves.board),
         cost=cost[order],
-        alive=alive,
+        alive=alive.at[0].set(alive[0] | goal.any()),
         action=last,
         parents=at.parents.at[at.steps].set(parent[order]),
         actions=at.actions.at[at.steps].set(last),

@@ -79,20 +79,28 @@ def bidirectional(
     node_budget: int = 1_000_000,
     terminate: str = "optimal",
     max_length: int = 512,
+    admissible: bool = True,
+    bucket_width: float | None = None,
 ) -> Result:
     """Search from a level (or levels, by a leading axis) and from its goal at once.
 
-    puzzle: with `goal` and `predecessors`. heuristic: (instance, board) -> admissible bound of the
-    cost to the goal; by default the puzzle's own. The way back has none. node_budget: rows of both
-    sides. The rest, the result and errors as in `astar`; `TypeError` for a puzzle without a single
-    goal or predecessors. Unsolved, `board` is the one with the least bound.
+    puzzle: with `goal` and `predecessors`. heuristic: (instance, board) -> estimate of the cost to
+        the goal; by default the puzzle's own. The backward search has none.
+    admissible: whether it never exceeds the true cost, which proofs need; it may be inconsistent.
+    node_budget: rows of both sides.
+    terminate: "optimal" ends with a proof, "first" where the two sides first meet: a solution
+        that may cost any amount more than the cheapest.
+
+    The rest, the result and errors as in `astar`; `TypeError` for a puzzle without a single goal or
+    predecessors. Unsolved, `board` is the one with the lowest heuristic.
     """
     checked_domain(puzzle, "bidirectional")
     levels, many = as_levels(puzzle, level, "bidirectional")
     places = _places(puzzle, levels)
     settings = checked_settings(
-        "bidirectional", puzzle, 1.0, batch_size, node_budget, terminate, max_length, True, False
-    )._replace(to_middle=True)
+        "bidirectional", puzzle, 1.0, batch_size, node_budget, terminate, max_length, admissible,
+        False, bucket_width,
+    )._replace(to_middle=True)  # fmt: skip
     count = jax.tree.leaves(levels.board)[0].shape[0]
     words = jax.eval_shape(lambda board: keys_of(puzzle, board, many), levels.board).shape[1]
     half = settings._replace(node_budget=-(-node_budget // 2))
@@ -153,18 +161,13 @@ class _Both:
         return self._read(end)
 
     def _goes_on(self, ends: _Ends) -> Array:
-        going = jnp.bool_(True)
+        going = ~ends.forward.done.all()
         for side in (ends.forward, ends.backward):
             going &= side.store.used < self.settings.node_budget
-            going &= (side.todo.size.sum() > 0) & ~side.done.all()
         return going
 
     def _iterate(self, ends: _Ends) -> _Ends:
-        least = [
-            jnp.where(side.done, jnp.inf, engine.edge(open_list.first_bucket(side.todo))).min()
-            for engine, side in ((self.forward, ends.forward), (self.back, ends.backward))
-        ]
-        turn = least[0] <= least[1]
+        turn = open_list.edge(ends.forward.todo) <= open_list.edge(ends.backward.todo)
 
         def ahead(_: Array, ends: _Ends) -> _Ends:
             first = ends.forward.store.used
@@ -194,29 +197,37 @@ class _Both:
             return _better(meeting, cost, pair, engine.level_of(nodes.key), valid)
 
         blocks = -(-(here.store.used - first) // engine.lanes)
-        meeting = jax.lax.fori_loop(0, blocks, look, ends.meeting)
-        sides = (ends.forward, ends.backward)
-        least = [
-            e.edge(open_list.first_bucket(s.todo)) for e, s in zip(self.engines, sides, strict=True)
-        ]
-        empty = (ends.forward.todo.size.sum() == 0) | (ends.backward.todo.size.sum() == 0)
-        lower = jnp.where(empty, meeting.cost, jnp.minimum(meeting.cost, jnp.minimum(*least)))
-        lower = jnp.where(here.done, here.lower, lower)
-        if self.settings.terminate == "first":
-            done = jnp.isfinite(meeting.cost)
-        else:
-            done = lower >= meeting.cost
-        forward, backward = (
-            side._replace(cost=meeting.cost, done=done, lower=lower) for side in sides
+        return self._judged(ends._replace(meeting=jax.lax.fori_loop(0, blocks, look, ends.meeting)))
+
+    def _judged(self, ends: _Ends) -> _Ends:
+        """Raise the lower bounds, and say which levels are done, on both sides alike."""
+        forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
+        # Of a cheaper solution an entry of one side or the other is open, with no priority above
+        # its cost. Which side is not known, so that only both together prove something.
+        lower = jnp.minimum(
+            self.forward.least_cost(open_list.edge(forward.todo)),
+            self.back.least_cost(open_list.edge(back.todo)),
         )
-        return _Ends(forward, backward, meeting)
+        lower = jnp.minimum(jnp.maximum(forward.lower, lower), cost)
+        # Before the sides meet nothing is passed over: one that is empty has looked at all.
+        empty = (open_list.length(forward.todo) == 0) | (open_list.length(back.todo) == 0)
+        lower = jnp.where(empty & ~jnp.isfinite(cost), jnp.inf, lower)
+        lower = jnp.where(forward.done, forward.lower, lower)
+        done = forward.done | (lower >= cost)
+        if self.settings.terminate == "first":
+            done |= jnp.isfinite(cost)
+        forward, back = (
+            side._replace(cost=cost, done=done, lower=lower) for side in (forward, back)
+        )
+        return _Ends(forward, back, ends.meeting)
 
     def _read(self, ends: _Ends) -> Result:
         meeting, longest = ends.meeting, self.settings.longest
         solved = meeting.forward >= 0
         forward, back = ends.forward, ends.backward
-        lower = forward.lower
-        empty = (forward.todo.size.sum() == 0) | (back.todo.size.sum() == 0)
+        known = jnp.bool_(self.settings.admissible)
+        # Backwards there is no heuristic that could have left something out.
+        sound = ~forward.lost | (open_list.length(back.todo) == 0)
         row = jnp.where(solved, meeting.forward, forward.nearest_row)
         nodes = forward.store.nodes
         actions, length = jax.vmap(lambda r: store.path(nodes, r, longest))(row)
@@ -234,9 +245,9 @@ class _Both:
             cost=meeting.cost,
             actions=actions,
             length=length,
-            optimal=solved & (lower >= meeting.cost),
-            unsolvable=~solved & empty,
-            lower_bound=lower,
+            optimal=solved & known & (forward.lower >= meeting.cost),
+            unsolvable=~solved & sound & (forward.lower == jnp.inf),
+            lower_bound=jnp.where(known, forward.lower, -jnp.inf),
             board=board,
             nodes=forward.store.used + back.store.used,
             expanded=forward.expanded + back.expanded,

@@ -12,8 +12,7 @@ from .open_list import OpenList
 from .result import Result
 from .store import Nodes, Store
 
-BUCKETS = 512
-FINE = 0.25  # width of a bucket for bounds that are no whole numbers
+FINE = 0.25  # cheapest actions within which the order of priorities does not matter
 
 
 class Settings(NamedTuple):
@@ -26,7 +25,8 @@ class Settings(NamedTuple):
     longest: int
     admissible: bool
     by_action: bool  # Q*
-    to_middle: bool = False  # no entry goes beyond the middle of a path, see bidirectional
+    bucket_width: float | None = None  # differences of priority that do not matter, if given
+    to_middle: bool = False  # one of the two sides of `bidirectional`, which decides when it ends
 
 
 class Search(NamedTuple):
@@ -41,6 +41,8 @@ class Search(NamedTuple):
     done: Bool[Array, " levels"]
     # Of the least cost. It stays when a level is done: its open entries are then passed over.
     lower: Float32[Array, " levels"]
+    lost: Bool[Array, " levels"]  # a board was left out for a heuristic that may be wrong
+    finest: Float32[Array, ""]  # difference of priority below which the order does not matter
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
 
@@ -72,20 +74,13 @@ class Engine:
         self.count = jax.tree.leaves(levels.board)[0].shape[0]
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
-        lowest = jax.vmap(self._score)(levels.instance, levels.board)
-        self.start_score = jnp.where(jnp.isfinite(lowest), lowest, 0.0)
-        if coarse:
-            self.width = jnp.float32(1.0)
-        elif domain.unit_cost:
-            self.width = jnp.float32(FINE)
-        else:
-            self.width = jnp.maximum(self.start_score.max(), 1e-6) * np.float32(2.0 / BUCKETS)
+        self.coarse = coarse
+        self.steeper = max(1.0, settings.weight)  # priorities lie so much further apart
 
     def result(self) -> Result:
         """Search, and read the answer."""
         end = jax.lax.while_loop(self._goes_on, self.iterate, self.start())
         solved = end.goal >= 0
-        empty = end.todo.size.sum() == 0
         row = jnp.where(solved, end.goal, end.nearest_row)
         nodes = end.store.nodes
         actions, length = jax.vmap(lambda r: store.path(nodes, r, self.settings.longest))(row)
@@ -97,7 +92,7 @@ class Engine:
             actions=actions,
             length=length,
             optimal=solved & known & (end.lower >= end.cost),
-            unsolvable=~solved & empty,
+            unsolvable=~solved & ~end.lost & (end.lower == jnp.inf),
             lower_bound=jnp.where(known, end.lower, -jnp.inf),
             board=jax.vmap(self.domain.unpack)(keys[:, 1:] if self.many else keys),
             nodes=end.store.used,
@@ -115,51 +110,85 @@ class Engine:
             self.domain, self.levels.board, self.many, jnp.arange(count, dtype=jnp.int32)
         )
         entries = self.domain.num_actions if settings.by_action else 1
+        bounds = jax.vmap(self._start_bound)(self.levels.instance, self.levels.board)
+        finest, first, width = self._ranges(bounds)
         level = jnp.zeros(count, jnp.int32)
+        nobody = jnp.zeros(count, jnp.bool_)
         search = Search(
-            store.empty(rows, keys.shape[1]),
-            open_list.empty(rows * entries, BUCKETS),
-            jnp.full(count, jnp.inf, jnp.float32),
-            level - 1,
-            jnp.full(count, jnp.inf, jnp.float32),
-            level,
-            jnp.zeros(count, jnp.bool_),
-            jnp.zeros(count, jnp.float32),
-            jnp.int32(0),
-            jnp.int32(0),
+            store=store.empty(rows, keys.shape[1]),
+            todo=open_list.empty(rows * entries, first, width),
+            cost=jnp.full(count, jnp.inf, jnp.float32),
+            goal=level - 1,
+            nearest=jnp.full(count, jnp.inf, jnp.float32),
+            nearest_row=level,
+            done=nobody,
+            lower=jnp.maximum(bounds, 0) if settings.admissible else jnp.full(count, -jnp.inf),
+            lost=nobody,
+            finest=finest,
+            expanded=jnp.int32(0),
+            iterations=jnp.int32(0),
         )
         more = ((0, lanes - count),)
-        first = Nodes(
+        nodes = Nodes(
             jnp.pad(keys, (*more, (0, 0))),
             jnp.zeros(lanes, jnp.float32),
             jnp.full(lanes, -1, jnp.int32),
             jnp.full(lanes, -1, jnp.int16),
         )
         valid = jnp.arange(lanes) < count
-        search = search._replace(store=store.insert(search.store, first, valid))
+        search = search._replace(store=store.insert(search.store, nodes, valid))
         return self._open(search, jnp.int32(0))
+
+    def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
+        """Choose the first ranges of the open list: finest width, a priority amid them, width."""
+        if self.settings.bucket_width is not None:
+            finest = jnp.float32(self.settings.bucket_width)
+        elif self.coarse:
+            finest = jnp.float32(1.0)
+        elif self.domain.unit_cost:
+            finest = jnp.float32(FINE * self.steeper)
+        else:  # until costs have been seen
+            finest = jnp.float32(open_list.UNKNOWN)
+        scores = np.float32(self.settings.weight) * bounds
+        scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
+        if self.settings.weight <= 1:
+            return finest, scores.min(), finest
+        # Weighted priorities fall on the way to a goal: the ranges begin at 0.
+        half = open_list.BUCKETS // 2
+        return finest, scores.max(), jnp.maximum(finest, scores.max() / np.float32(half - 1))
 
     def _goes_on(self, search: Search) -> Array:
         room = search.store.used < self.settings.node_budget
-        return room & ~search.done.all() & (search.todo.size.sum() > 0)
+        return room & ~search.done.all() & (open_list.length(search.todo) > 0)
 
     def iterate(self, search: Search) -> Search:
-        """Expand a batch of entries."""
-        todo, entry, bucket, valid = open_list.pop(search.todo, self.lanes)
+        """Expand a batch of entries, or move one to the new ranges of the open list."""
+        moves = open_list.is_moving(search.todo)
+        todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
         search = search._replace(todo=todo, iterations=search.iterations + 1)
         first = search.store.used
         row = entry // self.domain.num_actions if self.settings.by_action else entry
         level = self.level_of(search.store.nodes.key[row])
+        best = search.cost[level]
         valid &= (search.store.stale[row] == 0) & ~search.done[level]
-        valid &= self.edge(bucket, level) < search.cost[level]
+        # No action has a cost below 0, and of the goals only the cheapest counts.
+        valid &= (search.store.nodes.cost[row] < best) & (self._promise(least) < best)
+        again = valid & moves
+        valid &= ~moves
         search = search._replace(expanded=search.expanded + valid.sum(dtype=jnp.int32))
-        search = self._insert(search, *self._children(search, row, entry, level, valid))
-        return self._open(search, first)
+        children, valid, finest = self._children(search, row, entry, level, valid)
+        search = self._insert(search._replace(finest=finest), children, valid)
+        search = self._open(search, first, (entry, again, moves))
+        todo = open_list.adapted(search.todo, search.finest, self.lanes, ~moves)
+        return search._replace(todo=todo)
 
     def _children(
         self, search: Search, row: Array, entry: Array, level: Array, valid: Array
-    ) -> tuple[Nodes, Array]:
-        """All boards after the entries: those of an entry side by side, the dearest first."""
+    ) -> tuple[Nodes, Array, Array]:
+        """All boards after the entries, those of an entry side by side, the dearest first.
+
+        With them which are valid, and the finest difference of priority that matters.
+        """
         domain, actions = self.domain, self.domain.num_actions
         nodes = search.store.nodes
         order = jnp.argsort(-nodes.cost[row])
@@ -181,10 +210,14 @@ class Engine:
             action.astype(jnp.int16),
         )
         valid &= move.valid & ~self._undoes(nodes.action[row], action)
+        finest = search.finest
         if not domain.unit_cost:
+            if self.settings.bucket_width is None:
+                some = jnp.where(valid & (move.cost > 0), move.cost, jnp.inf).min()
+                finest = jnp.minimum(finest, some * np.float32(FINE * self.steeper))
             order = jnp.argsort(-children.cost)
             children, valid = jax.tree.map(lambda leaf: leaf[order], (children, valid))
-        return children, valid
+        return children, valid, finest
 
     def _move(self, instance: Any, board: Any, action: Array) -> Any:
         """One action: a puzzle's `apply`, else a row of `neighbours`."""
@@ -219,71 +252,104 @@ class Engine:
         chunks = -(-count // lanes)
         return search._replace(store=jax.lax.fori_loop(0, chunks, add, search.store))
 
-    def _open(self, search: Search, first: Array) -> Search:
-        """Bound the rows from `first` on, note goals, and put the rest on the open list."""
+    def _open(
+        self, search: Search, first: Array, moved: tuple[Any, Any, Any] | None = None
+    ) -> Search:
+        """Bound the rows from `first` on, note goals, and put the rest on the open list.
+
+        moved: entries that go to new ranges instead, which of them, and whether it is so.
+        """
+        lane = jnp.arange(self.lanes, dtype=jnp.int32)
+        actions = self.domain.num_actions if self.settings.by_action else 1
 
         def one(i: Array, search: Search) -> Search:
-            begin = first + i * self.lanes
-            return self._open_rows(search, begin)
+            row = first + i * self.lanes + lane
+            if moved is None:
+                return self._open_rows(search, row, row < search.store.used)
+            entry, again, moves = moved
+            valid = jnp.where(moves, again, row < search.store.used)
+            row = jnp.where(moves, entry // actions, row)
+            return self._open_rows(search, row, valid, jnp.where(moves, entry % actions, -1))
 
         blocks = -(-(search.store.used - first) // self.lanes)
+        if moved is not None:
+            blocks = jnp.where(moved[2], 1, blocks)
         search = jax.lax.fori_loop(0, blocks, one, search)
-        lower = jnp.where(search.done, search.lower, self.bound_below(search))
-        if self.settings.terminate == "first":
-            return search._replace(done=search.goal >= 0, lower=lower)
-        return search._replace(done=lower >= search.cost, lower=lower)
+        return search if self.settings.to_middle else self._judged(search)
 
-    def _open_rows(self, search: Search, begin: Array) -> Search:
-        nodes = store.rows_of(search.store.nodes, begin, self.lanes)
-        row = begin + jnp.arange(self.lanes, dtype=jnp.int32)
-        valid = row < search.store.used
-        level = jnp.where(valid, self.level_of(nodes.key), 0)
-        board = self.boards(nodes.key)
+    def _open_rows(
+        self, search: Search, row: Array, valid: Array, only: Array | None = None
+    ) -> Search:
+        nodes = search.store.nodes
+        key, cost = nodes.key[row], nodes.cost[row]
+        level = jnp.where(valid, self.level_of(key), 0)
+        board = self.boards(key)
         instance = jax.tree.map(lambda leaf: leaf[level], self.levels.instance)
         bounds = jax.vmap(self.bound)(instance, board).astype(jnp.float32)
         bound = bounds.min(axis=1) if self.settings.by_action else bounds
         goal = valid & jax.vmap(self.domain.is_goal)(instance, board)
-        cost, goal_row = _best(search.cost, search.goal, nodes.cost, row, level, goal)
+        best, goal_row = _best(search.cost, search.goal, cost, row, level, goal)
         near, near_row = _best(search.nearest, search.nearest_row, bound, row, level, valid)
         opens = valid & ~goal
-        score = nodes.cost + self.settings.weight * bounds.T  # actions, if any, are the first axis
+        score = cost + self.settings.weight * bounds.T  # actions, if any, are the first axis
         if self.settings.to_middle:
-            score = jnp.maximum(score, 2 * nodes.cost)
+            score = jnp.maximum(score, 2 * cost)
         entry = row
         if self.settings.by_action:
             actions = self.domain.num_actions
-            able = jax.vmap(self.domain.neighbours)(instance, board).valid.T
-            opens = opens & able
-            entry = row * actions + jnp.arange(actions, dtype=jnp.int32)[:, None]
-        above = score - self.start_score[level]
-        opens &= jnp.isfinite(above)
-        bucket = jnp.clip(jnp.floor(above / self.width), 0, BUCKETS - 1)
-        bucket = jnp.where(opens, bucket, BUCKETS).astype(jnp.int32)
-        todo = open_list.push(search.todo, entry.reshape(-1), bucket.reshape(-1))
+            action = jnp.arange(actions, dtype=jnp.int32)[:, None]
+            opens &= jax.vmap(self.domain.neighbours)(instance, board).valid.T
+            if only is not None:
+                opens &= (only < 0) | (only == action)
+            entry = row * actions + action
+        score = jnp.where(opens, score, jnp.inf)
+        lost = search.lost
+        if not self.settings.admissible:
+            wrong = (opens & ~(score < jnp.inf)).reshape(-1, self.lanes).any(axis=0)
+            lost = lost.at[level].max(wrong)
         return search._replace(
-            todo=todo, cost=cost, goal=goal_row, nearest=near, nearest_row=near_row
+            todo=open_list.push(search.todo, entry.reshape(-1), score.reshape(-1)),
+            cost=best,
+            goal=goal_row,
+            nearest=near,
+            nearest_row=near_row,
+            lost=lost,
         )
 
-    def bound_below(self, search: Search) -> Float32[Array, " levels"]:
-        """Least cost that a solution may have: of the first open entries, or the one found."""
-        edge = self.edge(open_list.first_bucket(search.todo))
-        empty = search.todo.size.sum() == 0
-        return jnp.where(empty, search.cost, jnp.minimum(edge, search.cost))
+    def _judged(self, search: Search) -> Search:
+        """Raise the lower bounds, and say which levels are done."""
+        edge, cost = open_list.edge(search.todo), search.cost
+        done = search.done
+        if self.settings.terminate == "first":
+            # Entries above the cost are passed over, and so nothing is known beyond it.
+            lower = self.least_cost(jnp.minimum(edge, cost))
+            done |= (search.goal >= 0) & (cost <= edge)
+        else:
+            lower = self.least_cost(edge)
+        lower = jnp.minimum(jnp.maximum(search.lower, lower), cost)
+        lower = jnp.where(search.done, search.lower, lower)
+        return search._replace(done=done | (lower >= cost), lower=lower)
 
     # What they need.
 
-    def _score(self, instance: Any, board: Any) -> Array:
-        """Weighted bound of a start."""
+    def _start_bound(self, instance: Any, board: Any) -> Array:
+        """Bound of a start."""
         bound = self.bound(instance, board).astype(jnp.float32)
-        return self.settings.weight * (bound.min() if self.settings.by_action else bound)
+        return bound.min() if self.settings.by_action else bound
 
-    def edge(self, bucket: Array, level: Array | None = None) -> Array:
-        """Least cost of a solution through an entry of the bucket, of a level or of each."""
-        start = self.start_score if level is None else self.start_score[level]
-        # The first bucket has all that is lower, but no solution costs less than the start's bound.
-        edge = start + bucket.astype(jnp.float32) * self.width
-        least = edge / max(1.0, self.settings.weight)
-        return least if self.settings.admissible else jnp.zeros_like(least)
+    def _promise(self, priority: Array) -> Array:
+        """Least cost that interests us of a solution through entries from a priority on."""
+        if self.settings.terminate == "first" and not self.settings.to_middle:
+            return priority
+        return self.least_cost(priority)
+
+    def least_cost(self, priority: Array) -> Array:
+        """Least cost of a solution through entries from a priority on."""
+        if not self.settings.admissible:
+            return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
+        # A priority is at most the weight times what it bounds. Division may round upwards.
+        weight = self.settings.weight
+        return priority * np.float32(1.0 if weight <= 1 else (1 - 2.0**-22) / weight)
 
     def level_of(self, key: Array) -> Int32[Array, " lanes"]:
         """Level of each key."""

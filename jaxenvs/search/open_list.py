@@ -1,96 +1,218 @@
-"""The open list: stacks of entries by priority, in pages, so that any number is taken at once.
+"""The open list: a queue by priority, as stacks of entries in buckets, any number taken at once.
 
-No heap and no sort of the whole: an entry has a bucket, a bucket is a stack of pages of one pool.
-An entry is pushed once, so that the pool needs no more room than all entries and a page a bucket.
+There is no heap and no sort of all entries. A bucket holds the entries of one range of priorities,
+newest first; it is a stack of pages of one pool. The ranges have equal widths around the front of
+the search. When the front leaves them, or one bucket holds most of the entries although its range
+could be narrower, the list gets new ranges and all entries move: the list has two sets of buckets,
+and until the old set is empty `pop` returns its entries to be pushed once more.
 """
 
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32
+from jaxtyping import Array, Bool, Float32, Int32
 
-PAGE = 1024  # entries
+BUCKETS = 256  # of a set
+PAGE = 1024  # entries, of a pool of any common size
+SMALL_PAGE = 16  # of a pool of less than SMALL entries
+SMALL = 1 << 14
 LARGE_PAGE = 4096  # of a pool of more than LARGE entries
 LARGE = 1 << 24
+UNKNOWN = np.float32(1e30)  # width of the ranges while none is known
+GROWTH = 16.0  # largest factor between the widths of successive ranges
+CROWD = 4  # batches in one bucket that are a crowd
 
 
 class OpenList(NamedTuple):
-    """Entries by bucket; within one the newest comes first."""
+    """Two sets of buckets; one is in use, the other is empty or about to be."""
 
     entries: Int32[Array, "pages page"]
-    page_of: Int32[Array, "buckets pages_of_one"]  # pages of a bucket, bottom first
-    size: Int32[Array, " buckets"]  # entries
-    pages: Int32[Array, " buckets"]  # that a bucket has
-    used: Int32[Array, ""]  # pages of the pool
+    page_of: Int32[Array, "2 buckets pages_of_one"]  # pages of a bucket, bottom first
+    size: Int32[Array, "2 buckets"]  # entries
+    free: Int32[Array, " pages"]  # pages in use, then those that are not
+    used: Int32[Array, ""]  # pages in use
+    current: Int32[Array, ""]  # the set in use
+    edges: Float32[Array, " buckets"]  # lowest priority of each bucket; of the first -inf
+    width: Float32[Array, ""]  # of the ranges between them
+    lowest: Float32[Array, ""]  # priority since the ranges are these
+    highest: Float32[Array, ""]
 
 
-def empty(capacity: int, buckets: int) -> OpenList:
-    """Return a list for so many entries in its life."""
-    page = PAGE if capacity < LARGE else LARGE_PAGE
+def empty(capacity: int, start: Array, width: Array, buckets: int = BUCKETS) -> OpenList:
+    """Return a list for so many entries at a time, with ranges around a priority."""
+    page = SMALL_PAGE if capacity < SMALL else PAGE if capacity < LARGE else LARGE_PAGE
     full = -(-capacity // page)
-    nothing = jnp.zeros(buckets, jnp.int32)
+    pages = full + 2 * buckets  # each bucket may have one that is not full
+    nothing = jnp.float32(np.inf)
     return OpenList(
-        jnp.zeros((full + buckets, page), jnp.int32),
-        jnp.zeros((buckets, full + 1), jnp.int32),
-        nothing,
-        nothing,
-        jnp.int32(0),
+        entries=jnp.zeros((pages, page), jnp.int32),
+        page_of=jnp.zeros((2, buckets, full + 1), jnp.int32),
+        size=jnp.zeros((2, buckets), jnp.int32),
+        free=jnp.arange(pages, dtype=jnp.int32),
+        used=jnp.int32(0),
+        current=jnp.int32(0),
+        edges=_edges(start, width, buckets),
+        width=jnp.asarray(width, jnp.float32),
+        lowest=nothing,
+        highest=-nothing,
     )
 
 
-def push(todo: OpenList, entry: Int32[Array, " lanes"], bucket: Int32[Array, " lanes"]) -> OpenList:
-    """Add entries; a lane whose bucket does not exist is left out."""
-    lanes, buckets, page = entry.shape[0], todo.size.shape[0], todo.entries.shape[1]
-    bucket = jnp.clip(bucket, 0, buckets)  # the one that does not exist comes last
+def push(
+    todo: OpenList, entry: Int32[Array, " lanes"], priority: Float32[Array, " lanes"]
+) -> OpenList:
+    """Add entries; a lane with an infinite priority (or none: NaN) is left out."""
+    lanes, buckets, page = entry.shape[0], todo.size.shape[1], todo.entries.shape[1]
+    some = priority < jnp.inf
+    todo = todo._replace(
+        lowest=jnp.minimum(todo.lowest, jnp.where(some, priority, jnp.inf).min()),
+        highest=jnp.maximum(todo.highest, jnp.where(some, priority, -jnp.inf).max()),
+    )
+    bucket = _bucket_of(todo, priority, some)
     order = _order(bucket, buckets)
     entry, bucket = entry[order], bucket[order]
     added = jnp.zeros(buckets, jnp.int32).at[bucket].add(1, mode="drop")
     start = jnp.cumsum(added, dtype=jnp.int32) - added
     at = jnp.minimum(bucket, buckets - 1)
-    place = todo.size[at] + jnp.arange(lanes, dtype=jnp.int32) - start[at]
-    todo = _with_pages(todo, todo.size + added, lanes)
-    number = todo.page_of[at, place // page]
+    before = todo.size[todo.current]
+    place = before[at] + jnp.arange(lanes, dtype=jnp.int32) - start[at]
+    todo = _with_pages(todo, before + added, lanes)
+    number = todo.page_of[todo.current, at, place // page]
     number = jnp.where(bucket < buckets, number, todo.entries.shape[0])
-    return todo._replace(
-        entries=todo.entries.at[number, place % page].set(entry, mode="drop"),
-        size=todo.size + added,
-    )
+    return todo._replace(entries=todo.entries.at[number, place % page].set(entry, mode="drop"))
 
 
 def pop(todo: OpenList, count: int) -> tuple[OpenList, Array, Array, Bool[Array, " {count}"]]:
-    """Take the first `count` entries: list, entries, their buckets, and which lanes have one."""
+    """Take the first `count` entries, of the old set while there are some (`is_moving`).
+
+    Returns the list, the entries, a number that no priority of each is below, and which lanes have
+    an entry.
+    """
     page = todo.entries.shape[1]
-    through = jnp.cumsum(todo.size, dtype=jnp.int32)
-    before = through - todo.size
+    moving = is_moving(todo)
+    source = jnp.where(moving, 1 - todo.current, todo.current)
+    size = todo.size[source]
+    through = jnp.cumsum(size, dtype=jnp.int32)
+    before = through - size
     lane = jnp.arange(count, dtype=jnp.int32)
     valid = lane < through[-1]
     bucket = jnp.searchsorted(through, lane, side="right").astype(jnp.int32)
-    bucket = jnp.minimum(bucket, todo.size.shape[0] - 1)
-    place = jnp.maximum(todo.size[bucket] - 1 - (lane - before[bucket]), 0)
-    entry = todo.entries[todo.page_of[bucket, place // page], place % page]
-    taken = jnp.clip(count - before, 0, todo.size)
-    return todo._replace(size=todo.size - taken), entry, bucket, valid
+    bucket = jnp.minimum(bucket, size.shape[0] - 1)
+    place = jnp.maximum(size[bucket] - 1 - (lane - before[bucket]), 0)
+    entry = todo.entries[todo.page_of[source, bucket, place // page], place % page]
+    least = jnp.where(moving, -jnp.inf, todo.edges[bucket])
+    taken = jnp.clip(count - before, 0, size)
+    return _without_pages(todo, source, size - taken, count), entry, least, valid
 
 
-def first_bucket(todo: OpenList) -> Int32[Array, ""]:
-    """Number of the first bucket with an entry; the number of buckets where there is none."""
-    some = todo.size > 0
-    return jnp.where(some.any(), jnp.argmax(some), some.shape[0]).astype(jnp.int32)
+def is_moving(todo: OpenList) -> Bool[Array, ""]:
+    """Tell whether entries have yet to move to the ranges in use."""
+    return todo.size[1 - todo.current].sum() > 0
+
+
+def length(todo: OpenList) -> Int32[Array, ""]:
+    """Return the number of entries."""
+    return todo.size.sum(dtype=jnp.int32)
+
+
+def edge(todo: OpenList) -> Float32[Array, ""]:
+    """Return a number that no priority of an entry is below; infinity for an empty list."""
+    first = todo.edges[_front(todo)]
+    return jnp.where(is_moving(todo), -jnp.inf, jnp.where(length(todo) > 0, first, jnp.inf))
+
+
+def adapted(
+    todo: OpenList, finest: Float32[Array, ""], batch: int, able: Bool[Array, ""]
+) -> OpenList:
+    """Choose new ranges where the present ones order the entries badly, and begin to move.
+
+    finest: width below which the order does not matter. able: whether entries left for good since
+    the last change. If not, the ranges only become narrower, so that changes come to an end.
+    """
+    half = todo.size.shape[1] // 2
+    size, front = todo.size[todo.current], _front(todo)
+    crowded = (size[front] > CROWD * batch) & (2 * size[front] >= size.sum())
+    first, last = front == 0, front == size.shape[0] - 1
+    unknown = (todo.width >= UNKNOWN) & (finest < UNKNOWN)
+    at = jnp.where(first, todo.lowest, todo.edges[front])
+    # The front has left the ranges: the new ones reach as far as the entries do, if that is not
+    # much farther than before. They may not be narrower than float32 numbers lie apart.
+    spread = jnp.where(first, todo.edges[1], todo.highest) - at
+    usual = jnp.where(unknown, finest, todo.width)
+    wide = jnp.minimum(spread / np.float32(half - 3), usual * np.float32(GROWTH))
+    narrow = todo.width / np.float32(GROWTH)
+    leaves = last | unknown | (first & crowded)
+    resolution = jnp.abs(at) * np.float32(2.0**-20)
+    width = jnp.maximum(jnp.where(leaves, wide, narrow), jnp.maximum(finest, resolution))
+    changes = (able & leaves) | (~leaves & crowded & (2 * width < todo.width))
+    changes &= ~is_moving(todo) & (length(todo) > 0) & jnp.isfinite(at)
+    edges = _edges(at, width, size.shape[0])
+    return todo._replace(
+        current=jnp.where(changes, 1 - todo.current, todo.current),
+        edges=jnp.where(changes, edges, todo.edges),
+        width=jnp.where(changes, width, todo.width),
+        lowest=jnp.where(changes, jnp.inf, todo.lowest),
+        highest=jnp.where(changes, -jnp.inf, todo.highest),
+    )
+
+
+def _front(todo: OpenList) -> Int32[Array, ""]:
+    """Return the first bucket with an entry, of the set in use."""
+    return jnp.argmax(todo.size[todo.current] > 0).astype(jnp.int32)
+
+
+def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {buckets}"]:
+    """Return where the ranges begin: one of them at `middle`, with half of the others below."""
+    step = np.arange(buckets, dtype=np.float32) - np.float32(buckets // 2)
+    edges = jnp.asarray(middle, jnp.float32) + step * jnp.asarray(width, jnp.float32)
+    return edges.at[0].set(-jnp.inf)
+
+
+def _bucket_of(todo: OpenList, priority: Array, some: Array) -> Int32[Array, " lanes"]:
+    """Return the bucket of each priority; those left out have one that does not exist."""
+    buckets = todo.edges.shape[0]
+    steps = jnp.floor((priority - todo.edges[1]) / todo.width) + 1
+    bucket = jnp.where(some, jnp.clip(steps, 0, buckets - 1), buckets).astype(jnp.int32)
+    # Rounding must not lift an entry over its priority: proofs rely on the edges.
+    above = some & (todo.edges[jnp.minimum(bucket, buckets - 1)] > priority)
+    return bucket - above.astype(jnp.int32)
 
 
 def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> OpenList:
-    """Give each bucket the pages that it needs."""
-    page = todo.entries.shape[1]
-    more = jnp.maximum(-(-size // page) - todo.pages, 0)
+    """Give each bucket in use the pages that it needs for its new size."""
+    page, most = todo.entries.shape[1], todo.page_of.shape[2]
+    before = -(-todo.size[todo.current] // page)
+    more = -(-size // page) - before
     first = todo.used + jnp.cumsum(more, dtype=jnp.int32) - more
     step = np.arange(lanes // page + 1, dtype=np.int32)
-    column = jnp.where(step < more[:, None], todo.pages[:, None] + step, todo.page_of.shape[1])
+    column = jnp.where(step < more[:, None], before[:, None] + step, most)
     row = jnp.arange(size.shape[0], dtype=jnp.int32)[:, None]
+    number = todo.free.at[first[:, None] + step].get(mode="clip")
     return todo._replace(
-        page_of=todo.page_of.at[row, column].set(first[:, None] + step, mode="drop"),
-        pages=todo.pages + more,
+        page_of=todo.page_of.at[todo.current, row, column].set(number, mode="drop"),
+        size=todo.size.at[todo.current].set(size),
         used=todo.used + more.sum(dtype=jnp.int32),
+    )
+
+
+def _without_pages(
+    todo: OpenList, source: Array, size: Int32[Array, " buckets"], lanes: int
+) -> OpenList:
+    """Take back the pages that the buckets of a set do not need for their new size."""
+    page, pages = todo.entries.shape[1], todo.free.shape[0]
+    after = -(-size // page)
+    less = -(-todo.size[source] // page) - after
+    used = todo.used - less.sum(dtype=jnp.int32)
+    first = used + jnp.cumsum(less, dtype=jnp.int32) - less
+    step = np.arange(lanes // page + 1, dtype=np.int32)
+    row = jnp.arange(size.shape[0], dtype=jnp.int32)[:, None]
+    number = todo.page_of.at[source, row, after[:, None] + step].get(mode="clip")
+    place = jnp.where(step < less[:, None], first[:, None] + step, pages)
+    return todo._replace(
+        free=todo.free.at[place].set(number, mode="drop"),
+        size=todo.size.at[source].set(size),
+        used=used,
     )
 
 

@@ -19,7 +19,7 @@ class Result(Struct):
     actions: Int32[Array, "*levels longest"]
     length: Int32[Array, "*levels"]  # actions; above `longest` there was room for none of them
     optimal: Bool[Array, "*levels"]  # proven: no cheaper solution exists
-    unsolvable: Bool[Array, "*levels"]  # proven: everything that can be reached was looked at
+    unsolvable: Bool[Array, "*levels"]  # proven: every board within reach was examined
     lower_bound: Float32[Array, "*levels"]  # of the least cost; -inf without an admissible bound
     board: Any  # the goal, or the board with the least bound
     nodes: Int32[Array, ""]  # boards, with their dearer copies
