@@ -84,6 +84,7 @@ def test_a_fragment_holds_what_happened(policy):
     first, _ = actor.collect(weights)
     second, last_obs = actor.collect(weights)
     whole = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, second)
+    assert whole.pop("mask") is None  # Signal forbids nothing
     assert {name: leaf.shape for name, leaf in whole.items() if name != "obs"} == {
         name: (14, 3) for name in whole if name != "obs"
     }
