@@ -137,6 +137,7 @@ class Rollout(NamedTuple):
     returns: Float32[Array, "*batch"]  # of the episode so far, this step included
     lengths: Int32[Array, "*batch"]
     memory: PyTree[Array] = ()  # from before the first step, if the network is recurrent
+    weight: PyTree[Array] = ()  # of the advantages, if V-trace weighs them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -313,7 +314,8 @@ class PPO:
     ) -> tuple[Array, dict[str, Array]]:
         """Clipped policy loss, value loss and entropy bonus of a minibatch.
 
-        `mean` and `spread` are those of the minibatch's advantages, on all devices.
+        `mean` (one number, or one for each row) and `spread` are those of the minibatch's
+        advantages, on all devices.
         """
         logits, value = self.replay(weights, rollout)
         log_ratio = log_probability(logits, rollout.action) - rollout.log_prob
