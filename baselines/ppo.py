@@ -121,6 +121,7 @@ class Runner(NamedTuple):
     lengths: Int32[Array, "*seeds envs"]  # their steps so far
     memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
     bonus: PyTree[Array] = ()  # what an exploration bonus has learned
+    bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
 
 
 class Rollout(NamedTuple):
@@ -151,11 +152,18 @@ class PPO:
     bonus: RND | None = None  # rewards what is new
 
     runner: ClassVar[type] = Runner
-    spread: ClassVar[tuple[str, ...]] = ("world", "obs", "returns", "lengths", "memory")
+    spread: ClassVar[tuple[str, ...]] = (
+        "world",
+        "obs",
+        "returns",
+        "lengths",
+        "memory",
+        "bonus_returns",
+    )
 
     def init(self, key: Array) -> Runner:
         """Start: weights, worlds and the key for all that follows."""
-        key_weights, key_world, key_rest = jax.random.split(key, 3)
+        key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
         obs, world = self.env.reset(self.devices.own(key_world))
         one = jax.tree.map(lambda leaf: leaf[0], obs)
         weights = self.network.init(key_weights, one)
@@ -167,7 +175,8 @@ class PPO:
             key=jax.random.key_data(key_rest),
             returns=jnp.zeros(self.env.num_envs, jnp.float32),
             lengths=jnp.zeros(self.env.num_envs, jnp.int32),
-            bonus=self.bonus.init(jax.random.fold_in(key_weights, 1), one) if self.bonus else (),
+            bonus=self.bonus.init(key_bonus, one) if self.bonus else (),
+            bonus_returns=jnp.zeros(self.env.num_envs, jnp.float32) if self.bonus else (),
         )
 
     def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
