@@ -4,9 +4,10 @@ Run it with `jaxenvs train ID` or `python -m jaxenvs.baselines.ppo ID`. The choi
 (2022) for vectorised environments are kept: orthogonal weights, Adam's epsilon 1e-5, gradients
 clipped by global norm, a learning rate that falls to zero, advantages normalised per minibatch.
 Deliberate differences: an episode cut by the time limit is bootstrapped with the value of its true
-successor, the value loss is not clipped, and observations are stored as the environment gives them.
-Where rewards are rare, `advantage_floor` keeps normalisation from turning the errors of the value
-into a gradient as large as that of a success: without it, rollouts without reward undo exploration.
+successor, the value loss is clipped only if `value_clip` is given, and observations are stored as
+the environment gives them. Where rewards are rare, `advantage_floor` keeps normalisation from
+turning the errors of the value into a gradient as large as that of a success: without it, rollouts
+without reward undo exploration.
 """
 
 import dataclasses
@@ -107,6 +108,7 @@ class Settings(Learning):
     entropy: float = 0.01  # weight of the entropy bonus
     advantage_floor: float = 1e-8  # least standard deviation that advantages are divided by
     bonus: float = 0.0  # weight of the reward for what is new (rnd.py); 0: without it
+    value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited
 
 
 class Runner(NamedTuple):
@@ -332,7 +334,7 @@ class PPO:
         near = jnp.clip(ratio, 1 - self.settings.clip, 1 + self.settings.clip)
         advantage = (advantage - mean) / spread
         policy_loss = -jnp.minimum(ratio * advantage, near * advantage).mean()
-        value_loss = 0.5 * jnp.square(value - target).mean()
+        value_loss = 0.5 * self.value_errors(value, rollout.value, target).mean()
         entropy = -(jax.nn.softmax(logits) * jax.nn.log_softmax(logits)).sum(axis=-1).mean()
         total = policy_loss + self.settings.value_weight * value_loss
         return total - self.settings.entropy * entropy, {
@@ -342,6 +344,17 @@ class PPO:
             "kl": (ratio - 1 - log_ratio).mean(),  # Schulman's estimate, never negative
             "clipped": (near != ratio).astype(jnp.float32).mean(),
         }
+
+    def value_errors(self, value: Array, before: Array, target: Array) -> Array:
+        """Square errors of the values; `before` are those that the rollout was made with.
+
+        With `value_clip`, a value that has already moved that far towards its target pulls no more.
+        """
+        errors, limit = jnp.square(value - target), self.settings.value_clip
+        if not limit:
+            return errors
+        near = before + jnp.clip(value - before, -limit, limit)
+        return jnp.maximum(errors, jnp.square(near - target))
 
     @property
     def optimiser(self) -> optax.GradientTransformation:
