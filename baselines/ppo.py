@@ -4,9 +4,10 @@ Run it with `jaxenvs train ID` or `python -m jaxenvs.baselines.ppo ID`. The choi
 (2022) for vectorised environments are kept: orthogonal weights, Adam's epsilon 1e-5, gradients
 clipped by global norm, a learning rate that falls to zero, advantages normalised per minibatch.
 Deliberate differences: an episode cut by the time limit is bootstrapped with the value of its true
-successor, the value loss is not clipped, and observations are stored as the environment gives them.
-Where rewards are rare, `advantage_floor` keeps normalisation from turning the errors of the value
-into a gradient as large as that of a success: without it, rollouts without reward undo exploration.
+successor, the value loss is clipped only if `value_clip` is given, and observations are stored as
+the environment gives them. Where rewards are rare, `advantage_floor` keeps normalisation from
+turning the errors of the value into a gradient as large as that of a success: without it, rollouts
+without reward undo exploration.
 """
 
 import dataclasses
@@ -109,6 +110,7 @@ class Settings(Learning):
     entropy: float = 0.01  # weight of the entropy bonus
     advantage_floor: float = 1e-8  # least standard deviation that advantages are divided by
     bonus: float = 0.0  # weight of the reward for what is new (rnd.py); 0: without it
+    value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited
 
 
 class Runner(NamedTuple):
@@ -123,6 +125,7 @@ class Runner(NamedTuple):
     lengths: Int32[Array, "*seeds envs"]  # their steps so far
     memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
     bonus: PyTree[Array] = ()  # what an exploration bonus has learned
+    bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
 
 
 class Rollout(NamedTuple):
@@ -140,6 +143,7 @@ class Rollout(NamedTuple):
     lengths: Int32[Array, "*batch"]
     memory: PyTree[Array] = ()  # from before the first step, if the network is recurrent
     mask: Mask = None  # when the action was chosen
+    weight: PyTree[Array] = ()  # of the advantages, if V-trace weighs them
 
 
 @dataclasses.dataclass(frozen=True)
@@ -153,11 +157,18 @@ class PPO:
     bonus: RND | None = None  # rewards what is new
 
     runner: ClassVar[type] = Runner
-    spread: ClassVar[tuple[str, ...]] = ("world", "obs", "returns", "lengths", "memory")
+    spread: ClassVar[tuple[str, ...]] = (
+        "world",
+        "obs",
+        "returns",
+        "lengths",
+        "memory",
+        "bonus_returns",
+    )
 
     def init(self, key: Array) -> Runner:
         """Start: weights, worlds and the key for all that follows."""
-        key_weights, key_world, key_rest = jax.random.split(key, 3)
+        key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
         obs, world = self.env.reset(self.devices.own(key_world))
         one = jax.tree.map(lambda leaf: leaf[0], obs)
         weights = self.network.init(key_weights, one)
@@ -169,7 +180,8 @@ class PPO:
             key=jax.random.key_data(key_rest),
             returns=jnp.zeros(self.env.num_envs, jnp.float32),
             lengths=jnp.zeros(self.env.num_envs, jnp.int32),
-            bonus=self.bonus.init(jax.random.fold_in(key_weights, 1), one) if self.bonus else (),
+            bonus=self.bonus.init(key_bonus, one) if self.bonus else (),
+            bonus_returns=jnp.zeros(self.env.num_envs, jnp.float32) if self.bonus else (),
         )
 
     def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
@@ -328,7 +340,8 @@ class PPO:
     ) -> tuple[Array, dict[str, Array]]:
         """Clipped policy loss, value loss and entropy bonus of a minibatch.
 
-        `mean` and `spread` are those of the minibatch's advantages, on all devices.
+        `mean` (one number, or one for each row) and `spread` are those of the minibatch's
+        advantages, on all devices.
         """
         logits, value = self.replay(weights, rollout)
         log_ratio = log_probability(logits, rollout.action) - rollout.log_prob
@@ -336,7 +349,7 @@ class PPO:
         near = jnp.clip(ratio, 1 - self.settings.clip, 1 + self.settings.clip)
         advantage = (advantage - mean) / spread
         policy_loss = -jnp.minimum(ratio * advantage, near * advantage).mean()
-        value_loss = 0.5 * jnp.square(value - target).mean()
+        value_loss = 0.5 * self.value_errors(value, rollout.value, target).mean()
         entropy = -(jax.nn.softmax(logits) * jax.nn.log_softmax(logits)).sum(axis=-1).mean()
         total = policy_loss + self.settings.value_weight * value_loss
         return total - self.settings.entropy * entropy, {
@@ -346,6 +359,17 @@ class PPO:
             "kl": (ratio - 1 - log_ratio).mean(),  # Schulman's estimate, never negative
             "clipped": (near != ratio).astype(jnp.float32).mean(),
         }
+
+    def value_errors(self, value: Array, before: Array, target: Array) -> Array:
+        """Square errors of the values; `before` are those that the rollout was made with.
+
+        With `value_clip`, a value that has already moved that far towards its target pulls no more.
+        """
+        errors, limit = jnp.square(value - target), self.settings.value_clip
+        if not limit:
+            return errors
+        near = before + jnp.clip(value - before, -limit, limit)
+        return jnp.maximum(errors, jnp.square(near - target))
 
     @property
     def optimiser(self) -> optax.GradientTransformation:

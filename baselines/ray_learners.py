@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Int32, PyTree
 
 from .devices import DEVICES, DIVIDED, EVERYWHERE
 from .loop import SEEDS
 from .ppo import PPO, Rollout, Runner, episode_sums, log_probability
 from .ray_actors import Fragment
-from .vtrace import corrected_advantages
+from .vtrace import baselines, corrected_advantages, limited
 
 BATCH = (DIVIDED, PartitionSpec(DEVICES))  # where a fragment's two parts have environments
 
@@ -68,11 +68,18 @@ class VTrace(FragmentPPO):
         logits, value = jax.vmap(self.replay, in_axes=(None, 0))(runner.weights, rollout)
         log_prob = log_probability(logits, rollout.action)
         ratio = jnp.exp(log_prob - rollout.log_prob)
-        rollout = rollout._replace(log_prob=log_prob, value=value)
+        rollout = rollout._replace(log_prob=log_prob, value=value, weight=limited(ratio))
         gamma, gae_lambda = self.settings.gamma, self.settings.gae_lambda
         last_value = self.value(runner, None)
         advantage = corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda)
         return rollout, advantage, advantage + value
+
+    def scales(self, batch: Any, orders: Int32[Array, "minibatches rows"]) -> tuple[Array, ...]:
+        """Baseline of each row of each minibatch, and the spread of the advantages about them."""
+        weighted, weight = batch[1][orders], batch[0].weight[orders]
+        baseline = baselines(weighted, weight, self.devices)
+        _, variance = self.devices.moments(weighted - baseline)
+        return baseline, jnp.maximum(jnp.sqrt(variance), self.settings.advantage_floor)
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)

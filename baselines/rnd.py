@@ -4,8 +4,7 @@ A network learns to predict what another one, which is random and never learns, 
 observation; where the prediction is still wrong, the observation is new. A learner from rollouts
 adds the error to its rewards. Deliberate differences: what is distilled are the features of
 networks.py with random weights; statistics start with the first rollout instead of a random
-agent's; the discounted returns of bonuses, whose spread they are divided by, start with each
-rollout; the predictor makes one pass over a rollout; and one value counts both kinds of reward, so
+agent's; the predictor makes one pass over a rollout; and one value counts both kinds of reward, so
 that bonuses end with the episode too.
 """
 
@@ -95,10 +94,11 @@ class RND:
         led_to = jax.tree.map(
             lambda seen, now: jnp.concatenate([seen[1:], now[None]]), rollout.obs, runner.obs
         )
-        curiosity, bonus = self.learn(runner.bonus, led_to, devices)
+        curiosity, returns, bonus = self.learn(runner.bonus, runner.bonus_returns, led_to, devices)
         bonus = jnp.where(rollout.terminated | rollout.truncated, 0.0, bonus)
         reward = rollout.reward + self.weight * bonus
-        return runner._replace(bonus=curiosity), rollout._replace(reward=reward)
+        runner = runner._replace(bonus=curiosity, bonus_returns=returns)
+        return runner, rollout._replace(reward=reward)
 
     def init(self, key: Array, obs: PyTree[Array]) -> Curiosity:
         """Draw the networks for observations like this one."""
@@ -121,27 +121,41 @@ class RND:
         return self.errors(curiosity, inputs) / curiosity.earned.deviation
 
     def learn(
-        self, curiosity: Curiosity, obs: PyTree[Array], devices: Devices = ALONE
-    ) -> tuple[Curiosity, Float32[Array, "steps envs"]]:
-        """Return how new a rollout of observations (steps, envs, ...) was, having learned it."""
+        self,
+        curiosity: Curiosity,
+        returns: Float32[Array, " envs"],
+        obs: PyTree[Array],
+        devices: Devices = ALONE,
+    ) -> tuple[Curiosity, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
+        """Return how new a rollout of observations (steps, envs, ...) was, having learned it.
+
+        `returns` are each environment's discounted sums of errors before the rollout; those after
+        it are returned for the next one.
+        """
         steps, envs = jax.tree.leaves(obs)[0].shape[:2]
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), obs)
         features = self.features(curiosity, flat)
         curiosity = curiosity._replace(seen=curiosity.seen.and_of(features.T, devices))
         inputs = self.normalised(curiosity, features)
         errors = self.errors(curiosity, inputs).reshape(steps, envs)
-        earned = curiosity.earned.and_of(self.returns(errors).reshape(1, -1), devices)
+        sums = self.returns(returns, errors)
+        earned = curiosity.earned.and_of(sums.reshape(1, -1), devices)
         curiosity = self.taught(curiosity._replace(earned=earned), inputs, devices)
-        return curiosity, errors / earned.deviation
+        return curiosity, sums[-1], errors / earned.deviation
 
-    def returns(self, errors: Float32[Array, "steps envs"]) -> Float32[Array, "steps envs"]:
-        """Discounted sums of the errors up to each step, over all ends of episodes."""
+    def returns(
+        self, before: Float32[Array, " envs"], errors: Float32[Array, "steps envs"]
+    ) -> Float32[Array, "steps envs"]:
+        """Discounted sums of the errors up to each step, over all ends of episodes and rollouts.
+
+        A sum that began anew with each rollout would be a ramp, and its spread the ramp's height.
+        """
 
         def add(total: Array, error: Array) -> tuple[Array, Array]:
             total = self.gamma * total + error
             return total, total
 
-        return jax.lax.scan(add, jnp.zeros_like(errors[0]), errors)[1]
+        return jax.lax.scan(add, before, errors)[1]
 
     def taught(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
         """Let the predictor take `minibatches` gradient steps, each on every so-manieth input."""

@@ -10,9 +10,16 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32
 
+from .devices import Devices
 from .ppo import Rollout, advantages
 
 LIMIT = 1.0  # of a ratio: rho-bar and c-bar
+TINY = 1e-8  # least sum that weights are divided by
+
+
+def limited(ratio: Float32[Array, "*batch"]) -> Float32[Array, "*batch"]:
+    """Weights of what happened, from ratios of probabilities."""
+    return jnp.minimum(ratio, LIMIT)
 
 
 def corrected_advantages(
@@ -35,5 +42,20 @@ def corrected_advantages(
         advantage = weight * (surprise + carried * later)
         return advantage, advantage
 
-    steps = (surprise, carried, jnp.minimum(ratio, LIMIT))
+    steps = (surprise, carried, limited(ratio))
     return jax.lax.scan(back, jnp.zeros_like(last_value), steps, reverse=True)[1]
+
+
+def baselines(
+    weighted: Float32[Array, "rows batch"], weight: Float32[Array, "rows batch"], devices: Devices
+) -> Float32[Array, "rows batch"]:
+    """Return what centres the weighted advantages of each row, on all devices: `weight` times one
+    number, their weighted mean.
+
+    A baseline favours no action only if it carries the same weights as the advantages: by their
+    plain mean, actions that were all equally good would teach the policy to do more of what it
+    already prefers.
+    """
+    sums = jnp.stack([weighted.mean(axis=1), weight.mean(axis=1)])
+    total, weights = devices.mean(sums)
+    return weight * (total / jnp.maximum(weights, TINY))[:, None]

@@ -3,8 +3,8 @@
     python -m jaxenvs.benchmarks.learner_peers NAME SETTING [--purejaxrl PATH]
 
 The process reads seeds from its input, a line each, trains with each, and answers with a line of
-JSON: the seconds of the processor, those of the clock, and the return of the last episodes.
-`learners.py` starts it and takes turns.
+JSON: the seconds of the processor, those of the clock, the return of the last episodes, and that of
+an evaluation, which is the same for all who have one. `learners.py` starts it and takes turns.
 
 Nobody evaluates or prints inside the clock. The peers run as their authors ship them: PureJaxRL
 from a clone (it is not on PyPI), rejax without its evaluations, Stable-Baselines3 with its
@@ -21,7 +21,7 @@ import time
 import types
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -29,6 +29,7 @@ import numpy as np
 ID = "Classic-CartPole-v0"  # of the others: CartPole-v1
 HIDDEN = (64, 64)  # layers of each network, tanh
 LAST = 20  # episodes whose mean return is told
+EPISODES = 128  # of an evaluation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Setting:
     entropy: float = 0.01
     value_weight: float = 0.5
     max_grad_norm: float = 0.5
+    value_clip: float = 0.2  # 0: none; PureJaxRL and rejax always take `clip`
 
     @property
     def batch(self) -> int:
@@ -67,14 +69,23 @@ EQUAL = (
 # Ours: its preset of CartPole.
 OWN = {
     "jaxenvs, shared": Setting(
-        "own", 16, 64, 4, 8, learning_rate=1e-3, value_weight=0.01, entropy=0.0
+        "own", 16, 64, 4, 8, learning_rate=1e-3, value_weight=0.01, entropy=0.0, value_clip=0.0
     ),
     "rejax": Setting("own", 64, 64, 8, 16, learning_rate=3e-4),
-    "stable-baselines3": Setting("own", 1, 2048, 10, 32, learning_rate=3e-4, entropy=0.0),
+    "stable-baselines3": Setting(
+        "own", 1, 2048, 10, 32, learning_rate=3e-4, entropy=0.0, value_clip=0.0
+    ),
 }
 
-# Train with a seed; return the mean return of the last episodes, or None where nobody counted.
-Trainer = Callable[[int], float | None]
+
+class Trainer(NamedTuple):
+    """One learner with one setting."""
+
+    # Train with a seed; return the mean return of the last episodes, or None where nobody counted,
+    # and the weights.
+    train: Callable[[int], tuple[float | None, Any]]
+    # Logits of a batch of observations by those weights; None: its policies are not evaluated.
+    logits: Callable[[Any, jax.Array], jax.Array] | None = None
 
 
 def own(setting: Setting, apart: bool = True) -> Trainer:
@@ -99,6 +110,7 @@ def own(setting: Setting, apart: bool = True) -> Trainer:
         entropy=setting.entropy,
         value_weight=setting.value_weight,
         max_grad_norm=setting.max_grad_norm,
+        value_clip=setting.value_clip,
         hidden=HIDDEN,
         chunk=chunk_of(setting),
     )
@@ -106,7 +118,7 @@ def own(setting: Setting, apart: bool = True) -> Trainer:
     network = two_networks(venv.env) if apart else networks.build(venv.env, settings.hidden, 0)
     learner = ppo.PPO(venv, network, settings)
 
-    def train(seed: int) -> float | None:
+    def train(seed: int) -> tuple[float | None, Any]:
         runners = loop.start(learner, jax.random.split(jax.random.key(seed), 1))
         metrics = []
         for _ in range(settings.updates // settings.chunk):
@@ -117,9 +129,9 @@ def own(setting: Setting, apart: bool = True) -> Trainer:
             np.concatenate([told[name][0] for told in metrics])
             for name in ("return_sum", "episodes")
         )
-        return last_mean(returns, episodes)
+        return last_mean(returns, episodes), jax.tree.map(lambda leaf: leaf[0], runners.weights)
 
-    return train
+    return Trainer(train, lambda weights, obs: learner.predict(weights, obs)[0])
 
 
 def chunk_of(setting: Setting) -> int:
@@ -156,12 +168,10 @@ def purejaxrl(setting: Setting, path: Path) -> Trainer:
     """PureJaxRL's `ppo.py`, from a clone; a gymnax that is installed there is preferred."""
     if not (path / "purejaxrl" / "ppo.py").is_file():
         raise LookupError(f"{path} has no purejaxrl/ppo.py; clone luchris429/purejaxrl there")
-    sys.path.insert(0, str(path))
-    if importlib.util.find_spec("brax") is None:  # its wrappers import it; CartPole needs none
-        stand_in: Any = types.ModuleType("brax")
-        stand_in.envs = None
-        sys.modules["brax"] = stand_in
-    from purejaxrl.ppo import make_train  # type: ignore[import-not-found]
+    sys.path[:0] = [str(path), str(path / "purejaxrl")]  # its imports have been of both kinds
+    stand_in("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training")
+    stand_in("navix")
+    from purejaxrl.ppo import ActorCritic, make_train  # type: ignore[import-not-found]
 
     config = {
         "ENV_NAME": "CartPole-v1",
@@ -183,13 +193,25 @@ def purejaxrl(setting: Setting, path: Path) -> Trainer:
     }
     run = jax.jit(make_train(config))
 
-    def train(seed: int) -> float | None:
-        told = jax.block_until_ready(run(jax.random.key(seed)))["metrics"]
+    def train(seed: int) -> tuple[float | None, Any]:
+        out = jax.block_until_ready(run(jax.random.key(seed)))
+        told = out["metrics"]
         ended = np.asarray(told["returned_episode"]).reshape(-1)
         returns = np.asarray(told["returned_episode_returns"]).reshape(-1)
-        return last_mean(np.where(ended, returns, 0.0), ended)
+        weights = out["runner_state"][0].params
+        return last_mean(np.where(ended, returns, 0.0), ended), weights
 
-    return train
+    network = ActorCritic(2, activation=config["ACTIVATION"])
+    return Trainer(train, lambda weights, obs: network.apply(weights, obs)[0].logits)
+
+
+def stand_in(package: str, *modules: str) -> None:
+    """Let a package be imported that is not installed and whose names are never called."""
+    if importlib.util.find_spec(package) is None:
+        for name in (package, *modules):
+            empty: Any = types.ModuleType(name)
+            empty.__getattr__ = lambda name: None
+            sys.modules[name] = empty
 
 
 def rejax(setting: Setting) -> Trainer:
@@ -217,11 +239,11 @@ def rejax(setting: Setting) -> Trainer:
     learner = learner.replace(eval_callback=lambda algorithm, state, key: ())
     run = jax.jit(learner.train)
 
-    def train(seed: int) -> float | None:
+    def train(seed: int) -> tuple[float | None, Any]:
         jax.block_until_ready(run(jax.random.key(seed)))
-        return None
+        return None, None
 
-    return train
+    return Trainer(train)
 
 
 def sb3(setting: Setting) -> Trainer:
@@ -231,7 +253,7 @@ def sb3(setting: Setting) -> Trainer:
         make_vec_env,
     )
 
-    def train(seed: int) -> float | None:
+    def train(seed: int) -> tuple[float | None, Any]:
         envs = make_vec_env("CartPole-v1", setting.num_envs, seed=seed)
         learner = PPO(
             "MlpPolicy",
@@ -246,15 +268,16 @@ def sb3(setting: Setting) -> Trainer:
             ent_coef=setting.entropy,
             vf_coef=setting.value_weight,
             max_grad_norm=setting.max_grad_norm,
+            clip_range_vf=setting.value_clip or None,
             policy_kwargs={"net_arch": list(HIDDEN)},
             device="cpu",
             seed=seed,
         )
         learner.learn(setting.steps)
         told = [episode["r"] for episode in list(learner.ep_info_buffer)[-LAST:]]
-        return float(np.mean(told)) if told else None
+        return float(np.mean(told)) if told else None, None
 
-    return train
+    return Trainer(train)
 
 
 def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
@@ -263,6 +286,26 @@ def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
     first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0
     count = int(episodes[first:].sum())
     return float(returns[first:].sum()) / count if count else None
+
+
+def evaluated(logits: Callable[[Any, jax.Array], jax.Array]) -> Callable[[Any, int], float]:
+    """Return what plays `EPISODES` episodes by a policy: of weights and a seed, the mean return.
+
+    Actions are drawn; the environment is this library's, for everybody.
+    """
+    import jaxenvs
+    from jaxenvs.baselines.evaluate import first_episodes
+
+    env = jaxenvs.make(ID)
+
+    @jax.jit
+    def play(weights: Any, key: jax.Array) -> jax.Array:
+        def act(key: jax.Array, obs: jax.Array, state: Any) -> jax.Array:
+            return jax.random.categorical(key, logits(weights, obs)).astype(np.int32)
+
+        return first_episodes(env, act, key, EPISODES).returns.mean()
+
+    return lambda weights, seed: float(play(weights, jax.random.key(-1 - seed)))
 
 
 def trainer(name: str, setting: Setting, clone: Path | None) -> Trainer:
@@ -290,17 +333,19 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--purejaxrl", type=Path, help="a clone")
     asked = parser.parse_args(argv)
     try:
-        train = trainer(asked.name, Setting(**asked.setting), asked.purejaxrl)
+        learner = trainer(asked.name, Setting(**asked.setting), asked.purejaxrl)
     except (ImportError, LookupError) as error:
         print(json.dumps({"missing": str(error.args[0])}), flush=True)
         return 0
     print(json.dumps({"ready": True}), flush=True)
+    evaluate = evaluated(learner.logits) if learner.logits else lambda weights, seed: None
     for line in sys.stdin:
-        start, start_wall = time.process_time(), time.perf_counter()
+        seed, start, start_wall = int(line), time.process_time(), time.perf_counter()
         with contextlib.redirect_stdout(sys.stderr):
-            told = train(int(line))
-        seconds, wall = time.process_time() - start, time.perf_counter() - start_wall
-        print(json.dumps({"seconds": seconds, "wall": wall, "last_return": told}), flush=True)
+            last, weights = learner.train(seed)
+        told = {"seconds": time.process_time() - start, "wall": time.perf_counter() - start_wall}
+        told |= {"last_return": last, "evaluation": evaluate(weights, seed)}
+        print(json.dumps(told), flush=True)
     return 0
 
 

@@ -2,6 +2,11 @@
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --json learners.json
 
+And what is learned, with 16 seeds each:
+
+    python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" \
+        --learners jaxenvs purejaxrl --repeats 15
+
 Each learner runs in a process of its own, and they train in turns, one at a time, all on the same
 core. A training is everything from a seed to trained weights; the first of each process also
 compiles, and stands apart. Seconds are those of the processor, which on one core are those of the
@@ -23,10 +28,11 @@ from typing import Any
 
 from . import contestants, throughput
 from .learner_peers import EQUAL, OWN, Setting
-from .tables.training import compared
+from .tables.training import compared, scores
 
 TORCH = "stable-baselines3"  # whose trainings are shorter
 NAMES = ("jaxenvs", "jaxenvs, shared", "purejaxrl", "rejax", TORCH)
+SETTINGS = (*(setting.name for setting in EQUAL), "own")
 PACKAGES = ("flax", "optax", "distrax", "gymnax", "rejax", "stable-baselines3", "torch")
 
 
@@ -39,7 +45,13 @@ class Row:
     first_seconds: float  # the first training, with all that is compiled
     seconds: list[float] = dataclasses.field(default_factory=list)  # of each other one
     walls: list[float] = dataclasses.field(default_factory=list)  # the same by the clock
-    last_returns: list[float | None] = dataclasses.field(default_factory=list)  # at their ends
+    last_returns: list[float | None] = dataclasses.field(default_factory=list)  # of each seed
+    evaluations: list[float | None] = dataclasses.field(default_factory=list)  # of each seed
+
+    def add(self, told: dict[str, Any]) -> None:
+        """Note what was learned in one more training."""
+        self.last_returns.append(told["last_return"])
+        self.evaluations.append(told["evaluation"])
 
     @property
     def steps_per_second(self) -> float:
@@ -82,7 +94,9 @@ class Learner:
         if "missing" in told:
             self.close()
             raise LookupError(told["missing"])
-        self.row = Row(name, setting, self.train()["seconds"])
+        first = self.train()
+        self.row = Row(name, setting, first["seconds"])
+        self.row.add(first)
 
     def train(self) -> dict[str, Any]:
         """Train with the next seed; return the seconds and the return of the last episodes."""
@@ -122,22 +136,26 @@ def measure(
                 told = learner.train()
                 learner.row.seconds.append(told["seconds"])
                 learner.row.walls.append(told["wall"])
-                learner.row.last_returns.append(told["last_return"])
+                learner.row.add(told)
     finally:
         for learner in learners:
             learner.close()
     return [learner.row for learner in learners]
 
 
-def groups(names: Sequence[str], steps: int, torch_steps: int) -> Iterator[dict[str, Setting]]:
-    """The settings that are equal for all, then what each comes with."""
+def groups(
+    settings: Sequence[str], names: Sequence[str], steps: int, torch_steps: int
+) -> Iterator[dict[str, Setting]]:
+    """Of the chosen settings those that are equal for all, then what each comes with."""
 
     def lasting(name: str, setting: Setting) -> Setting:
         return setting.lasting(torch_steps if name == TORCH else steps)
 
     for setting in EQUAL:
-        yield {name: lasting(name, setting) for name in names}
-    yield {name: lasting(name, setting) for name, setting in OWN.items() if name in names}
+        if setting.name in settings:
+            yield {name: lasting(name, setting) for name in names}
+    if "own" in settings:
+        yield {name: lasting(name, setting) for name, setting in OWN.items() if name in names}
 
 
 def about() -> dict[str, Any]:
@@ -153,6 +171,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.description = (__doc__ or "").split("\n")[0]
     add = parser.add_argument
     add("--learners", nargs="+", default=NAMES, choices=NAMES, help="who trains (default: all)")
+    add("--settings", nargs="+", default=SETTINGS, choices=SETTINGS, help="default: all")
     add("--purejaxrl", type=Path, metavar="PATH", help="a clone of luchris429/purejaxrl")
     add("--steps", type=int, default=500_000, help="of a training (default: %(default)s)")
     add("--torch-steps", type=int, default=25_000, help="of torch's (default: %(default)s)")
@@ -166,13 +185,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows: list[Row] = []
     missing: list[dict[str, str]] = []
     told = about()
-    for group in groups(args.learners, args.steps, args.torch_steps):
+    for group in groups(args.settings, args.learners, args.steps, args.torch_steps):
         rows += measure(group, args.purejaxrl, args.repeats, missing)
         if args.json:  # now: a run that is cut short leaves what it has
             told |= {"load_after": os.getloadavg()[0], "missing": missing}
             figures = {**told, "rows": [row.as_dict() for row in rows]}
             args.json.write_text(json.dumps(figures, indent=1) + "\n")
-    print(compared([row.as_dict() for row in rows]))
+    figures = [row.as_dict() for row in rows]
+    print(compared(figures), scores(figures), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():
         print(f"{learner['learner']}: {learner['reason']}", file=sys.stderr)
     return 0

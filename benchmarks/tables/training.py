@@ -1,5 +1,6 @@
 """Training: beside other people's learners, and on several devices."""
 
+import statistics
 from typing import Any
 
 from . import turns
@@ -44,6 +45,35 @@ def compared(rows: list[dict[str, Any]]) -> Table:
         "return of the last episodes": returns,
     }
     return layout(rows, columns)
+
+
+@table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")
+def seeds(found: dict[str, Any]) -> Table:
+    """What CartPole's policies are worth over 16 seeds, by what the learners do differently."""
+    return evaluated(found["rows"], {"variant": lambda row: row["variant"]})
+
+
+def scores(rows: list[dict[str, Any]]) -> Table:
+    """What the policies are worth that each learner ends with, as `learners` prints it."""
+    return evaluated(rows, {"setting": lambda row: row["setting"]["name"]})
+
+
+def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
+    """Evaluations of every seed; rows without any are left out."""
+
+    def told(row: dict[str, Any]) -> list[float]:
+        return [one for one in row["evaluations"] if one is not None]
+
+    columns = {
+        "learner": lambda row: row["learner"],
+        **more,
+        "seeds": lambda row: str(len(told(row))),
+        "mean": lambda row: fixed(1)(statistics.fmean(told(row))),
+        "median": lambda row: fixed(1)(statistics.median(told(row))),
+        "worst": lambda row: fixed(1)(min(told(row))),
+        "return of each seed": lambda row: ", ".join(f"{one:.0f}" for one in told(row)),
+    }
+    return layout([row for row in rows if told(row)], columns)
 
 
 DEVICES = {

@@ -179,6 +179,25 @@ def test_a_ratio_beyond_the_clip_pushes_no_further(on_policy):
         assert any(jnp.abs(leaf).max() > 1e-6 for leaf in jax.tree.leaves(gradient)) == moves
 
 
+def test_a_value_that_has_gone_too_far_counts_as_it_would_at_the_clip(on_policy):
+    """NumPy: the larger of both errors; and without a clip the plain one."""
+    ppo_, weights, rollout = on_policy
+    settings = dataclasses.replace(ppo_.settings, value_clip=0.2, entropy=0.0)
+    clipped = dataclasses.replace(ppo_, settings=settings)
+    value = np.asarray(ppo_.predict(weights, rollout.obs)[1])
+    before = value + np.repeat([-0.5, -0.1, 0.1, 0.5], 10).astype(np.float32)
+    target = value + np.tile([-3.0, 3.0], 20).astype(np.float32)
+    record = rollout._replace(value=jnp.asarray(before))
+    advantage = jnp.linspace(-1, 2, 40)
+    got = loss(clipped, weights, record, advantage, jnp.asarray(target))[1]["value_loss"]
+    near = before + np.clip(value - before, -0.2, 0.2)
+    errors = np.maximum((value - target) ** 2, (near - target) ** 2)
+    assert (errors > 9.1).any() and (errors < 9.1).any()
+    np.testing.assert_allclose(got, 0.5 * errors.mean(), rtol=1e-5)
+    plain = loss(ppo_, weights, record, advantage, jnp.asarray(target))[1]["value_loss"]
+    np.testing.assert_allclose(plain, 0.5 * 3.0**2, rtol=1e-5)
+
+
 def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
     ppo_ = learner(Endless(), total_steps=3 * 128, epochs=2, learning_rate=0.3, max_grad_norm=1e9)
     assert ppo_.settings.updates == 3

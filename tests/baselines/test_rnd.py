@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tiny import Clock, Endless, learner
 
-from jaxenvs.baselines import loop, ppo
+from jaxenvs.baselines import checkpoints, loop, networks, ppo
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
 from jaxenvs.baselines.rnd import RND, Moments
 from jaxenvs.core.spaces import Box
@@ -29,9 +29,9 @@ def places(middle: float, seed: int, shape: tuple[int, ...] = (16, 8)) -> jax.Ar
 def visits():
     """Everything before and after each of 60 visits of a place; and the bonuses of the visits."""
     learn = jax.jit(functools.partial(BONUS.learn))
-    states, bonuses = [BONUS.init(KEY, jnp.zeros(4))], []
+    states, returns, bonuses = [BONUS.init(KEY, jnp.zeros(4))], jnp.zeros(8), []
     for visit in range(60):
-        state, bonus = learn(states[-1], places(1.0, visit))
+        state, returns, bonus = learn(states[-1], returns, places(1.0, visit))
         states.append(state)
         bonuses.append(np.asarray(bonus))
     return states, bonuses
@@ -80,12 +80,11 @@ def test_running_statistics_are_those_of_the_whole_stream():
 
 
 def test_the_bonus_is_in_deviations_of_its_discounted_returns(visits):
+    """They run on from one rollout to the next."""
     states, bonuses = visits
-    errors, returns = [], []
+    total, returns = np.zeros(8), []
     for bonus, state in zip(bonuses[:3], states[1:4], strict=True):
-        errors.append(bonus * np.asarray(state.earned.deviation))
-        total = np.zeros(8)
-        for error in errors[-1]:
+        for error in bonus * np.asarray(state.earned.deviation):
             total = 0.9 * total + error
             returns.append(total)
         np.testing.assert_allclose(state.earned.deviation, np.std(returns), rtol=1e-4)
@@ -107,11 +106,14 @@ def test_networks_see_deviations_from_what_is_usual(visits):
 def test_devices_share_statistics_and_predictor():
     """Two rows of a `vmap` whose axis is called like the mesh's do what two devices would."""
     state, halves = BONUS.init(KEY, jnp.zeros(4)), jnp.stack([places(1.0, 0), places(-2.0, 1)])
+    before = jnp.arange(16.0).reshape(2, 8)
     learn = functools.partial(BONUS.learn, devices=Devices(2))
-    two, bonus = jax.jit(jax.vmap(learn, in_axes=(None, 0), axis_name=DEVICES))(state, halves)
-    one, whole = jax.jit(BONUS.learn)(
-        state, halves.swapaxes(0, 1).swapaxes(1, 2).reshape(16, 16, 4)
+    mapped = jax.jit(jax.vmap(learn, in_axes=(None, 0, 0), axis_name=DEVICES))
+    two, returns, bonus = mapped(state, before, halves)
+    one, together, whole = jax.jit(BONUS.learn)(
+        state, before.T.reshape(16), halves.swapaxes(0, 1).swapaxes(1, 2).reshape(16, 16, 4)
     )
+    np.testing.assert_allclose(returns, together.reshape(8, 2).T, rtol=1e-4)
     for name in ("seen", "earned"):
         for a, b in zip(getattr(two, name), getattr(one, name), strict=True):
             np.testing.assert_allclose(a, np.stack([b, b]), rtol=1e-4, atol=1e-6)
@@ -132,7 +134,9 @@ def test_a_step_is_rewarded_for_what_it_led_to():
     runner, rollout = started(agent)
     after, rewarded = agent.bonus.rewarded(runner, rollout, ALONE)
     led_to = np.concatenate([rollout.obs[1:], runner.obs[None]])
-    _, bonus = jax.jit(agent.bonus.learn)(runner.bonus, jnp.asarray(led_to))
+    learn, before = jax.jit(agent.bonus.learn), jnp.zeros(8)
+    _, returns, bonus = learn(runner.bonus, before, jnp.asarray(led_to))
+    np.testing.assert_allclose(after.bonus_returns, returns, rtol=1e-6)
     ended = np.asarray(rollout.truncated)
     assert ended.any()
     expected = np.asarray(rollout.reward) + 0.5 * np.where(ended, 0.0, bonus)
@@ -154,7 +158,8 @@ def test_without_a_weight_nothing_of_it_is_in_the_program():
     assert RND.asked(plain.settings, plain.network) is None
     keys = jax.random.split(KEY, 1)
     shapes = [jax.eval_shape(functools.partial(loop.start, x), keys) for x in (plain, with_it)]
-    assert shapes[0].bonus == () and len(jax.tree.leaves(shapes[1].bonus)) > 10
+    assert shapes[0].bonus == shapes[0].bonus_returns == ()
+    assert len(jax.tree.leaves(shapes[1].bonus)) > 10
     for name in ("weights", "optimiser", "world", "obs", "key", "memory"):
         same = jax.tree.map(lambda a, b: a == b, *(getattr(shape, name) for shape in shapes))
         assert all(jax.tree.leaves(same))
@@ -178,14 +183,69 @@ def test_without_a_weight_nothing_of_it_is_in_the_program():
     assert program(plain) == program(before)
 
 
-def test_an_update_with_it_keeps_types_and_learns_it():
+def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(tmp_path):
     agent = curious(Clock())
     runners = loop.start(agent, jax.random.split(KEY, 2))
     types = [leaf.aval for leaf in jax.tree.leaves(runners)]
     target = jax.tree.map(np.asarray, runners.bonus.target)
-    for _ in range(2):
-        runners, metrics = loop.run_chunk(agent, runners)
+    runners, _ = loop.run_chunk(agent, runners)
+    checkpoints.save(tmp_path, 1, loop.split(jax.device_get(runners)), "this test")
+    runners, metrics = loop.run_chunk(agent, runners)
     assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # weak types included
     assert np.isfinite(metrics["value_loss"]).all()
     np.testing.assert_array_equal(runners.bonus.seen.number, 2 * 8 * 16)
     jax.tree.map(np.testing.assert_array_equal, runners.bonus.target, target)
+
+    shapes = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 2))
+    _, trees = checkpoints.restore(tmp_path, loop.split(shapes), "this test")
+    assert (trees["learner"]["bonus_returns"] > 0).all()
+    restored = jax.tree.map(jnp.array, trees["learner"] | {"weights": trees["weights"]})
+    again, _ = loop.run_chunk(agent, agent.runner(**restored))
+    jax.tree.map(np.testing.assert_array_equal, again, runners)
+
+
+def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
+    """A filter that began anew with each rollout would give the same deviation for ever."""
+
+    @jax.jit
+    def deviations(errors):
+        def rollout(carry, errors):
+            earned, before = carry
+            sums = BONUS.returns(before, errors)
+            earned = earned.and_of(sums.reshape(1, -1), ALONE)
+            return (earned, sums[-1]), earned.deviation[0]
+
+        start = Moments(jnp.float32(0), jnp.zeros(1), jnp.zeros(1)), jnp.zeros(8)
+        return jax.lax.scan(rollout, start, errors)[1]
+
+    first, *_, last = deviations(jnp.ones((100, 16, 8)))
+    ramp = np.std(10 * (1 - 0.9 ** np.arange(1, 17)))
+    np.testing.assert_allclose(first, ramp, rtol=1e-4)
+    assert last < ramp / 3
+
+
+class Told(networks.ActorCritic):
+    """A network whose weights are the key that they would be drawn with."""
+
+    def init(self, key, obs):
+        """The key."""
+        return jax.random.key_data(key)
+
+
+class ToldBonus(RND):
+    """The same of a bonus."""
+
+    init = Told.init
+
+
+def test_weights_and_bonus_are_drawn_with_keys_of_their_own():
+    plain = learner(Clock())
+    network = Told(*networks.fields(plain.env.env, (8,), 0))
+    agent = dataclasses.replace(plain, network=network, bonus=ToldBonus(SPACE))
+    runner = jax.jit(agent.init)(KEY)
+    folded = jax.vmap(jax.random.fold_in, (None, 0))
+    made_of_it = jax.random.key_data(
+        folded(jax.random.wrap_key_data(runner.weights), jnp.arange(100))
+    )
+    for other in (runner.weights, runner.key, *np.asarray(made_of_it)):
+        assert (runner.bonus != other).any()

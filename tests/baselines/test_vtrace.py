@@ -1,6 +1,7 @@
 """V-trace and learning from fragments: the maths, without a cluster."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -10,8 +11,9 @@ from test_ppo import rollout_of
 from tiny import Clock, learner
 
 from jaxenvs.baselines import loop, networks, ppo
+from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
 from jaxenvs.baselines.ray_learners import FragmentPPO, VTrace, improve
-from jaxenvs.baselines.vtrace import corrected_advantages
+from jaxenvs.baselines.vtrace import baselines, corrected_advantages
 
 STEPS, ENVS = 7, 5
 
@@ -99,12 +101,14 @@ def collected():
 def test_fresh_fragments_teach_v_trace_what_they_teach_ppo(collected):
     ppo_, runner, rollout = collected
     trace = VTrace(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
-    for ours, theirs in zip(
-        jax.tree.leaves(jax.jit(trace.targets)(runner, rollout)),
+    seen, *ours = jax.jit(trace.targets)(runner, rollout)
+    np.testing.assert_allclose(seen.weight, 1.0, rtol=1e-4)
+    for a, b in zip(
+        jax.tree.leaves((seen._replace(weight=()), *ours)),
         jax.tree.leaves(jax.jit(ppo_.targets)(runner, rollout)),
         strict=True,
     ):
-        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 def test_stale_fragments_are_seen_with_the_present_weights(collected):
@@ -122,6 +126,80 @@ def test_stale_fragments_are_seen_with_the_present_weights(collected):
     expected = corrected_advantages(rollout, last_value, ratio, 0.9, ppo_.settings.gae_lambda)
     np.testing.assert_allclose(advantage, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(target, expected + rollout.value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def stale(collected):
+    """The same for V-trace, and a fragment that other weights have made: some actions rarer now."""
+    ppo_, runner, rollout = collected
+    settings = dataclasses.replace(
+        ppo_.settings, gae_lambda=0.0, advantage_floor=0.05, value_weight=0.0, entropy=0.0
+    )
+    trace = VTrace(env=ppo_.env.env, network=ppo_.network, settings=settings)
+    draw = np.random.default_rng(6)
+    older, reward = draw.normal(size=(2, *rollout.reward.shape)).astype(np.float32)
+    return trace, runner, rollout._replace(log_prob=rollout.log_prob + older, reward=reward)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def first_gradients(trace, runner, rollout, orders):
+    """Gradients of the policy loss of minibatches by the runner's weights, and what went in."""
+    batch = jax.tree.map(trace.rows, trace.targets(runner, rollout))
+
+    def gradient(rows, scale):
+        minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
+        return trace.gradient(runner.weights, minibatch, scale)[0]
+
+    return jax.vmap(gradient)(orders, trace.scales(batch, orders)), batch[:2]
+
+
+ORDERS = jnp.arange(32).reshape(2, 16)[:, ::-1]
+
+
+def test_advantages_are_centred_with_the_weights_that_they_carry(stale):
+    """NumPy: weighted advantages less a baseline that has the same weights, in deviations."""
+    trace, runner, rollout = stale
+    got, (seen, advantage) = first_gradients(trace, runner, rollout, ORDERS)
+    ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(trace.rows(rollout.log_prob)))
+    weights, weighted = np.minimum(ratio, 1.0)[ORDERS], np.asarray(advantage)[ORDERS]
+    baseline = weighted.sum(axis=1) / weights.sum(axis=1)
+    centred = weighted - weights * baseline[:, None]
+    centred /= np.sqrt(np.square(centred).mean(axis=1, keepdims=True))
+
+    def policy_loss(weights, rows, centred):
+        logits, _ = trace.predict(weights, seen.obs[rows])
+        return -(centred * ppo.log_probability(logits, seen.action[rows])).mean()
+
+    gradients = jax.vmap(jax.grad(policy_loss), (None, 0, 0))
+    expected = jax.jit(gradients)(runner.weights, ORDERS, jnp.asarray(centred))
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-6)
+
+
+def test_equally_good_actions_of_other_weights_teach_nothing(stale):
+    """A baseline is in no one's favour: of actions equally good none is preferred."""
+    trace, runner, rollout = stale
+    value = jax.vmap(trace.predict, in_axes=(None, 0))(runner.weights, rollout.obs)[1]
+    same = rollout._replace(
+        reward=value + 2.0,
+        terminated=jnp.ones_like(rollout.terminated),
+        truncated=jnp.zeros_like(rollout.truncated),
+    )
+    gradients, _ = first_gradients(trace, runner, same, ORDERS)
+    largest = max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(gradients))
+    assert largest < 1e-5
+
+
+def test_devices_share_the_baseline():
+    """Two rows of a `vmap` whose axis is called like the mesh's do what two devices would."""
+    weight = np.minimum(ratios(7), 1.0).reshape(5, 7)[:, :6]
+    weighted = weight * ratios(8).reshape(5, 7)[:, :6]
+    whole = jax.jit(baselines, static_argnums=2)(weighted, weight, ALONE)
+    share = functools.partial(baselines, devices=Devices(2))
+    halves = [array.reshape(5, 2, 3).swapaxes(0, 1) for array in (weighted, weight)]
+    parts = jax.jit(jax.vmap(share, axis_name=DEVICES))(*halves)
+    np.testing.assert_allclose(np.concatenate(parts, axis=1), whole, rtol=1e-5)
+    np.testing.assert_allclose((weighted - whole).mean(axis=1), 0.0, atol=1e-6)
 
 
 def test_a_fragment_learner_takes_ppo_s_steps(collected):

@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import json
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ import pytest
 import jaxenvs
 from jaxenvs.benchmarks import learner_peers, learners
 from jaxenvs.benchmarks.learner_peers import Setting
-from jaxenvs.benchmarks.tables.training import compared, faster
+from jaxenvs.benchmarks.tables.training import compared, scores, faster
 
 SMALL = Setting("small", num_envs=2, rollout_steps=64, epochs=1, minibatches=2, steps=512)
 
@@ -20,7 +21,8 @@ SMALL = Setting("small", num_envs=2, rollout_steps=64, epochs=1, minibatches=2, 
 def row(learner: str, seconds: list[float], steps: int = 1000) -> learners.Row:
     setting = Setting("equal", 4, 128, 4, 4, steps=steps)
     told = [100.0, None, 300.0]
-    return learners.Row(learner, setting, 12.0, seconds, last_returns=told)
+    worth = [90.0, 500.0, 310.0] if learner == "jaxenvs" else [None]
+    return learners.Row(learner, setting, 12.0, seconds, last_returns=told, evaluations=worth)
 
 
 class Told:
@@ -37,7 +39,7 @@ class Told:
     def train(self):
         self.trained.append(self.row.learner)
         seconds = 2.0 if self.row.learner == "jaxenvs" else 4.0
-        return {"seconds": seconds, "wall": 9.0, "last_return": 20.0}
+        return {"seconds": seconds, "wall": 9.0, "last_return": 20.0, "evaluation": 30.0}
 
     def close(self):
         self.trained.append(f"{self.row.learner} ends")
@@ -104,12 +106,31 @@ def test_the_table_compares_within_a_group():
     assert len({line.count("|") for line in lines}) == 1
 
 
+def test_scores_are_of_all_seeds_of_who_was_evaluated():
+    rows = [row("jaxenvs", [1.0]).as_dict(), row("rejax", [2.0]).as_dict()]
+    lines = str(scores(rows)).splitlines()
+    assert lines[2:] == ["| jaxenvs | equal | 3 | 300.0 | 310.0 | 90.0 | 90, 500, 310 |"]
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_one_group_may_be_chosen(told, tmp_path):
+    file = tmp_path / "learners.json"
+    words = ["--settings", "4 x 128", "--learners", "jaxenvs", "purejaxrl", "--repeats", "1"]
+    assert learners.main([*words, "--json", str(file)]) == 0
+    rows = json.loads(file.read_text())["rows"]
+    assert [(row["learner"], row["setting"]["name"]) for row in rows] == [
+        ("jaxenvs", "4 x 128"),
+        ("purejaxrl", "4 x 128"),
+    ]
+
+
 def test_a_process_trains_with_each_seed_it_reads(monkeypatch, capsys):
     def train(seed):
         print("chatter of a library")
-        return 100.0 + seed
+        return 100.0 + seed, None
 
-    monkeypatch.setitem(learner_peers.TRAINERS, "rejax", lambda setting: train)
+    trainer = learner_peers.Trainer(train)
+    monkeypatch.setitem(learner_peers.TRAINERS, "rejax", lambda setting: trainer)
     monkeypatch.setattr(learner_peers.sys, "stdin", io.StringIO("3\n4\n"))
     setting = json.dumps(dataclasses.asdict(SMALL))
     assert learner_peers.main(["rejax", setting]) == 0
@@ -133,7 +154,8 @@ def test_ours_trains_in_a_process_of_its_own():
         assert (
             0 < told["seconds"] < min(told["wall"] * 1.1, learner.row.first_seconds)
         )  # the first one compiled
-        assert 5 < told["last_return"] < 100
+        assert 5 < told["last_return"] < 100 and 5 < told["evaluation"] < 100
+        assert len(learner.row.evaluations) == 1  # of the first training, which is noted at once
     finally:
         learner.close()
     assert learner.process.returncode == 0
@@ -150,6 +172,31 @@ def test_a_clone_is_needed_and_looked_into(tmp_path):
         learner_peers.trainer("purejaxrl", SMALL, None)
     with pytest.raises(LookupError, match=r"has no purejaxrl/ppo\.py; clone"):
         learner_peers.trainer("purejaxrl", SMALL, tmp_path)
+
+
+def test_an_evaluation_plays_this_library_s_cart_pole():
+    """Push to where the pole falls, with weights that say how surely."""
+
+    def logits(weights, obs):
+        lean = weights * (obs[:, 2] + 0.5 * obs[:, 3])
+        return jnp.stack([-lean, lean], axis=1)
+
+    evaluate = learner_peers.evaluated(logits)
+    assert evaluate(jnp.float32(50.0), 0) > 150 > 30 > evaluate(jnp.float32(0.0), 0) > 15
+    assert evaluate(jnp.float32(0.0), 0) != evaluate(jnp.float32(0.0), 1)
+
+
+def test_packages_that_are_not_there_and_not_needed_can_be_imported():
+    learner_peers.stand_in("no_such_package", "no_such_package.part")
+    scope = {}
+    try:
+        exec("from no_such_package import part", scope)
+        exec("from no_such_package.part import Anything as thing", scope)
+    finally:
+        del sys.modules["no_such_package"], sys.modules["no_such_package.part"]
+    assert scope["thing"] is None
+    learner_peers.stand_in("json")
+    assert sys.modules["json"] is json
 
 
 def test_chunks_divide_the_updates():
