@@ -13,7 +13,7 @@ import pytest
 import jaxenvs
 from jaxenvs.benchmarks import learner_peers, learners
 from jaxenvs.benchmarks.learner_peers import Setting
-from jaxenvs.benchmarks.tables.training import compared, scores, faster
+from jaxenvs.benchmarks.tables.training import compared, faster, scores
 
 SMALL = Setting("small", num_envs=2, rollout_steps=64, epochs=1, minibatches=2, steps=512)
 
