@@ -70,6 +70,9 @@ class Job(NamedTuple):
     goes_on: bool = False  # also where the code has changed
 
 
+GRADUAL = "pool, a 16th anew"  # before every rollout; `pool` alone is drawn anew as a whole
+
+
 def turns(
     work: Work, env_id: str, num_envs: int, sources: Sequence[str], others: Sequence[str] = ()
 ) -> Rows:
@@ -77,11 +80,13 @@ def turns(
     seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
     fields = contestants.obs_field(env_id, None)
     obs = contestants.obs_name(env_id, fields)
-    pool = {"pool_size": 16} if work.tiny else {}
+    size = 16 if work.tiny else 4096
     case = {"id": env_id, "num_envs": num_envs}
     builders: dict[str, Callable[[], timing.BatchRunner]] = {}
     for source in sources:
-        own = functools.partial(contestants.own, env_id, num_envs, source, **fields, **pool)
+        pool = {"pool_size": size, "refresh_size": size // 16 if source == GRADUAL else size}
+        plain = "pool" if source == GRADUAL else source
+        own = functools.partial(contestants.own, env_id, num_envs, plain, **fields, **pool)
         builders[source] = lambda own=own, source=source: timing.BatchRunner(
             own(), seconds, source, obs
         )
@@ -200,10 +205,10 @@ def _searched(work: Work, env_id: str, batch_size: int) -> Rows:
 
 
 def babyai(work: Work) -> None:
-    """BabyAI's levels: `exact` beside a pool, which is drawn anew before every rollout."""
+    """BabyAI's levels: `exact`, and pools of which all or a 16th is drawn before a rollout."""
     for num_envs in (8,) if work.tiny else (4096, 65_536):
         for env_id in MISSIONS[:1] if work.tiny else MISSIONS:
-            figures = functools.partial(turns, work, env_id, num_envs, ("exact", "pool"))
+            figures = functools.partial(turns, work, env_id, num_envs, ("exact", "pool", GRADUAL))
             work.measure(figures, id=env_id, num_envs=num_envs)
 
 

@@ -49,7 +49,8 @@ class VectorEnv:
              are written. The same worlds as `fresh`, bit for bit;
       auto   `exact` on a CPU, `fresh` elsewhere: for levels that are cheap to make;
       pool   rows draw from `pool_size` prepared levels: the cheapest, but worlds repeat until
-             `refresh` draws new ones (between rollouts, say).
+             `refresh` draws new ones (between rollouts, say): `refresh_size` of them, which
+             take the places of the oldest; by default all.
     """
 
     env: Env
@@ -58,12 +59,15 @@ class VectorEnv:
     reset_source: str = "exact"
     pool_size: int = 4096
     chunk: int | None = None
+    refresh_size: int | None = None
 
     def __post_init__(self) -> None:
         checks.integer_field("make_vec", "num_envs", self.num_envs, 1, MAX_ENVS)
         checks.integer_field("make_vec", "pool_size", self.pool_size, 1)
         if self.chunk is not None:
             checks.integer_field("make_vec", "chunk", self.chunk, 1)
+        if self.refresh_size is not None:
+            checks.integer_field("make_vec", "refresh_size", self.refresh_size, 1, self.pool_size)
         checks.one_of("make_vec", "autoreset", self.autoreset, AUTORESETS)
         checks.one_of("make_vec", "reset_source", self.reset_source, RESET_SOURCES)
 
@@ -82,7 +86,7 @@ class VectorEnv:
         params = self.checked_params(params, "reset")
         obs, env_state = self._new_rows(key, self._rows, params)
         ended = jnp.zeros(self.num_envs, jnp.uint8) if self.autoreset == "next_step" else None
-        pool = self._draw_pool(key, params) if self.reset_source == "pool" else None
+        pool = self._draw_pool(key, params, self.pool_size) if self.reset_source == "pool" else None
         return Reset(obs, VectorState(env=env_state, ended=ended, pool=pool))
 
     @eager.compiled
@@ -147,13 +151,25 @@ class VectorEnv:
         mask = jax.vmap(self.env.action_mask, in_axes=(0, self.param_axes(params)))
         return mask(state.env, params)
 
-    @eager.compiled
     def refresh(self, key: Keys, state: VectorState, params: Any = None) -> VectorState:
-        """Draw a new pool of levels; with another reset source there is nothing to do."""
-        if self.reset_source != "pool":
-            return state
+        """Draw `refresh_size` levels of the pool anew, the oldest first, or all of them.
+
+        With another reset source there is nothing to do.
+        """
+        return self._refreshed(key, state, params) if self.reset_source == "pool" else state
+
+    @eager.compiled
+    def _refreshed(self, key: Keys, state: VectorState, params: Any) -> VectorState:
         params = self.checked_params(params, "refresh")
-        return state.replace(pool=self._draw_pool(self._key(key, "refresh"), params))
+        count = self.pool_size if self.refresh_size is None else self.refresh_size
+        drawn = self._draw_pool(self._key(key, "refresh"), params, count)
+        if count == self.pool_size:
+            return state.replace(pool=drawn)
+
+        def queued(old: Array, new: Array) -> Array:
+            return jnp.concatenate([old[count:], new])
+
+        return state.replace(pool=jax.tree.map(queued, state.pool, drawn))
 
     def _restart(self, key: Keys, pool: Any, env_state: Any, ended: Array, params: Any) -> Any:
         """Return `env_state` with a new episode in the rows that ended."""
@@ -288,15 +304,15 @@ class VectorEnv:
             self._row_keys(key, RESET, rows), levels, params
         )
 
-    def _draw_pool(self, key: Keys, params: Any) -> Any:
-        """Draw the levels that ended rows will share."""
+    def _draw_pool(self, key: Keys, params: Any, count: int) -> Any:
+        """Draw levels that ended rows will share."""
         if any(axis is not None for axis in jax.tree.leaves(self.param_axes(params))):
             raise ValueError(
                 "make_vec: a pool shares worlds between rows and takes one set of params; "
                 "with batched params use reset_source='exact' or 'fresh'"
             )
         pool_key = jax.random.fold_in(key.reshape(-1)[0], POOL << _PURPOSE_SHIFT)
-        keys = jax.random.split(pool_key, self.pool_size)
+        keys = jax.random.split(pool_key, count)
         draw = functools.partial(self.env.sample_level, params=params)
         if self.env.levels_at_once:
             return jax.lax.map(draw, keys, batch_size=self.env.levels_at_once)
@@ -373,6 +389,7 @@ def make_vec(
     reset_source: str | None = None,
     pool_size: int = 4096,
     chunk: int | None = None,
+    refresh_size: int | None = None,
     **fields: Any,
 ) -> VectorEnv:
     """Return `num_envs` copies of an environment (or of an id, with its fields) that step together.
@@ -388,7 +405,7 @@ def make_vec(
     elif fields:
         raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
     source = env.reset_source if reset_source is None else reset_source
-    return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk)
+    return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk, refresh_size)
 
 
 def _select(mask: Array, new: Any, old: Any) -> Any:

@@ -1,6 +1,7 @@
 """Batches: auto-reset against a loop in plain Python, and where the new worlds come from."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -221,6 +222,25 @@ def test_refresh_draws_another_pool_and_leaves_the_rows():
     exact = jaxenvs.make_vec(LEVELS, 2, reset_source="exact")
     state = batch(LEVELS, 5, chunk=1, reset_source="exact")[1](KEY).state
     assert exact.refresh(KEY, state) is state
+
+
+def test_a_gradual_refresh_replaces_the_oldest_levels():
+    venv, reset, *_ = batch(
+        "Grid-FourRooms-v0", 200, reset_source="pool", pool_size=8, refresh_size=3
+    )
+    state = reset(KEY, venv.default_params).state
+    refresh, seen = jax.jit(venv.refresh), [grids(state.pool)]
+    for seed in range(3):
+        state = refresh(jax.random.key(seed), state)
+        seen.append(grids(state.pool))
+    for before, after in itertools.pairwise(seen):
+        assert after[:5] == before[3:]
+        assert not set(after[5:]) & set(before)
+
+
+def test_a_refresh_is_no_larger_than_the_pool(as_a_user):
+    with pytest.raises(ValueError, match="refresh_size"):
+        jaxenvs.make_vec(LEVELS, 2, reset_source="pool", pool_size=4, refresh_size=5)
 
 
 def test_a_pool_takes_one_set_of_params(as_a_user):
