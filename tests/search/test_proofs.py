@@ -1,7 +1,7 @@
 """What a search claims is true: proofs and bounds on random graphs, against exact distances.
 
 The default run takes a few hundred graphs; `pytest -m slow tests/search/test_proofs.py -s` takes
-24,576 in each way to search.
+4,096 in each of eighteen ways to search.
 """
 
 import functools
@@ -123,7 +123,7 @@ def test_every_claim_holds_on_random_graphs(way):
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS + MORE_WAYS, ids=str)
 def test_every_claim_holds_on_many_random_graphs(way):
-    rounds = 96
+    rounds = 16
     wrong, proofs, unsolvable = counted(way, rounds, 1)
     print(f"\n{way}: {rounds * TOGETHER:,} graphs, {proofs:,} proven optimal, ", end="")
     print(f"{unsolvable:,} proven unsolvable, {wrong} false claims")
@@ -147,7 +147,7 @@ def test_a_larger_weight_expands_no_more_of_a_hundred_15_puzzles():
 
     best, optimal, _, expanded = solved(1.0)
     assert optimal.sum() > 90
-    for weight in (1.0, 2.0, 3.0, 5.0):
+    for weight in (1.0, 1.5, 2.0, 3.0, 5.0):
         cost, _, lower, more = solved(weight)
         print(f"\nweight {weight}: mean cost {cost.mean():.2f}, ", end="")
         worst = (cost / best)[optimal].max()
