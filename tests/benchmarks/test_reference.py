@@ -66,6 +66,11 @@ def test_what_a_task_has_of_its_own_is_told(table):
     assert apart == [[], ["RND"], ["RND", *fields[0]], ["clairvoyant"], fields[1]]
 
 
+def test_the_table_has_the_runs_that_are_recorded():
+    kept = json.loads(reference.REFERENCE.read_text("utf-8"))["trained"]
+    assert kept == reference.recorded(reference.RESULTS)  # else: python -m ... .reference --ids
+
+
 @pytest.mark.slow
 def test_a_run_is_recorded_and_copied_to_the_table(table, capsys):
     assert train(table, "--ids", ID, "--device", "a test") == 0
