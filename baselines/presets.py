@@ -208,6 +208,7 @@ def _rows(id: str, algorithm: str) -> list[Preset]:
 
 
 def reads_mission(id: str) -> bool:
-    """Whether the observation of a registered id has a mission by default."""
-    space = jaxenvs.make(id).observation_space
-    return isinstance(space, Dict) and "mission" in space.spaces
+    """Whether the observation of a registered id is by default the one with a mission, `dict`."""
+    env = jaxenvs.make(id)
+    space, chosen = env.observation_space, getattr(env, "obs", None)
+    return chosen == "dict" and isinstance(space, Dict) and "mission" in space.spaces

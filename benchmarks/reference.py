@@ -13,8 +13,10 @@ it ends: begun again, it goes on where it was. It tells what a short run comes t
 
 import argparse
 import concurrent.futures
+import itertools
 import json
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -29,6 +31,7 @@ import jaxenvs
 from jaxenvs.baselines import ppo, record
 from jaxenvs.baselines.evaluate import first_episodes
 from jaxenvs.baselines.presets import preset
+from jaxenvs.fields import FLAG
 from jaxenvs.page import REFERENCE, is_plain
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -160,11 +163,13 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def _apart(command: str) -> list[str]:
     """What a command adds: "RND" (a bonus), "clairvoyant" (plans), fields of the environment."""
-    fields = re.search(r"--set((?: \w+=\S+)+)", command)
+    words = shlex.split(command)
+    given = words[words.index(FLAG) + 1 :] if FLAG in words else []
+    fields = itertools.takewhile(lambda word: not word.startswith("--"), given)
     bonus = re.search(r"--preset rnd\b|--bonus\b", command)
     sees_all = re.search(r"--clairvoyant\b", command)
     added = ["RND"] * bool(bonus) + ["clairvoyant"] * bool(sees_all)
-    return [*added, *(fields[1].split() if fields else [])]
+    return [*added, *fields]
 
 
 def _rows(folder: Path) -> Iterator[dict[str, Any]]:

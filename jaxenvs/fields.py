@@ -16,7 +16,7 @@ from typing import Any
 
 FLAG = "--set"
 WORDS = {"true": True, "false": False, "none": None, "null": None}
-CLOSING = {"(": ")", "[": "]"}
+CLOSING = {"(": ")", "[": "]", "{": "}"}
 DEEPEST = 16  # tuples in tuples
 # A quoted string, or one other character; an open quote stands alone.
 _PIECE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
@@ -116,7 +116,7 @@ def _dict(text: str) -> dict[Any, Any]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What stands between the brackets of a tuple, cut at its commas."""
+    """What stands between the brackets of a tuple, cut at its own commas, not at those inside."""
     open_brackets: list[str] = []
     part, parts = "", []
     for piece in _PIECE.findall(text):

@@ -29,6 +29,7 @@ READ = [
     ("[[true], (null)]", ((True,), (None,))),
     ("[]", ()),
     ('{"a": [null, 1]}', {"a": [None, 1]}),
+    ('[{"a": 1, "b": {}}, 2]', ({"a": 1, "b": {}}, 2)),
 ]
 
 
@@ -44,7 +45,13 @@ SIMPLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) 
 
 
 @settings(max_examples=50, deadline=None, derandomize=True, database=None)
-@given(st.recursive(SIMPLE, lambda inner: st.tuples(inner) | st.tuples(inner, inner), max_leaves=5))
+@given(
+    st.recursive(
+        SIMPLE | st.dictionaries(st.text(), st.text() | st.integers()),
+        lambda inner: st.tuples(inner) | st.tuples(inner, inner),
+        max_leaves=5,
+    )
+)
 def test_what_is_written_is_read_again(value):
     assert parse([written("name", value)]) == {"name": value}
 

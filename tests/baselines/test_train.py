@@ -12,12 +12,16 @@ import sys
 import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiny import Clock
 
 import jaxenvs
+from jaxenvs import spaces
 from jaxenvs.baselines import checkpoints, dqn, loop, options, ppo, presets, progress, runs
 from jaxenvs.baselines.ppo import Settings, main
+from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.render import replay
 
@@ -362,6 +366,29 @@ def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
     asked = options.parse(["--resume", str(run.path)], Settings, presets.preset, "")
     again = options.config(asked)
     assert again.fields == {} and again.env.obs == "image" and again.title == config.title
+
+
+class Errand(Clock):
+    """An observation with a mission, and no field to choose another one."""
+
+    @property
+    def observation_space(self):
+        """A word, and the time."""
+        return spaces.Dict(
+            {"mission": spaces.Box(0, 3, (1,), np.uint8), "time": Clock().observation_space}
+        )
+
+    def observe(self, state, params=None):
+        """Always the same word."""
+        return {"mission": jnp.ones(1, jnp.uint8), "time": super().observe(state, params)}
+
+
+def test_a_mission_without_a_choice_of_observations_is_trained_in(monkeypatch):
+    monkeypatch.setattr(registry, "_specs", dict(registry._specs))
+    registry.register("Errand-Shop-v0")(Errand)
+    asked = options.parse(["Errand-Shop-v0"], Settings, presets.preset, "")
+    config = options.config(asked)
+    assert config.fields == config.env_fields == {} and config.env == Errand()
 
 
 @pytest.mark.parametrize("id", ["Grid-MultiRoom-N2-S4-v0", "BabyAI-PickupLoc-v0"])

@@ -57,11 +57,18 @@ def test_what_a_task_has_of_its_own_is_told(table):
         f"{words} --preset rnd",
         f"{words} --bonus 0.1 --set scramble=10 size=3",
         f"{words} --clairvoyant",
+        f"{words} --set 'ways=(1, 2)' name=x --seed 3",
     ]
     rows = [{**row, "command": command} for command in commands]
     (table.parent / "runs.json").write_text(json.dumps(rows), "utf-8")
     apart = [run["apart"] for run in reference.recorded(table.parent)[ID]]
-    assert apart == [[], ["RND"], ["RND", "scramble=10", "size=3"], ["clairvoyant"]]
+    fields = [["scramble=10", "size=3"], ["ways=(1, 2)", "name=x"]]
+    assert apart == [[], ["RND"], ["RND", *fields[0]], ["clairvoyant"], fields[1]]
+
+
+def test_the_table_has_the_runs_that_are_recorded():
+    kept = json.loads(reference.REFERENCE.read_text("utf-8"))["trained"]
+    assert kept == reference.recorded(reference.RESULTS)  # else: python -m ... .reference --ids
 
 
 @pytest.mark.slow
