@@ -15,6 +15,7 @@ import functools
 import sys
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
@@ -156,6 +157,8 @@ class AlphaZero(LambdaReturns):
     ) -> tuple[Array, dict[str, Array]]:
         """Cross-entropy with the policy of the search, and value loss, of a minibatch."""
         logits, value = self.predict(weights, rollout.obs)
+        chex.assert_equal_shape([logits, rollout.policy], custom_message="logits and the policy")
+        chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
         log_probs = jax.nn.log_softmax(legal(logits, rollout.mask))
         policy_loss = -(rollout.policy * log_probs).sum(axis=-1).mean()
         value_loss = 0.5 * jnp.square(value - target).mean()

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -167,6 +168,9 @@ class DAVI:
         def loss(weights: PyTree[Array]) -> Float32[Array, ""]:
             over_walk = jax.vmap(self.guess, in_axes=(None, None, 0))
             guesses = jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards.board)
+            chex.assert_equal_shape(
+                [guesses, goals], custom_message="guesses, goals: [walks, boards]"
+            )
             return jnp.square(guesses - goals).mean()
 
         value, gradient = jax.value_and_grad(loss)(runner.weights)
@@ -208,7 +212,12 @@ class DAVI:
     ) -> Float32[Array, " boards"]:
         """What boards of one instance are worth one action further: 0 at the goal."""
         to_goal = jax.vmap(jax.vmap(functools.partial(self.cost_to_go, weights, instance)))
-        costs = jnp.where(boards.valid, boards.cost + to_goal(boards.child), jnp.inf)
+        after = to_goal(boards.child)
+        chex.assert_equal_shape(
+            [boards.valid, boards.cost, after],
+            custom_message="valid, cost and what the children cost, [boards, actions]",
+        )
+        costs = jnp.where(boards.valid, boards.cost + after, jnp.inf)
         least = costs.min(axis=-1)
         at_goal = jax.vmap(functools.partial(self.env.is_goal, instance))(boards.board)
         return jnp.where(at_goal | jnp.isinf(least), 0.0, least)

@@ -15,6 +15,7 @@ import functools
 import sys
 from typing import Any, ClassVar, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import optax
@@ -344,7 +345,14 @@ class PPO:
         advantages, on all devices.
         """
         logits, value = self.replay(weights, rollout)
-        log_ratio = log_probability(logits, rollout.action) - rollout.log_prob
+        log_prob = log_probability(logits, rollout.action)
+        chex.assert_equal_shape(
+            [log_prob, rollout.log_prob, value, rollout.value, advantage, target],
+            custom_message="a number each for log_prob (new, old), value (new, old), advantage "
+            "and target",
+        )
+        chex.assert_is_broadcastable(jnp.shape(mean), advantage.shape)
+        log_ratio = log_prob - rollout.log_prob
         ratio = jnp.exp(log_ratio)
         near = jnp.clip(ratio, 1 - self.settings.clip, 1 + self.settings.clip)
         advantage = (advantage - mean) / spread
@@ -389,6 +397,7 @@ class PPO:
 
 def log_probability(logits: Array, action: Array) -> Float32[Array, "*batch"]:
     """Logarithm of the probability of each action."""
+    chex.assert_shape(action, logits.shape[:-1], custom_message="one action for each row of logits")
     log_probs = jax.nn.log_softmax(logits)
     return jnp.take_along_axis(log_probs, action[..., None], axis=-1)[..., 0]
 
@@ -401,6 +410,13 @@ def advantages(
     What follows a step is worth nothing where the task ended there, and the value of the true
     successor where the time limit cut the episode; the sum stops at both.
     """
+    chex.assert_rank(rollout.value, 2, custom_message="value is [steps, envs]")
+    chex.assert_shape(
+        [rollout.reward, rollout.terminated, rollout.truncated, rollout.cut_value],
+        rollout.value.shape,
+        custom_message="reward, terminated, truncated and cut_value are [steps, envs] like value",
+    )
+    chex.assert_shape(last_value, rollout.value.shape[1:], custom_message="last_value is [envs]")
     following = jnp.concatenate([rollout.value[1:], last_value[None]])
     following = jnp.where(rollout.truncated, rollout.cut_value, following)
     following = jnp.where(rollout.terminated, 0.0, following)
@@ -416,6 +432,10 @@ def advantages(
 
 def episode_sums(rollout: Any) -> dict[str, Array]:
     """Sums over the episodes that ended in the rollout; divide by `episodes` for means."""
+    chex.assert_equal_shape(
+        [rollout.terminated, rollout.truncated, rollout.returns, rollout.lengths],
+        custom_message="terminated, truncated, returns and lengths are [steps, envs]",
+    )
     done = rollout.terminated | rollout.truncated
     return {
         "episodes": done.sum(),

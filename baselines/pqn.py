@@ -13,6 +13,7 @@ import functools
 import sys
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import optax
@@ -128,6 +129,7 @@ class PQN(LambdaReturns):
     ) -> tuple[Array, dict[str, Array]]:
         """Squared error of the values of the actions of a minibatch."""
         value = q_network.chosen(self.values(weights, rollout.obs), rollout.action)
+        chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
         loss = 0.5 * jnp.square(value - target).mean()
         return loss, {"q_loss": loss, "q": value.mean()}
 

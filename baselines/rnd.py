@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -38,6 +39,8 @@ class Moments(NamedTuple):
 
     def and_of(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
         """Moments with a batch besides (Chan et al., 1979)."""
+        chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
+        chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
         mean, variance = devices.moments(values)
         more = jnp.float32(values.shape[1] * devices.count)
         share, apart = more / (self.number + more), mean - self.mean
@@ -95,6 +98,10 @@ class RND:
             lambda seen, now: jnp.concatenate([seen[1:], now[None]]), rollout.obs, runner.obs
         )
         curiosity, returns, bonus = self.learn(runner.bonus, runner.bonus_returns, led_to, devices)
+        chex.assert_equal_shape(
+            [bonus, rollout.reward, rollout.terminated, rollout.truncated],
+            custom_message="bonus, reward, terminated and truncated, [steps, envs]",
+        )
         bonus = jnp.where(rollout.terminated | rollout.truncated, 0.0, bonus)
         reward = rollout.reward + self.weight * bonus
         runner = runner._replace(bonus=curiosity, bonus_returns=returns)
@@ -134,6 +141,7 @@ class RND:
         """
         steps, envs = jax.tree.leaves(obs)[0].shape[:2]
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), obs)
+        chex.assert_shape(returns, (envs,), custom_message="returns are [envs]")
         features = self.features(curiosity, flat)
         curiosity = curiosity._replace(seen=curiosity.seen.and_of(features.T, devices))
         inputs = self.normalised(curiosity, features)
