@@ -35,7 +35,7 @@ from .runs import Run
 
 @dataclasses.dataclass(frozen=True)
 class Common:
-    """What any learner is told that acts in environments side by side."""
+    """Settings shared by all learners that act in vectorised environments."""
 
     total_steps: int = 1_000_000  # environment steps of each seed, rounded up to whole updates
     num_envs: int = 64  # environments that step together
@@ -74,7 +74,7 @@ class Common:
 
 @dataclasses.dataclass(frozen=True)
 class Learning(Common):
-    """What any learner from rollouts is told."""
+    """Settings shared by all learners from rollouts."""
 
     epochs: int = 4  # passes over a rollout
     minibatches: int = 8  # gradient steps in a pass
@@ -369,9 +369,9 @@ class PPO:
         }
 
     def value_errors(self, value: Array, before: Array, target: Array) -> Array:
-        """Square errors of the values; `before` are those that the rollout was made with.
+        """Squared errors of the values; `before` are the values at the time of the rollout.
 
-        With `value_clip`, a value that has already moved that far towards its target pulls no more.
+        With `value_clip`, a value that has moved that far towards its target has no gradient.
         """
         errors, limit = jnp.square(value - target), self.settings.value_clip
         if not limit:

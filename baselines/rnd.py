@@ -134,7 +134,7 @@ class RND:
         obs: PyTree[Array],
         devices: Devices = ALONE,
     ) -> tuple[Curiosity, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
-        """Return how new a rollout of observations (steps, envs, ...) was, having learned it.
+        """Learn a rollout of observations (steps, envs, ...); return how new each of them was.
 
         `returns` are each environment's discounted sums of errors before the rollout; those after
         it are returned for the next one.
@@ -156,7 +156,7 @@ class RND:
     ) -> Float32[Array, "steps envs"]:
         """Discounted sums of the errors up to each step, over all ends of episodes and rollouts.
 
-        A sum that began anew with each rollout would be a ramp, and its spread the ramp's height.
+        A sum that restarted with each rollout would be a ramp, whose spread is the ramp's height.
         """
 
         def add(total: Array, error: Array) -> tuple[Array, Array]:

@@ -51,12 +51,11 @@ def corrected_advantages(
 def baselines(
     weighted: Float32[Array, "rows batch"], weight: Float32[Array, "rows batch"], devices: Devices
 ) -> Float32[Array, "rows batch"]:
-    """Return what centres the weighted advantages of each row, on all devices: `weight` times one
-    number, their weighted mean.
+    """Return the baseline to subtract from each row of weighted advantages: `weight` times their
+    weighted mean, taken over all devices.
 
-    A baseline favours no action only if it carries the same weights as the advantages: by their
-    plain mean, actions that were all equally good would teach the policy to do more of what it
-    already prefers.
+    A baseline favours no action only if it carries the same weights as the advantages: with their
+    plain mean, equally good actions would teach the policy to do more of what it already prefers.
     """
     chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")
     chex.assert_equal_shape([weighted, weight], custom_message="weighted and weight, [rows, batch]")

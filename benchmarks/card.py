@@ -78,20 +78,22 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=COMMAND, description=(__doc__ or "").split("\n")[0])
     names = [job.name for job in card_jobs.JOBS]
     add = parser.add_argument
-    add("--list", action="store_true", help="name the jobs, with the minutes they take")
-    add("--only", nargs="+", choices=names, metavar="NAME", help="these jobs, also failed ones")
-    add("--minutes", type=float, default=25.0, help="for all jobs together (default: 25)")
-    add("--again", action="store_true", help="measure anew what is done, without its old rows")
+    add("--list", action="store_true", help="list the jobs with their estimated minutes")
+    add(
+        "--only", nargs="+", choices=names, metavar="NAME", help="only these jobs, even failed ones"
+    )
+    add("--minutes", type=float, default=25.0, help="time for all jobs together (default: 25)")
+    add("--again", action="store_true", help="repeat finished jobs and drop their old rows")
     add("--out", type=Path, default=Path("runs/card"), metavar="DIR", help="default: %(default)s")
-    add("--files", type=int, help=f"that DIR may come to hold (default: {FILES}; tiny: any)")
-    add("--tiny", action="store_true", help="sizes for a CPU, to see every job work")
-    add("--commit", default="", help="what to call the commit, where there is no git to ask")
+    add("--files", type=int, help=f"most files in DIR after the run (default: {FILES}; tiny: any)")
+    add("--tiny", action="store_true", help="tiny sizes, to test every job on a CPU")
+    add("--commit", default="", help="commit to record if git is not available")
     add(
         "--scratch",
         type=Path,
         default=Path("runs/card-scratch"),
         metavar="DIR",
-        help="where training that goes on later is kept on this machine (default: %(default)s)",
+        help="where unfinished training is kept on this machine (default: %(default)s)",
     )
     add("--job", help=argparse.SUPPRESS)  # of the process of one job, told the rest by its input
     add("--about", action="store_true", help=argparse.SUPPRESS)
