@@ -132,7 +132,7 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
-    """What is to be done: jobs that never began, then those that were cut, each by worth."""
+    """The jobs to run: those never started, then those interrupted, each by priority."""
     found = []
     for job in card_jobs.JOBS:
         if args.only and job.name not in args.only:
@@ -150,7 +150,7 @@ def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
 
 
 def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | None:
-    """The most that an earlier run of the same code left of a job, here or brought home."""
+    """The most complete earlier result of a job by the same code, local or copied back."""
     fitting = []
     for path in (file, card_work.BROUGHT_HOME / file.name):
         found = card_work.load(path)
@@ -218,9 +218,9 @@ def _environment(job: Job, header: dict[str, Any]) -> dict[str, str]:
 def run_apart(
     task: Task, args: argparse.Namespace, header: dict[str, Any], seconds: float
 ) -> tuple[list[str], str]:
-    """Run a job in its own process and repeat what it says; return the last lines and a trouble.
+    """Run a job in its own process and repeat its output; return the last lines and an error.
 
-    The trouble is empty where the job wrote its own end.
+    The error is empty if the job recorded its own end.
     """
     process = subprocess.Popen(
         child("--job", task.job.name),
@@ -271,7 +271,7 @@ def _ended(process: subprocess.Popen) -> Iterator[None]:
 
 
 def _settle(task: Task, header: dict[str, Any], said: list[str], trouble: str) -> tuple[str, int]:
-    """Write down how a job ended that could not do so itself; return its state and rows."""
+    """Record the end of a job that could not do so itself; return its state and rows."""
     found = card_work.load(task.file)
     fresh = found if found and found.get("date") == header["date"] else None
     if not trouble and fresh:
