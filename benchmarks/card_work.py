@@ -82,7 +82,7 @@ class Work:
         print(f"no figures for {case}: {reason}", flush=True)
 
     def miss(self, name: str, reason: str) -> None:
-        """Note that a package or a device could not be measured or read."""
+        """Note a package, or a set of tests, that is missing here."""
         if name not in self.missing:
             print(f"{name}: {reason}", flush=True)
         self.missing[name] = reason
