@@ -49,7 +49,7 @@ class Settings(ppo.Learning):
     clairvoyant: bool = False  # whether to plan with parts of the state that the agent cannot see
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         for name in ("simulations", "considered"):
             if getattr(self, name) < 1:

@@ -57,7 +57,7 @@ class Settings:
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             least = 0 if field.type is float or field.name == "blocks" else 1
@@ -288,7 +288,7 @@ def load_heuristic(
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, ""]]:
     """Load the cost-to-go of a run's seed, counted from 0, as a function of (instance, board).
 
-    Raises `RunError`, which says how to mend the run.
+    Raises `RunError`, which says how to fix the run.
     """
     run = Run.open(run_dir)
     config = run.config

@@ -59,7 +59,7 @@ class Settings(Exploring):
     )
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         if self.slots <= self.n_step:
             raise ValueError(

@@ -52,7 +52,7 @@ class Common:
     counts: ClassVar[tuple[str, ...]] = ("total_steps", "num_envs", "rollout_steps", "chunk")
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
@@ -83,7 +83,7 @@ class Learning(Common):
     counts: ClassVar[tuple[str, ...]] = (*Common.counts, "epochs", "minibatches")
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         rows = self.rows(self.num_envs)
         if rows % self.minibatches:

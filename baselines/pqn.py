@@ -40,7 +40,7 @@ class Exploring(ppo.Common):
     epsilon_share: float = 0.5  # share of the run's updates over which it falls, linearly
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         if not self.epsilon_end <= self.epsilon_start <= 1.0:
             raise ValueError(
