@@ -6,7 +6,8 @@ policy = jaxenvs.baselines.runs.load_policy("runs/demo")
 
 from jaxenvs.core.extras import require
 
-NEEDED = ("flax", "matplotlib", "optax", "orbax", "rich", "tyro")  # what the extra `train` installs
+# What the extra `train` installs.
+NEEDED = ("chex", "flax", "matplotlib", "optax", "orbax", "rich", "tyro")
 GYM = "gym:"  # how ids of Gymnasium's environments begin: actors of Ray step them
 
 require(NEEDED, "train")

@@ -3,11 +3,11 @@
 Run it with `jaxenvs train ID --algo alphazero` or `python -m jaxenvs.baselines.alphazero ID`; it
 needs the extra `search`. It is PPO whose actions come from a tree search in the true environment,
 and whose policy learns what the search found instead of a gradient of rewards. The search steps
-with keys of its own, so that no plan foresees chance, but from the true state: what the agent
-cannot see would be in the plan, so such environments are refused without `--clairvoyant`.
+with keys of its own, so that no plan foresees random outcomes, but from the true state: plans would
+use what the agent cannot see, so partially observed environments need `--clairvoyant`.
 Deliberate differences: no replay buffer (a few passes over each rollout, as in PPO); values begin
-at 0 and by default are not rescaled in each node. Either way the errors of a value that has seen no
-reward yet would become a firm policy, which no longer explores.
+at 0 and by default are not rescaled in each node. Otherwise the errors of a value that has seen no
+reward yet would make the policy confident, and it would stop exploring.
 """
 
 import dataclasses
@@ -15,6 +15,7 @@ import functools
 import sys
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
@@ -48,7 +49,7 @@ class Settings(ppo.Learning):
     clairvoyant: bool = False  # whether to plan with parts of the state that the agent cannot see
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         for name in ("simulations", "considered"):
             if getattr(self, name) < 1:
@@ -85,7 +86,7 @@ class AlphaZero(LambdaReturns):
     settings: Settings  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        """Refuse with `ValueError` to plan with what the agent cannot see, unless asked to."""
+        """Raise `ValueError` if plans would use hidden state, unless `clairvoyant` is set."""
         env = self.env.env
         if not (env.fully_observed or self.settings.clairvoyant):
             raise ValueError(_hides(env))
@@ -156,6 +157,8 @@ class AlphaZero(LambdaReturns):
     ) -> tuple[Array, dict[str, Array]]:
         """Cross-entropy with the policy of the search, and value loss, of a minibatch."""
         logits, value = self.predict(weights, rollout.obs)
+        chex.assert_equal_shape([logits, rollout.policy], custom_message="logits and the policy")
+        chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
         log_probs = jax.nn.log_softmax(legal(logits, rollout.mask))
         policy_loss = -(rollout.policy * log_probs).sum(axis=-1).mean()
         value_loss = 0.5 * jnp.square(value - target).mean()
@@ -187,20 +190,20 @@ def report(run: Run, learner: AlphaZero, weights: PyTree[Array], count: int) -> 
 def _hides(env: Env) -> str:
     """Say why an environment is refused, and what to do."""
     shown = env.full_observations
-    mend = f"show it with --set obs={shown[0]}, " if shown else ""
+    fix = f"show it with --set obs={shown[0]}, " if shown else ""
     return (
-        f"{env.name} hides a part of its state from the agent (fully_observed is False), and "
+        f"{env.name} hides part of its state from the agent (fully_observed is False), and "
         f"AlphaZero plans by stepping the true state: its plans would use what the agent cannot "
-        f"know; {mend}train with --algo ppo or ppo-rnn, or give --clairvoyant to plan with the "
-        f"hidden state all the same"
+        f"know; {fix}train with --algo ppo or ppo-rnn, or give --clairvoyant to plan with the "
+        f"hidden state anyway"
     )
 
 
 def network(env: Env, settings: Settings) -> ActorCritic:
-    """Return the network to begin with, whose values are all 0.
+    """Return the initial network, whose values are all 0.
 
-    Random values before the first reward are noise, and the search would make a firm policy of it:
-    each update teaches the policy what it already prefers, until it no longer explores.
+    Before the first reward random values are noise, and a search that follows it teaches the policy
+    what it already prefers, until it no longer explores.
     """
     return build(env, settings.hidden, settings.embed, value_gain=0.0)
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -56,7 +57,7 @@ class Settings:
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             least = 0 if field.type is float or field.name == "blocks" else 1
@@ -167,6 +168,9 @@ class DAVI:
         def loss(weights: PyTree[Array]) -> Float32[Array, ""]:
             over_walk = jax.vmap(self.guess, in_axes=(None, None, 0))
             guesses = jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards.board)
+            chex.assert_equal_shape(
+                [guesses, goals], custom_message="guesses, goals: [walks, boards]"
+            )
             return jnp.square(guesses - goals).mean()
 
         value, gradient = jax.value_and_grad(loss)(runner.weights)
@@ -208,7 +212,12 @@ class DAVI:
     ) -> Float32[Array, " boards"]:
         """What boards of one instance are worth one action further: 0 at the goal."""
         to_goal = jax.vmap(jax.vmap(functools.partial(self.cost_to_go, weights, instance)))
-        costs = jnp.where(boards.valid, boards.cost + to_goal(boards.child), jnp.inf)
+        after = to_goal(boards.child)
+        chex.assert_equal_shape(
+            [boards.valid, boards.cost, after],
+            custom_message="valid, cost and what the children cost, [boards, actions]",
+        )
+        costs = jnp.where(boards.valid, boards.cost + after, jnp.inf)
         least = costs.min(axis=-1)
         at_goal = jax.vmap(functools.partial(self.env.is_goal, instance))(boards.board)
         return jnp.where(at_goal | jnp.isinf(least), 0.0, least)
@@ -279,7 +288,7 @@ def load_heuristic(
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, ""]]:
     """Load the cost-to-go of a run's seed, counted from 0, as a function of (instance, board).
 
-    Raises `RunError`, which says how to mend the run.
+    Raises `RunError`, which says how to fix the run.
     """
     run = Run.open(run_dir)
     config = run.config

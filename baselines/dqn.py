@@ -16,6 +16,7 @@ import os
 import sys
 from typing import Any, ClassVar, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import optax
@@ -58,7 +59,7 @@ class Settings(Exploring):
     )
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         if self.slots <= self.n_step:
             raise ValueError(
@@ -211,13 +212,21 @@ class DQN(PQN):
         values = self.values(target, batch.next_obs)
         judge = self.values(weights, batch.next_obs) if self.settings.double else values
         action = legal(judge, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
-        return batch.reward + batch.discount * q_network.chosen(values, action)
+        value = q_network.chosen(values, action)
+        chex.assert_equal_shape(
+            [batch.reward, batch.discount, value],
+            custom_message="reward, discount and the successor's value, [batch]",
+        )
+        return batch.reward + batch.discount * value
 
     def loss(  # type: ignore[override]
         self, weights: PyTree[Array], batch: Batch, worth: Array
     ) -> tuple[Array, dict[str, Array]]:
         """Huber loss of the values of the sampled actions."""
         value = q_network.chosen(self.values(weights, batch.obs), batch.action)
+        chex.assert_equal_shape(
+            [batch.weight, value, worth], custom_message="weight, value and worth, [batch]"
+        )
         loss = (batch.weight * optax.losses.huber_loss(value, worth)).mean()
         return loss, {"q_loss": loss, "q": value.mean()}
 

@@ -25,7 +25,7 @@ class Episodes(NamedTuple):
     returns: Float32[Array, "*seeds episodes"]
     lengths: Int32[Array, "*seeds episodes"]  # steps
     terminated: Bool[Array, "*seeds episodes"]  # ended by the task, not by the time limit
-    # Whether the task was accomplished; None where the environment does not say what that is.
+    # Whether the task was accomplished; None if the environment does not define success.
     succeeded: Bool[Array, "*seeds episodes"] | None = None
 
 
@@ -75,7 +75,7 @@ def first_episodes(
 
 @functools.lru_cache(maxsize=64)
 def judges(env: Env) -> bool:
-    """Tell whether an environment says what a success is: by tracing one step of it."""
+    """Whether an environment defines success, found by tracing one step."""
 
     def judge(key: Array, state: Any) -> Any:
         return env.succeeded(env.step(key, state, env.action_space.sample(key)))
@@ -146,7 +146,7 @@ def report(
 
 
 def drawn(env: Env, network: ActorCritic) -> Callable[..., Any]:
-    """How `play` acts by a network: actions drawn from its policy, legal ones only."""
+    """Return how `play` acts with a network: legal actions sampled from its policy."""
 
     def act(
         weights: PyTree[Array], key: Array, obs: PyTree[Array], state: Any, memory: Any

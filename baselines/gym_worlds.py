@@ -122,8 +122,8 @@ class GymEnvs:
         """Masks of all rows; `ValueError` unless each environment gave one."""
         if not np.all(info.get(f"_{MASK}", False)):
             raise ValueError(
-                f"{self._id} gives info[{MASK!r}] in some resets and steps but not in all; it must "
-                f"come with each of them, or never"
+                f"{self._id} gives info[{MASK!r}] in some resets and steps but not in all; give "
+                f"it in every one of them, or never"
             )
         return np.stack(list(info[MASK])).astype(np.bool_)
 

@@ -44,7 +44,7 @@ class Policy:
     def act(
         self, key: Key, memory: PyTree[Array], state: Any, params: Any = None, greedy: bool = False
     ) -> tuple[PyTree[Array], Int32[Array, ""]]:
-        """Memory and an action in a state of `env`, drawn or, if `greedy`, the likeliest one.
+        """New memory and an action in a state of `env`: sampled or, if `greedy`, the most likely.
 
         `memory` is from before the state was seen: `begin()` at the start of an episode.
         """
@@ -71,7 +71,7 @@ class Policy:
         return self.judge(memory, obs, mask)
 
     def apply(self, obs: PyTree[Array], mask: Mask = None) -> tuple[Array, Array]:
-        """Logits and value of one observation, of the first in an episode if it remembers.
+        """Logits and value of one observation; if recurrent, of the first one of an episode.
 
         `mask` is as in `think`.
         """

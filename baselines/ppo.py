@@ -15,6 +15,7 @@ import functools
 import sys
 from typing import Any, ClassVar, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import optax
@@ -34,7 +35,7 @@ from .runs import Run
 
 @dataclasses.dataclass(frozen=True)
 class Common:
-    """What any learner is told that acts in environments side by side."""
+    """Settings shared by all learners that act in vectorised environments."""
 
     total_steps: int = 1_000_000  # environment steps of each seed, rounded up to whole updates
     num_envs: int = 64  # environments that step together
@@ -51,7 +52,7 @@ class Common:
     counts: ClassVar[tuple[str, ...]] = ("total_steps", "num_envs", "rollout_steps", "chunk")
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
@@ -73,7 +74,7 @@ class Common:
 
 @dataclasses.dataclass(frozen=True)
 class Learning(Common):
-    """What any learner from rollouts is told."""
+    """Settings shared by all learners from rollouts."""
 
     epochs: int = 4  # passes over a rollout
     minibatches: int = 8  # gradient steps in a pass
@@ -82,7 +83,7 @@ class Learning(Common):
     counts: ClassVar[tuple[str, ...]] = (*Common.counts, "epochs", "minibatches")
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         rows = self.rows(self.num_envs)
         if rows % self.minibatches:
@@ -344,7 +345,14 @@ class PPO:
         advantages, on all devices.
         """
         logits, value = self.replay(weights, rollout)
-        log_ratio = log_probability(logits, rollout.action) - rollout.log_prob
+        log_prob = log_probability(logits, rollout.action)
+        chex.assert_equal_shape(
+            [log_prob, rollout.log_prob, value, rollout.value, advantage, target],
+            custom_message="a number each for log_prob (new, old), value (new, old), advantage "
+            "and target",
+        )
+        chex.assert_is_broadcastable(jnp.shape(mean), advantage.shape)
+        log_ratio = log_prob - rollout.log_prob
         ratio = jnp.exp(log_ratio)
         near = jnp.clip(ratio, 1 - self.settings.clip, 1 + self.settings.clip)
         advantage = (advantage - mean) / spread
@@ -361,9 +369,9 @@ class PPO:
         }
 
     def value_errors(self, value: Array, before: Array, target: Array) -> Array:
-        """Square errors of the values; `before` are those that the rollout was made with.
+        """Squared errors of the values; `before` are the values at the time of the rollout.
 
-        With `value_clip`, a value that has already moved that far towards its target pulls no more.
+        With `value_clip`, a value that has moved that far towards its target has no gradient.
         """
         errors, limit = jnp.square(value - target), self.settings.value_clip
         if not limit:
@@ -389,6 +397,7 @@ class PPO:
 
 def log_probability(logits: Array, action: Array) -> Float32[Array, "*batch"]:
     """Logarithm of the probability of each action."""
+    chex.assert_shape(action, logits.shape[:-1], custom_message="one action for each row of logits")
     log_probs = jax.nn.log_softmax(logits)
     return jnp.take_along_axis(log_probs, action[..., None], axis=-1)[..., 0]
 
@@ -401,6 +410,13 @@ def advantages(
     What follows a step is worth nothing where the task ended there, and the value of the true
     successor where the time limit cut the episode; the sum stops at both.
     """
+    chex.assert_rank(rollout.value, 2, custom_message="value is [steps, envs]")
+    chex.assert_shape(
+        [rollout.reward, rollout.terminated, rollout.truncated, rollout.cut_value],
+        rollout.value.shape,
+        custom_message="reward, terminated, truncated and cut_value are [steps, envs] like value",
+    )
+    chex.assert_shape(last_value, rollout.value.shape[1:], custom_message="last_value is [envs]")
     following = jnp.concatenate([rollout.value[1:], last_value[None]])
     following = jnp.where(rollout.truncated, rollout.cut_value, following)
     following = jnp.where(rollout.terminated, 0.0, following)
@@ -416,6 +432,10 @@ def advantages(
 
 def episode_sums(rollout: Any) -> dict[str, Array]:
     """Sums over the episodes that ended in the rollout; divide by `episodes` for means."""
+    chex.assert_equal_shape(
+        [rollout.terminated, rollout.truncated, rollout.returns, rollout.lengths],
+        custom_message="terminated, truncated, returns and lengths are [steps, envs]",
+    )
     done = rollout.terminated | rollout.truncated
     return {
         "episodes": done.sum(),

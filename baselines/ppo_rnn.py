@@ -36,7 +36,7 @@ class Settings(ppo.Settings):
     memory: int = 128  # numbers that the GRU remembers
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         if self.memory < 1:
             raise ValueError(f"memory={self.memory} must be at least 1; without one use --algo ppo")

@@ -13,6 +13,7 @@ import functools
 import sys
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import optax
@@ -39,7 +40,7 @@ class Exploring(ppo.Common):
     epsilon_share: float = 0.5  # share of the run's updates over which it falls, linearly
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         if not self.epsilon_end <= self.epsilon_start <= 1.0:
             raise ValueError(
@@ -128,6 +129,7 @@ class PQN(LambdaReturns):
     ) -> tuple[Array, dict[str, Array]]:
         """Squared error of the values of the actions of a minibatch."""
         value = q_network.chosen(self.values(weights, rollout.obs), rollout.action)
+        chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
         loss = 0.5 * jnp.square(value - target).mean()
         return loss, {"q_loss": loss, "q": value.mean()}
 

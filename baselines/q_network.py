@@ -12,6 +12,7 @@ forbids actions, best and any are those of the legal ones.
 from collections.abc import Sequence
 from typing import Any
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -67,11 +68,13 @@ def explore(
     mask: Mask,
 ) -> Int32[Array, " envs"]:
     """Epsilon-greedy actions: the best legal one, or with probability epsilon any legal one."""
+    chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
     key_whether, key_action = jax.random.split(key)
     envs, actions = values.shape
     if mask is None:
         anything = jax.random.randint(key_action, (envs,), 0, actions, jnp.int32)
     else:
+        chex.assert_equal_shape([values, mask], custom_message="values and mask, [envs, actions]")
         even = legal(jnp.zeros_like(values), mask)
         anything = jax.random.categorical(key_action, even).astype(jnp.int32)
     whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
@@ -83,6 +86,8 @@ def chosen(
     values: Float32[Array, "batch actions"], action: Int32[Array, " batch"]
 ) -> Float32[Array, " batch"]:
     """The value of each row's action."""
+    chex.assert_rank(values, 2, custom_message="values are [batch, actions]")
+    chex.assert_shape(action, values.shape[:1], custom_message="one action for each row of values")
     return jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]
 
 

@@ -34,7 +34,7 @@ class Settings(ppo.Settings):
     patience: int = 300  # seconds until an actor or learner that does not answer counts as dead
 
     def check(self) -> None:
-        """Refuse what cannot work with `ValueError`, which names the mend."""
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         for name in ("actors", "learners", "patience"):
             if getattr(self, name) < 1:

@@ -10,6 +10,7 @@ weight 0.
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
@@ -73,11 +74,13 @@ def add(
     rows = jnp.arange(envs, dtype=jnp.int32)
     here, after = replay.written % slots, (replay.written + 1) % slots
 
-    def put(ring: Array, value: Array) -> Array:
-        return ring.at[rows, here].set(value)
+    def put(ring: Array, value: Array, at: Array = here) -> Array:
+        chex.assert_shape(value, (envs, *ring.shape[2:]), custom_message="one slot of each row")
+        chex.assert_type(value, ring.dtype, custom_message="as the replay stores it")
+        return ring.at[rows, at].set(value)
 
     def put_both(ring: Array, value: Array, successor: Array) -> Array:
-        return put(ring, value).at[rows, after].set(successor)
+        return put(put(ring, value), successor, after)
 
     step_here = jnp.ones(envs, jnp.bool_)
     return Replay(
@@ -115,6 +118,8 @@ def window(
     gamma: float,
 ) -> Batch:
     """What came of the steps in slots `first`, counted since the beginning, of environments."""
+    chex.assert_rank([row, first], 1, custom_message="row and first are [batch]")
+    chex.assert_equal_shape([row, first], custom_message="row and first, [batch]")
     slots = replay.action.shape[1]
     ahead = jnp.arange(n_step, dtype=jnp.int32)
     where = (row[:, None], (first[:, None] + ahead) % slots)

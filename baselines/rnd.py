@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -38,6 +39,8 @@ class Moments(NamedTuple):
 
     def and_of(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
         """Moments with a batch besides (Chan et al., 1979)."""
+        chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
+        chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
         mean, variance = devices.moments(values)
         more = jnp.float32(values.shape[1] * devices.count)
         share, apart = more / (self.number + more), mean - self.mean
@@ -95,6 +98,10 @@ class RND:
             lambda seen, now: jnp.concatenate([seen[1:], now[None]]), rollout.obs, runner.obs
         )
         curiosity, returns, bonus = self.learn(runner.bonus, runner.bonus_returns, led_to, devices)
+        chex.assert_equal_shape(
+            [bonus, rollout.reward, rollout.terminated, rollout.truncated],
+            custom_message="bonus, reward, terminated and truncated, [steps, envs]",
+        )
         bonus = jnp.where(rollout.terminated | rollout.truncated, 0.0, bonus)
         reward = rollout.reward + self.weight * bonus
         runner = runner._replace(bonus=curiosity, bonus_returns=returns)
@@ -127,13 +134,14 @@ class RND:
         obs: PyTree[Array],
         devices: Devices = ALONE,
     ) -> tuple[Curiosity, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
-        """Return how new a rollout of observations (steps, envs, ...) was, having learned it.
+        """Learn a rollout of observations (steps, envs, ...); return how new each of them was.
 
         `returns` are each environment's discounted sums of errors before the rollout; those after
         it are returned for the next one.
         """
         steps, envs = jax.tree.leaves(obs)[0].shape[:2]
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), obs)
+        chex.assert_shape(returns, (envs,), custom_message="returns are [envs]")
         features = self.features(curiosity, flat)
         curiosity = curiosity._replace(seen=curiosity.seen.and_of(features.T, devices))
         inputs = self.normalised(curiosity, features)
@@ -148,7 +156,7 @@ class RND:
     ) -> Float32[Array, "steps envs"]:
         """Discounted sums of the errors up to each step, over all ends of episodes and rollouts.
 
-        A sum that began anew with each rollout would be a ramp, and its spread the ramp's height.
+        A sum that restarted with each rollout would be a ramp, whose spread is the ramp's height.
         """
 
         def add(total: Array, error: Array) -> tuple[Array, Array]:

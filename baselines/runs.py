@@ -85,7 +85,7 @@ NETWORKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
 
 
 def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
-    """Load the policy of a run's seed, counted from 0; `RunError` says how to mend the run.
+    """Load the policy of a run's seed, counted from 0; `RunError` says how to fix the run.
 
     `policy.act(key, memory, state)` chooses an action, a legal one always.
     """

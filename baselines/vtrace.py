@@ -6,6 +6,7 @@ correction of its value). Deliberate difference: `gae_lambda` shortens both, so 
 the policy itself have PPO's advantages, number by number.
 """
 
+import chex
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32
@@ -34,6 +35,7 @@ def corrected_advantages(
     `rollout.value` and `last_value` are those of the new weights, `ratio` is how many times as
     probable they make each action. Ends are those of `ppo.advantages`.
     """
+    chex.assert_equal_shape([rollout.value, ratio], custom_message="value and ratio, [steps, envs]")
     surprise = advantages(rollout, last_value, gamma, 0.0)
     carried = jnp.where(rollout.terminated | rollout.truncated, 0.0, gamma * gae_lambda)
 
@@ -49,13 +51,14 @@ def corrected_advantages(
 def baselines(
     weighted: Float32[Array, "rows batch"], weight: Float32[Array, "rows batch"], devices: Devices
 ) -> Float32[Array, "rows batch"]:
-    """Return what centres the weighted advantages of each row, on all devices: `weight` times one
-    number, their weighted mean.
+    """Return the baseline to subtract from each row of weighted advantages: `weight` times their
+    weighted mean, taken over all devices.
 
-    A baseline favours no action only if it carries the same weights as the advantages: by their
-    plain mean, actions that were all equally good would teach the policy to do more of what it
-    already prefers.
+    A baseline favours no action only if it carries the same weights as the advantages: with their
+    plain mean, equally good actions would teach the policy to do more of what it already prefers.
     """
+    chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")
+    chex.assert_equal_shape([weighted, weight], custom_message="weighted and weight, [rows, batch]")
     sums = jnp.stack([weighted.mean(axis=1), weight.mean(axis=1)])
     total, weights = devices.mean(sums)
     return weight * (total / jnp.maximum(weights, TINY))[:, None]

@@ -2,13 +2,13 @@
 
 python -m jaxenvs.baselines.world_model --out runs/world
 
-After Agostinelli and Soltani (2024), "Learning discrete world models for heuristic search". All
-that is learned from are pictures with noise, before and after a random move. Each cell of a picture
-becomes a few bits, from which the cell is painted again; a second network says the bits after an
-action from those of the cell and its neighbours. Both are trained at once. A* then searches the
-learned world, where equal bits are one state, until it meets the code of the goal's picture, and
-its plans are carried out in the true puzzle. Deliberate difference: the bound is not learned; it is
-the number of cells that differ from the goal's.
+After Agostinelli and Soltani (2024), "Learning discrete world models for heuristic search". The
+only data are noisy pictures from before and after a random move. Each cell of a picture becomes a
+few bits, from which the cell is painted again; a second network predicts the bits after an action
+from those of the cell and its neighbours. Both are trained together. A* then searches the learned
+world, where equal bits are one state, until it meets the code of the goal's picture, and its plans
+are carried out in the true puzzle. Deliberate difference: the heuristic is not learned; it is the
+number of cells that differ from the goal's.
 """
 
 import argparse

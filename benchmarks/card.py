@@ -78,20 +78,22 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=COMMAND, description=(__doc__ or "").split("\n")[0])
     names = [job.name for job in card_jobs.JOBS]
     add = parser.add_argument
-    add("--list", action="store_true", help="name the jobs, with the minutes they take")
-    add("--only", nargs="+", choices=names, metavar="NAME", help="these jobs, also failed ones")
-    add("--minutes", type=float, default=25.0, help="for all jobs together (default: 25)")
-    add("--again", action="store_true", help="measure anew what is done, without its old rows")
+    add("--list", action="store_true", help="list the jobs with their estimated minutes")
+    add(
+        "--only", nargs="+", choices=names, metavar="NAME", help="only these jobs, even failed ones"
+    )
+    add("--minutes", type=float, default=25.0, help="time for all jobs together (default: 25)")
+    add("--again", action="store_true", help="repeat finished jobs and drop their old rows")
     add("--out", type=Path, default=Path("runs/card"), metavar="DIR", help="default: %(default)s")
-    add("--files", type=int, help=f"that DIR may come to hold (default: {FILES}; tiny: any)")
-    add("--tiny", action="store_true", help="sizes for a CPU, to see every job work")
-    add("--commit", default="", help="what to call the commit, where there is no git to ask")
+    add("--files", type=int, help=f"most files in DIR after the run (default: {FILES}; tiny: any)")
+    add("--tiny", action="store_true", help="tiny sizes, to test every job on a CPU")
+    add("--commit", default="", help="commit to record if git is not available")
     add(
         "--scratch",
         type=Path,
         default=Path("runs/card-scratch"),
         metavar="DIR",
-        help="where training that goes on later is kept on this machine (default: %(default)s)",
+        help="where unfinished training is kept on this machine (default: %(default)s)",
     )
     add("--job", help=argparse.SUPPRESS)  # of the process of one job, told the rest by its input
     add("--about", action="store_true", help=argparse.SUPPRESS)
@@ -130,7 +132,7 @@ def _asked(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
-    """What is to be done: jobs that never began, then those that were cut, each by worth."""
+    """The jobs to run: those never started, then those interrupted, each by priority."""
     found = []
     for job in card_jobs.JOBS:
         if args.only and job.name not in args.only:
@@ -148,7 +150,7 @@ def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
 
 
 def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | None:
-    """The most that an earlier run of the same code left of a job, here or brought home."""
+    """The most complete earlier result of a job by the same code, local or copied back."""
     fitting = []
     for path in (file, card_work.BROUGHT_HOME / file.name):
         found = card_work.load(path)
@@ -216,9 +218,9 @@ def _environment(job: Job, header: dict[str, Any]) -> dict[str, str]:
 def run_apart(
     task: Task, args: argparse.Namespace, header: dict[str, Any], seconds: float
 ) -> tuple[list[str], str]:
-    """Run a job in its own process and repeat what it says; return the last lines and a trouble.
+    """Run a job in its own process and repeat its output; return the last lines and an error.
 
-    The trouble is empty where the job wrote its own end.
+    The error is empty if the job recorded its own end.
     """
     process = subprocess.Popen(
         child("--job", task.job.name),
@@ -269,7 +271,7 @@ def _ended(process: subprocess.Popen) -> Iterator[None]:
 
 
 def _settle(task: Task, header: dict[str, Any], said: list[str], trouble: str) -> tuple[str, int]:
-    """Write down how a job ended that could not do so itself; return its state and rows."""
+    """Record the end of a job that could not do so itself; return its state and rows."""
     found = card_work.load(task.file)
     fresh = found if found and found.get("date") == header["date"] else None
     if not trouble and fresh:

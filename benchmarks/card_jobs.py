@@ -221,7 +221,7 @@ def graphs(work: Work) -> None:
         work.measure(figures, id=env_id, num_envs=num_envs)
 
 
-TRAINS = ("flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")
+TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")
 
 JOBS = (
     Job("craft", "steps/s of Craft-Classic", craft, 8),

@@ -35,7 +35,7 @@ class Work:
     """One job under way."""
 
     def __init__(self, file: Path, header: dict[str, Any], seconds: float, scratch: Path) -> None:
-        """Go on with the rows that `header` has of an earlier run."""
+        """Resume from the rows of an earlier run in `header`."""
         self.file, self.header, self.scratch = file, header, scratch
         self.tiny = bool(header["tiny"])
         self.deadline = time.monotonic() + seconds
@@ -82,13 +82,13 @@ class Work:
         print(f"no figures for {case}: {reason}", flush=True)
 
     def miss(self, name: str, reason: str) -> None:
-        """Note who could not be asked."""
+        """Note a package, or a set of tests, that is missing here."""
         if name not in self.missing:
             print(f"{name}: {reason}", flush=True)
         self.missing[name] = reason
 
     def write(self, state: str, **more: Any) -> None:
-        """Write the file; where that fails, say so once, and the next write makes up for it."""
+        """Write the file; report a failure once, and let the next write make up for it."""
         figures = {"missing": self.missing, "failed": self.failed, "rows": self.rows}
         try:
             save(self.file, {**self.header, "state": state, **more, **figures})
@@ -168,7 +168,7 @@ def committed() -> str:
 
 
 def _said(*words: str) -> str:
-    """What a command says, empty where it fails."""
+    """Output of a command, empty if it fails."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError):

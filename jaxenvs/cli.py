@@ -24,7 +24,7 @@ class Command(NamedTuple):
 
 
 COMMANDS = {
-    "list": Command("ids, all or those with a word", "jaxenvs.info", {"...": "families"}),
+    "list": Command("list or search the ids", "jaxenvs.info", {"...": "families"}),
     "info": Command("rules, arrays, settings and returns of an id", "jaxenvs.info", {"": "ids"}),
     "play": Command(
         "play an environment with the keyboard", "jaxenvs.render.play", {"": "ids"}, "play"

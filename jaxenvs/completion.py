@@ -1,9 +1,9 @@
 """`jaxenvs --completion SHELL`: a script that completes commands, ids and options.
 
 Commands and options are in the script, taken from what each `--help` prints; after an update it is
-printed again. The ids are kept in a file (in `~/.cache/jaxenvs`) and written anew by the first TAB
-after a package was installed, which may register more; any other TAB starts no Python. The script
-has the ids of its own day for where that file cannot be written.
+printed again. The ids are cached in `~/.cache/jaxenvs`, in a file that the first TAB after the
+installation of a package rewrites, since it may register more; other TABs start no Python. If that
+file cannot be written, the script falls back on the ids of the day on which it was printed.
 """
 
 import contextlib
@@ -69,14 +69,14 @@ def _kinds() -> dict[str, tuple[str, ...]]:
 
 
 def main() -> int:
-    """Print the words of each of `KINDS`, a line each: what the scripts keep."""
+    """Print the words of each of `KINDS`, one line each: what the scripts cache."""
     kinds = _kinds()
     print(*(" ".join(kinds[kind]) for kind in KINDS), sep="\n")
     return 0
 
 
 def _kept() -> str:
-    """A program of `sh` that prints the kept words, after an installation those of `main`."""
+    """A program for `sh` that prints the cached words, renewed by `main` after an installation."""
     places = sorted({path for path in sys.path if any(Path(path or ".").glob("*.dist-info"))})
     here = f"{sys.prefix} {' '.join(places)}"
     return _KEPT.format(
@@ -100,7 +100,7 @@ def _help(*argv: str) -> str:
     return said.getvalue()
 
 
-# For `sh`: print the words that are kept, written anew after an installation.
+# For `sh`: print the cached words, rewriting the cache after an installation.
 _KEPT = """kept=${{XDG_CACHE_HOME:-$HOME/.cache}}/jaxenvs/{name} stale=
 [ -s "$kept" ] || stale=yes
 for place in {places}; do [ "$place" -nt "$kept" ] && stale=yes; done
@@ -182,7 +182,7 @@ def _pattern(name: str, place: str) -> str:
 
 
 def _listed(given: tuple[str, ...], variable: str = "${}") -> str:
-    """The words, with a variable for those of a kind that is kept."""
+    """The words, with a variable in place of those of a cached kind."""
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:
         line = line.replace(" ".join(kinds[kind]), variable.format(kind))

@@ -23,7 +23,7 @@ _PIECE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
 
 
 def parse(pairs: Iterable[str]) -> dict[str, Any]:
-    """Read `NAME=VALUE` pairs as keywords, the last of a name; `ValueError` says how to write one.
+    """Read `NAME=VALUE` pairs as keywords; the last of a name counts. `ValueError` shows the form.
 
     Values are None, bool, int, float, str, tuples of values, or dicts.
     """

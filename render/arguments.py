@@ -30,7 +30,7 @@ LONG = 2.0  # seconds after which drawing says how far it is
 
 
 class UsageError(ValueError):
-    """Something the caller can mend; the message says how."""
+    """Something the caller can fix; the message says how."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -257,7 +257,7 @@ def window_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
 
 
 def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run a command; what the caller can mend becomes one sentence and exit code 2."""
+    """Run a command; what the caller can fix becomes one sentence and exit code 2."""
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     try:
         return run(argv)

@@ -1,8 +1,8 @@
-"""Films from pictures, in the format that the name of the file says: GIF, MP4 or WebM.
+"""Films from pictures, in the format of the file name's suffix: GIF, MP4 or WebM.
 
 The ffmpeg that imageio-ffmpeg ships makes the videos: H.264 and VP9, with colours at half the
-resolution, as every browser plays them. All frames of a video last equally long, so a picture that
-is shown for longer is repeated.
+resolution, which every browser can play. All frames of a video last equally long, so a picture
+that is shown for longer is repeated.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from ..core.files import replacing
 from . import gif
 from .gif import Picture
 
-# What ffmpeg is told for each suffix: codec, quality and container.
+# Options of ffmpeg for each suffix: codec, quality and container.
 VIDEOS = {
     ".mp4": "-c:v libx264 -crf 18 -movflags +faststart -f mp4",
     ".webm": "-c:v libvpx-vp9 -crf 24 -b:v 0 -deadline good -cpu-used 4 -row-mt 1 -f webm",
 }
 FILMS = (".gif", *VIDEOS)
 STILL = ".png"
-# The colours of HD video, and said to be these: else players guess by the size.
+# The colours of HD video, declared in the file: otherwise players guess them from the size.
 COLOURS = (
     "-vf scale=out_color_matrix=bt709:out_range=tv,format=yuv420p "
     "-colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv"

@@ -90,7 +90,7 @@ def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
     assert code == 2 and 'no_such_package, not installed here: run pip install "jaxenvs[t' in err
 
 
-TRAIN = ("flax", "matplotlib", "optax", "orbax", "rich", "tyro")
+TRAIN = ("chex", "flax", "matplotlib", "optax", "orbax", "rich", "tyro")
 EXTRAS = (
     *TRAIN,
     "PIL",

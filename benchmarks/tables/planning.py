@@ -48,7 +48,7 @@ def cube(rows: list[dict[str, Any]]) -> Table:
                 "with other jobs running",
             ),
             (
-                f"solved by A* with the network as bound, weight {found['weight']:g}",
+                f"solved by A* with the network as heuristic, weight {found['weight']:g}",
                 whole(found["boards"] * found["solved"]),
             ),
             ("mean length, and the least possible (proven by A* for each cube)", costs),

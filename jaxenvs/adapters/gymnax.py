@@ -117,13 +117,13 @@ class LegacyGymnaxEnv(GymnaxEnv):
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance, and begin anew after the end: obs, state, reward, done, info.
 
-        `info["truncated"]` tells the time limit from the end of the task. The info holds single
-        numbers only: agents of that time average every entry over the steps that end an episode,
-        and keep those of all steps. The true successor is in the other interface.
+        `info["truncated"]` distinguishes the time limit from the end of the task. The info holds
+        scalars only: learners for this interface average every entry over the steps that end an
+        episode, and keep those of all steps. Only the other interface has the true successor.
 
-        Achievements are there as craftax reports them to its learners: `Achievements/<name>` is 100
-        in the last step of an episode that has reached it, else 0; `score` is then their geometric
-        mean, offset by 1 as Crafter's score, of this one episode.
+        Achievements are reported as craftax does: `Achievements/<name>` is 100 in the last step of
+        an episode that reached it, else 0; `score` is then Crafter's score of this one episode:
+        their geometric mean with an offset of 1.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.done, self._numbers(step)
@@ -135,7 +135,7 @@ class LegacyGymnaxEnv(GymnaxEnv):
         return step.obs, step.state, step.reward, step.done, self._numbers(step)
 
     def _numbers(self, step: Step) -> dict[str, Any]:
-        """Those entries of the info that are one number, and achievements as craftax has them."""
+        """The scalar entries of the info, and achievements in craftax's form."""
         arrays = {name: value for name, value in step.info.items() if not isinstance(value, dict)}
         numbers = {name: value for name, value in arrays.items() if jnp.ndim(value) == 0}
         names = self.env.achievements
@@ -179,7 +179,7 @@ def gymnax_space(space: Space) -> Any:
 
 
 def _end_of(step: Step) -> dict[str, Array]:
-    """Entries of an info that tell how a step ends the episode, if it does."""
+    """Entries of an info for whether and how a step ends the episode."""
     names = ("terminated", "truncated", "discount")
     return {name: getattr(step, name) for name in names}
 

@@ -113,7 +113,7 @@ class GoToImpUnlock(BabyEnv):
     """Go to an object in a locked room; that the door must be unlocked is not said.
 
     Upstream compares numbers by identity, so the key can lie in the locked room itself (such a
-    level has no solution: 5 % of them) and other objects lie there too. `key_outside` mends both.
+    level has no solution: 5 % of them) and other objects lie there too. `key_outside` fixes both.
     """
 
     key_outside: bool = False  # key and other objects lie outside the locked room

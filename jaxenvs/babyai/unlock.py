@@ -20,7 +20,7 @@ class Unlock(BabyEnv):
     """Find the key of a locked door somewhere in a maze, and open the door.
 
     Upstream compares numbers by identity, so the key can lie in the locked room itself (such a
-    level has no solution: 4 % of them) and other objects lie there too. `key_outside` mends both.
+    level has no solution: 4 % of them) and other objects lie there too. `key_outside` fixes both.
     """
 
     key_outside: bool = False  # key and other objects lie outside the locked room

@@ -1,4 +1,4 @@
-"""Checks made while tracing: each says what was given, what is allowed and how to mend it."""
+"""Checks made while tracing: each says what was given, what is allowed and how to fix it."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, PyTree
 from .random import Key, Keys
 from .spaces import Box, Dict, Space
 
-BATCH_MEND = "for a batch use jaxenvs.make_vec(env, num_envs) or jax.vmap"
+BATCH_FIX = "for a batch use jaxenvs.make_vec(env, num_envs) or jax.vmap"
 
 
 def closest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
@@ -62,7 +62,7 @@ def single_key(key: Any, where: str) -> Key:
     key = any_key(key, where)
     if key.shape != ():
         raise TypeError(
-            f"{where}: got a batch of keys of shape {key.shape}, one key is needed; {BATCH_MEND}"
+            f"{where}: got a batch of keys of shape {key.shape}, one key is needed; {BATCH_FIX}"
         )
     return key
 
@@ -99,7 +99,7 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
         if array.shape != like.shape:
             raise TypeError(
                 f"{where}: {leaf_name} has shape {array.shape}, one environment needs "
-                f"{like.shape}; {BATCH_MEND}"
+                f"{like.shape}; {BATCH_FIX}"
             )
         cast.append(array)
     return jax.tree.unflatten(structure, cast)
@@ -141,10 +141,10 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
         if given_shape == wanted.shape and given_dtype == wanted.dtype:
             continue
         batched = given_shape[1:] == wanted.shape and len(given_shape) > len(wanted.shape)
-        mend = BATCH_MEND if batched else "was it made by an environment with other settings?"
+        fix = BATCH_FIX if batched else "was it made by an environment with other settings?"
         raise TypeError(
             f"{where}: state{jax.tree_util.keystr(path)} is {given_dtype}{list(given_shape)}, "
-            f"needed is {wanted.dtype}{list(wanted.shape)}; {mend}"
+            f"needed is {wanted.dtype}{list(wanted.shape)}; {fix}"
         )
 
 
@@ -170,9 +170,9 @@ def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
         raise TypeError(f"{where} must be an element of {space}, got {_describe(action)}") from None
     if isinstance(space, Box) and shape != space.shape:
         batched = shape is not None and shape[1:] == space.shape
-        mend = BATCH_MEND if batched else "sample one with env.action_space.sample(key)"
+        fix = BATCH_FIX if batched else "sample one with env.action_space.sample(key)"
         raise TypeError(
-            f"{where} must have shape {space.shape} ({space}), got {_describe(action)}; {mend}"
+            f"{where} must have shape {space.shape} ({space}), got {_describe(action)}; {fix}"
         )
     wants_integers = isinstance(space, Box) and np.issubdtype(space.dtype, np.integer)
     if wants_integers and not np.issubdtype(arrays[0].dtype, np.integer):

@@ -1,7 +1,7 @@
-"""Eager calls: outside a trace, a method runs as one compiled program that later calls use again.
+"""Eager calls: outside a trace, a method runs as one compiled program, which later calls reuse.
 
-Without this, each call would run one operation at a time and compile its loops anew: a second or
-two for a reset that draws its level in loops. Inside a trace, and under `jax.disable_jit`, nothing
+Without this, each call would run one operation at a time and recompile its loops: a second or two
+for a reset that draws its level in loops. Inside a trace, and under `jax.disable_jit`, nothing
 changes.
 """
 
@@ -28,7 +28,7 @@ def compiled(method: Method) -> Method:
     """Make a method of a frozen, hashable object run as a compiled program when called eagerly.
 
     The object is static and every argument is a pytree of arrays or numbers. The program is shared
-    by equal objects, and compiled anew for other shapes, dtypes or structures only.
+    by equal objects and recompiled only for new shapes, dtypes or structures.
     """
     signature = inspect.signature(method)
 
@@ -53,7 +53,7 @@ def compiled(method: Method) -> Method:
 
 
 def compile_overrides(cls: type) -> None:
-    """Make `compiled` of each method of a class that overrides a compiled one."""
+    """Apply `compiled` to each method of a class that overrides a compiled one."""
     for name, method in list(vars(cls).items()):
         inherited = getattr(super(cls, cls), name, None)
         if inspect.isfunction(method) and getattr(inherited, "is_compiled", False):
@@ -82,9 +82,9 @@ def program(method: Callable[..., Any], owner: Hashable) -> Any:
 
 
 def _is_eager() -> bool:
-    """Tell whether a call would run at once, and may be compiled.
+    """Whether a call would run immediately, and may be compiled.
 
-    Not so inside `jit`, `vmap`, `grad`, `scan`, `eval_shape` and the like.
+    False inside `jit`, `vmap`, `grad`, `scan`, `eval_shape` and the like.
     """
     if _off.get() or jax.config.jax_disable_jit:  # type: ignore[attr-defined]  # an option of JAX
         return False

@@ -96,8 +96,8 @@ class Env:
     # What a masked action counts as; None: it changes nothing but the clock.
     idle_action: ClassVar[int | None] = None
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
-    # Whether one observation determines all of the state but the clock. A plan made by stepping
-    # the true state then uses nothing that the agent cannot know.
+    # Whether one observation determines the state, except for the clock. Plans made by stepping
+    # the true state then use nothing that the agent cannot know.
     fully_observed: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -137,7 +137,7 @@ class Env:
 
     @property
     def full_observations(self) -> tuple[str, ...]:
-        """Values of the field `obs` with which the environment is fully observed."""
+        """Values of the field `obs` that make the environment fully observed."""
         change: Any = dataclasses.replace
         return tuple(n for n in self.observations if change(self, obs=n).fully_observed)
 
@@ -179,7 +179,7 @@ class Env:
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """Tell whether this step accomplished the task; an episode with such a step is a success.
 
-        None, the default, where success means nothing: the return is a score.
+        None, the default, if the return is a score without a success.
         """
         return None
 

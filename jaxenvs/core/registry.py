@@ -142,9 +142,9 @@ def _natural(id: str) -> tuple[str | int, ...]:
 
 
 def absent(ids: Iterable[str], reason: str) -> None:
-    """Say why ids of an upstream package are not here, and what to use instead.
+    """Register why ids of an upstream package are missing here, and what to use instead.
 
-    The message of an unknown id goes on with `reason`; an id that is registered has none.
+    The error for an unknown id ends with `reason`; for registered ids it has no effect.
     """
     _absent.update(dict.fromkeys(ids, reason))
 

@@ -108,7 +108,7 @@ class ObstructedMaze(ObstructedWorld):
     to the corners. The blue ball is in a corner.
 
     In version 0 of the mazes a blocking ball can come to lie on a key or box and replace it: such a
-    maze has no solution. `keys_last` mends it.
+    maze has no solution. `keys_last` fixes it.
 
     Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
     hands, or after 4 * room_size**2 * rooms_visited steps.

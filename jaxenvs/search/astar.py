@@ -48,12 +48,12 @@ def astar(
         "optimal" ends when no open node can lead to a cheaper goal, which proves the optimum if
         the heuristic is admissible. With weight 1 the two are the same.
     admissible: whether the heuristic never exceeds the true cost; by default so for the domain's.
-        Without it nothing is proven, but that there is no solution where every board was examined.
+        Otherwise only unsolvability can be proven, if every reachable board was examined.
     bucket_width: difference of priority below which the order of nodes does not matter. By default
         a quarter of the cheapest action, times the weight if that is above 1.
 
-    Costs must not be negative. They are added in float32, and proofs hold up to its rounding: whole
-    numbers are exact up to 2**24.
+    Costs must not be negative. They are added in float32, so proofs hold up to rounding: integers
+    are exact up to 2**24.
 
     A budget that ends without a solution returns `solved` False and the way to the board with the
     least bound. Works inside `jit`. Raises `TypeError` for what cannot be searched and `ValueError`

@@ -88,11 +88,11 @@ def bidirectional(
         the goal; by default the puzzle's own. The backward search has none.
     admissible: whether it never exceeds the true cost, which proofs need; it may be inconsistent.
     node_budget: rows of both sides.
-    terminate: "optimal" ends with a proof, "first" where the two sides first meet: a solution
-        that may cost any amount more than the cheapest.
+    terminate: "optimal" ends with a proof, "first" where the two sides first meet: the
+        solution may cost any amount more than the cheapest.
 
     The rest, the result and errors as in `astar`; `TypeError` for a puzzle without a single goal or
-    predecessors. Unsolved, `board` is the one with the lowest heuristic.
+    predecessors. If unsolved, `board` is the one with the lowest heuristic.
     """
     checked_domain(puzzle, "bidirectional")
     levels, many = as_levels(puzzle, level, "bidirectional")
@@ -200,16 +200,16 @@ class _Both:
         return self._judged(ends._replace(meeting=jax.lax.fori_loop(0, blocks, look, ends.meeting)))
 
     def _judged(self, ends: _Ends) -> _Ends:
-        """Raise the lower bounds, and say which levels are done, on both sides alike."""
+        """Raise the lower bounds and mark finished levels, equally on both sides."""
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
-        # Of a cheaper solution an entry of one side or the other is open, with no priority above
-        # its cost. Which side is not known, so that only both together prove something.
+        # If a cheaper solution exists, one side has an open entry of it whose priority is at most
+        # its cost. It may be either side, so a proof needs the bounds of both.
         lower = jnp.minimum(
             self.forward.least_cost(open_list.edge(forward.todo)),
             self.back.least_cost(open_list.edge(back.todo)),
         )
         lower = jnp.minimum(jnp.maximum(forward.lower, lower), cost)
-        # Before the sides meet nothing is passed over: one that is empty has looked at all.
+        # Before the sides meet no entry is skipped: an empty side has expanded everything.
         empty = (open_list.length(forward.todo) == 0) | (open_list.length(back.todo) == 0)
         lower = jnp.where(empty & ~jnp.isfinite(cost), jnp.inf, lower)
         lower = jnp.where(forward.done, forward.lower, lower)
@@ -226,7 +226,7 @@ class _Both:
         solved = meeting.forward >= 0
         forward, back = ends.forward, ends.backward
         known = jnp.bool_(self.settings.admissible)
-        # Backwards there is no heuristic that could have left something out.
+        # The backward search has no heuristic, so it cannot have discarded a board wrongly.
         sound = ~forward.lost | (open_list.length(back.todo) == 0)
         row = jnp.where(solved, meeting.forward, forward.nearest_row)
         nodes = forward.store.nodes

@@ -75,7 +75,7 @@ class Engine:
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
         self.coarse = coarse
-        self.steeper = max(1.0, settings.weight)  # priorities lie so much further apart
+        self.steeper = max(1.0, settings.weight)  # the weight spreads priorities by this factor
 
     def result(self) -> Result:
         """Search, and read the answer."""
@@ -185,9 +185,9 @@ class Engine:
     def _children(
         self, search: Search, row: Array, entry: Array, level: Array, valid: Array
     ) -> tuple[Nodes, Array, Array]:
-        """All boards after the entries, those of an entry side by side, the dearest first.
+        """Successors of the entries, grouped by entry, the most expensive entry first.
 
-        With them which are valid, and the finest difference of priority that matters.
+        Also returns which are valid, and the finest difference of priority that matters.
         """
         domain, actions = self.domain, self.domain.num_actions
         nodes = search.store.nodes
@@ -255,7 +255,7 @@ class Engine:
     def _open(
         self, search: Search, first: Array, moved: tuple[Any, Any, Any] | None = None
     ) -> Search:
-        """Bound the rows from `first` on, note goals, and put the rest on the open list.
+        """Apply the heuristic to the rows from `first` on, record goals and queue the others.
 
         moved: entries that go to new ranges instead, which of them, and whether it is so.
         """
@@ -317,11 +317,11 @@ class Engine:
         )
 
     def _judged(self, search: Search) -> Search:
-        """Raise the lower bounds, and say which levels are done."""
+        """Raise the lower bounds and mark finished levels."""
         edge, cost = open_list.edge(search.todo), search.cost
         done = search.done
         if self.settings.terminate == "first":
-            # Entries above the cost are passed over, and so nothing is known beyond it.
+            # Entries above the cost are skipped, so nothing is known beyond it.
             lower = self.least_cost(jnp.minimum(edge, cost))
             done |= (search.goal >= 0) & (cost <= edge)
         else:
@@ -333,12 +333,12 @@ class Engine:
     # What they need.
 
     def _start_bound(self, instance: Any, board: Any) -> Array:
-        """Bound of a start."""
+        """Heuristic of a start."""
         bound = self.bound(instance, board).astype(jnp.float32)
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Least cost that interests us of a solution through entries from a priority on."""
+        """Least cost worth finding of a solution through entries from a priority on."""
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority
         return self.least_cost(priority)
@@ -347,7 +347,7 @@ class Engine:
         """Least cost of a solution through entries from a priority on."""
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
-        # A priority is at most the weight times what it bounds. Division may round upwards.
+        # A priority is at most the weight times a solution's cost. Division may round upwards.
         weight = self.settings.weight
         return priority * np.float32(1.0 if weight <= 1 else (1 - 2.0**-22) / weight)
 

@@ -40,7 +40,7 @@ class OpenList(NamedTuple):
 
 
 def empty(capacity: int, start: Array, width: Array, buckets: int = BUCKETS) -> OpenList:
-    """Return a list for so many entries at a time, with ranges around a priority."""
+    """Return a list for up to `capacity` entries, with ranges around the priority `start`."""
     page = SMALL_PAGE if capacity < SMALL else PAGE if capacity < LARGE else LARGE_PAGE
     full = -(-capacity // page)
     pages = full + 2 * buckets  # each bucket may have one that is not full
@@ -84,10 +84,10 @@ def push(
 
 
 def pop(todo: OpenList, count: int) -> tuple[OpenList, Array, Array, Bool[Array, " {count}"]]:
-    """Take the first `count` entries, of the old set while there are some (`is_moving`).
+    """Take the first `count` entries, from the old set until it is empty (`is_moving`).
 
-    Returns the list, the entries, a number that no priority of each is below, and which lanes have
-    an entry.
+    Returns the list, the entries, a lower bound of the priority of each, and which lanes have an
+    entry.
     """
     page = todo.entries.shape[1]
     moving = is_moving(todo)
@@ -107,7 +107,7 @@ def pop(todo: OpenList, count: int) -> tuple[OpenList, Array, Array, Bool[Array,
 
 
 def is_moving(todo: OpenList) -> Bool[Array, ""]:
-    """Tell whether entries have yet to move to the ranges in use."""
+    """Whether entries have yet to move to the ranges in use."""
     return todo.size[1 - todo.current].sum() > 0
 
 
@@ -117,7 +117,7 @@ def length(todo: OpenList) -> Int32[Array, ""]:
 
 
 def edge(todo: OpenList) -> Float32[Array, ""]:
-    """Return a number that no priority of an entry is below; infinity for an empty list."""
+    """Return a lower bound of all priorities; infinity for an empty list."""
     first = todo.edges[_front(todo)]
     return jnp.where(is_moving(todo), -jnp.inf, jnp.where(length(todo) > 0, first, jnp.inf))
 
@@ -136,8 +136,8 @@ def adapted(
     first, last = front == 0, front == size.shape[0] - 1
     unknown = (todo.width >= UNKNOWN) & (finest < UNKNOWN)
     at = jnp.where(first, todo.lowest, todo.edges[front])
-    # The front has left the ranges: the new ones reach as far as the entries do, if that is not
-    # much farther than before. They may not be narrower than float32 numbers lie apart.
+    # The front has left the ranges: the new ones cover all entries unless that makes them much
+    # wider than before. They may not be narrower than the spacing of float32 numbers.
     spread = jnp.where(first, todo.edges[1], todo.highest) - at
     usual = jnp.where(unknown, finest, todo.width)
     wide = jnp.minimum(spread / np.float32(half - 3), usual * np.float32(GROWTH))

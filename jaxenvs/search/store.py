@@ -61,11 +61,11 @@ class _Probe(NamedTuple):
     slots: Array
     slot: Int32[Array, " lanes"]
     looks: Bool[Array, " lanes"]  # has neither a slot nor a twin yet
-    replaced: Int32[Array, " lanes"]  # row of the same board, dearer
+    replaced: Int32[Array, " lanes"]  # row of the same board at a higher cost
 
 
 def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
-    """Add the boards that are new, or cheaper than known; equal boards must come dearest first.
+    """Add the boards that are new, or cheaper than known; equal boards must be in descending cost.
 
     There must be room for all lanes.
     """

@@ -367,7 +367,7 @@ def _play_batch(env: Env, rows: int) -> PyTree:
 
 
 def check_sight(subject: Subject) -> None:
-    """Where it is fully observed, states that look alike are alike, but for their clocks."""
+    """If fully observed, states with equal observations are equal, except for their clocks."""
     env, params = subject.env, subject.env.default_params
     if not env.fully_observed:
         return

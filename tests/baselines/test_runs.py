@@ -1,4 +1,4 @@
-"""Run directories and checkpoints: whole or not at all, and errors that name the mend."""
+"""Run directories and checkpoints: whole or not at all, and errors that name the fix."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""Mistakes of a caller: each raises while tracing, or is clipped, and is told how to mend it."""
+"""Mistakes of a caller: each raises while tracing, or is clipped, and is told how to fix it."""
 
 import dataclasses
 import re
@@ -189,11 +189,11 @@ VECTORS = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "error", "mend"), VECTORS)
-def test_make_vec_refuses_what_it_does_not_know(fields, error, mend):
+@pytest.mark.parametrize(("fields", "error", "fix"), VECTORS)
+def test_make_vec_refuses_what_it_does_not_know(fields, error, fix):
     with pytest.raises(error) as raised:
         jaxenvs.make_vec(DOOR_KEY, **fields)
-    assert mend in str(raised.value)
+    assert fix in str(raised.value)
 
 
 def test_make_vec_takes_an_id_or_an_environment(env):

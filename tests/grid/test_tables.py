@@ -133,12 +133,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("id", "fields", "error", "mend"), REFUSED)
-def test_a_wrong_field_is_refused_with_what_is_allowed(id, fields, error, mend, as_a_user):
+@pytest.mark.parametrize(("id", "fields", "error", "fix"), REFUSED)
+def test_a_wrong_field_is_refused_with_what_is_allowed(id, fields, error, fix, as_a_user):
     (name,) = fields
     with pytest.raises(error, match=name) as raised:
         jaxenvs.make(id, **fields)
-    assert mend in str(raised.value)
+    assert fix in str(raised.value)
 
 
 @pytest.mark.parametrize("fields", [{"size": 4}, {"size": 5, "random_start": True}, {"size": 33}])

@@ -1,0 +1,158 @@
+"""Arrays of a wrong shape, which would broadcast silently, are refused when a learner is traced."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+import test_alphazero
+import test_dqn
+import test_pqn
+from test_ppo import rollout_of
+from tiny import Endless, learner
+
+import jaxenvs
+from jaxenvs import Step
+from jaxenvs.baselines import alphazero, davi, ppo, pqn, q_network, replay
+from jaxenvs.baselines.devices import ALONE
+from jaxenvs.baselines.rnd import Moments
+from jaxenvs.baselines.vtrace import baselines, corrected_advantages
+from jaxenvs.puzzles import SlidingTile
+
+pytestmark = pytest.mark.usefixtures("as_a_user")  # without jaxtyping's own checks
+STEPS, ENVS, ROWS = 7, 5, 6
+KEY = jax.random.key(0)
+FLAT, COLUMN, TABLE = jnp.zeros(ROWS), jnp.zeros((ROWS, 1)), jnp.zeros((ROWS, 4))
+ZERO = jnp.float32(0)
+ACTION = jnp.zeros(ROWS, jnp.int32)
+
+
+def advantages(**wrong):
+    rollout = rollout_of(STEPS, ENVS, 0)._replace(**wrong)
+    return ppo.advantages(rollout, jnp.zeros(ENVS), 0.9, 0.8)
+
+
+def episode_sums(**wrong):
+    return ppo.episode_sums(rollout_of(STEPS, ENVS, 0)._replace(**wrong))
+
+
+def corrected(ratio):
+    return corrected_advantages(rollout_of(STEPS, ENVS, 0), jnp.zeros(ENVS), ratio, 0.9, 0.8)
+
+
+def centred(weight):
+    return baselines(jnp.zeros((2, ROWS)), weight, ALONE)
+
+
+def ppo_loss(advantage=FLAT, target=FLAT, mean=ZERO):
+    agent = learner(Endless())
+    rollout = jax.tree.map(lambda leaf: leaf[0, :1].repeat(ROWS), rollout_of(STEPS, ENVS, 0))
+    rollout = rollout._replace(obs=COLUMN)
+    weights = agent.network.init(KEY, jnp.ones(1))
+    return agent.loss(weights, rollout, advantage, target, mean, jnp.float32(1))
+
+
+def pqn_loss(target):
+    agent = test_pqn.learner(Endless())
+    nothing = dict.fromkeys(pqn.Rollout._fields)
+    rollout = pqn.Rollout(**(nothing | {"obs": COLUMN, "action": ACTION}))
+    return agent.loss(agent.network.init(KEY, jnp.ones(1)), rollout, target)
+
+
+def dqn_loss(worth):
+    agent = test_dqn.learner(Endless())
+    weights = agent.network.init(KEY, jnp.ones(1))
+    return agent.loss(weights, test_dqn.some_batch(ROWS), worth)
+
+
+def dqn_worth(reward):
+    agent = test_dqn.learner(Endless())
+    weights = agent.network.init(KEY, jnp.ones(1))
+    return agent.worth(weights, weights, test_dqn.some_batch(ROWS)._replace(reward=reward))
+
+
+def alphazero_loss(target=FLAT, policy=TABLE):
+    agent = test_alphazero.learner(SlidingTile(size=3))
+    obs = jnp.zeros((ROWS, *agent.env.env.observation_space.shape), jnp.uint8)
+    nothing = dict.fromkeys(alphazero.Rollout._fields)
+    rollout = alphazero.Rollout(**(nothing | {"obs": obs, "policy": policy}))
+    return agent.loss(agent.network.init(KEY, obs[0]), rollout, target)
+
+
+def stored(obs=COLUMN, reward=FLAT):
+    ends = jnp.zeros(ROWS, bool)
+    step = Step(None, None, reward, ends, ends, {"final_obs": COLUMN})
+    return replay.add(replay.empty(COLUMN, None, 9), obs, None, ACTION, step)
+
+
+def sampled(row):
+    return replay.window(replay.empty(COLUMN, None, 9), row, ACTION, 3, 0.9)
+
+
+def explored(mask):
+    return q_network.explore(KEY, TABLE, ZERO, mask)
+
+
+def running(mean):
+    return Moments(ZERO, mean, mean).and_of(jnp.zeros((4, ROWS)), ALONE)
+
+
+def costs(actions):
+    agent = davi.build(jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(width=8, blocks=1))
+    _, boards = agent.walk(KEY)
+    return agent.targets(
+        agent.init(KEY).weights, (), boards._replace(cost=boards.cost[:, :actions])
+    )
+
+
+ACCEPTED = [
+    *(advantages, episode_sums, ppo_loss, alphazero_loss, stored),
+    lambda: ppo_loss(mean=FLAT),  # a baseline of each row
+    lambda: corrected(jnp.ones((STEPS, ENVS))),
+    lambda: centred(jnp.ones((2, ROWS))),
+    lambda: ppo.log_probability(TABLE, ACTION),
+    lambda: pqn_loss(FLAT),
+    lambda: dqn_loss(FLAT),
+    lambda: dqn_worth(FLAT),
+    lambda: sampled(ACTION),
+    lambda: explored(jnp.ones((ROWS, 4), bool)),
+    lambda: q_network.chosen(TABLE, ACTION),
+    lambda: running(jnp.zeros(4)),
+    lambda: costs(6),
+]
+REFUSED = {
+    "advantages, a reward for all environments": (
+        lambda: advantages(reward=jnp.zeros((STEPS, 1))),
+        r"reward.* \[steps, envs\]",
+    ),
+    "advantages, a value of no step": (lambda: advantages(cut_value=jnp.zeros(ENVS)), "cut_value"),
+    "sums of episodes": (lambda: episode_sums(returns=jnp.zeros((STEPS, 1))), "returns"),
+    "V-trace's ratios": (lambda: corrected(jnp.ones((STEPS, 1))), "ratio"),
+    "V-trace's baselines": (lambda: centred(jnp.ones((2, 1))), "weighted and weight"),
+    "probabilities": (lambda: ppo.log_probability(TABLE, ACTION[:1]), "one action"),
+    "PPO's advantages": (lambda: ppo_loss(advantage=COLUMN), "advantage and target"),
+    "PPO's targets": (lambda: ppo_loss(target=COLUMN), "advantage and target"),
+    "PPO's means": (lambda: ppo_loss(mean=COLUMN), r"\(6, 1\)"),
+    "PQN's targets": (lambda: pqn_loss(COLUMN), "value and target"),
+    "DQN's targets": (lambda: dqn_loss(COLUMN), "worth"),
+    "DQN's rewards": (lambda: dqn_worth(COLUMN), "reward, discount"),
+    "AlphaZero's targets": (lambda: alphazero_loss(target=COLUMN), "value and target"),
+    "AlphaZero's policies": (lambda: alphazero_loss(policy=jnp.zeros((1, 4))), "the policy"),
+    "a replay's rewards": (lambda: stored(reward=ZERO), "one slot of each row"),
+    "a replay's observations": (lambda: stored(obs=COLUMN.astype(jnp.int32)), "as the replay"),
+    "a replay's windows": (lambda: sampled(ACTION[:1]), "row and first"),
+    "exploration": (lambda: explored(jnp.ones(4, bool)), "values and mask"),
+    "chosen values": (lambda: q_network.chosen(TABLE, ACTION[:1]), "one action"),
+    "running statistics": (lambda: running(jnp.zeros(1)), "a mean of each number"),
+    "DAVI's costs": (lambda: costs(1), "valid, cost"),
+}
+
+
+def test_arrays_of_the_right_shapes_pass():
+    for call in ACCEPTED:
+        jax.eval_shape(call)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_arrays_that_would_broadcast_are_refused(name):
+    call, sentence = REFUSED[name]
+    with pytest.raises(AssertionError, match=sentence):
+        jax.eval_shape(call)
