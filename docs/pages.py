@@ -133,11 +133,10 @@ def escaped(text: str) -> str:
 
 
 def _commands(content: Page) -> list[str]:
-    id, env = content.id, jaxenvs.make(content.id)
-    plans = content.family == "Puzzle" and env.fully_observed
-    trains = " --algo alphazero" if plans else ""
+    id, puzzle = content.id, jaxenvs.make(content.id) if content.family == "Puzzle" else None
+    trains = " --algo alphazero" if puzzle and puzzle.fully_observed else ""
     lines = [f"jaxenvs play {id}", f"jaxenvs train {id}{trains}", f"jaxenvs check {id}"]
-    if content.family == "Puzzle" and hasattr(env, "neighbours"):
+    if hasattr(puzzle, "neighbours"):
         lines.append(f"jaxenvs solve {id} --watch")
     return ["## At the command line", "", "```", *lines, "```", ""]
 

@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, UInt8
 
 import jaxenvs
-from jaxenvs import spaces
 
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]], np.int32)  # rows, columns
 COLOURS = np.array([[96, 148, 72], [196, 40, 72], [240, 224, 160]], np.uint8)
@@ -37,27 +36,25 @@ class Berries(jaxenvs.Env):
     """
 
     size: int = 8  # cells on a side
-
     reward_range = (0.0, 1.0)
     fully_observed = True
     action_names = ("up", "right", "down", "left")
-    action_space = spaces.Discrete(4)
+    action_space = jaxenvs.spaces.Discrete(4)
 
     @property
     def default_params(self) -> Params:
         return Params(max_steps_in_episode=np.int32(4 * self.size**2), slip=np.float32(0.1))
 
     @property
-    def observation_space(self) -> spaces.Box:
-        return spaces.Box(0, 2, (self.size, self.size), np.uint8)
+    def observation_space(self) -> jaxenvs.spaces.Box:
+        return jaxenvs.spaces.Box(0, 2, (self.size, self.size), np.uint8)
 
     def draw_level(self, key: Array, params: Any) -> Array:
         """As many berries as the meadow is wide, anywhere but in the player's corner."""
         return 1 + jax.random.permutation(key, self.size**2 - 1)[: self.size]
 
     def reset_state(self, key: Array, level: Array, params: Any) -> State:
-        bare = jnp.zeros(self.size**2, jnp.bool_)
-        berries = bare.at[level].set(True).reshape(self.size, self.size)
+        berries = jnp.zeros(self.size**2, jnp.bool_).at[level].set(True).reshape(self.size, -1)
         return State(time=jnp.int32(0), berries=berries, player=jnp.zeros(2, jnp.int32))
 
     def step_state(self, key: Array, state: State, action: Array, params: Any) -> Any:
