@@ -19,6 +19,7 @@ from ..core.env import Env
 from ..core.files import read_text
 from ..fields import gathered
 from ..puzzles import Puzzle, PuzzleLevel
+from ..search.astar import MOST
 from . import arguments
 from .arguments import UsageError
 from .pilots import RANDOM, Pilot
@@ -111,8 +112,8 @@ def _weight(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 0 on")
+    if not 0 <= value <= MOST:
+        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 0 to {MOST:g}")
     return value
 
 

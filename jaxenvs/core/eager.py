@@ -7,8 +7,10 @@ changes.
 
 import contextlib
 import contextvars
+import dataclasses
 import functools
 import inspect
+import math
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
@@ -28,7 +30,8 @@ def compiled(method: Method) -> Method:
     """Make a method of a frozen, hashable object run as a compiled program when called eagerly.
 
     The object is static and every argument is a pytree of arrays or numbers. The program is shared
-    by equal objects and recompiled only for new shapes, dtypes or structures.
+    by equal objects with fields of the same types, and recompiled only for new shapes, dtypes or
+    structures. Integers of params are checked before as values, which a trace does not have.
     """
     signature = inspect.signature(method)
 
@@ -38,7 +41,11 @@ def compiled(method: Method) -> Method:
             return method(owner, *args, **kwargs)
         try:
             given = signature.bind(owner, *args, **kwargs)
-            return program(method, owner)(*_arrays((given.args[1:], given.kwargs)))
+            params = given.arguments.get("params")
+            if params is not None:
+                _check_integers(params, owner.default_params)
+            arguments = _arrays((given.args[1:], given.kwargs))
+            return program(method, owner, _kinds(owner))(*arguments)
         except jax.errors.JaxRuntimeError:
             raise
         except Exception:
@@ -71,14 +78,38 @@ def op_by_op() -> Iterator[None]:
 
 
 @functools.lru_cache(maxsize=MOST_PROGRAMS)
-def program(method: Callable[..., Any], owner: Hashable) -> Any:
-    """The jitted function of (positional, keyword) arguments that eager calls of a method run."""
+def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any:
+    """The jitted function of (positional, keyword) arguments that eager calls of a method run.
+
+    kinds: of the owner, which the cache keeps apart though the owners are equal.
+    """
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return method(owner, *args, **kwargs)
 
     run.__name__ = run.__qualname__ = method.__qualname__
     return jax.jit(run)
+
+
+def _check_integers(params: PyTree, defaults: PyTree) -> None:
+    """Raise `TypeError` for an integer that a cast to the dtype of the default would change."""
+    for given, like in zip(jax.tree.leaves(params), jax.tree.leaves(defaults), strict=True):
+        dtype = np.result_type(like)
+        if dtype.kind not in "iu" or getattr(given, "dtype", None) == dtype:
+            continue
+        limits, number = np.iinfo(dtype), np.asarray(given)
+        if ((number < limits.min) | (number > limits.max)).any():
+            raise TypeError(f"{given} does not fit {dtype}")
+
+
+def _kinds(value: Any) -> Hashable:
+    """Types of a value and its parts: 1, 1.0 and True are equal, as are 0.0 and -0.0."""
+    if dataclasses.is_dataclass(value):
+        parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        return type(value), *map(_kinds, parts)
+    if isinstance(value, tuple):
+        return type(value), *map(_kinds, value)
+    return type(value), isinstance(value, float) and math.copysign(1.0, value)
 
 
 def _is_eager() -> bool:

@@ -93,4 +93,4 @@ def _leaf_value(leaf: Any, owner: Any) -> Any:
         array = array.astype(np.float32)
     if type(leaf) is int and -(2**31) <= leaf < 2**31:
         array = array.astype(np.int32)
-    return array.dtype.name, array.shape, array.tobytes()
+    return array.dtype, array.shape, array.tobytes()

@@ -20,6 +20,8 @@ from .memory import check_memory
 from .result import Result
 
 TERMINATES = ("first", "optimal")
+# Settings beyond lose their meaning in float32: infinite priorities, widths of 0.
+MOST, LEAST = 1e30, 1e-30
 
 
 def astar(
@@ -116,10 +118,11 @@ def checked_settings(
     checks.integer_field(where, "batch_size", batch_size, 1)
     checks.integer_field(where, "node_budget", node_budget, 1, 2**31 - 1)
     checks.integer_field(where, "max_length", longest, 1)
-    if not 0 <= float(weight) < float("inf"):
-        raise ValueError(f"{where}: weight={weight!r} must be a number from 0 on")
-    if bucket_width is not None and not 0 < float(bucket_width) < float("inf"):
-        raise ValueError(f"{where}: bucket_width={bucket_width!r} must be a number above 0")
+    if not 0 <= float(weight) <= MOST:
+        raise ValueError(f"{where}: weight={weight!r} must be a number from 0 to {MOST:g}")
+    if bucket_width is not None and not LEAST <= float(bucket_width) <= MOST:
+        wanted = f"a number from {LEAST:g} to {MOST:g}"
+        raise ValueError(f"{where}: bucket_width={bucket_width!r} must be {wanted}")
     return Settings(
         float(weight), batch_size, node_budget, terminate, longest, admissible, by_action,
         None if bucket_width is None else float(bucket_width),

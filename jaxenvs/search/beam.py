@@ -121,7 +121,8 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
     order = jnp.pad(order, (0, width - keep))
     alive = jnp.pad(jnp.isfinite(least), (0, width - keep))
     # The cheapest goal comes before everything else. The search ends with it.
-    first = jnp.argmin(jnp.where(goal, cost, jnp.inf)).astype(jnp.int32)
+    least_cost = jnp.where(goal, cost, jnp.inf).min()
+    first = jnp.argmax(goal & (cost == least_cost)).astype(jnp.int32)
     order = order.at[0].set(jnp.where(goal.any(), first, order[0]))
     last = action[order].astype(jnp.int16)
     return _Beam(

@@ -294,6 +294,9 @@ class Engine:
         score = cost + self.settings.weight * bounds.T  # actions, if any, are the first axis
         if self.settings.to_middle:
             score = jnp.maximum(score, 2 * cost)
+        # A finite priority may overflow; only an infinite bound leaves a board out.
+        finite = jnp.isfinite(cost) & jnp.isfinite(bounds.T)
+        score = jnp.where(finite, jnp.minimum(score, open_list.MOST), score)
         entry = row
         if self.settings.by_action:
             actions = self.domain.num_actions

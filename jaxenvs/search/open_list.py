@@ -19,6 +19,8 @@ SMALL_PAGE = 16  # of a pool of less than SMALL entries
 SMALL = 1 << 14
 LARGE_PAGE = 4096  # of a pool of more than LARGE entries
 LARGE = 1 << 24
+MOST = np.finfo(np.float32).max
+LEAST = np.finfo(np.float32).tiny  # width: a smaller one would count as 0
 UNKNOWN = np.float32(1e30)  # width of the ranges while none is known
 GROWTH = 16.0  # largest factor between the widths of successive ranges
 CROWD = 4  # batches in one bucket that are a crowd
@@ -145,6 +147,7 @@ def adapted(
     leaves = last | unknown | (first & crowded)
     resolution = jnp.abs(at) * np.float32(2.0**-20)
     width = jnp.maximum(jnp.where(leaves, wide, narrow), jnp.maximum(finest, resolution))
+    width = jnp.maximum(width, LEAST)
     changes = (able & leaves) | (~leaves & crowded & (2 * width < todo.width))
     changes &= ~is_moving(todo) & (length(todo) > 0) & jnp.isfinite(at)
     edges = _edges(at, width, size.shape[0])
@@ -166,7 +169,8 @@ def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {bucke
     """Return where the ranges begin: one of them at `middle`, with half of the others below."""
     step = np.arange(buckets, dtype=np.float32) - np.float32(buckets // 2)
     edges = jnp.asarray(middle, jnp.float32) + step * jnp.asarray(width, jnp.float32)
-    return edges.at[0].set(-jnp.inf)
+    # An infinite edge would be above every priority in its bucket.
+    return jnp.clip(edges, -MOST, MOST).at[0].set(-jnp.inf)
 
 
 def _bucket_of(todo: OpenList, priority: Array, some: Array) -> Int32[Array, " lanes"]:

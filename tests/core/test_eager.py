@@ -158,6 +158,21 @@ def test_equal_environments_share_programs_and_others_do_not():
     assert Line(size=50).reset(KEY).state.cell > 4 and traced() == 2
 
 
+@pytest.mark.parametrize("values", [(1, True, 1.0), (0.0, -0.0), ((1,), (1.0,))], ids=str)
+def test_equal_fields_of_other_types_are_other_programs(as_a_user, values):
+    class Shown(Line):
+        """It shows its field."""
+
+        shown: Any = 0
+
+        def observe(self, state, params=None):
+            return jax.tree.leaves(jax.tree.map(jnp.asarray, self.shown))
+
+    for value in values:
+        (obs,), wanted = Shown(shown=value).reset(KEY).obs, jnp.asarray(jax.tree.leaves(value)[0])
+        assert obs.dtype == wanted.dtype and str(obs) == str(wanted)
+
+
 def test_inside_a_trace_nothing_changes():
     """The same program as without: also where all arguments are constants of the trace."""
     env, venv = Line(), jaxenvs.make_vec(Line(), 3)
@@ -191,12 +206,14 @@ def test_a_mistake_is_told_as_without_compilation(as_a_user):
     """The message, the error behind it and the traceback are those of the plain call."""
     env, state = Line(), Line().reset(KEY).state
     params = env.default_params.replace(max_steps_in_episode=2**40)
+    unsigned = params.replace(max_steps_in_episode=np.uint32(2**32 - 1))
     calls = [
         (lambda: env.step(KEY, state, 1.5), "integer of Discrete"),
         (lambda: env.step(KEY, state, 2**40), "got int 1099511627776"),
         (lambda: env.step(KEY, state, "left"), "got str 'left'"),
         (lambda: env.reset(0), "got int 0"),
         (lambda: env.reset(KEY, params), "got int 1099511627776"),
+        (lambda: env.reset(KEY, unsigned), "got uint32"),
         (lambda: env.reset(), "missing 1 required positional argument: 'key'"),
         (lambda: env.tiles(state), "draws no tiles"),
     ]
@@ -268,6 +285,8 @@ def test_with_x64_on_the_dtypes_are_the_same():
     with enable_x64(True):
         step = env.step(KEY, env.reset(KEY).state, 2)
         assert env.step(KEY, env.reset(KEY).state, np.int64(2**40)).info["invalid_action"]
+        with pytest.raises(TypeError, match="dtype int32, got int 4294967296"):
+            env.reset(KEY, env.default_params.replace(max_steps_in_episode=2**32))
     chex.assert_trees_all_equal_dtypes(step, env.step(KEY, env.reset(KEY).state, 2))
 
 

@@ -175,6 +175,37 @@ def test_a_beam_takes_the_cheapest_goal_of_a_step():
     assert result.solved and result.cost == 2 and result.actions[0] == 1 and result.board == 2
 
 
+def line(cost, bound):
+    """Boards 0, 1, 2 and the goal 3 in a row; the second action ends where there is no way on."""
+    return search.Domain(
+        neighbours=lambda instance, board: Move(
+            jnp.where(board < 3, jnp.array([4, board + 1], jnp.int32), board),
+            jnp.full(2, cost, jnp.float32),
+            jnp.full(2, board < 3),
+        ),
+        is_goal=lambda instance, board: board == 3,
+        pack=lambda board: board.astype(jnp.uint32)[None],
+        unpack=lambda words: words[0].astype(jnp.int32),
+        num_actions=2,
+        num_words=1,
+        heuristic=lambda instance, board: jnp.where(board < 3, jnp.float32(bound), 0.0),
+    )
+
+
+def test_a_beam_ends_at_a_goal_whose_cost_overflows():
+    result = search.beam(line(2e38, 0.0), jnp.int32(1), width=4, max_length=4)
+    assert result.solved and result.board == 3 and result.length == 2
+
+
+@pytest.mark.parametrize("run", [search.astar, search.qstar])
+@pytest.mark.parametrize("settings", [{"weight": 4.0}, {"bucket_width": 1e30, "weight": 1e30}])
+def test_priorities_that_overflow_prove_nothing(run, settings):
+    given = {"batch_size": 2, "node_budget": 100, "max_length": 4, **settings}
+    result = run(line(1e38, 1e38), jnp.int32(0), **given)
+    assert result.solved and not result.unsolvable and result.cost == np.float32(3e38)
+    assert result.lower_bound <= result.cost
+
+
 def test_mazes_against_their_oracle():
     puzzle = Maze(rows=9, columns=9)
     levels = drawn(puzzle, 4)
@@ -353,9 +384,12 @@ def test_what_cannot_be_searched_is_named():
     [
         ({"terminate": "best"}, "terminate='best' is not one of 'first', 'optimal'"),
         ({"batch_size": 0}, "batch_size=0 is out of range; it must be at least 1"),
-        ({"weight": -1.0}, "weight=-1.0 must be a number from 0 on"),
+        ({"weight": -1.0}, "weight=-1.0 must be a number from 0 to 1e+30"),
+        ({"weight": 1e39}, "weight=1e+39 must be a number from 0 to 1e+30"),
         ({"node_budget": 0}, "node_budget=0 is out of range"),
-        ({"bucket_width": 0}, "bucket_width=0 must be a number above 0"),
+        ({"bucket_width": 0}, "bucket_width=0 must be a number from 1e-30 to 1e+30"),
+        ({"bucket_width": 1e-46}, "bucket_width=1e-46 must be a number from 1e-30 to 1e+30"),
+        ({"bucket_width": 3e38}, "bucket_width=3e+38 must be a number from 1e-30 to 1e+30"),
     ],
 )
 def test_bad_settings(settings, message):

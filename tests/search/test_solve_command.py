@@ -114,7 +114,7 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
         (["Puzzle-SlidingTile-v0"], "Puzzle-SlidingTile-"),
         (["Puzzle-SlidingTile-3x3-v0", "--instance", "nowhere.txt"], "nowhere.txt: No such file"),
         (["Puzzle-SlidingTile-3x3-v0", "--instance", "a", "--seed", "1"], "not both"),
-        (["Puzzle-SlidingTile-3x3-v0", "--weight", "-1"], "must be a number from 0 on"),
+        (["Puzzle-SlidingTile-3x3-v0", "--weight", "-1"], "must be a number from 0 to 1e+30"),
         (["Puzzle-SlidingTile-3x3-v0", "--algorithm", "dfs"], "invalid choice"),
         (
             ["Puzzle-SlidingTile-3x3-v0", "--algorithm", "beam", "--weight", "2"],
