@@ -31,7 +31,7 @@ def compiled(method: Method) -> Method:
 
     The object is static and every argument is a pytree of arrays or numbers. The program is shared
     by equal objects with fields of the same types, and recompiled only for new shapes, dtypes or
-    structures. Integers of params are checked before as values, which a trace does not have.
+    structures. An object with `check_values` checks params before, as a trace has no values.
     """
     signature = inspect.signature(method)
 
@@ -42,8 +42,8 @@ def compiled(method: Method) -> Method:
         try:
             given = signature.bind(owner, *args, **kwargs)
             params = given.arguments.get("params")
-            if params is not None:
-                _check_integers(params, owner.default_params)
+            if params is not None and hasattr(owner, "check_values"):
+                owner.check_values(params, method.__name__)
             arguments = _arrays((given.args[1:], given.kwargs))
             return program(method, owner, _kinds(owner))(*arguments)
         except jax.errors.JaxRuntimeError:
@@ -89,17 +89,6 @@ def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any
 
     run.__name__ = run.__qualname__ = method.__qualname__
     return jax.jit(run)
-
-
-def _check_integers(params: PyTree, defaults: PyTree) -> None:
-    """Raise `TypeError` for an integer that a cast to the dtype of the default would change."""
-    for given, like in zip(jax.tree.leaves(params), jax.tree.leaves(defaults), strict=True):
-        dtype = np.result_type(like)
-        if dtype.kind not in "iu" or getattr(given, "dtype", None) == dtype:
-            continue
-        limits, number = np.iinfo(dtype), np.asarray(given)
-        if ((number < limits.min) | (number > limits.max)).any():
-            raise TypeError(f"{given} does not fit {dtype}")
 
 
 def _kinds(value: Any) -> Hashable:

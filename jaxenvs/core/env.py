@@ -267,10 +267,19 @@ class Env:
         defaults = self.default_params
         return checks.tree_like(defaults if params is None else params, defaults, where, "params")
 
+    def check_values(self, params: Any, where: str) -> None:
+        """Raise what `checked_params` raises of values, which a compiled call cannot look at."""
+        _check_once(self, params, where)
+
     @property
     def state_shape(self) -> Any:
         """The state as `jax.ShapeDtypeStruct`s."""
         return _state_shape(self)
+
+
+@functools.lru_cache(maxsize=512)
+def _check_once(env: Env, params: Any, where: str) -> None:
+    env.checked_params(params, where)
 
 
 @functools.lru_cache(maxsize=512)

@@ -119,6 +119,11 @@ class Wrapper(Env):
         """Params of the environment inside; None stands for the defaults."""
         return params
 
+    def check_values(self, params: Any, where: str) -> None:
+        """Also check the params of the environment inside."""
+        super().check_values(params, where)
+        self.env.check_values(self.inner_params(params), where)
+
     def transform(self, obs: PyTree[Array]) -> PyTree[Array]:
         """Observation given for the observation of the environment inside."""
         return obs

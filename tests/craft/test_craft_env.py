@@ -232,6 +232,12 @@ def test_params_out_of_range(name, value, allowed):
     assert name in message and allowed in message
 
 
+def test_params_of_a_wrapped_world_are_checked_too():
+    params = ENV.default_params.replace(cow_health=np.int32(99))
+    with pytest.raises(ValueError, match="cow_health=99"):
+        jaxenvs.wrappers.Flatten(env=ENV).reset(jax.random.key(0), params)
+
+
 def test_a_batch_of_params_is_checked_too():
     chances = np.array([0.1, 3.0], np.float32)
     params = ENV.default_params.replace(spawn_cow_chance=chances)

@@ -138,7 +138,7 @@ def test_the_command_writes_a_replay_beside_a_gif(tmp_path, capsys):
     page, gif = tmp_path / "a.html", tmp_path / "a.gif"
     assert watch.main([GRID, "--html", str(page), "--gif", str(gif), "--frames", "7"]) == 0
     said = capsys.readouterr().out
-    assert "7 pictures" in said and f"wrote {page}: 1 episodes" in said
+    assert "7 pictures" in said and f"wrote {page}: 1 episode," in said
     assert len(content(page)["episodes"][0]["actions"]) == 7
     with Image.open(gif) as image:
         assert image.n_frames == 7
