@@ -249,6 +249,7 @@ def run_apart(
     reader.join()  # nobody is left who could write
     for pipe in (process.stdin, process.stdout):
         with contextlib.suppress(BrokenPipeError):
+            assert pipe is not None
             pipe.close()
     return list(said), trouble
 

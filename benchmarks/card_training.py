@@ -45,6 +45,7 @@ def billion(work: Work) -> None:
     """Train from the newest checkpoint until the end of the run or of the time."""
     from jaxenvs.baselines import ppo
     from jaxenvs.baselines.checkpoints import RunError, saved
+    from jaxenvs.baselines.runs import Run
 
     from . import carried
 
@@ -64,7 +65,7 @@ def billion(work: Work) -> None:
     if ended not in (0, 130):
         raise RuntimeError(f"jaxenvs train {' '.join(words)}: exit code {ended}; see above")
     try:
-        carried.pack(carried.Run.open(path), carrier)
+        carried.pack(Run.open(path), carrier)
     except (OSError, RunError) as error:
         work.fail(error, part="checkpoint to carry")
     after = int(saved(path / "checkpoints")[-1].name) if saved(path / "checkpoints") else 0

@@ -159,7 +159,7 @@ def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: A
     )
 
 
-def obs_field(env_id: str, obs: str | None = None) -> dict[str, str]:
+def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
     """The constructor field for an observation: by default the image of a grid, which the peers
     have too, and elsewhere what the id names."""
     if obs is None and jaxenvs.spec(env_id).family in ("Grid", "BabyAI"):
