@@ -91,7 +91,7 @@ def _found(path: Path, carrier: Path) -> int:
 
 
 class _stopping:  # noqa: N801 - used as a function
-    """Ask the training to save and end after so many seconds, as Ctrl-C does."""
+    """Ask the training to save and stop after `seconds`, as Ctrl-C does."""
 
     def __init__(self, seconds: float) -> None:
         self.timer = threading.Timer(max(seconds, 0.0), os.kill, (os.getpid(), signal.SIGINT))

@@ -49,7 +49,7 @@ class Described(Devices):
 
 
 def learner(id: str, num_envs: int, devices: Devices, preset: str | None = None) -> ppo.PPO:
-    """PPO with a preset of an id, on so many environments of all devices."""
+    """PPO with the preset of an id, on `num_envs` environments over all devices."""
     row = presets.preset(id, preset)
     settings = ppo.Settings(**{**row.settings, "num_envs": num_envs})
     venv = devices.batch(jaxenvs.make(id), num_envs, settings.reset_source)
