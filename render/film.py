@@ -86,7 +86,7 @@ def _write(path: Path, pictures: Iterable[tuple[Picture, float]], rate: float, e
 
 
 def _even(picture: Picture) -> UInt8[np.ndarray, "even_height even_width 3"]:
-    """Repeat the last row and column where the number of them is odd, which no codec takes."""
+    """Repeat the last row or column where their number is odd, since the codecs need even sizes."""
     height, width, _ = picture.shape
     return np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
 

@@ -343,7 +343,7 @@ def test_missions_that_vary_are_read_unless_told_otherwise(argv, expected):
     asked = options.parse(argv, Settings, presets.preset, "")
     made = options.config(asked)
     assert made.fields == expected and made.env.obs == expected.get("obs", "image")
-    assert asked.settings.embed == (16 if expected else 8)  # what is named is to be found
+    assert asked.settings.embed == (16 if expected else 8)  # wider where a mission names an object
 
 
 def test_every_learner_has_the_mission_by_default():
