@@ -5,10 +5,11 @@
     python -m jaxenvs.benchmarks.reference --ids           only the recorded runs
     python -m jaxenvs.benchmarks.reference --train 300000  PPO where no run of it is recorded
 
-Random play draws every action of the action space alike. It is the first episode of each of 1,024
-environments, so that long episodes count as much as short ones. `--train` asks `jaxenvs train` for
-one seed of each id, of so many steps or of the fewer that its preset has, and records each run as
-it ends: begun again, it goes on where it was. It tells what a short run comes to, not the best.
+Random play draws uniformly from the legal actions, as an untrained policy does. It is the first
+episode of each of 1,024 environments, so that long episodes count as much as short ones. `--train`
+runs `jaxenvs train` with one seed on each id, for that many steps or for those of its preset if
+they are fewer, and records each run as it ends; started again, it continues with the ids that are
+left. The result is that of a short run, not the best one.
 """
 
 import argparse
@@ -25,12 +26,14 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import jaxenvs
 from jaxenvs.baselines import ppo, record
 from jaxenvs.baselines.evaluate import first_episodes
 from jaxenvs.baselines.presets import preset
+from jaxenvs.core.masking import legal, legal_actions
 from jaxenvs.fields import FLAG
 from jaxenvs.page import REFERENCE, is_plain
 
@@ -117,8 +120,14 @@ def random_play(id: str) -> dict[str, Any]:
     env = jaxenvs.make(id)
     space = env.action_space
 
+    def draw(key: Any, state: Any) -> Any:
+        mask = legal_actions(env, state)
+        if mask is None:
+            return space.sample(key)
+        return jax.random.categorical(key, legal(jnp.zeros(mask.shape, jnp.float32), mask))
+
     def act(key: Any, obs: Any, state: Any) -> Any:
-        return jax.vmap(space.sample)(jax.random.split(key, EPISODES))
+        return jax.vmap(draw)(jax.random.split(key, EPISODES), state)
 
     play = jax.jit(lambda key: first_episodes(env, act, key, EPISODES))
     episodes = play(jax.random.key(SEED))

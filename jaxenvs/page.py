@@ -262,7 +262,7 @@ def _returns(id: str) -> Section:
     """What random play and recorded runs came to; what was not measured is said to be missing."""
     table = reference()
     random, runs = table["random"].get(id), table["trained"].get(id, [])
-    rows = [("random", *_random_row(random))]
+    rows = [("random, legal actions", *_random_row(random))]
     if not any(map(is_plain, runs)):
         rows.append(("PPO", "not recorded", "", ""))
     rows += [_trained_row(run, random) for run in runs]

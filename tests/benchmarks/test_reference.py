@@ -3,11 +3,45 @@
 import json
 import subprocess
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
+import jaxenvs
 from jaxenvs.benchmarks import reference
+from jaxenvs.core.env import Transition
+from jaxenvs.core.spaces import Box, Discrete
 
 ID = "Classic-CartPole-v0"
+
+
+class OneWay(jaxenvs.Env):
+    """Of four actions one is legal, another one in each step; an illegal one costs 1."""
+
+    default_params = jaxenvs.Params(max_steps_in_episode=np.int32(4))
+    action_space = Discrete(4)
+    observation_space = Box(0, 1, (1,), jnp.float32)
+
+    def reset_state(self, key, level, params):
+        return jaxenvs.State(time=jnp.int32(0))
+
+    def step_state(self, key, state, action, params):
+        illegal = action != (state.time - 1) % 4  # the clock already counts this step
+        return Transition(state, -illegal.astype(jnp.float32), jnp.zeros((), jnp.bool_))
+
+    def observe(self, state, params=None):
+        return jnp.zeros(1, jnp.float32)
+
+    def action_mask(self, state, params=None):
+        return jnp.arange(4) == state.time % 4
+
+
+def test_random_play_takes_only_legal_actions(monkeypatch):
+    """As the policies do with which it is compared."""
+    monkeypatch.setattr(reference, "EPISODES", 8)
+    monkeypatch.setattr(jaxenvs, "make", lambda id: OneWay())
+    row = reference.random_play("Test-OneWay-v0")
+    assert (row["return"], row["length"]) == (0.0, 4.0)
 
 
 @pytest.fixture
