@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env, spaces
 from jaxenvs.core.random import below, words
-from jaxenvs.puzzles import Puzzle
+from jaxenvs.puzzles.puzzle import Puzzle
 
 from . import options, presets
 from .checkpoints import RunError

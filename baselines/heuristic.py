@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from jaxenvs import search
-from jaxenvs.puzzles import Puzzle
+from jaxenvs.puzzles.puzzle import Puzzle
 
 from .davi import load_heuristic
 from .runs import Run

@@ -3,7 +3,6 @@
 Only matrix products: on a CPU they are several times faster inside a scan than convolutions.
 """
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,8 +14,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, PyTree, UInt8
 
 from jaxenvs import Env, spaces
+from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
-from jaxenvs.craft import CraftClassic
 
 PIXELS = 255  # highest value of a picture; smaller whole numbers are categories
 MISSION = "mission"  # part of a Dict that is a sentence: word ids, 0 where there is none
@@ -30,13 +29,12 @@ class ActorCritic(nn.Module):
     num_actions: int
     hidden: Sequence[int]  # width of each layer
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
-    unpack: Callable[[Array], Array] | None = None  # of what is seen, to `observation_space`
+    read: Callable[[Any], Any] = identity  # of what is seen, to `observation_space`
     value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
 
     @nn.compact
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
-        obs = self.unpack(obs) if self.unpack else obs
-        features = Encoder(self.observation_space, self.embed)(obs)
+        features = Encoder(self.observation_space, self.embed)(self.read(obs))
         for width in self.hidden:
             features = nn.tanh(_dense(width, np.sqrt(2))(features))
         logits = _dense(self.num_actions, 0.01)(features)
@@ -73,7 +71,7 @@ class Recurrent(ActorCritic):
 
     def features(self, obs: PyTree[Array]) -> Float32[Array, " features"]:
         """What is seen, whatever came before."""
-        features = self.encoder(self.unpack(obs) if self.unpack else obs)
+        features = self.encoder(self.read(obs))
         for layer in self.layers:
             features = nn.tanh(layer(features))
         return features
@@ -184,10 +182,8 @@ def fields(env: Env, hidden: Sequence[int], embed: int) -> tuple[Any, ...]:
         raise ValueError(
             f"{env.name} has the action space {env.action_space}; this learner needs a Discrete one"
         )
-    unpack, seen = None, env
-    if isinstance(env, CraftClassic) and env.obs == "ids":
-        unpack, seen = env.expand, dataclasses.replace(env, obs="symbolic")
-    return seen.observation_space, env.action_space.n, tuple(hidden), embed, unpack
+    space, read = env.features
+    return space, env.action_space.n, tuple(hidden), embed, read
 
 
 def expand(space: spaces.Space, obs: Array) -> Float32[Array, "*cells features"]:

@@ -34,9 +34,7 @@ class QNetwork(ActorCritic):
 
     @nn.compact
     def __call__(self, obs: PyTree[Array]) -> Float32[Array, " actions"]:  # type: ignore[override]
-        features = Encoder(self.observation_space, self.embed)(
-            self.unpack(obs) if self.unpack else obs
-        )
+        features = Encoder(self.observation_space, self.embed)(self.read(obs))
         for width in self.hidden:
             features = nn.relu(nn.LayerNorm()(_dense(width, np.sqrt(2))(features)))
         values = _dense(self.num_actions, 0.1)(features)

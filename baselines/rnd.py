@@ -22,6 +22,7 @@ import optax
 from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs import spaces
+from jaxenvs.core.facts import identity
 
 from .devices import ALONE, Devices
 from .networks import ActorCritic, Encoder
@@ -70,7 +71,7 @@ class RND:
     """The bonus: pure functions of a `Curiosity`."""
 
     space: spaces.Space  # of what is seen
-    unpack: Callable[[Array], Array] | None = None  # of what is stored, to what is seen
+    read: Callable[[Any], Any] = identity  # of what is stored, to what is seen
     embed: int = 8  # features per cell of a map, 0: its one-hots
     weight: float = 0.1  # of the bonus beside the rewards
     gamma: float = 0.99  # its discount
@@ -85,7 +86,7 @@ class RND:
             return None
         return cls(
             space=network.observation_space,
-            unpack=network.unpack,
+            read=network.read,
             embed=settings.embed,
             weight=settings.bonus,
             gamma=settings.gamma,
@@ -110,7 +111,7 @@ class RND:
     def init(self, key: Array, obs: PyTree[Array]) -> Curiosity:
         """Draw the networks for observations like this one."""
         key_encoder, key_target, key_predictor = jax.random.split(key, 3)
-        features, encoder = self.encoder.init_with_output(key_encoder, self.seen(obs))
+        features, encoder = self.encoder.init_with_output(key_encoder, self.read(obs))
         predictor = self.predictor.init(key_predictor, features)
         zeros = jnp.zeros_like(jnp.asarray(features))
         return Curiosity(
@@ -187,7 +188,7 @@ class RND:
     def features(self, curiosity: Curiosity, obs: PyTree[Array]) -> Float32[Array, "batch all"]:
         """The fixed random encoding of a batch of observations."""
         encode: Any = functools.partial(self.encoder.apply, curiosity.encoder)
-        return jax.vmap(lambda obs: encode(self.seen(obs)))(obs)
+        return jax.vmap(lambda obs: encode(self.read(obs)))(obs)
 
     def normalised(self, curiosity: Curiosity, features: Array) -> Float32[Array, "batch all"]:
         """Features in deviations from their means."""
@@ -199,10 +200,6 @@ class RND:
         said: Any = self.target.apply(curiosity.target, inputs)
         guessed: Any = self.predictor.apply(curiosity.predictor, inputs)
         return jnp.square(guessed - jax.lax.stop_gradient(said)).mean(axis=-1)
-
-    def seen(self, obs: PyTree[Array]) -> PyTree[Array]:
-        """One observation as networks take it."""
-        return self.unpack(obs) if self.unpack else obs
 
     @property
     def encoder(self) -> Encoder:

@@ -28,11 +28,12 @@ import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
-from jaxenvs import search
+from jaxenvs import make, search
 from jaxenvs.core.pixels import compose
-from jaxenvs.puzzles import Move, SlidingTile
 from jaxenvs.puzzles.packing import pack, unpack, words_for
+from jaxenvs.puzzles.puzzle import Move, Puzzle
 
+PUZZLE = "Puzzle-SlidingTile-3x3-v0"
 SIZE = 3  # cells in a row of the puzzle
 CELLS = SIZE * SIZE
 ACTIONS = 4
@@ -143,7 +144,7 @@ def noisy(picture: Array, key: Array, noise: float) -> Float32[Array, "pixels pi
     return light + noise * jax.random.normal(key, light.shape)
 
 
-def gather(puzzle: SlidingTile, settings: Settings, key: Array) -> Transitions:
+def gather(puzzle: Puzzle, settings: Settings, key: Array) -> Transitions:
     """Look at random boards before and after a random move, which may be illegal."""
     atlas = puzzle.atlas(settings.tile_size)
 
@@ -238,9 +239,7 @@ def domain(settings: Settings, weights: PyTree[Array]) -> search.Domain:
     )
 
 
-def see(
-    settings: Settings, weights: PyTree[Array], puzzle: SlidingTile, board: Any, key: Any
-) -> Array:
+def see(settings: Settings, weights: PyTree[Array], puzzle: Puzzle, board: Any, key: Any) -> Array:
     """The code of a noisy picture of a board."""
     tiles = puzzle.view((), board).astype(jnp.int32)
     picture = noisy(compose(tiles, puzzle.atlas(settings.tile_size)), key, settings.noise)
@@ -251,7 +250,7 @@ def see(
 def evaluate(
     settings: Settings,
     weights: PyTree[Array],
-    puzzle: SlidingTile,
+    puzzle: Puzzle,
     key: Array,
     boards: int,
     budget: int,
@@ -291,7 +290,7 @@ def evaluate(
 
 
 def agreement(
-    puzzle: SlidingTile,
+    puzzle: Puzzle,
     boards: PyTree[Array],
     codes: Bool[Array, "boards cells bits"],
     learned: search.Domain,
@@ -306,7 +305,7 @@ def agreement(
     return float((guessed == truth).all(axis=(2, 3)).mean())
 
 
-def carry_out(puzzle: SlidingTile, board: Any, actions: Int32[Array, " longest"]) -> Any:
+def carry_out(puzzle: Puzzle, board: Any, actions: Int32[Array, " longest"]) -> Any:
     """Take the actions in the true puzzle, those that are not -1; return the last board."""
 
     def step(board: Any, action: Array) -> tuple[Any, None]:
@@ -328,7 +327,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.add_argument(flag, type=type(field.default), default=field.default)
     asked = parser.parse_args(argv)
     settings = Settings(**{f.name: getattr(asked, f.name) for f in dataclasses.fields(Settings)})
-    puzzle = SlidingTile(size=SIZE)
+    puzzle = make(PUZZLE)
+    assert isinstance(puzzle, Puzzle)
     keys = jax.random.split(jax.random.key(asked.seed), 3)
     begun = time.perf_counter()
     weights = learn(settings, gather(puzzle, settings, keys[0]), keys[1])

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from . import cli
 from .core import registry
-from .puzzles import Puzzle
+from .puzzles.puzzle import Puzzle
 
 KINDS = ("ids", "families", "puzzles")  # what the file keeps, a line each
 GLOBAL = ("--help", "--version", "--completion")

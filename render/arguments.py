@@ -245,7 +245,7 @@ def _gif_tile_size(session: Session, tile_size: int | None) -> int:
     if tile_size is not None:
         return tile_size
     room = GIF_SIZE // frames.wall_columns(session.boards)
-    return frames.fitting_tile_size(session.env, room, room, largest=32)
+    return frames.fitting_tile_size(frames.board_shape(session.env), room, room, largest=32)
 
 
 def window_picture(controller: Controller, tile_size: int | None) -> np.ndarray:

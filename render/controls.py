@@ -1,27 +1,11 @@
-"""What the keys do, as tables, and the controller that carries them out on a session."""
+"""What the keys do now, and the controller that carries them out on a session."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..classic import CartPole
+from ..core.controls import ARROWS, Controls, Place
 from ..core.env import Env
-from ..core.spaces import Discrete
-from ..craft import Action as Craft
-from ..craft import CraftClassic
-from ..grid import Action, GridEnv
-from ..puzzles import Game2048, Maze, Minesweeper, Puzzle, SlidingTile, Sokoban, Sudoku, TopSpin
-from ..puzzles import TwistyPuzzle as Twisty
-from .pointing import Place, pointing
 from .session import Session
-
-
-class ActionKeys(NamedTuple):
-    """One action of an environment: its name and keys (names as pygame gives them)."""
-
-    action: int
-    name: str
-    play: tuple[str, ...]  # keys when a person plays
-    watch: tuple[str, ...]  # keys that take over from a policy: there the arrows move in time
 
 
 class Binding(NamedTuple):
@@ -32,109 +16,16 @@ class Binding(NamedTuple):
     run: Callable[["Controller"], None]
 
 
-GRID_ACTIONS = (
-    ActionKeys(Action.LEFT, "left", ("left", "a"), ("a",)),
-    ActionKeys(Action.RIGHT, "right", ("right", "d"), ("d",)),
-    ActionKeys(Action.FORWARD, "forward", ("up", "w"), ("w",)),
-    ActionKeys(Action.PICKUP, "pick up", ("tab",), ("tab",)),
-    ActionKeys(Action.DROP, "drop", ("q", "left shift"), ("q", "left shift")),
-    ActionKeys(Action.TOGGLE, "toggle", ("space", "e"), ("e",)),
-    ActionKeys(Action.DONE, "done", ("return",), ("return",)),
-)
-CRAFT_ACTIONS = (  # upstream's keys, and arrows
-    ActionKeys(Craft.NOOP, "noop", ("q",), ("q",)),
-    ActionKeys(Craft.LEFT, "left", ("a", "left"), ("a",)),
-    ActionKeys(Craft.RIGHT, "right", ("d", "right"), ("d",)),
-    ActionKeys(Craft.UP, "up", ("w", "up"), ("w",)),
-    ActionKeys(Craft.DOWN, "down", ("s", "down"), ("s",)),
-    ActionKeys(Craft.DO, "do: gather, hit, eat", ("space", "e"), ("e",)),
-    ActionKeys(Craft.SLEEP, "sleep", ("tab",), ("tab",)),
-    ActionKeys(Craft.PLACE_STONE, "place stone", ("r",), ("r",)),
-    ActionKeys(Craft.PLACE_TABLE, "place table", ("t",), ("t",)),
-    ActionKeys(Craft.PLACE_FURNACE, "place furnace", ("f",), ("f",)),
-    ActionKeys(Craft.PLACE_PLANT, "place plant", ("p",), ("p",)),
-    ActionKeys(Craft.MAKE_WOOD_PICKAXE, "make wood pickaxe", ("1",), ("1",)),
-    ActionKeys(Craft.MAKE_STONE_PICKAXE, "make stone pickaxe", ("2",), ("2",)),
-    ActionKeys(Craft.MAKE_IRON_PICKAXE, "make iron pickaxe", ("3",), ("3",)),
-    ActionKeys(Craft.MAKE_WOOD_SWORD, "make wood sword", ("4",), ("4",)),
-    ActionKeys(Craft.MAKE_STONE_SWORD, "make stone sword", ("5",), ("5",)),
-    ActionKeys(Craft.MAKE_IRON_SWORD, "make iron sword", ("6",), ("6",)),
-)
-FOUR_WAYS = (
-    ActionKeys(0, "up", ("up", "w"), ("w",)),
-    ActionKeys(1, "right", ("right", "d"), ("d",)),
-    ActionKeys(2, "down", ("down", "s"), ("s",)),
-    ActionKeys(3, "left", ("left", "a"), ("a",)),
-)
-CART_ACTIONS = (
-    ActionKeys(0, "left", ("left", "a"), ("a",)),
-    ActionKeys(1, "right", ("right", "d"), ("d",)),
-)
-RING_ACTIONS = (
-    ActionKeys(0, "turn left", ("left", "a"), ("a",)),
-    ActionKeys(1, "turn right", ("right", "d"), ("d",)),
-    ActionKeys(2, "reverse the window", ("up", "w"), ("w",)),
-)
 GO_ON = ("space", "return")  # beside R: what begins the next level at the end of an episode
+TIME = ("left", "right", "up", "down", "space")  # keys that move in time while a pilot plays
+WAYS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # rows, columns
 
 
-def action_keys(env: Env) -> tuple[ActionKeys, ...]:
-    """Return names and keys of an environment's actions, see `_usual_keys` where there is no table.
-
-    A capital letter is a letter with Shift. What is pointed at has no keys, see `pointing`.
-    """
-    space = env.action_space
-    if isinstance(env, GridEnv) and isinstance(space, Discrete):
-        return GRID_ACTIONS[: space.n]
-    if isinstance(env, CraftClassic):
-        return CRAFT_ACTIONS
-    if isinstance(env, CartPole):
-        return CART_ACTIONS
-    if not isinstance(space, Discrete):
-        raise ValueError(f"{env.name} cannot be played by keys: its actions are {space}")
-    keys = _puzzle_keys(env)
-    if keys is not None:
-        return keys
-    names = env.action_names or [f"action {i}" for i in range(space.n)]
-    return tuple(_usual_keys(i, name) for i, name in enumerate(names))
-
-
-def _usual_keys(action: int, name: str) -> ActionKeys:
-    """Arrows for an action that is named as a way, else its number."""
-    for way in FOUR_WAYS:
-        if way.name == name:
-            return way._replace(action=action)
-    keys = (str(action),) if action < 10 else ()
-    return ActionKeys(action, name, keys, keys)
-
-
-def _puzzle_keys(env: Env) -> tuple[ActionKeys, ...] | None:
-    """Return names and keys of a puzzle's actions; None for what is no puzzle."""
-    if isinstance(env, SlidingTile):
-        return tuple(row._replace(name=f"blank {row.name}") for row in FOUR_WAYS)
-    if isinstance(env, Maze | Sokoban | Game2048):
-        return FOUR_WAYS
-    if isinstance(env, TopSpin) and env.moves == "ring":
-        return RING_ACTIONS
-    if isinstance(env, Minesweeper):
-        cells = range(env.rows * env.columns)
-        names = tuple(f"{i // env.columns},{i % env.columns}" for i in cells)
-    elif isinstance(env, Puzzle):
-        names = env.action_names
-    else:
-        return None
-    keys = [_name_keys(env, i, name) for i, name in enumerate(names)]
-    return tuple(ActionKeys(i, name, keys[i], keys[i]) for i, name in enumerate(names))
-
-
-def _name_keys(env: Env, action: int, name: str) -> tuple[str, ...]:
-    """The key of an action by its name: U is u, back it is U, by half a number key."""
-    if isinstance(env, Twisty):
-        half = sum(other.endswith("2") for other in env.action_names[: action + 1])
-        return ({"": name[0].lower(), "'": name[0], "2": str(half)}[name[1:]],)
-    if isinstance(env, Sudoku) and env.guided:
-        return (name,)
-    return (str(action),) if pointing(env) is None and action < 10 else ()
+def playable(env: Env) -> Controls:
+    """Return the controls of an environment; `ValueError` where keys cannot play it."""
+    if not env.controls.actions:
+        raise ValueError(f"{env.name} cannot be played by keys: its actions are {env.action_space}")
+    return env.controls
 
 
 class Controller:
@@ -145,13 +36,10 @@ class Controller:
 
     def __init__(self, session: Session, title: str, mode: str = "play") -> None:
         self.session, self.title, self.mode = session, title, mode
-        self.actions = action_keys(session.env)
-        self.pointing = pointing(session.env)
+        self.actions, self.pointing = playable(session.env)
         self.cursor: Place = (0, 0)  # the place that keys point at
         self.taken: Place | None = None  # the first of two places
-        self.turned = (
-            1.0  # share of the newest action that is shown, where a picture can be between
-        )
+        self.turned = 1.0  # share of the newest action that is shown, where pictures can be between
         self.selected = 0  # board
         self.zoomed = session.boards == 1  # whether the selected board fills the window
         self.help_shown = False
@@ -182,34 +70,35 @@ class Controller:
         return next(b.keys[0] for b in self.bindings if b.run is Controller.new_level)
 
     def _action_bindings(self) -> Iterator[Binding]:
-        for row in self.actions:
-            keys = row.play if self.mode == "play" else row.watch
+        for number, row in enumerate(self.actions):
 
-            def run(controller: "Controller", action: int = row.action) -> None:
+            def run(controller: "Controller", action: int = number) -> None:
                 controller.session.act(action, controller.selected)
 
-            yield Binding(keys, row.name, run)
+            yield Binding(self._free(row.keys), row.does or row.name, run)
+
+    def _free(self, keys: tuple[str, ...]) -> tuple[str, ...]:
+        """Keys of the environment that do not move in time."""
+        return keys if self.mode == "play" else tuple(key for key in keys if key not in TIME)
 
     def _cursor_bindings(self) -> Iterator[Binding]:
         """Keys that move the cursor and act there."""
         ways = self.pointing
         if ways is None:
             return
-        for row, (down, right) in zip(FOUR_WAYS, ((-1, 0), (0, 1), (1, 0), (0, -1)), strict=True):
+        for name, (down, right) in WAYS.items():
             if (ways.rows == 1 and down) or (ways.columns == 1 and right):
                 continue
-            keys = row.play if self.mode == "play" else row.watch
 
             def move(controller: "Controller", down: int = down, right: int = right) -> None:
                 controller.cursor = ways.moved(controller.cursor, down, right)
 
-            yield Binding(keys, f"cursor {row.name}", move)
+            yield Binding(self._free(ARROWS[name]), f"cursor {name}", move)
         if ways.writes:
             for digit in range(1, 10):
                 yield Binding((str(digit),), ways.does, lambda c, d=digit: c.write(d))
         else:
-            keys = ("space", "e") if self.mode == "play" else ("e",)
-            yield Binding(keys, ways.does, lambda c: c.point(c.cursor))
+            yield Binding(self._free(("space", "e")), ways.does, lambda c: c.point(c.cursor))
 
     def point(self, place: Place) -> None:
         """Act on a place; where an action takes two, the first one is kept."""
@@ -229,7 +118,8 @@ class Controller:
     def write(self, digit: int) -> None:
         """Write a digit at the cursor."""
         if self.pointing is not None:
-            self._act(self.pointing.action(None, self.cursor, digit))
+            state = self.session.state(self.selected)
+            self._act(self.pointing.action(state, self.cursor, digit))
 
     def _act(self, action: int | None) -> None:
         if action is None:

@@ -48,9 +48,9 @@ def board_shape(env: Env) -> tuple[int, int]:
     return int(shape[0]), int(shape[1])
 
 
-def fitting_tile_size(env: Env, width: int, height: int, largest: int = 64) -> int:
+def fitting_tile_size(shape: tuple[int, int], width: int, height: int, largest: int = 64) -> int:
     """Return the largest multiple of 4 (crisp edges), at least 4, whose board fits the pixels."""
-    rows, columns = board_shape(env)
+    rows, columns = shape
     fits = min(width // columns, height // rows, largest)
     return max(4, fits // 4 * 4)
 

@@ -9,24 +9,32 @@ import numpy as np
 import pygame
 
 from ..core.env import Env
-from ..craft import CraftClassic
-from ..puzzles import Puzzle
-from . import craft, frames
-from .controls import ActionKeys, Controller
-from .pen import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Pen, surface_of, write
+from ..puzzles.puzzle import Puzzle
+from . import facts, frames
+from .controls import Controller
+from .pen import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Pen, surface_of
 from .session import NO_ACTION, Session, opinion
 
+WIDTH, TALLEST, FOOTER = 312, 1200, 60  # pixels, of the panel
 MOST_ACTIONS = 8  # whose probabilities are shown
-CRAFT_HEIGHT = craft.HEIGHT
 
 
 def height(controller: Controller) -> int:
     """Pixels that the panel of a single board needs."""
     if not controller.zoomed:
         return 420
-    rows = 0 if controller.session.pilot.is_random else len(_told_actions(controller))
-    own = CRAFT_HEIGHT if isinstance(controller.session.env, CraftClassic) else 180
-    return 260 + own + (60 + 19 * rows if rows else 0)
+    return _board_height(controller)
+
+
+@functools.lru_cache(maxsize=4)
+def _board_height(controller: Controller) -> int:
+    """Measure what is shown of a board when it is first asked for: a film has one size."""
+    pygame.font.init()
+    rect = pygame.Rect(0, 0, WIDTH, TALLEST)
+    pen = Pen(pygame.Surface(rect.size), rect)
+    pen.paragraph(controller.title, TEXT, 19)
+    _board_panel(pen, controller)
+    return min(TALLEST, pen.top + FOOTER)
 
 
 def draw(surface: pygame.Surface, controller: Controller, rect: pygame.Rect) -> None:
@@ -66,9 +74,8 @@ def _wall_panel(pen: Pen, controller: Controller) -> None:
 def _board_panel(pen: Pen, controller: Controller) -> None:
     session, now, board = controller.session, controller.session.now, controller.selected
     state = session.state(board)
-    mission = getattr(session.env, "mission_text", lambda _: "")(state)
-    if mission:
-        pen.paragraph(mission, MUTED, 15)
+    known = session.env.facts(state)
+    facts.mission(pen, known)
     pen.space(4)
     pen.chip(*_status(controller))
     limit = int(np.asarray(session.env.time_limit(state, session.env.default_params)))
@@ -78,8 +85,9 @@ def _board_panel(pen: Pen, controller: Controller) -> None:
     pen.row("last action", "-" if action == NO_ACTION else controller.actions[action].name)
     pen.row("reward", f"{float(now.reward[board]):.3f}")
     pen.row("return", f"{float(now.score[board]):.3f}")
-    if isinstance(session.env, CraftClassic):
-        craft.draw(pen, session, board)
+    pen.space(6)
+    facts.draw(pen, session.env, known)
+    facts.achievements(pen, session, board)
     _draw_eyes(pen, session, board)
     if not session.pilot.is_random:
         _draw_opinion(pen, controller)
@@ -101,7 +109,7 @@ def _status(controller: Controller) -> tuple[str, RGB]:
 
 
 def _draw_eyes(pen: Pen, session: Session, board: int) -> None:
-    """What the agent sees and holds."""
+    """What the agent sees."""
     size = _view_tile_size(session.env)
     paint = frames.view_painter(session.env, size) if size else None
     if paint is None:
@@ -110,15 +118,6 @@ def _draw_eyes(pen: Pen, session: Session, board: int) -> None:
     pen.label("the agent sees")
     picture = paint(one_board(session, board))[0]
     pen.surface.blit(surface_of(picture), (pen.left, pen.top))
-    carried = getattr(session.state(board), "carried", None)
-    if carried is not None:
-        left = pen.left + picture.shape[1] + 18
-        write(pen.surface, "carries", (left, pen.top), MUTED, 14)
-        tile = int(carried)
-        if tile:
-            pen.surface.blit(surface_of(session.env.atlas(40)[tile]), (left, pen.top + 22))
-        else:
-            write(pen.surface, "nothing", (left, pen.top + 22), TEXT, 15)
     pen.space(picture.shape[0] + 8)
 
 
@@ -137,20 +136,12 @@ def _draw_opinion(pen: Pen, controller: Controller) -> None:
     pen.row("value", f"{value:.3f}" if math.isfinite(value) else "-")
     pen.label("next action")
     likeliest = int(probabilities.argmax())
-    for row in _told_actions(controller, probabilities):
-        share = float(probabilities[row.action])
-        pen.bar(row.name, share, ACCENT if row.action == likeliest else DIM)
-
-
-def _told_actions(
-    controller: Controller, probabilities: np.ndarray | None = None
-) -> tuple[ActionKeys, ...]:
-    """Return the actions whose probabilities are shown: all, or of many the likeliest."""
-    rows = controller.actions
-    if len(rows) <= MOST_ACTIONS or probabilities is None:
-        return rows[:MOST_ACTIONS]
-    best = sorted(rows, key=lambda row: -probabilities[row.action])[:MOST_ACTIONS]
-    return tuple(best)
+    shown = range(len(probabilities))
+    if len(shown) > MOST_ACTIONS:
+        shown = np.argsort(-probabilities, kind="stable")[:MOST_ACTIONS].tolist()
+    for action in shown:
+        colour = ACCENT if action == likeliest else DIM
+        pen.bar(controller.actions[action].name, float(probabilities[action]), colour)
 
 
 def end_colour(session: Session, board: int) -> RGB | None:

@@ -27,10 +27,12 @@ def write(
     colour: RGB,
     size: int,
     right: bool = False,
-) -> None:
-    """Write one line; `at` is its top left corner, or its top right one."""
+) -> int:
+    """Write one line; `at` is its top left corner, or its top right one. Return its right end."""
     image = font(size).render(words, True, colour)
-    surface.blit(image, (at[0] - image.get_width() if right else at[0], at[1]))
+    left = at[0] - image.get_width() if right else at[0]
+    surface.blit(image, (left, at[1]))
+    return left + image.get_width()
 
 
 def wrapped(words: str, face: pygame.font.Font, width: int) -> list[str]:

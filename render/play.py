@@ -3,10 +3,11 @@
 import argparse
 from collections.abc import Callable, Iterator
 
+from ..core.env import Env
 from ..fields import gathered
 from . import arguments
 from .arguments import UsageError
-from .controls import Controller, action_keys
+from .controls import Controller, playable
 from .pilots import RANDOM
 from .session import Session
 
@@ -49,14 +50,20 @@ def _run(argv: list[str]) -> int:
     return 0
 
 
-def _controller(options: argparse.Namespace, headless: bool) -> Controller:
+def _playable(options: argparse.Namespace) -> Env:
+    """Build the environment, and refuse it where keys cannot play it."""
     env = arguments.make_env(options.id, options.fields)
-    has_moves = arguments.is_film(options) or options.html or options.frames
-    moves_by_itself = options.keys is None and has_moves
     try:
-        action_keys(env)
+        playable(env)
     except ValueError as error:
         raise UsageError(str(error)) from error
+    return env
+
+
+def _controller(options: argparse.Namespace, headless: bool) -> Controller:
+    env = _playable(options)
+    has_moves = arguments.is_film(options) or options.html or options.frames
+    moves_by_itself = options.keys is None and has_moves
     if not headless:
         arguments.check_display()
     session = Session(

@@ -21,7 +21,6 @@ from jaxtyping import UInt8, UInt32
 from ..core.env import Env
 from ..core.files import replacing
 from . import frames, pilots
-from .controls import action_keys
 from .session import NO_ACTION, Moment, Session
 
 ACROSS = 64  # sprites in a row of the atlas
@@ -44,7 +43,9 @@ class Reel:
     def __init__(self, env: Env, boards: int = 1, tile_size: int | None = None) -> None:
         """Without a size, tiles are as large as fits; of a picture smaller, as it has many."""
         largest = 32 if hasattr(env, "picture") else 64
-        tile_size = tile_size or frames.fitting_tile_size(env, WIDTH, WIDTH, largest)
+        tile_size = tile_size or frames.fitting_tile_size(
+            frames.board_shape(env), WIDTH, WIDTH, largest
+        )
         self._paint = frames.board_painter(env, tile_size)
         self._size = tile_size
         self._numbers: dict[bytes, int] = {}  # of the sprites, by their pixels
@@ -143,7 +144,8 @@ def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) ->
     for _ in range(count - 1):
         session.forward()
         reel.add(session.now)
-    return reel.write(path, policy.env_id, session, [row.name for row in action_keys(policy.env)])
+    names = [row.name for row in policy.env.controls.actions]
+    return reel.write(path, policy.env_id, session, names)
 
 
 def _begins(film: Film, i: int) -> bool:

@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pygame
 
+from ..core.controls import Place
 from . import bar, frames, panel, turning
 from .controls import Controller
 from .panel import end_colour, one_board
 from .pen import ACCENT, CARD, CUT, INK, LINE, MARGIN, MUTED, TEXT, surface_of, write
-from .pointing import Place
 
-PANEL_WIDTH, BAR_HEIGHT, LABEL_HEIGHT = 312, 46, 18
+BAR_HEIGHT, LABEL_HEIGHT = 46, 18
 MIN_SIZE = (560, 420)
 DEFAULT_BOARD = 600  # pixels that a board may take when the window opens
 
@@ -55,16 +55,16 @@ class Layout(NamedTuple):
 
 def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[int, int]:
     """Return the window size that fits the boards at a tile size, or at a comfortable one."""
-    session = controller.session
-    rows, columns = frames.board_shape(session.env)
+    session, shape = controller.session, _shape(controller)
+    rows, columns = shape
     across = 1 if controller.zoomed else frames.wall_columns(session.boards)
     down = 1 if controller.zoomed else -(-session.boards // across)
     label = LABEL_HEIGHT if controller.is_wall else 0
     if tile_size is None:
         tile_size = frames.fitting_tile_size(
-            session.env, DEFAULT_BOARD // across, DEFAULT_BOARD // down, largest=64
+            shape, DEFAULT_BOARD // across, DEFAULT_BOARD // down, largest=64
         )
-    width = across * (columns * tile_size + frames.GAP) + PANEL_WIDTH + 2 * MARGIN
+    width = across * (columns * tile_size + frames.GAP) + panel.WIDTH + 2 * MARGIN
     height = down * (rows * tile_size + frames.GAP + label) + BAR_HEIGHT + 2 * MARGIN
     return max(MIN_SIZE[0], width), max(panel.height(controller) + BAR_HEIGHT, height)
 
@@ -72,19 +72,19 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
 def layout(controller: Controller, size: tuple[int, int]) -> Layout:
     """Place everything in a window: boards at the largest tile size that fits."""
     width, height = size
-    beside = pygame.Rect(width - PANEL_WIDTH, 0, PANEL_WIDTH, height - BAR_HEIGHT)
+    beside = pygame.Rect(width - panel.WIDTH, 0, panel.WIDTH, height - BAR_HEIGHT)
     below = pygame.Rect(MARGIN, height - BAR_HEIGHT // 2 + 4, width - 2 * MARGIN, 8)
-    place = pygame.Rect(0, 0, width - PANEL_WIDTH, height - BAR_HEIGHT).inflate(-MARGIN, -MARGIN)
+    place = pygame.Rect(0, 0, width - panel.WIDTH, height - BAR_HEIGHT).inflate(-MARGIN, -MARGIN)
     count = 1 if controller.zoomed else controller.session.boards
     label = 0 if controller.zoomed else LABEL_HEIGHT
     across = frames.wall_columns(count, place.width / max(1, place.height)) if count > 1 else 1
     down = -(-count // across)
     cell_width, cell_height = place.width // across, place.height // down
-    env = controller.session.env
+    shape = _shape(controller)
     tile = frames.fitting_tile_size(
-        env, cell_width - frames.GAP, cell_height - frames.GAP - label, largest=96
+        shape, cell_width - frames.GAP, cell_height - frames.GAP - label, largest=96
     )
-    rows, columns = frames.board_shape(env)
+    rows, columns = shape
     step_x, step_y = columns * tile + frames.GAP, rows * tile + frames.GAP + label
     left = place.centerx - (across * step_x - frames.GAP) // 2
     top = place.centery - (down * step_y - frames.GAP) // 2
@@ -95,6 +95,12 @@ def layout(controller: Controller, size: tuple[int, int]) -> Layout:
         for i in range(count)
     )
     return Layout(boards, beside, below, tile)
+
+
+def _shape(controller: Controller) -> tuple[int, int]:
+    """Rows and columns that are shown of a board: beside the panel none that repeat its facts."""
+    rows, columns = frames.board_shape(controller.session.env)
+    return rows - (controller.session.env.status_rows if controller.zoomed else 0), columns
 
 
 def draw(controller: Controller, size: tuple[int, int]) -> pygame.Surface:
@@ -126,7 +132,7 @@ def _draw_board(surface: pygame.Surface, controller: Controller, where: Layout) 
     picture = turning.between(session, board, controller.turned, where.tile_size)
     if picture is None:
         picture = frames.board_painter(session.env, where.tile_size)(one_board(session, board))[0]
-    surface.blit(surface_of(picture), where.boards[0])
+    surface.blit(surface_of(picture[: where.boards[0].height]), where.boards[0])
     if controller.pointing is not None and session.human:
         pygame.draw.rect(surface, ACCENT, where.rect_of(controller, controller.cursor), 3, 4)
         if controller.taken is not None:

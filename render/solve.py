@@ -18,7 +18,7 @@ from ..core.checks import counted
 from ..core.env import Env
 from ..core.files import read_text
 from ..fields import gathered
-from ..puzzles import Puzzle, PuzzleLevel
+from ..puzzles.puzzle import Puzzle, PuzzleLevel
 from ..search.astar import MOST
 from . import arguments
 from .arguments import UsageError

@@ -8,7 +8,7 @@ from ..core.env import Env
 from ..fields import gathered
 from . import arguments
 from .arguments import UsageError
-from .controls import Controller, action_keys
+from .controls import Controller, playable
 from .pilots import RANDOM, Pilot, of_policy
 from .session import Session
 
@@ -56,7 +56,7 @@ def _run(argv: list[str]) -> int:
         options.random = options.random or True
     title, env, pilot = (_random if options.random else _trained)(options)
     try:
-        action_keys(env)
+        playable(env)
     except ValueError as error:
         raise UsageError(str(error)) from error
     session = Session(env, pilot, options.envs, options.seed, options.fps)

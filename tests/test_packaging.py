@@ -2,6 +2,7 @@
 
 import ast
 import fnmatch
+import functools
 import importlib.metadata
 import os
 import re
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import jaxenvs
+from jaxenvs import registry
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTSIDE = (
@@ -121,6 +123,73 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
     (found,) = imports_of(module, ast.parse(code))
     assert unit(found.target) == target
     assert target not in {unit(module), *ARROWS[unit(module)]}
+
+
+# Outside the families, the only classes of environments that code may know, and their modules.
+KNOWN = {"Env", "Wrapper", "Puzzle"}
+FAMILIES = {*WORLDS, "babyai"}
+SHARED = ("jaxenvs.puzzles.puzzle",)  # what a search may ask of any puzzle
+
+
+def named_families(module: str, code: str) -> list[str]:
+    """Where a module outside the families imports one of them, or asks for one of its classes."""
+    if module == "jaxenvs" or module.split(".")[1] in FAMILIES:
+        return []
+    tree = ast.parse(code)
+    imports = [
+        f"{found.module}:{found.line} imports {found.target}"
+        for found in imports_of(module, tree)
+        if set(found.target.split(".")[1:2]) & FAMILIES and not found.target.startswith(SHARED)
+    ]
+    asked = [
+        f"{module}:{node.lineno} asks for {name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in CLASS_TESTS
+        for name in names_in(node.args[1]) & environments()
+    ]
+    return imports + asked
+
+
+CLASS_TESTS = ("isinstance", "issubclass")
+
+
+def names_in(node: ast.AST) -> set[str]:
+    return {getattr(n, "attr", getattr(n, "id", "")) for n in ast.walk(node)}
+
+
+@functools.cache
+def environments() -> frozenset[str]:
+    """Names of the classes of all environments and their bases, but those that are known."""
+    classes = {c for id in registry.list() for c in registry.spec(id).env_class.__mro__}
+    return frozenset({c.__name__ for c in classes if issubclass(c, jaxenvs.Env)} - KNOWN)
+
+
+def test_nobody_outside_a_family_asks_for_its_classes():
+    """An environment of another make is treated as ours are; see `Env.controls`, `facts` ..."""
+    found = [
+        line for module, path in sources() for line in named_families(module, path.read_text())
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from jaxenvs.craft import CraftClassic",
+        "from ..grid import Action",
+        "def f():\n    from ..puzzles import Sudoku",
+        "isinstance(env, CraftClassic)",
+        "issubclass(kind, Puzzle | puzzles.Maze)",
+        "isinstance(env, (Wrapper, GridEnv))",
+    ],
+)
+def test_the_search_for_classes_finds_them(code: str):
+    assert len(named_families("jaxenvs.render.panel", code)) == 1
+
+
+def test_the_base_of_all_puzzles_may_be_asked_for():
+    code = "from ..puzzles.puzzle import Puzzle\nisinstance(env, Puzzle | Env)"
+    assert not named_families("jaxenvs.render.solve", code)
 
 
 def test_only_the_command_names_the_outside_folders_in_a_string():

@@ -84,6 +84,11 @@ class CartPole(Env):
         return Discrete(2)
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        """Where the cart is pushed."""
+        return ("left", "right")
+
+    @property
     def observation_space(self) -> Space:
         """Twice the limits, which no step of an episode leaves; speeds have none."""
         high = np.array([2 * POSITION_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], np.float32)

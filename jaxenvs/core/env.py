@@ -11,6 +11,8 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree
 
 from . import checks, eager
+from .controls import Controls, by_name
+from .facts import RGB, Fact, Features, identity, seen, told
 from .random import Key
 from .spaces import Discrete, Space
 from .struct import Struct, struct
@@ -99,6 +101,8 @@ class Env:
     # Whether one observation determines the state, except for the clock. Plans made by stepping
     # the true state then use nothing that the agent cannot know.
     fully_observed: ClassVar[bool] = False
+    # Rows of `tiles` at the bottom that repeat `facts`; a picture beside a panel leaves them out.
+    status_rows: ClassVar[int] = 0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -131,6 +135,14 @@ class Env:
         return ()
 
     @property
+    def controls(self) -> Controls:
+        """Keys and mouse of a person who plays; empty unless actions are Discrete."""
+        if not isinstance(self.action_space, Discrete):
+            return Controls()
+        names = self.action_names or (f"action {i}" for i in range(self.action_space.n))
+        return Controls(by_name(names))
+
+    @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """Rows (index, meaning) for its page, where the shape does not tell what is where."""
         return ()
@@ -140,6 +152,26 @@ class Env:
         """Values of the field `obs` that make the environment fully observed."""
         change: Any = dataclasses.replace
         return tuple(n for n in self.observations if change(self, obs=n).fully_observed)
+
+    @property
+    def features(self) -> Features:
+        """What a network reads of an observation, where that is not the observation itself."""
+        return Features(self.observation_space, identity)
+
+    def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
+        """Return what the agent has and knows in `state`, for panels and text; not for traces."""
+        return ()
+
+    def describe(self, state: Any, params: Any = None) -> str:
+        """Return what the agent may know of `state` in plain words, for people and language models.
+
+        By default the facts as sentences, then the observation. Not for traces.
+        """
+        return "\n".join([*told(self.facts(state, params)), *seen(self.observe(state, params))])
+
+    def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
+        """Return the icon that a fact names, uint8 (size, size, 3); None where there is none."""
+        return None
 
     def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
         """Draw a level: all that differs between episodes. By default there is nothing to draw.

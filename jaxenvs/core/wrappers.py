@@ -9,7 +9,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
 
 from . import checks
+from .controls import Controls
 from .env import Env, Reset, Step
+from .facts import RGB, Fact, Features
 from .random import Key
 from .spaces import Box, Dict, Space
 from .struct import Struct, struct
@@ -110,6 +112,46 @@ class Wrapper(Env):
     def observation_space(self) -> Space:
         """Observation space of the environment inside."""
         return self.env.observation_space
+
+    @property
+    def status_rows(self) -> int:  # type: ignore[override]
+        """Rows of the tiles that repeat the facts, of the environment inside."""
+        return self.env.status_rows
+
+    @property
+    def controls(self) -> Controls:
+        """Keys and mouse of the environment inside, unless the wrapper changes the actions."""
+        if type(self).action_space is not Wrapper.action_space:
+            return super().controls
+        controls = self.env.controls
+        pointing = controls.pointing
+        if pointing is None:
+            return controls
+
+        def action(state: Any, *pointed: Any) -> int | None:
+            return pointing.action(self.inner(state), *pointed)
+
+        return controls._replace(pointing=pointing._replace(action=action))
+
+    @property
+    def features(self) -> Features:
+        """Features of the environment inside, unless the wrapper changes the observation."""
+        changes = ("observation_space", "transform", "observe")
+        if any(getattr(type(self), name) is not getattr(Wrapper, name) for name in changes):
+            return super().features
+        return self.env.features
+
+    def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
+        """Return the facts of the environment inside."""
+        return self.env.facts(self.inner(state), self.inner_params(params))
+
+    def describe(self, state: Any, params: Any = None) -> str:
+        """Describe the state of the environment inside."""
+        return self.env.describe(self.inner(state), self.inner_params(params))
+
+    def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
+        """Return an icon of the environment inside."""
+        return self.env.icon(name, size, background)
 
     def inner(self, state: Any) -> Any:
         """State of the environment inside."""

@@ -17,12 +17,14 @@ from jax.core import Tracer
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 
 from ..core import checks
+from ..core.controls import Controls
 from ..core.env import Env, Params, Step, Transition
+from ..core.facts import RGB, Fact, Features
 from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
-from . import chance, pixels, player, sight, terrain
+from . import chance, facts, pixels, player, sight, terrain
 from .chance import Draws
 from .ground import Ground, is_in
 from .state import (
@@ -112,6 +114,7 @@ class CraftClassic(Env):
     rules: ClassVar[Rules] = CLASSIC
     achievements: ClassVar[tuple[str, ...]] = ACHIEVEMENTS
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
+    status_rows: ClassVar[int] = 2  # the inventory
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -152,12 +155,33 @@ class CraftClassic(Env):
     @property
     def observation_space(self) -> Space:
         """Space of the observation named by the field `obs`."""
+        return self._spaces[self.obs]
+
+    @property
+    def _spaces(self) -> dict[str, Box]:
         height, width = self.rules.view
         return {
             "symbolic": Box(0.0, 1.0, (sight.floats(self.rules),), np.float32),
             "ids": Box(0, 255, (self.layout.size,), np.uint8),
             "pixels": Box(0, 255, ((height + 2) * 7, width * 7, 3), np.uint8),
-        }[self.obs]
+        }
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the actions."""
+        return tuple(row.name for row in facts.KEYS)
+
+    @property
+    def controls(self) -> Controls:
+        """Upstream's keys, and arrows; see `facts.KEYS`."""
+        return Controls(facts.KEYS)
+
+    @property
+    def features(self) -> Features:
+        """Those of `symbolic` where `ids` are observed, which a network could not add up."""
+        if self.obs != "ids":
+            return super().features
+        return Features(self._spaces["symbolic"], self.expand)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
@@ -234,6 +258,18 @@ class CraftClassic(Env):
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """Tell whether the `task` was reached; without one the return is a score."""
         return None if self.task is None else step.reward > 0
+
+    def facts(self, state: CraftState, params: Any = None) -> tuple[Fact, ...]:
+        """The body, every item with its count, and the hour."""
+        return facts.facts(self, state, params)
+
+    def describe(self, state: CraftState, params: Any = None) -> str:
+        """Body, belongings, hour, what is in front, what is in sight and where."""
+        return facts.describe(self, state, params)
+
+    def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
+        """The icon of a vital or an item."""
+        return facts.icon(name, size, background)
 
     def tiles(self, state: CraftState) -> Int32[Array, "rows columns"]:
         """Sprites of the view and the inventory, see `pixels`."""

@@ -15,12 +15,14 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 
 from ..core import checks
+from ..core.controls import Controls
 from ..core.env import Env, Params, Step, Transition
+from ..core.facts import RGB, Fact
 from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Dict, Discrete, Space
-from . import missions, sprites, tiles
+from . import facts, missions, sprites, tiles
 from .state import REJECTED, Action, GridState, Level, packed
 from .tiles import Colour, Kind
 from .view import direction_vector, observation_rows, visible, window
@@ -126,6 +128,16 @@ class GridEnv(Env):
         return Discrete(len(Action))
 
     @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the actions."""
+        return tuple(row.name for row in self.controls.actions)
+
+    @property
+    def controls(self) -> Controls:
+        """Arrows turn and move; see `facts.KEYS`."""
+        return Controls(facts.KEYS[: self.action_space.n])
+
+    @property
     def observation_space(self) -> Space:
         """Space of the observation named by the field `obs`."""
         return _observation_space(self)
@@ -202,6 +214,18 @@ class GridEnv(Env):
     def mission_text(self, state: GridState) -> str:
         """Mission of the episode, in MiniGrid's words."""
         return missions.text(jax.device_get(self.mission_words(state)))
+
+    def facts(self, state: GridState, params: Any = None) -> tuple[Fact, ...]:
+        """The mission, and what the agent carries."""
+        return facts.facts(self, state)
+
+    def describe(self, state: GridState, params: Any = None) -> str:
+        """Mission, hands, what is in sight and how many steps away; see `facts.describe`."""
+        return facts.describe(self, state)
+
+    def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
+        """The sprite of a thing such as `red key`; its background is the floor."""
+        return facts.icon(name, size)
 
     def tiles(self, state: GridState) -> Int32[Array, "height width"]:
         """Sprites of the whole grid: see `sprites.sprite`; cells the agent sees are lighter."""

@@ -19,7 +19,7 @@ from ..core.random import Key, below, hashed, multiply_high, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
-from .puzzle import PuzzleLevel
+from .puzzle import DIRECTIONS, PuzzleLevel
 
 LARGEST = 17  # exponent of 131072: sixteen cells and a spawned 4 make no more
 MERGED = np.uint32(0x80)  # marks the byte of a tile that a move has made
@@ -83,6 +83,11 @@ class Game2048(Env):
     def action_space(self) -> Space:
         """Four directions."""
         return Discrete(4)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Where the tiles slide."""
+        return DIRECTIONS
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:

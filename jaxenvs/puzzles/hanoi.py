@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.env import Params
 from ..core.random import Key, below, words
 from ..core.registry import register
@@ -56,6 +57,16 @@ class Hanoi(Puzzle):
     def action_names(self) -> tuple[str, ...]:
         """The two pegs, from 0."""
         return tuple(f"{a}>{b}" for a, b in self._moves)
+
+    @property
+    def controls(self) -> Controls:
+        """Two pegs are pointed at: from and to."""
+        index = {move: i for i, move in enumerate(self._moves)}
+
+        def moved(state: Any, start: Place, end: Place) -> int | None:
+            return index.get((start[1], end[1]))
+
+        return pointed(self.action_names, Pointing(1, self.pegs, moved, "take, put", pair=True))
 
     @property
     def inverse(self) -> np.ndarray:

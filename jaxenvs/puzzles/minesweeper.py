@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core import checks
+from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.env import Env, Params, State, Step, Transition
 from ..core.random import Key, permutation, words
 from ..core.registry import register
@@ -68,6 +69,21 @@ class Minesweeper(Env):
     def action_space(self) -> Space:
         """One of the cells, row by row."""
         return Discrete(self.rows * self.columns)
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Row and column of the cell, from 0."""
+        return tuple(f"{row},{column}" for row, column in np.ndindex(self.rows, self.columns))
+
+    @property
+    def controls(self) -> Controls:
+        """A cell is pointed at."""
+
+        def opened(state: Any, cell: Place) -> int:
+            return cell[0] * self.columns + cell[1]
+
+        places = Pointing(self.rows, self.columns, opened, "open the cell")
+        return pointed(self.action_names, places)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
@@ -41,6 +42,16 @@ class Pancake(Puzzle):
     def action_names(self) -> tuple[str, ...]:
         """How many are turned over."""
         return tuple(f"flip {count}" for count in range(2, self.size + 1))
+
+    @property
+    def controls(self) -> Controls:
+        """The lowest pancake to flip is pointed at; neither the upper one nor the plate is one."""
+
+        def flipped(state: Any, place: Place) -> int | None:
+            return place[0] - 1 if 0 < place[0] < self.size else None
+
+        stack = Pointing(self.size + 1, 1, flipped, "flip from here up")
+        return pointed(self.action_names, stack)
 
     @property
     def inverse(self) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.random import Key, below, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
@@ -71,6 +72,18 @@ class PegSolitaire(Puzzle):
     def action_names(self) -> tuple[str, ...]:
         """Row, column and direction of the peg that jumps."""
         return _tables().names
+
+    @property
+    def controls(self) -> Controls:
+        """Two holes are pointed at: from and to."""
+        names = {name: i for i, name in enumerate(self.action_names)}
+        jumps = {(2 * down, 2 * right): name for down, right, name in ARROWS}
+
+        def jumped(state: Any, start: Place, end: Place) -> int | None:
+            jump = jumps.get((end[0] - start[0], end[1] - start[1]))
+            return names.get(f"{start[0]},{start[1]} {jump}")
+
+        return pointed(self.action_names, Pointing(7, 7, jumped, "take, jump", pair=True))
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.controls import Controls, keyed
 from ..core.pixels import compose
 from ..core.random import Key, below, hashed
 from ..core.registry import register
@@ -53,6 +54,17 @@ class TwistyPuzzle(Puzzle):
     def action_names(self) -> tuple[str, ...]:
         """Turns by the name of what turns: clockwise, with ' back, with 2 by half."""
         return self.tables.names
+
+    @property
+    def controls(self) -> Controls:
+        """The letter of what turns, with Shift back; digits turn by half."""
+        halves = [name for name in self.action_names if name.endswith("2")]
+
+        def key(name: str) -> str:
+            half = str(halves.index(name) + 1) if name in halves else ""
+            return {"": name[0].lower(), "'": name[0], "2": half}[name[1:]]
+
+        return Controls(keyed(*((name, key(name)) for name in self.action_names)))
 
     @property
     def inverse(self) -> np.ndarray:

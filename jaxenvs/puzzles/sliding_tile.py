@@ -12,6 +12,7 @@ from jax import lax
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.controls import Controls, by_name
 from ..core.env import Params
 from ..core.random import Key, below, hashed
 from ..core.registry import register
@@ -64,6 +65,12 @@ class SlidingTile(Puzzle):
     def action_names(self) -> tuple[str, ...]:
         """Where the blank goes."""
         return DIRECTIONS
+
+    @property
+    def controls(self) -> Controls:
+        """Arrows move the blank."""
+        rows = by_name(self.action_names)
+        return Controls(tuple(row._replace(name=f"blank {row.name}") for row in rows))
 
     @property
     def inverse(self) -> np.ndarray:

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.controls import Controls, Place, Pointing, keyed, pointed
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
@@ -76,6 +77,18 @@ class Sudoku(Puzzle):
             return digits
         cells = [f"r{row}c{column}" for row in digits for column in digits]
         return tuple(f"{cell}={digit}" for cell in cells for digit in digits)
+
+    @property
+    def controls(self) -> Controls:
+        """A digit is written where the cursor is; guided: in the cell that is given."""
+        if self.guided:
+            return Controls(keyed(*((digit, digit) for digit in self.action_names)))
+
+        def written(state: Any, cell: Place, digit: int) -> int:
+            return 81 * cell[0] + 9 * cell[1] + digit - 1
+
+        cells = Pointing(9, 9, written, "write the digit", writes=True)
+        return pointed(self.action_names, cells)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
         """Draw a full grid and erase `blanks` of its cells, each set equally likely."""

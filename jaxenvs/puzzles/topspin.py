@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.controls import Controls, keyed
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
@@ -53,6 +54,14 @@ class TopSpin(Puzzle):
         if self.moves == "ring":
             return ("left", "right", "reverse")
         return tuple(f"reverse {place}" for place in range(self.size))
+
+    @property
+    def controls(self) -> Controls:
+        """Arrows turn a ring with a turnstile."""
+        if self.moves != "ring":
+            return super().controls
+        turns = ("turn left", "left, a"), ("turn right", "right, d")
+        return Controls(keyed(*turns, ("reverse the window", "up, w")))
 
     @property
     def inverse(self) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from ..core import checks
+from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.env import Params
 from ..core.random import Key, words
 from ..core.registry import register
@@ -81,6 +82,16 @@ class TSP(Puzzle):
     def action_names(self) -> tuple[str, ...]:
         """The cities."""
         return tuple(f"city {i}" for i in range(self.cities))
+
+    @property
+    def controls(self) -> Controls:
+        """A place on the map stands for the city nearest to its middle."""
+
+        def nearest(state: Any, place: Place) -> int:
+            at = (np.array((place[1], place[0])) + 0.5) / GRID
+            return int(np.argmin(np.hypot(*(np.asarray(state.instance) - at).T)))
+
+        return pointed(self.action_names, Pointing(GRID, GRID, nearest, "go to the nearest city"))
 
     @property
     def all_visited(self) -> np.uint32:

@@ -8,7 +8,7 @@ import pytest
 import jaxenvs
 from jaxenvs.classic import CartPole
 from jaxenvs.classic.cartpole import ANGLE_LIMIT, POSITION_LIMIT
-from jaxenvs.render.controls import action_keys
+from jaxenvs.render.controls import TIME
 from jaxenvs.render.frames import board_painter
 
 ID = "Classic-CartPole-v0"
@@ -171,7 +171,7 @@ def test_the_picture_shows_where_cart_and_pole_are():
 
 
 def test_arrows_push():
-    rows = {row.name: row for row in action_keys(CartPole())}
-    assert (rows["left"].action, rows["right"].action) == (0, 1)
-    assert "left" in rows["left"].play and "right" in rows["right"].play
-    assert not {"left", "right"} & {key for row in rows.values() for key in row.watch}
+    left, right = CartPole().controls.actions
+    assert (left.name, right.name) == ("left", "right")
+    assert "left" in left.keys and "right" in right.keys
+    assert set(left.keys) - set(TIME) and set(right.keys) - set(TIME)

@@ -10,9 +10,10 @@ import pytest
 
 import jaxenvs
 from jaxenvs.craft import Action, sight
+from jaxenvs.craft.facts import COLOURS, hour
 from jaxenvs.craft.state import earned_vector
-from jaxenvs.render import bar, craft, frames, pen, play, screen, watch
-from jaxenvs.render.controls import Controller
+from jaxenvs.render import bar, frames, pen, play, screen, watch
+from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import NO_ACTION, Session
 from jaxenvs.render.window import Window
@@ -42,8 +43,9 @@ def test_no_key_means_two_things_and_every_action_has_one(mode, boards):
         keys = [key for binding in controller.bindings for key in binding.keys]
         assert len(keys) == len(set(keys)) and {"h", "escape", "g"} <= set(keys)
         assert controller.new_level_key in keys
-    assert [row.action for row in controller.actions] == list(Action)
-    assert all(row.play and row.watch for row in controller.actions)
+    names = [action.name.replace("_", " ").lower() for action in Action]
+    assert [row.name for row in controller.actions] == names
+    assert all(set(row.keys) - set(TIME) for row in controller.actions)
 
 
 @pytest.mark.parametrize(("key", "action"), UPSTREAM.items())
@@ -132,22 +134,22 @@ def test_the_panel_ticks_achievements(playing):
 def test_the_panel_shows_body_and_belongings(playing):
     session = playing.session
     world = ENV.world(session.state())
-    whole = count(playing, craft.VITAL_COLOURS["health"])
+    whole = count(playing, COLOURS["health"])
     hurt = world._replace(vitals={**world.vitals, "health": world.vitals["health"] - 6})
     state = session.state()
     weak = jax.tree.map(
         lambda leaf: np.asarray(leaf)[None], ENV.packed(state.time, state.map, hurt)
     )
     session.history[0] = session.now._replace(state=weak)
-    assert count(playing, craft.VITAL_COLOURS["health"]) < 0.6 * whole
+    assert count(playing, COLOURS["health"]) < 0.6 * whole
 
 
 @pytest.mark.parametrize(
-    ("step", "hour"),
+    ("step", "name"),
     [(0, "morning"), (90, "afternoon"), (150, "dusk"), (210, "night"), (280, "dawn")],
 )
-def test_hours_have_names(step, hour):
-    assert craft._hour(step / 300 % 1, float(sight.light(jnp.int32(step), 300))) == hour
+def test_hours_have_names(step, name):
+    assert hour(step / 300 % 1, float(sight.light(jnp.int32(step), 300))) == name
 
 
 def test_boards_are_pictures_by_the_hour():

@@ -9,9 +9,8 @@ import pytest
 import jaxenvs
 from jaxenvs.puzzles import PuzzleLevel, pictures
 from jaxenvs.render import arguments, gif, play, screen
-from jaxenvs.render.controls import Controller
+from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
-from jaxenvs.render.pointing import pointing
 from jaxenvs.render.session import Session
 from jaxenvs.render.window import Window
 
@@ -63,7 +62,7 @@ def test_every_action_can_be_taken_and_no_key_means_two_things(id):
         keys = [key for binding in playing.bindings for key in binding.keys]
         assert len(keys) == len(set(keys)) and "h" in keys and "escape" in keys
         assert "r" in keys or "n" in keys  # a new level
-    reached = {row.action for row in playing.actions if row.play and row.watch}
+    reached = {i for i, row in enumerate(playing.actions) if set(row.keys) - set(TIME)}
     if ways is not None:
         state = env.reset(jax.random.key(0)).state if id.startswith("Puzzle-TSP") else None
         places = list(np.ndindex(ways.rows, ways.columns))
@@ -127,8 +126,9 @@ def test_a_city_is_the_nearest_one():
     env = jaxenvs.make("Puzzle-TSP-10-v0")
     level = env.read_level("\n".join(f"{i / 10} {0.2 + i % 2 / 2}" for i in range(10)))
     state = env.reset_to(jax.random.key(0), level).state
-    assert pointing(env).action(state, (3, 7)) == 4  # beside (0.4, 0.2) and (0.5, 0.7)
-    assert pointing(env).action(state, (11, 8)) == 5
+    nearest = env.controls.pointing.action
+    assert nearest(state, (3, 7)) == 4  # beside (0.4, 0.2) and (0.5, 0.7)
+    assert nearest(state, (11, 8)) == 5
 
 
 def test_watching_has_the_arrows_for_time_and_letters_for_the_cursor():

@@ -15,7 +15,6 @@ from PIL import Image
 
 import jaxenvs
 from jaxenvs.render import frames, replay, solve, watch
-from jaxenvs.render.controls import action_keys
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
@@ -45,14 +44,14 @@ def film(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
         reel.add(session.now)
         tile = replay_tile(env) if tile_size is None else tile_size
         pictures.append(frames.board_painter(env, tile)(session.now.state))
-    names = [row.name for row in action_keys(env)]
+    names = [row.name for row in env.controls.actions]
     reel.write(path, id, session, names)
     return np.stack(pictures, axis=1), session
 
 
 def replay_tile(env) -> int:
     largest = 32 if hasattr(env, "picture") else 64
-    return frames.fitting_tile_size(env, replay.WIDTH, replay.WIDTH, largest)
+    return frames.fitting_tile_size(frames.board_shape(env), replay.WIDTH, replay.WIDTH, largest)
 
 
 def content(path) -> dict:
@@ -213,7 +212,7 @@ def test_a_browser_shows_the_compositors_frames(tmp_path, id):
       }"""
     noted = probed(tmp_path, tmp_path / "a.html", do)
     assert len(noted) == MOMENTS
-    names = ["start", *(row.name for row in action_keys(session.env))]
+    names = ["start", *(row.name for row in session.env.controls.actions)]
     for row, picture, moment in zip(noted, pictures[0], session.history, strict=True):
         np.testing.assert_array_equal(row["pixels"][..., :3], picture)
         assert row["action"] == names[moment.action[0] + 1]

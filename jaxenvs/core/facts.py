@@ -1,0 +1,111 @@
+"""What an environment says of itself: facts for a panel, features for a network, words for both."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from .checks import counted
+from .spaces import Space
+
+MOST_NUMBERS = 400  # of an observation that is written out
+RGB = tuple[int, int, int]
+# How a panel draws a fact; text shows the label and the value of each.
+Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
+
+
+class Fact(NamedTuple):
+    """One row about a state: what the agent has or knows.
+
+    A `sentence` needs no label; a `bar` is filled to `amount` of `most`; a `count` is an icon with
+    a number; a `clock` is a dial, `amount` the share of the day that has passed since noon; an
+    `icon` is a picture of what the value names.
+    """
+
+    label: str
+    value: str  # in words
+    kind: Kind = "text"
+    amount: float = 0
+    most: int = 0
+    icon: str = ""  # for `Env.icon`; "" for none
+    colour: RGB | None = None  # of a bar
+
+
+class Features(NamedTuple):
+    """What a network reads of an observation."""
+
+    space: Space
+    of: Callable[[Any], PyTree[Array]]  # from one observation, traceable
+
+
+def identity(obs: PyTree[Array]) -> PyTree[Array]:
+    """The observation itself."""
+    return obs
+
+
+def bar(label: str, amount: int, most: int, icon: str = "", colour: RGB | None = None) -> Fact:
+    """Return a bar, such as health."""
+    return Fact(label, f"{amount} of {most}", "bar", amount, most, icon, colour)
+
+
+def count(label: str, amount: int, icon: str = "") -> Fact:
+    """Return a number of things, such as an item of an inventory."""
+    return Fact(label, f"{amount}", "count", amount, icon=icon)
+
+
+def listed(parts: Iterable[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    *first, last = parts
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def told(facts: Iterable[Fact]) -> list[str]:
+    """Return facts as sentences: bars in one, then counts in one, then the others."""
+    facts = list(facts)
+    sentences = [f"{_begun(f.label)}: {f.value}." for f in facts if f.kind == "sentence"]
+    bars = [f"{f.label} {f.value}" for f in facts if f.kind == "bar"]
+    sentences += [f"{_begun(', '.join(bars))}."] if bars else []
+    counts = [f for f in facts if f.kind == "count"]
+    some = [f"{f.value} {f.label}" for f in counts if f.amount]
+    sentences += [f"You have {listed(some or ['nothing'])}."] if counts else []
+    rest = [f for f in facts if f.kind in ("text", "clock", "icon")]
+    return sentences + [f"{_begun(f.label)}: {f.value}." for f in rest]
+
+
+def _begun(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def a(noun: str) -> str:
+    """`a key`, `an open door`."""
+    return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
+
+
+def away(ahead: int, right: int, ways: tuple[str, str] = ("ahead", "behind")) -> str:
+    """Say where something is: `2 steps ahead and 1 to the left`; -1 is behind or to the left."""
+    parts = []
+    if ahead:
+        parts.append(f"{counted(abs(ahead), 'step')} {ways[ahead < 0]}")
+    if right:
+        number = f"{abs(right)}" if parts else counted(abs(right), "step")
+        parts.append(f"{number} to the {'left' if right < 0 else 'right'}")
+    return listed(parts or ["here"])
+
+
+def drawn(rows: Iterable[Iterable[str]]) -> str:
+    """Draw a map: cells separated by spaces, all as wide as the widest."""
+    cells = [list(row) for row in rows]
+    width = max(len(cell) for row in cells for cell in row)
+    return "\n".join(" ".join(f"{cell:<{width}}" for cell in row).rstrip() for row in cells)
+
+
+def seen(obs: PyTree[Array], name: str = "Observation") -> list[str]:
+    """Return an observation as text: its numbers by rows, or its shape where these are many."""
+    if isinstance(obs, Mapping):
+        return [line for part, value in obs.items() for line in seen(value, _begun(part))]
+    array = np.asarray(obs)
+    if array.size > MOST_NUMBERS:
+        return [f"{name}: {array.dtype} {array.shape}, too many numbers to write."]
+    text = np.array2string(array, precision=4, suppress_small=True, threshold=MOST_NUMBERS + 1)
+    return [f"{name}: {text}" if array.ndim < 2 else f"{name}:\n{text}"]
