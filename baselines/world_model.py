@@ -29,9 +29,9 @@ import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import search
+from jaxenvs.core.bits import pack, unpack, words_for
 from jaxenvs.core.pixels import compose
 from jaxenvs.puzzles import Move, SlidingTile
-from jaxenvs.puzzles.packing import pack, unpack, words_for
 
 SIZE = 3  # cells in a row of the puzzle
 CELLS = SIZE * SIZE
