@@ -27,12 +27,13 @@ OUTSIDE = (
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
 EXTRAS |= {"test", "dev", "all"}
 
-WORLDS = {"classic", "grid", "craft", "puzzles"}
+WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
+BUILT_ON = {"babyai": {"grid"}}  # families that others use
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
 # What each unit of the package may import beside itself; every other unit of the library is "".
 ARROWS = {
     "core": set(),
-    **{world: {"core"} for world in WORLDS},
+    **{world: {"core", *BUILT_ON.get(world, ())} for world in WORLDS},
     "search": {"core", *WORLDS},
     "adapters": {"core", *WORLDS, "search"},
     "testing": {"core"},
