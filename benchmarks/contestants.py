@@ -20,79 +20,6 @@ CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # whose compiler made
 NO_RESET = "none"  # in the place of a reset source: rows that ended go on as they are
 SOURCES = (*RESET_SOURCES, NO_RESET)
 
-# One id of every environment class: its largest, or the size that is usually quoted.
-FAMILIES = (
-    "Grid-BlockedUnlockPickup-v0",
-    "Grid-DistShift2-v0",
-    "Grid-DoorKey-8x8-v0",
-    "Grid-Dynamic-Obstacles-8x8-v0",
-    "Grid-Empty-8x8-v0",
-    "Grid-Fetch-8x8-N3-v0",
-    "Grid-FourRooms-v0",
-    "Grid-GoToDoor-8x8-v0",
-    "Grid-GoToObject-8x8-N2-v0",
-    "Grid-KeyCorridorS6R3-v0",
-    "Grid-LavaCrossingS11N5-v0",
-    "Grid-LavaGapS7-v0",
-    "Grid-LockedRoom-v0",
-    "Grid-MemoryS13-v0",
-    "Grid-MultiRoom-N6-v0",
-    "Grid-ObstructedMaze-1Dlhb-v0",
-    "Grid-ObstructedMaze-Full-v1",
-    "Grid-Playground-v0",
-    "Grid-PutNear-8x8-N3-v0",
-    "Grid-RedBlueDoors-8x8-v0",
-    "Grid-Unlock-v0",
-    "BabyAI-ActionObjDoor-v0",
-    "BabyAI-BlockedUnlockPickup-v0",
-    "BabyAI-BossLevel-v0",
-    "BabyAI-FindObjS7-v0",
-    "BabyAI-GoTo-v0",
-    "BabyAI-GoToDoor-v0",
-    "BabyAI-GoToImpUnlock-v0",
-    "BabyAI-GoToLocal-v0",
-    "BabyAI-GoToObj-v0",
-    "BabyAI-GoToObjDoor-v0",
-    "BabyAI-GoToRedBall-v0",
-    "BabyAI-GoToRedBlueBall-v0",
-    "BabyAI-KeyCorridor-v0",
-    "BabyAI-KeyInBox-v0",
-    "BabyAI-MoveTwoAcrossS8N9-v0",
-    "BabyAI-OneRoomS20-v0",
-    "BabyAI-Open-v0",
-    "BabyAI-OpenDoor-v0",
-    "BabyAI-OpenDoorsOrderN4-v0",
-    "BabyAI-OpenRedDoor-v0",
-    "BabyAI-OpenTwoDoors-v0",
-    "BabyAI-Pickup-v0",
-    "BabyAI-PickupAbove-v0",
-    "BabyAI-PickupDist-v0",
-    "BabyAI-PutNextLocal-v0",
-    "BabyAI-PutNextS7N4-v0",
-    "BabyAI-PutNextS7N4Carrying-v0",
-    "BabyAI-Unlock-v0",
-    "BabyAI-UnlockLocal-v0",
-    "BabyAI-UnlockPickup-v0",
-    "BabyAI-UnlockToUnlock-v0",
-    "Classic-CartPole-v0",
-    "Craft-Classic-Symbolic-v0",
-    "Puzzle-2048-v0",
-    "Puzzle-Cube-3x3-v0",
-    "Puzzle-Hanoi-5-v0",
-    "Puzzle-LightsOut-7x7-v0",
-    "Puzzle-Maze-10x10-v0",
-    "Puzzle-Minesweeper-10x10-v0",
-    "Puzzle-Pancake-10-v0",
-    "Puzzle-PegSolitaire-v0",
-    "Puzzle-Pyraminx-v0",
-    "Puzzle-Skewb-v0",
-    "Puzzle-SlidingTile-5x5-v0",
-    "Puzzle-Sokoban-10x10-v0",
-    "Puzzle-Sudoku-v0",
-    "Puzzle-TSP-20-v0",
-    "Puzzle-TopSpin-20-v0",
-)
-
 
 @dataclasses.dataclass(frozen=True)
 class Contestant:
@@ -162,7 +89,7 @@ def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: A
 def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
     """The constructor field for an observation: by default the image of a grid, which the peers
     have too, and elsewhere what the id names."""
-    if obs is None and jaxenvs.spec(env_id).family in ("Grid", "BabyAI"):
+    if obs is None and "image" in jaxenvs.spec(env_id).env_class.observations:
         obs = "image"
     return {} if obs is None else {"obs": obs}
 
@@ -174,8 +101,8 @@ def obs_name(env_id: str, fields: dict[str, str]) -> str:
 
 def chosen(ids: list[str]) -> list[str]:
     """The ids that a command line means: `all`, `families` (one of each class), or those given."""
-    named = {"all": jaxenvs.registry.list(), "families": list(FAMILIES)}
-    return named.get(ids[0], ids) if len(ids) == 1 else ids
+    named = {"all": jaxenvs.registry.list, "families": jaxenvs.registry.representatives}
+    return named[ids[0]]() if len(ids) == 1 and ids[0] in named else ids
 
 
 def versions(packages: Sequence[str] = PEERS) -> dict[str, str]:

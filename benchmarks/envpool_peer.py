@@ -19,7 +19,6 @@ import jaxenvs
 from .timing import Row, Runner
 
 NAME = "EnvPool"
-FAMILIES = ("Grid", "BabyAI")
 LENGTH = 100  # steps of the batch in what counts as a rollout
 
 
@@ -56,15 +55,9 @@ def build(env_id: str, num_envs: int) -> Pool:
     Raises `ImportError` when the package is missing, `LookupError` when it has no such level.
     """
     envpool = importlib.import_module("envpool")
-    name = level(env_id)
+    name = jaxenvs.spec(env_id).upstream
     if name not in envpool.list_all_envs():
         raise LookupError(f"{NAME} has no level like {env_id}")
     env = envpool.make_gymnasium(name, num_envs=num_envs, seed=0)
     env.reset()
     return Pool(int(env.action_space.n), env.step)
-
-
-def level(env_id: str) -> str:
-    """What the authors of an id's level call it; BabyAI's names are the same here."""
-    (name, *_) = (*jaxenvs.spec(env_id).aliases, env_id)
-    return name

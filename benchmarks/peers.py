@@ -8,7 +8,8 @@ of others are in `puzzle_peers.py`.
 """
 
 import importlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -25,48 +26,6 @@ GAMES = {"Grid": "minigrid", "BabyAI": "minigrid", "Craft": "crafter"}  # writte
 RATIO = 16  # rows of a batch to each new world of craftax's optimistic reset, its authors' choice
 INSTALL = 'not installed (pip install "jaxenvs[bench]")'
 INSTALL_CRAFTAX = "not installed (pip install --no-deps -r .ci/peers.txt)"
-
-# Levels of the same name on both sides; a level that is missing has no counterpart in the package.
-# NAVIX starts DoorKey's agent in the corner, which spares it drawing a place.
-CROSSINGS = ("S9N1", "S9N2", "S9N3", "S11N5")
-CORRIDORS = ("S3R1", "S3R2", "S3R3", "S4R3", "S5R3", "S6R3")
-NAVIX_IDS = {
-    "Grid-v0": "Navix-Empty-8x8-v0",
-    **{f"Grid-Empty-{n}x{n}-v0": f"Navix-Empty-{n}x{n}-v0" for n in (5, 6, 8, 16)},
-    **{f"Grid-Empty-Random-{n}x{n}-v0": f"Navix-Empty-Random-{n}x{n}-v0" for n in (5, 6)},
-    **{f"Grid-DoorKey-{n}x{n}-v0": f"Navix-DoorKey-{n}x{n}-v0" for n in (5, 6, 8, 16)},
-    **{f"Grid-LavaGapS{n}-v0": f"Navix-LavaGapS{n}-v0" for n in (5, 6, 7)},
-    **{f"Grid-DistShift{n}-v0": f"Navix-DistShift{n}-v0" for n in (1, 2)},
-    **{f"Grid-SimpleCrossing{n}-v0": f"Navix-SimpleCrossing{n}-v0" for n in CROSSINGS},
-    **{f"Grid-KeyCorridor{n}-v0": f"Navix-KeyCorridor{n}-v0" for n in CORRIDORS},
-    **{f"Grid-GoToDoor-{n}x{n}-v0": f"Navix-GoToDoor-{n}x{n}-v0" for n in (5, 6, 8)},
-    **{
-        f"Grid-Dynamic-Obstacles-{n}x{n}-v0": f"Navix-Dynamic-Obstacles-{n}x{n}-v0"
-        for n in (5, 6, 8, 16)
-    },
-    **{
-        f"Grid-Dynamic-Obstacles-Random-{n}x{n}-v0": f"Navix-Dynamic-Obstacles-{n}x{n}-Random-v0"
-        for n in (5, 6)
-    },
-    "Grid-FourRooms-v0": "Navix-FourRooms-v0",
-}
-XLAND_IDS = {
-    "Grid-v0": "MiniGrid-Empty-8x8",
-    **{f"Grid-Empty-{n}x{n}-v0": f"MiniGrid-Empty-{n}x{n}" for n in (5, 6, 8, 16)},
-    **{f"Grid-Empty-Random-{n}x{n}-v0": f"MiniGrid-EmptyRandom-{n}x{n}" for n in (5, 6)},
-    **{f"Grid-DoorKey-{n}x{n}-v0": f"MiniGrid-DoorKey-{n}x{n}" for n in (5, 6, 8, 16)},
-    "Grid-FourRooms-v0": "MiniGrid-FourRooms",
-    "Grid-Unlock-v0": "MiniGrid-Unlock",
-    "Grid-UnlockPickup-v0": "MiniGrid-UnlockPickUp",
-    "Grid-BlockedUnlockPickup-v0": "MiniGrid-BlockedUnlockPickUp",
-    "Grid-LockedRoom-v0": "MiniGrid-LockedRoom",
-    "Grid-Playground-v0": "MiniGrid-Playground",
-}
-CRAFTAX_IDS = {
-    "Craft-Classic-Symbolic-v0": "Craftax-Classic-Symbolic-v1",
-    "Craft-Classic-Ids-v0": "Craftax-Classic-Symbolic-v1",  # it has no bytes to offer
-    "Craft-Classic-Pixels-v0": "Craftax-Classic-Pixels-v1",
-}
 
 
 class Peer(NamedTuple):
@@ -113,7 +72,7 @@ def obs_name(env_id: str) -> str:
     family = jaxenvs.spec(env_id).family
     if family != "Craft":
         return "image" if family in GRIDS else "board"
-    return "pixels" if "Pixels" in CRAFTAX_IDS.get(env_id, "") else "symbolic"
+    return "pixels" if "Pixels" in env_id else "symbolic"
 
 
 def game_of(env_id: str) -> str | None:
@@ -131,17 +90,38 @@ def time_limit(env_id: str) -> int:
     return int(jaxenvs.make(env_id).default_params.max_steps_in_episode)
 
 
-def _counterpart(name: str, table: dict[str, str], env_id: str) -> str:
-    if env_id not in table:
-        raise LookupError(f"{name} has no level like {env_id}")
-    return table[env_id]
+def navix_level(env_id: str) -> str:
+    """What NAVIX calls a level; in its DoorKey the agent starts in the corner, drawn nowhere."""
+    name = jaxenvs.spec(env_id).upstream.replace("MiniGrid-", "Navix-")
+    return re.sub(r"(Obstacles)-Random-(\w+)", r"\1-\2-Random", name)
+
+
+def xland_level(env_id: str) -> str:
+    """What XLand-MiniGrid calls a level of MiniGrid; its names have no version."""
+    name = jaxenvs.spec(env_id).upstream.removesuffix("-v0")
+    return name.replace("Empty-Random", "EmptyRandom").replace("UnlockPickup", "UnlockPickUp")
+
+
+def craftax_level(env_id: str) -> str:
+    """What craftax calls a game; it has no observation of bytes, so `Ids` has the symbolic one."""
+    name = jaxenvs.spec(env_id.replace("-Ids-", "-Symbolic-")).upstream
+    if not name.startswith("Craftax-"):
+        raise LookupError(f"craftax has no level like {env_id}")
+    return name
+
+
+def _one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
+    """The level, if it is one of the package's."""
+    if level not in levels:
+        raise LookupError(f"{package} has no level like {env_id}")
+    return level
 
 
 def _navix(name: str, env_id: str, num_envs: int) -> Contestant:
     navix = importlib.import_module("navix")
-
+    level = _one_of(navix.registry(), name, navix_level(env_id), env_id)
     env = navix.make(
-        _counterpart(name, NAVIX_IDS, env_id),
+        level,
         max_steps=time_limit(env_id),
         observation_fn=navix.observations.symbolic_first_person,
     )
@@ -162,7 +142,7 @@ def _xland(name: str, env_id: str, num_envs: int) -> Contestant:
     xminigrid = importlib.import_module("xminigrid")
     wrappers = importlib.import_module("xminigrid.wrappers")
 
-    level = _counterpart(name, XLAND_IDS, env_id)
+    level = _one_of(xminigrid.registered_environments(), name, xland_level(env_id), env_id)
     plain, params = xminigrid.make(level, max_steps=time_limit(env_id))
     env = wrappers.GymAutoResetWrapper(plain)
 
@@ -183,8 +163,7 @@ def _xland(name: str, env_id: str, num_envs: int) -> Contestant:
 def _craftax(name: str, env_id: str, num_envs: int, own_reset: bool = False) -> Contestant:
     """A batch of craftax that starts again by itself or, without `own_reset`, never."""
     package = importlib.import_module("craftax.craftax_env")
-    level = _counterpart("craftax", CRAFTAX_IDS, env_id)
-    env = package.make_craftax_env_from_name(level, auto_reset=own_reset)
+    env = package.make_craftax_env_from_name(craftax_level(env_id), auto_reset=own_reset)
     params = env.default_params.replace(max_timesteps=time_limit(env_id))
 
     @jax.numpy_dtype_promotion("standard")  # not written for the strict one
@@ -205,7 +184,7 @@ def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
     """One new world for every `RATIO` rows in each step, given to the rows that ended in turn."""
     plain = _craftax(name, env_id, num_envs)
     package = importlib.import_module("craftax.craftax_env")
-    env = package.make_craftax_env_from_name(CRAFTAX_IDS[env_id], auto_reset=False)
+    env = package.make_craftax_env_from_name(craftax_level(env_id), auto_reset=False)
     worlds = max(1, num_envs // RATIO)
 
     @jax.numpy_dtype_promotion("standard")
@@ -248,8 +227,7 @@ def _minigrid(env_id: str) -> Game:
     """What `gymnasium.make` gives."""
     importlib.import_module("minigrid")
     gymnasium = importlib.import_module("gymnasium")
-    (name, *_) = (*jaxenvs.spec(env_id).aliases, env_id)  # BabyAI's are the same
-    env = gymnasium.make(name)
+    env = gymnasium.make(jaxenvs.spec(env_id).upstream)
     env.reset(seed=0)
 
     def step(action: int) -> bool:

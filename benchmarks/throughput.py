@@ -174,7 +174,7 @@ def _field(
     if not args.peers:
         return
     pool = envpool_peer.NAME
-    if pool not in args.without and jaxenvs.spec(env_id).family in envpool_peer.FAMILIES:
+    if pool not in args.without and jaxenvs.spec(env_id).family in peers.GRIDS:
         yield pool, lambda: envpool_peer.PoolRunner(env_id, num_envs, seconds)
     if (name := peers.game_of(env_id)) and name not in args.without:
         yield name, lambda: timing.GameRunner(env_id, seconds)

@@ -25,7 +25,9 @@ import numpy as np
 from PIL import Image
 
 import jaxenvs
+from jaxenvs import registry
 from jaxenvs.page import Page, is_learned, is_plain, page, reference
+from jaxenvs.puzzles import Puzzle
 
 ROOT = Path(__file__).resolve().parent.parent
 # Files of the repository that are pages, and where.
@@ -50,7 +52,7 @@ def on_config(config: Any) -> Any:
     """Name the families in the navigation; keep what is compiled, so that later builds are fast."""
     jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-    families = [{name: f"envs/{name}.md"} for name in _families()]
+    families = [{name: f"envs/{name}.md"} for name in registry.families()]
     for entry in config.nav:
         if "Environments" in entry:
             entry["Environments"] = [{"All": "envs/index.md"}, *families]
@@ -78,9 +80,9 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
     for source, target in TAKEN.items():
         yield target, (ROOT / source).read_text("utf-8")
     yield "envs/index.md", _overview()
-    for family in _families():
+    for family in registry.families():
         yield f"envs/{family}.md", _listing(family)
-    for id in jaxenvs.registry.list():
+    for id in registry.list():
         yield f"envs/{id}.md", rendered(page(id))
         yield f"envs/{id}.png", picture(id)
 
@@ -133,27 +135,24 @@ def escaped(text: str) -> str:
 
 
 def _commands(content: Page) -> list[str]:
-    id, puzzle = content.id, jaxenvs.make(content.id) if content.family == "Puzzle" else None
-    trains = " --algo alphazero" if puzzle and puzzle.fully_observed else ""
-    lines = [f"jaxenvs play {id}", f"jaxenvs train {id}{trains}", f"jaxenvs check {id}"]
-    if hasattr(puzzle, "neighbours"):
+    id, env = content.id, jaxenvs.make(content.id)
+    lines = [f"jaxenvs play {id}", f"jaxenvs check {id}", f"jaxenvs train {id}"]
+    if env.fully_observed:
+        lines.append(f"jaxenvs train {id} --algo alphazero")
+    if isinstance(env, Puzzle):
         lines.append(f"jaxenvs solve {id} --watch")
     return ["## At the command line", "", "```", *lines, "```", ""]
 
 
-def _families() -> list[str]:
-    return list(dict.fromkeys(jaxenvs.spec(id).family for id in jaxenvs.registry.list()))
-
-
 def _overview() -> str:
     rows = []
-    for family in _families():
-        ids = jaxenvs.registry.list(family)
+    for family in registry.families():
+        ids = registry.list(family)
         rows.append(
             f"| [{family}]({family}.md) | {len(ids)} | [![{ids[0]}]({ids[0]}.png)"
             f"{{ width=120 }}]({family}.md) |"
         )
-    count = len(jaxenvs.registry.list())
+    count = len(registry.list())
     head = ["# Environments", "", f"{count} ids, a page for each.", ""]
     return "\n".join([*head, "| family | ids | |", "| --- | --- | --- |", *rows, ""])
 
@@ -163,7 +162,7 @@ def _listing(family: str) -> str:
     head = "| | id | | random | PPO (steps) |"
     lines = [f"# {family}", "", head, "| --- | --- | --- | --- | --- |"]
     table = reference()
-    for id in jaxenvs.registry.list(family):
+    for id in registry.list(family):
         random = table["random"].get(id)
         plain = filter(is_plain, table["trained"].get(id, []))
         longest = max(plain, key=lambda run: run["steps"], default=None)

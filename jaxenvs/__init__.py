@@ -14,8 +14,8 @@ from .core.registry import UnknownIdError, make, register, spec
 from .core.struct import struct
 from .core.vector import VectorEnv, VectorState, make_vec
 
-if TYPE_CHECKING:
-    from . import adapters, babyai, classic, craft, grid, puzzles, search
+if TYPE_CHECKING:  # what `__getattr__` finds
+    from . import adapters, babyai, classic, craft, grid, puzzles, search  # noqa: F401
 
 __version__ = "0.1.0"
 __all__ = [
@@ -29,13 +29,8 @@ __all__ = [
     "VectorEnv",
     "VectorState",
     "adapters",
-    "babyai",
-    "classic",
-    "craft",
-    "grid",
     "make",
     "make_vec",
-    "puzzles",
     "register",
     "registry",
     "search",
@@ -45,7 +40,8 @@ __all__ = [
     "wrappers",
 ]
 
-# First words of ids, aliases among them: what registers them is imported when one is asked for.
+# First words of ids, aliases among them, and the module that registers these ids. It is imported
+# when one of them, or the module itself, is asked for.
 registry.expect(
     {
         "BabyAI": "jaxenvs.babyai",
@@ -61,13 +57,18 @@ registry.expect(
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_families()})
+
+
+def _families() -> set[str]:
+    """Names of the modules here that register ids."""
+    return {home.removeprefix(f"{__name__}.") for home in registry.homes()}
 
 
 if not TYPE_CHECKING:  # a type checker would take any name to be there
 
     def __getattr__(name: str) -> Any:
         """Import a part of the library when it is first named."""
-        if name in __all__:
+        if name in __all__ or name in _families():
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

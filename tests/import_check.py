@@ -11,7 +11,6 @@ NETWORK = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 HEAVY = {"flax", "gymnasium", "imageio", "matplotlib", "mctx", "minigrid", "optax", "orbax", "PIL"}
 HEAVY |= {"absl", "chex", "dm_env", "gymnax", "pygame", "ray", "rich", "tyro", "beartype"}
-PARTS = ("adapters", "babyai", "classic", "craft", "grid", "puzzles", "search")
 
 
 def forbid(event: str, arguments: tuple) -> None:
@@ -33,11 +32,12 @@ from jax._src import xla_bridge  # noqa: E402
 
 import jaxenvs  # noqa: E402
 
-if early := sorted({f"jaxenvs.{name}" for name in PARTS} & set(sys.modules)):
+PARTS = {"jaxenvs.adapters", "jaxenvs.search", *jaxenvs.registry.homes()}
+if early := sorted(PARTS & set(sys.modules)):
     raise SystemExit(f"imports {early} before they are needed")
 jaxenvs.registry.list()
 for name in PARTS:
-    getattr(jaxenvs, name)
+    getattr(jaxenvs, name.removeprefix("jaxenvs."))
 if xla_bridge._backends:
     raise SystemExit(f"started {list(xla_bridge._backends)}")
 if found := HEAVY & set(sys.modules):

@@ -1,8 +1,13 @@
-"""The guide "Write your own environment": its package and its commands, as a reader runs them."""
+"""The guide "Write your own environment": its package and its commands, as a reader runs them.
+
+Its family comes from outside, with nothing but its file, and must be seen wherever ours are.
+"""
 
 import re
+import runpy
 import sys
 import tomllib
+import types
 from pathlib import Path
 
 import jax
@@ -12,16 +17,17 @@ from PIL import Image
 
 import jaxenvs
 import jaxenvs.testing
-from jaxenvs import cli, registry
+from jaxenvs import cli, completion, registry
+from jaxenvs.benchmarks import contestants, timing
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SMALL, LARGE = "Mine-Berries-5x5-v0", "Mine-Berries-8x8-v0"
 # What keeps a command of the guide short, or gives it keys where there is no window.
 SHORTER = {
     "check": "--steps 2000",
-    "train": "--total-steps 8192 --num-envs 32 --hidden 32 --eval-episodes 16",
-    "play": "--keys right,down,left,up --gif play.gif",
-    "bench": "--quick --seconds 0.05",
+    "train": "--total-steps 2048 --num-envs 8 --hidden 8 --eval-episodes 8",
+    "play": "--keys right,down,left,up --gif play.gif --screenshot window.png",
+    "bench": "--quick --seconds 0.01 --batches 8",
 }
 MADE = {"random.gif": 50, "berries.gif": 100, "play.gif": 5}  # pictures
 
@@ -82,9 +88,32 @@ def test_all_berries_are_worth_one(installed):
     assert rewards == [0, 0.2, 0.2, 0.2, 0.2, 0.2] and ends == [False] * 5 + [True]
 
 
+def test_the_site_has_its_family_its_pages_and_their_pictures(installed, monkeypatch):
+    rows = {id: row for id, row in registry._specs.items() if row.family == "Mine"}
+    monkeypatch.setattr(registry, "_specs", rows)  # the pages of all others are not made
+    site = runpy.run_path(str(DOCS / "pages.py"))
+    made = dict(site["generated"]())
+    for id in (SMALL, LARGE):
+        assert f"[{id}]({id}.md)" in made["envs/Mine.md"]
+        assert "the grass is slippery" in made[f"envs/{id}.md"]
+        assert f"jaxenvs train {id} --algo alphazero\n" in made[f"envs/{id}.md"]
+        assert made[f"envs/{id}.png"].startswith(b"\x89PNG")
+    assert "| [Mine](Mine.md) | 2 |" in made["envs/index.md"]
+    config = types.SimpleNamespace(nav=[{"Environments": "envs/"}])
+    site["on_config"](config)
+    assert config.nav == [{"Environments": [{"All": "envs/index.md"}, {"Mine": "envs/Mine.md"}]}]
+
+
+def test_shells_and_benchmarks_know_its_family(installed):
+    words = completion._kinds()
+    assert "Mine" in words["families"] and {SMALL, LARGE} < {*words["ids"]}
+    assert LARGE in contestants.chosen(["families"]) and SMALL in contestants.chosen(["all"])
+
+
 def test_every_command_of_the_guide_runs(installed, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setattr(timing, "AGE_SECONDS", 0.01)
     seen = set()
     for argv in commands():
         assert cli.main([*argv, *SHORTER.get(argv[0], "").split()]) == 0, argv
@@ -96,6 +125,7 @@ def test_every_command_of_the_guide_runs(installed, tmp_path, monkeypatch, capsy
     for name, pictures in MADE.items():
         with Image.open(name) as image:
             assert image.n_frames == pictures
+    assert (tmp_path / "window.png").is_file()
     assert (tmp_path / "runs" / "berries" / "eval.json").is_file()
 
 

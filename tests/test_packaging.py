@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import os
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import setuptools
 
 import jaxenvs
 from jaxenvs import registry
@@ -27,12 +29,13 @@ OUTSIDE = (
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
 EXTRAS |= {"test", "dev", "all"}
 
-WORLDS = {"classic", "grid", "craft", "puzzles"}
+WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
+BUILT_ON = {"babyai": {"grid"}}  # families that others use
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
 # What each unit of the package may import beside itself; every other unit of the library is "".
 ARROWS = {
     "core": set(),
-    **{world: {"core"} for world in WORLDS},
+    **{world: {"core", *BUILT_ON.get(world, ())} for world in WORLDS},
     "search": {"core", *WORLDS},
     "adapters": {"core", *WORLDS, "search"},
     "testing": {"core"},
@@ -267,23 +270,49 @@ def test_the_search_for_risks_finds_them():
     assert risks(code) == ["pickle", "zipfile", "np.load", "eval"]
 
 
-def test_every_package_of_the_tree_is_in_the_distribution():
-    names = {name for name, _ in sources()}
-    packages = {name.rpartition(".")[0] for name in names}
-    assert packages == set(settings()["tool"]["setuptools"]["packages"])
-    assert {f"{package}.__init__" for package in packages} <= names
+@pytest.fixture
+def found(monkeypatch):
+    """`found(root)`: where each package comes from, as `setup.py` tells setuptools."""
+    given = {}
+    monkeypatch.setattr(setuptools, "setup", lambda **keywords: given.update(keywords))
+
+    def run(root: Path) -> dict[str, Path]:
+        monkeypatch.chdir(root)
+        runpy.run_path(str(ROOT / "setup.py"))
+        beside = given["package_dir"]
+        folders = {}
+        for package in given["packages"]:
+            top = next((name for name in beside if f"{package}.".startswith(f"{name}.")), None)
+            path = package if top is None else beside[top] + package.removeprefix(top)
+            folders[package] = root / path.replace(".", "/")
+        return folders
+
+    return run
+
+
+def test_every_package_of_the_tree_is_in_the_distribution(found):
+    folders = {name.rpartition(".")[0]: path.parent for name, path in sources()}
+    assert found(ROOT) == folders
+    assert all((folder / "__init__.py").is_file() for folder in folders.values())
+
+
+def test_a_new_package_needs_no_entry(found, tmp_path):
+    for folder in ("jaxenvs", "jaxenvs/family", "jaxenvs/family/deep", "render", "render/new"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "__init__.py").touch()
+    packages = {"jaxenvs", "jaxenvs.family", "jaxenvs.family.deep"}
+    assert set(found(tmp_path)) == {*packages, "jaxenvs.render", "jaxenvs.render.new"}
 
 
 def test_every_data_file_beside_the_modules_is_in_the_distribution():
-    patterns = settings()["tool"]["setuptools"]["package-data"]
-    assert "py.typed" in patterns["jaxenvs"]
-    assert (ROOT / "jaxenvs" / "py.typed").is_file()
-    folders = {name.rpartition(".")[0]: path.parent for name, path in sources()}
-    for package, folder in folders.items():
+    patterns = settings()["tool"]["setuptools"]["package-data"]["*"]
+    assert (ROOT / "jaxenvs" / "py.typed").is_file() and "py.typed" in patterns
+    for folder in {path.parent for _, path in sources()}:
         for path in folder.iterdir():
             if path.suffix in {".html", ".json", ".npz", ".toml", ".txt", ".txtpb"}:
-                shipped = patterns.get(package, [])
-                assert any(fnmatch.fnmatch(path.name, pattern) for pattern in shipped), path
+                assert any(fnmatch.fnmatch(path.name, pattern) for pattern in patterns), path
 
 
 def test_extras_are_the_agreed_ones():

@@ -47,7 +47,7 @@ def test_links_of_the_repository_become_links_of_the_site(source, uri, given, wa
 
 def test_a_page_as_markdown(pages):
     content = Page(
-        id="A-b-v0",
+        id="Grid-v0",
         family="Grid",
         summary="",
         sections=(
@@ -56,10 +56,10 @@ def test_a_page_as_markdown(pages):
         ),
     )
     text = pages.rendered(content)
-    assert text.startswith("# A-b-v0\n\n![The level of seed 3](A-b-v0.png)")
+    assert text.startswith("# Grid-v0\n\n![The level of seed 3](Grid-v0.png)")
     assert "\nGo to `size**2` or \\*2\\* \\<b\\>.\n\nAgain\\_and\\_again.\n" in text
     assert "| field | what |\n| --- | --- |\n| `a|b` | x \\| y |\n| c |  |\n" in text
-    assert "jaxenvs play A-b-v0\n" in text
+    assert "jaxenvs play Grid-v0\n" in text
 
 
 def test_every_section_is_on_the_page_of_the_site(pages):

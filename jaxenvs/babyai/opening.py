@@ -126,7 +126,7 @@ class OpenTwoDoors(BabyEnv):
 
 
 @level("OpenDoorsOrderN2-v0")
-@level("OpenDoorsOrderN4-v0", num_doors=4)
+@level("OpenDoorsOrderN4-v0", num_doors=4, representative=True)
 @level("OpenDoorsOrderN2Debug-v0", debug=True)
 @level("OpenDoorsOrderN4Debug-v0", num_doors=4, debug=True)
 class OpenDoorsOrder(BabyEnv):

@@ -87,7 +87,7 @@ class KeyCorridor(BabyEnv):
 @level("OneRoomS8-v0")
 @level("OneRoomS12-v0", room_size=12)
 @level("OneRoomS16-v0", room_size=16)
-@level("OneRoomS20-v0", room_size=20)
+@level("OneRoomS20-v0", room_size=20, representative=True)
 class PickUpBall(OneRoom):
     """Pick up the ball of one room."""
 

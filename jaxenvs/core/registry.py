@@ -37,11 +37,19 @@ class EnvSpec:
     env_class: type[Env]
     fields: dict[str, Any]  # constructor fields that the id sets
     aliases: tuple[str, ...] = ()  # ids of the upstream package that mean the same
+    representative: bool = False  # stands for its class, see `representatives`
 
     @property
     def family(self) -> str:
         """First word of the id, `Grid` of `Grid-Empty-8x8-v0`."""
         return self.id.split("-", 1)[0]
+
+    @property
+    def upstream(self) -> str:
+        """Id in the package that is reproduced: the first alias of this environment, or its id."""
+        mine = self.env_class, self.fields
+        same = (row for row in _specs.values() if (row.env_class, row.fields) == mine)
+        return next((alias for row in (self, *same) for alias in row.aliases), self.id)
 
     @property
     def reset_source(self) -> str:
@@ -76,11 +84,12 @@ class EnvSpec:
 
 
 def register(
-    id: str, *, aliases: Iterable[str] = (), **fields: Any
+    id: str, *, aliases: Iterable[str] = (), representative: bool = False, **fields: Any
 ) -> Callable[[EnvClass], EnvClass]:
     """Register a subclass of `Env` under `id`, with constructor fields; a class decorator.
 
-    Raises `ValueError` for an id that is malformed or taken.
+    `representative` makes the id stand for its class, see `representatives`. Raises `ValueError`
+    for an id that is malformed or taken.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
@@ -96,7 +105,7 @@ def register(
             )
 
     def add(env_class: EnvClass) -> EnvClass:
-        _specs[id] = EnvSpec(id, env_class, fields, aliases)
+        _specs[id] = EnvSpec(id, env_class, fields, aliases, representative)
         _aliases.update(dict.fromkeys(aliases, id))
         return env_class
 
@@ -127,12 +136,39 @@ def make(id: str, **fields: Any) -> Env:
     return spec(id).make(**fields)
 
 
+def families() -> list[str]:
+    """Return the families that have registered ids, sorted."""
+    _load_all()
+    return sorted({s.family for s in _specs.values()})
+
+
+def classes(family: str | None = None) -> dict[type[Env], list[str]]:
+    """Return the registered ids of each class, in the order of `list`: usually smallest first."""
+    ids = list(family)
+    kinds = dict.fromkeys(_specs[id].env_class for id in ids)
+    return {kind: [id for id in ids if _specs[id].env_class is kind] for kind in kinds}
+
+
+def representatives(family: str | None = None) -> list[str]:
+    """Return one id of each class, for benchmarks and pictures, in the order of `list`.
+
+    It is the id registered with `representative=True`, such as the size that papers quote; else the
+    one that sets no fields; else the last in order, usually the largest.
+    """
+    found = []
+    for ids in classes(family).values():
+        rows = [_specs[id] for id in ids]
+        marked = [row.id for row in rows if row.representative]
+        plain = [row.id for row in rows if not row.fields]
+        found.append((*marked, *plain, ids[-1])[0])
+    return sorted(found, key=_natural)
+
+
 def list(family: str | None = None) -> list[str]:  # read as registry.list
     """Return the registered ids of one family or of all, sorted, numbers by size."""
-    _load_all()
-    families = sorted({s.family for s in _specs.values()})
+    known = families()
     if family is not None:
-        checks.one_of("registry.list", "family", family, families)
+        checks.one_of("registry.list", "family", family, known)
     return sorted((id for id, s in _specs.items() if family in (None, s.family)), key=_natural)
 
 
@@ -170,6 +206,11 @@ def _unknown(id: str) -> str:
 def expect(modules: Mapping[str, str]) -> None:
     """Name the modules that register the ids of first words; each is imported when it is needed."""
     _modules.update(modules)
+
+
+def homes() -> set[str]:
+    """Return the modules that `expect` named."""
+    return {*_modules.values()}
 
 
 def _load(id: str) -> None:

@@ -20,7 +20,7 @@ OBSTACLES = {"lava": tiles.LAVA, "wall": tiles.WALL}
 @register_level("LavaCrossingS9N1-v0", size=9, crossings=1)
 @register_level("LavaCrossingS9N2-v0", size=9, crossings=2)
 @register_level("LavaCrossingS9N3-v0", size=9, crossings=3)
-@register_level("LavaCrossingS11N5-v0", size=11, crossings=5)
+@register_level("LavaCrossingS11N5-v0", size=11, crossings=5, representative=True)
 @register_level("SimpleCrossingS9N1-v0", size=9, crossings=1, obstacle="wall")
 @register_level("SimpleCrossingS9N2-v0", size=9, crossings=2, obstacle="wall")
 @register_level("SimpleCrossingS9N3-v0", size=9, crossings=3, obstacle="wall")

@@ -14,7 +14,7 @@ from .tiles import Colour, Kind
 
 @register_level("DoorKey-5x5-v0", size=5)
 @register_level("DoorKey-6x6-v0", size=6)
-@register_level("DoorKey-8x8-v0", size=8)
+@register_level("DoorKey-8x8-v0", size=8, representative=True)
 @register_level("DoorKey-16x16-v0", size=16)
 class DoorKey(SquareGridEnv):
     """A wall splits the room; its locked door opens with the key lying on the agent's side.

@@ -32,7 +32,7 @@ UPPER_ROW, LOWER_ROW, LEFT_COLUMN, RIGHT_COLUMN = 0b000000111, 0b111000000, 0b00
 @register_level("Dynamic-Obstacles-Random-5x5-v0", size=5, obstacles=2, random_start=True)
 @register_level("Dynamic-Obstacles-6x6-v0", size=6, obstacles=3)
 @register_level("Dynamic-Obstacles-Random-6x6-v0", size=6, obstacles=3, random_start=True)
-@register_level("Dynamic-Obstacles-8x8-v0", size=8, obstacles=4)
+@register_level("Dynamic-Obstacles-8x8-v0", size=8, obstacles=4, representative=True)
 @register_level("Dynamic-Obstacles-16x16-v0", size=16, obstacles=8)
 class DynamicObstacles(SquareGridEnv):
     """Before each action every ball moves in turn to a free cell of the eight around it.

@@ -15,7 +15,7 @@ from .state import Level
 @register_level("Empty-Random-5x5-v0", size=5, random_start=True)
 @register_level("Empty-6x6-v0", size=6)
 @register_level("Empty-Random-6x6-v0", size=6, random_start=True)
-@register_level("Empty-8x8-v0", size=8)
+@register_level("Empty-8x8-v0", size=8, representative=True)
 @register_level("Empty-16x16-v0", size=16)
 class Empty(SquareGridEnv):
     """Walk to the green goal in the bottom right corner, from the top left or from anywhere.

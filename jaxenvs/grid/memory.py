@@ -18,7 +18,7 @@ from .tiles import Colour, Kind
 @register_level("MemoryS7-v0", size=7)
 @register_level("MemoryS9-v0", size=9)
 @register_level("MemoryS11-v0", size=11)
-@register_level("MemoryS13-v0", size=13)
+@register_level("MemoryS13-v0", size=13, representative=True)
 @register_level("MemoryS13Random-v0", size=13, random_length=True)
 @register_level("MemoryS17Random-v0", size=17, random_length=True)
 class Memory(SquareGridEnv):

@@ -102,7 +102,7 @@ _ONE = {"quarters": 1, "rooms_visited": 4, "starts_outside": True}
     "ObstructedMaze-2Q-v1", quarters=2, rooms_visited=11, starts_outside=True, keys_last=True
 )
 @register_level("ObstructedMaze-Full-v0")
-@register_level("ObstructedMaze-Full-v1", keys_last=True)
+@register_level("ObstructedMaze-Full-v1", keys_last=True, representative=True)
 class ObstructedMaze(ObstructedWorld):
     """Nine rooms; in each quarter of the maze, two locked doors lead from a room beside the middle
     to the corners. The blue ball is in a corner.

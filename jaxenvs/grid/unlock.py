@@ -97,4 +97,4 @@ class UnlockPickup(PickUpWorld):
         return plan.level(task=box.tile.astype(jnp.int32))
 
 
-register_level("BlockedUnlockPickup-v0", blocked=True)(UnlockPickup)
+register_level("BlockedUnlockPickup-v0", blocked=True, representative=True)(UnlockPickup)

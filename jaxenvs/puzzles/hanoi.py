@@ -24,7 +24,7 @@ MOST_DISKS, MOST_PEGS = 20, 8
 _TABLE = 4096  # most entries of a table of distances
 
 
-@register("Puzzle-Hanoi-5-v0", disks=5)
+@register("Puzzle-Hanoi-5-v0", disks=5, representative=True)
 @register("Puzzle-Hanoi-8x4-v0", disks=8, pegs=4)
 class Hanoi(Puzzle):
     """Move one disk at a time, never onto a smaller one, until all are on the last peg.

@@ -37,7 +37,7 @@ class MazeInstance(Struct):
     target: Int32[Array, ""]  # cell, row by row
 
 
-@register("Puzzle-Maze-10x10-v0", rows=10, columns=10)
+@register("Puzzle-Maze-10x10-v0", rows=10, columns=10, representative=True)
 @register("Puzzle-Maze-23x23-v0", rows=23, columns=23)
 class Maze(Puzzle):
     """Between any two free cells of the map there is exactly one way; walk to the target.

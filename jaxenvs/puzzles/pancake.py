@@ -16,7 +16,7 @@ from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 LARGEST = 64
 
 
-@register("Puzzle-Pancake-10-v0", size=10)
+@register("Puzzle-Pancake-10-v0", size=10, representative=True)
 @register("Puzzle-Pancake-20-v0", size=20)
 class Pancake(Puzzle):
     """Turn over the first pancakes of a stack, as many as you like, until it is sorted.

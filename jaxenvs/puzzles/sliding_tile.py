@@ -26,7 +26,7 @@ _LIMIT = 20  # steps for each cell of the board, by default
 
 @register("Puzzle-SlidingTile-3x3-v0", size=3)
 @register("Puzzle-SlidingTile-4x4-v0", size=4)
-@register("Puzzle-SlidingTile-5x5-v0", size=5)
+@register("Puzzle-SlidingTile-5x5-v0", size=5, representative=True)
 @register("Puzzle-SlidingTile-6x6-v0", size=6)
 @register("Puzzle-SlidingTile-7x7-v0", size=7)
 class SlidingTile(Puzzle):

@@ -1,5 +1,8 @@
 """Who else is measured: which peers an id has, and that craftax is measured as it should be."""
 
+import sys
+import types
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,9 +21,32 @@ def test_the_peers_of_an_id_are_those_of_its_family():
     assert peers.game_of(LEVEL) == "crafter"
 
 
-def test_counterparts_of_craft_are_registered_ids():
-    for env_id in peers.CRAFTAX_IDS:
-        assert peers.time_limit(env_id) == 10_000
+@pytest.mark.parametrize(
+    ("env_id", "navix", "xland"),
+    [
+        ("Grid-v0", "Navix-Empty-8x8-v0", "MiniGrid-Empty-8x8"),
+        ("Grid-Empty-Random-5x5-v0", "Navix-Empty-Random-5x5-v0", "MiniGrid-EmptyRandom-5x5"),
+        ("Grid-Dynamic-Obstacles-Random-6x6-v0", "Navix-Dynamic-Obstacles-6x6-Random-v0", None),
+        ("Grid-BlockedUnlockPickup-v0", None, "MiniGrid-BlockedUnlockPickUp"),
+    ],
+)
+def test_counterparts_have_the_names_of_their_package(env_id, navix, xland):
+    assert navix in (None, peers.navix_level(env_id))
+    assert xland in (None, peers.xland_level(env_id))
+
+
+def test_a_level_that_a_package_lacks_is_refused(monkeypatch):
+    module = types.SimpleNamespace(registry=lambda: {"Navix-Empty-8x8-v0": None})
+    monkeypatch.setitem(sys.modules, "navix", module)
+    with pytest.raises(LookupError, match="NAVIX has no level like BabyAI-GoTo-v0"):
+        peers.peer("NAVIX", "BabyAI-GoTo-v0", ENVS)
+    with pytest.raises(LookupError, match="craftax has no level like Grid-v0"):
+        peers.craftax_level("Grid-v0")
+
+
+def test_bytes_of_craft_stand_beside_the_symbolic_view():
+    assert peers.craftax_level("Craft-Classic-Ids-v0") == "Craftax-Classic-Symbolic-v1"
+    assert peers.craftax_level(PIXELS) == "Craftax-Classic-Pixels-v1"
 
 
 def test_a_world_is_shared_only_when_there_are_too_few():

@@ -87,12 +87,6 @@ def test_a_rollout_fits_its_budget(monkeypatch, backend):
     assert length == max(timing.ROLLOUT_STEPS[0], budget // (100_000 * 151))
 
 
-@pytest.mark.parametrize("table", [peers.NAVIX_IDS, peers.XLAND_IDS])
-def test_counterparts_are_of_registered_ids(table):
-    for env_id in table:
-        peers.time_limit(env_id)
-
-
 def test_what_is_measured_is_saved_at_once(tmp_path, monkeypatch):
     def turns(runners, repeats):
         if (tmp_path / "bench.json").exists():
