@@ -35,6 +35,8 @@ TAKEN = {
     "README.md": "index.md",
     "baselines/README.md": "learners.md",
     "benchmarks/README.md": "benchmarks.md",
+    "benchmarks/families.md": "benchmarks-families.md",
+    "benchmarks/gpu.md": "benchmarks-gpu.md",
     "tests/README.md": "tests.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",

@@ -6,7 +6,7 @@ add columns or lack some: a column that no row fills is left out.
 
 import statistics
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import turns
 from .registry import RESULTS, table
@@ -14,7 +14,7 @@ from .text import Column, Table, filled, fixed, layout, percent, ratio, short, w
 
 OURS = "jaxenvs"
 SLOWEST = 4  # kernels of a step that are named
-COMMAND = "python -m jaxenvs.benchmarks.card --only"
+COMMAND = "python -m jaxenvs.benchmarks.card"
 DONE = "done"  # the state of a job that was not cut short
 HEADER = ("driver", "jax", "commit", "date")  # of a file, named below its table
 # A value by the first of these names that a row has.
@@ -29,10 +29,36 @@ NAMES = {
 Documents = list[dict[str, Any]]
 
 
-def job(name: str, part: str = "") -> Callable:
+class Section(NamedTuple):
+    """A table of one job: the name in the header of its documents, and what the table shows."""
+
+    job: str
+    title: str
+    build: Callable[[Documents], Table]
+
+
+SECTIONS: list[Section] = []
+
+
+def job(name: str, title: str) -> Callable:
     """Register a function of the documents of a job, one for each device."""
-    files = f"{RESULTS}/card/*-{name}.json"
-    return table(f"card-{part or name}", files, command=f"{COMMAND} {name}")
+
+    def keep(build: Callable[[Documents], Table]) -> Callable[[Documents], Table]:
+        SECTIONS.append(Section(name, title, build))
+        return build
+
+    return keep
+
+
+@table("card", f"{RESULTS}/card/*.json", command=COMMAND)
+def card(documents: Documents) -> str:
+    """Return a titled table for each job that was measured."""
+    shown = []
+    for section in SECTIONS:
+        found = [document for document in documents if document["job"] == section.job]
+        if found:
+            shown.append(f"**{section.title}**\n\n{section.build(found)}")
+    return "\n\n".join(shown)
 
 
 def value(row: dict[str, Any], name: str) -> Any:
@@ -155,13 +181,13 @@ def _turns(row: dict[str, Any]) -> int:
     return len(row.get("times_s", ()))
 
 
-@job("craft")
+@job("craft", "Craft, steps per second by reset source")
 def craft(documents: Documents) -> Table:
     """Steps per second of Craft by batch and reset source, beside craftax."""
     return beside(documents)
 
 
-@job("training")
+@job("training", "Training, steps per second")
 def training(documents: Documents) -> Table:
     """Steps per second of training."""
     columns = {
@@ -175,7 +201,7 @@ def training(documents: Documents) -> Table:
     return plain(documents, columns)
 
 
-@job("resets")
+@job("resets", "Resets of Craft, microseconds per step")
 def resets(documents: Documents) -> Table:
     """Time of a step by reset source and by how many episodes end in it."""
     columns = {
@@ -189,7 +215,7 @@ def resets(documents: Documents) -> Table:
     return plain(documents, columns, lambda row: row.get("part") != "kernels")
 
 
-@job("resets", part="kernels")
+@job("resets", "Kernels of Craft, microseconds")
 def kernels(documents: Documents) -> Table:
     """Where a step goes: a line for each program, with its longest kernels."""
     lines: dict[tuple, list[dict[str, Any]]] = {}
@@ -215,13 +241,13 @@ def _slowest(line: list[dict[str, Any]]) -> str:
     return ", ".join(f"`{row['kernel']}` {row['microseconds']:.1f}" for row in found[:SLOWEST])
 
 
-@job("families")
+@job("families", "One id of each class, steps per second")
 def families(documents: Documents) -> Table:
     """Steps per second of one id of each class."""
     return beside(documents)
 
 
-@job("puzzles")
+@job("puzzles", "Puzzles and search")
 def puzzles(documents: Documents) -> Table:
     """Steps per second of puzzles, nodes per second of search."""
     columns = {
@@ -241,19 +267,19 @@ def _solved(number: float) -> str:
     return percent(number) if isinstance(number, float) else whole(number)
 
 
-@job("babyai")
+@job("babyai", "BabyAI, `exact` beside a pool")
 def babyai(documents: Documents) -> Table:
     """`exact` against a pool that is drawn anew before every rollout."""
     return beside(documents)
 
 
-@job("graphs")
+@job("graphs", "The whole loop as one CUDA graph")
 def graphs(documents: Documents) -> Table:
     """The same programs with the whole loop as one CUDA graph."""
     return beside(documents)
 
 
-@job("billion")
+@job("billion", "PPO on Craft-Classic-Ids, in slices")
 def billion(documents: Documents) -> Table:
     """Slices of the long run, with the return at the end of each."""
     rows = list(rows_of(documents))
@@ -279,7 +305,7 @@ def billion(documents: Documents) -> Table:
     return plain(documents, columns, lambda row: row.get("part") == "slice")
 
 
-@job("tests")
+@job("tests", "Tests that need a GPU")
 def tests(documents: Documents) -> Table:
     """How many tests passed on each device, and which did not."""
 

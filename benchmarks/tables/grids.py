@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .registry import RESULTS, table
-from .text import Column, Table, layout, ratio, whole
+from .text import Column, Table, layout, ratio
 from .turns import ENVS, ID, Turns, factor, lead, speed, turns
 
 JAX_PEERS = ("NAVIX", "XLand-MiniGrid")
@@ -30,22 +30,6 @@ def grids(bench: dict[str, Any]) -> Table:
 def doorkey(bench: dict[str, Any]) -> Table:
     """DoorKey-8x8 with less beside it."""
     return layout(turns(bench), _SPEEDS)
-
-
-@table("readme-speed", f"{RESULTS}/bench_doorkey.json")
-def readme_speed(bench: dict[str, Any]) -> Table:
-    """The same for README: what a newcomer compares."""
-    columns = {
-        "environments": lambda group: whole(group.num_envs),
-        "jaxenvs": speed("auto"),
-        "NAVIX": speed("NAVIX"),
-        "XLand-MiniGrid": speed("XLand-MiniGrid"),
-        "minigrid (NumPy)": speed("minigrid"),
-        "jaxenvs / NAVIX": factor("auto", "NAVIX"),
-        "/ XLand-MiniGrid": factor("auto", "XLand-MiniGrid"),
-        "/ minigrid": factor("auto", "minigrid"),
-    }
-    return layout(turns(bench), columns)
 
 
 @table(

@@ -16,11 +16,14 @@ RESULTS = "benchmarks/results"
 RUNS = "baselines/results"
 
 
+Build = Callable[..., Table | str]  # of the contents of files; a string is Markdown
+
+
 class Source(NamedTuple):
     """A table: its files below the repository, the function of their contents, what makes them."""
 
     files: tuple[str, ...]  # a name with `*` stands for any number of files and gives a list
-    build: Callable[..., Table]
+    build: Build
     command: str  # writes the files; empty where they are in the repository
 
 
@@ -33,7 +36,7 @@ def table(name: str, *files: str, command: str = "") -> Callable:
     With a `command` the files may be missing: the table is then one line that names the command.
     """
 
-    def keep(build: Callable[..., Table]) -> Callable[..., Table]:
+    def keep(build: Build) -> Build:
         if name in TABLES:
             raise ValueError(f"two tables are named {name}")
         TABLES[name] = Source(files, build, command)

@@ -100,24 +100,6 @@ def work_puzzles(work: dict[str, Any]) -> Table:
     return layout(pairs.values(), columns)
 
 
-@table("readme-work", f"{RESULTS}/gpu_work_doorkey.json")
-def readme_work(work: dict[str, Any]) -> Table:
-    """The first of these for README, without jargon."""
-    words = {
-        "fresh": "a fresh world whenever an episode ends",
-        "pool": "a pool of prepared worlds",
-        "own auto-reset": "its own auto-reset",
-    }
-    rows = [row for row in work["rows"] if who(row)[1] in words]
-    columns = {
-        "DoorKey-8x8, worlds from": lambda row: f"{who(row)[0]}, {words[who(row)[1]]}",
-        "GPU kernels per step": kernels,
-        "bytes written + read per environment": moved,
-        "bytes of state": lambda row: whole(row["state"]),
-    }
-    return layout(sorted(rows, key=lambda row: list(words).index(who(row)[1])), columns)
-
-
 @table("memory-craft", f"{RESULTS}/memory_craft.json")
 def memory_craft(memory: dict[str, Any]) -> Table:
     """Craft in a large batch."""

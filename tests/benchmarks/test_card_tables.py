@@ -1,6 +1,7 @@
 """Tables of a card: from rows as its jobs leave them, whatever columns they have."""
 
 import json
+import re
 
 import pytest
 
@@ -28,8 +29,8 @@ def document(*rows: dict, **header: object) -> dict:
 
 
 def test_a_table_names_its_command_until_it_is_measured(tmp_path):
-    text = registry.render("card-craft", tmp_path)
-    assert "card --only craft` makes the figures for `benchmarks/results/card/*-craft.json`" in text
+    text = registry.render("card", tmp_path)
+    assert "benchmarks.card` makes the figures for `benchmarks/results/card/*.json`" in text
 
 
 def test_files_of_all_devices_are_read(tmp_path):
@@ -38,8 +39,9 @@ def test_files_of_all_devices_are_read(tmp_path):
     for device in ("H100", "H200"):
         row = {**OURS, "reset_source": "exact", "times_s": [0.5]}
         (folder / f"{device}-craft.json").write_text(json.dumps(document(row, device=device)))
-    lines = registry.render("card-craft", tmp_path).splitlines()
-    assert lines[2:4] == [f"| {d} | {CRAFT['id']} | 4,096 | 2.00 M |" for d in ("H100", "H200")]
+    lines = registry.render("card", tmp_path).splitlines()
+    assert lines[0] == "**Craft, steps per second by reset source**"
+    assert lines[4:6] == [f"| {d} | {CRAFT['id']} | 4,096 | 2.00 M |" for d in ("H100", "H200")]
     assert lines[-1].startswith(
         "H100: driver 580, jax 0.11, commit abc, `card --only craft`. H200:"
     )
@@ -97,6 +99,11 @@ def test_failed_tests_are_named():
     outcomes = ("passed", "failed", "passed")
     rows = [{"test": f"t{i}", "outcome": told} for i, told in enumerate(outcomes)]
     assert card.tests([document(*rows)]).rows == [["NVIDIA H100", "2", "0", "1", "`t1`"]]
+
+
+def test_only_jobs_that_were_measured_are_shown():
+    text = card.card([document(job="resets"), document(job="craft")])
+    assert re.findall(r"^\*\*(\w+)", text, re.MULTILINE) == ["Craft", "Resets", "Kernels"]
 
 
 @pytest.mark.parametrize("name", JOBS)
