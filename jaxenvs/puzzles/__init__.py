@@ -7,13 +7,13 @@ from .maze import Maze
 from .minesweeper import Minesweeper
 from .pancake import Pancake
 from .peg_solitaire import PegSolitaire
-from .permutation import Cube, Pyraminx, Skewb, TwistyPuzzle
 from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
 from .sliding_tile import SlidingTile
 from .sokoban import Sokoban
 from .sudoku import Sudoku
 from .topspin import TopSpin
 from .tsp import TSP
+from .twisty import Cube, Pyraminx, Skewb, TwistyPuzzle
 
 __all__ = [
     "TSP",

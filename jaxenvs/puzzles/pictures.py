@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Integer, UInt8
 
-from . import twisty
+from . import permutations
 from .sprites import CUBE, NIGHT
 
 BACK, PLASTIC, FIRST = range(3)  # what a point shows; stickers are counted from FIRST
@@ -19,7 +19,7 @@ BLACK = (6, 7, 10)
 SHADE = np.array([1.0, 0.92, 0.8, 0.92, 0.8, 0.86], np.float32)  # of the faces of a solid cube
 EYES = ((0.62, 0.62, 0.85), (-0.62, -0.62, -0.85))  # from where a cube is seen: U F R, and D B L
 REACH = 1.72  # how far a cube reaches from its centre
-FACES = np.array(list(twisty.FACES.values()), np.float64)  # outward normal, right and down
+FACES = np.array(list(permutations.FACES.values()), np.float64)  # outward normal, right and down
 
 
 def painted(

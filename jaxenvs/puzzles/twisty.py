@@ -1,214 +1,401 @@
-"""Tables of twisty puzzles, built from their geometry: stickers, and where each turn takes them."""
+"""Twisty puzzles: Rubik's cube, Pyraminx and Skewb are one class with different tables.
 
-import dataclasses
-import functools
-import itertools
-from typing import NamedTuple
+A board is the colour of every sticker; an action permutes them. Levels are drawn uniformly from all
+boards that can be reached, by the group's stabiliser chain: no walk, and no rejection.
+"""
 
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from . import groups
+from ..core import checks
+from ..core.controls import Controls, keyed
+from ..core.pixels import compose
+from ..core.random import Key, below, hashed
+from ..core.registry import register
+from ..core.spaces import Box, Space
+from . import groups, packing, permutations, pictures, sprites
+from .permutations import Permutations
+from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
-_TRACKED = 4  # pieces of a pattern database
+TURNS = ("quarter", "half")
+_PYRAMINX = np.array([1, 2, 3, 5], np.int32)  # its colours as those of `Cube`
+_COLOURS = {"W": "white", "G": "green", "R": "red", "B": "blue", "O": "orange", "Y": "yellow"}
 
 
-class Pattern(NamedTuple):
-    """A pattern database: the places of some pieces, and the turns that these need."""
+class TwistyPuzzle(Puzzle):
+    """Base: a subclass says its `tables`, its faces, its pictures and the letters of its colours.
 
-    tracked: np.ndarray  # int32, a sticker of each piece
-    cells: np.ndarray  # int32, stickers to which they can go
-    table: np.ndarray  # uint8, flat: an axis of cells for each tracked sticker
+    State: the board is the observation, flat.
+    """
 
+    scramble: int | None = None  # random turns from the solved puzzle; None: any board, uniformly
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Twisty:
-    """A puzzle of coloured stickers that turns permute."""
+    letters: ClassVar[str] = ""  # of the colours, for text
 
-    names: tuple[str, ...]  # of the actions
-    source: np.ndarray  # int32 (actions, stickers): new[i] = old[source[action, i]]
-    inverse: np.ndarray  # int32 (actions,)
-    goal: np.ndarray  # uint8 (stickers,): colour of each when solved
-    # The next sticker of the same piece, clockwise: two colours tell which sticker it is.
-    beside: np.ndarray  # int32 (stickers,)
-    kind: np.ndarray  # int32 (stickers,): stickers of different kinds never change places
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        if self.scramble is not None:
+            checks.integer_field(type(self).__name__, "scramble", self.scramble, 0)
 
     @property
-    def colours(self) -> int:
-        """Number of colours."""
-        return int(self.goal.max()) + 1
+    def tables(self) -> Permutations:
+        """Stickers and turns."""
+        raise NotImplementedError
 
-    @functools.cached_property
-    def moves(self) -> np.ndarray:
-        """Place to which each turn takes each sticker, int32 (actions, stickers)."""
-        return np.argsort(self.source, axis=1).astype(np.int32)
-
-    @functools.cached_property
+    @property
     def group(self) -> groups.Chain:
         """The group of all boards; `order` is their number."""
-        return groups.chain(self.moves)
-
-    @functools.cached_property
-    def patterns(self) -> tuple[Pattern, ...]:
-        """Pattern databases that cover all pieces, four by four."""
-        found = []
-        piece = np.minimum.reduce([np.arange(self.goal.size), *self._further])
-        for cells in groups.orbits(self.moves):
-            ones = np.array(sorted({int(piece[c]): int(c) for c in cells[::-1]}.values()), np.int32)
-            for start in range(0, len(ones), _TRACKED):
-                tracked = ones[max(0, min(start, len(ones) - _TRACKED)) :][:_TRACKED]
-                table = groups.distances(self.moves, tracked, cells).reshape(-1)
-                found.append(Pattern(tracked, cells, table))
-        return tuple(found)
+        return self.tables.group
 
     @property
-    def _further(self) -> tuple[np.ndarray, np.ndarray]:
-        """The other stickers of each piece."""
-        return self.beside, self.beside[self.beside]
+    def action_names(self) -> tuple[str, ...]:
+        """Turns by the name of what turns: clockwise, with ' back, with 2 by half."""
+        return self.tables.names
 
+    @property
+    def controls(self) -> Controls:
+        """The letter of what turns, with Shift back; digits turn by half."""
+        halves = [name for name in self.action_names if name.endswith("2")]
 
-class _Sticker(NamedTuple):
-    piece: tuple[int, ...]  # centre of the piece, or what it is known by
-    face: tuple[int, ...]  # outward direction, or what it is known by
+        def key(name: str) -> str:
+            half = str(halves.index(name) + 1) if name in halves else ""
+            return {"": name[0].lower(), "'": name[0], "2": half}[name[1:]]
 
+        return Controls(keyed(*((name, key(name)) for name in self.action_names)))
 
-def _permutation(stickers: list, turned: dict) -> np.ndarray:
-    """Source of each sticker's colour, from where each sticker goes."""
-    index = {sticker: i for i, sticker in enumerate(stickers)}
-    source = np.arange(len(stickers), dtype=np.int32)
-    for old, new in turned.items():
-        source[index[new]] = index[old]
-    return source
+    @property
+    def inverse(self) -> np.ndarray:
+        """The turn back."""
+        return self.tables.inverse
 
+    @property
+    def observation_space(self) -> Space:
+        """Colours of the stickers."""
+        return Box(0, self.tables.colours - 1, self.shape, np.uint8)
 
-def _with_powers(
-    turns: list[tuple[str, np.ndarray]], half: bool
-) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Each turn clockwise, its inverse, and with `half` the turn done twice."""
-    names, sources, inverse = [], [], []
-    for name, source in turns:
-        first = len(names)
-        names += [name, f"{name}'", f"{name}2"][: 3 if half else 2]
-        sources += [source, np.argsort(source).astype(np.int32), source[source]][: 3 if half else 2]
-        inverse += [first + 1, first, first + 2][: 3 if half else 2]
-    return tuple(names), np.stack(sources), np.array(inverse, np.int32)
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """Colours, and where the stickers of each face are."""
+        colours = ", ".join(f"{i} {_COLOURS[c]}" for i, c in enumerate(self.letters))
+        return (("`[face, ...]`", f"colours of stickers: {colours}"), *self.faces)
 
+    @property
+    def faces(self) -> tuple[tuple[str, str], ...]:
+        """Rows (index, meaning) that say where the stickers are."""
+        raise NotImplementedError
 
-# Face: outward, to the right and down, as seen from outside; x right, y up, z to the viewer.
-FACES = {
-    "U": ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
-    "F": ((0, 0, 1), (1, 0, 0), (0, -1, 0)),
-    "R": ((1, 0, 0), (0, 0, -1), (0, -1, 0)),
-    "B": ((0, 0, -1), (-1, 0, 0), (0, -1, 0)),
-    "L": ((-1, 0, 0), (0, 0, 1), (0, -1, 0)),
-    "D": ((0, -1, 0), (1, 0, 0), (0, 0, -1)),
-}
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the observation."""
+        return (self.tables.goal.size,)
 
+    def apply(self, instance: Any, board: UInt8[Array, " stickers"], action: Array) -> Move:
+        """Turn; every turn is legal."""
+        turned = board[jnp.asarray(self.tables.source)[action]]
+        return Move(turned, jnp.ones((), jnp.float32), jnp.ones((), jnp.bool_))
 
-@functools.lru_cache
-def cube(size: int, half_turns: bool, faces: str) -> Twisty:
-    """Rubik's cube: faces U F R B L D, row by row (U with B on top, the sides with U on top, D with
-    F on top); `faces` may turn, clockwise and back, and by half."""
-    stickers = []
-    at = range(1 - size, size, 2)
-    for normal, right, down in np.array(list(FACES.values())):
-        for row, column in itertools.product(at, at):
-            piece = normal * (size - 1) + right * column + down * row
-            stickers.append(_Sticker(tuple(map(int, piece)), tuple(map(int, normal))))
-    turns = []
-    for name in faces:
-        normal = np.array(FACES[name][0])
+    def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
+        """Whether every face has one colour."""
+        return (board == self.tables.goal).all()
 
-        def turn(vector: tuple[int, ...], axis: np.ndarray = normal) -> tuple[int, ...]:
-            turned = axis * (axis @ np.array(vector)) - np.cross(axis, vector)
-            return tuple(map(int, turned))
+    def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
+        """The solved puzzle."""
+        return jnp.asarray(self.tables.goal)
 
-        layer = [s for s in stickers if normal @ np.array(s.piece) == size - 1]
-        turns.append(
-            (
-                name,
-                _permutation(stickers, {s: _Sticker(turn(s.piece), turn(s.face)) for s in layer}),
+    def pack(self, board: UInt8[Array, " stickers"]) -> UInt32[Array, " words"]:
+        """Two or three bits for a sticker."""
+        return packing.pack(board, self._bits)
+
+    def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " stickers"]:
+        """Undo `pack`."""
+        return packing.unpack(words, self.tables.goal.size, self._bits)
+
+    @property
+    def _bits(self) -> int:
+        return (self.tables.colours - 1).bit_length()
+
+    def view(self, instance: Any, board: UInt8[Array, " stickers"]) -> UInt8[Array, "..."]:
+        """The board, by faces."""
+        return board.reshape(self.shape)
+
+    def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
+        """The largest of some pattern databases: exact turns for four pieces, whatever the rest."""
+        bound = jnp.int32(0)
+        for pattern in self.tables.patterns:
+            at = jnp.int32(0)
+            for sticker in pattern.tracked:
+                goal, beside = self.tables.goal, self.tables.beside
+                here = (board[pattern.cells] == goal[sticker]) & (
+                    board[beside[pattern.cells]] == goal[beside[sticker]]
+                )
+                cell = jnp.where(here, np.arange(len(pattern.cells), dtype=np.int32), 0)
+                at = at * len(pattern.cells) + cell.sum(dtype=jnp.int32)
+            bound = jnp.maximum(bound, jnp.asarray(pattern.table)[at].astype(jnp.int32))
+        return bound.astype(jnp.float32)
+
+    def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
+        """Draw any board that can be reached, or take `scramble` turns, none undone by the next."""
+        if self.scramble is not None:
+            return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
+        chain = self.group
+        # Only numbers are chased: one kernel on a GPU. Each is read once; what wraps or clips an
+        # index would read it twice, and the compiler's work would double with every level.
+        count = self.tables.goal.size
+        sticker = jnp.arange(count, dtype=jnp.uint32)
+        for i in reversed(range(len(chain.sizes))):
+            element = below(hashed(key, i), int(chain.sizes[i])).astype(jnp.uint32)
+            flat = jnp.asarray(chain.transversals[i].reshape(-1)).at[
+                element * np.uint32(count) + sticker
+            ]
+            sticker = flat.get(mode="promise_in_bounds").astype(jnp.uint32)
+        return PuzzleLevel(board=jnp.asarray(self.tables.goal)[sticker])
+
+    def read_level(self, text: str) -> PuzzleLevel:
+        """Read turns from the solved puzzle, or the letters of all stickers in the view's order.
+
+        Raises `ValueError` for an unknown turn or colour, and for stickers that no turns can reach.
+        """
+        tables = self.tables
+        flat = "".join(text.split())
+        if len(flat) == tables.goal.size and set(flat.upper()) <= set(self.letters):
+            board = np.array([self.letters.index(c) for c in flat.upper()], np.uint8)
+            self._check_reachable(board)
+            return PuzzleLevel(board=jnp.asarray(board))
+        board = tables.goal
+        for name in text.split():
+            if name not in tables.names:
+                raise ValueError(
+                    f"{self.name}: {name!r} is no turn; give turns of {' '.join(tables.names)}, or "
+                    f"the {tables.goal.size} stickers as letters of {self.letters}"
+                )
+            board = board[tables.source[tables.names.index(name)]]
+        return PuzzleLevel(board=jnp.asarray(board))
+
+    def _check_reachable(self, board: np.ndarray) -> None:
+        tables = self.tables
+        seen = zip(tables.kind, board, board[tables.beside], strict=True)
+        known = zip(tables.kind, tables.goal, tables.goal[tables.beside], strict=True)
+        number = {name: i for i, name in enumerate(known)}
+        stickers = np.array([number.get(name, -1) for name in seen])
+        if not groups.contains(self.group, stickers):
+            raise ValueError(
+                f"{self.name}: no turns lead to these stickers (a piece that does not exist, one "
+                "that is twisted, or two exchanged); check the colours"
             )
+
+    def text(self, instance: Any, board: Any) -> str:
+        """The letters of the stickers, a line for each face."""
+        faces = np.asarray(board).reshape(self.shape[0], -1)
+        return "\n".join("".join(self.letters[c] for c in face) for face in faces)
+
+
+@register("Puzzle-Cube-2x2-v0", size=2)
+@register("Puzzle-Cube-2x2-Half-v0", size=2, turns="half")
+@register("Puzzle-Cube-3x3-v0", size=3)
+@register("Puzzle-Cube-3x3-Half-v0", size=3, turns="half")
+class Cube(TwistyPuzzle):
+    """Rubik's cube: turn faces until each has one colour.
+
+    The 2x2 cube turns U, F and R only, which holds its last corner, so that one board is solved;
+    `all_faces` turns all six, and any of its 24 positions in space is solved.
+
+    Actions: for each face of U F R (B L D) clockwise, back, and with `turns="half"` by half.
+    Observation: uint8 (6, size, size), colours 0 to 5 (white, green, red, blue, orange, yellow) of
+        the faces U F R B L D: U seen with B on top, the sides with U on top, D with F on top.
+    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    """
+
+    size: int = 3  # stickers on a side of a face, 2 or 3
+    turns: str = "quarter"  # "half" has half turns as actions too
+    all_faces: bool = False  # of a 2x2 cube; a 3x3 always turns all
+
+    letters: ClassVar[str] = "WGRBOY"
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.one_of("Cube", "turns", self.turns, TURNS)
+        checks.integer_field("Cube", "size", self.size, 2, 3)
+
+    @property
+    def tables(self) -> Permutations:
+        """Stickers and turns."""
+        every = self.size == 3 or self.all_faces
+        return permutations.cube(self.size, self.turns == "half", "UFRBLD" if every else "UFR")
+
+    @property
+    def faces(self) -> tuple[tuple[str, str], ...]:
+        """Rows and columns of six faces."""
+        places = ("`[face, row, column]`", "rows from above, columns from the left")
+        return (places, *_faces_of_a_cube())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the observation."""
+        return (6, self.size, self.size)
+
+    def is_goal(self, instance: Any, board: UInt8[Array, " stickers"]) -> Bool[Array, ""]:
+        """Whether every face has one colour."""
+        if not self._rolls:
+            return super().is_goal(instance, board)
+        faces = board.reshape(6, -1)
+        return (faces == faces[:, :1]).all()
+
+    @property
+    def _rolls(self) -> bool:
+        """Whether turns can change the cube's position in space."""
+        return self.all_faces and self.size == 2
+
+    def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
+        """The solved cube, and with `all_faces` one of 24."""
+        return super().goal(instance)
+
+    def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
+        """Pattern databases; 0 where the solved cube may lie in any position."""
+        return jnp.zeros((), jnp.float32) if self._rolls else super().heuristic(instance, board)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """The net: U above, L F R B in a row, D below; 0 where there is nothing, colours from 1."""
+        faces = state.board.reshape(6, self.size, self.size).astype(jnp.int32) + 1
+        up, front, right, back, left, down = faces
+        nothing = jnp.zeros_like(up)
+        rows = [[nothing, up, nothing, nothing], [left, front, right, back]]
+        rows.append([nothing, down, nothing, nothing])
+        return jnp.block(rows)
+
+    def picture(self, state: PuzzleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+        """Draw the net, and beside it the cube as seen from two sides."""
+        return self._drawn(state, tile_size, pictures.views(self.size, tile_size))
+
+    def picture_between(
+        self, state: PuzzleState, action: int, share: float, tile_size: int
+    ) -> UInt8[Array, "height width 3"]:
+        """Draw the picture with a share of a turn done, from 0 to 1."""
+        name = self.action_names[action]
+        face, quarters = "UFRBLD".index(name[0]), {"": 1, "'": -1, "2": 2}[name[1:]]
+        return self._drawn(
+            state, tile_size, pictures.views(self.size, tile_size, face, quarters * share)
         )
-    goal = np.repeat(np.arange(6, dtype=np.uint8), size * size)
-    return Twisty(*_with_powers(turns, half_turns), goal, _beside(stickers), _kinds(stickers))
+
+    def _drawn(
+        self, state: PuzzleState, tile_size: int, views: tuple[np.ndarray, np.ndarray]
+    ) -> UInt8[Array, "height width 3"]:
+        net = compose(self.tiles(state), self.atlas(tile_size))
+        return pictures.cube(net, state.board, views)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
+        return sprites.stickers(tile_size)
 
 
-@functools.lru_cache
-def skewb() -> Twisty:
-    """Skewb: each face a centre and four corners (in the order of a cube's); turns about the four
-    corners of one tetrad, which keep their places."""
-    stickers = []
-    for normal, right, down in np.array(list(FACES.values())):
-        stickers.append(_Sticker(tuple(map(int, normal)), tuple(map(int, normal))))
-        for row, column in itertools.product((-1, 1), (-1, 1)):
-            corner = normal + right * column + down * row
-            stickers.append(_Sticker(tuple(map(int, corner)), tuple(map(int, normal))))
-    turns = []
-    for name, corner in zip(
-        "RULB", ((1, 1, 1), (-1, 1, -1), (-1, -1, 1), (1, -1, -1)), strict=True
-    ):
-        axis = np.array(corner)
+@register("Puzzle-Pyraminx-v0")
+class Pyraminx(TwistyPuzzle):
+    """Pyraminx without its tips: turn the corners of a tetrahedron until each face has one colour.
 
-        def turn(vector: tuple[int, ...], axis: np.ndarray = axis) -> tuple[int, ...]:
-            v = np.array(vector)  # a third of a turn clockwise about the axis
-            return tuple(map(int, (axis * (axis @ v) - v - np.cross(axis, v)) // 2))
+    Actions: for each vertex U L R B by a third clockwise and back.
+    Observation: uint8 (4, 6), colours 0 to 3 of each face, which lies opposite the vertex of its
+        number: three axial stickers by vertex, then the edge stickers opposite these vertices.
+    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    """
 
-        half = [s for s in stickers if axis @ np.array(s.piece) > 0]
-        turns.append(
-            (name, _permutation(stickers, {s: _Sticker(turn(s.piece), turn(s.face)) for s in half}))
-        )
-    goal = np.repeat(np.arange(6, dtype=np.uint8), 5)
-    return Twisty(*_with_powers(turns, False), goal, _beside(stickers), _kinds(stickers))
+    letters: ClassVar[str] = "GRBY"
 
+    @property
+    def tables(self) -> Permutations:
+        """Stickers and turns."""
+        return permutations.pyraminx()
 
-@functools.lru_cache
-def pyraminx() -> Twisty:
-    """Pyraminx without its tips: vertices U L R B, face i opposite vertex i; on each face the three
-    axial stickers by vertex, then the three edge stickers, each opposite a vertex of the face."""
-    stickers = []
-    for face in range(4):
-        corners = [v for v in range(4) if v != face]
-        stickers += [_Sticker((v,), (face,)) for v in corners]
-        stickers += [_Sticker(tuple(w for w in corners if w != v), (face,)) for v in corners]
-    turns = []
-    for vertex, name in enumerate("ULRB"):
-        # An even permutation of the vertices that leaves one in place: a third of a turn.
-        others = [v for v in range(4) if v != vertex]
-        others = others if vertex % 2 else others[::-1]
-        turn = dict(zip(others, others[1:] + others[:1], strict=True)) | {vertex: vertex}
-        moved = {
-            s: _Sticker(tuple(sorted(turn[v] for v in s.piece)), (turn[s.face[0]],))
-            for s in stickers
-            if vertex in s.piece
-        }
-        turns.append((name, _permutation(stickers, moved)))
-    goal = np.repeat(np.arange(4, dtype=np.uint8), 6)
-    beside = np.empty(24, np.int32)
-    for i, sticker in enumerate(stickers):
-        same = [j for j, s in enumerate(stickers) if s.piece == sticker.piece]
-        if len(same) == 3:  # the axial piece of a vertex: turn it to find the next
-            table = turns[sticker.piece[0]][1]
-            beside[i] = np.flatnonzero(table == i)[0]
-        else:
-            beside[i] = next(j for j in same if j != i)
-    return Twisty(*_with_powers(turns, False), goal, beside, _kinds(stickers))
+    @property
+    def faces(self) -> tuple[tuple[str, str], ...]:
+        """Axial and edge stickers of four faces, by the vertices where they are."""
+        rows = []
+        for face, opposite in enumerate("ULRB"):
+            corners = [vertex for vertex in "ULRB" if vertex != opposite]
+            edges = ["".join(w for w in corners if w != vertex) for vertex in corners]
+            places = f"axial stickers at {', '.join(corners)}, then edges {', '.join(edges)}"
+            rows.append((f"`[{face}]`", f"the face opposite vertex {opposite}: {places}"))
+        return tuple(rows)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the observation."""
+        return (4, 6)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """A row for each face: colours from 1, as in `Cube`."""
+        return jnp.asarray(_PYRAMINX)[state.board.reshape(self.shape).astype(jnp.int32)] + 1
+
+    def picture(self, state: PuzzleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+        """Draw the net: the face opposite B, and the others folded out around it."""
+        colours = jnp.asarray(_PYRAMINX)[state.board.astype(jnp.int32)]
+        return pictures.painted(pictures.pyraminx(tile_size), colours)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
+        return sprites.stickers(tile_size)
 
 
-def _beside(stickers: list[_Sticker]) -> np.ndarray:
-    """Next sticker of each piece, clockwise seen from outside."""
-    beside = []
-    for i, sticker in enumerate(stickers):
-        same = [j for j, s in enumerate(stickers) if s.piece == sticker.piece]
-        following = i
-        for j in same:
-            around = np.cross(sticker.face, stickers[j].face) @ np.array(sticker.piece)
-            if j != i and (len(same) == 2 or around < 0):
-                following = j
-        beside.append(following)
-    return np.array(beside, np.int32)
+@register("Puzzle-Skewb-v0")
+class Skewb(TwistyPuzzle):
+    """Skewb: a cube whose halves turn about its corners, until each face has one colour.
+
+    Actions: about each of the four corners of one tetrad, by a third clockwise and back.
+    Observation: uint8 (6, 5), colours 0 to 5 of the faces U F R B L D: the centre, then the corners
+        row by row, seen as in `Cube`.
+    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    """
+
+    letters: ClassVar[str] = "WGRBOY"
+
+    @property
+    def tables(self) -> Permutations:
+        """Stickers and turns."""
+        return permutations.skewb()
+
+    @property
+    def faces(self) -> tuple[tuple[str, str], ...]:
+        """Centre and corners of six faces."""
+        corners = "corners: upper left, upper right, lower left, lower right"
+        return (("`[face, 0]`", "centre"), ("`[face, 1:5]`", corners), *_faces_of_a_cube())
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the observation."""
+        return (6, 5)
+
+    def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
+        """The net of a cube, each face 3 x 3 with the corners in its corners; 0 is nothing."""
+        stickers = jnp.concatenate([jnp.zeros(1, jnp.int32), state.board.astype(jnp.int32) + 1])
+        return stickers[_skewb_net()]
+
+    def picture(self, state: PuzzleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+        """Draw the net of a cube, each centre a square on its corner."""
+        return pictures.painted(pictures.skewb(tile_size), state.board)
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
+        return sprites.stickers(tile_size)
 
 
-def _kinds(stickers: list[_Sticker]) -> np.ndarray:
-    """Number of stickers on the piece of each: what tells kinds of pieces apart."""
-    pieces = [s.piece for s in stickers]
-    return np.array([pieces.count(piece) for piece in pieces], np.int32)
+def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
+    """Rows of a layout: which way up each face is seen."""
+    outward = {normal: name for name, (normal, _, _) in permutations.FACES.items()}
+    rows = []
+    for face, (name, (_, right, down)) in enumerate(permutations.FACES.items()):
+        above, left = (outward[-way[0], -way[1], -way[2]] for way in (down, right))
+        rows.append((f"`[{face}]`", f"face {name}, with {above} above it and {left} on its left"))
+    return tuple(rows)
+
+
+def _skewb_net() -> np.ndarray:
+    """Number of the sticker in each place of the net, from 1; 0 is nothing."""
+    net = np.zeros((9, 12), np.int32)
+    places = ((0, 1), (1, 1), (1, 2), (1, 3), (1, 0), (2, 1))  # row and column of each face
+    inside = ((1, 1), (0, 0), (0, 2), (2, 0), (2, 2))
+    for face, (row, column) in enumerate(places):
+        for i, (down, right) in enumerate(inside):
+            net[row * 3 + down, column * 3 + right] = 1 + face * 5 + i
+    return net
