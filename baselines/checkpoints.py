@@ -20,6 +20,7 @@ import orbax.checkpoint as ocp
 from jaxtyping import PyTree
 
 from jaxenvs.core.files import read_text
+from jaxenvs.core.memory import machine_memory
 
 KEPT = 2  # the last one, and the one before in case the last is damaged
 MANIFEST = "manifest.json"
@@ -197,10 +198,8 @@ def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
     """Raise where arrays are larger than the machine's memory, whatever a run's files say."""
     arrays = [leaf for leaves in wanted.values() for leaf in leaves.values()]
     needed = sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in arrays)
-    room = math.inf
-    if hasattr(os, "sysconf"):
-        room = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > room:
+    room = machine_memory()
+    if room is not None and needed > room:
         raise RunError(
             f"{path} is said to hold {needed / 1e9:,.0f} GB, and this machine has "
             f"{room / 1e9:,.0f} GB of memory; if that is no mistake, use a larger machine"

@@ -23,7 +23,7 @@ import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env, spaces
-from jaxenvs.core.random import below, words
+from jaxenvs.core.random import words
 from jaxenvs.puzzles.puzzle import Puzzle
 
 from . import options, presets
@@ -184,7 +184,7 @@ class DAVI:
 
         No move is undone by the next.
         """
-        env, inverse = self.env, self.env.inverse
+        env = self.env
         key_level, key_walk = jax.random.split(key)
         instance = env.sample_level(key_level).instance
         drawn = words(key_walk, self.settings.scramble + 1)
@@ -193,16 +193,8 @@ class DAVI:
             board, last = carry
             moves = env.neighbours(instance, board)
             before = env.predecessors(instance, board)  # the same boards, if there is an inverse
-            able = before.valid
-            if inverse is not None:
-                able &= jnp.arange(len(inverse)) != jnp.append(jnp.asarray(inverse), -1)[last]
-            count = able.sum(dtype=jnp.int32)
-            rank = jnp.cumsum(able, dtype=jnp.int32) - 1
-            chosen = jnp.argmax(able & (rank == below(word, count))).astype(jnp.int32)
-            after = jax.tree.map(
-                lambda old, new: jnp.where(count == 0, old, new[chosen]), board, before.board
-            )
-            return (after, chosen), Boards(board, moves.board, moves.cost, moves.valid)
+            walked = env.walk_on(word, board, last, before.board, before.valid)
+            return walked, Boards(board, moves.board, moves.cost, moves.valid)
 
         start = (env.goal(instance), jnp.int32(-1))
         return instance, jax.lax.scan(step, start, drawn)[1]

@@ -12,7 +12,6 @@ actions, the best one is the best of the legal ones, in acting and in targets.
 
 import dataclasses
 import functools
-import os
 import sys
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,6 +22,7 @@ import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs.core.masking import legal
+from jaxenvs.core.memory import device_memory
 
 from . import options, ppo, presets, q_network, replay
 from .checkpoints import RunError
@@ -249,9 +249,8 @@ def fit(learner: DQN, seeds: int) -> None:
     shapes = jax.eval_shape(empty, jax.random.key(0))
     need = seeds * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     device = jax.local_devices()[0]
-    told = device.memory_stats() or {}  # None where the backend does not tell
-    there = told.get("bytes_limit") or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if need > there:
+    there = device_memory(device)
+    if there is not None and need > there:
         fits = int(learner.settings.capacity * there / need / 2)
         raise RunError(
             f"a replay of capacity={learner.settings.capacity} takes {need:,} bytes of a device "

@@ -29,8 +29,8 @@ import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import make, search
+from jaxenvs.core.bits import pack, unpack, words_for
 from jaxenvs.core.pixels import compose
-from jaxenvs.puzzles.packing import pack, unpack, words_for
 from jaxenvs.puzzles.puzzle import Move, Puzzle
 
 PUZZLE = "Puzzle-SlidingTile-3x3-v0"

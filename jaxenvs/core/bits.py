@@ -1,18 +1,20 @@
-"""Small numbers side by side in one 32-bit word."""
+"""Small numbers side by side in 32-bit words: fields of one word, or an array of equal widths."""
 
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Int32
+import numpy as np
+from jax.typing import ArrayLike, DTypeLike
+from jaxtyping import Array, Int32, UInt8, UInt32
 
 from .settle import settled
 
 
-def join(*fields: tuple[Any, int]) -> Int32[Array, "*batch"]:
-    """Put values of so many bits side by side, the first lowest."""
+def join(*fields: tuple[ArrayLike, int]) -> Int32[Array, "*batch"]:
+    """Put fields, each a value and its number of bits, into one word, the first lowest."""
     word, offset = jnp.int32(0), 0
     for value, bits in fields:
-        word = word | (value.astype(jnp.int32) << offset)
+        word = word | (jnp.asarray(value).astype(jnp.int32) << offset)
         offset += bits
     return word
 
@@ -31,3 +33,32 @@ def kept(*fields: tuple[Any, int]) -> list[Array]:
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
     return [v != 0 if flag else v for v, flag in zip(values, flags, strict=True)]
+
+
+def words_for(count: int, bits: int) -> int:
+    """Number of words that `pack` needs for `count` values; none is split between two words."""
+    return -(-count // (32 // bits))
+
+
+def pack(
+    values: UInt8[Array, " count"] | UInt32[Array, " count"], bits: int
+) -> UInt32[Array, " words"]:
+    """Write values of `bits` bits into words, the first lowest in the first word."""
+    per_word = 32 // bits
+    count = values.shape[0]
+    padded = jnp.pad(values.astype(jnp.uint32), (0, -count % per_word)).reshape(-1, per_word)
+    # A sum of slices and not over an axis: it fuses with what reads the words.
+    word = jnp.zeros_like(padded[:, 0])
+    for i in range(per_word):
+        word = word | (padded[:, i] << np.uint32(i * bits))
+    return word
+
+
+def unpack(
+    words: UInt32[Array, " words"], count: int, bits: int, dtype: DTypeLike = jnp.uint8
+) -> UInt8[Array, " {count}"] | UInt32[Array, " {count}"]:
+    """Undo `pack`."""
+    per_word = 32 // bits
+    index = np.arange(count)
+    shift = (index % per_word * bits).astype(np.uint32)
+    return ((words[index // per_word] >> shift) & np.uint32((1 << bits) - 1)).astype(dtype)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Int32, PRNGKeyArray, UInt32
+from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt32
 from jaxtyping import Key as TypedKey
 
 Key = PRNGKeyArray  # one key, typed or raw
@@ -49,6 +49,17 @@ def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
     data = jax.random.key_data(key)
     word = mix(data[..., 0] + jnp.asarray(counter).astype(jnp.uint32) * jnp.uint32(0x9E3779B9))
     return mix(word ^ data[..., -1])
+
+
+def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array, ""]:
+    """Choose an allowed index uniformly, with one random word for each index; 0 if none is allowed.
+
+    The largest word wins. Its low bits give way to the index, so that one reduction finds it: a
+    probability is off by about n / 2**(32 - log2(n)) of itself.
+    """
+    low = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
+    ticket = (word & ~low) | np.arange(word.shape[0], dtype=np.uint32)
+    return (jnp.where(allowed, ticket, np.uint32(0)).max() & low).astype(jnp.int32)
 
 
 def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
 from ..core import checks
+from ..core.bits import cut, join
 from ..core.random import Key, below, words
 from . import tiles
 from .env import FixedGridEnv, register_level
@@ -39,19 +40,12 @@ class Room(NamedTuple):
 
     def packed(self) -> Int32[Array, "*tries"]:
         """All in 28 bits of one word."""
-        word = jnp.int32(0)
-        for part, bits in zip(self, _BITS, strict=True):
-            word = (word << bits) | part
-        return word
+        return join(*zip(reversed(self), reversed(_BITS), strict=True))
 
     @classmethod
     def unpacked(cls, word: Int32[Array, ""]) -> "Room":
         """Inverse of `packed`; bits above are ignored."""
-        parts = []
-        for bits in reversed(_BITS):
-            parts.append(word & ((1 << bits) - 1))
-            word = word >> bits
-        return cls(*reversed(parts))
+        return cls(*reversed(cut(word, *reversed(_BITS))))
 
     @property
     def entry(self) -> Int32[Array, ""]:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+from jaxtyping import Array, Int32, UInt8, UInt32
 
 from ..core.random import below, multiply_high
 from . import tiles
@@ -78,16 +78,6 @@ def distinct(word: UInt32[Array, " n"], count: int) -> Int32[Array, " n"]:
         ascending.append(index)
     # As data: in the kernel that fills a grid the chain would be followed for every cell.
     return jax.lax.optimization_barrier(jnp.stack(drawn))
-
-
-def among(word: UInt32[Array, " cells"], allowed: Bool[Array, " cells"]) -> Int32[Array, ""]:
-    """Uniform number of an allowed cell, 0 if there is none; a word is needed for every cell.
-
-    The largest word wins; the cell's number stands in its low bits, so that it is one reduction.
-    """
-    bits = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
-    ticket = (word & ~bits) | np.arange(word.shape[0], dtype=np.uint32)
-    return (jnp.where(allowed, ticket, np.uint32(0)).max() & bits).astype(jnp.int32)
 
 
 def item(number: Int32[Array, "*n"]) -> UInt8[Array, "*n"]:

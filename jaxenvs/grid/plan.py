@@ -13,9 +13,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core.env import spread_like
-from ..core.random import Key, below, hashed
+from ..core.random import Key, below, choose, hashed
 from . import tiles
-from .placement import among, distinct, item, lines, other, put
+from .placement import distinct, item, lines, other, put
 from .rooms import RoomGrid, geometry
 from .state import Level
 from .tiles import Colour, Kind
@@ -79,11 +79,11 @@ class Plan:
     def pick(self, allowed: Bool[Array, "*shape"]) -> Int32[Array, ""]:
         """Flat index of a True entry, each as likely; if there is none, the level is rejected."""
         self.accepted = self.accepted & allowed.any()
-        return among(self.words(allowed.size), allowed.reshape(-1))
+        return choose(self.words(allowed.size), allowed.reshape(-1))
 
     def pick_each(self, allowed: Bool[Array, "rows size"]) -> Int32[Array, " rows"]:
         """Pick one entry of each row; 0 where a row has none."""
-        return jax.vmap(among)(self.words(allowed.size).reshape(allowed.shape), allowed)
+        return jax.vmap(choose)(self.words(allowed.size).reshape(allowed.shape), allowed)
 
     def colour(self) -> Int32[Array, ""]:
         """Uniform colour."""
@@ -230,7 +230,7 @@ class Plan:
         def add(carry: tuple, xs: tuple) -> tuple[tuple, Thing]:
             grid, used, accepted = carry
             number, room, words = xs
-            look = among(words, ~used)
+            look = choose(words, ~used)
             if unique:
                 accepted = accepted & ~used.all()
                 used = used | (np.arange(18, dtype=np.int32) == look)
@@ -269,7 +269,7 @@ class Plan:
         rows, columns = lines(size, size)
         far = abs(rows + row - self.row) + abs(columns + column - self.column) >= 2
         allowed = (inside == tiles.EMPTY) & far
-        cell = among(words, allowed.reshape(-1))
+        cell = choose(words, allowed.reshape(-1))
         return _Cell(row + cell // size, column + cell % size, allowed.any())
 
     def place_agent(

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core import checks
-from ..core.random import Key, below, words
+from ..core.random import Key, below, choose, words
 from . import missions, tasks
 from .env import SquareGridEnv, register_level
-from .placement import among, distinct, inner_cell, item, other, put_all, room
+from .placement import distinct, inner_cell, item, other, put_all, room
 from .state import Action, GridState, Level
 from .view import direction_vector
 
@@ -97,6 +97,6 @@ def _scattered(
         for row, column in found:
             away = jnp.maximum(jnp.abs(cell_rows - row), jnp.abs(cell_columns - column))
             allowed = allowed & (away > reach)
-        found.append(inner_cell(among(row_of_words, allowed), inner))
+        found.append(inner_cell(choose(row_of_words, allowed), inner))
     rows, columns = zip(*found, strict=True)
     return jnp.stack(rows), jnp.stack(columns)

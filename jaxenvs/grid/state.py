@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int8, Int32, PyTree, UInt8
 
+from ..core.bits import join
 from ..core.env import State
 from ..core.struct import Struct, struct
 
@@ -86,5 +87,4 @@ class GridState(State):
 
 def packed(row: Array, column: Array, direction: Array, carried: Array) -> Int32[Array, "*batch"]:
     """Pack the agent as `GridState` holds it."""
-    parts = [x.astype(jnp.int32) for x in (row, column, direction, carried)]
-    return parts[0] | (parts[1] << 8) | (parts[2] << 16) | (parts[3] << 24)
+    return join((row, 8), (column, 8), (direction, 8), (carried, 8))

@@ -5,15 +5,13 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8
 
+from ..core.bits import join
 from .state import Action, GridState
 
 
 def pack(*parts: ArrayLike) -> Int32[Array, "*n"]:
     """Put up to four bytes into one word, the first lowest; a tile may be the last."""
-    word = jnp.int32(0)
-    for number, part in enumerate(parts):
-        word = word | (jnp.asarray(part).astype(jnp.int32) << (8 * number))
-    return word
+    return join(*((part, 8) for part in parts))
 
 
 def part(task: Int32[Array, "*n"], number: int) -> Int32[Array, "*n"]:

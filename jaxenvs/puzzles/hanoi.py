@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core import checks
+from ..core import bits, checks
 from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.env import Params
 from ..core.random import Key, below, words
@@ -132,19 +132,11 @@ class Hanoi(Puzzle):
 
     def pack(self, board: UInt32[Array, " digits"]) -> UInt32[Array, " words"]:
         """Several of the board's words in one, where they are short."""
-        each, packed = 32 // self.disks, []
-        for start in range(0, self._digits, each):
-            word = jnp.uint32(0)
-            for i in range(start, min(start + each, self._digits)):
-                word = word | (board[i] << np.uint32((i - start) * self.disks))
-            packed.append(word)
-        return jnp.stack(packed)
+        return bits.pack(board, self.disks)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " digits"]:
         """Undo `pack`."""
-        index, each = np.arange(self._digits), 32 // self.disks
-        shift = (index % each * self.disks).astype(np.uint32)
-        return (words[index // each] >> shift) & self._all
+        return bits.unpack(words, self._digits, self.disks, jnp.uint32)
 
     def view(self, instance: Any, board: UInt32[Array, " digits"]) -> UInt8[Array, " disks"]:
         """The peg of each disk."""

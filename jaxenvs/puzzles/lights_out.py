@@ -13,12 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core import checks
+from ..core import bits, checks
 from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from . import packing
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 LARGEST = 16  # at most 256 sets of presses change nothing, as far as this
@@ -100,7 +99,7 @@ class LightsOut(Puzzle):
 
     def goal(self, instance: Any) -> UInt32[Array, " words"]:
         """All dark."""
-        return jnp.zeros((packing.words_for(self.size**2, 1),), jnp.uint32)
+        return jnp.zeros((bits.words_for(self.size**2, 1),), jnp.uint32)
 
     def pack(self, board: UInt32[Array, " words"]) -> UInt32[Array, " words"]:
         """The board is as it is stored: a bit for each lamp."""
@@ -112,7 +111,7 @@ class LightsOut(Puzzle):
 
     def view(self, instance: Any, board: UInt32[Array, " words"]) -> UInt8[Array, "rows columns"]:
         """1 where a lamp is lit."""
-        return packing.unpack(board, self.size**2, 1).reshape(self.size, self.size)
+        return bits.unpack(board, self.size**2, 1).reshape(self.size, self.size)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " words"]) -> Float32[Array, ""]:
         """A press switches at most five lamps."""
@@ -122,7 +121,7 @@ class LightsOut(Puzzle):
         """The least presses that make all dark, infinite where none do."""
         tables = self.tables
         able = (_parities(board, tables.quiet) == 0).all()
-        presses = packing.pack(_parities(board, tables.solution), 1)
+        presses = bits.pack(_parities(board, tables.solution), 1)
         least = _count(presses ^ tables.every_quiet).min()
         return jnp.where(able, least.astype(jnp.float32), jnp.inf)
 
@@ -133,9 +132,9 @@ class LightsOut(Puzzle):
             pressed = drawn >> np.uint32(31) == 1
         else:
             pressed = permutation(drawn) < self.scramble
-        presses = packing.pack(pressed.astype(jnp.uint8), 1)
+        presses = bits.pack(pressed.astype(jnp.uint8), 1)
         # A press switches the lamps of whose presses it is switched.
-        return PuzzleLevel(board=packing.pack(_parities(presses, self.tables.presses), 1))
+        return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 
     def read_level(self, text: str) -> PuzzleLevel:
         """Read a row of `.` (dark) and `O` (lit), or 0 and 1, from each line.
@@ -224,8 +223,8 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _packed(sets: np.ndarray) -> np.ndarray:
-    """Write rows of bits as words, uint32 (rows, words)."""
-    count, bits = sets.shape
-    padded = np.pad(sets.astype(np.uint32), ((0, 0), (0, -bits % 32)))
-    in_words = padded.reshape(count, packing.words_for(bits, 1), 32)
+    """`bits.pack` of every row of bits in NumPy, uint32 (rows, words)."""
+    count, size = sets.shape
+    padded = np.pad(sets.astype(np.uint32), ((0, 0), (0, -size % 32)))
+    in_words = padded.reshape(count, bits.words_for(size, 1), 32)
     return np.bitwise_or.reduce(in_words << np.arange(32, dtype=np.uint32), axis=2)

@@ -12,11 +12,11 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import checks
 from ..core.env import Params
-from ..core.random import Key, hashed
+from ..core.random import Key, choose, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from ..core.struct import Struct, struct
-from .cells import step_of, uniform_cell
+from .cells import step_of
 from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel, PuzzleState
 
 FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # what a cell shows
@@ -275,5 +275,5 @@ def _two_free(key: Key, walls: Array) -> tuple[Array, Array]:
     cells = np.arange(walls.size, dtype=np.int32)
     words = hashed(key, cells.astype(np.uint32) + np.uint32(1 << 31))
     free = walls.reshape(-1) == 0
-    first = uniform_cell(words, free)
-    return first, uniform_cell(words, free & (cells != first))
+    first = choose(words, free)
+    return first, choose(words, free & (cells != first))

@@ -6,12 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core import checks
+from ..core import bits, checks
 from ..core.controls import Controls, Place, Pointing, pointed
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from . import packing
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 LARGEST = 64
@@ -84,11 +83,11 @@ class Pancake(Puzzle):
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
         """As many bits for each width as the largest needs."""
-        return packing.pack(board - np.uint8(1), self._bits)
+        return bits.pack(board - np.uint8(1), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
         """Undo `pack`."""
-        return packing.unpack(words, self.size, self._bits) + np.uint8(1)
+        return bits.unpack(words, self.size, self._bits) + np.uint8(1)
 
     @property
     def _bits(self) -> int:

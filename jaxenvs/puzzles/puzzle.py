@@ -187,23 +187,33 @@ class Puzzle(Env):
         Where no such action is left the walk stays.
         """
         drawn = words(key, max(1, steps))
-        undo = None if self.inverse is None else jnp.asarray(self.inverse)
-        actions = jnp.arange(self.num_actions, dtype=jnp.int32)
 
         def step(i: Array, walked: tuple[Any, Array]) -> tuple[Any, Array]:
-            board, last = walked
-            moves = self.neighbours(instance, board)
-            able = moves.valid
-            if undo is not None:
-                able = able & ~((last >= 0) & (actions == undo[jnp.maximum(last, 0)]))
-            count = able.sum(dtype=jnp.int32)
-            rank = jnp.cumsum(able, dtype=jnp.int32) - 1
-            action = jnp.argmax(able & (rank == below(drawn[i], count))).astype(jnp.int32)
-            stays = count == 0
-            board = jax.tree.map(
-                lambda old, new: jnp.where(stays, old, new[action]), board, moves.board
-            )
-            return board, jnp.where(stays, last, action)
+            moves = self.neighbours(instance, walked[0])
+            return self.walk_on(drawn[i], *walked, moves.board, moves.valid)
 
         last = jnp.int32(-1) + 0 * drawn[0].astype(jnp.int32)  # varies as the key does
         return jax.lax.fori_loop(0, steps, step, (board, last))[0]
+
+    def walk_on(
+        self,
+        word: UInt32[Array, ""],
+        board: PyTree[Array],
+        last: Int32[Array, ""],
+        boards: PyTree[Array],
+        able: Bool[Array, " boards"],
+    ) -> tuple[PyTree[Array], Int32[Array, ""]]:
+        """Go from `board` to one of `boards` that are `able`; return it and its index.
+
+        Of boards led to by actions, the one that undoes action `last` (-1: none) is left out. Where
+        nothing is left, the board and `last` stay.
+        """
+        if self.inverse is not None:
+            undo = jnp.asarray(self.inverse)[jnp.maximum(last, 0)]
+            able = able & ~((last >= 0) & (jnp.arange(self.num_actions, dtype=jnp.int32) == undo))
+        count = able.sum(dtype=jnp.int32)
+        rank = jnp.cumsum(able, dtype=jnp.int32) - 1
+        chosen = jnp.argmax(able & (rank == below(word, count))).astype(jnp.int32)
+        stays = count == 0
+        after = jax.tree.map(lambda old, new: jnp.where(stays, old, new[chosen]), board, boards)
+        return after, jnp.where(stays, last, chosen)

@@ -11,13 +11,12 @@ import numpy as np
 from jax import lax
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core import checks
+from ..core import bits, checks
 from ..core.controls import Controls, by_name
 from ..core.env import Params
 from ..core.random import Key, below, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from . import packing
 from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel, PuzzleState
 
 MAX_SIZE = 7
@@ -130,7 +129,7 @@ class SlidingTile(Puzzle):
 
     def numbers(self, board: UInt32[Array, " words"]) -> UInt8[Array, " cells"]:
         """The number in each cell, row by row."""
-        return packing.unpack(board, self.size**2, _tables(self.size).bits)
+        return bits.unpack(board, self.size**2, _tables(self.size).bits)
 
     def view(self, instance: Any, board: UInt32[Array, " words"]) -> UInt8[Array, "size size"]:
         """The numbers."""
@@ -211,7 +210,7 @@ class SlidingTile(Puzzle):
                 f"{self.name}: this board cannot be solved: {given.tolist()} is an odd number of "
                 "exchanges away from every board that can; exchange two tiles"
             )
-        packed = packing.pack(jnp.asarray(given.astype(np.uint8)), _tables(self.size).bits)
+        packed = bits.pack(jnp.asarray(given.astype(np.uint8)), _tables(self.size).bits)
         return PuzzleLevel(board=packed | jnp.asarray(_tables(self.size).filled))
 
     def read_level(self, text: str) -> PuzzleLevel:
@@ -279,20 +278,20 @@ class _Tables(NamedTuple):
 @functools.lru_cache
 def _tables(n: int) -> _Tables:
     cells = n * n
-    bits = (cells - 1).bit_length()
-    per_word = 32 // bits
-    count = packing.words_for(cells, bits)
-    high = sum(1 << (i * bits + bits - 1) for i in range(per_word))
-    low = sum(((1 << (bits - 1)) - 1) << (i * bits) for i in range(per_word))
+    width = (cells - 1).bit_length()
+    per_word = 32 // width
+    count = bits.words_for(cells, width)
+    high = sum(1 << (i * width + width - 1) for i in range(per_word))
+    low = sum(((1 << (width - 1)) - 1) << (i * width) for i in range(per_word))
     goal, filled = np.zeros(count, np.uint32), np.zeros(count, np.uint32)
     for cell in range(count * per_word):
-        field, shift = (cell + 1) % cells, np.uint32(cell % per_word * bits)
+        field, shift = (cell + 1) % cells, np.uint32(cell % per_word * width)
         if cell >= cells:
-            filled[cell // per_word] |= np.uint32((1 << bits) - 1) << shift
+            filled[cell // per_word] |= np.uint32((1 << width) - 1) << shift
         else:
             goal[cell // per_word] |= np.uint32(field) << shift
     return _Tables(
-        bits, per_word, (1 << bits) - 1, low, high, filled, goal | filled,
+        width, per_word, (1 << width) - 1, low, high, filled, goal | filled,
         *_line_codes(n), _conflicts(n),
     )  # fmt: skip
 

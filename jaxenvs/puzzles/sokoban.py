@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core import checks
+from ..core import bits, checks
 from ..core.random import Key, below, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
 from ..core.struct import Struct, struct
-from . import packing, sokoban_levels
+from . import sokoban_levels
 from .cells import step_of
 from .puzzle import DIRECTIONS, Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
 from .sokoban_levels import CHARACTERS, DEAD, WALL, Drawn
@@ -181,11 +181,11 @@ class Sokoban(Puzzle):
 
     def pack(self, board: Stock) -> UInt32[Array, " words"]:
         """The cells of player and boxes, in as few bits as they need."""
-        return packing.pack(jnp.concatenate([board.player[None], board.boxes]), self._bits)
+        return bits.pack(jnp.concatenate([board.player[None], board.boxes]), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> Stock:
         """Undo `pack`."""
-        cells = packing.unpack(words, self.boxes + 1, self._bits)
+        cells = bits.unpack(words, self.boxes + 1, self._bits)
         return Stock(boxes=cells[1:], player=cells[0])
 
     @property

@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core.files import read_text
-from ..core.random import Key, below, hashed, mix, permutation
-from .cells import step_of, uniform_cell
+from ..core.random import Key, below, choose, hashed, mix, permutation
+from .cells import step_of
 
 DEAD, WALL = 254, 255  # in a map of push distances: a box never comes to a target; a wall
 CHARACTERS = " #.$*@+"  # floor, wall, target, box, box on target, player, player on target
@@ -135,7 +135,7 @@ def draw(key: Key, size: int, boxes: int, pulls: int) -> Drawn:
     left = pushes[placed].astype(jnp.int32).sum(axis=1, dtype=jnp.int32)
     best = jnp.argmax(left)
     reach = _to_cells(_reach(rows, placed[best], players[best])[1])
-    start = uniform_cell(_words(key, _PLAYER, cells.size), reach)
+    start = choose(_words(key, _PLAYER, cells.size), reach)
     return Drawn(pushes, rising(placed[best]).astype(jnp.uint8), start.astype(jnp.uint8))
 
 
@@ -201,7 +201,7 @@ def _anchor(key: Key, lines: Bool[Array, "4 cells"]) -> tuple[Array, Array, Arra
     """Choose a cell from which a box can be pulled: (cell, player's cell, the three cells)."""
     count = lines.shape[1]
     index = np.arange(count, dtype=np.int32)
-    chosen = uniform_cell(_words(key, _ANCHOR, lines.size), lines.reshape(-1))
+    chosen = choose(_words(key, _ANCHOR, lines.size), lines.reshape(-1))
     delta = jnp.asarray(np.array(_deltas(lines[0]), np.int32))[chosen // count]
     cell = chosen % count
     kept = (index == cell) | (index == cell + delta) | (index == cell + 2 * delta)
@@ -221,13 +221,13 @@ def _targets(
     index = np.arange(mask.size, dtype=np.int32)
     place = np.arange(boxes, dtype=np.int32)
 
-    def choose(i: Array, chosen: tuple[Array, Array]) -> tuple[Array, Array]:
+    def add(i: Array, chosen: tuple[Array, Array]) -> tuple[Array, Array]:
         targets, mask = chosen
-        cell = uniform_cell(drawn, mask)
+        cell = choose(drawn, mask)
         return jnp.where(place == i, cell, targets), mask & (index != cell)
 
     targets = jnp.full((boxes,), 0, jnp.int32) + first
-    return jax.lax.fori_loop(1, boxes, choose, (targets, mask))[0]
+    return jax.lax.fori_loop(1, boxes, add, (targets, mask))[0]
 
 
 def _among(cells: Int32[Array, " count"], size: int) -> Bool[Array, " {size}"]:
@@ -280,7 +280,7 @@ def _pull(
     rank = _hashed(word, able.size) >> np.uint32(2)
     rank = rank | (away.reshape(-1).astype(jnp.uint32) << np.uint32(30))
     rank = rank | ((away & ~after).reshape(-1).astype(jnp.uint32) << np.uint32(31))
-    chosen = uniform_cell(rank, able)
+    chosen = choose(rank, able)
     moves = able.any()
     moved = (np.arange(count, dtype=np.int32) == chosen % count) & moves
     boxes = jnp.where(moved, stand.reshape(-1)[chosen], boxes)

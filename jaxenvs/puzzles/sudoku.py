@@ -16,12 +16,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core import checks
+from ..core import bits, checks
 from ..core.controls import Controls, Place, Pointing, keyed, pointed
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from . import packing
 from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
 
 CELLS = 81
@@ -153,11 +152,11 @@ class Sudoku(Puzzle):
 
     def pack(self, board: Board) -> UInt32[Array, "11"]:
         """Four bits for each cell."""
-        return packing.pack(board.reshape(-1), 4)
+        return bits.pack(board.reshape(-1), 4)
 
     def unpack(self, words: UInt32[Array, "11"]) -> Board:
         """Undo `pack`."""
-        return packing.unpack(words, CELLS, 4).reshape(9, 9)
+        return bits.unpack(words, CELLS, 4).reshape(9, 9)
 
     def view(self, instance: Bool[Array, "9 9"], board: Board) -> Board:
         """Return the digits."""

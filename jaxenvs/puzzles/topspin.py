@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core import checks
+from ..core import bits, checks
 from ..core.controls import Controls, keyed
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from . import groups, packing
+from . import groups
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
 MOVES = ("ring", "window")
@@ -118,11 +118,11 @@ class TopSpin(Puzzle):
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
         """As many bits for each token as the last needs."""
-        return packing.pack(board, (self.size - 1).bit_length())
+        return bits.pack(board, (self.size - 1).bit_length())
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
         """Undo `pack`."""
-        return packing.unpack(words, self.size, (self.size - 1).bit_length())
+        return bits.unpack(words, self.size, (self.size - 1).bit_length())
 
     def view(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
         """The tokens."""

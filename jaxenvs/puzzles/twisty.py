@@ -10,13 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core import checks
+from ..core import bits, checks
 from ..core.controls import Controls, keyed
 from ..core.pixels import compose
 from ..core.random import Key, below, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
-from . import groups, packing, permutations, pictures, sprites
+from . import groups, permutations, pictures, sprites
 from .permutations import Permutations
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
@@ -107,11 +107,11 @@ class TwistyPuzzle(Puzzle):
 
     def pack(self, board: UInt8[Array, " stickers"]) -> UInt32[Array, " words"]:
         """Two or three bits for a sticker."""
-        return packing.pack(board, self._bits)
+        return bits.pack(board, self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " stickers"]:
         """Undo `pack`."""
-        return packing.unpack(words, self.tables.goal.size, self._bits)
+        return bits.unpack(words, self.tables.goal.size, self._bits)
 
     @property
     def _bits(self) -> int:

@@ -1,9 +1,8 @@
 """How much a search keeps, and whether there is room for it."""
 
-import os
-
 import jax
 
+from ..core.memory import device_memory
 from . import store
 from .engine import Settings
 
@@ -21,18 +20,10 @@ def check_memory(where: str, rows: int, settings: Settings, actions: int, key_wo
             f"give at most {(2**31 - 1) // entries - (rows - settings.node_budget)}"
         )
     each = bytes_per_node(key_words, entries)
-    memory = device_memory()
+    memory = device_memory(jax.devices()[0])
     if memory and rows * each > memory:
         raise ValueError(
             f"{where}: node_budget={settings.node_budget} needs {rows * each / 2**30:.1f} GiB "
             f"({each} bytes a node) and this device has {memory / 2**30:.1f} GiB; give at most "
             f"node_budget={max(1, int(0.8 * memory / each) - (rows - settings.node_budget))}"
         )
-
-
-def device_memory() -> int:
-    """Bytes of the default device, 0 if it does not say."""
-    device = jax.devices()[0]
-    if device.platform == "cpu":
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return int((device.memory_stats() or {}).get("bytes_limit", 0))

@@ -51,6 +51,20 @@ def test_words_are_words():
     assert drawn.shape == (5,) and drawn.dtype == np.uint32 and len(set(drawn.tolist())) == 5
 
 
+def test_choose_takes_the_largest_allowed_word_and_0_where_none_is_allowed():
+    words = word(2**30, 2**31, 2**29, 2**31)  # of equals the last
+    for allowed, chosen in (([1, 1, 1, 1], 3), ([1, 1, 1, 0], 1), ([0, 0, 1, 0], 2), ([0] * 4, 0)):
+        assert random.choose(words, jnp.array(allowed, bool)).tolist() == chosen
+
+
+def test_every_allowed_index_is_chosen_equally_often():
+    words = jax.random.bits(jax.random.key(0), (6_000, 7), jnp.uint32)
+    allowed = jnp.array([0, 1, 1, 0, 1, 0, 1], bool)
+    drawn = np.asarray(jax.jit(jax.vmap(random.choose, (0, None)))(words, allowed))
+    index, counts = np.unique(drawn, return_counts=True)
+    assert index.tolist() == [1, 2, 4, 6] and chisquare(counts).pvalue > 1e-4
+
+
 def test_permutation_ranks_the_words_and_keeps_the_order_of_equals():
     assert random.permutation(word(30, 10, 20)).tolist() == [2, 0, 1]
     assert random.permutation(word(5, 5, 1, 5)).tolist() == [1, 2, 0, 3]

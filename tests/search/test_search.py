@@ -13,7 +13,6 @@ import jaxenvs
 from jaxenvs import search
 from jaxenvs.puzzles import TSP, Maze, Move, SlidingTile, Sokoban
 from jaxenvs.search import open_list, store
-from jaxenvs.search.memory import device_memory
 
 EIGHT = SlidingTile(size=3)
 HARDEST = (8, 6, 7, 2, 5, 4, 3, 0, 1)  # one of the two boards 31 moves away
@@ -400,7 +399,6 @@ def test_bad_settings(settings, message):
 def test_a_budget_above_the_memory_is_refused_before_anything_is_made():
     with pytest.raises(ValueError, match=r"node_budget=2000000000 needs .* GiB .*give at most"):
         search.astar(EIGHT, EIGHT.level(HARDEST), node_budget=2_000_000_000)
-    assert device_memory() > 2**28
 
 
 def test_a_node_has_at_most_40_bytes_beside_its_key():

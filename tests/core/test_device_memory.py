@@ -1,0 +1,23 @@
+"""How much memory there is, and what is said where nobody knows."""
+
+from unittest.mock import Mock
+
+import jax
+
+from jaxenvs.core import memory
+
+
+def test_a_cpu_has_the_memory_of_the_machine():
+    assert memory.device_memory(jax.devices("cpu")[0]) == memory.machine_memory() > 2**28
+
+
+def test_a_device_has_what_it_says_or_nobody_knows():
+    for told, known in (({"bytes_limit": 7}, 7), ({}, None), (None, None)):
+        device = Mock(spec=jax.Device, platform="gpu")
+        device.memory_stats.return_value = told
+        assert memory.device_memory(device) == known
+
+
+def test_an_operating_system_may_not_say(monkeypatch):
+    monkeypatch.delattr("os.sysconf")
+    assert memory.machine_memory() is None
