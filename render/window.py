@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pygame
 
+from ..commands.parser import UsageError
 from ..core.checks import counted
 from . import gif, screen, turning
-from .arguments import UsageError, boards_picture, turning_pictures
 from .controls import Controller
+from .outputs import boards_picture, turning_pictures
 
 FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # ms, of a key that is held down

@@ -8,7 +8,7 @@ import pytest
 
 import jaxenvs
 from jaxenvs.puzzles import PuzzleLevel, pictures
-from jaxenvs.render import arguments, gif, play, screen
+from jaxenvs.render import gif, outputs, play, screen
 from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -214,7 +214,7 @@ def test_every_sticker_of_the_nets_is_drawn():
 def test_a_picture_has_the_size_of_the_tiles(tmp_path):
     for id in ("Puzzle-Pyraminx-v0", "Puzzle-Skewb-v0", "Puzzle-Cube-3x3-v0"):
         playing = controller(id)
-        picture = arguments.boards_picture(playing, 12)
+        picture = outputs.boards_picture(playing, 12)
         rows, columns = playing.session.env.tiles(playing.session.state()).shape
         assert picture.shape == (12 * rows, 12 * columns, 3)
         gif.write_png(tmp_path / "a.png", picture)

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .core import registry
-from .core.checks import counted
-from .core.env import Env
-from .core.registry import EnvSpec
-from .core.spaces import Box, Dict, Space
+from ..core import registry
+from ..core.checks import counted
+from ..core.env import Env
+from ..core.registry import EnvSpec
+from ..core.spaces import Box, Dict, Space
 
 REFERENCE = Path(__file__).with_name("reference.json")
 LABELS = ("Actions", "Observation", "Reward", "Episode ends", "Resets", "State")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs import info
-from jaxenvs.core.spaces import Discrete
-from jaxenvs.page import (
+from jaxenvs import cli
+from jaxenvs.commands import info
+from jaxenvs.commands.page import (
     EVALUATED,
     LABELS,
     REFERENCE,
@@ -22,6 +22,7 @@ from jaxenvs.page import (
     page,
     reference,
 )
+from jaxenvs.core.spaces import Discrete
 
 CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(jaxenvs.registry.list())}
 IDS = [
@@ -38,7 +39,7 @@ def rows(id: str, title: str) -> tuple[tuple[str, ...], ...]:
 
 
 def printed(capsys, *argv: str) -> str:
-    assert info.main([*argv]) == 0
+    assert cli.main([*argv]) == 0
     return capsys.readouterr().out
 
 
@@ -155,7 +156,9 @@ def test_what_was_not_recorded_is_said(monkeypatch):
     row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
     assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]
     trained = {"Grid-Empty-8x8-v0": [{**row, "apart": ["RND"]}, {**row, "apart": ["size=5"]}]}
-    monkeypatch.setattr("jaxenvs.page.reference", lambda: {"random": {}, "trained": trained})
+    monkeypatch.setattr(
+        "jaxenvs.commands.page.reference", lambda: {"random": {}, "trained": trained}
+    )
     random, plain, *others = rows("Grid-Empty-8x8-v0", "Reference returns")
     assert random == ("random, legal actions", "not recorded", "", "")
     assert plain == ("PPO", "not recorded", "", "")
@@ -277,7 +280,7 @@ BAD = [
 @pytest.mark.parametrize(("argv", "says"), BAD)
 def test_bad_input_is_one_sentence(argv, says, capsys):
     try:
-        code = info.main(argv)
+        code = cli.main(argv)
     except SystemExit as stopped:
         code = stopped.code
     out, err = capsys.readouterr()

@@ -1,0 +1,1 @@
+"""What the command line shares: its commands, their parser, pages of ids and completion."""
