@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
 
-from ..core.env import Env, Params, State, Step, Transition
+from ..core.env import Ending, Env, Params, State, Step, Transition
 from ..core.pixels import compose
 from ..core.random import Key, words
 from ..core.registry import register
@@ -131,6 +131,10 @@ class CartPole(Env):
     def succeeded(self, step: Step) -> Bool[Array, ""]:
         """Tell whether the pole stands at the time limit."""
         return step.truncated
+
+    def ending(self, level: Float32[Array, "4"]) -> Ending:
+        """Keep pushing a pole that falls."""
+        return Ending(jnp.array([0.0, 0.0, 0.2, 1.0], jnp.float32), (1,))
 
     def tiles(self, state: CartPoleState) -> Int32[Array, "rows columns"]:
         """The place where it happens: 0 sky, 1 track."""

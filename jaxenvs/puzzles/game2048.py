@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core.env import Env, Params, State, Transition
+from ..core.env import Ending, Env, Params, State, Transition
 from ..core.random import Key, below, hashed, multiply_high, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
@@ -145,6 +145,11 @@ class Game2048(Env):
             jnp.concatenate([board + cell, board + 2 * cell]),
             jnp.concatenate([share * 0.9, share * 0.1]),
         )
+
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Join two 128s; the new tile comes between 32 and 8, whatever it is."""
+        board = np.array([[3, 4, 3, 4], [4, 3, 4, 3], [3, 4, 3, 4], [5, 6, 7, 7]], np.uint8)
+        return Ending(level.replace(board=jnp.asarray(board)), (1,))
 
     def tiles(self, state: Game2048State) -> Int32[Array, "4 4"]:
         """Exponents, as `sprites.game2048` numbers them."""

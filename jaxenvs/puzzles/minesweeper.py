@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core import checks
 from ..core.controls import Controls, Place, Pointing, pointed
-from ..core.env import Env, Params, State, Step, Transition
+from ..core.env import Ending, Env, Params, State, Step, Transition
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
@@ -135,6 +135,11 @@ class Minesweeper(Env):
     def action_mask(self, state: MinesweeperState, params: Any = None) -> Bool[Array, " cells"]:
         """Tell which cells are covered."""
         return state.cells.reshape(-1) < OPEN
+
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Open a cell beside the only mine, then the mine."""
+        mines = jnp.zeros_like(level.board).at[0, 0].set(1)
+        return Ending(level.replace(board=mines), (1, 0))
 
     def tiles(self, state: MinesweeperState) -> Int32[Array, "rows columns"]:
         """What the cells show, as `sprites.minesweeper` numbers it."""

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
-from ..core.env import Env, Params, State, Step, Transition
+from ..core.env import Ending, Env, Params, State, Step, Transition
 from ..core.random import Key, below, words
 from ..core.spaces import Discrete, Space
 from ..core.struct import Struct, struct
@@ -172,6 +172,13 @@ class Puzzle(Env):
         reward = self.step_reward(instance, state.board, move, solved)
         ended = solved | self.is_dead(instance, move.board)
         return Transition(state.replace(board=move.board), reward, ended, {"solved": solved})
+
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Take the last action to the goal; a puzzle without a single goal writes its own."""
+        before = self.predecessors(level.instance, self.goal(level.instance))
+        first = int(np.argmax(before.valid))
+        board = jax.tree.map(lambda leaf: leaf[first], before.board)
+        return Ending(level.replace(board=board), (before.action[first],))
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
         """Tell whether the puzzle is solved."""

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from ..core import checks
 from ..core.controls import Controls, Place, Pointing, pointed
-from ..core.env import Params
+from ..core.env import Ending, Params
 from ..core.random import Key, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
@@ -202,6 +202,10 @@ class TSP(Puzzle):
             mark = 2 if i == int(board.city) else visited >> i & 1
             rows.append(f"{x:.9g} {y:.9g} {MARKS[mark]}".rstrip())
         return "\n".join(rows)
+
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Visit the cities in their order."""
+        return Ending(level, range(1, self.cities))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:
         """The unit square: 0 nothing, 1 city, 2 visited, 3 traveller, 4 home, 5 traveller at home.

@@ -342,6 +342,27 @@ def check_time_limit(subject: Subject) -> None:
         state = step.state
 
 
+def check_ending(subject: Subject) -> None:
+    """The task ends as `ending` says and no sooner, and at the limit its own end counts."""
+    env, params = subject.env, subject.env.default_params
+    try:
+        ending = env.ending(jax.jit(env.sample_level)(jax.random.key(0)))
+    except NotImplementedError:  # a puzzle that knows no way back from its goal
+        ending = None
+    if ending is None:
+        return
+    key, reset_to, last = jax.random.key(1), jax.jit(env.reset_to), len(ending.actions)
+    for limit in (params.max_steps_in_episode, last):
+        limits = limited(params, np.int32(limit))
+        state = reset_to(key, ending.level, limits).state
+        for number, action in enumerate(ending.actions, start=1):
+            step = subject.step(key, state, jnp.asarray(action, jnp.int32), limits)
+            said = f"{'not ' * (number < last)}terminated after action {number} of {last}"
+            assert step.terminated == (number == last), f"by its ending it must be {said}"
+            state = step.state
+        assert not step.truncated, "truncated at the limit, although the task ended there"
+
+
 def check_rows(subject: Subject) -> None:
     """Row i of a batch does not depend on the number of rows, through resets as well."""
     small, large = (_play_batch(subject.env, rows) for rows in (2, 3))
@@ -431,6 +452,7 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
         check_level,
         check_one_compilation,
         check_time_limit,
+        check_ending,
         check_rows,
         check_sight,
         check_masks,
