@@ -1,13 +1,13 @@
 """`jaxenvs play ID`: play an environment with the keyboard."""
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 
-from ..core.env import Env
 from ..fields import gathered
-from . import arguments
+from . import arguments, text
 from .arguments import UsageError
-from .controls import Controller, playable
+from .controls import Controller
 from .pilots import RANDOM
 from .session import Session
 
@@ -23,7 +23,8 @@ EXAMPLES = """  jaxenvs play Grid-DoorKey-8x8-v0
   jaxenvs play Grid-Empty-5x5-v0 --keys "up up right up up" --gif walk.gif
   jaxenvs play Craft-Classic-Pixels-v0
   jaxenvs play Puzzle-Cube-3x3-v0 --set scramble=3
-  jaxenvs play Grid-v0 --screenshot window.png"""
+  jaxenvs play Grid-v0 --screenshot window.png
+  jaxenvs play Grid-v0 --text"""
 
 
 def main(argv: list[str]) -> int:
@@ -37,8 +38,13 @@ def _run(argv: list[str]) -> int:
     parser.add_argument(
         "--keys", help="play these keys into the file, such as 'w w a space' (else: random moves)"
     )
+    parser.add_argument(
+        "--text", action="store_true", help="play in the terminal: the state in words, no window"
+    )
     options = parser.parse_args(gathered(argv))
     headless = arguments.checked_outputs(options)
+    if options.text:
+        return _play_text(options, headless)
     if options.keys is not None and not headless:
         raise UsageError("--keys goes with --gif FILE, --html FILE or --screenshot FILE")
     controller = _controller(options, headless)
@@ -50,18 +56,17 @@ def _run(argv: list[str]) -> int:
     return 0
 
 
-def _playable(options: argparse.Namespace) -> Env:
-    """Build the environment, and refuse it where keys cannot play it."""
-    env = arguments.make_env(options.id, options.fields)
-    try:
-        playable(env)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    return env
+def _play_text(options: argparse.Namespace, headless: bool) -> int:
+    if headless or options.keys is not None:
+        raise UsageError("--text plays in the terminal; it goes without --keys and without files")
+    env = arguments.played_by_keys(arguments.make_env(options.id, options.fields))
+    if sys.stderr.isatty():
+        print("compiling, a few seconds", file=sys.stderr)
+    return text.play(Session(env, seed=options.seed), options.id)
 
 
 def _controller(options: argparse.Namespace, headless: bool) -> Controller:
-    env = _playable(options)
+    env = arguments.played_by_keys(arguments.make_env(options.id, options.fields))
     has_moves = arguments.is_film(options) or options.html or options.frames
     moves_by_itself = options.keys is None and has_moves
     if not headless:
