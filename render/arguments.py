@@ -18,7 +18,7 @@ from ..core.extras import MissingExtraError
 from ..core.files import target
 from ..info import number as number  # the commands meet it here
 from . import film, frames, gif, replay, turning
-from .controls import Controller, playable
+from .controls import Controller
 from .session import Session
 
 # What each option writes, by the suffix of the file; without one, the first.
@@ -91,15 +91,6 @@ def make_env(id: str, pairs: list[str]) -> Env:
         return registry.make(id, **fields.parse(pairs))
     except (LookupError, TypeError, ValueError) as error:
         raise UsageError(str(error)) from error
-
-
-def played_by_keys(env: Env) -> Env:
-    """Return an environment that keys can play; of another one `UsageError` says so."""
-    try:
-        playable(env)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    return env
 
 
 def checked_outputs(options: argparse.Namespace) -> bool:

@@ -25,7 +25,7 @@ def height(controller: Controller) -> int:
     return _board_height(controller)
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=1)
 def _board_height(controller: Controller) -> int:
     """Measure what is shown of a board when it is first asked for: a film has one size."""
     pygame.font.init()

@@ -4,10 +4,11 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
+from ..core.env import Env
 from ..fields import gathered
 from . import arguments, text
 from .arguments import UsageError
-from .controls import Controller
+from .controls import Controller, playable
 from .pilots import RANDOM
 from .session import Session
 
@@ -59,14 +60,24 @@ def _run(argv: list[str]) -> int:
 def _play_text(options: argparse.Namespace, headless: bool) -> int:
     if headless or options.keys is not None:
         raise UsageError("--text plays in the terminal; it goes without --keys and without files")
-    env = arguments.played_by_keys(arguments.make_env(options.id, options.fields))
+    env = _playable(options)
     if sys.stderr.isatty():
         print("compiling, a few seconds", file=sys.stderr)
     return text.play(Session(env, seed=options.seed), options.id)
 
 
+def _playable(options: argparse.Namespace) -> Env:
+    """Build the environment, and refuse it where keys cannot play it."""
+    env = arguments.make_env(options.id, options.fields)
+    try:
+        playable(env)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return env
+
+
 def _controller(options: argparse.Namespace, headless: bool) -> Controller:
-    env = arguments.played_by_keys(arguments.make_env(options.id, options.fields))
+    env = _playable(options)
     has_moves = arguments.is_film(options) or options.html or options.frames
     moves_by_itself = options.keys is None and has_moves
     if not headless:

@@ -66,7 +66,7 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
         )
     width = across * (columns * tile_size + frames.GAP) + panel.WIDTH + 2 * MARGIN
     height = down * (rows * tile_size + frames.GAP + label) + BAR_HEIGHT + 2 * MARGIN
-    return max(MIN_SIZE[0], width), max(panel.height(controller) + BAR_HEIGHT, height)
+    return max(MIN_SIZE[0], width), max(MIN_SIZE[1], panel.height(controller) + BAR_HEIGHT, height)
 
 
 def layout(controller: Controller, size: tuple[int, int]) -> Layout:

@@ -8,7 +8,7 @@ from ..core.env import Env
 from ..fields import gathered
 from . import arguments
 from .arguments import UsageError
-from .controls import Controller
+from .controls import Controller, playable
 from .pilots import RANDOM, Pilot, of_policy
 from .session import Session
 
@@ -55,7 +55,10 @@ def _run(argv: list[str]) -> int:
     if options.target and not Path(options.target).is_dir() and _is_id(options.target):
         options.random = options.random or True
     title, env, pilot = (_random if options.random else _trained)(options)
-    arguments.played_by_keys(env)
+    try:
+        playable(env)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     session = Session(env, pilot, options.envs, options.seed, options.fps)
     controller = Controller(session, title, "watch")
     if not headless:
