@@ -1,11 +1,12 @@
 """`jaxenvs play ID`: play an environment with the keyboard."""
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 
 from ..commands.parser import UsageError, make_env
 from ..core.env import Env
-from . import arguments, outputs
+from . import arguments, outputs, text
 from .controls import Controller, playable
 from .pilots import RANDOM
 from .session import Session
@@ -24,6 +25,7 @@ EXAMPLES = (
     "play Craft-Classic-Pixels-v0",
     "play Puzzle-Cube-3x3-v0 --set scramble=3",
     "play Grid-v0 --screenshot window.png",
+    "play Grid-v0 --text",
 )
 
 
@@ -38,8 +40,13 @@ def _run(argv: list[str]) -> int:
     parser.add_argument(
         "--keys", help="play these keys into the file, such as 'w w a space' (else: random moves)"
     )
+    parser.add_argument(
+        "--text", action="store_true", help="play in the terminal: the state in words, no window"
+    )
     options = parser.read(argv)
     headless = arguments.checked_outputs(options)
+    if options.text:
+        return _play_text(options, headless)
     if options.keys is not None and not headless:
         raise UsageError("--keys goes with --gif FILE, --html FILE or --screenshot FILE")
     controller = _controller(options, headless)
@@ -49,6 +56,15 @@ def _run(argv: list[str]) -> int:
         return open_window(controller, options.tile_size)
     outputs.draw_files(controller, options, _moves(controller, options.keys))
     return 0
+
+
+def _play_text(options: argparse.Namespace, headless: bool) -> int:
+    if headless or options.keys is not None:
+        raise UsageError("--text plays in the terminal; it goes without --keys and without files")
+    env = _playable(options)
+    if sys.stderr.isatty():
+        print("compiling, a few seconds", file=sys.stderr)
+    return text.play(Session(env, seed=options.seed), options.id)
 
 
 def _playable(options: argparse.Namespace) -> Env:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pygame
 
-from ..core.controls import Place
+from ..core.controls import Place, sign
 from . import bar, frames, panel, turning
 from .controls import Controller
 from .panel import end_colour, one_board
@@ -66,7 +66,7 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
         )
     width = across * (columns * tile_size + frames.GAP) + panel.WIDTH + 2 * MARGIN
     height = down * (rows * tile_size + frames.GAP + label) + BAR_HEIGHT + 2 * MARGIN
-    return max(MIN_SIZE[0], width), max(panel.height(controller) + BAR_HEIGHT, height)
+    return max(MIN_SIZE[0], width), max(MIN_SIZE[1], panel.height(controller) + BAR_HEIGHT, height)
 
 
 def layout(controller: Controller, size: tuple[int, int]) -> Layout:
@@ -170,31 +170,6 @@ def _draw_help(surface: pygame.Surface, controller: Controller) -> None:
     write(surface, "Keys", (rect.left + 20, rect.top + 16), TEXT, 19)
     for i, binding in enumerate(bindings):
         top = rect.top + 48 + step * i
-        names = ", ".join(_sign(key) for key in binding.keys)
+        names = ", ".join(sign(key) for key in binding.keys)
         write(surface, names, (rect.left + 20, top), ACCENT, 15)
         write(surface, binding.does, (rect.left + 220, top), TEXT, 15)
-
-
-def _sign(key: str) -> str:
-    """The name of a key, as it is written on it."""
-    if len(key) == 1 and key.isupper():
-        return f"Shift {key}"
-    return _KEY_SIGNS.get(key, key.upper())
-
-
-_KEY_SIGNS = {
-    "return": "Enter",
-    "escape": "Esc",
-    "backspace": "Backspace",
-    "space": "Space",
-    "tab": "Tab",
-    "left shift": "Left Shift",
-    "home": "Home",
-    "end": "End",
-    "left": "Left",
-    "right": "Right",
-    "up": "Up",
-    "down": "Down",
-    ",": "Comma",
-    ".": "Period",
-}

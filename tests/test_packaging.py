@@ -155,19 +155,18 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
 
 # Outside the families, the only classes of environments that code may know, and their modules.
 KNOWN = {"Env", "Wrapper", "Puzzle"}
-FAMILIES = {*WORLDS, "babyai"}
 SHARED = ("jaxenvs.puzzles.puzzle",)  # what a search may ask of any puzzle
 
 
 def named_families(module: str, code: str) -> list[str]:
     """Where a module outside the families imports one of them, or asks for one of its classes."""
-    if module == "jaxenvs.__init__" or module.split(".")[1] in FAMILIES:
+    if module == "jaxenvs.__init__" or module.split(".")[1] in WORLDS:
         return []
     tree = ast.parse(code)
     imports = [
         f"{found.module}:{found.line} imports {found.target}"
         for found in imports_of(module, tree)
-        if set(found.target.split(".")[1:2]) & FAMILIES and not found.target.startswith(SHARED)
+        if set(found.target.split(".")[1:2]) & WORLDS and not found.target.startswith(SHARED)
     ]
     asked = [
         f"{module}:{node.lineno} asks for {name}"

@@ -65,6 +65,9 @@ class Sokoban(Puzzle):
     reset_source: ClassVar[str] = "exact"
     reward_range: ClassVar[tuple[float, float]] = (-1.1, 10.9)
     steps_limit: ClassVar[int] = 120
+    legend: ClassVar[str] = (
+        "The field: # wall, @ you, $ box, . target, * box on a target, + you on a target"
+    )
 
     def __post_init__(self) -> None:
         """Check the fields, and read the levels."""

@@ -9,7 +9,7 @@ import functools
 import operator
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -53,6 +53,8 @@ class Sudoku(Puzzle):
 
     blanks: int = 40  # empty cells at the beginning
     guided: bool = False  # the rules choose the cell, an action the digit
+
+    legend: ClassVar[str] = "The grid, row by row, with dots for empty cells"
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -183,6 +185,14 @@ class Sudoku(Puzzle):
         grid = (3 * (line % 3) + line // 3)[:, None] + line
         board = jnp.asarray((grid % 9 + 1).astype(np.uint8)).at[0, 0].set(0)
         return Ending(level.replace(board=board, instance=board != 0), (0,))
+
+    def describe(self, state: PuzzleState, params: Any = None) -> str:
+        """Draw the grid; guided: name the cell, too."""
+        grid = super().describe(state, params)
+        if not self.guided:
+            return grid
+        row, column = divmod(int(_tightest(state.board, _candidates(state.board))), 9)
+        return f"{grid}\nThe next digit goes into row {row + 1}, column {column + 1}."
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "9 9"]:
         """0 empty, 1 to 9 placed, 10 to 18 given; 19 more in every other box."""

@@ -53,6 +53,9 @@ class TSP(Puzzle):
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (-2 * 2**0.5, 0.0)
     unit_cost: ClassVar[bool] = False
+    legend: ClassVar[str] = (
+        "The cities from city 0, where the trip begins: x, y, and whether you were or are there"
+    )
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -17,6 +17,7 @@ from jaxtyping import Array, PyTree
 from ..core.eager import op_by_op
 from ..core.env import Env, Reset, Step
 from ..core.extras import MissingExtraError
+from ..core.facts import Fact
 from ..core.registry import make
 from ..core.spaces import Discrete
 from ..core.vector import make_vec
@@ -439,6 +440,21 @@ def check_pictures(subject: Subject) -> None:
     assert tiles.ndim == 2 and (tiles >= 0).all() and (tiles < len(atlas)).all(), "tiles"
 
 
+def check_words(subject: Subject) -> None:
+    """Every action has a name and a row of keys, and a state can be told as facts and in words."""
+    env = subject.env
+    state = subject.reset(jax.random.key(0), env.default_params).state
+    if isinstance(env.action_space, Discrete):
+        rows = [row.name for row in env.controls.actions]
+        assert len(set(rows)) == env.action_space.n, f"controls are {len(rows)} rows: {rows[:8]}"
+        names = env.action_names
+        assert len(names) in (0, len(rows)), f"action_names are {len(names)} names"
+    assert all(isinstance(fact, Fact) for fact in env.facts(state)), "facts are no Facts"
+    words = env.describe(state)
+    assert words and isinstance(words, str), f"describe returns {words!r}"
+    assert words == env.describe(state), "describe says something else the second time"
+
+
 CHECKS: dict[str, Callable[[Subject], None]] = {
     function.__name__.removeprefix("check_"): function
     for function in (
@@ -457,5 +473,6 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
         check_sight,
         check_masks,
         check_pictures,
+        check_words,
     )
 }

@@ -131,7 +131,10 @@ def test_comments_are_those_of_the_base_and_of_the_innermost_field():
 
 
 def test_actions_are_named_where_the_environment_names_them():
-    assert ("1", "`right`") in rows("Puzzle-SlidingTile-3x3-v0", "Actions")
+    assert ("1", "`right`", "Right, D") in rows("Puzzle-SlidingTile-3x3-v0", "Actions")
+    assert ("4", "`drop`", "Q, Left Shift") in rows("Grid-v0", "Actions")
+    assert ("7", "`1,2`") in rows("Puzzle-LightsOut-5x5-v0", "Actions")
+    assert ("1", "`U'`", "Shift U") in rows("Puzzle-Cube-3x3-v0", "Actions")
     env = jaxenvs.make("Puzzle-Cube-2x2-v0")
     assert isinstance(env.action_space, Discrete)
     assert len(rows("Puzzle-Cube-2x2-v0", "Actions")) == env.action_space.n

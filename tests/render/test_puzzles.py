@@ -8,7 +8,7 @@ import pytest
 
 import jaxenvs
 from jaxenvs.puzzles import PuzzleLevel, pictures
-from jaxenvs.render import gif, outputs, play, screen
+from jaxenvs.render import gif, outputs, panel, pen, play, screen
 from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -129,6 +129,13 @@ def test_a_city_is_the_nearest_one():
     nearest = env.controls.pointing.action
     assert nearest(state, (3, 7)) == 4  # beside (0.4, 0.2) and (0.5, 0.7)
     assert nearest(state, (11, 8)) == 5
+
+
+def test_a_success_is_green_though_its_reward_is_a_cost():
+    session = Session(jaxenvs.make("Puzzle-TSP-10-v0", cities=3))
+    assert session.act(1) and panel.end_colour(session, 0) is None
+    assert session.act(2) and session.now.reward[0] < 0
+    assert panel.end_colour(session, 0) == pen.GOOD
 
 
 def test_watching_has_the_arrows_for_time_and_letters_for_the_cursor():
