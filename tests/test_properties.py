@@ -1,7 +1,7 @@
 """Hostile play of every environment breaks no rule; hypothesis chooses the play and shrinks it.
 
 The rules are those of `jaxenvs/testing/fuzzing.py`. By default some ids are played, a million steps
-in all; `python -m jaxenvs.benchmarks.fuzzing` plays every id for longer.
+in all; `python tests/proofs/fuzzing.py` plays every id for longer.
 """
 
 import functools
