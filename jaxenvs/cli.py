@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .core import background
 from .core.extras import MissingExtraError
 
 PROGRAM = "jaxenvs"
@@ -61,9 +62,12 @@ def program() -> int:
     """`main` as a process: no traceback where nobody takes what it prints, or at Ctrl-C."""
     try:
         try:
-            return main()
+            code = main()
         finally:
             print(end="", flush=True)  # what fails fails here, not while Python shuts down
+        if background.is_busy():  # the window was closed while XLA compiled
+            os._exit(code)
+        return code
     except KeyboardInterrupt:
         # At once: Python shuts down under threads that XLA compiles on, and some of them crash.
         os._exit(INTERRUPTED)

@@ -118,12 +118,10 @@ def is_film(options: argparse.Namespace) -> bool:
 
 
 def check_display() -> None:
-    """Raise `UsageError` where there is no display: better before than after all is compiled."""
+    """Raise `UsageError` where there is no display: before a long search rather than after it."""
     from . import window
 
     window.start_display()
-    if sys.stderr.isatty():
-        print("compiling, a few seconds", file=sys.stderr)
 
 
 def _check_file(name: str, given: str | None) -> None:

@@ -53,6 +53,13 @@ class Layout(NamedTuple):
         return min(1.0, max(0.0, (x - self.bar.left) / max(1, self.bar.width)))
 
 
+def opening_size(display: tuple[int, int]) -> tuple[int, int]:
+    """Return the size of a new window: most of a small display, half of the area of a large one."""
+    width, height = display
+    down = min(max(round(height * 0.75), MIN_SIZE[1], 640), height - 72)
+    return min(round(down * 1.45), width), max(1, down)
+
+
 def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[int, int]:
     """Return the window size that fits the boards at a tile size, or at a comfortable one."""
     session, shape = controller.session, _shape(controller)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pygame
 import pytest
+from opened import opened, settle
 
 import jaxenvs
 from jaxenvs.craft import Action, sight
@@ -16,7 +17,6 @@ from jaxenvs.render import bar, frames, pen, play, screen, watch
 from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import NO_ACTION, Session
-from jaxenvs.render.window import Window
 
 ID = "Craft-Classic-Ids-v0"
 ENV = jaxenvs.make(ID)
@@ -112,11 +112,13 @@ def test_marks_are_on_the_bar_and_tell_their_names(playing):
 
 
 def test_the_mouse_points_at_marks(playing, dummy_display):
-    window = Window(achieving(playing, 3))
-    where = window._layout().bar
+    achieving(playing, 3)
+    window = opened(lambda: playing)
+    where = screen.layout(playing, window.display.get_size()).bar
     for at, pointed in [((where.right, where.centery), True), ((where.centerx, 40), False)]:
         event = pygame.event.Event(pygame.MOUSEMOTION, pos=at, buttons=(0, 0, 0), rel=(0, 0))
         window.handle(event)
+        settle(window)
         assert (playing.pointed is not None) == pointed
     window.close()
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pygame
 import pytest
+from opened import opened, settle
 
 import jaxenvs
 from jaxenvs.puzzles import PuzzleLevel, pictures
@@ -12,7 +13,6 @@ from jaxenvs.render import arguments, gif, play, screen
 from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
-from jaxenvs.render.window import Window
 
 IDS = (
     "Puzzle-2048-v0",
@@ -144,11 +144,11 @@ def test_a_letter_with_shift_is_the_letter_where_it_means_nothing():
 
 @pytest.mark.usefixtures("dummy_display")
 def test_a_click_acts_on_the_place_under_it():
-    window = Window(controller("Puzzle-LightsOut-5x5-v0"))
+    window = opened(lambda: controller("Puzzle-LightsOut-5x5-v0"))
     where = screen.layout(window.controller, window.display.get_size())
     at = where.rect_of(window.controller, (3, 1)).center
     pygame.event.post(pygame.event.Event(pygame.MOUSEBUTTONDOWN, pos=at, button=1))
-    window.pump(0.0)
+    settle(window)
     assert window.controller.session.now.action[0] == 16
     assert window.controller.cursor == (3, 1)
     window.close()
@@ -156,18 +156,18 @@ def test_a_click_acts_on_the_place_under_it():
 
 @pytest.mark.usefixtures("dummy_display")
 def test_a_turn_is_shown_on_its_way_in_the_window():
-    window = Window(controller("Puzzle-Cube-2x2-v0"))
+    window = opened(lambda: controller("Puzzle-Cube-2x2-v0"))
     event = pygame.event.Event(pygame.KEYDOWN, key=pygame.K_u, mod=pygame.KMOD_LSHIFT)
     pygame.event.post(event)
     seen = []
     for _ in range(4):
-        window.pump(0.1)
+        settle(window, 0.1)
         seen.append((window.controller.turned, pygame.image.tobytes(window.display, "RGB")))
     assert window.controller.session.now.action[0] == 1  # U'
     assert seen[0][0] == 0 and 0 < seen[1][0] < 1 and seen[3][0] == 1
     assert len({picture for _, picture in seen}) == 4 - (seen[2][0] == 1)
-    window.controller.press("backspace")
-    window.pump(0.1)
+    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_BACKSPACE))
+    settle(window, 0.1)
     assert window.controller.turned == 1
     window.close()
 

@@ -1,9 +1,14 @@
 """The window on SDL's dummy display, driven by events as a display would post them."""
 
+import threading
+import time
+
 import pygame
 import pytest
+from opened import opened, settle
 
 import jaxenvs
+from jaxenvs.core import background
 from jaxenvs.grid import Action
 from jaxenvs.render import screen
 from jaxenvs.render.controls import Controller
@@ -31,27 +36,37 @@ pytestmark = pytest.mark.usefixtures("dummy_display")
 
 @pytest.fixture
 def window():
-    opened = Window(Controller(Session(ENV), ID, "play"))
-    yield opened
-    opened.close()
+    window = opened(lambda: Controller(Session(ENV), ID, "play"))
+    yield window
+    window.close()
 
 
 @pytest.fixture
 def wall():
-    opened = Window(Controller(Session(ENV, RANDOM, 3), ID, "watch"))
-    yield opened
-    opened.close()
+    window = opened(lambda: Controller(Session(ENV, RANDOM, 3), ID, "watch"))
+    window.controller.session.seek(0)
+    window.controller.session.toggle_pause()
+    yield window
+    window.close()
+
+
+def post(*names: str) -> None:
+    for name in names:
+        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=KEYS[name]))
 
 
 def keys(window: Window, *names: str) -> None:
-    for name in names:
-        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=KEYS[name]))
-    window.pump(0.0)
+    post(*names)
+    settle(window)
 
 
 def mouse(window: Window, kind: int, at: tuple[int, int], **more: int) -> None:
     pygame.event.post(pygame.event.Event(kind, pos=at, **more))
-    window.pump(0.0)
+    settle(window)
+
+
+def layout(window: Window) -> screen.Layout:
+    return screen.layout(window.controller, window.display.get_size())
 
 
 def shown(window: Window) -> bytes:
@@ -71,10 +86,9 @@ def test_keys_play(window):
 
 
 def test_the_window_shows_the_session_and_draws_only_when_it_changes(window):
-    window.pump(0.0)
     first = shown(window)
     window.display.fill((9, 9, 9))
-    window.pump(1.0)
+    settle(window, 1.0)
     assert set(shown(window)) == {9}  # nothing happened, nothing is drawn
     keys(window, "right")
     assert shown(window) not in (first, set())
@@ -94,7 +108,7 @@ def test_help_is_drawn_over_the_board(window):
 
 def test_the_bar_scrubs(window):
     keys(window, "up", "left", "left", "left")
-    session, bar = window.controller.session, window._layout().bar
+    session, bar = window.controller.session, layout(window).bar
     mouse(window, pygame.MOUSEMOTION, bar.center)
     assert session.cursor == 4  # no button is down
     mouse(window, pygame.MOUSEBUTTONDOWN, (bar.left, bar.centery), button=1)
@@ -109,9 +123,9 @@ def test_the_bar_scrubs(window):
 
 
 def test_time_plays_and_a_click_looks_at_a_board_of_the_wall(wall):
-    wall.pump(0.13)
+    settle(wall, 0.13)
     assert wall.controller.session.cursor == 1
-    rect = wall._layout().boards[2]
+    rect = layout(wall).boards[2]
     mouse(wall, pygame.MOUSEBUTTONDOWN, rect.center, button=3)
     assert wall.controller.is_wall
     mouse(wall, pygame.MOUSEBUTTONDOWN, rect.center, button=1)
@@ -124,8 +138,8 @@ def test_time_plays_and_a_click_looks_at_a_board_of_the_wall(wall):
 def test_any_size_of_the_window_is_filled_by_whole_tiles(window, size):
     window.display = pygame.display.set_mode(size, pygame.RESIZABLE)
     window.handle(pygame.event.Event(pygame.VIDEORESIZE, size=size, w=size[0], h=size[1]))
-    window.pump(0.0)
-    where = window._layout()
+    settle(window)
+    where = layout(window)
     assert where.boards[0].width == 5 * where.tile_size
     if size[0] >= 640:
         assert where.boards[0].right <= where.panel.left
@@ -143,9 +157,100 @@ def test_saving_writes_a_gif_and_says_so(window, tmp_path, monkeypatch):
 
 
 def test_it_opens_runs_and_closes_without_sound():
-    controller = Controller(Session(ENV), ID, "play")
     pygame.display.init()
     pygame.event.post(pygame.event.Event(pygame.QUIT))
-    assert open_window(controller) == 0
+    assert open_window(lambda: Controller(Session(ENV), ID, "play"), ID) == 0
     assert not pygame.display.get_init()
     assert pygame.mixer.get_init() is None
+
+
+@pytest.fixture
+def slow():
+    """A window whose session is not ready before `set` is called."""
+    ready = threading.Event()
+
+    def prepare() -> Controller:
+        ready.wait(60)
+        return Controller(Session(ENV), ID, "play")
+
+    window = Window(prepare, ID)
+    window.ready = ready
+    yield window
+    ready.set()
+    window.close()
+
+
+def test_it_opens_at_once_with_a_spinner(slow):
+    first = shown(slow)
+    assert len(set(first)) > 10  # a word and dots
+    time.sleep(0.2)
+    slow.pump(0.0)
+    assert shown(slow) != first and slow.controller is None
+
+
+def test_keys_pressed_while_it_compiles_are_played_afterwards(slow):
+    post("up", "up", "right")
+    slow.pump(0.0)
+    slow.ready.set()
+    settle(slow)
+    session = slow.controller.session
+    assert [int(moment.action[0]) for moment in session.history[1:]] == [
+        Action.FORWARD,
+        Action.FORWARD,
+        Action.RIGHT,
+    ]
+
+
+def test_it_takes_another_size_while_it_compiles(slow):
+    size = (700, 500)
+    slow.display = pygame.display.set_mode(size, pygame.RESIZABLE)
+    pygame.event.post(pygame.event.Event(pygame.VIDEORESIZE, size=size, w=size[0], h=size[1]))
+    slow.pump(0.0)
+    spot = slow.display.subsurface((300, 200, 100, 100))  # the spinner is in the middle again
+    assert len(set(pygame.image.tobytes(spot, "RGB"))) > 10
+    slow.ready.set()
+    settle(slow)
+    assert shown(slow) == pygame.image.tobytes(screen.draw(slow.controller, size), "RGB")
+
+
+def test_it_closes_while_it_compiles(slow):
+    pygame.event.post(pygame.event.Event(pygame.QUIT))
+    began = time.monotonic()
+    slow.pump(0.0)
+    assert not slow.open and time.monotonic() - began < 1
+    slow.close()
+    assert background.is_busy()  # so the command leaves at once
+
+
+def test_escape_closes_it_while_it_compiles(slow):
+    post("escape")
+    slow.pump(0.0)
+    assert not slow.open
+
+
+def test_a_long_step_is_said_over_the_picture(window, monkeypatch):
+    go_on = threading.Event()
+    after = window.controller.session._after
+    monkeypatch.setattr(
+        window.controller.session, "_after", lambda commands: go_on.wait(60) and after(commands)
+    )
+    still = shown(window)
+    post("up")
+    until = time.monotonic() + 60
+    while shown(window) == still and time.monotonic() < until:
+        window.pump(0.0)
+    assert shown(window)[-3000:] == still[-3000:] != shown(window)[:3000]  # a word in the corner
+    go_on.set()
+    settle(window)
+    assert window.controller.session.cursor == 1
+    size = window.display.get_size()
+    assert shown(window) == pygame.image.tobytes(screen.draw(window.controller, size), "RGB")
+
+
+def test_what_goes_wrong_in_the_background_is_raised():
+    def prepare() -> Controller:
+        raise OSError("no such run")
+
+    with pytest.raises(OSError, match="no such run"):
+        open_window(prepare, ID)
+    assert not pygame.display.get_init()
