@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
+from .commands import cache
 from .core import background
 from .core.extras import MissingExtraError
 
@@ -22,25 +23,35 @@ class Command(NamedTuple):
     """What completes a word, by its place: "" is the first one after the command, an option the
     one after that; with "..." behind it, any number of words. Elsewhere it is a file."""
     extra: str = ""  # pip extra that brings what the module needs
+    keeps: bool = False  # whether compiled programs are kept for the next start
 
 
 COMMANDS = {
     "list": Command("list or search the ids", "jaxenvs.info", {"...": "families"}),
     "info": Command("rules, arrays, settings and returns of an id", "jaxenvs.info", {"": "ids"}),
     "play": Command(
-        "play an environment with the keyboard", "jaxenvs.render.play", {"": "ids"}, "play"
+        "play an environment with the keyboard",
+        "jaxenvs.render.play",
+        {"": "ids"},
+        "play",
+        keeps=True,
     ),
     "watch": Command(
         "watch a trained run or random play",
         "jaxenvs.render.watch",
         {"": "runs", "--random": "ids"},
         "play",
+        keeps=True,
     ),
     "train": Command(
-        "train an agent (--algo: PPO, DQN ...)", "jaxenvs.baselines.train", {"": "ids"}, "train"
+        "train an agent (--algo: PPO, DQN ...)",
+        "jaxenvs.baselines.train",
+        {"": "ids"},
+        "train",
+        keeps=True,
     ),
     "solve": Command(
-        "search for the solution of a puzzle", "jaxenvs.render.solve", {"": "puzzles"}
+        "search for the solution of a puzzle", "jaxenvs.render.solve", {"": "puzzles"}, keeps=True
     ),
     "bench": Command(
         "measure steps per second", "jaxenvs.benchmarks.throughput", {"--ids ...": "sets"}, "bench"
@@ -61,6 +72,7 @@ SHELLS = tuple(SCRIPTS)
 def program() -> int:
     """`main` as a process: no traceback where nobody takes what it prints, or at Ctrl-C."""
     try:
+        _keep_programs(sys.argv[1:])
         try:
             code = main()
         finally:
@@ -79,6 +91,13 @@ def program() -> int:
             return CUT_OFF
         print(f"{PROGRAM}: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
+
+
+def _keep_programs(arguments: list[str]) -> None:
+    """Keep what the command compiles, unless it measures that or only explains itself."""
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    if command is not None and command.keeps and not {"-h", "--help"} & set(arguments):
+        cache.start()
 
 
 def _can_print() -> bool:
@@ -156,6 +175,10 @@ def _help() -> str:
             "options:",
             "  --version           print the version",
             f"  --completion SHELL  print a script that completes words: {', '.join(SHELLS)}",
+            "",
+            "play, watch, train and solve keep compiled programs for the next start: at most",
+            f"{cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder that",
+            f"{cache.VARIABLE} names; none with {cache.VARIABLE}=off.",
             "",
             "examples:",
             *(f"  {PROGRAM} {example}" for example in EXAMPLES),

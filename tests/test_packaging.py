@@ -31,7 +31,7 @@ EXTRAS |= {"test", "dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 BUILT_ON = {"babyai": {"grid"}}  # families that others use
-LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
+LIBRARY = {"core", *WORLDS, "search", "adapters", "testing", "commands"}
 # What each unit of the package may import beside itself; every other unit of the library is "".
 ARROWS = {
     "core": set(),
@@ -39,6 +39,7 @@ ARROWS = {
     "search": {"core", *WORLDS},
     "adapters": {"core", *WORLDS, "search"},
     "testing": {"core"},
+    "commands": {"core"},
     "": LIBRARY,
     **{folder: {"", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
 }
