@@ -6,7 +6,7 @@ import time
 
 import pygame
 
-from .pen import ACCENT, CARD, INK, LINE, TEXT, font, write
+from .canvas import ACCENT, CARD, INK, LINE, TEXT, Canvas
 
 DOTS = 10  # of the spinner
 TURN = 1.2  # seconds of a turn of it
@@ -15,18 +15,20 @@ ICON = 64  # pixels
 
 def draw(surface: pygame.Surface, picture: pygame.Surface | None, word: str) -> None:
     """Draw the word with a spinner: over the picture in a corner, or alone in the middle."""
+    width, height = surface.get_size()
+    canvas = Canvas(surface, max(0.7, min(width / 880, height / 620)))
     if picture is None:
         surface.fill(INK)
-        middle = surface.get_rect().center
-        _draw_spinner(surface, middle, 26)
-        write(surface, word, (middle[0] - font(19).size(word)[0] // 2, middle[1] + 48), TEXT, 19)
+        middle = (canvas.points(width / 2), canvas.points(height / 2))
+        _draw_spinner(canvas, middle, 26)
+        canvas.write(word, (middle[0] - canvas.width(word, 19) / 2, middle[1] + 48), TEXT, 19)
         return
     surface.blit(stretched(picture, surface.get_size()), (0, 0))
-    chip = pygame.Rect(10, 10, font(15).size(word)[0] + 52, 32)
-    pygame.draw.rect(surface, CARD, chip, border_radius=16)
-    pygame.draw.rect(surface, LINE, chip, 1, 16)
-    _draw_spinner(surface, (chip.left + 18, chip.centery), 8)
-    write(surface, word, (chip.left + 36, chip.top + 8), TEXT, 15)
+    chip = (10, 10, canvas.width(word, 15) + 52, 32)
+    canvas.rect(CARD, chip, radius=16)
+    canvas.rect(LINE, chip, 1, 16)
+    _draw_spinner(canvas, (28, 26), 8)
+    canvas.write(word, (46, 18), TEXT, 15)
 
 
 def stretched(picture: pygame.Surface, size: tuple[int, int]) -> pygame.Surface:
@@ -34,15 +36,15 @@ def stretched(picture: pygame.Surface, size: tuple[int, int]) -> pygame.Surface:
     return picture if picture.get_size() == size else pygame.transform.smoothscale(picture, size)
 
 
-def _draw_spinner(surface: pygame.Surface, middle: tuple[int, int], radius: int) -> None:
+def _draw_spinner(canvas: Canvas, middle: tuple[float, float], radius: float) -> None:
     """Dots on a circle; the brightest goes around."""
     ahead = time.monotonic() / TURN % 1
     for dot in range(DOTS):
         angle = 2 * math.pi * dot / DOTS
         at = (middle[0] + radius * math.sin(angle), middle[1] - radius * math.cos(angle))
         age = (ahead - dot / DOTS) % 1
-        colour = pygame.Color(*ACCENT).lerp(pygame.Color(*LINE), age)
-        pygame.draw.circle(surface, colour, at, max(2, radius // 5))
+        red, green, blue, _ = pygame.Color(*ACCENT).lerp(pygame.Color(*LINE), age)
+        canvas.disc((red, green, blue), at, max(1.5, radius / 5))
 
 
 @functools.cache
