@@ -17,7 +17,7 @@ from ..core.env import Env
 from ..core.extras import MissingExtraError
 from ..core.files import target
 from ..info import number as number  # the commands meet it here
-from . import film, frames, gif, replay, turning
+from . import boards, film, frames, gif, replay, turning
 from .controls import Controller
 from .session import Session
 
@@ -197,7 +197,7 @@ def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
 
 def _filmed(moments: Iterator[None], session: Session, reel: replay.Reel) -> Iterator[None]:
     for _ in moments:
-        reel.add(session.now)
+        reel.add(session)
         yield
 
 
@@ -222,8 +222,8 @@ def _kilobytes(file: str) -> str:
 def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
     """Return the board, or the wall of boards, without anything around."""
     session = controller.session
-    paint = frames.board_painter(session.env, _gif_tile_size(session, tile_size))
-    return frames.mosaic(paint(session.now.state), frames.wall_columns(session.boards))
+    drawn = boards.pictures(session, _gif_tile_size(session, tile_size))
+    return frames.mosaic(drawn, frames.wall_columns(session.boards))
 
 
 def turning_pictures(

@@ -52,7 +52,8 @@ def achievements(pen: Pen, session: Session, board: int) -> None:
 
 
 @functools.lru_cache(maxsize=128)
-def _icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface | None:
+def icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface | None:
+    """Return the icon that a fact names, in pixels; None where there is none."""
     picture = env.icon(name, size, CARD) if name else None
     if picture is None:
         return None
@@ -65,10 +66,10 @@ def _symbol(
     pen: Pen, env: Env, fact: Fact, size: int, at: tuple[float, float], dim: bool = False
 ) -> float:
     """Draw the icon of a fact, or else write its label; return where that ends."""
-    icon = _icon(env, fact.icon, pen.canvas.pixels(size), dim)
-    if icon is None:
+    drawn = icon(env, fact.icon, pen.canvas.pixels(size), dim)
+    if drawn is None:
         return pen.canvas.write(fact.label, at, DIM if dim else MUTED, 14) + 6
-    pen.canvas.blit(icon, at)
+    pen.canvas.blit(drawn, at)
     return at[0] + size + 6
 
 
@@ -89,7 +90,7 @@ def _bars(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 def _counts(pen: Pen, env: Env, facts: list[Fact]) -> None:
     """Icons with counts, or labels with counts; what there is none of is dim."""
-    bare = any(_icon(env, fact.icon, 24) is None for fact in facts)
+    bare = any(icon(env, fact.icon, 24) is None for fact in facts)
     across = BARS if bare else COUNTS
     width = (pen.right - pen.left) // across
     for i, fact in enumerate(facts):
@@ -116,11 +117,11 @@ def _clocks(pen: Pen, env: Env, facts: list[Fact]) -> None:
 def _icons(pen: Pen, env: Env, facts: list[Fact]) -> None:
     """A picture of what the value names, behind it."""
     for fact in facts:
-        icon = _icon(env, fact.icon, pen.canvas.pixels(20))
-        if icon is not None:
-            pen.canvas.blit(icon, (pen.right - 20, pen.top - 2))
+        drawn = icon(env, fact.icon, pen.canvas.pixels(20))
+        if drawn is not None:
+            pen.canvas.blit(drawn, (pen.right - 20, pen.top - 2))
         pen.canvas.write(fact.label, (pen.left, pen.top), MUTED, 15)
-        right = pen.right - (26 if icon is not None else 0)
+        right = pen.right - (26 if drawn is not None else 0)
         pen.canvas.write(fact.value, (right, pen.top), TEXT, 15, right=True)
         pen.space(22)
 

@@ -6,15 +6,17 @@ Left the board, or a wall of boards; right a panel; below a bar of the history t
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import pygame
 
 from ..core.controls import Place
-from . import bar, frames, panel, turning
+from . import bar, boards, facts, frames, panel, turning
 from .canvas import ACCENT, CARD, CUT, INK, LINE, MUTED, TEXT, Canvas, surface_of
 from .controls import Controller
-from .panel import end_colour, one_board
+from .panel import end_colour
 from .pen import MARGIN
+from .session import Session
 
 BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # points
 LARGEST_TILE = 96  # points
@@ -111,17 +113,17 @@ def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> La
     blocks = panel.heights(controller)
     places = []
     for columns in range(1, len(blocks) + 1):
-        boards, beside = _beside(size, scale, columns)
+        place, beside = _beside(size, scale, columns)
         if _fits(blocks, beside.height / scale - MARGIN - panel.FOOTER, columns):
-            places.append((boards, beside))
+            places.append((place, beside))
             break
     across = max(1, int(size[0] / scale // panel.WIDTH))
     rooms = [room for room in _rooms(blocks) if _fits(blocks, room, across)]
     places.append(_below(size, scale, rooms[0] + MARGIN + panel.FOOTER))
     found = [
         placed
-        for boards, told in places
-        if boards.contains((placed := _placed(controller, size, scale, boards, told)).whole)
+        for place, told in places
+        if place.contains((placed := _placed(controller, size, scale, place, told)).whole)
     ]
     return max(found, key=lambda placed: placed.tile_size, default=None)
 
@@ -179,13 +181,13 @@ def _placed(
     step_x, step_y = columns * tile + frames.GAP, rows * tile + frames.GAP + label
     left = place.centerx - (across * step_x - frames.GAP) // 2
     top = place.centery - (down * step_y - frames.GAP) // 2
-    boards = tuple(
+    rects = tuple(
         pygame.Rect(
             left + i % across * step_x, top + i // across * step_y, columns * tile, rows * tile
         )
         for i in range(count)
     )
-    return Layout(boards, told, below, tile, scale)
+    return Layout(rects, told, below, tile, scale)
 
 
 def _shape(controller: Controller) -> tuple[int, int]:
@@ -223,7 +225,7 @@ def _draw_board(surface: pygame.Surface, controller: Controller, where: Layout) 
     session, board = controller.session, controller.selected
     picture = turning.between(session, board, controller.turned, where.tile_size)
     if picture is None:
-        picture = frames.board_painter(session.env, where.tile_size)(one_board(session, board))[0]
+        picture = boards.pictures(session, where.tile_size, board)[0]
     surface.blit(surface_of(picture[: where.boards[0].height]), where.boards[0])
     if controller.pointing is not None and session.human:
         pygame.draw.rect(surface, ACCENT, where.rect_of(controller, controller.cursor), 3, 4)
@@ -236,7 +238,7 @@ def _draw_board(surface: pygame.Surface, controller: Controller, where: Layout) 
 
 def _draw_wall(canvas: Canvas, controller: Controller, where: Layout) -> None:
     session, surface = controller.session, canvas.surface
-    pictures = frames.board_painter(session.env, where.tile_size)(session.now.state)
+    pictures = boards.pictures(session, where.tile_size)
     for i, (rect, picture) in enumerate(zip(where.boards, pictures, strict=True)):
         surface.blit(surface_of(picture), rect)
         colour = end_colour(session, i)
@@ -246,8 +248,21 @@ def _draw_wall(canvas: Canvas, controller: Controller, where: Layout) -> None:
             pygame.draw.rect(surface, colour, rect, 3)
         score = f"{session.now.score[i]:.2f}"
         left, right, low = (canvas.points(v) for v in (rect.left, rect.right, rect.bottom))
-        canvas.write(f"{i}", (left, low + 2), MUTED, 13)
+        end = canvas.write(f"{i}", (left, low + 2), MUTED, 13)
+        _draw_carried(canvas, session, i, (end + 8, low + 1))
         canvas.write(score, (right, low + 2), colour or TEXT, 13, right=True)
+
+
+def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, float]) -> None:
+    """Draw the icons of a board's facts, where its picture does not show them."""
+    env = session.env
+    if env.status_rows:
+        return
+    state = jax.tree.map(lambda leaf: leaf[i], session.now.state)
+    names = [fact.icon for fact in env.facts(state) if fact.kind == "icon"]
+    icons = [facts.icon(env, name, canvas.pixels(LABEL_HEIGHT - 3)) for name in names]
+    for place, icon in enumerate(filter(None, icons)):
+        canvas.blit(icon, (at[0] + place * LABEL_HEIGHT, at[1]))
 
 
 def _draw_help(surface: pygame.Surface, controller: Controller, scale: float) -> None:

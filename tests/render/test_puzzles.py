@@ -9,7 +9,7 @@ from opened import opened, settle
 
 import jaxenvs
 from jaxenvs.puzzles import PuzzleLevel, pictures
-from jaxenvs.render import arguments, gif, play, screen
+from jaxenvs.render import arguments, boards, frames, gif, play, screen
 from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -218,3 +218,24 @@ def test_a_picture_has_the_size_of_the_tiles(tmp_path):
         rows, columns = playing.session.env.tiles(playing.session.state()).shape
         assert picture.shape == (12 * rows, 12 * columns, 3)
         gif.write_png(tmp_path / "a.png", picture)
+
+
+def test_a_tour_draws_its_route():
+    env = jaxenvs.make("Puzzle-TSP-10-v0", cities=4)
+    session = Session(env, RANDOM, 2)
+    plain = frames.board_painter(env, 16)(session.now.state)
+    np.testing.assert_array_equal(boards.pictures(session, 16), plain)  # no way was gone yet
+    lengths = []
+    for city in (2, 2, 1, 3):  # the second step goes nowhere, the last one also home
+        session.act(city)
+        plain = frames.board_painter(env, 16)(session.now.state)
+        drawn = boards.pictures(session, 16)
+        changed = (drawn != plain).any(axis=-1)
+        ground = (plain == env.atlas(16)[0, 0, 0]).all(axis=-1)
+        assert not (changed & ~ground).any()  # cities stay on top
+        lengths.append(int(changed[0].sum()))
+    assert 0 < lengths[0] == lengths[1] < lengths[2] < lengths[3]
+    assert [len(boards.way(env.trail, boards.episode(session, 0)))] == [6]
+    np.testing.assert_array_equal(boards.pictures(session, 16, 1)[0], drawn[1])
+    session.new_level()
+    assert len(list(boards.episode(session, 0))) == 1

@@ -3,14 +3,18 @@
 import threading
 import time
 
+import numpy as np
 import pygame
 import pytest
 from opened import opened, settle
+from whole import NARROW, SIZES, assert_whole
 
 import jaxenvs
 from jaxenvs.core import background
 from jaxenvs.grid import Action
+from jaxenvs.grid.tiles import Colour, Kind
 from jaxenvs.render import screen
+from jaxenvs.render.canvas import TEXT
 from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -141,10 +145,47 @@ def test_any_size_of_the_window_is_filled_by_whole_tiles(window, size):
     settle(window)
     where = layout(window)
     assert where.boards[0].width == 5 * where.tile_size
+    largest = round(screen.LARGEST_TILE * max(1.0, where.scale)) // 4 * 4
     if size[0] >= 640:
-        assert where.boards[0].right <= where.panel.left
         free = min(where.panel.left, where.bar.top - 30)
-        assert where.tile_size == 96 or 5 * (where.tile_size + 4) > free - 2 * screen.MARGIN
+        assert where.tile_size == largest or 5 * (where.tile_size + 4) > free - 3 * screen.MARGIN
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_shows_everything(window, size):
+    where = assert_whole(window.controller, size)
+    is_narrow = size == NARROW
+    assert (where.panel.top >= where.whole.bottom) == is_narrow  # else it is beside the board
+    assert (where.scale >= 2) == (size[1] > 1500)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_shows_a_whole_wall(wall, size):
+    assert_whole(wall.controller, size)
+
+
+@pytest.mark.parametrize(
+    ("display", "least", "most"),
+    [
+        ((800, 600), 0.7, 1.0),
+        ((1280, 800), 0.4, 0.8),
+        ((1920, 1080), 0.4, 0.7),
+        ((3840, 2160), 0.4, 0.7),
+    ],
+)
+def test_a_new_window_takes_a_good_share_of_its_display(display, least, most):
+    width, height = screen.opening_size(display)
+    assert width <= display[0] and height <= display[1] - 60  # a title bar and a task bar
+    assert least <= width * height / (display[0] * display[1]) <= most
+
+
+def test_words_grow_with_the_window(window):
+    def colours(size):
+        where = screen.layout(window.controller, size)
+        surface = screen.draw(window.controller, size).subsurface(where.panel)
+        return pygame.mask.from_threshold(surface, (*TEXT, 255), (90, 90, 90, 255)).count()
+
+    assert colours((2400, 1680)) > 4 * colours((940, 660))
 
 
 def test_saving_writes_a_gif_and_says_so(window, tmp_path, monkeypatch):
@@ -254,3 +295,24 @@ def test_what_goes_wrong_in_the_background_is_raised():
     with pytest.raises(OSError, match="no such run"):
         open_window(prepare, ID)
     assert not pygame.display.get_init()
+
+
+def test_a_wall_shows_what_its_agents_carry():
+    env = jaxenvs.make("Grid-Fetch-5x5-N2-v0")
+    controller = Controller(Session(env, RANDOM, 2), ID, "watch")
+    size = (800, 600)
+    where = screen.layout(controller, size)
+
+    def labels() -> list[bytes]:
+        surface = screen.draw(controller, size)
+        lines = [pygame.Rect(r.left, r.bottom + 1, r.width // 2, 16) for r in where.boards]
+        return [pygame.image.tobytes(surface.subsurface(line), "RGB") for line in lines]
+
+    before = labels()
+    state = controller.session.now.state
+    carried = np.array([0, int(Kind.KEY) | int(Colour.RED) << 4], state.carried.dtype)
+    controller.session.history[0] = controller.session.now._replace(
+        state=state.replace(carried=carried)
+    )
+    after = labels()
+    assert after[0] == before[0] and after[1] != before[1]
