@@ -1,7 +1,6 @@
 """A surface measured in points, so that words and shapes grow with the window; boards do not."""
 
 import functools
-from collections.abc import Sequence
 
 import numpy as np
 import pygame
@@ -10,6 +9,7 @@ from . import frames
 
 RGB = tuple[int, int, int]
 Point = tuple[float, float]
+Rect = pygame.Rect | tuple[float, float, float, float]  # left, top, width, height
 INK, CARD, LINE = frames.BACKGROUND, (26, 28, 38), (48, 52, 66)
 TEXT, MUTED, DIM, ACCENT = (236, 234, 226), (146, 152, 168), (92, 99, 120), (110, 170, 255)
 GOOD, BAD, CUT = (86, 196, 118), (236, 92, 84), (246, 190, 62)
@@ -41,7 +41,7 @@ class Canvas:
         """Return the points of a length."""
         return pixels / self.scale
 
-    def rect(self, colour: RGB, rect: Sequence[float], width: float = 0, radius: float = 0) -> None:
+    def rect(self, colour: RGB, rect: Rect, width: float = 0, radius: float = 0) -> None:
         """Draw a rectangle (left, top, width, height): its outline, or all of it with width 0."""
         left, top = self.pixels(rect[0]), self.pixels(rect[1])
         right, bottom = self.pixels(rect[0] + rect[2]), self.pixels(rect[1] + rect[3])
