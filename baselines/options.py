@@ -10,8 +10,8 @@ import tyro
 
 import jaxenvs
 from jaxenvs import VectorEnv
-from jaxenvs.fields import gathered, written
-from jaxenvs.fields import parse as parse_fields
+from jaxenvs.commands.fields import gathered, written
+from jaxenvs.commands.fields import parse as parse_fields
 
 from . import GYM, presets, processes
 from .checkpoints import RunError
@@ -162,7 +162,7 @@ def directory(options: Options[Any], config: Config) -> Run:
 
 
 def fields(pairs: tuple[str, ...]) -> dict[str, Any]:
-    """Turn `view_size=5 obs=full` into keywords, see `jaxenvs.fields`."""
+    """Turn `view_size=5 obs=full` into keywords, see `jaxenvs.commands.fields`."""
     try:
         return parse_fields(pairs)
     except ValueError as error:

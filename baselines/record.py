@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import jaxenvs
-from jaxenvs.fields import FLAG, written
+from jaxenvs.commands.fields import FLAG, written
 
 from . import GYM
 from .checkpoints import RunError

@@ -151,7 +151,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (LookupError, RuntimeError, TypeError, ValueError) as error:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 2
-    print(counted(rows))
+    print(counted(rows).plain())
     print("\n".join(f"above the limits: {name}" for name in excess(rows)))
     return 0
 

@@ -292,7 +292,7 @@ def main(argv: list[str] | None = None) -> int:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 2
     figures = report(rows, args.here)
-    print(counted(figures["rows"]))
+    print(counted(figures["rows"]).plain())
     if args.json:
         args.json.write_text(json.dumps(figures, indent=1) + "\n")
     return 0

@@ -20,11 +20,13 @@ import jax
 
 from jaxenvs.core.vector import RESET_SOURCES
 
-from . import contestants, report, throughput
+from . import contestants, throughput
 from .contestants import Contestant
+from .tables.plain import plain
 
 LENGTH = 100  # steps of a rollout
 SHOWN = 16  # kernels in the table
+HEAD = ("time", "launches", "kernel")
 
 
 def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
@@ -76,7 +78,7 @@ def _show(row: dict[str, Any]) -> None:
     )
     times = list(row["microseconds"].items())[:SHOWN]
     cells = [(f"{us:.2f} us", f"x{row['launches'][name]:.2f}", name) for name, us in times]
-    print(report.plain_table(cells), flush=True)
+    print(plain([HEAD, *cells]), flush=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -25,7 +25,8 @@ import numpy as np
 from jaxenvs.baselines import checkpoints
 from jaxenvs.baselines.runs import Run
 
-from . import contestants, report
+from . import contestants
+from .tables.plain import plain
 
 ID = "Classic-CartPole-v0"
 UPDATES = 12
@@ -160,7 +161,7 @@ def show(found: dict[str, Any]) -> None:
     rows = found["kills"]
     keys = ("after_seconds", "phase", "saved", "same")
     lines = [(f"{i}", *(str(row[key]) for key in keys)) for i, row in enumerate(rows, 1)]
-    print(report.plain_table([HEAD, *lines]))
+    print(plain([HEAD, *lines]))
     same = sum(row["same"] for row in rows)
     print(f"{same} of {len(rows)} ended as the undisturbed one, in {found['arrays']} arrays")
 

@@ -192,7 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             figures = {**told, "rows": [row.as_dict() for row in rows]}
             args.json.write_text(json.dumps(figures, indent=1) + "\n")
     figures = [row.as_dict() for row in rows]
-    print(compared(figures), scores(figures), sep="\n\n")
+    print(compared(figures).plain(), scores(figures).plain(), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():
         print(f"{learner['learner']}: {learner['reason']}", file=sys.stderr)
     return 0

@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 2
     figures = [dataclasses.asdict(row) for row in rows]
-    print(work.memory_needed(figures))
+    print(work.memory_needed(figures).plain())
     if args.json:
         target = str(jax.devices()[0]) if args.here else "NVIDIA H200, compiled ahead of time"
         about = {**gpu_work.report(()), "target": target, "steps": STEPS, "rows": figures}

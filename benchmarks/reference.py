@@ -33,9 +33,9 @@ import jaxenvs
 from jaxenvs.baselines import ppo, record
 from jaxenvs.baselines.evaluate import first_episodes
 from jaxenvs.baselines.presets import preset
+from jaxenvs.commands.fields import FLAG
+from jaxenvs.commands.page import REFERENCE, is_plain
 from jaxenvs.core.masking import legal, legal_actions
-from jaxenvs.fields import FLAG
-from jaxenvs.page import REFERENCE, is_plain
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"

@@ -2,17 +2,17 @@
 
 import importlib
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .peers import GAMES
+from .tables import text
+from .tables.plain import plain
 from .tables.text import short
 from .timing import Row, ratio, ratio_per_core
 
 OWN = "jaxenvs"  # the contestant that the ratios are about
-FILE_WIDTH = 120  # columns of a table that goes to a file, where rich would take 80 and cut words
 PANELS = 4  # of a picture, side by side
 HEAD = (
     "envs",
@@ -54,13 +54,10 @@ def _own(rows: Sequence[Row]) -> list[Row]:
 
 
 def show(groups: Sequence[Sequence[Row]], missing: Sequence[dict[str, str]]) -> None:
-    """Print a table for each id, with rich where it is installed, and who is missing."""
+    """Print a table for each id, and the contestants that are missing."""
     for env_id in dict.fromkeys(group[0].id for group in groups):
         table = [_cells(row, group) for group in groups for row in group if row.id == env_id]
-        try:
-            _show_rich(env_id, table)
-        except ImportError:
-            print(f"{env_id}\n{plain_table([HEAD, *table])}")
+        print(f"{env_id}\n{plain([HEAD, *table])}")
     for absent in missing:
         print(f"{absent['contestant']}, {absent['id']}: {absent['reason']}")
 
@@ -143,36 +140,19 @@ def label(row: Row) -> str:
     return f"{row.contestant} ({row.reset_source}{obs})"
 
 
-def plain_table(lines: Sequence[Sequence[str]]) -> str:
-    """Align columns of text to the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.rjust, line, widths)) for line in lines)
-
-
 def _cells(row: Row, group: Sequence[Row]) -> tuple[str, ...]:
     faster = per_core = ""
     if row.contestant != OWN and (own := _own(group)):
-        faster = f"{ratio(own[0], row):,.1f} x"
-        per_core = f"{ratio_per_core(own[0], row):,.1f} x" if row.processor_seconds else ""
+        faster = text.ratio(ratio(own[0], row))
+        per_core = text.ratio(ratio_per_core(own[0], row)) if row.processor_seconds else ""
     slowest = row.steps / max(row.seconds)
     return (
         f"{row.num_envs:,}",
         label(row),
-        f"{row.steps_per_second:,.0f}",
-        f"{slowest:,.0f}",
+        short(row.steps_per_second),
+        short(slowest),
         f"{row.microseconds:,.1f}",
         faster,
         per_core,
         f"{row.compile_seconds:.1f} s",
     )
-
-
-def _show_rich(title: str, table: Sequence[Sequence[str]]) -> None:
-    console_class = importlib.import_module("rich.console").Console
-    console = console_class(width=None if sys.stdout.isatty() else FILE_WIDTH)
-    shown = importlib.import_module("rich.table").Table(title=title)
-    for name in HEAD:
-        shown.add_column(name, justify="left" if name == "contestant" else "right", no_wrap=True)
-    for cells in table:
-        shown.add_row(*cells)
-    console.print(shown)

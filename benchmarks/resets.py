@@ -22,7 +22,7 @@ from jaxtyping import Array
 
 import jaxenvs
 
-from . import contestants, report, throughput, timing
+from . import contestants, throughput, timing
 from .contestants import Contestant
 
 SOURCES = ("fresh", "pool", "exact")
@@ -90,7 +90,7 @@ def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
                 if runner.row.reset_source == "exact":
                     counted["trips_per_step"] = round(runner.trips, 3)
                 rows.append({**runner.row.as_dict(), **counted})
-                print(report.plain_table([_cells(rows[-1])]), flush=True)
+                print("  ".join(_cells(rows[-1])), flush=True)
     return rows
 
 

@@ -30,7 +30,8 @@ import jaxenvs
 from jaxenvs.baselines import loop, networks, ppo, presets
 from jaxenvs.baselines.devices import DEVICES, Devices
 
-from . import contestants, gpu_work, hlo, report
+from . import contestants, gpu_work, hlo
+from .tables.plain import plain
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 AT_ONCE = "--xla_force_host_platform_device_count="
@@ -200,7 +201,7 @@ def speed_table(rows: Sequence[dict[str, Any]]) -> str:
         relative = f"{row['steps_per_second'] / alone:.2f}" if alone else "-"
         speed, compiled = f"{row['steps_per_second']:,}", f"{row['compile_seconds']:.0f} s"
         cells.append((str(row["devices"]), f"{row['num_envs']:,}", speed, relative, compiled))
-    return report.plain_table([HEAD, *cells])
+    return plain([HEAD, *cells])
 
 
 def described_table(rows: Sequence[dict[str, Any]]) -> str:
@@ -215,7 +216,7 @@ def described_table(rows: Sequence[dict[str, Any]]) -> str:
         cells.append(
             (str(row["devices"]), f"{row['num_envs']:,}", kernels, str(row["minibatches"]), *counts)
         )
-    return report.plain_table([GPU_HEAD, *cells])
+    return plain([GPU_HEAD, *cells])
 
 
 def _parser() -> argparse.ArgumentParser:

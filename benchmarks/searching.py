@@ -98,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 2
     figures = [dataclasses.asdict(row) for row in rows]
-    print(searched(figures))
+    print(searched(figures).plain())
     if args.json:
         about = {"device": str(jax.devices()[0]), "processor": contestants.processor()}
         text = json.dumps({**about, "versions": contestants.versions(), "rows": figures}, indent=1)

@@ -20,7 +20,7 @@ from typing import Any
 import jax
 
 import jaxenvs
-from jaxenvs.info import number, parser
+from jaxenvs.commands.parser import number, parser
 
 from . import contestants, envpool_peer, peers, report, timing
 from .timing import Row, Runner

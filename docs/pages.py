@@ -1,7 +1,7 @@
 """Hook of mkdocs: makes the page of every id, and takes in the pages that lie beside the code.
 
-Nothing of it is kept in the repository. What a page says is `jaxenvs.page`'s; its picture is the
-level of one seed, drawn by the environment itself.
+Nothing of it is kept in the repository. `jaxenvs.commands.page` says what stands on a page; its
+picture is the level of one seed, drawn by the environment itself.
 """
 
 import functools
@@ -26,7 +26,7 @@ from PIL import Image
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.page import Page, is_learned, is_plain, page, reference
+from jaxenvs.commands.page import Page, is_learned, is_plain, page, reference
 from jaxenvs.puzzles import Puzzle
 
 ROOT = Path(__file__).resolve().parent.parent

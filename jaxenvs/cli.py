@@ -1,72 +1,13 @@
 """The `jaxenvs` command; each subcommand is loaded only when it is called."""
 
-import importlib
 import os
 import sys
-from collections.abc import Callable
-from typing import NamedTuple
 
 from .commands import cache
+from .commands.table import COMMANDS, PROGRAM, SCRIPTS, SHELLS, load
 from .core import background
-from .core.extras import MissingExtraError
 
-PROGRAM = "jaxenvs"
 INTERRUPTED, CUT_OFF = 130, 141  # exit codes, as shells have them for SIGINT and SIGPIPE
-
-
-class Command(NamedTuple):
-    """One row of the command table."""
-
-    summary: str  # shown by --help
-    module: str  # has `main(argv) -> exit code`
-    takes: dict[str, str]
-    """What completes a word, by its place: "" is the first one after the command, an option the
-    one after that; with "..." behind it, any number of words. Elsewhere it is a file."""
-    extra: str = ""  # pip extra that brings what the module needs
-    keeps: bool = False  # whether compiled programs are kept for the next start
-
-
-COMMANDS = {
-    "list": Command("list or search the ids", "jaxenvs.info", {"...": "families"}),
-    "info": Command("rules, arrays, settings and returns of an id", "jaxenvs.info", {"": "ids"}),
-    "play": Command(
-        "play an environment with the keyboard",
-        "jaxenvs.render.play",
-        {"": "ids"},
-        "play",
-        keeps=True,
-    ),
-    "watch": Command(
-        "watch a trained run or random play",
-        "jaxenvs.render.watch",
-        {"": "runs", "--random": "ids"},
-        "play",
-        keeps=True,
-    ),
-    "train": Command(
-        "train an agent (--algo: PPO, DQN ...)",
-        "jaxenvs.baselines.train",
-        {"": "ids"},
-        "train",
-        keeps=True,
-    ),
-    "solve": Command(
-        "search for the solution of a puzzle", "jaxenvs.render.solve", {"": "puzzles"}, keeps=True
-    ),
-    "bench": Command(
-        "measure steps per second", "jaxenvs.benchmarks.throughput", {"--ids ...": "sets"}, "bench"
-    ),
-    "check": Command(
-        "check that environments keep the contract", "jaxenvs.checking", {"...": "ids"}
-    ),
-}
-# Where each shell looks for a completion script: folder and file.
-SCRIPTS = {
-    "bash": ("~/.local/share/bash-completion/completions", "jaxenvs"),
-    "zsh": ("~/.zfunc", "_jaxenvs"),
-    "fish": ("~/.config/fish/completions", "jaxenvs.fish"),
-}
-SHELLS = tuple(SCRIPTS)
 
 
 def program() -> int:
@@ -131,10 +72,8 @@ def main(argv: list[str] | None = None) -> int:
             f"{PROGRAM}: no command {name!r}{near}; `{PROGRAM} --help` lists them", file=sys.stderr
         )
         return 2
-    run = _load(name)
-    if run is None:
-        return 2
-    return run([name, *rest] if COMMANDS[name].module == "jaxenvs.info" else rest)
+    run = load(name)
+    return 2 if run is None else run(rest)
 
 
 def _completion(arguments: list[str]) -> int:
@@ -143,25 +82,10 @@ def _completion(arguments: list[str]) -> int:
         given = f", not {' '.join(arguments)!r}" if arguments else ""
         print(f"{PROGRAM} --completion: name {', '.join(SHELLS)}{given}", file=sys.stderr)
         return 2
-    from .completion import script
+    from .commands.completion import script
 
     print(script(arguments[0]))
     return 0
-
-
-def _load(name: str) -> Callable[[list[str]], int] | None:
-    """Import the command's module, or say which extra is missing."""
-    command = COMMANDS[name]
-    try:
-        return importlib.import_module(command.module).main
-    except MissingExtraError as error:
-        missing = error
-    except ModuleNotFoundError as error:
-        if not command.extra or (error.name or "").startswith(PROGRAM):
-            raise
-        missing = MissingExtraError([error.name or ""], command.extra)
-    print(f"{PROGRAM} {name}: {missing}", file=sys.stderr)
-    return None
 
 
 def _help() -> str:

@@ -11,7 +11,6 @@ import numpy as np
 import pygame
 
 from ..core.env import Env
-from ..puzzles.puzzle import Puzzle
 from . import facts, frames
 from .canvas import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Canvas, surface_of
 from .controls import Controller
@@ -185,19 +184,12 @@ def _opinion(pen: Pen, controller: Controller) -> None:
 
 
 def end_colour(session: Session, board: int) -> RGB | None:
-    """Green for a good end (a reward, or a puzzle solved), red for a bad one, yellow for the time
-    limit."""
+    """Green for a good end (a reward or a success), red for a bad one, yellow for the limit."""
     if bool(session.now.truncated[board]):
         return CUT
     if bool(session.now.terminated[board]):
-        return GOOD if session.now.reward[board] > 0 or _is_solved(session, board) else BAD
+        return GOOD if session.now.reward[board] > 0 or session.now.succeeded[board] else BAD
     return None
-
-
-def _is_solved(session: Session, board: int) -> bool:
-    """Whether a puzzle is solved, also where the reward is a cost."""
-    env, state = session.env, session.state(board)
-    return isinstance(env, Puzzle) and bool(env.is_goal(state.instance, state.board))
 
 
 def one_board(session: Session, board: int) -> Any:

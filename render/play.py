@@ -1,12 +1,12 @@
 """`jaxenvs play ID`: play an environment with the keyboard."""
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 
+from ..commands.parser import UsageError, make_env
 from ..core.env import Env
-from ..fields import gathered
-from . import arguments
-from .arguments import UsageError
+from . import arguments, outputs, text
 from .controls import Controller, playable
 from .pilots import RANDOM
 from .session import Session
@@ -18,12 +18,15 @@ Space gathers, hits and eats, Tab sleeps, R, T, F and P place a stone, a table, 
 plant, 1 to 6 make tools, Q waits. In a puzzle the arrows move what moves, or a cursor where Space
 (or a click) acts; cubes turn by the letters of their faces, with Shift back. Backspace undoes, N
 begins a new level, G saves a GIF, H lists the keys, Esc quits."""
-EXAMPLES = """  jaxenvs play Grid-DoorKey-8x8-v0
-  jaxenvs play Grid-FourRooms-v0 --seed 3 --set view_size=9
-  jaxenvs play Grid-Empty-5x5-v0 --keys "up up right up up" --gif walk.gif
-  jaxenvs play Craft-Classic-Pixels-v0
-  jaxenvs play Puzzle-Cube-3x3-v0 --set scramble=3
-  jaxenvs play Grid-v0 --screenshot window.png"""
+EXAMPLES = (
+    "play Grid-DoorKey-8x8-v0",
+    "play Grid-FourRooms-v0 --seed 3 --set view_size=9",
+    'play Grid-Empty-5x5-v0 --keys "up up right up up" --gif walk.gif',
+    "play Craft-Classic-Pixels-v0",
+    "play Puzzle-Cube-3x3-v0 --set scramble=3",
+    "play Grid-v0 --screenshot window.png",
+    "play Grid-v0 --text",
+)
 
 
 def main(argv: list[str]) -> int:
@@ -37,8 +40,13 @@ def _run(argv: list[str]) -> int:
     parser.add_argument(
         "--keys", help="play these keys into the file, such as 'w w a space' (else: random moves)"
     )
-    options = parser.parse_args(gathered(argv))
+    parser.add_argument(
+        "--text", action="store_true", help="play in the terminal: the state in words, no window"
+    )
+    options = parser.read(argv)
     headless = arguments.checked_outputs(options)
+    if options.text:
+        return _play_text(options, headless)
     if options.keys is not None and not headless:
         raise UsageError("--keys goes with --gif FILE, --html FILE or --screenshot FILE")
     env = _playable(options)
@@ -47,13 +55,22 @@ def _run(argv: list[str]) -> int:
 
         return open_window(lambda: _controller(env, options), options.id, options.tile_size)
     controller = _controller(env, options)
-    arguments.draw_files(controller, options, _moves(controller, options.keys))
+    outputs.draw_files(controller, options, _moves(controller, options.keys))
     return 0
+
+
+def _play_text(options: argparse.Namespace, headless: bool) -> int:
+    if headless or options.keys is not None:
+        raise UsageError("--text plays in the terminal; it goes without --keys and without files")
+    env = _playable(options)
+    if sys.stderr.isatty():
+        print("compiling, a few seconds", file=sys.stderr)
+    return text.play(Session(env, seed=options.seed), options.id)
 
 
 def _playable(options: argparse.Namespace) -> Env:
     """Build the environment, and refuse it where keys cannot play it."""
-    env = arguments.make_env(options.id, options.fields)
+    env = make_env(options.id, options.fields)
     try:
         playable(env)
     except ValueError as error:
@@ -62,7 +79,7 @@ def _playable(options: argparse.Namespace) -> Env:
 
 
 def _controller(env: Env, options: argparse.Namespace) -> Controller:
-    has_moves = arguments.is_film(options) or options.html or options.frames
+    has_moves = outputs.is_film(options) or options.html or options.frames
     moves_by_itself = options.keys is None and has_moves
     session = Session(
         env, RANDOM if moves_by_itself else None, seed=options.seed, speed=options.fps

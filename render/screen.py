@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pygame
 
-from ..core.controls import Place
+from ..core.controls import Place, sign
 from . import bar, boards, facts, frames, panel, turning
 from .canvas import ACCENT, CARD, CUT, INK, LINE, MUTED, TEXT, Canvas, surface_of
 from .controls import Controller
@@ -280,31 +280,6 @@ def _draw_help(surface: pygame.Surface, controller: Controller, scale: float) ->
     canvas.write("Keys", (left + 20, top + 16), TEXT, 19)
     for i, binding in enumerate(bindings):
         down = top + 48 + step * i
-        names = ", ".join(_sign(key) for key in binding.keys)
+        names = ", ".join(sign(key) for key in binding.keys)
         canvas.write(names, (left + 20, down), ACCENT, 15)
         canvas.write(binding.does, (left + 220, down), TEXT, 15)
-
-
-def _sign(key: str) -> str:
-    """The name of a key, as it is written on it."""
-    if len(key) == 1 and key.isupper():
-        return f"Shift {key}"
-    return _KEY_SIGNS.get(key, key.upper())
-
-
-_KEY_SIGNS = {
-    "return": "Enter",
-    "escape": "Esc",
-    "backspace": "Backspace",
-    "space": "Space",
-    "tab": "Tab",
-    "left shift": "Left Shift",
-    "home": "Home",
-    "end": "End",
-    "left": "Left",
-    "right": "Right",
-    "up": "Up",
-    "down": "Down",
-    ",": "Comma",
-    ".": "Period",
-}

@@ -32,6 +32,7 @@ class Moment(NamedTuple):
     reward: Float32[Array, "*boards"]  # of that action
     terminated: Bool[Array, "*boards"]
     truncated: Bool[Array, "*boards"]
+    succeeded: Bool[Array, "*boards"]  # that action accomplished the task
     score: Float32[Array, "*boards"]  # return of the episode so far
     episode: Int32[Array, "*boards"]  # number of the episode, from 0
     finished: Int32[Array, "*boards"]  # episodes that came to their end
@@ -233,6 +234,7 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             reward=zero,
             terminated=no,
             truncated=no,
+            succeeded=no,
             score=zero,
             episode=episode,
             finished=none,
@@ -245,9 +247,9 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
         key_choice, key_step = jax.random.split(key)
         memory, chosen = pilot.choose(key_choice, env, moment.state, params, moment.memory)
         action = jnp.where(command == BY_PILOT, chosen, command)
-        _, state, reward, terminated, truncated, info = env.step(
-            key_step, moment.state, action.clip(0), params
-        )
+        step = env.step(key_step, moment.state, action.clip(0), params)
+        _, state, reward, terminated, truncated, info = step
+        succeeded = env.succeeded(step)
         score, done = moment.score + reward, terminated | truncated
         return moment._replace(
             state=state,
@@ -255,6 +257,7 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             reward=reward,
             terminated=terminated,
             truncated=truncated,
+            succeeded=jnp.zeros((), jnp.bool_) if succeeded is None else succeeded,
             score=score,
             finished=moment.finished + done.astype(jnp.int32),
             total=moment.total + jnp.where(done, score, 0.0),

@@ -14,14 +14,13 @@ import numpy as np
 from jaxtyping import Array, Int32, PRNGKeyArray
 
 from .. import search
+from ..commands.parser import Parser, UsageError, make_env, number, parser
 from ..core.checks import counted
 from ..core.env import Env
 from ..core.files import read_text
-from ..fields import gathered
 from ..puzzles.puzzle import Puzzle, PuzzleLevel
 from ..search.astar import MOST
-from . import arguments
-from .arguments import UsageError
+from . import arguments, outputs
 from .pilots import RANDOM, Pilot
 
 SUMMARY = """Search for a solution of a puzzle, and print it.
@@ -29,10 +28,12 @@ SUMMARY = """Search for a solution of a puzzle, and print it.
 The level is drawn from --seed or read from --instance, a text file in the form that the level is
 printed in. A* with weight 1, the default, and A* with --terminate optimal return a cheapest
 solution and its proof. Exit code 1: no solution was found."""
-EXAMPLES = """  jaxenvs solve Puzzle-SlidingTile-3x3-v0
-  jaxenvs solve Puzzle-Sokoban-10x10-v0 --instance level.txt --watch
-  jaxenvs solve Puzzle-Cube-2x2-v0 --seed 3 --terminate optimal --gif cube.gif
-  jaxenvs solve Puzzle-SlidingTile-4x4-v0 --weight 2 --batch-size 4096 --node-budget 4000000"""
+EXAMPLES = (
+    "solve Puzzle-SlidingTile-3x3-v0",
+    "solve Puzzle-Sokoban-10x10-v0 --instance level.txt --watch",
+    "solve Puzzle-Cube-2x2-v0 --seed 3 --terminate optimal --gif cube.gif",
+    "solve Puzzle-SlidingTile-4x4-v0 --weight 2 --batch-size 4096 --node-budget 4000000",
+)
 ALGORITHMS = ("astar", "qstar", "beam", "bidirectional")
 # Options that an algorithm takes beside the batch size.
 TAKES = {
@@ -66,19 +67,13 @@ def main(argv: list[str]) -> int:
     return arguments.guarded("solve", _run, argv)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = arguments.Parser(
-        prog="jaxenvs solve",
-        description=SUMMARY,
-        epilog="examples:\n" + EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add, number = parser.add_argument, arguments.number
+def _parser() -> Parser:
+    made = parser("solve", SUMMARY, EXAMPLES)
+    add = made.add_argument
     add("id", metavar="ID", help="of a puzzle, as `jaxenvs list Puzzle` prints them")
     add("--instance", metavar="FILE", help="text file with the level (default: drawn by --seed)")
     add("--seed", type=number(0, 2**31 - 1), metavar="N", help="of the level (default 0)")
-    arguments.add_fields(parser, "scramble=20")
+    made.add_fields("scramble=20")
     add("--algorithm", choices=ALGORITHMS, default="astar", help="(default astar)")
     add("--weight", type=_weight, metavar="W", help="of the heuristic (default 1)")
     add(
@@ -104,7 +99,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--html", metavar="FILE", help="write the solution as a replay for the browser")
     add("--tile-size", type=number(4, 128), metavar="PIXELS", help="of a cell (default: fits)")
     add("--speed", type=number(1, 60), default=4, metavar="N", help="actions a second (default 4)")
-    return parser
+    return made
 
 
 def _weight(text: str) -> float:
@@ -118,7 +113,7 @@ def _weight(text: str) -> float:
 
 
 def _run(argv: list[str]) -> int:
-    options = _parser().parse_args(gathered(argv))
+    options = _parser().read(argv)
     options.screenshot = options.frames = None
     options.panel = False
     arguments.checked_outputs(options)
@@ -130,13 +125,13 @@ def _run(argv: list[str]) -> int:
     result, seconds = _search(puzzle, level, options)
     _print(puzzle, level, result, seconds)
     actions = tuple(int(a) for a in np.asarray(result.actions) if a >= 0)
-    if actions and (options.watch or arguments.is_headless(options)):
+    if actions and (options.watch or outputs.is_headless(options)):
         return _show(puzzle, level, actions, options)
     return 0 if bool(result.solved) else 1
 
 
 def _puzzle(options: argparse.Namespace) -> Puzzle:
-    env = arguments.make_env(options.id, options.fields)
+    env = make_env(options.id, options.fields)
     if not isinstance(env, Puzzle):
         raise UsageError(
             f"{options.id} cannot be searched: a search needs an environment without chance and "
@@ -249,8 +244,8 @@ def _show(
         session = Session(puzzle, plan, speed=options.speed, level=level)
         return Controller(session, options.id, "watch")
 
-    if arguments.is_headless(options):
-        is_run_through = arguments.is_film(options) or options.html
+    if outputs.is_headless(options):
+        is_run_through = outputs.is_film(options) or options.html
         options.frames = len(actions) + (1 if is_run_through else 0)
         drawn = controller()
 
@@ -258,7 +253,7 @@ def _show(
             drawn.session.forward()
             return True
 
-        arguments.draw_files(drawn, options, forward)
+        outputs.draw_files(drawn, options, forward)
     if options.watch:
         from .window import open_window
 

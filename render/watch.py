@@ -4,11 +4,10 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from ..commands.parser import UsageError, make_env, number
 from ..core import registry
 from ..core.env import Env
-from ..fields import gathered
-from . import arguments
-from .arguments import UsageError
+from . import arguments, outputs
 from .controls import Controller, playable
 from .pilots import RANDOM, Pilot, of_policy
 from .session import Session
@@ -18,11 +17,13 @@ SUMMARY = """Watch a trained run, or random play.
 Space pauses, Left and Right step through time, Up and Down change the speed. An action key (W, A,
 D, E, Tab, Q and others) takes over from the moment shown and begins a branch; Space gives it back.
 H lists the keys. The last 20,000 moments are kept (64 MiB at most)."""
-EXAMPLES = """  jaxenvs watch runs/demo
-  jaxenvs watch runs/demo --envs 16 --greedy
-  jaxenvs watch runs/demo --gif demo.gif --frames 200
-  jaxenvs watch runs/demo --html demo.html
-  jaxenvs watch Grid-LavaCrossingS9N3-v0"""
+EXAMPLES = (
+    "watch runs/demo",
+    "watch runs/demo --envs 16 --greedy",
+    "watch runs/demo --gif demo.gif --frames 200",
+    "watch runs/demo --html demo.html",
+    "watch Grid-LavaCrossingS9N3-v0",
+)
 MAX_BOARDS = 64
 Watched = tuple[str, Env, Pilot]  # id, environment, and who acts in it
 
@@ -39,20 +40,20 @@ def _run(argv: list[str]) -> int:
     add("--random", nargs="?", const=True, metavar="ID", help="random play of an id, as ID alone")
     add(
         "--envs",
-        type=arguments.number(1, MAX_BOARDS),
+        type=number(1, MAX_BOARDS),
         default=1,
         metavar="N",
         help=f"boards at once, up to {MAX_BOARDS} (default 1)",
     )
     add(
         "--run-seed",
-        type=arguments.number(0, 2**31 - 1),
+        type=number(0, 2**31 - 1),
         default=0,
         metavar="N",
         help="which of the run's trained seeds (default 0)",
     )
     add("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
-    options = parser.parse_args(gathered(argv))
+    options = parser.read(argv)
     headless = arguments.checked_outputs(options)
     if options.target and not Path(options.target).is_dir() and _is_id(options.target):
         options.random = options.random or True
@@ -68,7 +69,7 @@ def _run(argv: list[str]) -> int:
         controller.session.forward()
         return True
 
-    arguments.draw_files(controller, options, forward)
+    outputs.draw_files(controller, options, forward)
     return 0
 
 
@@ -91,7 +92,7 @@ def _random(options: argparse.Namespace) -> Callable[[], Watched]:
         raise UsageError("--greedy goes with a run; random play has no likeliest action")
     if options.run_seed:
         raise UsageError("--run-seed goes with a run; the levels of random play follow --seed")
-    env = arguments.make_env(named[0], options.fields)
+    env = make_env(named[0], options.fields)
     return lambda: (named[0], env, RANDOM)
 
 

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 import pygame
 
+from ..commands.parser import UsageError
 from ..core.background import Background
 from ..core.checks import counted
 from . import gif, screen, turning, waiting
-from .arguments import UsageError, boards_picture, turning_pictures
 from .controls import Controller
+from .outputs import boards_picture, turning_pictures
 
 FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # ms, of a key that is held down

@@ -3,6 +3,7 @@
 Its family comes from outside, with nothing but its file, and must be seen wherever ours are.
 """
 
+import io
 import re
 import runpy
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -19,6 +21,9 @@ import jaxenvs
 import jaxenvs.testing
 from jaxenvs import cli, completion, registry
 from jaxenvs.benchmarks import contestants, timing
+from jaxenvs.render import panel, screen
+from jaxenvs.render.controls import Controller
+from jaxenvs.render.session import Session
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SMALL, LARGE = "Mine-Berries-5x5-v0", "Mine-Berries-8x8-v0"
@@ -64,7 +69,7 @@ def commands() -> list[list[str]]:
 
 def test_it_is_one_short_file():
     text = (DOCS / "own" / "berries.py").read_text()
-    assert len(text.splitlines()) < 80
+    assert len(text.splitlines()) < 100
     assert '--8<-- "docs/own/berries.py"' in (DOCS / "own.md").read_text()
 
 
@@ -114,19 +119,35 @@ def test_every_command_of_the_guide_runs(installed, tmp_path, monkeypatch, capsy
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     monkeypatch.setattr(timing, "AGE_SECONDS", 0.01)
+    monkeypatch.setattr("sys.stdin", io.StringIO("right\nq\n"))
     seen = set()
     for argv in commands():
-        assert cli.main([*argv, *SHORTER.get(argv[0], "").split()]) == 0, argv
+        more = "" if "--text" in argv else SHORTER.get(argv[0], "")
+        assert cli.main([*argv, *more.split()]) == 0, argv
         seen.add(argv[0])
     out = capsys.readouterr().out
     assert seen >= {"list", "check", "info", "play", "watch", "train", "bench"}
     assert f"{SMALL}: keeps the contract" in out
     assert "Pick all the berries of a meadow" in out and "chance that a step goes anywhere" in out
+    assert "keys of jaxenvs play" in out and "Right, L" in out
+    assert "The meadow; @ is you, * a berry:" in out and "There is no action 'q'" in out
     for name, pictures in MADE.items():
         with Image.open(name) as image:
             assert image.n_frames == pictures
     assert (tmp_path / "window.png").is_file()
     assert (tmp_path / "runs" / "berries" / "eval.json").is_file()
+
+
+def test_it_has_the_keys_the_panel_and_the_words_of_any_other(installed):
+    env = jaxenvs.make(SMALL)
+    playing = Controller(Session(env), SMALL)
+    assert playing.press("l") and playing.press("down") and playing.session.cursor == 2
+    (fact,) = env.facts(playing.session.state())
+    assert (fact.kind, fact.icon) == ("count", "berry")
+    picture = screen.pixels(screen.draw(playing, screen.natural_size(playing)))
+    colour = np.array([196, 40, 72])  # that of berries: on the board, and as the icon
+    beside = (picture[:, -panel.WIDTH :] == colour).all(axis=-1).sum()
+    assert beside == 24 * 24
 
 
 def test_the_call_of_the_guide_is_what_the_command_does(monkeypatch):

@@ -3,6 +3,7 @@
 import ast
 import fnmatch
 import functools
+import graphlib
 import importlib.metadata
 import os
 import re
@@ -12,7 +13,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import setuptools
@@ -31,7 +32,8 @@ EXTRAS |= {"test", "dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 BUILT_ON = {"babyai": {"grid"}}  # families that others use
-LIBRARY = {"core", *WORLDS, "search", "adapters", "testing", "commands"}
+TABLE = "jaxenvs.commands.table"  # names the modules of the commands
+LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
 # What each unit of the package may import beside itself; every other unit of the library is "".
 ARROWS = {
     "core": set(),
@@ -39,9 +41,9 @@ ARROWS = {
     "search": {"core", *WORLDS},
     "adapters": {"core", *WORLDS, "search"},
     "testing": {"core"},
-    "commands": {"core"},
-    "": LIBRARY,
-    **{folder: {"", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
+    "commands": {"", *LIBRARY},
+    "": {"commands", *LIBRARY},
+    **{folder: {"", "commands", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
 }
 
 
@@ -51,7 +53,6 @@ class Import(NamedTuple):
     module: str  # dotted, the importing module
     line: int
     target: str  # dotted, as far as it names a module
-    lazy: bool  # inside a function
 
 
 def sources() -> Iterator[tuple[str, Path]]:
@@ -70,12 +71,10 @@ def unit(module: str) -> str:
 
 def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
     """Imports of this distribution in a module, relative ones resolved, at any depth."""
-    functions = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-    lazy = {id(node) for f in ast.walk(tree) if isinstance(f, functions) for node in ast.walk(f)}
     for node in ast.walk(tree):
         for target in _targets(module, node):
             if target.split(".")[0] == "jaxenvs":
-                yield Import(module, node.lineno, target, id(node) in lazy)
+                yield Import(module, node.lineno, target)
 
 
 def _targets(module: str, node: ast.AST) -> list[str]:
@@ -89,12 +88,19 @@ def _targets(module: str, node: ast.AST) -> list[str]:
     return []
 
 
-def all_imports() -> list[Import]:
-    return [
-        found
-        for module, path in sources()
-        for found in imports_of(module, ast.parse(path.read_text()))
-    ]
+class WithoutTypeOnly(ast.NodeTransformer):
+    """Drops `if TYPE_CHECKING:`, which no run of Python enters."""
+
+    def visit_If(self, node: ast.If) -> Any:
+        return None if getattr(node.test, "id", "") == "TYPE_CHECKING" else node
+
+
+def all_imports(types: bool = True) -> list[Import]:
+    """All imports; `types` says whether those only for type checkers count."""
+    parsed = ((module, ast.parse(path.read_text())) for module, path in sources())
+    if not types:
+        parsed = ((module, WithoutTypeOnly().visit(tree)) for module, tree in parsed)
+    return [found for module, tree in parsed for found in imports_of(module, tree)]
 
 
 def settings() -> dict:
@@ -107,9 +113,27 @@ def test_arrows_between_packages_run_one_way():
         found
         for found in all_imports()
         if unit(found.target) not in {unit(found.module), *ARROWS[unit(found.module)]}
-        and not (found.module == "jaxenvs.cli" and found.lazy)
     ]
     assert not wrong, "\n".join(map(str, wrong))
+
+
+def circles(imports: list[Import]) -> list[list[str]]:
+    """Modules that import each other, directly or through others, in functions or outside."""
+    modules = {name.removesuffix(".__init__") for name, _ in sources()}
+    graph: dict[str, set[str]] = {name: set() for name in modules}
+    for found in imports:
+        target = found.target if found.target in modules else found.target.rpartition(".")[0]
+        graph.setdefault(found.module.removesuffix(".__init__"), set()).add(target)
+    order = graphlib.TopologicalSorter(graph)
+    try:
+        order.prepare()
+    except graphlib.CycleError as error:
+        return [error.args[1]]
+    return []
+
+
+def test_no_modules_import_each_other():
+    assert not circles(all_imports(types=False))
 
 
 @pytest.mark.parametrize(
@@ -131,19 +155,18 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
 
 # Outside the families, the only classes of environments that code may know, and their modules.
 KNOWN = {"Env", "Wrapper", "Puzzle"}
-FAMILIES = {*WORLDS, "babyai"}
 SHARED = ("jaxenvs.puzzles.puzzle",)  # what a search may ask of any puzzle
 
 
 def named_families(module: str, code: str) -> list[str]:
     """Where a module outside the families imports one of them, or asks for one of its classes."""
-    if module == "jaxenvs.__init__" or module.split(".")[1] in FAMILIES:
+    if module == "jaxenvs.__init__" or module.split(".")[1] in WORLDS:
         return []
     tree = ast.parse(code)
     imports = [
         f"{found.module}:{found.line} imports {found.target}"
         for found in imports_of(module, tree)
-        if set(found.target.split(".")[1:2]) & FAMILIES and not found.target.startswith(SHARED)
+        if set(found.target.split(".")[1:2]) & WORLDS and not found.target.startswith(SHARED)
     ]
     asked = [
         f"{module}:{node.lineno} asks for {name}"
@@ -200,7 +223,7 @@ def test_only_the_command_names_the_outside_folders_in_a_string():
     """A name given to `importlib` would be an arrow that the test above cannot see."""
     pattern = re.compile(rf"jaxenvs\.({'|'.join(OUTSIDE)})(\.\w+)*(:\w+)?")
     for module, path in sources():
-        if unit(module) in OUTSIDE or module == "jaxenvs.cli":
+        if unit(module) in OUTSIDE or module == TABLE:
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import jaxenvs
-from jaxenvs.page import Page, Section, page
+from jaxenvs.commands.page import Page, Section, page
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from .plain import plain
+
 Row = Mapping[str, Any]
 Column = Callable[[Any], str]  # the cell of a row
 
@@ -21,6 +23,10 @@ class Table(NamedTuple):
         lines = (self.head, ["---"] * len(self.head), *self.rows)
         note = ["", self.note] if self.note else []
         return "\n".join([*(line(cells) for cells in lines), *note])
+
+    def plain(self) -> str:
+        """The same for a terminal or a pipe."""
+        return plain([self.head, *self.rows])
 
 
 def line(cells: Sequence[str]) -> str:

@@ -8,6 +8,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int32, UInt8
 
 import jaxenvs
+from jaxenvs.core.controls import Controls, keyed
+from jaxenvs.core.facts import Fact, count, drawn
 
 MOVES = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]], np.int32)  # rows, columns
 COLOURS = np.array([[96, 148, 72], [196, 40, 72], [240, 224, 160]], np.uint8)
@@ -38,8 +40,11 @@ class Berries(jaxenvs.Env):
     size: int = 8  # cells on a side
     reward_range = (0.0, 1.0)
     fully_observed = True
-    action_names = ("up", "right", "down", "left")
     action_space = jaxenvs.spaces.Discrete(4)
+    action_names = ("up", "right", "down", "left")
+    controls = Controls(
+        keyed(("up", "up, i"), ("right", "right, l"), ("down", "down, k"), ("left", "left, j"))
+    )
 
     @property
     def default_params(self) -> Params:
@@ -77,3 +82,13 @@ class Berries(jaxenvs.Env):
 
     def atlas(self, tile_size: int) -> np.ndarray:
         return np.tile(COLOURS[:, None, None], (1, tile_size, tile_size, 1))
+
+    def facts(self, state: State, params: Any = None) -> tuple[Fact, ...]:
+        return (count("berries to pick", int(state.berries.sum()), icon="berry"),)
+
+    def icon(self, name: str, size: int, background: Any) -> np.ndarray | None:
+        return self.atlas(size)[1] if name == "berry" else None
+
+    def describe(self, state: State, params: Any = None) -> str:
+        cells = [[".*@"[cell] for cell in row] for row in np.asarray(self.observe(state))]
+        return f"The meadow; @ is you, * a berry:\n{drawn(cells)}"

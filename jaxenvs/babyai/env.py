@@ -14,7 +14,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
-from ..core.env import Params, Transition
+from ..core.env import Ending, Params, Transition
 from ..core.random import Key
 from ..core.registry import register
 from ..core.struct import struct
@@ -24,7 +24,7 @@ from ..grid.placement import lines
 from ..grid.plan import Plan, Thing
 from ..grid.rooms import RoomGrid
 from ..grid.state import Action, GridState, Level
-from ..grid.tiles import Kind
+from ..grid.tiles import Colour, Kind
 from ..grid.view import direction_vector
 from . import mission as m
 
@@ -139,6 +139,27 @@ class BabyEnv(RoomGrid):
         after, success, failure = self._judged(after, scene, action)
         reward = jnp.where(success, self.prize(after, params), 0.0)
         return Transition(after, reward, success | failure, self.info(after))
+
+    def ending(self, level: Level) -> Ending:
+        """Accomplish a mission of one instruction in a bare room."""
+        ball, box, door = m.description(6, 0), m.description(7, 2), m.description(4, 0)
+        red_ball, red_door = int(Kind.BALL), int(Kind.CLOSED_DOOR)
+        blue_box = Kind.BOX | Colour.BLUE << 4
+        word, things, actions = {
+            m.GO_TO: (m.go_to(ball), (red_ball,), (Action.DONE,)),
+            m.OPEN: (m.open_door(door), (red_door,), (Action.TOGGLE,)),
+            m.PICK_UP: (m.pick_up(ball), (red_ball,), (Action.PICKUP,)),
+            m.PUT_NEXT: (
+                m.put_next(ball, box),
+                (red_ball, blue_box),
+                (Action.PICKUP, Action.DROP),
+            ),
+        }[self.verbs[0]]
+        bare = jnp.full_like(level.grid, tiles.WALL).at[1:-1, 1:-1].set(tiles.EMPTY)
+        task = jnp.zeros_like(level.task).at[0].set(word)
+        # A plain level: what the mission means in it is found when the episode begins.
+        plain = Level(grid=bare, pose=level.pose, task=task, accepted=level.accepted)
+        return Ending(plain.facing(*things), actions)
 
     def mission_words(self, state: Any) -> UInt8[Array, "76"]:
         """Mission as word ids."""

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
 
-from ..core.env import Env, Params, State, Step, Transition
+from ..core.env import Ending, Env, Params, State, Step, Transition
 from ..core.pixels import compose
 from ..core.random import Key, words
 from ..core.registry import register
@@ -132,6 +132,23 @@ class CartPole(Env):
         """Tell whether the pole stands at the time limit."""
         return step.truncated
 
+    def ending(self, level: Float32[Array, "4"]) -> Ending:
+        """Keep pushing a pole that falls."""
+        return Ending(jnp.array([0.0, 0.0, 0.2, 1.0], jnp.float32), (1,))
+
+    def describe(self, state: CartPoleState, params: Any = None) -> str:
+        """Say where the cart and the pole are, and how fast they move."""
+        position, speed, angle, spin = np.asarray(self.observe(state), float).tolist()
+        angle, spin = np.degrees(angle), np.degrees(spin)
+        return "\n".join(
+            [
+                f"The cart is {abs(position):.3f} m {_side(position)} of the middle and moves "
+                f"{_side(speed)} at {abs(speed):.3f} m/s; the limit is {POSITION_LIMIT:g} m.",
+                f"The pole leans {abs(angle):.2f} degrees to the {_side(angle)} and turns to the "
+                f"{_side(spin)} at {abs(spin):.2f} degrees/s; the limit is 12 degrees.",
+            ]
+        )
+
     def tiles(self, state: CartPoleState) -> Int32[Array, "rows columns"]:
         """The place where it happens: 0 sky, 1 track."""
         return picture.ground()
@@ -144,6 +161,10 @@ class CartPole(Env):
         """Draw cart and pole on the track."""
         place = compose(self.tiles(state), self.atlas(tile_size))
         return picture.cart_and_pole(place, state.position, state.angle, tile_size)
+
+
+def _side(number: float) -> str:
+    return "left" if number < 0 else "right"
 
 
 @jax.jit  # also where the step is not compiled: products and sums are then rounded alike

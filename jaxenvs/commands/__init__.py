@@ -1,1 +1,1 @@
-"""What the commands of `jaxenvs` share."""
+"""What the command line shares: its commands, their parser, pages of ids and completion."""

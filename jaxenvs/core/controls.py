@@ -47,6 +47,13 @@ class Controls(NamedTuple):
     pointing: Pointing | None = None
 
 
+SIGNS = {
+    "return": "Enter",
+    "escape": "Esc",
+    "left shift": "Left Shift",
+    ",": "Comma",
+    ".": "Period",
+}
 ARROWS = {"up": ("up", "w"), "right": ("right", "d"), "down": ("down", "s"), "left": ("left", "a")}
 
 
@@ -66,3 +73,10 @@ def by_name(names: Iterable[str]) -> tuple[ActionKeys, ...]:
 def pointed(names: Iterable[str], pointing: Pointing) -> Controls:
     """Return controls of actions that are places: they have names and no keys."""
     return Controls(tuple(map(ActionKeys, names)), pointing)
+
+
+def sign(key: str) -> str:
+    """What is written on a key; `Shift U` for a capital letter."""
+    if len(key) == 1 and key.isupper():
+        return f"Shift {key}"
+    return SIGNS.get(key, key.capitalize())

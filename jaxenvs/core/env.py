@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
 import jax
@@ -77,6 +78,13 @@ class Transition(NamedTuple):
     reward: Array
     terminated: Array
     info: dict[str, Any] = {}  # noqa: RUF012 - never written
+
+
+class Ending(NamedTuple):
+    """How a task can end: a level close to it, and the actions that lead there."""
+
+    level: PyTree[Array]
+    actions: Sequence[ArrayLike]  # only the last one terminates the episode
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -212,6 +220,13 @@ class Env:
         """Tell whether this step accomplished the task; an episode with such a step is a success.
 
         None, the default, if the return is a score without a success.
+        """
+        return None
+
+    def ending(self, level: PyTree[Array]) -> Ending | None:
+        """Return a level near the end of its task, made of a drawn one, and the actions to the end.
+
+        `jaxenvs check` plays it; not for traces. None, the default, if the task has no end.
         """
         return None
 

@@ -63,14 +63,18 @@ def listed(parts: Iterable[str]) -> str:
 def told(facts: Iterable[Fact]) -> list[str]:
     """Return facts as sentences: bars in one, then counts in one, then the others."""
     facts = list(facts)
-    sentences = [f"{_begun(f.label)}: {f.value}." for f in facts if f.kind == "sentence"]
+    sentences = [f"{_begun(_labelled(f))}." for f in facts if f.kind == "sentence"]
     bars = [f"{f.label} {f.value}" for f in facts if f.kind == "bar"]
     sentences += [f"{_begun(', '.join(bars))}."] if bars else []
     counts = [f for f in facts if f.kind == "count"]
     some = [f"{f.value} {f.label}" for f in counts if f.amount]
     sentences += [f"You have {listed(some or ['nothing'])}."] if counts else []
     rest = [f for f in facts if f.kind in ("text", "clock", "icon")]
-    return sentences + [f"{_begun(f.label)}: {f.value}." for f in rest]
+    return sentences + [f"{_begun(_labelled(f))}." for f in rest]
+
+
+def _labelled(fact: Fact) -> str:
+    return f"{fact.label}: {fact.value}" if fact.label else fact.value
 
 
 def _begun(words: str) -> str:

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 
 from ..core import checks
 from ..core.controls import Controls
-from ..core.env import Env, Params, Step, Transition
+from ..core.env import Ending, Env, Params, Step, Transition
 from ..core.facts import RGB, Fact, Features
 from ..core.random import Key
 from ..core.registry import register
@@ -41,7 +41,7 @@ from .state import (
     unpack,
 )
 from .step import advance
-from .tables import CLASSIC, Achievement, Action, Rules
+from .tables import CLASSIC, Achievement, Action, Block, Rules
 
 OBSERVATIONS = ("symbolic", "ids", "pixels")
 ACHIEVEMENTS = tuple(a.name.lower() for a in Achievement)
@@ -258,6 +258,12 @@ class CraftClassic(Env):
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """Tell whether the `task` was reached; without one the return is a score."""
         return None if self.task is None else step.reward > 0
+
+    def ending(self, level: Level) -> Ending:
+        """Wait, then walk right into lava."""
+        middle = self.size // 2
+        ahead = level.map.at[middle, middle + 1].set(Block.LAVA)
+        return Ending(level.replace(map=ahead), (Action.NOOP, Action.RIGHT))
 
     def facts(self, state: CraftState, params: Any = None) -> tuple[Fact, ...]:
         """The body, every item with its count, and the hour."""

@@ -142,7 +142,7 @@ def _legend(signs: list[list[str]]) -> str:
     blocks = (f"{s} {NAMES.get(b, b.name.lower().replace('_', ' '))}" for b, s in SIGNS.items())
     mobs = (f"{sign} {name}" for name, sign in MOBS.items())
     used = [entry for entry in (*blocks, *mobs) if entry[0] in shown]
-    return f"Your view, where @ is you: {', '.join(used)}."
+    return f"Your view; @ is you, {', '.join(used)}:"
 
 
 def read(env: "CraftClassic", state: CraftState, params: Any) -> tuple[Any, ...]:

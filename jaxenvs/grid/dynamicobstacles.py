@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Int32, UInt8
 
 from ..core import checks
-from ..core.env import Params, Transition
+from ..core.env import Ending, Params, Transition
 from ..core.random import Key, below, words
 from ..core.spaces import Discrete
 from . import tasks, tiles
@@ -80,6 +80,10 @@ class DynamicObstacles(SquareGridEnv):
         balls = np.full(self.obstacles, BALL)
         grid = put_all(grid, rows[:-1], columns[:-1], balls)
         return Level.of(grid, rows[-1], columns[-1], turn, task=tasks.pack(rows[:-1], columns[:-1]))
+
+    def ending(self, level: Level) -> Ending:
+        """Walk into the wall."""
+        return Ending(level.posed(1, 1, 2), (Action.FORWARD,))
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
         """Move the balls, then the agent, then judge."""

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 
 from ..core import checks
 from ..core.controls import Controls
-from ..core.env import Env, Params, Step, Transition
+from ..core.env import Ending, Env, Params, Step, Transition
 from ..core.facts import RGB, Fact
 from ..core.pixels import compose
 from ..core.random import Key
@@ -186,6 +186,10 @@ class GridEnv(Env):
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """An episode that ends with a reward ends in success."""
         return step.terminated & (step.reward > 0)
+
+    def ending(self, level: Level) -> Ending:
+        """Walk onto a goal; a family with another task writes its own."""
+        return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 
     def view(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
         """Tiles in sight, `[across, ahead]`, 0 elsewhere; the agent's own cell shows its hands."""

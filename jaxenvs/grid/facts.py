@@ -38,16 +38,11 @@ LETTERS = {
     Kind.CLOSED_DOOR: "C",
     Kind.LOCKED_DOOR: "L",
     Kind.KEY: "k",
-    Kind.BALL: "b",
+    Kind.BALL: "o",
     Kind.BOX: "x",
     Kind.KEY_BOX: "x",
 }
-SIGNS = {0: "?", tiles.EMPTY: ".", tiles.WALL: "#", tiles.GOAL: "G", tiles.LAVA: "~"}
-LEGEND = (
-    "# wall, . free, ? not seen, G goal, ~ lava, k key, b ball, x box, f coloured floor, D open "
-    "door, C closed door, L locked door; then r, g, b, p, y or e for red, green, blue, purple, "
-    "yellow or grey"
-)
+PLAIN_SIGNS = {0: "?", tiles.EMPTY: ".", tiles.WALL: "#", tiles.GOAL: "G", tiles.LAVA: "~"}
 
 Cells = dict[tuple[int, int], int]  # tile at so many steps ahead of the agent and to its right
 
@@ -68,14 +63,15 @@ def _name(tile: int) -> str:
 
 def _sign(tile: int) -> str:
     """The letters of a cell in a drawing."""
-    if tile in SIGNS:
-        return SIGNS[tile]
+    if tile in PLAIN_SIGNS:
+        return PLAIN_SIGNS[tile]
     kind = Kind(tile & 15)
     colour = _colour(kind, tile)
     return LETTERS[kind] + ("e" if colour == Colour.GREY else colour.name[0].lower())
 
 
 NAMES = {tile: _name(tile) for tile in sprites.VALID_CODES}
+SIGNS = {**{_sign(tile): name for tile, name in NAMES.items()}, ".": "free", "?": "not seen"}
 
 
 def facts(env: "GridEnv", state: GridState) -> tuple[Fact, ...]:
@@ -101,15 +97,13 @@ def describe(env: "GridEnv", state: GridState) -> str:
     if whole or env.obs == "dict":  # else the observation does not tell
         sentences.append(f"You face {HEADINGS[direction]}.")
     sentences += [_sighted(cells), _lines_of_sight(cells, whole)]
-    if whole:
-        picture = [[_sign(tile) for tile in line] for line in grid.tolist()]
-        picture[row][column] = AGENT[direction]
-        sentences.append(f"The whole grid, where {AGENT[direction]} is you: {LEGEND}.")
-    else:
-        picture = [[_sign(tile) for tile in line] for line in view.T.tolist()]
-        picture[-1][len(view) // 2] = AGENT[3]
-        sentences.append(f"Your view, where ^ is you and ahead is up: {LEGEND}.")
-    return "\n".join([*sentences, drawn(picture)])
+    at, shown = ((row, column), grid) if whole else ((-1, len(view) // 2), view.T)
+    picture = [[_sign(tile) for tile in line] for line in shown.tolist()]
+    picture[at[0]][at[1]] = you = AGENT[direction] if whole else "^"
+    where = "The whole grid" if whole else "Your view, ahead is up"
+    others = sorted({sign for line in picture for sign in line} - {you})
+    meanings = ", ".join(f"{sign} {SIGNS[sign]}" for sign in others)
+    return "\n".join([*sentences, f"{where}; {you} is you, {meanings}:", drawn(picture)])
 
 
 def _read(env: "GridEnv", state: GridState) -> tuple[Any, ...]:

@@ -5,11 +5,13 @@ import numpy as np
 from jaxtyping import Array, Bool, UInt8
 
 from ..core import checks
+from ..core.env import Ending
 from ..core.random import Key, below, words
 from . import missions, tasks
 from .env import SquareGridEnv, register_level
 from .placement import distinct, inner_cell, item, put_all, room
-from .state import GridState, Level
+from .state import Action, GridState, Level
+from .tiles import Kind
 
 PHRASES = ("get a", "go get a", "fetch a", "go fetch a", "you must fetch a")
 THINGS = 12  # keys and balls, of six colours
@@ -58,6 +60,10 @@ class Fetch(SquareGridEnv):
         """Return (success, failure): whether what is in hand is wanted."""
         wanted = after.carried == tasks.tile(after.task, 0)
         return wanted, (after.carried != 0) & ~wanted
+
+    def ending(self, level: Level) -> Ending:
+        """Pick up a red ball, asked for or not."""
+        return Ending(level.facing(Kind.BALL), (Action.PICKUP,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
         """Mission as word ids: the phrase, then colour and kind."""

@@ -5,11 +5,12 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, UInt8
 
+from ..core.env import Ending
 from ..core.random import Key, below, words
 from . import missions, tasks, tiles
 from .env import SquareGridEnv, register_level
 from .placement import distinct, inner_cell, lines, put_all
-from .state import GridState, Level
+from .state import Action, GridState, Level
 from .tiles import Kind
 
 DOORS = 4
@@ -57,6 +58,10 @@ class GoToDoor(SquareGridEnv):
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
         """Return (success, failure): whether the agent stopped, and where."""
         return tasks.judge_stop(after, action)
+
+    def ending(self, level: Level) -> Ending:
+        """Toggle anything."""
+        return Ending(level, (Action.TOGGLE,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
         """Mission as word ids, with the door's colour."""

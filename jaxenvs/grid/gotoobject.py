@@ -3,11 +3,12 @@
 from jaxtyping import Array, Bool, UInt8
 
 from ..core import checks
+from ..core.env import Ending
 from ..core.random import Key, below, words
 from . import missions, tasks
 from .env import SquareGridEnv, register_level
 from .placement import distinct, inner_cell, item, put_all, room
-from .state import GridState, Level
+from .state import Action, GridState, Level
 
 THINGS = 18  # keys, balls and boxes, of six colours
 
@@ -55,6 +56,10 @@ class GoToObject(SquareGridEnv):
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
         """Return (success, failure): whether the agent stopped, and where."""
         return tasks.judge_stop(after, action)
+
+    def ending(self, level: Level) -> Ending:
+        """Stop anywhere."""
+        return Ending(level, (Action.DONE,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
         """Mission as word ids, with colour and kind of the thing."""

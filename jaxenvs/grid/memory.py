@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core import checks
-from ..core.env import Params, Transition
+from ..core.env import Ending, Params, Transition
 from ..core.random import Key, below, words
 from . import tasks, tiles
 from .env import SquareGridEnv, register_level
@@ -77,6 +77,13 @@ class Memory(SquareGridEnv):
         """Act, with toggle for pick up, then judge."""
         meant = jnp.where(action == Action.PICKUP, jnp.int32(Action.TOGGLE), action)
         return super().step_state(key, state, meant, params)
+
+    def ending(self, level: Level) -> Ending:
+        """Walk onto the cell beside the match."""
+        row, column = tasks.part(level.task, 0), tasks.part(level.task, 1)
+        comes_from_below = row < self.size // 2
+        pose = (row + 1, column, 3) if comes_from_below else (row - 1, column, 1)
+        return Ending(level.posed(*pose), (Action.FORWARD,))
 
     def judge(
         self, before: GridState, after: GridState, action: Array, front: Array

@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32
 
 from ..core import checks
+from ..core.env import Ending
 from ..core.random import Key
 from . import tiles
 from .env import register_level
@@ -42,6 +43,10 @@ class ObstructedWorld(RoomGrid):
     def max_steps(self) -> int:
         """Time limit of the original."""
         return 4 * self.rooms_visited * self.room_size**2
+
+    def ending(self, level: Level) -> Ending:
+        """Pick up the blue ball."""
+        return Ending(level.facing(TARGET), (Action.PICKUP,))
 
     def judge(
         self, before: GridState, after: GridState, action: Array, front: Array

@@ -40,6 +40,10 @@ class Playground(FixedGridEnv):
         """There is nothing to accomplish."""
         return None
 
+    def ending(self, level: Level) -> None:
+        """There is no task."""
+        return None
+
     def layout(self, key: Key) -> Level:
         """Draw doors, agent and things."""
         walls = room(SIZE, SIZE)

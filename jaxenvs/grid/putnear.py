@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core import checks
+from ..core.env import Ending
 from ..core.random import Key, below, choose, words
 from . import missions, tasks
 from .env import SquareGridEnv, register_level
@@ -73,6 +74,10 @@ class PutNear(SquareGridEnv):
         is_other = (after.carried != 0) & (after.carried != tasks.tile(after.task, 3))
         wrong = (action == Action.PICKUP) & is_other
         return tries & near, (tries & ~near) | wrong
+
+    def ending(self, level: Level) -> Ending:
+        """Drop the thing to move where it was."""
+        return Ending(level.facing(tasks.tile(level.task, 3)), (Action.PICKUP, Action.DROP))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
         """Mission as word ids, with colours and kinds of both things."""

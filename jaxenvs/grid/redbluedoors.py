@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Array, Bool
 
+from ..core.env import Ending
 from ..core.random import Key, below, words
 from . import tiles
 from .env import SquareGridEnv, register_level
@@ -56,6 +57,11 @@ class RedBlueDoors(SquareGridEnv):
         grid = put(grid, 1 + below(word_blue, inner), right, blue)
         row, column = inner_cell(below(word_agent, inner * inner), inner)
         return Level.of(grid, row, left + column, below(word_turn, 4))
+
+    def ending(self, level: Level) -> Ending:
+        """Open the blue door first."""
+        (row,), (column,) = np.nonzero(np.asarray(level.grid) == SHUT_BLUE)
+        return Ending(level.posed(row, column - 1, 0), (Action.TOGGLE,))
 
     def judge(
         self, before: GridState, after: GridState, action: Array, front: Array

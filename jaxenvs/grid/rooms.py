@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Array, Bool, UInt8
 
 from ..core import checks
+from ..core.env import Ending
 from . import missions, tiles
 from .env import GridEnv
-from .state import Action, GridState
+from .state import Action, GridState, Level
 
 RIGHT, DOWN, LEFT, UP = range(4)
 
@@ -59,6 +60,10 @@ class RoomGrid(GridEnv):
 
 class PickUpWorld(RoomGrid):
     """Rooms with one thing to pick up; `task` is its tile, of which the level has no other."""
+
+    def ending(self, level: Level) -> Ending:
+        """Pick up the target."""
+        return Ending(level.facing(level.task), (Action.PICKUP,))
 
     def judge(
         self, before: GridState, after: GridState, action: Array, front: Array

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Int8, Int32, PyTree, UInt8
 from ..core.bits import join
 from ..core.env import State
 from ..core.struct import Struct, struct
+from . import tiles
 
 REJECTED = 1 << 18  # in the packed agent: no acceptable level was found
 
@@ -47,6 +48,17 @@ class Level(Struct):
         """Build a level from a grid and the agent's row, column and direction."""
         pose = [jnp.asarray(x).astype(jnp.int8) for x in (row, column, direction)]
         return cls(grid=jnp.asarray(grid, jnp.uint8), pose=jnp.stack(pose), **more)
+
+    def posed(self, row: ArrayLike, column: ArrayLike, direction: ArrayLike) -> Any:
+        """The same level with the agent there."""
+        return self.replace(pose=Level.of(self.grid, row, column, direction).pose)
+
+    def facing(self, *codes: ArrayLike) -> Any:
+        """The same level with the agent in the upper left and these tiles in a row before it."""
+        grid = jnp.asarray(self.grid).at[1, 1].set(tiles.EMPTY)
+        for column, code in enumerate(codes, start=2):
+            grid = grid.at[1, column].set(jnp.asarray(code).astype(jnp.uint8))
+        return self.replace(grid=grid).posed(1, 1, 0)
 
 
 @struct

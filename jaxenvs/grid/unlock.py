@@ -4,8 +4,10 @@
 from typing import ClassVar
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool
 
+from ..core.env import Ending
 from ..core.random import Key
 from . import tiles
 from .env import register_level
@@ -56,6 +58,15 @@ class Unlock(RoomGrid):
         lock(plan)
         plan.place_agent(0)
         return plan.level()
+
+    def ending(self, level: Level) -> Ending:
+        """Take the key ahead, turn around and open the door."""
+        grid = np.asarray(level.grid)
+        (row,), (column,) = np.nonzero(grid & 15 == Kind.LOCKED_DOOR)
+        key = int(grid[row, column]) & 0xF0 | Kind.KEY
+        cells = jnp.asarray(grid).at[row, column - 2 : column].set(np.array([key, tiles.EMPTY]))
+        actions = (Action.PICKUP, Action.RIGHT, Action.RIGHT, Action.TOGGLE)
+        return Ending(level.replace(grid=cells).posed(row, column - 1, 2), actions)
 
     def judge(
         self, before: GridState, after: GridState, action: Array, front: Array

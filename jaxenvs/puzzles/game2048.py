@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core.env import Env, Params, State, Transition
+from ..core.env import Ending, Env, Params, State, Transition
+from ..core.facts import drawn
 from ..core.random import Key, below, hashed, multiply_high, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
@@ -145,6 +146,17 @@ class Game2048(Env):
             jnp.concatenate([board + cell, board + 2 * cell]),
             jnp.concatenate([share * 0.9, share * 0.1]),
         )
+
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Join two 128s; the new tile comes between 32 and 8, whatever it is."""
+        board = np.array([[3, 4, 3, 4], [4, 3, 4, 3], [3, 4, 3, 4], [5, 6, 7, 7]], np.uint8)
+        return Ending(level.replace(board=jnp.asarray(board)), (1,))
+
+    def describe(self, state: Game2048State, params: Any = None) -> str:
+        """Draw the board with the numbers on its tiles."""
+        rows = np.asarray(self.observe(state)).tolist()
+        numbers = [[f"{2**exponent}" if exponent else "." for exponent in row] for row in rows]
+        return f"The tiles, row by row, with dots for empty cells:\n{drawn(numbers)}"
 
     def tiles(self, state: Game2048State) -> Int32[Array, "4 4"]:
         """Exponents, as `sprites.game2048` numbers them."""

@@ -6,7 +6,7 @@ each disk, the smallest lowest: the smallest disk on a peg is the lowest bit of 
 
 import functools
 import itertools
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -40,6 +40,11 @@ class Hanoi(Puzzle):
     disks: int = 5  # each of another size
     pegs: int = 3  # all are to come to the last
     start: str = "random"  # a random peg for each disk; "tower": all on the first peg
+
+    legend: ClassVar[str] = (
+        "The disks on each peg from the bottom up, 1 the smallest, a line for each peg from peg 0; "
+        "- is an empty peg"
+    )
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -6,7 +6,7 @@ elements (M. Anderson, T. Feil, "Turning lights out with linear algebra", 1998) 
 
 import functools
 import itertools
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +46,8 @@ class LightsOut(Puzzle):
 
     size: int = 5  # lamps on a side
     scramble: int | None = None  # different lamps pressed from dark; None: each or not, by a coin
+
+    legend: ClassVar[str] = "The lamps, row by row: O is lit, a dot is dark"
 
     def __post_init__(self) -> None:
         """Check the fields."""

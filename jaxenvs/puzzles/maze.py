@@ -57,6 +57,7 @@ class Maze(Puzzle):
 
     reset_source: ClassVar[str] = "exact"
     rows_per_lane: ClassVar[int] = 128  # a map costs more than the trip of a loop
+    legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -13,7 +13,8 @@ from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core import checks
 from ..core.controls import Controls, Place, Pointing, pointed
-from ..core.env import Env, Params, State, Step, Transition
+from ..core.env import Ending, Env, Params, State, Step, Transition
+from ..core.facts import Fact, drawn, told
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
@@ -135,6 +136,24 @@ class Minesweeper(Env):
     def action_mask(self, state: MinesweeperState, params: Any = None) -> Bool[Array, " cells"]:
         """Tell which cells are covered."""
         return state.cells.reshape(-1) < OPEN
+
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Open a cell beside the only mine, then the mine."""
+        mines = jnp.zeros_like(level.board).at[0, 0].set(1)
+        return Ending(level.replace(board=mines), (1, 0))
+
+    def facts(self, state: MinesweeperState, params: Any = None) -> tuple[Fact, ...]:
+        """How many mines there are."""
+        return (Fact("mines", f"{self.mines}"),)
+
+    def describe(self, state: MinesweeperState, params: Any = None) -> str:
+        """Draw what the cells show."""
+        shown = np.asarray(self.observe(state)).tolist()
+        cells = [[{COVERED: "#", MINE: "*"}.get(cell, f"{cell}") for cell in row] for row in shown]
+        legend = (
+            "The field, row by row: mines beside an open cell, # a covered cell, * an open mine"
+        )
+        return "\n".join([*told(self.facts(state)), f"{legend}:", drawn(cells)])
 
     def tiles(self, state: MinesweeperState) -> Int32[Array, "rows columns"]:
         """What the cells show, as `sprites.minesweeper` numbers it."""

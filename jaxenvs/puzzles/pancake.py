@@ -1,6 +1,6 @@
 """Pancake sorting (J. Goodman 1975): turn over the upper part of a stack until it is sorted."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,6 +30,8 @@ class Pancake(Puzzle):
 
     size: int = 10  # pancakes of the stack
     scramble: int | None = None  # random flips from the sorted stack; None: any stack, uniformly
+
+    legend: ClassVar[str] = "The widths of the pancakes, from the top down"
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -61,6 +61,7 @@ class PegSolitaire(Puzzle):
     reward: str = "goal"  # "pegs": also minus the pegs where no jump is left
 
     reward_range: ClassVar[tuple[float, float]] = (-32.0, 1.0)
+    legend: ClassVar[str] = "The board, row by row: O is a peg, a dot an empty hole"
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -12,7 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
-from ..core.env import Env, Params, State, Step, Transition
+from ..core.env import Ending, Env, Params, State, Step, Transition
+from ..core.facts import told
 from ..core.random import Key, below, words
 from ..core.spaces import Discrete, Space
 from ..core.struct import Struct, struct
@@ -58,7 +59,7 @@ class Puzzle(Env):
 
     An author writes `apply`, `is_goal`, `pack`, `unpack`, `view`, `action_names`, `draw_level`,
     `tiles` and `atlas`, and where they exist `inverse` or `predecessors`, `goal`, `heuristic`,
-    `oracle`, `is_dead`, `read_level`.
+    `oracle`, `is_dead`, `read_level`, `text` with its `legend`.
     """
 
     reset_source: ClassVar[str] = "auto"
@@ -66,6 +67,7 @@ class Puzzle(Env):
     unit_cost: ClassVar[bool] = True  # every action costs 1, so that costs are whole numbers
     steps_limit: ClassVar[int] = 200  # time limit by default
     fully_observed: ClassVar[bool] = True
+    legend: ClassVar[str] = "The board"  # what `text` shows, before a colon
 
     # The author's part.
 
@@ -136,6 +138,13 @@ class Puzzle(Env):
 
     # What follows from it.
 
+    def describe(self, state: PuzzleState, params: Any = None) -> str:
+        """Draw the board with a legend; without `text` write the observation."""
+        if type(self).text is Puzzle.text:
+            return super().describe(state, params)
+        board = self.text(state.instance, state.board)
+        return "\n".join([*told(self.facts(state, params)), f"{self.legend}:", board])
+
     @property
     def default_params(self) -> Params:
         """The time limit."""
@@ -172,6 +181,13 @@ class Puzzle(Env):
         reward = self.step_reward(instance, state.board, move, solved)
         ended = solved | self.is_dead(instance, move.board)
         return Transition(state.replace(board=move.board), reward, ended, {"solved": solved})
+
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Take the last action to the goal; a puzzle without a single goal writes its own."""
+        before = self.predecessors(level.instance, self.goal(level.instance))
+        first = int(np.argmax(before.valid))
+        board = jax.tree.map(lambda leaf: leaf[first], before.board)
+        return Ending(level.replace(board=board), (before.action[first],))
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
         """Tell whether the puzzle is solved."""

@@ -45,6 +45,7 @@ class SlidingTile(Puzzle):
     reward: str = "sparse"  # or "dense": for each tile that comes to its place or leaves it
 
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    legend: ClassVar[str] = "The tiles, row by row, with a dot for the blank"
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import bits, checks
+from ..core.env import Ending
 from ..core.random import Key, below, hashed
 from ..core.registry import register
 from ..core.spaces import Box, Space
@@ -64,6 +65,9 @@ class Sokoban(Puzzle):
     reset_source: ClassVar[str] = "exact"
     reward_range: ClassVar[tuple[float, float]] = (-1.1, 10.9)
     steps_limit: ClassVar[int] = 120
+    legend: ClassVar[str] = (
+        "The field: # wall, @ you, $ box, . target, * box on a target, + you on a target"
+    )
 
     def __post_init__(self) -> None:
         """Check the fields, and read the levels."""
@@ -168,6 +172,14 @@ class Sokoban(Puzzle):
 
     def _on_targets(self, instance: UInt8[Array, " cells"], board: Stock) -> Int32[Array, ""]:
         return (instance[board.boxes.astype(jnp.int32)] == 0).sum(dtype=jnp.int32)
+
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Push the last box onto its target."""
+        inside = self.size - 2
+        rows = ["@$.", "", "*" * (self.boxes - 1), *[""] * (inside - 3)]
+        edge = "#" * self.size
+        lines = [edge, *(f"#{row:<{inside}}#" for row in rows), edge]
+        return Ending(self.read_level("\n".join(lines)), (1,))
 
     def step_reward(
         self, instance: UInt8[Array, " cells"], before: Stock, move: Move, solved: Array

@@ -9,7 +9,7 @@ import functools
 import operator
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import bits, checks
 from ..core.controls import Controls, Place, Pointing, keyed, pointed
+from ..core.env import Ending
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
@@ -52,6 +53,8 @@ class Sudoku(Puzzle):
 
     blanks: int = 40  # empty cells at the beginning
     guided: bool = False  # the rules choose the cell, an action the digit
+
+    legend: ClassVar[str] = "The grid, row by row, with dots for empty cells"
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -175,6 +178,21 @@ class Sudoku(Puzzle):
         """Nine lines, `.` where a cell is empty."""
         lines = ("".join(str(digit) for digit in row) for row in np.asarray(board))
         return "\n".join(lines).replace("0", ".")
+
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Fill the last cell, where only 1 fits."""
+        line = np.arange(9)
+        grid = (3 * (line % 3) + line // 3)[:, None] + line
+        board = jnp.asarray((grid % 9 + 1).astype(np.uint8)).at[0, 0].set(0)
+        return Ending(level.replace(board=board, instance=board != 0), (0,))
+
+    def describe(self, state: PuzzleState, params: Any = None) -> str:
+        """Draw the grid; guided: name the cell, too."""
+        grid = super().describe(state, params)
+        if not self.guided:
+            return grid
+        row, column = divmod(int(_tightest(state.board, _candidates(state.board))), 9)
+        return f"{grid}\nThe next digit goes into row {row + 1}, column {column + 1}."
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "9 9"]:
         """0 empty, 1 to 9 placed, 10 to 18 given; 19 more in every other box."""

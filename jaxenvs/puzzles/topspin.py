@@ -1,7 +1,7 @@
 """TopSpin (Binary Arts 1988): a ring of tokens of which a turnstile reverses a few."""
 
 import functools
-from typing import Any
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -37,6 +37,8 @@ class TopSpin(Puzzle):
     window: int = 4  # tokens in the turnstile, an even number
     moves: str = "ring"  # "window": the turnstile goes anywhere, as much of the literature counts
     scramble: int | None = None  # random actions from the goal; None: any ring, uniformly
+
+    legend: ClassVar[str] = "The tokens in the order of the ring, from place 0"
 
     def __post_init__(self) -> None:
         """Check the fields."""

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
 from ..core import checks
 from ..core.controls import Controls, Place, Pointing, pointed
-from ..core.env import Params
+from ..core.env import Ending, Params
 from ..core.random import Key, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
@@ -53,6 +53,9 @@ class TSP(Puzzle):
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (-2 * 2**0.5, 0.0)
     unit_cost: ClassVar[bool] = False
+    legend: ClassVar[str] = (
+        "The cities from city 0, where the trip begins: x, y, and whether you were or are there"
+    )
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -202,6 +205,10 @@ class TSP(Puzzle):
             mark = 2 if i == int(board.city) else visited >> i & 1
             rows.append(f"{x:.9g} {y:.9g} {MARKS[mark]}".rstrip())
         return "\n".join(rows)
+
+    def ending(self, level: PuzzleLevel) -> Ending:
+        """Visit the cities in their order."""
+        return Ending(level, range(1, self.cities))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:
         """The unit square: 0 nothing, 1 city, 2 visited, 3 traveller, 4 home, 5 traveller at home.

@@ -83,6 +83,13 @@ class TwistyPuzzle(Puzzle):
         return (("`[face, ...]`", f"colours of stickers: {colours}"), *self.faces)
 
     @property
+    def legend(self) -> str:  # type: ignore[override]  # it depends on the faces
+        """What the letters mean, and where the stickers of each line are."""
+        colours = ", ".join(f"{letter} {_COLOURS[letter]}" for letter in self.letters)
+        lines = "; ".join(f"{index.strip('`')} {meaning}" for index, meaning in self.faces)
+        return f"The stickers, a line for each face ({colours}); {lines}"
+
+    @property
     def faces(self) -> tuple[tuple[str, str], ...]:
         """Rows (index, meaning) that say where the stickers are."""
         raise NotImplementedError

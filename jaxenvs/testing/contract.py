@@ -17,6 +17,7 @@ from jaxtyping import Array, PyTree
 from ..core.eager import op_by_op
 from ..core.env import Env, Reset, Step
 from ..core.extras import MissingExtraError
+from ..core.facts import Fact
 from ..core.registry import make
 from ..core.spaces import Discrete
 from ..core.vector import make_vec
@@ -342,6 +343,27 @@ def check_time_limit(subject: Subject) -> None:
         state = step.state
 
 
+def check_ending(subject: Subject) -> None:
+    """The task ends as `ending` says and no sooner, and at the limit its own end counts."""
+    env, params = subject.env, subject.env.default_params
+    try:
+        ending = env.ending(jax.jit(env.sample_level)(jax.random.key(0)))
+    except NotImplementedError:  # a puzzle that knows no way back from its goal
+        ending = None
+    if ending is None:
+        return
+    key, reset_to, last = jax.random.key(1), jax.jit(env.reset_to), len(ending.actions)
+    for limit in (params.max_steps_in_episode, last):
+        limits = limited(params, np.int32(limit))
+        state = reset_to(key, ending.level, limits).state
+        for number, action in enumerate(ending.actions, start=1):
+            step = subject.step(key, state, jnp.asarray(action, jnp.int32), limits)
+            said = f"{'not ' * (number < last)}terminated after action {number} of {last}"
+            assert step.terminated == (number == last), f"by its ending it must be {said}"
+            state = step.state
+        assert not step.truncated, "truncated at the limit, although the task ended there"
+
+
 def check_rows(subject: Subject) -> None:
     """Row i of a batch does not depend on the number of rows, through resets as well."""
     small, large = (_play_batch(subject.env, rows) for rows in (2, 3))
@@ -418,6 +440,21 @@ def check_pictures(subject: Subject) -> None:
     assert tiles.ndim == 2 and (tiles >= 0).all() and (tiles < len(atlas)).all(), "tiles"
 
 
+def check_words(subject: Subject) -> None:
+    """Every action has a name and a row of keys, and a state can be told as facts and in words."""
+    env = subject.env
+    state = subject.reset(jax.random.key(0), env.default_params).state
+    if isinstance(env.action_space, Discrete):
+        rows = [row.name for row in env.controls.actions]
+        assert len(set(rows)) == env.action_space.n, f"controls are {len(rows)} rows: {rows[:8]}"
+        names = env.action_names
+        assert len(names) in (0, len(rows)), f"action_names are {len(names)} names"
+    assert all(isinstance(fact, Fact) for fact in env.facts(state)), "facts are no Facts"
+    words = env.describe(state)
+    assert words and isinstance(words, str), f"describe returns {words!r}"
+    assert words == env.describe(state), "describe says something else the second time"
+
+
 CHECKS: dict[str, Callable[[Subject], None]] = {
     function.__name__.removeprefix("check_"): function
     for function in (
@@ -431,9 +468,11 @@ CHECKS: dict[str, Callable[[Subject], None]] = {
         check_level,
         check_one_compilation,
         check_time_limit,
+        check_ending,
         check_rows,
         check_sight,
         check_masks,
         check_pictures,
+        check_words,
     )
 }

@@ -85,7 +85,7 @@ def test_the_command_writes_every_group(told, tmp_path, capsys):
     torch = [row["setting"]["steps"] for row in rows if row["learner"] == learners.TORCH]
     assert torch == [25_000 // 512 * 512, 25_000 // 8192 * 8192, 25_000 // 2048 * 2048]
     shown = capsys.readouterr()
-    assert shown.out.count("| 2.00 |") == 2 and "rejax: No module" in shown.err
+    assert shown.out.count("  2.00  ") == 2 and "rejax: No module" in shown.err
     assert figures["versions"]["torch"] and figures["missing"]
 
 

@@ -182,7 +182,3 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert run(tmp_path / "file") == 2
     assert "--out" in capsys.readouterr().err
-
-
-def test_plain_table_aligns():
-    assert report.plain_table([["a", "steps"], ["bb", "1"]]) == " a  steps\nbb      1"

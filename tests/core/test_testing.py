@@ -12,7 +12,7 @@ from jaxtyping import Array, Int32
 
 import jaxenvs
 from jaxenvs import testing
-from jaxenvs.core.env import Env, Params, State, Transition
+from jaxenvs.core.env import Ending, Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Dict, Discrete
 from jaxenvs.testing import contract, fuzzing
 
@@ -64,6 +64,36 @@ class Walk(Env):
     def action_mask(self, state, params=None):
         """Left only where there is a cell."""
         return jnp.stack([state.cell > 0, jnp.bool_(True)])
+
+    def ending(self, level):
+        """Two steps to the right."""
+        return Ending(jnp.int32(2), (1, 1))
+
+
+class SoonerThanSaid(Walk):
+    """It ends before the last action of its ending."""
+
+    def ending(self, level):
+        """The first step is enough."""
+        return Ending(jnp.int32(3), (1, 1))
+
+
+class LaterThanSaid(Walk):
+    """It goes on after its ending."""
+
+    def ending(self, level):
+        """From here it is further."""
+        return Ending(level, (1,))
+
+
+class CutAtItsEnd(Walk):
+    """It is truncated with its end."""
+
+    def step(self, key, state, action, params=None):
+        """Say so."""
+        step = super().step(key, state, action, params)
+        limit = self.default_params if params is None else params
+        return step._replace(truncated=step.state.time >= limit.max_steps_in_episode)
 
 
 class HalfLimit(Walk):
@@ -409,6 +439,9 @@ FAULTS = [
     ("one_compilation", Recompiled, "it compiles again"),
     ("time_limit", TwoClocks, "the clock"),
     ("time_limit", NoLimit, "truncated at the limit"),
+    ("ending", SoonerThanSaid, "by its ending it must be not terminated after action 1 of 2"),
+    ("ending", LaterThanSaid, "by its ending it must be terminated after action 1 of 1"),
+    ("ending", CutAtItsEnd, "truncated at the limit, although the task ended there"),
     ("sight", Secret, r"two states that look alike differ in \.secret: show it, or"),
     ("masks", NumbersForMask, r"the mask is int32\(2,\)"),
     ("pictures", NoSprite, "tiles"),

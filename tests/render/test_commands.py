@@ -137,9 +137,12 @@ def test_bad_input_is_one_sentence_and_harms_nothing(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.gif").write_bytes(b"precious")
-    assert MAIN[command](argv) == 2
+    try:
+        code = MAIN[command](argv)
+    except SystemExit as stopped:
+        code = stopped.code
     out, err = capsys.readouterr()
-    assert says in err and out == ""
+    assert code == 2 and says in err and out == ""
     assert err.startswith(f"jaxenvs {command}: ") and err.count("\n") == 1
     assert (tmp_path / "a.gif").read_bytes() == b"precious"
     assert os.listdir(tmp_path) == ["a.gif"]

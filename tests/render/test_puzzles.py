@@ -9,7 +9,7 @@ from opened import opened, settle
 
 import jaxenvs
 from jaxenvs.puzzles import PuzzleLevel, pictures
-from jaxenvs.render import arguments, boards, frames, gif, play, screen
+from jaxenvs.render import boards, canvas, frames, gif, outputs, panel, play, screen
 from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -131,6 +131,13 @@ def test_a_city_is_the_nearest_one():
     assert nearest(state, (11, 8)) == 5
 
 
+def test_a_success_is_green_though_its_reward_is_a_cost():
+    session = Session(jaxenvs.make("Puzzle-TSP-10-v0", cities=3))
+    assert session.act(1) and panel.end_colour(session, 0) is None
+    assert session.act(2) and session.now.reward[0] < 0
+    assert panel.end_colour(session, 0) == canvas.GOOD
+
+
 def test_watching_has_the_arrows_for_time_and_letters_for_the_cursor():
     watching = controller("Puzzle-LightsOut-5x5-v0", "watch")
     press(watching, "s d e")
@@ -214,7 +221,7 @@ def test_every_sticker_of_the_nets_is_drawn():
 def test_a_picture_has_the_size_of_the_tiles(tmp_path):
     for id in ("Puzzle-Pyraminx-v0", "Puzzle-Skewb-v0", "Puzzle-Cube-3x3-v0"):
         playing = controller(id)
-        picture = arguments.boards_picture(playing, 12)
+        picture = outputs.boards_picture(playing, 12)
         rows, columns = playing.session.env.tiles(playing.session.state()).shape
         assert picture.shape == (12 * rows, 12 * columns, 3)
         gif.write_png(tmp_path / "a.png", picture)

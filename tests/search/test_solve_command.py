@@ -11,7 +11,10 @@ FAST = ["--batch-size", "64", "--node-budget", "20000"]
 
 
 def solve(*arguments: str) -> int:
-    return cli.main(["solve", *arguments])
+    try:
+        return cli.main(["solve", *arguments])
+    except SystemExit as stopped:
+        return stopped.code
 
 
 @pytest.fixture

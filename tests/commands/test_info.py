@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs import info
-from jaxenvs.core.spaces import Discrete
-from jaxenvs.page import (
+from jaxenvs import cli
+from jaxenvs.commands import info
+from jaxenvs.commands.page import (
     EVALUATED,
     LABELS,
     REFERENCE,
@@ -22,6 +22,7 @@ from jaxenvs.page import (
     page,
     reference,
 )
+from jaxenvs.core.spaces import Discrete
 
 CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(jaxenvs.registry.list())}
 IDS = [
@@ -38,7 +39,7 @@ def rows(id: str, title: str) -> tuple[tuple[str, ...], ...]:
 
 
 def printed(capsys, *argv: str) -> str:
-    assert info.main([*argv]) == 0
+    assert cli.main([*argv]) == 0
     return capsys.readouterr().out
 
 
@@ -130,7 +131,10 @@ def test_comments_are_those_of_the_base_and_of_the_innermost_field():
 
 
 def test_actions_are_named_where_the_environment_names_them():
-    assert ("1", "`right`") in rows("Puzzle-SlidingTile-3x3-v0", "Actions")
+    assert ("1", "`right`", "Right, D") in rows("Puzzle-SlidingTile-3x3-v0", "Actions")
+    assert ("4", "`drop`", "Q, Left Shift") in rows("Grid-v0", "Actions")
+    assert ("7", "`1,2`") in rows("Puzzle-LightsOut-5x5-v0", "Actions")
+    assert ("1", "`U'`", "Shift U") in rows("Puzzle-Cube-3x3-v0", "Actions")
     env = jaxenvs.make("Puzzle-Cube-2x2-v0")
     assert isinstance(env.action_space, Discrete)
     assert len(rows("Puzzle-Cube-2x2-v0", "Actions")) == env.action_space.n
@@ -155,7 +159,9 @@ def test_what_was_not_recorded_is_said(monkeypatch):
     row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
     assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]
     trained = {"Grid-Empty-8x8-v0": [{**row, "apart": ["RND"]}, {**row, "apart": ["size=5"]}]}
-    monkeypatch.setattr("jaxenvs.page.reference", lambda: {"random": {}, "trained": trained})
+    monkeypatch.setattr(
+        "jaxenvs.commands.page.reference", lambda: {"random": {}, "trained": trained}
+    )
     random, plain, *others = rows("Grid-Empty-8x8-v0", "Reference returns")
     assert random == ("random, legal actions", "not recorded", "", "")
     assert plain == ("PPO", "not recorded", "", "")
@@ -277,7 +283,7 @@ BAD = [
 @pytest.mark.parametrize(("argv", "says"), BAD)
 def test_bad_input_is_one_sentence(argv, says, capsys):
     try:
-        code = info.main(argv)
+        code = cli.main(argv)
     except SystemExit as stopped:
         code = stopped.code
     out, err = capsys.readouterr()

@@ -15,7 +15,8 @@ import time
 import pytest
 
 import jaxenvs
-from jaxenvs import checking, cli, completion
+from jaxenvs import cli
+from jaxenvs.commands import checking, completion, table
 from jaxenvs.core import background, registry
 
 IDS = jaxenvs.registry.list()
@@ -64,6 +65,8 @@ BAD = [
     (["bench", "--repeats", "0"], "'0' must be a whole number, 1 to"),
     (["bench", "--seconds", "x"], "'x' must be a number of seconds above 0"),
     (["bench", "--wide"], "`jaxenvs bench --help` lists the arguments"),
+    (["bench", "--batch", "64"], "arguments: --batch 64; did you mean '--batches'"),
+    (["play", "Grid-v0", "--sed=1"], "arguments: --sed=1; did you mean '--seed'"),
     (["bench", "--ids", "Grid-Emty-5x5-v0"], "did you mean 'Grid-Empty-5x5-v0'"),
 ]
 
@@ -85,7 +88,7 @@ def test_the_help_puts_scripts_of_completion_where_the_shells_look(capsys, tmp_p
 
 
 def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
-    absent = cli.Command("nothing", "no_such_package.of_a_test", {}, "train")
+    absent = table.Command("nothing", "no_such_package.of_a_test", {}, "train")
     monkeypatch.setitem(cli.COMMANDS, "absent", absent)
     code, _, err = run(["absent"], capsys)
     assert code == 2 and 'no_such_package, not installed here: run pip install "jaxenvs[t' in err
@@ -417,7 +420,7 @@ def test_ids_of_a_package_installed_later_are_completed(shell, here, monkeypatch
         (["solve", "La"], {"Late-Puzzle-v0"}),
     ):
         assert ASK[shell](script, words) == fits
-        assert log.read_text() == "-P -m jaxenvs.completion\n"  # once: the words are kept
+        assert log.read_text() == "-P -m jaxenvs.commands.completion\n"  # once: the words are kept
     later = time.time() + 9
     os.utime(site, (later, later))  # what an installation does
     ASK[shell](script, ["list", ""])

@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from . import cli
-from .core import registry
-from .puzzles.puzzle import Puzzle
+from ..core import registry
+from ..puzzles.puzzle import Puzzle
+from .table import COMMANDS, SHELLS, Command, load
 
 KINDS = ("ids", "families", "puzzles")  # what the file keeps, a line each
 GLOBAL = ("--help", "--version", "--completion")
@@ -31,17 +31,17 @@ class Words(NamedTuple):
     """What may stand after a command."""
 
     summary: str
-    places: dict[str, tuple[str, ...]]  # words by place, see `cli.Command`
+    places: dict[str, tuple[str, ...]]  # words by place, see `Command`
     folders: frozenset[str]  # places where a folder may stand as well
     options: dict[str, bool]  # whether a value follows
 
 
 def words() -> dict[str, Words]:
     """Words of every command; without options where its extra is not installed."""
-    return {name: _words(name, command) for name, command in cli.COMMANDS.items()}
+    return {name: _words(name, command) for name, command in COMMANDS.items()}
 
 
-def _words(name: str, command: cli.Command) -> Words:
+def _words(name: str, command: Command) -> Words:
     pages = [_help(name)]
     learners = dict(_CHOICES.findall(pages[0])).get("--algo", "").split(",")
     pages += [_help(name, "--algo", learner) for learner in learners[1:]]
@@ -56,7 +56,7 @@ def _words(name: str, command: cli.Command) -> Words:
 
 
 def _kinds() -> dict[str, tuple[str, ...]]:
-    """Words of each kind that `cli.Command.takes` names."""
+    """Words of each kind that `Command.takes` names."""
     specs = [registry.spec(id) for id in registry.list()]
     ids = _ids()
     return {
@@ -91,12 +91,13 @@ def _ids() -> tuple[str, ...]:
     return (*ids, *(alias for id in ids for alias in registry.spec(id).aliases))
 
 
-def _help(*argv: str) -> str:
+def _help(name: str, *argv: str) -> str:
     """What a command prints of itself; nothing where it cannot be loaded."""
     said, ignored = io.StringIO(), io.StringIO()
     silent = contextlib.redirect_stderr(ignored)
     with contextlib.redirect_stdout(said), silent, contextlib.suppress(SystemExit):
-        cli.main([*argv, "--help"])
+        if run := load(name):
+            run([*argv, "--help"])
     return said.getvalue()
 
 
@@ -105,7 +106,7 @@ _KEPT = """kept=${{XDG_CACHE_HOME:-$HOME/.cache}}/jaxenvs/{name} stale=
 [ -s "$kept" ] || stale=yes
 for place in {places}; do [ "$place" -nt "$kept" ] && stale=yes; done
 if [ "$stale" ]; then
-    mkdir -p "${{kept%/*}}" && {python} -P -m jaxenvs.completion >"$kept.$$" &&
+    mkdir -p "${{kept%/*}}" && {python} -P -m jaxenvs.commands.completion >"$kept.$$" &&
         mv -f "$kept.$$" "$kept" || rm -f "$kept.$$"
 fi 2>/dev/null
 cat "$kept" 2>/dev/null"""
@@ -159,7 +160,7 @@ def script(shell: str) -> str:
         return "\n".join(_fish(known))
     options = [f'    "") list="{" ".join(GLOBAL)}" ;;']
     places = [f'    "") list="{" ".join(known)}" ;;']
-    places.append(f'    "--completion") list="{" ".join(cli.SHELLS)}" ;;')
+    places.append(f'    "--completion") list="{" ".join(SHELLS)}" ;;')
     for name, word in known.items():
         options.append(f'    {name}) list="{" ".join(word.options)}" ;;')
         for place, given in word.places.items():
@@ -226,7 +227,7 @@ def _fish(known: dict[str, Words]) -> Iterator[str]:
                 yield f'{_after(line + several)} -f -a "{_listed(given, _FISH)}"'
             if place in word.folders:
                 yield f"{_after(line)} -f -a '(__fish_complete_directories (commandline -ct) run)'"
-    yield f'{_after("( --completion)?")} -l completion -x -a "{" ".join(cli.SHELLS)}"'
+    yield f'{_after("( --completion)?")} -l completion -x -a "{" ".join(SHELLS)}"'
     for option in ("help", "version"):
         yield f"{_after('')} -l {option}"
 

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 import jaxenvs
 from jaxenvs.baselines.options import fields as trained
-from jaxenvs.fields import gathered, parse, written
-from jaxenvs.render import arguments
+from jaxenvs.commands import parser
+from jaxenvs.commands.fields import gathered, parse, written
 
 READ = [
     ("true", True),
@@ -36,8 +36,8 @@ READ = [
 @pytest.mark.parametrize(("text", "value"), READ)
 def test_train_and_the_players_read_the_same(text, value, monkeypatch):
     pair, made, env = f"size={text}", {}, jaxenvs.make("Grid-v0")
-    monkeypatch.setattr(arguments.registry, "make", lambda id, **given: made.update(given) or env)
-    arguments.make_env("Grid-v0", [pair])
+    monkeypatch.setattr(parser.registry, "make", lambda id, **given: made.update(given) or env)
+    parser.make_env("Grid-v0", [pair])
     assert repr(made) == repr(trained((pair,))) == repr({"size": value})  # True is no 1
 
 

@@ -2,9 +2,9 @@
 
 import sys
 
-from .core import registry
-from .info import number, parser
-from .testing import ContractError, check_env
+from ..core import registry
+from ..testing import ContractError, check_env
+from .parser import guarded, number, parser
 
 SUMMARY = """Check that environments keep the contract: what `jaxenvs.testing.check_env` tries.
 
@@ -19,6 +19,10 @@ EXAMPLES = (
 
 def main(argv: list[str]) -> int:
     """Run the command; return the exit code."""
+    return guarded("check", _run, argv)
+
+
+def _run(argv: list[str]) -> int:
     arguments, whole = parser("check", SUMMARY, EXAMPLES), number(0, 2**31 - 1)
     arguments.add_argument("ids", nargs="+", metavar="ID", help="from `jaxenvs list`, or an alias")
     arguments.add_argument(
@@ -29,13 +33,9 @@ def main(argv: list[str]) -> int:
         help="random and hostile steps beside the other checks (default 20000)",
     )
     arguments.add_argument("--seed", type=whole, default=0, metavar="N", help="of levels and play")
-    options = arguments.parse_args(argv)
-    try:
-        for id in options.ids:  # all of them before the first, which takes its time
-            registry.spec(id)
-    except registry.UnknownIdError as error:
-        print(f"jaxenvs check: {error}", file=sys.stderr)
-        return 2
+    options = arguments.read(argv)
+    for id in options.ids:  # all of them before the first, which takes its time
+        registry.spec(id)
     codes = [_check(id, options.steps, options.seed) for id in options.ids]
     return max(codes)
 

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from .core import registry
-from .core.checks import counted
-from .core.env import Env
-from .core.registry import EnvSpec
-from .core.spaces import Box, Dict, Space
+from ..core import registry
+from ..core.checks import counted
+from ..core.controls import sign
+from ..core.env import Env
+from ..core.registry import EnvSpec
+from ..core.spaces import Box, Dict, Space
 
 REFERENCE = Path(__file__).with_name("reference.json")
 LABELS = ("Actions", "Observation", "Reward", "Episode ends", "Resets", "State")
@@ -138,7 +139,17 @@ def _sight(env: Env) -> str:
 
 
 def _actions(env: Env, text: tuple[str, ...]) -> Section:
-    return Section("Actions", text, ("action", "name"), _numbered(env.action_names))
+    """Actions with their names, and the keys or the places of a person who plays."""
+    actions, pointing = env.controls
+    if pointing is not None:
+        places = f"{pointing.rows} x {pointing.columns} places"
+        text += (f"A person points at the picture, divided into {places}: {pointing.does}.",)
+    keys = [", ".join(map(sign, row.keys)) for row in actions]
+    names = env.action_names or tuple(row.name for row in actions)
+    rows = [(*row, key) for row, key in zip(_numbered(names), keys, strict=True)]
+    shown = 3 if any(keys) else 2
+    head = ("action", "name", "keys of `jaxenvs play`")[:shown]
+    return Section("Actions", text, head, tuple(row[:shown] for row in rows))
 
 
 def _numbered(names: tuple[str, ...]) -> Rows:

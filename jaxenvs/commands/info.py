@@ -1,0 +1,84 @@
+"""`jaxenvs info ID`: the page of an environment as plain text."""
+
+import itertools
+import shutil
+import textwrap
+from collections.abc import Iterator
+
+from .page import Page, Section, page
+from .parser import guarded, parser
+
+SUMMARY = "Print the page of an id: rules, arrays, settings and reference returns."
+EXAMPLES = ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info CartPole-v1")
+WIDTH = 100  # columns, where the terminal is not narrower
+LEAST = 60
+COLUMN, LAST = 36, 32  # widths: of a column of a table at most, of a long last one at least
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; return the exit code."""
+    return guarded("info", _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    made = parser("info", SUMMARY, EXAMPLES)
+    made.add_argument("id", metavar="ID", help="as `jaxenvs list` prints them, or an alias")
+    print("\n".join(plain(page(made.read(argv).id))))
+    return 0
+
+
+def plain(content: Page, width: int | None = None) -> list[str]:
+    """Return a page as lines of at most `width` columns: by default those of the terminal."""
+    if width is None:
+        width = max(LEAST, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+    lines = [content.id]
+    for section in content.sections:
+        lines += ["", section.title.upper()]
+        for text in section.text:
+            lines += [f"  {line}" for line in _wrapped(text.replace("`", ""), width - 2)]
+        lines += _table(section, width)
+    return lines
+
+
+def _table(section: Section, width: int) -> Iterator[str]:
+    """Columns side by side, long cells wrapped; a heading of empty words is left out.
+
+    Where that leaves too little for the last column, its cells stand below their rows.
+    """
+    shown = [section.head, *section.rows] if any(section.head) else section.rows
+    if not section.rows:
+        return
+    cells = [[cell.replace("`", "") for cell in row] for row in shown]
+    widths, last = _widths(list(zip(*cells, strict=True)), width)
+    for row in cells:
+        beside = [(w, _wrapped(cell, w)) for cell, w in zip(row, [*widths, last], strict=True) if w]
+        for parts in itertools.zip_longest(*(lines for _, lines in beside), fillvalue=""):
+            line = "  ".join(f"{part:<{w}}" for part, (w, _) in zip(parts, beside, strict=True))
+            yield f"  {line}".rstrip()
+        if not last:
+            yield from (f"    {line}" for line in _wrapped(row[-1], width - 4))
+
+
+def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]:
+    """Widths of all columns but the last, and that of the last, 0 where it does not fit.
+
+    No column is narrower than its longest word: names can be searched for and copied.
+    """
+    words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
+    cells = [max(map(len, column)) for column in columns]
+    room = width - 2 * len(columns)  # two columns of space before each
+    for last in (max(words[-1], min(LAST, cells[-1])), 0):
+        widths = [max(w, min(COLUMN, c)) for w, c in zip(words[:-1], cells[:-1], strict=True)]
+        while sum(widths) > room - last:
+            spare = [i for i, w in enumerate(widths) if w > words[i]]
+            if not spare:
+                break
+            widths[max(spare, key=widths.__getitem__)] -= 1
+        else:
+            return widths, last and room - sum(widths)
+    return widths, 0
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns; a longer word has a line of its own."""
+    return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)

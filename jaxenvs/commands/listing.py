@@ -1,0 +1,60 @@
+"""`jaxenvs list`: what is registered, all of it or what has some words."""
+
+import re
+
+from ..core import registry
+from ..core.checks import suggestion
+from .parser import UsageError, guarded, parser
+
+SUMMARY = "List the ids that are registered, or those with all of some words, with summaries."
+EXAMPLES = ("list", "list Puzzle", "list lava", "list BabyAI open")
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; return the exit code."""
+    return guarded("list", _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    made = parser("list", SUMMARY, EXAMPLES)
+    made.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORD",
+        help="a family such as Grid, or part of an id, an alias or a summary, in any case",
+    )
+    print("\n".join(_list(made.read(argv).words)))
+    return 0
+
+
+def _list(words: list[str]) -> list[str]:
+    """A line for each id that has all of the words; `UsageError` with near ones if none has."""
+    specs = [registry.spec(id) for id in registry.list()]
+    families = {spec.family.lower() for spec in specs}
+    found = specs
+    for word in map(str.lower, words):
+        if word in families:
+            found = [spec for spec in found if spec.family.lower() == word]
+        else:
+            found = [spec for spec in found if word in _searched(spec).lower()]
+    if not found:
+        raise UsageError(_nothing_found(words, " ".join(map(_searched, specs))))
+    width = max(len(spec.id) for spec in found)
+    return [f"{spec.id:<{width}}  {spec.summary}" for spec in found]
+
+
+def _searched(spec: registry.EnvSpec) -> str:
+    """What a word is looked for in."""
+    return " ".join((spec.id, *spec.aliases, spec.summary))
+
+
+def _nothing_found(words: list[str], text: str) -> str:
+    """Say so, with what an upstream id lacks here, or words that look alike."""
+    asked = " ".join(words)
+    for id, reason in registry.absences().items():
+        if asked.lower() in id.lower():
+            return f"no id has {asked!r}: {reason}"
+    known = sorted(set(re.findall(r"[A-Za-z]{3,}|[A-Za-z0-9]{4,}", text)))
+    unknown = [word for word in words if word.lower() not in text.lower()]
+    near = "".join(suggestion(word, known) for word in unknown)
+    return f"no id, alias or summary has {asked!r}{near} (`jaxenvs list` prints all ids)"

@@ -1,0 +1,97 @@
+"""How a command line of this package is read: one parser, one `--set`, one form of errors."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from ..core import registry
+from ..core.checks import suggestion
+from ..core.env import Env
+from ..core.extras import MissingExtraError
+from . import fields
+
+_UNKNOWN = re.compile(r"unrecognized arguments: (-[^\s=]+)")
+
+
+class UsageError(ValueError):
+    """Something the caller can fix; the message says how."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one sentence, with the nearest option for one it does not know."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print what to do and exit with code 2."""
+        unknown = _UNKNOWN.match(message)
+        near = suggestion(unknown[1], self._option_string_actions) if unknown else ""
+        self.exit(2, f"{self.prog}: {message}{near}; `{self.prog} --help` lists the arguments\n")
+
+    def add_fields(self, example: str) -> None:
+        """Add `--set`, which `make_env` takes."""
+        self.add_argument(
+            fields.FLAG,
+            dest="fields",
+            nargs="+",
+            default=[],
+            metavar="NAME=VALUE",
+            help=f"constructor fields of the environment, such as {example}",
+        )
+
+    def read(self, argv: Sequence[str]) -> argparse.Namespace:
+        """Parse the arguments; pairs of several `--set` are gathered."""
+        return self.parse_args(fields.gathered(argv))
+
+
+def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
+    """Return the parser of `jaxenvs COMMAND`; examples, without `jaxenvs`, end its help."""
+    return _parser(f"jaxenvs {command}", summary, examples)
+
+
+def script(module: str, summary: str) -> Parser:
+    """Return the parser of `python -m jaxenvs.MODULE`."""
+    return _parser(f"python -m jaxenvs.{module}", summary)
+
+
+def _parser(program: str, summary: str, examples: Sequence[str] = ()) -> Parser:
+    lines = "".join(f"\n  jaxenvs {example}" for example in examples)
+    return Parser(
+        prog=program,
+        description=summary,
+        epilog=f"examples:{lines}" if examples else None,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def number(low: int, high: int) -> Callable[[str], int]:
+    """Return the reader of a whole number in a range, for `type=`."""
+
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            value = low - 1
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, {low} to {high}")
+        return value
+
+    return parse
+
+
+def make_env(id: str, pairs: Sequence[str]) -> Env:
+    """Build the environment of an id with fields given as `name=value`."""
+    try:
+        return registry.make(id, **fields.parse(pairs))
+    except (LookupError, TypeError, ValueError) as error:
+        raise UsageError(str(error)) from error
+
+
+def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
+    """Run a command; what the caller can fix becomes one sentence and exit code 2."""
+    try:
+        return run(argv)
+    except (MissingExtraError, UsageError, registry.UnknownIdError) as error:
+        print(f"jaxenvs {command}: {error}", file=sys.stderr)
+        return 2

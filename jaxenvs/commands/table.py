@@ -1,0 +1,82 @@
+"""The commands of `jaxenvs`: one row each, whose module is loaded when it is called."""
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..core.extras import MissingExtraError
+
+PROGRAM = "jaxenvs"
+
+
+class Command(NamedTuple):
+    """One row of the command table."""
+
+    summary: str  # shown by --help
+    module: str  # has `main(argv) -> exit code`
+    takes: dict[str, str]
+    """What completes a word, by its place: "" is the first one after the command, an option the
+    one after that; with "..." behind it, any number of words. Elsewhere it is a file."""
+    extra: str = ""  # pip extra that brings what the module needs
+    keeps: bool = False  # whether compiled programs are kept for the next start
+
+
+COMMANDS = {
+    "list": Command("list or search the ids", "jaxenvs.commands.listing", {"...": "families"}),
+    "info": Command(
+        "rules, arrays, settings and returns of an id", "jaxenvs.commands.info", {"": "ids"}
+    ),
+    "play": Command(
+        "play an environment with the keyboard",
+        "jaxenvs.render.play",
+        {"": "ids"},
+        "play",
+        keeps=True,
+    ),
+    "watch": Command(
+        "watch a trained run or random play",
+        "jaxenvs.render.watch",
+        {"": "runs", "--random": "ids"},
+        "play",
+        keeps=True,
+    ),
+    "train": Command(
+        "train an agent (--algo: PPO, DQN ...)",
+        "jaxenvs.baselines.train",
+        {"": "ids"},
+        "train",
+        keeps=True,
+    ),
+    "solve": Command(
+        "search for the solution of a puzzle", "jaxenvs.render.solve", {"": "puzzles"}, keeps=True
+    ),
+    "bench": Command(
+        "measure steps per second", "jaxenvs.benchmarks.throughput", {"--ids ...": "sets"}, "bench"
+    ),
+    "check": Command(
+        "check that environments keep the contract", "jaxenvs.commands.checking", {"...": "ids"}
+    ),
+}
+# Where each shell looks for a completion script: folder and file.
+SCRIPTS = {
+    "bash": ("~/.local/share/bash-completion/completions", "jaxenvs"),
+    "zsh": ("~/.zfunc", "_jaxenvs"),
+    "fish": ("~/.config/fish/completions", "jaxenvs.fish"),
+}
+SHELLS = tuple(SCRIPTS)
+
+
+def load(name: str) -> Callable[[list[str]], int] | None:
+    """Import the command's module, or say which extra is missing."""
+    command = COMMANDS[name]
+    try:
+        return importlib.import_module(command.module).main
+    except MissingExtraError as error:
+        missing = error
+    except ModuleNotFoundError as error:
+        if not command.extra or (error.name or "").startswith(PROGRAM):
+            raise
+        missing = MissingExtraError([error.name or ""], command.extra)
+    print(f"{PROGRAM} {name}: {missing}", file=sys.stderr)
+    return None

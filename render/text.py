@@ -1,0 +1,151 @@
+"""`jaxenvs play ID --text`: a game in a terminal, through `Env.describe`; no window, no pygame."""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.checks import counted, suggestion
+from .session import Session
+
+PROMPT = "> "
+MOST = 40  # legal actions that are listed after every step
+COMMANDS = {
+    "actions": "list every legal action",
+    "undo": "take the last action back",
+    "new": "begin a new level",
+    "help": "print this",
+    "quit": "leave (so do Ctrl-C and the end of the input)",
+}
+
+
+class Choice(NamedTuple):
+    """What a line of input asks for: an action, a command, or nothing that is known."""
+
+    action: int = -1
+    command: str = ""
+    problem: str = ""
+
+
+def play(session: Session, title: str) -> int:
+    """Play until the input ends; return the exit code."""
+    print(f"{title}. Type an action, its beginning or its number; `help` lists the commands.")
+    print(scene(session))
+    try:
+        for line in lines():
+            choice = chosen(line, names_of(session), legal(session), session.env.action_names)
+            if choice.command == "quit":
+                break
+            print(answer(session, choice))
+    except KeyboardInterrupt:
+        print()
+    return 0
+
+
+def lines() -> Iterator[str]:
+    """Read lines that are not empty, and repeat them where they do not come from a terminal."""
+    while True:
+        print(f"\n{PROMPT}", end="", flush=True)
+        line = sys.stdin.readline()
+        if not sys.stdin.isatty() or not line:
+            print(line.rstrip())
+        if not line:
+            return
+        if line.strip():
+            yield line.strip()
+
+
+def answer(session: Session, choice: Choice) -> str:
+    """Do what is chosen, and return what there is to say."""
+    if choice.problem:
+        return choice.problem
+    if choice.command == "help":
+        rows = (f"  {name:<8} {does}" for name, does in COMMANDS.items())
+        return "\n".join(["An action by its name, its beginning or its number; or", *rows])
+    if choice.command == "actions":
+        return offered(session, len(names_of(session)))
+    if choice.command == "undo":
+        if session.cursor == 0:
+            return "There is nothing to take back."
+        session.seek(session.cursor - 1)
+    elif choice.command == "new":
+        session.new_level()
+    elif not session.act(choice.action):
+        return f"The episode is over. {after_the_end()}"
+    return scene(session)
+
+
+def scene(session: Session) -> str:
+    """Describe the present moment, and what can be done in it."""
+    env, now, state = session.env, session.now, session.state()
+    limit = int(np.asarray(env.time_limit(state, env.default_params)))
+    clock = f"Step {int(state.time)} of at most {limit}, return {float(now.score[0]):.4g}."
+    if session.is_over():
+        how = "at the time limit" if now.truncated[0] else "here"
+        end = f"The episode ends {how} with the return {float(now.score[0]):.4g}."
+        return "\n".join(["", env.describe(state), clock, end, after_the_end()])
+    return "\n".join(["", env.describe(state), clock, offered(session)])
+
+
+def after_the_end() -> str:
+    """What a person can do when the episode is over."""
+    return "Type `new` for the next level, `undo` to go back, or `quit`."
+
+
+def offered(session: Session, most: int = MOST) -> str:
+    """List the legal actions with their numbers, at most so many."""
+    allowed = legal(session)
+    shown = ", ".join(labels(names_of(session), allowed[:most]))
+    more = len(allowed) - most
+    rest = f" and {more:,} more (`actions` lists them)" if more > 0 else ""
+    return f"Actions: {shown}{rest}." if allowed else "No action is legal."
+
+
+def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
+    """Number and name of actions; a name that is a number stands alone."""
+    return (names[i] if names[i].isdigit() else f"{i} {names[i]}" for i in actions)
+
+
+def names_of(session: Session) -> list[str]:
+    """Names of the actions, as the keys have them."""
+    return [row.name for row in session.env.controls.actions]
+
+
+def legal(session: Session) -> list[int]:
+    """Numbers of the legal actions."""
+    return np.flatnonzero(np.asarray(session.env.action_mask(session.state()))).tolist()
+
+
+def chosen(
+    line: str, names: Sequence[str], allowed: Sequence[int], other_names: Sequence[str] = ()
+) -> Choice:
+    """Read an action by a name, a command, an action by its number or the start of its name."""
+    word = " ".join(line.lower().split())
+    found = _named(line, word, names) or _named(line, word, other_names)
+    if not found and word in COMMANDS:
+        return Choice(command=word)
+    if not found and word.isdecimal() and int(word) < len(names):
+        found = [int(word)]
+    found = found or [i for i in allowed if names[i].lower().startswith(word)]
+    if len(found) == 1:
+        if found[0] in allowed:
+            return Choice(action=found[0])
+        known = ", ".join(labels(names, allowed[:MOST]))
+        return Choice(problem=f"{names[found[0]]!r} is not legal now; these are: {known}.")
+    if found:
+        several = ", ".join(labels(names, found[:MOST]))
+        return Choice(
+            problem=f"{line!r} is the beginning of {counted(len(found), 'action')}: {several}."
+        )
+    near = suggestion(word, [*(names[i] for i in allowed[:MOST]), *COMMANDS])
+    known = ", ".join(labels(names, allowed[:MOST]))
+    return Choice(
+        problem=f"There is no action {line!r}{near}. Legal now: {known}; or {', '.join(COMMANDS)}."
+    )
+
+
+def _named(line: str, word: str, names: Sequence[str]) -> list[int]:
+    """Actions with exactly this name; U' and u' are two names of a cube, one of most others."""
+    exact = [i for i, name in enumerate(names) if name == line]
+    return exact or [i for i, name in enumerate(names) if name.lower() == word]
