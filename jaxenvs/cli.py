@@ -3,7 +3,9 @@
 import os
 import sys
 
+from .commands import cache
 from .commands.table import COMMANDS, PROGRAM, SCRIPTS, SHELLS, load
+from .core import background
 
 INTERRUPTED, CUT_OFF = 130, 141  # exit codes, as shells have them for SIGINT and SIGPIPE
 
@@ -11,10 +13,14 @@ INTERRUPTED, CUT_OFF = 130, 141  # exit codes, as shells have them for SIGINT an
 def program() -> int:
     """`main` as a process: no traceback where nobody takes what it prints, or at Ctrl-C."""
     try:
+        _keep_programs(sys.argv[1:])
         try:
-            return main()
+            code = main()
         finally:
             print(end="", flush=True)  # what fails fails here, not while Python shuts down
+        if background.is_busy():  # the window was closed while XLA compiled
+            os._exit(code)
+        return code
     except KeyboardInterrupt:
         # At once: Python shuts down under threads that XLA compiles on, and some of them crash.
         os._exit(INTERRUPTED)
@@ -26,6 +32,13 @@ def program() -> int:
             return CUT_OFF
         print(f"{PROGRAM}: the output cannot be written: {error.strerror}", file=sys.stderr)
         return 1
+
+
+def _keep_programs(arguments: list[str]) -> None:
+    """Keep what the command compiles, unless it measures that or only explains itself."""
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    if command is not None and command.keeps and not {"-h", "--help"} & set(arguments):
+        cache.start()
 
 
 def _can_print() -> bool:
@@ -86,6 +99,10 @@ def _help() -> str:
             "options:",
             "  --version           print the version",
             f"  --completion SHELL  print a script that completes words: {', '.join(SHELLS)}",
+            "",
+            "play, watch, train and solve keep compiled programs for the next start: at most",
+            f"{cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder that",
+            f"{cache.VARIABLE} names; none with {cache.VARIABLE}=off.",
             "",
             "examples:",
             *(f"  {PROGRAM} {example}" for example in EXAMPLES),

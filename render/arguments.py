@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -58,12 +57,10 @@ def checked_outputs(options: argparse.Namespace) -> bool:
 
 
 def check_display() -> None:
-    """Raise `UsageError` where there is no display: better before than after all is compiled."""
+    """Raise `UsageError` where there is no display: before a long search rather than after it."""
     from . import window
 
     window.start_display()
-    if sys.stderr.isatty():
-        print("compiling, a few seconds", file=sys.stderr)
 
 
 def _check_file(name: str, given: str | None) -> None:

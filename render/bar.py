@@ -3,31 +3,30 @@
 import numpy as np
 import pygame
 
+from .canvas import ACCENT, CUT, INK, LINE, MUTED, TEXT, Canvas
 from .controls import Controller
-from .pen import ACCENT, CUT, INK, LINE, MUTED, TEXT, font, write
 from .session import NO_ACTION, Session
 
 NEAR = 7  # pixels from a mark at which its name shows
 
 
-def draw(surface: pygame.Surface, controller: Controller, bar: pygame.Rect) -> None:
-    """Draw the bar and what is marked on it."""
+def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
+    """Draw the bar and what is marked on it; `bar` in points."""
     session = controller.session
-    pygame.draw.rect(surface, LINE, bar, border_radius=4)
-    done = bar.copy()
-    done.width = _place(session, bar, session.cursor) - bar.left
-    pygame.draw.rect(surface, ACCENT, done, border_radius=4)
+    canvas.rect(LINE, bar, radius=4)
+    here = _place(session, bar, session.cursor)
+    canvas.rect(ACCENT, (bar.left, bar.top, here - bar.left, bar.height), radius=4)
     if controller.zoomed:
         for i, moment in enumerate(session.history):
             if moment.action[controller.selected] == NO_ACTION:
                 x = _place(session, bar, i)
-                pygame.draw.line(surface, MUTED, (x, bar.top - 3), (x, bar.bottom + 2))
-    pygame.draw.circle(surface, TEXT, (done.right, bar.centery), 8)
+                canvas.line(MUTED, (x, bar.top - 3), (x, bar.bottom + 2))
+    canvas.disc(TEXT, (here, bar.centery), 8)
     first = session.dropped
     words = f"moment {first + session.cursor} of {first + len(session.history) - 1}"
-    write(surface, words, (bar.left, bar.top - 22), MUTED, 14)
+    canvas.write(words, (bar.left, bar.top - 22), MUTED, 14)
     if controller.zoomed:
-        _draw_achievements(surface, controller, bar)
+        _draw_achievements(canvas, controller, bar)
 
 
 def marks(session: Session, board: int) -> dict[int, list[str]]:
@@ -43,19 +42,17 @@ def marks(session: Session, board: int) -> dict[int, list[str]]:
     return found
 
 
-def _draw_achievements(surface: pygame.Surface, controller: Controller, bar: pygame.Rect) -> None:
+def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
     """Mark when something was achieved; the one pointed at or looked at tells its name."""
     session = controller.session
     found = marks(session, controller.selected)
     for index in found:
         x = _place(session, bar, index)
-        pygame.draw.polygon(
-            surface, CUT, [(x - 4, bar.top - 7), (x + 4, bar.top - 7), (x, bar.top)]
-        )
-        pygame.draw.line(surface, CUT, (x, bar.top), (x, bar.bottom))
+        canvas.polygon(CUT, (x - 4, bar.top - 7), (x + 4, bar.top - 7), (x, bar.top))
+        canvas.line(CUT, (x, bar.top), (x, bar.bottom))
     told = _told(session, controller.pointed, bar, found)
     if told is not None:
-        _draw_label(surface, bar, _place(session, bar, told), ", ".join(found[told]))
+        _draw_label(canvas, bar, _place(session, bar, told), ", ".join(found[told]))
 
 
 def _told(
@@ -70,13 +67,11 @@ def _told(
     return session.cursor if session.cursor in found else None
 
 
-def _draw_label(surface: pygame.Surface, bar: pygame.Rect, x: int, words: str) -> None:
-    width = font(14).size(words)[0] + 14
-    rect = pygame.Rect(x - width // 2, bar.top - 30, width, 20).clamp(
-        surface.get_rect().inflate(-8, 0)
-    )
-    pygame.draw.rect(surface, CUT, rect, border_radius=6)
-    write(surface, words, (rect.left + 7, rect.top + 3), INK, 14)
+def _draw_label(canvas: Canvas, bar: pygame.Rect, x: float, words: str) -> None:
+    width = canvas.width(words, 14) + 14
+    left = max(bar.left, min(x - width / 2, bar.right - width))
+    canvas.rect(CUT, (left, bar.top - 30, width, 20), radius=6)
+    canvas.write(words, (left + 7, bar.top - 27), INK, 14)
 
 
 def _place(session: Session, bar: pygame.Rect, index: int) -> int:

@@ -10,7 +10,8 @@ import pygame
 
 from ..core.env import Env
 from ..core.facts import Fact
-from .pen import ACCENT, CARD, CUT, DIM, GOOD, INK, MUTED, RGB, TEXT, Pen, surface_of, write
+from .canvas import ACCENT, CARD, CUT, DIM, GOOD, INK, MUTED, RGB, TEXT, Canvas, surface_of
+from .pen import Pen
 from .session import NO_ACTION, Session
 
 BARS, COUNTS = 2, 6  # in a row
@@ -44,14 +45,15 @@ def achievements(pen: Pen, session: Session, board: int) -> None:
     for i, name in enumerate(session.achievements):
         left, top = pen.left + i // rows * width, pen.top + i % rows * 16
         colour = CUT if just[i] else GOOD if earned[i] else DIM
-        _draw_tick(pen.surface, (left, top + 1), colour, bool(earned[i]))
+        _draw_tick(pen.canvas, (left, top + 1), colour, bool(earned[i]))
         words = name.replace("_", " ")
-        write(pen.surface, words, (left + 16, top), colour if earned[i] else MUTED, 12)
+        pen.canvas.write(words, (left + 16, top), colour if earned[i] else MUTED, 12)
     pen.space(rows * 16 + 6)
 
 
 @functools.lru_cache(maxsize=128)
-def _icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface | None:
+def icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface | None:
+    """Return the icon that a fact names, in pixels; None where there is none."""
     picture = env.icon(name, size, CARD) if name else None
     if picture is None:
         return None
@@ -61,13 +63,13 @@ def _icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface |
 
 
 def _symbol(
-    pen: Pen, env: Env, fact: Fact, size: int, at: tuple[int, int], dim: bool = False
-) -> int:
+    pen: Pen, env: Env, fact: Fact, size: int, at: tuple[float, float], dim: bool = False
+) -> float:
     """Draw the icon of a fact, or else write its label; return where that ends."""
-    icon = _icon(env, fact.icon, size, dim)
-    if icon is None:
-        return write(pen.surface, fact.label, at, DIM if dim else MUTED, 14) + 6
-    pen.surface.blit(icon, at)
+    drawn = icon(env, fact.icon, pen.canvas.pixels(size), dim)
+    if drawn is None:
+        return pen.canvas.write(fact.label, at, DIM if dim else MUTED, 14) + 6
+    pen.canvas.blit(drawn, at)
     return at[0] + size + 6
 
 
@@ -80,22 +82,22 @@ def _bars(pen: Pen, env: Env, facts: list[Fact]) -> None:
         points = fact.most if 0 < fact.most <= MOST_SEGMENTS else MOST_SEGMENTS
         filled = points * fact.amount / max(1, fact.most)
         for point in range(points):
-            rect = pygame.Rect(left + point * SEGMENT, at[1] + 4, SEGMENT - 2, 12)
+            rect = (left + point * SEGMENT, at[1] + 4, SEGMENT - 2, 12)
             colour = (fact.colour or ACCENT) if point + 1 <= filled + 1e-6 else INK
-            pygame.draw.rect(pen.surface, colour, rect, border_radius=2)
+            pen.canvas.rect(colour, rect, radius=2)
     pen.space(-(-len(facts) // BARS) * 26 + 6)
 
 
 def _counts(pen: Pen, env: Env, facts: list[Fact]) -> None:
     """Icons with counts, or labels with counts; what there is none of is dim."""
-    bare = any(_icon(env, fact.icon, 24) is None for fact in facts)
+    bare = any(icon(env, fact.icon, 24) is None for fact in facts)
     across = BARS if bare else COUNTS
     width = (pen.right - pen.left) // across
     for i, fact in enumerate(facts):
         at = (pen.left + i % across * width, pen.top + i // across * 32)
         left = _symbol(pen, env, fact, 24, at, fact.amount == 0) - 3
         colour = TEXT if fact.amount else DIM
-        write(pen.surface, fact.value, (left, at[1] if bare else at[1] + 6), colour, 15)
+        pen.canvas.write(fact.value, (left, at[1] if bare else at[1] + 6), colour, 15)
     pen.space(-(-len(facts) // across) * 32 + 6)
 
 
@@ -103,24 +105,24 @@ def _clocks(pen: Pen, env: Env, facts: list[Fact]) -> None:
     """Dials whose hand points up at noon, with the hour in words."""
     for fact in facts:
         middle = (pen.left + DIAL, pen.top + DIAL)
-        pygame.draw.circle(pen.surface, DARK, middle, DIAL)
-        pygame.draw.circle(pen.surface, SKY, middle, DIAL, draw_top_left=True, draw_top_right=True)
+        pen.canvas.disc(DARK, middle, DIAL)
+        pen.canvas.disc(SKY, middle, DIAL, upper_half=True)
         angle = 2 * math.pi * fact.amount
         at = (middle[0] + 13 * math.sin(angle), middle[1] - 13 * math.cos(angle))
-        pygame.draw.circle(pen.surface, SUN if math.cos(angle) > 0 else MOON, at, 6)
-        write(pen.surface, fact.value, (pen.left + 2 * DIAL + 12, pen.top + 14), TEXT, 15)
+        pen.canvas.disc(SUN if math.cos(angle) > 0 else MOON, at, 6)
+        pen.canvas.write(fact.value, (pen.left + 2 * DIAL + 12, pen.top + 14), TEXT, 15)
         pen.space(2 * DIAL + 8)
 
 
 def _icons(pen: Pen, env: Env, facts: list[Fact]) -> None:
     """A picture of what the value names, behind it."""
     for fact in facts:
-        icon = _icon(env, fact.icon, 20)
-        if icon is not None:
-            pen.surface.blit(icon, (pen.right - 20, pen.top - 2))
-        write(pen.surface, fact.label, (pen.left, pen.top), MUTED, 15)
-        right = pen.right - (26 if icon is not None else 0)
-        write(pen.surface, fact.value, (right, pen.top), TEXT, 15, right=True)
+        drawn = icon(env, fact.icon, pen.canvas.pixels(20))
+        if drawn is not None:
+            pen.canvas.blit(drawn, (pen.right - 20, pen.top - 2))
+        pen.canvas.write(fact.label, (pen.left, pen.top), MUTED, 15)
+        right = pen.right - (26 if drawn is not None else 0)
+        pen.canvas.write(fact.value, (right, pen.top), TEXT, 15, right=True)
         pen.space(22)
 
 
@@ -139,9 +141,8 @@ _DRAW: dict[str, Callable[[Pen, Env, list[Fact]], None]] = {
 }
 
 
-def _draw_tick(surface: pygame.Surface, at: tuple[int, int], colour: RGB, done: bool) -> None:
-    box = pygame.Rect(*at, 11, 11)
-    pygame.draw.rect(surface, colour, box, 0 if done else 1, 3)
+def _draw_tick(canvas: Canvas, at: tuple[float, float], colour: RGB, done: bool) -> None:
+    canvas.rect(colour, (*at, 11, 11), 0 if done else 1, 3)
     if done:
-        points = [(at[0] + 2, at[1] + 5), (at[0] + 4, at[1] + 8), (at[0] + 8, at[1] + 3)]
-        pygame.draw.lines(surface, INK, False, points, 2)
+        x, y = at
+        canvas.line(INK, (x + 2, y + 5), (x + 4, y + 8), (x + 8, y + 3), width=2)

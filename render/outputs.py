@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..core.checks import counted
-from . import film, frames, gif, replay, turning
+from . import boards, film, frames, gif, replay, turning
 from .controls import Controller
 from .session import Session
 
@@ -82,7 +82,7 @@ def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
 
 def _filmed(moments: Iterator[None], session: Session, reel: replay.Reel) -> Iterator[None]:
     for _ in moments:
-        reel.add(session.now)
+        reel.add(session)
         yield
 
 
@@ -107,8 +107,8 @@ def _kilobytes(file: str) -> str:
 def boards_picture(controller: Controller, tile_size: int | None) -> np.ndarray:
     """Return the board, or the wall of boards, without anything around."""
     session = controller.session
-    paint = frames.board_painter(session.env, _gif_tile_size(session, tile_size))
-    return frames.mosaic(paint(session.now.state), frames.wall_columns(session.boards))
+    drawn = boards.pictures(session, _gif_tile_size(session, tile_size))
+    return frames.mosaic(drawn, frames.wall_columns(session.boards))
 
 
 def turning_pictures(

@@ -1,7 +1,9 @@
 """The panel beside the boards: what happens, what the agent has, what the policy thinks."""
 
 import functools
+import itertools
 import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -10,43 +12,72 @@ import pygame
 
 from ..core.env import Env
 from . import facts, frames
+from .canvas import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Canvas, surface_of
 from .controls import Controller
-from .pen import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Pen, surface_of
+from .pen import MARGIN, Pen
 from .session import NO_ACTION, Session, opinion
 
-WIDTH, TALLEST, FOOTER = 312, 1200, 60  # pixels, of the panel
+WIDTH, TALLEST, FOOTER = 312, 1200, 48  # points: of a column, at most, and of the line below
 MOST_ACTIONS = 8  # whose probabilities are shown
 
 
-def height(controller: Controller) -> int:
-    """Pixels that the panel of a single board needs."""
-    if not controller.zoomed:
-        return 420
-    return _board_height(controller)
+def heights(controller: Controller) -> tuple[float, ...]:
+    """Return the height of each block (points), once and for all: a film has one size."""
+    return _heights(controller, controller.is_wall)
 
 
-@functools.lru_cache(maxsize=1)
-def _board_height(controller: Controller) -> int:
-    """Measure what is shown of a board when it is first asked for: a film has one size."""
+@functools.lru_cache(maxsize=8)
+def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
     pygame.font.init()
-    rect = pygame.Rect(0, 0, WIDTH, TALLEST)
-    pen = Pen(pygame.Surface(rect.size), rect)
-    pen.paragraph(controller.title, TEXT, 19)
-    _board_panel(pen, controller)
-    return min(TALLEST, pen.top + FOOTER)
+    _, ends = _column(controller, 1.0)
+    return tuple(end - start for start, end in itertools.pairwise(ends))
 
 
-def draw(surface: pygame.Surface, controller: Controller, rect: pygame.Rect) -> None:
+def columns(blocks: Sequence[float], room: float) -> tuple[tuple[int, float], ...]:
+    """Return the column and the top of each block where a column has room for that many points.
+
+    Blocks keep their order; one that does not fit below the last begins the next column.
+    """
+    places, column, top = [], 0, 0.0
+    for block in blocks:
+        if top and top + block > room:
+            column, top = column + 1, 0.0
+        places.append((column, top))
+        top += block
+    return tuple(places)
+
+
+def draw(surface: pygame.Surface, controller: Controller, rect: pygame.Rect, scale: float) -> None:
+    """Draw the panel into a rectangle (pixels), in as many columns as it has room for."""
+    canvas = Canvas(surface, scale)
     pygame.draw.rect(surface, CARD, rect)
-    pen = Pen(surface, rect)
-    surface.set_clip(rect.inflate(0, -48).move(0, -24))  # in a low window the footer stays legible
-    pen.paragraph(controller.title, TEXT, 19)
-    if controller.is_wall:
-        _wall_panel(pen, controller)
-    else:
-        _board_panel(pen, controller)
+    tall, ends = _column(controller, scale)
+    sizes = [end - start for start, end in itertools.pairwise(ends)]
+    room = canvas.points(rect.height) - MARGIN - FOOTER
+    surface.set_clip(rect.inflate(0, -canvas.pixels(FOOTER)).move(0, -canvas.pixels(FOOTER) // 2))
+    for start, size, (column, top) in zip(ends, sizes, columns(sizes, room), strict=False):
+        left, down = rect.left + canvas.pixels(column * WIDTH), canvas.pixels(MARGIN + top)
+        area = (0, canvas.pixels(start), tall.get_width(), canvas.pixels(size))
+        surface.blit(tall, (left, rect.top + down), area)
     surface.set_clip(None)
-    pen.footer(controller.notice or _hint(controller), ACCENT if controller.notice else MUTED)
+    words = controller.notice or _hint(controller)
+    left, low = canvas.points(rect.left) + MARGIN, canvas.points(rect.bottom)
+    lines = canvas.wrapped(words, 14, canvas.points(rect.width) - 2 * MARGIN)
+    for i, line in enumerate(lines):
+        at = (left, low - 6 - 18 * (len(lines) - i))
+        canvas.write(line, at, ACCENT if controller.notice else MUTED, 14)
+
+
+def _column(controller: Controller, scale: float) -> tuple[pygame.Surface, list[float]]:
+    """Draw all blocks below each other; return also where each begins and the last one ends."""
+    canvas = Canvas(pygame.Surface((round(WIDTH * scale), round(TALLEST * scale))), scale)
+    canvas.surface.fill(CARD)
+    pen, ends = Pen(canvas, WIDTH), [0.0]
+    for block in _WALL if controller.is_wall else _BOARD:
+        block(pen, controller)
+        if pen.top > ends[-1]:
+            ends.append(pen.top)
+    return canvas.surface, ends
 
 
 def _hint(controller: Controller) -> str:
@@ -56,9 +87,10 @@ def _hint(controller: Controller) -> str:
     return f"H keys \u00b7 {again} new level \u00b7 Backspace undo"
 
 
-def _wall_panel(pen: Pen, controller: Controller) -> None:
+def _wall(pen: Pen, controller: Controller) -> None:
     session, now = controller.session, controller.session.now
     finished, total = int(now.finished.sum()), float(now.total.sum())
+    pen.paragraph(controller.title, TEXT, 19)
     pen.space(4)
     pen.chip(*_status(controller))
     pen.row("boards", f"{session.boards}")
@@ -70,11 +102,12 @@ def _wall_panel(pen: Pen, controller: Controller) -> None:
     pen.paragraph("Click a board, or Tab and Enter, to look at it.", MUTED, 15)
 
 
-def _board_panel(pen: Pen, controller: Controller) -> None:
+def _head(pen: Pen, controller: Controller) -> None:
+    """What is played, what for, and what goes on."""
     session, now, board = controller.session, controller.session.now, controller.selected
     state = session.state(board)
-    known = session.env.facts(state)
-    facts.mission(pen, known)
+    pen.paragraph(controller.title, TEXT, 19)
+    facts.mission(pen, session.env.facts(state))
     pen.space(4)
     pen.chip(*_status(controller))
     limit = int(np.asarray(session.env.time_limit(state, session.env.default_params)))
@@ -85,11 +118,15 @@ def _board_panel(pen: Pen, controller: Controller) -> None:
     pen.row("reward", f"{float(now.reward[board]):.3f}")
     pen.row("return", f"{float(now.score[board]):.3f}")
     pen.space(6)
-    facts.draw(pen, session.env, known)
-    facts.achievements(pen, session, board)
-    _draw_eyes(pen, session, board)
-    if not session.pilot.is_random:
-        _draw_opinion(pen, controller)
+
+
+def _facts(pen: Pen, controller: Controller) -> None:
+    env = controller.session.env
+    facts.draw(pen, env, env.facts(controller.session.state(controller.selected)))
+
+
+def _achievements(pen: Pen, controller: Controller) -> None:
+    facts.achievements(pen, controller.session, controller.selected)
 
 
 def _status(controller: Controller) -> tuple[str, RGB]:
@@ -107,30 +144,33 @@ def _status(controller: Controller) -> tuple[str, RGB]:
     return f"{session.pilot.name}, {session.speed:g} steps/s", GOOD
 
 
-def _draw_eyes(pen: Pen, session: Session, board: int) -> None:
+def _eyes(pen: Pen, controller: Controller) -> None:
     """What the agent sees."""
-    size = _view_tile_size(session.env)
+    session = controller.session
+    size = _view_tile_size(session.env, pen.canvas.pixels(144))
     paint = frames.view_painter(session.env, size) if size else None
     if paint is None:
         return
     pen.space(6)
     pen.label("the agent sees")
-    picture = paint(one_board(session, board))[0]
-    pen.surface.blit(surface_of(picture), (pen.left, pen.top))
-    pen.space(picture.shape[0] + 8)
+    picture = paint(one_board(session, controller.selected))[0]
+    pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
+    pen.space(pen.canvas.points(picture.shape[0]) + 8)
 
 
 @functools.lru_cache(maxsize=16)
-def _view_tile_size(env: Env) -> int:
-    """Tile size that makes the view about 140 pixels high; 0 where there is no view of tiles."""
+def _view_tile_size(env: Env, height: int) -> int:
+    """Tile size that makes the view that many pixels high; 0 where there is no view of tiles."""
     view_tiles = getattr(env, "view_tiles", None)
     if view_tiles is None:
         return 0
-    return max(4, 144 // jax.eval_shape(view_tiles, env.state_shape).shape[0])
+    return max(4, height // jax.eval_shape(view_tiles, env.state_shape).shape[0])
 
 
-def _draw_opinion(pen: Pen, controller: Controller) -> None:
-    """Bars of the action probabilities, and the value."""
+def _opinion(pen: Pen, controller: Controller) -> None:
+    """The value and bars of the action probabilities, where a policy has them."""
+    if controller.session.pilot.is_random:
+        return
     probabilities, value = opinion(controller.session, controller.selected)
     pen.row("value", f"{value:.3f}" if math.isfinite(value) else "-")
     pen.label("next action")
@@ -155,3 +195,13 @@ def end_colour(session: Session, board: int) -> RGB | None:
 def one_board(session: Session, board: int) -> Any:
     """Return the state of one board, as a batch of one."""
     return jax.tree.map(lambda leaf: leaf[board : board + 1], session.now.state)
+
+
+_BOARD: tuple[Callable[[Pen, Controller], None], ...] = (
+    _head,
+    _facts,
+    _achievements,
+    _eyes,
+    _opinion,
+)
+_WALL: tuple[Callable[[Pen, Controller], None], ...] = (_wall,)

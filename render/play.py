@@ -49,11 +49,12 @@ def _run(argv: list[str]) -> int:
         return _play_text(options, headless)
     if options.keys is not None and not headless:
         raise UsageError("--keys goes with --gif FILE, --html FILE or --screenshot FILE")
-    controller = _controller(options, headless)
+    env = _playable(options)
     if not headless:
         from .window import open_window
 
-        return open_window(controller, options.tile_size)
+        return open_window(lambda: _controller(env, options), options.id, options.tile_size)
+    controller = _controller(env, options)
     outputs.draw_files(controller, options, _moves(controller, options.keys))
     return 0
 
@@ -77,12 +78,9 @@ def _playable(options: argparse.Namespace) -> Env:
     return env
 
 
-def _controller(options: argparse.Namespace, headless: bool) -> Controller:
-    env = _playable(options)
+def _controller(env: Env, options: argparse.Namespace) -> Controller:
     has_moves = outputs.is_film(options) or options.html or options.frames
     moves_by_itself = options.keys is None and has_moves
-    if not headless:
-        arguments.check_display()
     session = Session(
         env, RANDOM if moves_by_itself else None, seed=options.seed, speed=options.fps
     )

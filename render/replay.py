@@ -15,13 +15,14 @@ import os
 import zlib
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import UInt8, UInt32
 
 from ..core.env import Env
 from ..core.files import replacing
-from . import frames, pilots
-from .session import NO_ACTION, Moment, Session
+from . import boards, frames, pilots
+from .session import NO_ACTION, Session
 
 ACROSS = 64  # sprites in a row of the atlas
 WIDTH = 560  # pixels that a board may take on a side, unless told otherwise
@@ -33,6 +34,8 @@ class Film(NamedTuple):
     """What was seen of one board."""
 
     tiles: list[np.ndarray]  # uint32 (cells,) of every moment
+    views: list[np.ndarray]  # what the agent saw, likewise; none where it sees no tiles
+    missions: list[str]  # of every episode
     moments: list[tuple[int, float, float, bool, bool, int]]
     """Action, reward, return, terminated, truncated, number of the episode."""
 
@@ -40,23 +43,32 @@ class Film(NamedTuple):
 class Reel:
     """Takes the moments of a session one by one, and writes them as a replay."""
 
-    def __init__(self, env: Env, boards: int = 1, tile_size: int | None = None) -> None:
+    def __init__(self, env: Env, count: int = 1, tile_size: int | None = None) -> None:
         """Without a size, tiles are as large as fits; of a picture smaller, as it has many."""
         largest = 32 if hasattr(env, "picture") else 64
         tile_size = tile_size or frames.fitting_tile_size(
             frames.board_shape(env), WIDTH, WIDTH, largest
         )
-        self._paint = frames.board_painter(env, tile_size)
+        self._env = env
+        self._view = frames.view_painter(env, tile_size)
         self._size = tile_size
         self._numbers: dict[bytes, int] = {}  # of the sprites, by their pixels
-        self._shape = (0, 0)  # rows and columns of tiles
-        self._films = [Film([], []) for _ in range(boards)]
+        self._shape = self._view_shape = (0, 0)  # rows and columns of tiles
+        self._films = [Film([], [], [], []) for _ in range(count)]
 
-    def add(self, now: Moment) -> None:
-        """Take a moment of all boards."""
-        pictures = self._paint(now.state)
+    def add(self, session: Session) -> None:
+        """Take the present moment of all boards."""
+        now = session.now
+        pictures = boards.pictures(session, self._size)
+        views = self._view(now.state) if self._view else None
         for i, film in enumerate(self._films):
-            film.tiles.append(self._cut(pictures[i]))
+            tiles, self._shape = self._cut(pictures[i])
+            film.tiles.append(tiles)
+            if views is not None:
+                tiles, self._view_shape = self._cut(views[i])
+                film.views.append(tiles)
+            if now.action[i] == NO_ACTION or not film.moments:
+                film.missions.append(self._mission(now.state, i))
             numbers = (now.reward[i], now.score[i], now.terminated[i], now.truncated[i])
             reward, score, terminated, truncated = (number.item() for number in numbers)
             action, episode = int(now.action[i]), int(now.episode[i])
@@ -79,6 +91,9 @@ class Reel:
             "columns": self._shape[1],
             "episodes": self._episodes(),
             "frames": _packed([tiles for film in self._films for tiles in film.tiles]),
+            "viewRows": self._view_shape[0],
+            "viewColumns": self._view_shape[1],
+            "views": _packed([tiles for film in self._films for tiles in film.views]),
             "atlas": "data:image/png;base64," + _text(self._atlas()),
         }
         template = (
@@ -89,17 +104,23 @@ class Reel:
             temporary.write_text(content.replace("{{replay}}", _embedded(shown)), "utf-8")
         return len(shown["episodes"])
 
-    def _cut(self, picture: UInt8[np.ndarray, "height width 3"]) -> UInt32[np.ndarray, " cells"]:
-        """Number the tiles of a picture; what is new becomes a sprite."""
+    def _mission(self, states: Any, board: int) -> str:
+        """What the agent is to do, where an environment says it in a sentence."""
+        state = jax.tree.map(lambda leaf: leaf[board], states)
+        return " ".join(f.value for f in self._env.facts(state) if f.kind == "sentence")
+
+    def _cut(
+        self, picture: UInt8[np.ndarray, "height width 3"]
+    ) -> tuple[UInt32[np.ndarray, " cells"], tuple[int, int]]:
+        """Number the tiles of a picture, in rows and columns; what is new becomes a sprite."""
         size = self._size
         rows, columns = (-(-length // size) for length in picture.shape[:2])
         spare = (rows * size - picture.shape[0], columns * size - picture.shape[1])
         picture = np.pad(picture, ((0, spare[0]), (0, spare[1]), (0, 0)))
         tiles = picture.reshape(rows, size, columns, size, 3).swapaxes(1, 2)
-        self._shape = (rows, columns)
         pixels = (tile.tobytes() for row in tiles for tile in row)
         numbers = [self._numbers.setdefault(tile, len(self._numbers)) for tile in pixels]
-        return np.array(numbers, np.uint32)
+        return np.array(numbers, np.uint32), (rows, columns)
 
     def _episodes(self) -> list[dict[str, Any]]:
         """Episodes of all boards, one after another, with the place of their first frame."""
@@ -111,7 +132,8 @@ class Reel:
                 end = [*starts, len(film.moments)][number + 1]
                 where = f"board {board + 1}, " if len(self._films) > 1 else ""
                 name = f"{where}episode {film.moments[start][5] + 1}"
-                episodes.append(_episode(name, first + start, film.moments[start:end]))
+                row = _episode(name, first + start, film.moments[start:end])
+                episodes.append({**row, "mission": film.missions[number]})
             first += len(film.moments)
         return episodes
 
@@ -140,10 +162,10 @@ def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) ->
     """
     session = Session(policy.env, pilots.of_policy(policy))
     reel = Reel(policy.env)
-    reel.add(session.now)
+    reel.add(session)
     for _ in range(count - 1):
         session.forward()
-        reel.add(session.now)
+        reel.add(session)
     names = [row.name for row in policy.env.controls.actions]
     return reel.write(path, policy.env_id, session, names)
 
@@ -173,7 +195,7 @@ def _number(value: float) -> float | None:
 
 def _packed(tiles: list[np.ndarray]) -> str:
     """Differences to the frame before, deflated: what stays costs next to nothing."""
-    films = np.stack(tiles)
+    films = np.stack(tiles) if tiles else np.zeros((0, 0), np.uint32)
     films[1:] -= films[:-1].copy()  # modulo 2**32
     return _text(zlib.compress(films.astype("<u4").tobytes(), 9))
 

@@ -3,18 +3,26 @@
 Left the board, or a wall of boards; right a panel; below a bar of the history to scrub along.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import numpy as np
 import pygame
 
 from ..core.controls import Place, sign
-from . import bar, frames, panel, turning
+from . import bar, boards, facts, frames, panel, turning
+from .canvas import ACCENT, CARD, CUT, INK, LINE, MUTED, TEXT, Canvas, surface_of
 from .controls import Controller
-from .panel import end_colour, one_board
-from .pen import ACCENT, CARD, CUT, INK, LINE, MARGIN, MUTED, TEXT, surface_of, write
+from .panel import end_colour
+from .pen import MARGIN
+from .session import Session
 
-BAR_HEIGHT, LABEL_HEIGHT = 46, 18
+BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # points
+LARGEST_TILE = 96  # points
+SCALES = (3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels of a point
+DESIGNED = (880, 620)  # the least window of scale 1, unless less is needed to show everything
+LEAST_BOARD = 0.4  # of the shorter side of the window; for a larger one words become smaller
 MIN_SIZE = (560, 420)
 DEFAULT_BOARD = 600  # pixels that a board may take when the window opens
 
@@ -26,6 +34,12 @@ class Layout(NamedTuple):
     panel: pygame.Rect
     bar: pygame.Rect
     tile_size: int
+    scale: float  # pixels of a point
+
+    @property
+    def whole(self) -> pygame.Rect:
+        """What all boards take."""
+        return self.boards[0].unionall(self.boards[1:])
 
     def board_at(self, position: tuple[int, int]) -> int | None:
         """Return the board of the wall under a point."""
@@ -53,6 +67,13 @@ class Layout(NamedTuple):
         return min(1.0, max(0.0, (x - self.bar.left) / max(1, self.bar.width)))
 
 
+def opening_size(display: tuple[int, int]) -> tuple[int, int]:
+    """Return the size of a new window: most of a small display, half of the area of a large one."""
+    width, height = display
+    down = min(max(round(height * 0.75), MIN_SIZE[1], 640), height - 72)
+    return min(round(down * 1.45), width), max(1, down)
+
+
 def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[int, int]:
     """Return the window size that fits the boards at a tile size, or at a comfortable one."""
     session, shape = controller.session, _shape(controller)
@@ -66,35 +87,107 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
         )
     width = across * (columns * tile_size + frames.GAP) + panel.WIDTH + 2 * MARGIN
     height = down * (rows * tile_size + frames.GAP + label) + BAR_HEIGHT + 2 * MARGIN
-    return max(MIN_SIZE[0], width), max(MIN_SIZE[1], panel.height(controller) + BAR_HEIGHT, height)
+    told = round(sum(panel.heights(controller))) + MARGIN + panel.FOOTER + BAR_HEIGHT
+    return max(MIN_SIZE[0], width), max(MIN_SIZE[1], told, height)
 
 
 def layout(controller: Controller, size: tuple[int, int]) -> Layout:
-    """Place everything in a window: boards at the largest tile size that fits."""
+    """Place everything in a window: of the arrangements that show all, the one of largest boards.
+
+    The panel is beside the boards, in one column or more, or below them. Words become smaller than
+    the window would have them where otherwise something would be missing or the boards tiny.
+    """
+    largest = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
+    best, least = None, 0.0
+    for scale in (s for s in SCALES if s <= max(1.0, largest)):
+        found = _arranged(controller, size, scale)
+        if found is not None and min(found.whole.size) > 1.2 * least:
+            best, least = found, min(found.whole.size)
+        if least >= LEAST_BOARD * min(size):
+            break
+    return best or _placed(controller, size, SCALES[-1], *_beside(size, SCALES[-1], 1))
+
+
+def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> Layout | None:
+    """Return the arrangement of the largest boards that shows the whole panel; None for none."""
+    blocks = panel.heights(controller)
+    places = []
+    for columns in range(1, len(blocks) + 1):
+        place, beside = _beside(size, scale, columns)
+        if _fits(blocks, beside.height / scale - MARGIN - panel.FOOTER, columns):
+            places.append((place, beside))
+            break
+    across = max(1, int(size[0] / scale // panel.WIDTH))
+    rooms = [room for room in _rooms(blocks) if _fits(blocks, room, across)]
+    places.append(_below(size, scale, rooms[0] + MARGIN + panel.FOOTER))
+    found = [
+        placed
+        for place, told in places
+        if place.contains((placed := _placed(controller, size, scale, place, told)).whole)
+    ]
+    return max(found, key=lambda placed: placed.tile_size, default=None)
+
+
+def _fits(blocks: Sequence[float], room: float, columns: int) -> bool:
+    """Whether that many columns of a height have room for all blocks."""
+    places = panel.columns(blocks, room)
+    return places[-1][0] < columns and max(blocks) <= room
+
+
+def _rooms(blocks: Sequence[float]) -> list[float]:
+    """Heights of columns that may be the least for the blocks, in order."""
+    sums = {sum(blocks[i:j]) for i in range(len(blocks)) for j in range(i + 1, len(blocks) + 1)}
+    return sorted(sums)
+
+
+def _beside(size: tuple[int, int], scale: float, columns: int) -> tuple[pygame.Rect, pygame.Rect]:
+    """The place of the boards, and that of a panel on its right."""
+    (width, height), told = size, round(columns * panel.WIDTH * scale)
+    high = height - round(BAR_HEIGHT * scale)
+    return pygame.Rect(0, 0, width - told, high), pygame.Rect(width - told, 0, told, high)
+
+
+def _below(size: tuple[int, int], scale: float, told: float) -> tuple[pygame.Rect, pygame.Rect]:
+    """The place of the boards, and that of a panel below them."""
     width, height = size
-    beside = pygame.Rect(width - panel.WIDTH, 0, panel.WIDTH, height - BAR_HEIGHT)
-    below = pygame.Rect(MARGIN, height - BAR_HEIGHT // 2 + 4, width - 2 * MARGIN, 8)
-    place = pygame.Rect(0, 0, width - panel.WIDTH, height - BAR_HEIGHT).inflate(-MARGIN, -MARGIN)
+    high = height - round(BAR_HEIGHT * scale)
+    low = round(told * scale)
+    return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
+
+
+def _placed(
+    controller: Controller,
+    size: tuple[int, int],
+    scale: float,
+    place: pygame.Rect,
+    told: pygame.Rect,
+) -> Layout:
+    """Put boards of the largest tile size into their place."""
+    (width, height), margin = size, round(MARGIN * scale)
+    below = pygame.Rect(
+        margin, height - round(19 * scale), width - 2 * margin, max(1, round(8 * scale))
+    )
+    place = place.inflate(-margin, -margin)
     count = 1 if controller.zoomed else controller.session.boards
-    label = 0 if controller.zoomed else LABEL_HEIGHT
+    label = 0 if controller.zoomed else round(LABEL_HEIGHT * scale)
     across = frames.wall_columns(count, place.width / max(1, place.height)) if count > 1 else 1
     down = -(-count // across)
-    cell_width, cell_height = place.width // across, place.height // down
-    shape = _shape(controller)
+    cell_width = place.width // across - frames.GAP
+    cell_height = place.height // down - frames.GAP - label
+    rows, columns = _shape(controller)
     tile = frames.fitting_tile_size(
-        shape, cell_width - frames.GAP, cell_height - frames.GAP - label, largest=96
+        (rows, columns), cell_width, cell_height, round(LARGEST_TILE * max(1.0, scale))
     )
-    rows, columns = shape
     step_x, step_y = columns * tile + frames.GAP, rows * tile + frames.GAP + label
     left = place.centerx - (across * step_x - frames.GAP) // 2
     top = place.centery - (down * step_y - frames.GAP) // 2
-    boards = tuple(
+    rects = tuple(
         pygame.Rect(
             left + i % across * step_x, top + i // across * step_y, columns * tile, rows * tile
         )
         for i in range(count)
     )
-    return Layout(boards, beside, below, tile)
+    return Layout(rects, told, below, tile, scale)
 
 
 def _shape(controller: Controller) -> tuple[int, int]:
@@ -109,14 +202,15 @@ def draw(controller: Controller, size: tuple[int, int]) -> pygame.Surface:
     surface = pygame.Surface(size)
     surface.fill(INK)
     where = layout(controller, size)
+    canvas = Canvas(surface, where.scale)
     if controller.zoomed:
         _draw_board(surface, controller, where)
     else:
-        _draw_wall(surface, controller, where)
-    panel.draw(surface, controller, where.panel)
-    bar.draw(surface, controller, where.bar)
+        _draw_wall(canvas, controller, where)
+    panel.draw(surface, controller, where.panel, where.scale)
+    bar.draw(canvas, controller, pygame.Rect(*(round(canvas.points(v)) for v in where.bar)))
     if controller.help_shown:
-        _draw_help(surface, controller)
+        _draw_help(surface, controller, where.scale)
     return surface
 
 
@@ -131,7 +225,7 @@ def _draw_board(surface: pygame.Surface, controller: Controller, where: Layout) 
     session, board = controller.session, controller.selected
     picture = turning.between(session, board, controller.turned, where.tile_size)
     if picture is None:
-        picture = frames.board_painter(session.env, where.tile_size)(one_board(session, board))[0]
+        picture = boards.pictures(session, where.tile_size, board)[0]
     surface.blit(surface_of(picture[: where.boards[0].height]), where.boards[0])
     if controller.pointing is not None and session.human:
         pygame.draw.rect(surface, ACCENT, where.rect_of(controller, controller.cursor), 3, 4)
@@ -142,9 +236,9 @@ def _draw_board(surface: pygame.Surface, controller: Controller, where: Layout) 
         pygame.draw.rect(surface, colour, where.boards[0].inflate(8, 8), 3, 4)
 
 
-def _draw_wall(surface: pygame.Surface, controller: Controller, where: Layout) -> None:
-    session = controller.session
-    pictures = frames.board_painter(session.env, where.tile_size)(session.now.state)
+def _draw_wall(canvas: Canvas, controller: Controller, where: Layout) -> None:
+    session, surface = controller.session, canvas.surface
+    pictures = boards.pictures(session, where.tile_size)
     for i, (rect, picture) in enumerate(zip(where.boards, pictures, strict=True)):
         surface.blit(surface_of(picture), rect)
         colour = end_colour(session, i)
@@ -153,23 +247,39 @@ def _draw_wall(surface: pygame.Surface, controller: Controller, where: Layout) -
         if colour:
             pygame.draw.rect(surface, colour, rect, 3)
         score = f"{session.now.score[i]:.2f}"
-        write(surface, f"{i}", (rect.left, rect.bottom + 2), MUTED, 13)
-        write(surface, score, (rect.right, rect.bottom + 2), colour or TEXT, 13, right=True)
+        left, right, low = (canvas.points(v) for v in (rect.left, rect.right, rect.bottom))
+        end = canvas.write(f"{i}", (left, low + 2), MUTED, 13)
+        _draw_carried(canvas, session, i, (end + 8, low + 1))
+        canvas.write(score, (right, low + 2), colour or TEXT, 13, right=True)
 
 
-def _draw_help(surface: pygame.Surface, controller: Controller) -> None:
+def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, float]) -> None:
+    """Draw the icons of a board's facts, where its picture does not show them."""
+    env = session.env
+    if env.status_rows:
+        return
+    state = jax.tree.map(lambda leaf: leaf[i], session.now.state)
+    names = [fact.icon for fact in env.facts(state) if fact.kind == "icon"]
+    icons = [facts.icon(env, name, canvas.pixels(LABEL_HEIGHT - 3)) for name in names]
+    for place, icon in enumerate(filter(None, icons)):
+        canvas.blit(icon, (at[0] + place * LABEL_HEIGHT, at[1]))
+
+
+def _draw_help(surface: pygame.Surface, controller: Controller, scale: float) -> None:
+    """List the keys over everything, smaller where they would not fit."""
     bindings = [b for b in controller.bindings if b.keys]
     shade = pygame.Surface(surface.get_size(), pygame.SRCALPHA)
     shade.fill((*INK, 205))
     surface.blit(shade, (0, 0))
-    step = max(12, min(22, (surface.get_height() - 70) // len(bindings)))
-    rect = pygame.Rect(0, 0, 430, step * len(bindings) + 66)
-    rect.center = surface.get_rect().center
-    pygame.draw.rect(surface, CARD, rect, border_radius=10)
-    pygame.draw.rect(surface, LINE, rect, 2, 10)
-    write(surface, "Keys", (rect.left + 20, rect.top + 16), TEXT, 19)
+    wide, high, step = HELP_WIDTH, 22 * len(bindings) + 66, 22
+    width, height = surface.get_size()
+    canvas = Canvas(surface, min(scale, width / (wide + 20), height / (high + 20)))
+    left, top = (canvas.points(width) - wide) / 2, (canvas.points(height) - high) / 2
+    canvas.rect(CARD, (left, top, wide, high), radius=10)
+    canvas.rect(LINE, (left, top, wide, high), 2, 10)
+    canvas.write("Keys", (left + 20, top + 16), TEXT, 19)
     for i, binding in enumerate(bindings):
-        top = rect.top + 48 + step * i
+        down = top + 48 + step * i
         names = ", ".join(sign(key) for key in binding.keys)
-        write(surface, names, (rect.left + 20, top), ACCENT, 15)
-        write(surface, binding.does, (rect.left + 220, top), TEXT, 15)
+        canvas.write(names, (left + 20, down), ACCENT, 15)
+        canvas.write(binding.does, (left + 220, down), TEXT, 15)

@@ -70,7 +70,7 @@ class Session:
         self._keys = jax.vmap(jax.random.fold_in, (None, 0))(
             jax.random.key(seed), jnp.arange(boards)
         )
-        self.history = [_to_host(self._start(self._keys, level))]
+        self.history = [_to_host(self._start(self._keys, np.zeros(boards, np.int32), level))]
         self.dropped = 0  # moments forgotten at the beginning
         self.cursor = 0  # index into the history
         self.capacity = _capacity(self.history[0])
@@ -168,18 +168,35 @@ class Session:
         else:
             self.speed = max((s for s in SPEEDS if s < self.speed), default=self.speed)
 
+    def warm(self) -> None:
+        """Compile a step, as the first one would."""
+        self._after(np.full(self.boards, BY_PILOT, np.int32))
+
     def _append(self, commands: np.ndarray) -> None:
         """Cut the future off and add the moment that follows from the commands."""
         del self.history[self.cursor + 1 :]
-        clock = np.int32(self.dropped + self.cursor)
-        after = self._advance(self._keys, self.now, clock, commands, self.level)
-        self.history.append(_to_host(after))
+        self.history.append(self._after(commands))
         self.cursor += 1
         surplus = len(self.history) - self.capacity
         if surplus > 0:
             del self.history[:surplus]
             self.dropped += surplus
             self.cursor -= surplus
+
+    def _after(self, commands: np.ndarray) -> Moment:
+        """Return the moment that follows from the commands."""
+        now, clock = self.now, np.int32(self.dropped + self.cursor)
+        after = _to_host(self._advance(self._keys, now, clock, commands))
+        again = now.over | (commands == NEW_LEVEL)
+        if not again.any():
+            return after
+        fresh = _to_host(self._start(self._keys, now.episode + 1, self.level))
+        fresh = fresh._replace(finished=now.finished, total=now.total)
+
+        def chosen(new: np.ndarray, old: np.ndarray) -> np.ndarray:
+            return np.where(again.reshape(-1, *[1] * (new.ndim - 1)), new, old)
+
+        return jax.tree.map(chosen, fresh, after)
 
 
 def _capacity(moment: Moment) -> int:
@@ -248,21 +265,12 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             memory=memory,
         )
 
-    def advance(
-        key: PRNGKeyArray, moment: Moment, clock: Array, command: Array, level: Any
-    ) -> Moment:
+    def advance(key: PRNGKeyArray, moment: Moment, clock: Array, command: Array) -> Moment:
         _, key_steps = jax.random.split(key)
-        after = stepped(jax.random.fold_in(key_steps, clock), moment, command)
-        fresh = first(key, moment.episode + 1, level)._replace(
-            finished=moment.finished, total=moment.total
-        )
-        again = moment.over | (command == NEW_LEVEL)
-        return jax.tree.map(lambda new, old: jnp.where(again, new, old), fresh, after)
+        return stepped(jax.random.fold_in(key_steps, clock), moment, command)
 
-    def start(keys: Array, level: Any) -> Moment:
-        return jax.vmap(first, (0, 0, None))(keys, jnp.zeros(keys.shape, jnp.int32), level)
-
-    return jax.jit(start), jax.jit(jax.vmap(advance, (0, 0, None, 0, None)))
+    start = jax.vmap(first, (0, 0, None))
+    return jax.jit(start), jax.jit(jax.vmap(advance, (0, 0, None, 0)))
 
 
 @functools.lru_cache(maxsize=16)

@@ -257,5 +257,5 @@ def _show(
     if options.watch:
         from .window import open_window
 
-        return open_window(controller(), options.tile_size)
+        return open_window(controller, options.id, options.tile_size)
     return 0

@@ -1,6 +1,7 @@
 """`jaxenvs watch RUN`: watch a trained policy, or random play, one board or a wall of them."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from ..commands.parser import UsageError, make_env, number
@@ -24,6 +25,7 @@ EXAMPLES = (
     "watch Grid-LavaCrossingS9N3-v0",
 )
 MAX_BOARDS = 64
+Watched = tuple[str, Env, Pilot]  # id, environment, and who acts in it
 
 
 def main(argv: list[str]) -> int:
@@ -55,28 +57,34 @@ def _run(argv: list[str]) -> int:
     headless = arguments.checked_outputs(options)
     if options.target and not Path(options.target).is_dir() and _is_id(options.target):
         options.random = options.random or True
-    title, env, pilot = (_random if options.random else _trained)(options)
-    try:
-        playable(env)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-    session = Session(env, pilot, options.envs, options.seed, options.fps)
-    controller = Controller(session, title, "watch")
+    load = (_random if options.random else _trained)(options)
     if not headless:
         from .window import open_window
 
-        return open_window(controller, options.tile_size)
+        title = str(options.target if options.target else options.random)
+        return open_window(lambda: _controller(load, options), title, options.tile_size)
+    controller = _controller(load, options)
 
     def forward() -> bool:
-        session.forward()
+        controller.session.forward()
         return True
 
     outputs.draw_files(controller, options, forward)
     return 0
 
 
-def _random(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
-    """Return id, environment and pilot of random play."""
+def _controller(load: Callable[[], Watched], options: argparse.Namespace) -> Controller:
+    title, env, pilot = load()
+    try:
+        playable(env)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    session = Session(env, pilot, options.envs, options.seed, options.fps)
+    return Controller(session, title, "watch")
+
+
+def _random(options: argparse.Namespace) -> Callable[[], Watched]:
+    """Check what was asked for; return what loads random play."""
     named = [name for name in (options.target, options.random) if isinstance(name, str)]
     if len(named) != 1:
         raise UsageError("name one environment: jaxenvs watch --random Grid-DoorKey-8x8-v0")
@@ -85,13 +93,11 @@ def _random(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
     if options.run_seed:
         raise UsageError("--run-seed goes with a run; the levels of random play follow --seed")
     env = make_env(named[0], options.fields)
-    if not outputs.is_headless(options):
-        arguments.check_display()
-    return named[0], env, RANDOM
+    return lambda: (named[0], env, RANDOM)
 
 
-def _trained(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
-    """Return id, environment and pilot of a run folder."""
+def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
+    """Check what was asked for; return what loads a run."""
     run = options.target
     if run is None:
         raise UsageError("name a run folder, or --random ID; `jaxenvs watch --help` has examples")
@@ -99,15 +105,17 @@ def _trained(options: argparse.Namespace) -> tuple[str, Env, Pilot]:
         raise UsageError("--set goes with --random; a run brings its own environment")
     if not Path(run).is_dir():
         raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
-    if not outputs.is_headless(options):
-        arguments.check_display()
-    from ..baselines.runs import RunError, load_policy
 
-    try:
-        policy = load_policy(run, options.run_seed)
-    except RunError as error:
-        raise UsageError(str(error)) from error
-    return policy.env_id, policy.env, of_policy(policy, options.greedy)
+    def load() -> Watched:
+        from ..baselines.runs import RunError, load_policy
+
+        try:
+            policy = load_policy(run, options.run_seed)
+        except RunError as error:
+            raise UsageError(str(error)) from error
+        return policy.env_id, policy.env, of_policy(policy, options.greedy)
+
+    return load
 
 
 def _is_id(name: str) -> bool:

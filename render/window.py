@@ -1,34 +1,49 @@
-"""The window: events become keys and places on the bar, time becomes steps."""
+"""The window: events become keys and places on the bar, time becomes steps.
 
+The main thread takes events and shows pictures. Everything that may compile (the session, a step, a
+drawing) runs in the background, so that the window opens at once and always answers.
+"""
+
+import functools
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pygame
 
 from ..commands.parser import UsageError
+from ..core.background import Background
 from ..core.checks import counted
-from . import gif, screen, turning
+from . import gif, screen, turning, waiting
 from .controls import Controller
 from .outputs import boards_picture, turning_pictures
 
 FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # ms, of a key that is held down
 SAVED_MOMENTS = 500  # that the key G saves, up to the one looked at
+SAVING_TAKES = 60.0  # seconds that a closed window waits for a file to be whole
+LONG = 0.15  # seconds after which the window says that it is busy
+PATIENCE, SPINNING = 0.05, 1 / 15  # seconds between two looks at a job: at first, and later
+MOST_ASKED = 100  # events that wait while the window is busy
 NO_DISPLAY = (
     "there is no display to open a window on; draw a file instead (--gif out.gif --frames 200), "
     "or run it under `xvfb-run`"
 )
 
 
-def open_window(controller: Controller, tile_size: int | None = None) -> int:
-    """Show the session until its window is closed; return the exit code."""
-    window = Window(controller, tile_size)
+def open_window(prepare: Callable[[], Controller], title: str, tile_size: int | None = None) -> int:
+    """Show a session until its window is closed; return the exit code.
+
+    The window opens before `prepare` runs, which may take long. Raises what `prepare` raises.
+    """
+    window = Window(prepare, title, tile_size)
     clock = pygame.time.Clock()
     try:
-        while controller.open:
+        while window.open:
             window.pump(clock.tick(FRAMES_PER_SECOND) / 1000)
     finally:
         window.close()
@@ -38,107 +53,214 @@ def open_window(controller: Controller, tile_size: int | None = None) -> int:
 class Window:
     """A pygame window on a controller. Only the display and the fonts of pygame are started."""
 
-    def __init__(self, controller: Controller, tile_size: int | None = None) -> None:
-        self.controller = controller
-        controller.save = self._save
+    def __init__(
+        self, prepare: Callable[[], Controller], title: str, tile_size: int | None = None
+    ) -> None:
         start_display()
-        size = screen.natural_size(controller, tile_size)
+        pygame.display.set_icon(waiting.icon())
+        size = screen.opening_size(pygame.display.get_desktop_sizes()[0])
         self.display = pygame.display.set_mode(size, pygame.RESIZABLE)
-        pygame.display.set_caption(f"jaxenvs - {controller.title}")
+        pygame.display.set_caption(f"jaxenvs - {title}")
         pygame.key.set_repeat(REPEAT_AFTER, REPEAT_EVERY)
+        self.open = True
+        self.controller: Controller | None = None  # once it is prepared
+        self.picture: pygame.Surface | None = None  # of the session, the newest
         self.scrubbing = False
-        self.seen = controller.session.cursor  # the moment that was shown last
-        self.stale = True  # whether the window shows something else than the session
+        self.seen = 0  # the moment that was shown last
+        self._tile_size = tile_size
+        self._asked: list[Callable[[Controller], None]] = []  # by events, and not yet done
+        self._elapsed = 0.0  # seconds that the session does not know of yet
+        self._stale = False  # whether the picture is older than the size of the window
+        self._is_warm = self._says_busy = self._is_saving = False
+        self._background: Background[pygame.Surface | None] = Background()
+        self._background.begin(functools.partial(self._start, prepare, size))
+        self._began = time.monotonic()  # the present job
+        self._say_busy()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job runs or waits."""
+        return not self._background.idle or bool(self._asked) or self._stale
 
     def close(self) -> None:
-        """Close the window."""
+        """Close the window. A file that is being written becomes whole; a compilation is left."""
         pygame.display.quit()
+        if self._is_saving:
+            self._background.done(SAVING_TAKES)
+        self._background.close()
 
     def pump(self, seconds: float) -> None:
-        """Handle what happened, let time pass, and draw if anything changed."""
+        """Handle what happened, let time pass, and show what changed."""
         for event in pygame.event.get():
             self.handle(event)
-        self.stale |= self.controller.session.tick(seconds)
-        self._turn(seconds)
-        if self.stale and self.controller.open:
-            self.display.blit(screen.draw(self.controller, self.display.get_size()), (0, 0))
-            pygame.display.flip()
-            self.stale = False
-
-    def _turn(self, seconds: float) -> None:
-        """Show the newest action on its way, where it can be drawn."""
-        controller, session = self.controller, self.controller.session
-        if session.cursor != self.seen:
-            is_next = session.cursor == self.seen + 1 and controller.zoomed
-            controller.turned = (
-                0.0 if is_next and turning.is_turn(session, controller.selected) else 1.0
-            )
-            self.seen = session.cursor
-        elif controller.turned < 1:
-            controller.turned = min(1.0, controller.turned + seconds / turning.seconds(session))
-            self.stale = True
+        self._elapsed += seconds
+        if self._background.idle and self.controller is not None:
+            self._begin(self.controller)
+        if not self._background.idle:
+            self._look()
 
     def handle(self, event: pygame.event.Event) -> None:
-        """Do what an event asks for."""
+        """Take an event; what it asks of the session waits for the background."""
         run = _HANDLERS.get(event.type)
         if run is not None:
             run(self, event)
-            self.stale = True
 
-    def _key(self, event: pygame.event.Event) -> None:
+    # Jobs, as the main thread sees them.
+
+    def _begin(self, controller: Controller) -> None:
+        """Start the next job, if there is anything to do."""
+        if self._asked or self._stale or _goes_on(controller):
+            size = self.display.get_size()
+            job = functools.partial(self._go_on, controller, self._asked, self._elapsed, size)
+            self._asked, self._stale = [], False
+        elif not self._is_warm:  # while a person looks at the first picture
+            job, self._is_warm = controller.session.warm, True
+        else:
+            job = None
+        self._elapsed, self._began = 0.0, time.monotonic()
+        if job is not None:
+            self._background.begin(job)
+
+    def _look(self) -> None:
+        """Show the picture that the job made if it has ended, or else that it takes long."""
+        if not self._background.done(SPINNING if self._says_busy else PATIENCE):
+            if self._says_busy or time.monotonic() - self._began > LONG:
+                self._say_busy()
+            return
+        made = self._background.take()
+        if self.picture is None and made is not None:  # the first
+            self._elapsed = 0.0
+            if self._tile_size is not None:
+                self.display = pygame.display.set_mode(made.get_size(), pygame.RESIZABLE)
+        picture = made or self.picture
+        if picture is not None and (made is not None or self._says_busy):
+            self._show(picture)
+        self.open = self.open and (self.controller is None or self.controller.open)
+
+    def _show(self, picture: pygame.Surface) -> None:
+        """Show a picture; where the window has another size by now, stretched."""
+        self.picture, self._says_busy = picture, False
+        self.display.blit(waiting.stretched(picture, self.display.get_size()), (0, 0))
+        pygame.display.flip()
+
+    def _say_busy(self) -> None:
+        """Show the last picture with a word over it, or the word alone."""
+        self._says_busy = True
+        waiting.draw(self.display, self.picture, "saving" if self._is_saving else "compiling")
+        pygame.display.flip()
+
+    # Events, in the main thread.
+
+    def _ask(self, do: Callable[..., None], *given: Any) -> None:
+        if len(self._asked) < MOST_ASKED:
+            self._asked.append(functools.partial(do, self, *given))
+
+    def _key_down(self, event: pygame.event.Event) -> None:
         name = pygame.key.name(event.key)
         if len(name) == 1 and getattr(event, "mod", 0) & pygame.KMOD_SHIFT:
             name = name.upper()
-        self.controller.press("return" if name == "enter" else name)
+        if name == "escape" and self.controller is None:
+            self.open = False
+        self._ask(Window._press, "return" if name == "enter" else name)
 
     def _mouse_down(self, event: pygame.event.Event) -> None:
-        if event.button != 1:
-            return
-        where = self._layout()
-        if where.bar.inflate(20, 30).collidepoint(event.pos):
-            self.scrubbing = True
-            self.controller.scrub(where.scrubbed(event.pos[0]))
-        elif self.controller.is_wall:
-            board = where.board_at(event.pos)
-            if board is not None:
-                self.controller.zoom(board)
-        else:
-            place = where.place_at(self.controller, event.pos)
-            if place is not None:
-                self.controller.notice = ""
-                self.controller.point(place)
+        if event.button == 1:
+            self._ask(Window._click, self.display.get_size(), event.pos)
 
     def _mouse_moved(self, event: pygame.event.Event) -> None:
-        where = self._layout()
-        is_near = where.bar.inflate(20, 30).collidepoint(event.pos)
-        self.controller.pointed = where.scrubbed(event.pos[0]) if is_near else None
-        if self.scrubbing:
-            self.controller.scrub(where.scrubbed(event.pos[0]))
+        self._ask(Window._point, self.display.get_size(), event.pos)
 
     def _mouse_up(self, event: pygame.event.Event) -> None:
-        self.scrubbing = False
+        self._ask(Window._let_go)
 
     def _quit(self, event: pygame.event.Event) -> None:
-        self.controller.open = False
+        self.open = False
 
     def _resized(self, event: pygame.event.Event) -> None:
         """Draw again at the new size (the display surface follows by itself)."""
         self.display = pygame.display.get_surface() or self.display
+        self._stale = True
 
-    def _layout(self) -> screen.Layout:
-        return screen.layout(self.controller, self.display.get_size())
+    # In the background.
 
-    def _save(self) -> str:
+    def _start(self, prepare: Callable[[], Controller], size: tuple[int, int]) -> pygame.Surface:
+        """Prepare the session and draw it."""
+        controller = prepare()
+        controller.save = functools.partial(self._save, controller)
+        if self._tile_size is not None:
+            size = screen.natural_size(controller, self._tile_size)
+        picture = screen.draw(controller, size)
+        self.seen, self.controller = controller.session.cursor, controller
+        return picture
+
+    def _go_on(
+        self,
+        controller: Controller,
+        asked: list[Callable[[Controller], None]],
+        seconds: float,
+        size: tuple[int, int],
+    ) -> pygame.Surface | None:
+        """Do what was asked, let time pass, and draw if anything changed."""
+        for do in asked:
+            do(controller)
+        stale = bool(asked) or self.picture is None or self.picture.get_size() != size
+        stale |= controller.session.tick(seconds)
+        stale |= self._turn(controller, seconds)
+        return screen.draw(controller, size) if stale and controller.open else None
+
+    def _turn(self, controller: Controller, seconds: float) -> bool:
+        """Show the newest action on its way, where it can be drawn; return whether to draw."""
+        session = controller.session
+        if session.cursor != self.seen:
+            is_next = session.cursor == self.seen + 1 and controller.zoomed
+            is_shown = is_next and turning.is_turn(session, controller.selected)
+            controller.turned = 0.0 if is_shown else 1.0
+            self.seen = session.cursor
+            return True
+        if controller.turned == 1:
+            return False
+        controller.turned = min(1.0, controller.turned + seconds / turning.seconds(session))
+        return True
+
+    def _press(self, name: str, controller: Controller) -> None:
+        controller.press(name)
+
+    def _click(self, size: tuple[int, int], at: tuple[int, int], controller: Controller) -> None:
+        where = screen.layout(controller, size)
+        if where.bar.inflate(20, 30).collidepoint(at):
+            self.scrubbing = True
+            controller.scrub(where.scrubbed(at[0]))
+        elif controller.is_wall:
+            board = where.board_at(at)
+            if board is not None:
+                controller.zoom(board)
+        else:
+            place = where.place_at(controller, at)
+            if place is not None:
+                controller.notice = ""
+                controller.point(place)
+
+    def _point(self, size: tuple[int, int], at: tuple[int, int], controller: Controller) -> None:
+        where = screen.layout(controller, size)
+        is_near = where.bar.inflate(20, 30).collidepoint(at)
+        controller.pointed = where.scrubbed(at[0]) if is_near else None
+        if self.scrubbing:
+            controller.scrub(where.scrubbed(at[0]))
+
+    def _let_go(self, controller: Controller) -> None:
+        self.scrubbing = False
+
+    def _save(self, controller: Controller) -> str:
         """Save what happened up to the moment looked at as a GIF beside the caller."""
-        session = self.controller.session
-        path = _unused(Path.cwd(), self.controller.title)
-        here = session.cursor
+        session = controller.session
+        path = _unused(Path.cwd(), controller.title)
+        here, self._is_saving = session.cursor, True
         try:
-            count = gif.write(path, _replay(self.controller, here))
+            count = gif.write(path, _replay(controller, here))
         except OSError as error:
             return f"not saved: {error}"
         finally:
-            session.cursor = here
+            session.cursor, self._is_saving = here, False
         return f"saved {path.name}: {counted(count, 'picture')}"
 
 
@@ -152,6 +274,12 @@ def start_display() -> None:
         pygame.font.init()
     except pygame.error as error:
         raise UsageError(f"{NO_DISPLAY} ({error})") from error
+
+
+def _goes_on(controller: Controller) -> bool:
+    """Whether something changes as time passes."""
+    session = controller.session
+    return controller.turned < 1 or not (session.human or session.paused)
 
 
 def _unused(folder: Path, title: str) -> Path:
@@ -173,7 +301,7 @@ def _replay(controller: Controller, last: int) -> Iterator[tuple[np.ndarray, flo
 
 _HANDLERS = {
     pygame.QUIT: Window._quit,
-    pygame.KEYDOWN: Window._key,
+    pygame.KEYDOWN: Window._key_down,
     pygame.MOUSEBUTTONDOWN: Window._mouse_down,
     pygame.MOUSEBUTTONUP: Window._mouse_up,
     pygame.MOUSEMOTION: Window._mouse_moved,

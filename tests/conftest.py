@@ -17,6 +17,7 @@ from typing import Any
 
 # Before jax is imported: the results of tests are stated for the CPU.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["JAXENVS_CACHE"] = "off"  # commands that tests run write nothing into the home folder
 
 import jax
 import pytest

@@ -19,6 +19,7 @@ class Command(NamedTuple):
     """What completes a word, by its place: "" is the first one after the command, an option the
     one after that; with "..." behind it, any number of words. Elsewhere it is a file."""
     extra: str = ""  # pip extra that brings what the module needs
+    keeps: bool = False  # whether compiled programs are kept for the next start
 
 
 COMMANDS = {
@@ -27,19 +28,28 @@ COMMANDS = {
         "rules, arrays, settings and returns of an id", "jaxenvs.commands.info", {"": "ids"}
     ),
     "play": Command(
-        "play an environment with the keyboard", "jaxenvs.render.play", {"": "ids"}, "play"
+        "play an environment with the keyboard",
+        "jaxenvs.render.play",
+        {"": "ids"},
+        "play",
+        keeps=True,
     ),
     "watch": Command(
         "watch a trained run or random play",
         "jaxenvs.render.watch",
         {"": "runs", "--random": "ids"},
         "play",
+        keeps=True,
     ),
     "train": Command(
-        "train an agent (--algo: PPO, DQN ...)", "jaxenvs.baselines.train", {"": "ids"}, "train"
+        "train an agent (--algo: PPO, DQN ...)",
+        "jaxenvs.baselines.train",
+        {"": "ids"},
+        "train",
+        keeps=True,
     ),
     "solve": Command(
-        "search for the solution of a puzzle", "jaxenvs.render.solve", {"": "puzzles"}
+        "search for the solution of a puzzle", "jaxenvs.render.solve", {"": "puzzles"}, keeps=True
     ),
     "bench": Command(
         "measure steps per second", "jaxenvs.benchmarks.throughput", {"--ids ...": "sets"}, "bench"

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 import jaxenvs
 from jaxenvs import cli
 from jaxenvs.commands import checking, completion, table
-from jaxenvs.core import registry
+from jaxenvs.core import background, registry
 
 IDS = jaxenvs.registry.list()
 
@@ -207,6 +208,22 @@ def test_ctrl_c_ends_the_process_at_once_and_silently(output, monkeypatch, capsy
     with pytest.raises(SystemExit) as stopped:
         output((tmp_path / "out").open("w"), "check", "Grid-v0")
     assert stopped.value.code == 130 and capsys.readouterr().err == ""
+
+
+def test_a_command_that_is_over_does_not_wait_for_the_background(output, monkeypatch, tmp_path):
+    def leave(code):
+        raise SystemExit(f"left with {code}")
+
+    monkeypatch.setattr(os, "_exit", leave)
+    go_on, job = threading.Event(), background.Background()
+    assert output((tmp_path / "out").open("w"), "--version") == 0
+    job.begin(go_on.wait)
+    with pytest.raises(SystemExit, match="left with 0"):
+        output((tmp_path / "out").open("w"), "--version")
+    go_on.set()
+    job.take()
+    job.close()
+    assert output((tmp_path / "out").open("w"), "--version") == 0
 
 
 def test_the_process_of_the_command_says_nothing_of_a_closed_pipe():

@@ -7,16 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import pygame
 import pytest
+from opened import opened, settle
+from whole import SIZES, assert_whole
 
 import jaxenvs
 from jaxenvs.craft import Action, sight
 from jaxenvs.craft.facts import COLOURS, hour
 from jaxenvs.craft.state import earned_vector
-from jaxenvs.render import bar, frames, pen, play, screen, watch
+from jaxenvs.render import bar, canvas, frames, play, screen, watch
 from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import NO_ACTION, Session
-from jaxenvs.render.window import Window
 
 ID = "Craft-Classic-Ids-v0"
 ENV = jaxenvs.make(ID)
@@ -98,37 +99,39 @@ def count(controller: Controller, colour: tuple[int, int, int]) -> int:
 
 
 def test_marks_are_on_the_bar_and_tell_their_names(playing):
-    plain = count(playing, pen.CUT)
+    plain = count(playing, canvas.CUT)
     achieving(playing, 0, 4)
     assert bar.marks(playing.session, 0) == {4: ["collect wood", "collect drink"]}
-    told = count(playing, pen.CUT)  # at the moment itself
+    told = count(playing, canvas.CUT)  # at the moment itself
     playing.press("backspace")
-    untold = count(playing, pen.CUT)
+    untold = count(playing, canvas.CUT)
     assert plain < untold < told - 1000
     playing.pointed = 1.0
-    assert count(playing, pen.CUT) > untold + 1000
+    assert count(playing, canvas.CUT) > untold + 1000
     playing.pointed = 0.2
-    assert count(playing, pen.CUT) == untold
+    assert count(playing, canvas.CUT) == untold
 
 
 def test_the_mouse_points_at_marks(playing, dummy_display):
-    window = Window(achieving(playing, 3))
-    where = window._layout().bar
+    achieving(playing, 3)
+    window = opened(lambda: playing)
+    where = screen.layout(playing, window.display.get_size()).bar
     for at, pointed in [((where.right, where.centery), True), ((where.centerx, 40), False)]:
         event = pygame.event.Event(pygame.MOUSEMOTION, pos=at, buttons=(0, 0, 0), rel=(0, 0))
         window.handle(event)
+        settle(window)
         assert (playing.pointed is not None) == pointed
     window.close()
 
 
 def test_the_panel_ticks_achievements(playing):
     playing.press("a")
-    before = count(playing, pen.GOOD)
+    before = count(playing, canvas.GOOD)
     achieving(playing, 7, 8, 9)
     playing.press("a")
     session = playing.session
     session.history[-1] = session.now._replace(earned=session.history[-2].earned)
-    assert count(playing, pen.GOOD) > before + 3 * 50
+    assert count(playing, canvas.GOOD) > before + 3 * 50
 
 
 def test_the_panel_shows_body_and_belongings(playing):
@@ -189,3 +192,8 @@ def test_a_person_can_achieve_everything():
     assert session.now.earned.all() and len(session.history) == len(keys) + 1
     told = [name for names in bar.marks(session, 0).values() for name in names]
     assert sorted(told) == sorted(name.replace("_", " ") for name in ENV.achievements)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_shows_body_belongings_and_achievements(playing, size):
+    assert_whole(playing, size)

@@ -5,14 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pygame
 import pytest
+from opened import opened, settle
 
 import jaxenvs
 from jaxenvs.puzzles import PuzzleLevel, pictures
-from jaxenvs.render import gif, outputs, panel, pen, play, screen
+from jaxenvs.render import boards, canvas, frames, gif, outputs, panel, play, screen
 from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
-from jaxenvs.render.window import Window
 
 IDS = (
     "Puzzle-2048-v0",
@@ -135,7 +135,7 @@ def test_a_success_is_green_though_its_reward_is_a_cost():
     session = Session(jaxenvs.make("Puzzle-TSP-10-v0", cities=3))
     assert session.act(1) and panel.end_colour(session, 0) is None
     assert session.act(2) and session.now.reward[0] < 0
-    assert panel.end_colour(session, 0) == pen.GOOD
+    assert panel.end_colour(session, 0) == canvas.GOOD
 
 
 def test_watching_has_the_arrows_for_time_and_letters_for_the_cursor():
@@ -151,11 +151,11 @@ def test_a_letter_with_shift_is_the_letter_where_it_means_nothing():
 
 @pytest.mark.usefixtures("dummy_display")
 def test_a_click_acts_on_the_place_under_it():
-    window = Window(controller("Puzzle-LightsOut-5x5-v0"))
+    window = opened(lambda: controller("Puzzle-LightsOut-5x5-v0"))
     where = screen.layout(window.controller, window.display.get_size())
     at = where.rect_of(window.controller, (3, 1)).center
     pygame.event.post(pygame.event.Event(pygame.MOUSEBUTTONDOWN, pos=at, button=1))
-    window.pump(0.0)
+    settle(window)
     assert window.controller.session.now.action[0] == 16
     assert window.controller.cursor == (3, 1)
     window.close()
@@ -163,18 +163,18 @@ def test_a_click_acts_on_the_place_under_it():
 
 @pytest.mark.usefixtures("dummy_display")
 def test_a_turn_is_shown_on_its_way_in_the_window():
-    window = Window(controller("Puzzle-Cube-2x2-v0"))
+    window = opened(lambda: controller("Puzzle-Cube-2x2-v0"))
     event = pygame.event.Event(pygame.KEYDOWN, key=pygame.K_u, mod=pygame.KMOD_LSHIFT)
     pygame.event.post(event)
     seen = []
     for _ in range(4):
-        window.pump(0.1)
+        settle(window, 0.1)
         seen.append((window.controller.turned, pygame.image.tobytes(window.display, "RGB")))
     assert window.controller.session.now.action[0] == 1  # U'
     assert seen[0][0] == 0 and 0 < seen[1][0] < 1 and seen[3][0] == 1
     assert len({picture for _, picture in seen}) == 4 - (seen[2][0] == 1)
-    window.controller.press("backspace")
-    window.pump(0.1)
+    pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=pygame.K_BACKSPACE))
+    settle(window, 0.1)
     assert window.controller.turned == 1
     window.close()
 
@@ -225,3 +225,24 @@ def test_a_picture_has_the_size_of_the_tiles(tmp_path):
         rows, columns = playing.session.env.tiles(playing.session.state()).shape
         assert picture.shape == (12 * rows, 12 * columns, 3)
         gif.write_png(tmp_path / "a.png", picture)
+
+
+def test_a_tour_draws_its_route():
+    env = jaxenvs.make("Puzzle-TSP-10-v0", cities=4)
+    session = Session(env, RANDOM, 2)
+    plain = frames.board_painter(env, 16)(session.now.state)
+    np.testing.assert_array_equal(boards.pictures(session, 16), plain)  # no way was gone yet
+    lengths = []
+    for city in (2, 2, 1, 3):  # the second step goes nowhere, the last one also home
+        session.act(city)
+        plain = frames.board_painter(env, 16)(session.now.state)
+        drawn = boards.pictures(session, 16)
+        changed = (drawn != plain).any(axis=-1)
+        ground = (plain == env.atlas(16)[0, 0, 0]).all(axis=-1)
+        assert not (changed & ~ground).any()  # cities stay on top
+        lengths.append(int(changed[0].sum()))
+    assert 0 < lengths[0] == lengths[1] < lengths[2] < lengths[3]
+    assert [len(boards.way(env.trail, boards.episode(session, 0)))] == [6]
+    np.testing.assert_array_equal(boards.pictures(session, 16, 1)[0], drawn[1])
+    session.new_level()
+    assert len(list(boards.episode(session, 0))) == 1

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import zlib
 
+import jax
 import numpy as np
 import pytest
 from PIL import Image
@@ -41,7 +42,7 @@ def film(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
             session.new_level()  # a second episode
         elif i:
             session.forward()
-        reel.add(session.now)
+        reel.add(session)
         tile = replay_tile(env) if tile_size is None else tile_size
         pictures.append(frames.board_painter(env, tile)(session.now.state))
     names = [row.name for row in env.controls.actions]
@@ -118,7 +119,7 @@ def test_numbers_that_are_none_are_told_as_such():
 def test_names_cannot_become_markup(tmp_path):
     session = Session(jaxenvs.make(GRID), RANDOM)
     reel = replay.Reel(session.env, 1, 8)
-    reel.add(session.now)
+    reel.add(session)
     reel.write(tmp_path / "a.html", HOSTILE, session, [HOSTILE] * 7)
     text = (tmp_path / "a.html").read_text()
     assert text.count("<script") == text.count("</script") == 2 and "<img" not in text
@@ -222,6 +223,40 @@ def test_a_browser_shows_the_compositors_frames(tmp_path, id):
     assert [row["done"] for row in noted[3:6]] == ["no", replay.NO_END, "no"]
 
 
+def test_it_holds_missions_and_what_the_agent_sees(tmp_path):
+    id = "Grid-Fetch-5x5-N2-v0"
+    _, session = film(tmp_path / "a.html", id, 2, 8)
+    held = content(tmp_path / "a.html")
+    states = [moment.state for moment in session.history]
+
+    def mission(board: int, first: int) -> str:
+        return session.env.mission_text(jax.tree.map(lambda leaf: leaf[board], states[first]))
+
+    missions = [mission(board, first) for board in (0, 1) for first in (0, 5)]
+    assert [episode["mission"] for episode in held["episodes"]] == missions
+    assert len(set(missions)) > 1
+    paint = frames.view_painter(session.env, 8)
+    views = np.concatenate([[paint(state)[board] for state in states] for board in (0, 1)])
+    swapped = {**held, "frames": held["views"], "rows": 7, "columns": 7}
+    np.testing.assert_array_equal(decoded(swapped), views)
+
+
+@in_a_browser
+def test_a_browser_shows_the_mission_and_what_the_agent_sees(tmp_path):
+    _, session = film(tmp_path / "a.html", GRID, tile_size=8)
+    do = """
+      press("ArrowRight");
+      const view = look("view"), pen = view.getContext("2d");
+      note({mission: look("mission").textContent, shown: !look("seen").hidden,
+            view: [...pen.getImageData(0, 0, view.width, view.height).data]});"""
+    (noted,) = probed(tmp_path, tmp_path / "a.html", do)
+    assert noted["mission"] == "use the key to open the door and then get to the goal"
+    paint = frames.view_painter(session.env, 8)
+    seen = np.array(noted["view"], np.uint8).reshape(56, 56, 4)[..., :3]
+    assert noted["shown"]
+    np.testing.assert_array_equal(seen, paint(session.history[1].state)[0])
+
+
 @in_a_browser
 def test_keys_and_time(tmp_path):
     film(tmp_path / "a.html", GRID, tile_size=8)
@@ -268,7 +303,14 @@ def test_every_part_has_a_name_and_the_slider_says_its_step(tmp_path):
     (noted,) = probed(tmp_path, tmp_path / "a.html", do)
     named = [name for name in noted["named"] if name]
     steps = ["one step back", "one step forward"]
-    assert named == [f"board of {GRID}", "moment", *steps, "episode", "speed"]
+    assert named == [
+        f"board of {GRID}",
+        "what the agent sees",
+        "moment",
+        *steps,
+        "episode",
+        "speed",
+    ]
     assert (noted["role"], noted["value"], noted["scheme"]) == ("img", "step 1 of 4", "dark")
 
 
@@ -285,7 +327,7 @@ def test_hostile_names_stay_text_in_a_browser(tmp_path):
     session = Session(jaxenvs.make(GRID), RANDOM)
     reel = replay.Reel(session.env, 1, 8)
     for _ in range(2):
-        reel.add(session.now)
+        reel.add(session)
         session.forward()
     reel.write(tmp_path / "a.html", HOSTILE, session, [HOSTILE] * 7)
     (noted,) = probed(tmp_path, tmp_path / "a.html", 'press("End"); note();')

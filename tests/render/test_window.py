@@ -1,11 +1,20 @@
 """The window on SDL's dummy display, driven by events as a display would post them."""
 
+import threading
+import time
+
+import numpy as np
 import pygame
 import pytest
+from opened import opened, settle
+from whole import NARROW, SIZES, assert_whole
 
 import jaxenvs
+from jaxenvs.core import background
 from jaxenvs.grid import Action
+from jaxenvs.grid.tiles import Colour, Kind
 from jaxenvs.render import screen
+from jaxenvs.render.canvas import TEXT
 from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -31,27 +40,37 @@ pytestmark = pytest.mark.usefixtures("dummy_display")
 
 @pytest.fixture
 def window():
-    opened = Window(Controller(Session(ENV), ID, "play"))
-    yield opened
-    opened.close()
+    window = opened(lambda: Controller(Session(ENV), ID, "play"))
+    yield window
+    window.close()
 
 
 @pytest.fixture
 def wall():
-    opened = Window(Controller(Session(ENV, RANDOM, 3), ID, "watch"))
-    yield opened
-    opened.close()
+    window = opened(lambda: Controller(Session(ENV, RANDOM, 3), ID, "watch"))
+    window.controller.session.seek(0)
+    window.controller.session.toggle_pause()
+    yield window
+    window.close()
+
+
+def post(*names: str) -> None:
+    for name in names:
+        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=KEYS[name]))
 
 
 def keys(window: Window, *names: str) -> None:
-    for name in names:
-        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=KEYS[name]))
-    window.pump(0.0)
+    post(*names)
+    settle(window)
 
 
 def mouse(window: Window, kind: int, at: tuple[int, int], **more: int) -> None:
     pygame.event.post(pygame.event.Event(kind, pos=at, **more))
-    window.pump(0.0)
+    settle(window)
+
+
+def layout(window: Window) -> screen.Layout:
+    return screen.layout(window.controller, window.display.get_size())
 
 
 def shown(window: Window) -> bytes:
@@ -71,10 +90,9 @@ def test_keys_play(window):
 
 
 def test_the_window_shows_the_session_and_draws_only_when_it_changes(window):
-    window.pump(0.0)
     first = shown(window)
     window.display.fill((9, 9, 9))
-    window.pump(1.0)
+    settle(window, 1.0)
     assert set(shown(window)) == {9}  # nothing happened, nothing is drawn
     keys(window, "right")
     assert shown(window) not in (first, set())
@@ -94,7 +112,7 @@ def test_help_is_drawn_over_the_board(window):
 
 def test_the_bar_scrubs(window):
     keys(window, "up", "left", "left", "left")
-    session, bar = window.controller.session, window._layout().bar
+    session, bar = window.controller.session, layout(window).bar
     mouse(window, pygame.MOUSEMOTION, bar.center)
     assert session.cursor == 4  # no button is down
     mouse(window, pygame.MOUSEBUTTONDOWN, (bar.left, bar.centery), button=1)
@@ -109,9 +127,9 @@ def test_the_bar_scrubs(window):
 
 
 def test_time_plays_and_a_click_looks_at_a_board_of_the_wall(wall):
-    wall.pump(0.13)
+    settle(wall, 0.13)
     assert wall.controller.session.cursor == 1
-    rect = wall._layout().boards[2]
+    rect = layout(wall).boards[2]
     mouse(wall, pygame.MOUSEBUTTONDOWN, rect.center, button=3)
     assert wall.controller.is_wall
     mouse(wall, pygame.MOUSEBUTTONDOWN, rect.center, button=1)
@@ -124,13 +142,50 @@ def test_time_plays_and_a_click_looks_at_a_board_of_the_wall(wall):
 def test_any_size_of_the_window_is_filled_by_whole_tiles(window, size):
     window.display = pygame.display.set_mode(size, pygame.RESIZABLE)
     window.handle(pygame.event.Event(pygame.VIDEORESIZE, size=size, w=size[0], h=size[1]))
-    window.pump(0.0)
-    where = window._layout()
+    settle(window)
+    where = layout(window)
     assert where.boards[0].width == 5 * where.tile_size
+    largest = round(screen.LARGEST_TILE * max(1.0, where.scale)) // 4 * 4
     if size[0] >= 640:
-        assert where.boards[0].right <= where.panel.left
         free = min(where.panel.left, where.bar.top - 30)
-        assert where.tile_size == 96 or 5 * (where.tile_size + 4) > free - 2 * screen.MARGIN
+        assert where.tile_size == largest or 5 * (where.tile_size + 4) > free - 3 * screen.MARGIN
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_shows_everything(window, size):
+    where = assert_whole(window.controller, size)
+    is_narrow = size == NARROW
+    assert (where.panel.top >= where.whole.bottom) == is_narrow  # else it is beside the board
+    assert (where.scale >= 2) == (size[1] > 1500)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_shows_a_whole_wall(wall, size):
+    assert_whole(wall.controller, size)
+
+
+@pytest.mark.parametrize(
+    ("display", "least", "most"),
+    [
+        ((800, 600), 0.7, 1.0),
+        ((1280, 800), 0.4, 0.8),
+        ((1920, 1080), 0.4, 0.7),
+        ((3840, 2160), 0.4, 0.7),
+    ],
+)
+def test_a_new_window_takes_a_good_share_of_its_display(display, least, most):
+    width, height = screen.opening_size(display)
+    assert width <= display[0] and height <= display[1] - 60  # a title bar and a task bar
+    assert least <= width * height / (display[0] * display[1]) <= most
+
+
+def test_words_grow_with_the_window(window):
+    def colours(size):
+        where = screen.layout(window.controller, size)
+        surface = screen.draw(window.controller, size).subsurface(where.panel)
+        return pygame.mask.from_threshold(surface, (*TEXT, 255), (90, 90, 90, 255)).count()
+
+    assert colours((2400, 1680)) > 4 * colours((940, 660))
 
 
 def test_saving_writes_a_gif_and_says_so(window, tmp_path, monkeypatch):
@@ -143,9 +198,121 @@ def test_saving_writes_a_gif_and_says_so(window, tmp_path, monkeypatch):
 
 
 def test_it_opens_runs_and_closes_without_sound():
-    controller = Controller(Session(ENV), ID, "play")
     pygame.display.init()
     pygame.event.post(pygame.event.Event(pygame.QUIT))
-    assert open_window(controller) == 0
+    assert open_window(lambda: Controller(Session(ENV), ID, "play"), ID) == 0
     assert not pygame.display.get_init()
     assert pygame.mixer.get_init() is None
+
+
+@pytest.fixture
+def slow():
+    """A window whose session is not ready before `set` is called."""
+    ready = threading.Event()
+
+    def prepare() -> Controller:
+        ready.wait(60)
+        return Controller(Session(ENV), ID, "play")
+
+    window = Window(prepare, ID)
+    window.ready = ready
+    yield window
+    ready.set()
+    window.close()
+
+
+def test_it_opens_at_once_with_a_spinner(slow):
+    first = shown(slow)
+    assert len(set(first)) > 10  # a word and dots
+    time.sleep(0.2)
+    slow.pump(0.0)
+    assert shown(slow) != first and slow.controller is None
+
+
+def test_keys_pressed_while_it_compiles_are_played_afterwards(slow):
+    post("up", "up", "right")
+    slow.pump(0.0)
+    slow.ready.set()
+    settle(slow)
+    session = slow.controller.session
+    assert [int(moment.action[0]) for moment in session.history[1:]] == [
+        Action.FORWARD,
+        Action.FORWARD,
+        Action.RIGHT,
+    ]
+
+
+def test_it_takes_another_size_while_it_compiles(slow):
+    size = (700, 500)
+    slow.display = pygame.display.set_mode(size, pygame.RESIZABLE)
+    pygame.event.post(pygame.event.Event(pygame.VIDEORESIZE, size=size, w=size[0], h=size[1]))
+    slow.pump(0.0)
+    spot = slow.display.subsurface((300, 200, 100, 100))  # the spinner is in the middle again
+    assert len(set(pygame.image.tobytes(spot, "RGB"))) > 10
+    slow.ready.set()
+    settle(slow)
+    assert shown(slow) == pygame.image.tobytes(screen.draw(slow.controller, size), "RGB")
+
+
+def test_it_closes_while_it_compiles(slow):
+    pygame.event.post(pygame.event.Event(pygame.QUIT))
+    began = time.monotonic()
+    slow.pump(0.0)
+    assert not slow.open and time.monotonic() - began < 1
+    slow.close()
+    assert background.is_busy()  # so the command leaves at once
+
+
+def test_escape_closes_it_while_it_compiles(slow):
+    post("escape")
+    slow.pump(0.0)
+    assert not slow.open
+
+
+def test_a_long_step_is_said_over_the_picture(window, monkeypatch):
+    go_on = threading.Event()
+    after = window.controller.session._after
+    monkeypatch.setattr(
+        window.controller.session, "_after", lambda commands: go_on.wait(60) and after(commands)
+    )
+    still = shown(window)
+    post("up")
+    until = time.monotonic() + 60
+    while shown(window) == still and time.monotonic() < until:
+        window.pump(0.0)
+    assert shown(window)[-3000:] == still[-3000:] != shown(window)[:3000]  # a word in the corner
+    go_on.set()
+    settle(window)
+    assert window.controller.session.cursor == 1
+    size = window.display.get_size()
+    assert shown(window) == pygame.image.tobytes(screen.draw(window.controller, size), "RGB")
+
+
+def test_what_goes_wrong_in_the_background_is_raised():
+    def prepare() -> Controller:
+        raise OSError("no such run")
+
+    with pytest.raises(OSError, match="no such run"):
+        open_window(prepare, ID)
+    assert not pygame.display.get_init()
+
+
+def test_a_wall_shows_what_its_agents_carry():
+    env = jaxenvs.make("Grid-Fetch-5x5-N2-v0")
+    controller = Controller(Session(env, RANDOM, 2), ID, "watch")
+    size = (800, 600)
+    where = screen.layout(controller, size)
+
+    def labels() -> list[bytes]:
+        surface = screen.draw(controller, size)
+        lines = [pygame.Rect(r.left, r.bottom + 1, r.width // 2, 16) for r in where.boards]
+        return [pygame.image.tobytes(surface.subsurface(line), "RGB") for line in lines]
+
+    before = labels()
+    state = controller.session.now.state
+    carried = np.array([0, int(Kind.KEY) | int(Colour.RED) << 4], state.carried.dtype)
+    controller.session.history[0] = controller.session.now._replace(
+        state=state.replace(carried=carried)
+    )
+    after = labels()
+    assert after[0] == before[0] and after[1] != before[1]

@@ -94,8 +94,8 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
 
     seen = []
 
-    def look(controller, tile_size):
-        session = controller.session
+    def look(prepare, title, tile_size):
+        session = prepare().session
         for _ in range(3):
             session.forward()
         seen.append([(int(m.action[0]), bool(m.over[0])) for m in session.history])

@@ -1,0 +1,109 @@
+"""Compiled programs on disk, so that a command starts quickly the second time.
+
+Only the command line keeps them; `import jaxenvs` changes no setting of JAX. JAX's own bound,
+`jax_compilation_cache_max_size`, is not used: it needs `filelock`, it writes at every read, so that
+nothing is found in a folder that is read-only, and a process that is killed between its two writes
+of an entry stops all later ones. So the folder is cut down to its size when a command starts.
+"""
+
+import contextlib
+import os
+import stat
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "JAXENVS_CACHE"
+OFF = ("off", "0", "no", "false")
+PROGRAM = "-cache"  # ends the name of the file of a program
+MOST_BYTES = 512 * 2**20
+FULL = 0.75  # share of it that is left when it is cut down
+SHORTEST = 0.05  # seconds of a compilation that is kept
+TROUBLE = "persistent compilation cache entry"  # in what JAX warns of
+
+
+def start() -> None:
+    """Keep what this process compiles, where that is possible. Never fails.
+
+    JAX's own variable JAX_COMPILATION_CACHE_DIR, where it is set, goes before ours.
+    """
+    import jax
+
+    if jax.config.values["jax_compilation_cache_dir"] is not None:
+        return
+    path = folder(os.environ)
+    if path is None or not _is_ours(path):
+        return
+    trim(path)
+    jax.config.update("jax_compilation_cache_dir", str(path))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST)
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # files without a bound
+    _watch(path)
+
+
+def folder(variables: Mapping[str, str]) -> Path | None:
+    """Return where programs are kept by the environment variables; None for nowhere."""
+    given = variables.get(VARIABLE, "")
+    if given.lower() in OFF:
+        return None
+    with contextlib.suppress(RuntimeError):  # a user without a home
+        if given:
+            return Path(given).expanduser().absolute()
+        base = Path(variables.get("XDG_CACHE_HOME", ""))
+        return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "jaxenvs"
+    return None
+
+
+def trim(path: Path, most: int = MOST_BYTES) -> None:
+    """Remove the programs that were not used for longest where all have over `most` bytes.
+
+    Other files of the folder stay.
+    """
+    files = []
+    for file in path.glob(f"*{PROGRAM}"):
+        with contextlib.suppress(OSError):  # another process removes files, too
+            found = file.stat()
+            files.append((max(found.st_atime, found.st_mtime), found.st_size, file))
+    size = sum(length for _, length, _ in files)
+    if size <= most:
+        return
+    for _, length, file in sorted(files):
+        if size <= most * FULL:
+            return
+        with contextlib.suppress(OSError):
+            file.unlink()
+        size -= length
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether the folder is there, or can be made, and nobody else can write to it.
+
+    What is in it is run: who can write to it can run programs as this user.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.stat()
+    except OSError:
+        return False
+    if not hasattr(os, "getuid"):  # Windows
+        return True
+    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _watch(path: Path) -> None:
+    """Empty the folder instead of warning when JAX cannot read or write an entry.
+
+    JAX writes entries in place and never a second time: the half of one that a full disk or a kill
+    leaves would be read in vain for ever.
+    """
+    show = warnings.showwarning
+
+    def shown(message: Warning | str, *given: Any, **more: Any) -> None:
+        if TROUBLE not in str(message):
+            show(message, *given, **more)
+            return
+        trim(path, 0)
+
+    warnings.filterwarnings("always", f".*{TROUBLE}")
+    warnings.showwarning = shown

@@ -1,0 +1,52 @@
+"""A thread for work that the main thread must not wait for, such as a compilation."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+NAME = "jaxenvs background"
+
+
+class Background(Generic[T]):
+    """Runs one job at a time in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, NAME)
+        self._job: Future[T] | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether no job was begun whose result was not taken."""
+        return self._job is None
+
+    def begin(self, job: Callable[[], T]) -> None:
+        """Start a job; the result of the one before must have been taken."""
+        if self._job is not None:
+            raise RuntimeError("the job before has not been taken yet")
+        self._job = self._pool.submit(job)
+
+    def done(self, patience: float = 0.0) -> bool:
+        """Wait up to `patience` seconds for the job; return whether it has ended."""
+        return self._job is not None and bool(wait([self._job], patience).done)
+
+    def take(self) -> T:
+        """Return the result of the job, or raise what it raised; wait for it if necessary."""
+        if self._job is None:
+            raise RuntimeError("no job was begun")
+        job, self._job = self._job, None
+        return job.result()
+
+    def close(self) -> None:
+        """End the thread: at once if it is idle, else when its job ends, without waiting for it."""
+        self._pool.shutdown(wait=self._job is None or self._job.done(), cancel_futures=True)
+
+
+def is_busy() -> bool:
+    """Whether a job is still running.
+
+    Python waits for it before it exits, which may take as long as a compilation; a command that is
+    over leaves by `os._exit` instead.
+    """
+    return any(thread.name.startswith(NAME) for thread in threading.enumerate())

@@ -1,0 +1,90 @@
+"""Pictures of a session's boards: their states, and over them the way of the episode.
+
+An environment whose state does not tell the way, such as that of a tour, has a method `trail`.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from ..core.env import Env
+from . import frames
+from .session import NO_ACTION, Moment, Session
+
+COLOUR = np.array((110, 170, 255), np.float32)  # of a trail
+WIDTH = 0.16  # of a trail, in tiles
+
+Points = list[tuple[float, float]]  # x and y in a picture, from 0 to 1
+
+
+def pictures(session: Session, tile_size: int, board: int | None = None) -> frames.Frames:
+    """Draw all boards of this moment, or one of them."""
+    chosen = slice(None) if board is None else slice(board, board + 1)
+    states = jax.tree.map(lambda leaf: leaf[chosen], session.now.state)
+    drawn = frames.board_painter(session.env, tile_size)(states)
+    trail = trail_of(session.env)
+    if trail is None:
+        return drawn
+    ground = session.env.atlas(tile_size)[0, 0, 0]
+    boards = range(session.boards)[chosen]
+    ways = [way(trail, episode(session, i)) for i in boards]
+    return np.stack([over(*both, ground, tile_size) for both in zip(drawn, ways, strict=True)])
+
+
+def trail_of(env: Env) -> Callable[[Any, int], Points] | None:
+    """The environment's method that names the places of a step, from its state and action."""
+    return getattr(env, "trail", None)
+
+
+def episode(session: Session, board: int) -> Iterator[Moment]:
+    """Go through the moments of a board's episode, up to this one."""
+    start = session.cursor
+    while start and session.history[start].action[board] != NO_ACTION:
+        start -= 1
+    for moment in session.history[start : session.cursor + 1]:
+        yield jax.tree.map(lambda leaf: leaf[board], moment)
+
+
+def way(trail: Callable[[Any, int], Points], moments: Iterator[Moment]) -> Points:
+    """All places of an episode, one after another."""
+    return [point for moment in moments for point in trail(moment.state, int(moment.action))]
+
+
+def over(
+    picture: UInt8[np.ndarray, "height width 3"],
+    points: Points,
+    ground: UInt8[np.ndarray, "3"],
+    tile_size: int,
+) -> UInt8[np.ndarray, "height width 3"]:
+    """Draw lines from point to point, where a picture shows the colour of the ground."""
+    height, width, _ = picture.shape
+    ends = np.array(points, np.float32).reshape(-1, 2) * (width, height)
+    share = np.zeros((height, width), np.float32)
+    for start, end in itertools.pairwise(ends):
+        _stroke(share, start, end, max(1.0, WIDTH * tile_size / 2))
+    share *= (picture == ground).all(axis=-1)
+    mixed = picture + share[..., None] * (COLOUR - picture)
+    return np.round(mixed).astype(np.uint8)
+
+
+def _stroke(
+    share: Float[np.ndarray, "height width"],
+    start: Float[np.ndarray, "2"],
+    end: Float[np.ndarray, "2"],
+    radius: float,
+) -> None:
+    """Cover the pixels near a line, those at its edge in part; in place."""
+    low = np.floor(np.minimum(start, end) - radius - 1).astype(int).clip(0)
+    high = np.ceil(np.maximum(start, end) + radius + 1).astype(int)
+    part = share[low[1] : high[1], low[0] : high[0]]
+    down, right = np.indices(part.shape) + 0.5
+    x, y = right + low[0] - start[0], down + low[1] - start[1]
+    along, across = end - start
+    length = max(float(along * along + across * across), 1e-9)
+    at = ((x * along + y * across) / length).clip(0, 1)
+    away = np.hypot(x - at * along, y - at * across)
+    np.maximum(part, (radius + 0.5 - away).clip(0, 1), out=part, casting="same_kind")

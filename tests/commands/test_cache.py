@@ -1,0 +1,170 @@
+"""Programs that commands keep: where, how many, whose, and what happens when that goes wrong."""
+
+import os
+import resource
+import signal
+import sys
+import warnings
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+from jaxenvs import cli
+from jaxenvs.commands import cache
+
+HIT, MISS = "/jax/compilation_cache/cache_hits", "/jax/compilation_cache/cache_misses"
+SETTINGS = (
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_enable_xla_caches",
+)
+
+
+@pytest.fixture
+def jax_alone(monkeypatch):
+    """JAX without a cache, as a user's process has it; the tests' own comes back afterwards."""
+    before = {name: jax.config.values[name] for name in SETTINGS}
+    jax.config.update("jax_compilation_cache_dir", None)
+    compilation_cache.reset_cache()
+    monkeypatch.delenv("JAXENVS_CACHE", raising=False)
+    with warnings.catch_warnings():
+        yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+@pytest.fixture
+def events():
+    """What JAX tells of its cache."""
+    told: list[str] = []
+
+    def listen(event: str, **more: object) -> None:
+        told.append(event)
+
+    jax.monitoring.register_event_listener(listen)
+    yield told
+    jax.monitoring.unregister_event_listener(listen)
+
+
+@pytest.fixture
+def kept(jax_alone, monkeypatch, tmp_path):
+    """The folder of a started cache that keeps every program."""
+    monkeypatch.setattr(cache, "SHORTEST", 0.0)
+    monkeypatch.setenv("JAXENVS_CACHE", str(tmp_path / "kept"))
+    cache.start()
+    return tmp_path / "kept"
+
+
+def compiled() -> float:
+    """Compile the same program anew, and run it."""
+    return float(jax.jit(lambda x: jnp.sin(x) * 3 + 1)(jnp.float32(0)))
+
+
+HOME = {"HOME": "/home/a"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        (HOME, "/home/a/.cache/jaxenvs"),
+        ({**HOME, "XDG_CACHE_HOME": "/var/b"}, "/var/b/jaxenvs"),
+        ({**HOME, "XDG_CACHE_HOME": "b"}, "/home/a/.cache/jaxenvs"),  # not absolute: not valid
+        ({**HOME, "JAXENVS_CACHE": "/c"}, "/c"),
+        ({**HOME, "JAXENVS_CACHE": "~/c"}, "/home/a/c"),
+        *[({**HOME, "JAXENVS_CACHE": off}, None) for off in ("off", "OFF", "0", "no")],
+    ],
+)
+def test_the_folder_follows_the_variables(variables, folder, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/a")
+    assert cache.folder(variables) == (folder and Path(folder))
+
+
+def test_a_user_without_a_home_has_no_cache(monkeypatch):
+    def lost(self):
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", lost)
+    assert cache.folder({}) is None
+
+
+def test_a_program_is_found_again(kept, events):
+    assert compiled() == 1 and MISS in events and HIT not in events
+    assert kept.stat().st_mode & 0o777 == 0o700
+    assert compiled() == 1 and HIT in events
+
+
+def test_it_is_off_where_it_is_said(jax_alone, monkeypatch):
+    monkeypatch.setenv("JAXENVS_CACHE", "off")
+    cache.start()
+    assert jax.config.values["jax_compilation_cache_dir"] is None
+
+
+def test_jaxs_own_variable_goes_first(jax_alone, monkeypatch, tmp_path):
+    monkeypatch.setenv("JAXENVS_CACHE", str(tmp_path / "ours"))
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "theirs"))
+    cache.start()
+    assert jax.config.values["jax_compilation_cache_dir"] == str(tmp_path / "theirs")
+    assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize("where", ["file", "file/below", "open", "/proc/none"])
+def test_a_folder_that_cannot_be_ours_is_not_used(where, jax_alone, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)  # where others could put programs for us to run
+    monkeypatch.setenv("JAXENVS_CACHE", str(tmp_path / where))
+    cache.start()
+    assert jax.config.values["jax_compilation_cache_dir"] is None and compiled() == 1
+
+
+def test_a_damaged_program_is_made_anew_without_a_word(kept, events):
+    compiled()
+    files = list(kept.glob("*-cache"))
+    for file in files:
+        file.write_bytes(file.read_bytes()[:40])
+    assert compiled() == 1 and HIT not in events  # warnings are errors here
+    assert compiled() == 1 and HIT in events
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit of a file's size is Linux's")
+def test_a_disk_that_is_full_is_no_trouble(kept, events):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
+    try:
+        assert compiled() == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert not list(kept.glob("*-cache"))  # no half of a program stays
+    assert compiled() == 1 and compiled() == 1 and HIT in events
+
+
+def test_what_was_not_used_for_longest_goes_and_other_files_stay(tmp_path):
+    for age, name in enumerate(["new-cache", "used-cache", "old-cache", "letter.txt"]):
+        (tmp_path / name).write_bytes(bytes(1000))
+        os.utime(tmp_path / name, (10_000 - age, 5_000 - age))
+    os.utime(tmp_path / "used-cache", (20_000, 1))
+    cache.trim(tmp_path, 3000)
+    assert len(list(tmp_path.iterdir())) == 4
+    cache.trim(tmp_path, 2900)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "letter.txt",
+        "new-cache",
+        "used-cache",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "keeps"),
+    [("play X", True), ("train X", True), ("watch --help", False), ("bench", False), ("", False)],
+)
+def test_commands_that_measure_or_explain_keep_nothing(argv, keeps, monkeypatch):
+    started = []
+    monkeypatch.setattr(cache, "start", lambda: started.append(True))
+    cli._keep_programs(argv.split())
+    assert bool(started) == keeps

@@ -1,0 +1,20 @@
+"""A window that has drawn its session, and waits for what it does in the background."""
+
+from collections.abc import Callable
+
+from jaxenvs.render.controls import Controller
+from jaxenvs.render.window import Window
+
+
+def opened(prepare: Callable[[], Controller]) -> Window:
+    """Return a window that shows its first picture."""
+    window = Window(prepare, "an id")
+    settle(window)
+    return window
+
+
+def settle(window: Window, seconds: float = 0.0) -> None:
+    """Let time pass in the window, until it shows what follows."""
+    window.pump(seconds)
+    while window.open and window.busy:
+        window.pump(0.0)

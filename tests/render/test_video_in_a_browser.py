@@ -1,0 +1,98 @@
+"""A video that `jaxenvs watch` writes plays in a browser: it is decoded, and its time passes."""
+
+import functools
+import http.server
+import json
+import queue
+import shutil
+import subprocess
+import threading
+
+import pytest
+
+from jaxenvs.render import film, watch
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
+ALONE += " --disable-background-networking --disable-component-update --mute-audio"
+PAGE = b"""<!doctype html><video muted></video><script>
+const video = document.querySelector("video");
+const tell = what => fetch("/told", {method: "POST", body: JSON.stringify(what)});
+video.onerror = () => tell({error: video.error.message});
+video.onended = () => tell({
+  ready: video.readyState, time: video.currentTime, frames: video.getVideoPlaybackQuality()
+    .totalVideoFrames, width: video.videoWidth, height: video.videoHeight});
+video.src = "video";
+video.play().catch(error => tell({error: String(error)}));
+</script>"""
+
+pytestmark = [
+    pytest.mark.usefixtures("no_display"),
+    pytest.mark.skipif(
+        BROWSER is None,
+        reason="THE VIDEO TEST DID NOT RUN: no Chromium (apt install chromium)",
+    ),
+]
+
+
+class Pages(http.server.BaseHTTPRequestHandler):
+    """Serves the page and the video, and takes what the page tells."""
+
+    def __init__(self, kind: str, video: bytes, told: queue.Queue, *given) -> None:
+        self.kind, self.video, self.told = kind, video, told
+        super().__init__(*given)
+
+    def do_GET(self) -> None:
+        is_video = self.path == "/video"
+        content = self.video if is_video else PAGE
+        self.send_response(200)
+        self.send_header("Content-Type", self.kind if is_video else "text/html")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def do_POST(self) -> None:
+        self.told.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *given) -> None:
+        pass
+
+
+def played(path, profile) -> dict:
+    """What the browser's video element says at the end of the video."""
+    told: queue.Queue = queue.Queue()
+    kind = f"video/{path.suffix[1:]}"
+    pages = functools.partial(Pages, kind, path.read_bytes(), told)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), pages) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/"
+        autoplay = "--autoplay-policy=no-user-gesture-required"
+        words = [BROWSER, *ALONE.split(), autoplay, f"--user-data-dir={profile}"]
+        words += ["--remote-debugging-port=0", address]  # without it, it leaves after loading
+        with subprocess.Popen(
+            words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as browser:
+            try:
+                return told.get(timeout=60)
+            finally:
+                browser.terminate()
+                server.shutdown()
+
+
+@pytest.mark.parametrize("suffix", film.VIDEOS)
+def test_a_browser_plays_the_video(tmp_path, suffix):
+    path = tmp_path / f"watch{suffix}"
+    shot = f"--random Grid-Empty-5x5-v0 --frames 8 --fps 16 --tile-size 16 --gif {path}"
+    assert watch.main(shot.split()) == 0
+    told = played(path, tmp_path / "profile")
+    assert "error" not in told, told
+    assert told["ready"] >= 2 and told["time"] == pytest.approx(0.5, abs=0.07)
+    assert told["frames"] >= 1 and (told["width"], told["height"]) == (80, 80)
+
+
+def test_a_damaged_video_is_seen_to_fail(tmp_path):
+    path = tmp_path / "damaged.mp4"
+    path.write_bytes(bytes(4096))
+    assert "error" in played(path, tmp_path / "profile")
