@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Bool, UInt8
 
-from ..core import checks
+from ..core import checks, drawing
 from ..core.env import Env
 from ..core.masking import has_illegal
 from ..core.random import Keys
@@ -143,7 +143,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         """Draw every row, if `render_mode` is "rgb_array"."""
         if not can_render(self.render_mode, self._state):
             return None
-        paint = common.painter(self.jaxenv, self._tile_size, self.venv)
+        paint = drawing.painter(self.jaxenv, self._tile_size, batched=True)
         return tuple(np.array(paint(self._state.env, self.params)))
 
     def _compile(self) -> None:
