@@ -11,7 +11,7 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHON
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint wheel bench docs clean
+.PHONY: help demo test lint wheel bench docs notebooks clean
 
 help:
 	@echo 'make demo    train an agent on Grid-DoorKey-5x5-v0, draw demo.gif, open a window if there is a display'
@@ -19,6 +19,7 @@ help:
 	@echo 'make lint    ruff check and ruff format --check'
 	@echo 'make bench   steps per second beside minigrid, EnvPool, NAVIX, XLand-MiniGrid, craftax, crafter, jumanji and pgx'
 	@echo 'make docs    build the documentation into build/site, with warnings as errors'
+	@echo 'make notebooks  run the notebooks of docs/notebooks (ARGS=--write keeps their outputs)'
 	@echo 'make wheel   build the wheel into dist/'
 	@echo 'make clean   remove the environments and everything built'
 	@echo 'PYTHON=/path/to/python3 names the interpreter to build .venv from (3.11 or newer)'
@@ -47,7 +48,10 @@ bench: $(VENV)/.bench
 	$(BIN)/jaxenvs bench $(ARGS)
 
 docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(abspath $(SITE))
+	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python tests/xla_flags.py)}" NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(abspath $(SITE))
+
+notebooks: $(VENV)/.notebooks
+	JAX_PLATFORMS=cpu $(BIN)/python docs/notebooks.py $(ARGS)
 
 clean:
 	rm -rf .venv .venv-lowest .cache .pytest_cache .ruff_cache build dist *.egg-info runs demo.gif
@@ -69,3 +73,7 @@ $(VENV)/.bench: pyproject.toml .ci/peers.txt
 $(VENV)/.docs: pyproject.toml
 	@.ci/setup $(VENV) docs
 	@touch $@
+
+$(VENV)/.notebooks: pyproject.toml
+	@.ci/setup $(VENV) notebooks,train,play
+	@touch $@ $(VENV)/.demo
