@@ -11,11 +11,12 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHON
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint wheel bench docs notebooks clean
+.PHONY: help demo test test-all lint wheel bench docs notebooks clean
 
 help:
 	@echo 'make demo    train an agent on Grid-DoorKey-5x5-v0, draw demo.gif, open a window if there is a display'
 	@echo 'make test    lint and tests (ARGS="-k name" goes to pytest, JOBS=2 workers)'
+	@echo 'make test-all the default tests and those marked full, which repeat them on other environments'
 	@echo 'make lint    ruff check and ruff format --check'
 	@echo 'make bench   steps per second beside minigrid, EnvPool, NAVIX, XLand-MiniGrid, craftax, crafter, jumanji and pgx'
 	@echo 'make docs    build the documentation into build/site, with warnings as errors'
@@ -35,7 +36,11 @@ demo: $(VENV)/.demo
 
 # `XLA_FLAGS= make test` compiles as users do.
 test: lint
-	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python tests/xla_flags.py)}" $(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
+	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python tests/xla_flags.py)}" $(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+# Also the tests marked `full`, and not those marked `slow`.
+test-all:
+	$(MAKE) --no-print-directory test ARGS='-m "not slow" $(ARGS)'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
