@@ -17,8 +17,9 @@ from PIL import Image
 
 import jaxenvs
 import jaxenvs.testing
-from jaxenvs import cli, completion, registry
+from jaxenvs import cli, registry
 from jaxenvs.benchmarks import contestants, timing
+from jaxenvs.commands import completion
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SMALL, LARGE = "Mine-Berries-5x5-v0", "Mine-Berries-8x8-v0"
