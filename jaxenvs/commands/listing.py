@@ -30,7 +30,7 @@ def _run(argv: list[str]) -> int:
 def _list(words: list[str]) -> list[str]:
     """A line for each id that has all of the words; `UsageError` with near ones if none has."""
     specs = [registry.spec(id) for id in registry.list()]
-    families = {spec.family.lower() for spec in specs}
+    families = {family.lower() for family in registry.families()}
     found = specs
     for word in map(str.lower, words):
         if word in families:

