@@ -208,7 +208,7 @@ class Film(NamedTuple):
         unknown, no = np.full(boards, np.nan, np.float32), np.zeros(boards, np.bool_)
         rest: dict[str, Any] = {
             **dict.fromkeys(("reward", "score", "total"), unknown),
-            **dict.fromkeys(("terminated", "truncated"), no),
+            **dict.fromkeys(("terminated", "truncated", "succeeded"), no),
             "finished": np.zeros(boards, np.int32),
             "earned": np.zeros((boards, 0), np.bool_),
             "memory": (),
