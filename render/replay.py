@@ -15,7 +15,6 @@ import os
 import zlib
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jaxtyping import UInt8, UInt32
 
@@ -49,7 +48,6 @@ class Reel:
         tile_size = tile_size or frames.fitting_tile_size(
             frames.board_shape(env), WIDTH, WIDTH, largest
         )
-        self._env = env
         self._view = frames.view_painter(env, tile_size)
         self._size = tile_size
         self._numbers: dict[bytes, int] = {}  # of the sprites, by their pixels
@@ -68,7 +66,7 @@ class Reel:
                 tiles, self._view_shape = self._cut(views[i])
                 film.views.append(tiles)
             if now.action[i] == NO_ACTION or not film.moments:
-                film.missions.append(self._mission(now.state, i))
+                film.missions.append(_mission(session, i))
             numbers = (now.reward[i], now.score[i], now.terminated[i], now.truncated[i])
             reward, score, terminated, truncated = (number.item() for number in numbers)
             action, episode = int(now.action[i]), int(now.episode[i])
@@ -103,11 +101,6 @@ class Reel:
         with replacing(path) as temporary:
             temporary.write_text(content.replace("{{replay}}", _embedded(shown)), "utf-8")
         return len(shown["episodes"])
-
-    def _mission(self, states: Any, board: int) -> str:
-        """What the agent is to do, where an environment says it in a sentence."""
-        state = jax.tree.map(lambda leaf: leaf[board], states)
-        return " ".join(f.value for f in self._env.facts(state) if f.kind == "sentence")
 
     def _cut(
         self, picture: UInt8[np.ndarray, "height width 3"]
@@ -168,6 +161,12 @@ def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) ->
         reel.add(session)
     names = [row.name for row in policy.env.controls.actions]
     return reel.write(path, policy.env_id, session, names)
+
+
+def _mission(session: Session, board: int) -> str:
+    """What the agent is to do, where an environment says it in a sentence."""
+    facts = session.env.facts(session.state(board))
+    return " ".join(fact.value for fact in facts if fact.kind == "sentence")
 
 
 def _begins(film: Film, i: int) -> bool:
