@@ -11,14 +11,16 @@ unexport PYTHONPATH PYTHONHOME
 export PYTHON
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint wheel bench docs clean
+.PHONY: help demo test test-all lint wheel bench docs notebooks clean
 
 help:
 	@echo 'make demo    train an agent on Grid-DoorKey-5x5-v0, draw demo.gif, open a window if there is a display'
 	@echo 'make test    lint and tests (ARGS="-k name" goes to pytest, JOBS=2 workers)'
+	@echo 'make test-all the default tests and those marked full, which repeat them on other environments'
 	@echo 'make lint    ruff check and ruff format --check'
 	@echo 'make bench   steps per second beside minigrid, EnvPool, NAVIX, XLand-MiniGrid, craftax, crafter, jumanji and pgx'
 	@echo 'make docs    build the documentation into build/site, with warnings as errors'
+	@echo 'make notebooks  run the notebooks of docs/notebooks (ARGS=--write keeps their outputs)'
 	@echo 'make wheel   build the wheel into dist/'
 	@echo 'make clean   remove the environments and everything built'
 	@echo 'PYTHON=/path/to/python3 names the interpreter to build .venv from (3.11 or newer)'
@@ -34,7 +36,11 @@ demo: $(VENV)/.demo
 
 # `XLA_FLAGS= make test` compiles as users do.
 test: lint
-	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python tests/xla_flags.py)}" $(BIN)/pytest -n $(JOBS) --dist loadfile $(ARGS)
+	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python tests/xla_flags.py)}" $(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder $(ARGS)
+
+# Also the tests marked `full`, and not those marked `slow`.
+test-all:
+	$(MAKE) --no-print-directory test ARGS='-m "not slow" $(ARGS)'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check
@@ -47,7 +53,10 @@ bench: $(VENV)/.bench
 	$(BIN)/jaxenvs bench $(ARGS)
 
 docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(abspath $(SITE))
+	XLA_FLAGS="$${XLA_FLAGS-$$($(BIN)/python tests/xla_flags.py)}" NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir $(abspath $(SITE))
+
+notebooks: $(VENV)/.notebooks
+	JAX_PLATFORMS=cpu $(BIN)/python docs/notebooks.py $(ARGS)
 
 clean:
 	rm -rf .venv .venv-lowest .cache .pytest_cache .ruff_cache build dist *.egg-info runs demo.gif
@@ -69,3 +78,7 @@ $(VENV)/.bench: pyproject.toml .ci/peers.txt
 $(VENV)/.docs: pyproject.toml
 	@.ci/setup $(VENV) docs
 	@touch $@
+
+$(VENV)/.notebooks: pyproject.toml
+	@.ci/setup $(VENV) notebooks,train,play
+	@touch $@ $(VENV)/.demo

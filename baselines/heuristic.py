@@ -6,7 +6,6 @@ The least numbers are proven by A* with the puzzle's own bound, so this is for p
 ends: 2x2x2 cube, 8-puzzle, Pyraminx, Skewb. Writes heuristic.json into the run.
 """
 
-import argparse
 import sys
 import time
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from jaxenvs import search
+from jaxenvs.commands.parser import Parser
 from jaxenvs.puzzles.puzzle import Puzzle
 
 from .davi import load_heuristic
@@ -58,7 +58,7 @@ def compare(puzzle: Puzzle, heuristic: Any, boards: int, weight: float, budget: 
 
 def main(argv: list[str] | None = None) -> int:
     """Compare, print and write the figures."""
-    parser = argparse.ArgumentParser(prog="jaxenvs.baselines.heuristic", description=__doc__)
+    parser = Parser("python -m jaxenvs.baselines.heuristic", __doc__)
     parser.add_argument("run")
     parser.add_argument("--boards", type=int, default=1000)
     parser.add_argument("--weight", type=float, default=1.0, help="of the learned cost-to-go")

@@ -4,7 +4,6 @@ python -m jaxenvs.baselines.record baselines/results/families.json --picture doc
 RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command.
 """
 
-import argparse
 import dataclasses
 import importlib
 import itertools
@@ -19,6 +18,7 @@ import numpy as np
 
 import jaxenvs
 from jaxenvs.commands.fields import FLAG, written
+from jaxenvs.commands.parser import Parser
 
 from . import GYM
 from .checkpoints import RunError
@@ -96,7 +96,7 @@ def curve(row: dict[str, Any]) -> Curve:
 
 def main(argv: list[str] | None = None) -> int:
     """Add runs to the table, then draw it."""
-    parser = argparse.ArgumentParser(prog="jaxenvs.baselines.record", description=__doc__)
+    parser = Parser("python -m jaxenvs.baselines.record", __doc__)
     parser.add_argument("table", type=Path)
     parser.add_argument("runs", type=Path, nargs="*", metavar="RUN")
     parser.add_argument("--device", default="", help="where the runs were made, in words")

@@ -11,7 +11,6 @@ are carried out in the true puzzle. Deliberate difference: the heuristic is not 
 number of cells that differ from the goal's.
 """
 
-import argparse
 import dataclasses
 import functools
 import json
@@ -29,6 +28,7 @@ import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import make, search
+from jaxenvs.commands.parser import Parser
 from jaxenvs.core.bits import pack, unpack, words_for
 from jaxenvs.core.pixels import compose
 from jaxenvs.puzzles.puzzle import Move, Puzzle
@@ -317,7 +317,7 @@ def carry_out(puzzle: Puzzle, board: Any, actions: Int32[Array, " longest"]) -> 
 
 def main(argv: list[str] | None = None) -> int:
     """Learn the model, plan in it, print and write what came of it."""
-    parser = argparse.ArgumentParser(prog="jaxenvs.baselines.world_model", description=__doc__)
+    parser = Parser("python -m jaxenvs.baselines.world_model", __doc__)
     parser.add_argument("--out", type=Path, required=True, help="directory for world_model.json")
     parser.add_argument("--boards", type=int, default=100, help="to plan for")
     parser.add_argument("--budget", type=int, default=100_000, help="nodes for each of them")

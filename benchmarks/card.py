@@ -25,6 +25,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jaxenvs.commands.parser import Parser
+
 from . import card_jobs, card_work
 from .card_jobs import Job
 from .card_work import CUT, DONE, FAILED, LEFT_OUT, RUNNING
@@ -74,8 +76,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if FAILED in told else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=COMMAND, description=(__doc__ or "").split("\n")[0])
+def _parser() -> Parser:
+    parser = Parser(COMMAND, __doc__)
     names = [job.name for job in card_jobs.JOBS]
     add = parser.add_argument
     add("--list", action="store_true", help="list the jobs with their estimated minutes")

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 import jaxenvs
+from jaxenvs.commands.parser import Parser
 
 from . import contestants, gpu_work
 from .tables.families import counted
@@ -136,8 +137,7 @@ def excess(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.families")
-    parser.description = "Kernels, bytes, state and the cost of a new world, one row per family."
+    parser = Parser("python -m jaxenvs.benchmarks.families", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["families"], help="ids, `families` (one of each) or `all`")
     add("--batch", type=int, default=4096, help="environments in the batch on the GPU")

@@ -32,6 +32,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax.stages import Compiled, Traced
 
 import jaxenvs
+from jaxenvs.commands.parser import Parser
 
 from . import contestants, hlo, peers
 from .contestants import Contestant
@@ -220,9 +221,8 @@ def tree_bytes(tree: Any) -> int:
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.gpu_work")
-    parser.description = "Kernels, bytes and state of one step on an H200, without a GPU."
+def _parser() -> Parser:
+    parser = Parser("python -m jaxenvs.benchmarks.gpu_work", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids, `families` or `all`")
     add("--batch", type=int, default=4096, help="environments in the batch")

@@ -6,7 +6,6 @@
 scan stores with zeros before its first step) are divided by the steps of the rollout too.
 """
 
-import argparse
 import collections
 import json
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 
 import jax
 
+from jaxenvs.commands.parser import Parser
 from jaxenvs.core.vector import RESET_SOURCES
 
 from . import contestants, throughput
@@ -83,8 +83,7 @@ def _show(row: dict[str, Any]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.kernels")
-    parser.description = "Time of every kernel of a step, from the profiler of the GPU at hand."
+    parser = Parser("python -m jaxenvs.benchmarks.kernels", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")
     add("--batches", nargs="+", type=int, default=[4096, 65536], help="batch sizes")

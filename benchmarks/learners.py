@@ -14,7 +14,6 @@ clock when nothing else runs; the clock's are kept as well. A ratio is the media
 turns. Learners that are missing are named.
 """
 
-import argparse
 import contextlib
 import dataclasses
 import json
@@ -25,6 +24,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from jaxenvs.commands.parser import Parser
 
 from . import contestants, throughput
 from .learner_peers import EQUAL, OWN, Setting
@@ -167,8 +168,7 @@ def about() -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.learners")
-    parser.description = (__doc__ or "").split("\n")[0]
+    parser = Parser("python -m jaxenvs.benchmarks.learners", __doc__)
     add = parser.add_argument
     add("--learners", nargs="+", default=NAMES, choices=NAMES, help="who trains (default: all)")
     add("--settings", nargs="+", default=SETTINGS, choices=SETTINGS, help="default: all")

@@ -7,7 +7,6 @@ It is the compiler's own account of two programs, for a described H200 (see gpu_
 donated. What the scan stores of every step is the learner's and is not counted.
 """
 
-import argparse
 import dataclasses
 import json
 import sys
@@ -17,6 +16,8 @@ from typing import Any
 
 import jax
 from jax.stages import Compiled
+
+from jaxenvs.commands.parser import Parser
 
 from . import gpu_work
 from .contestants import Contestant
@@ -78,8 +79,7 @@ def _compile_here(function: Callable, shapes: Sequence[Any], donate: int | None)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.memory")
-    parser.description = "Memory that a batch needs on a device, from the compiler's account."
+    parser = Parser("python -m jaxenvs.benchmarks.memory", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Craft-Classic-Ids-v0"], help="default: %(default)s")
     add("--batch", type=int, default=65_536, help="environments in the batch")

@@ -35,6 +35,7 @@ from jaxenvs.baselines.evaluate import first_episodes
 from jaxenvs.baselines.presets import preset
 from jaxenvs.commands.fields import FLAG
 from jaxenvs.commands.page import REFERENCE, is_plain
+from jaxenvs.commands.parser import Parser
 from jaxenvs.core.masking import legal, legal_actions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -47,7 +48,7 @@ SEED = 0
 
 def main(argv: list[str] | None = None) -> int:
     """Play or train, and write the table after each id; return the exit code."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description=(__doc__ or "").split("\n")[0])
+    parser = Parser(COMMAND, __doc__)
     parser.add_argument("--ids", nargs="*", metavar="ID", help="instead of all")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="table to write")
     parser.add_argument("--train", type=int, metavar="STEPS", help="PPO instead of random play")

@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Array
 
 import jaxenvs
+from jaxenvs.commands.parser import Parser
 
 from . import contestants, throughput, timing
 from .contestants import Contestant
@@ -107,8 +108,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.resets")
-    parser.description = "Time of a step by reset source and by how many episodes end in it."
+    parser = Parser("python -m jaxenvs.benchmarks.resets", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")
     add("--batch", type=int, default=4096, help="environments in the batch")

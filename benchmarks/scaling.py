@@ -29,6 +29,7 @@ from jax.sharding import Mesh, NamedSharding
 import jaxenvs
 from jaxenvs.baselines import loop, networks, ppo, presets
 from jaxenvs.baselines.devices import DEVICES, Devices
+from jaxenvs.commands.parser import Parser
 
 from . import contestants, gpu_work, hlo
 from .tables.plain import plain
@@ -219,9 +220,8 @@ def described_table(rows: Sequence[dict[str, Any]]) -> str:
     return plain([GPU_HEAD, *cells])
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.scaling")
-    parser.description = "Training on several devices: speed, kernels and exchanges."
+def _parser() -> Parser:
+    parser = Parser("python -m jaxenvs.benchmarks.scaling", __doc__)
     add = parser.add_argument
     add("--id", default="Grid-DoorKey-8x8-v0", help="what the agent learns")
     add("--devices", nargs="+", type=int, default=[1, 2, 4, 8], help="numbers of devices")

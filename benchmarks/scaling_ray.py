@@ -7,7 +7,6 @@ It needs `pip install "jaxenvs[ray,train]" crafter==1.8.3`. Runs take turns; eac
 number of actors: fragments of fewer are longer. Seconds count from the first update.
 """
 
-import argparse
 import importlib.metadata
 import itertools
 import json
@@ -25,6 +24,8 @@ from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+
+from jaxenvs.commands.parser import Parser
 
 WORLDS = {
     "SlowCartPole-v0": "CartPole whose step takes 5 ms",
@@ -236,7 +237,7 @@ def draw(file: Path, runs: list[dict[str, Any]]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and write what was found after each run."""
-    parser = argparse.ArgumentParser(description=__doc__, prog="scaling_ray")
+    parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each run")
     parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
     parser.add_argument("--out", type=Path, default=Path("ray.json"))

@@ -7,7 +7,6 @@ node budget ends. The time is that of the compiled program, medians over the rep
 board that the search had not met before, or met dearer.
 """
 
-import argparse
 import dataclasses
 import json
 import statistics
@@ -20,6 +19,7 @@ import jax
 
 import jaxenvs
 from jaxenvs import search
+from jaxenvs.commands.parser import Parser
 
 from . import contestants
 from .tables.puzzles import searched
@@ -80,8 +80,7 @@ def measure(
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.searching")
-    parser.description = "Nodes per second of A*, its compilation, and bytes of a node."
+    parser = Parser("python -m jaxenvs.benchmarks.searching", __doc__)
     add = parser.add_argument
     add("--id", default="Puzzle-SlidingTile-4x4-v0", help="a puzzle (default: %(default)s)")
     add("--batch-sizes", type=int, nargs="+", default=[1000, 10_000], help="nodes at a time")

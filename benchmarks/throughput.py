@@ -20,7 +20,7 @@ from typing import Any
 import jax
 
 import jaxenvs
-from jaxenvs.commands.parser import number, parser
+from jaxenvs.commands.parser import Parser, number
 
 from . import contestants, envpool_peer, peers, report, timing
 from .timing import Row, Runner
@@ -64,8 +64,8 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    made = parser("bench", (__doc__ or "").split("\n")[0], EXAMPLES)
+def _parser() -> Parser:
+    made = Parser("jaxenvs bench", (__doc__ or "").split("\n")[0], EXAMPLES)
     add, positive = made.add_argument, number(1, 2**31 - 1)
     add("--ids", nargs="+", default=SHORT_LIST, help="ids, `families` (one of each) or `all`")
     add("--batches", nargs="+", type=positive, help="batch sizes (default: 64 1024 8192)")

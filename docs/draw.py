@@ -17,6 +17,7 @@ import numpy as np
 import pygame
 
 import jaxenvs
+from jaxenvs import registry
 from jaxenvs.core.env import Env
 from jaxenvs.core.pixels import compose
 from jaxenvs.craft import sprites
@@ -25,67 +26,13 @@ from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
 HERE = Path(__file__).parent
-FAMILIES = (  # one level of each
-    "Grid-Empty-8x8-v0",
-    "Grid-DoorKey-8x8-v0",
-    "Grid-FourRooms-v0",
-    "Grid-LavaCrossingS9N2-v0",
-    "Grid-SimpleCrossingS11N5-v0",
-    "Grid-LavaGapS7-v0",
-    "Grid-DistShift1-v0",
-    "Grid-MultiRoom-N6-v0",
-    "Grid-LockedRoom-v0",
-    "Grid-MemoryS13-v0",
-    "Grid-Unlock-v0",
-    "Grid-UnlockPickup-v0",
-    "Grid-BlockedUnlockPickup-v0",
-    "Grid-KeyCorridorS6R3-v0",
-    "Grid-ObstructedMaze-Full-v1",
-    "Grid-Fetch-8x8-N3-v0",
-    "Grid-GoToDoor-8x8-v0",
-    "Grid-GoToObject-8x8-N2-v0",
-    "Grid-PutNear-8x8-N3-v0",
-    "Grid-RedBlueDoors-8x8-v0",
-    "Grid-Dynamic-Obstacles-8x8-v0",
-    "Grid-Playground-v0",
-    "BabyAI-GoToLocal-v0",
-    "BabyAI-GoToObjDoor-v0",
-    "BabyAI-PickupLoc-v0",
-    "BabyAI-OpenDoorsOrderN4-v0",
-    "BabyAI-PutNextS6N3-v0",
-    "BabyAI-UnlockToUnlock-v0",
-    "BabyAI-MiniBossLevel-v0",
-    "BabyAI-BossLevel-v0",
-)
-PUZZLES = (
-    "Puzzle-SlidingTile-4x4-v0",
-    "Puzzle-SlidingTile-7x7-v0",
-    "Puzzle-2048-v0",
-    "Puzzle-LightsOut-5x5-v0",
-    "Puzzle-Minesweeper-10x10-v0",
-    "Puzzle-Cube-2x2-v0",
-    "Puzzle-Cube-3x3-v0",
-    "Puzzle-Skewb-v0",
-    "Puzzle-Pyraminx-v0",
-    "Puzzle-PegSolitaire-v0",
-    "Puzzle-Sokoban-6x6-v0",
-    "Puzzle-Sokoban-10x10-v0",
-    "Puzzle-Maze-10x10-v0",
-    "Puzzle-Maze-23x23-v0",
-    "Puzzle-Sudoku-v0",
-    "Puzzle-Hanoi-5-v0",
-    "Puzzle-Pancake-10-v0",
-    "Puzzle-TopSpin-20-v0",
-    "Puzzle-TSP-20-v0",
-    "Puzzle-Hanoi-8x4-v0",
-)
 PLAYED = {  # where the first board shows little: a seed, and actions by chance
     "Puzzle-2048-v0": (3, 400),
     "Puzzle-Minesweeper-10x10-v0": (23, 27),
     "Puzzle-PegSolitaire-v0": (3, 9),
     "Puzzle-TSP-20-v0": (3, 6),
 }
-CELL, GAP, LABEL, COLUMNS = 256, 18, 62, 6
+CELL, GAP, LABEL, COLUMNS = 256, 18, 62, 7
 MISSION_WIDTH = 42  # characters of a line
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
 WALK = "tab left up up left up space"  # in the level of seed 1: to the door
@@ -104,9 +51,9 @@ def craft_sheet() -> np.ndarray:
 
 
 def puzzle_sheet() -> np.ndarray:
-    """Return one board of each puzzle, with its id below."""
+    """Return one board of each class of puzzles, with its id below."""
     boards = []
-    for id in PUZZLES:
+    for id in registry.representatives("Puzzle"):
         seed, actions = PLAYED.get(id, (3, 0))
         session = Session(jaxenvs.make(id), RANDOM, seed=seed)
         for _ in range(actions):
@@ -119,9 +66,11 @@ def puzzle_sheet() -> np.ndarray:
 
 
 def contact_sheet() -> np.ndarray:
-    """Return one board of each grid family, with its id and mission below."""
+    """Return a level of each class of Grid and of each module of BabyAI, with its mission below."""
+    babyai = reversed(registry.representatives("BabyAI"))
+    of_modules = {registry.spec(id).env_class.__module__: id for id in babyai}
     boards = []
-    for id in FAMILIES:
+    for id in (*registry.representatives("Grid"), *of_modules.values()):
         env = jaxenvs.make(id)
         state = jax.jit(env.reset)(jax.random.key(3)).state
         boards.append((id, env, state, env.mission_text(state)))

@@ -1,14 +1,20 @@
 """Hook of mkdocs: makes the page of every id, and takes in the pages that lie beside the code.
 
 Nothing of it is kept in the repository. `jaxenvs.commands.page` says what stands on a page; its
-picture is the level of one seed, drawn by the environment itself.
+picture is the level of one seed, drawn by the environment itself. The pages of environments take
+most of the time, so each core makes a share: `pages.py FOLDER MODULE...` writes those of modules.
 """
 
 import functools
-import io
+import inspect
+import json
 import os
 import posixpath
 import re
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,12 +27,14 @@ os.environ.setdefault(
 )
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from PIL import Image
 
 import jaxenvs
 from jaxenvs import registry
 from jaxenvs.commands.page import Page, is_learned, is_plain, page, reference
+from jaxenvs.core import drawing, png
+from jaxenvs.core.env import Env
 from jaxenvs.puzzles import Puzzle
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,7 +49,15 @@ TAKEN = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
+ORIGINALS = {  # of families: what their rules reproduce
+    "BabyAI": "[BabyAI in MiniGrid](https://github.com/Farama-Foundation/Minigrid)",
+    "Classic": "[Gymnasium](https://github.com/Farama-Foundation/Gymnasium)",
+    "Craft": "[Craftax](https://github.com/MichaelTMatthews/Craftax)",
+    "Grid": "[MiniGrid](https://github.com/Farama-Foundation/Minigrid)",
+}
 SEED, SIDE = 3, 320  # of the level; pixels of the longer side of its picture, at most
+STEPS, FILM_SIDE, FILM_BYTES = 32, 192, 100_000  # of an animation; its bytes at most
+TOLD = 20  # pages between two lines about progress
 # A link or a picture; code, in a fence or in backquotes, has groups that are empty.
 _LINK = re.compile(
     r"^```.*?^```$|`[^`\n]+`|\[((?:[^\[\]]|!\[[^\]]*\]\([^)]*\))*)\]\(([^)\s]+)\)",
@@ -51,9 +67,7 @@ _SPECIAL = re.compile(r"([\\*_<>\[\]#|])")
 
 
 def on_config(config: Any) -> Any:
-    """Name the families in the navigation; keep what is compiled, so that later builds are fast."""
-    jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    """Name the families in the navigation."""
     families = [{name: f"envs/{name}.md"} for name in registry.families()]
     for entry in config.nav:
         if "Environments" in entry:
@@ -81,12 +95,61 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
     """Every page and picture that is made here: where it stands, and what it is."""
     for source, target in TAKEN.items():
         yield target, (ROOT / source).read_text("utf-8")
+    for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
+        yield f"notebooks/{path.stem}.md", notebook(json.loads(path.read_text("utf-8")))
     yield "envs/index.md", _overview()
     for family in registry.families():
         yield f"envs/{family}.md", _listing(family)
+    with tempfile.TemporaryDirectory() as folder:
+        _make_all(Path(folder))
+        for path in sorted(Path(folder).iterdir()):
+            yield f"envs/{path.name}", path.read_bytes()
+
+
+def _make_all(folder: Path) -> None:
+    """Write the pages of all environments, one process for each core; say how far it is."""
+    groups = modules()
+    workers = os.cpu_count() or 1
+    shares: list[list[str]] = [[] for _ in range(workers)]
+    sizes = [0] * workers
+    for name in sorted(groups, key=lambda name: -len(groups[name])):
+        least = sizes.index(min(sizes))
+        shares[least].append(name)
+        sizes[least] += len(groups[name])
+    read, write = os.pipe()
+    command = [sys.executable, __file__, str(folder)]
+    children = [subprocess.Popen([*command, *share], stdout=write) for share in shares if share]
+    os.close(write)
+    with os.fdopen(read) as done:
+        for count, _ in enumerate(done, 1):
+            if count % TOLD == 0 or count == len(registry.list()):
+                print(f"pages of environments: {count} of {len(registry.list())}", flush=True)
+    if any(child.wait() for child in children):
+        raise RuntimeError("a process that makes pages of environments failed, see above")
+
+
+def main(folder: str, *names: str) -> None:
+    """Write pages, pictures and animations of the ids of some modules; print each id."""
+    jax.config.update("jax_compilation_cache_dir", str(ROOT / ".cache" / "jax"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    groups = modules()
+    for name in names:
+        for id in groups[name]:
+            path = Path(folder) / id
+            path.with_name(f"{id}.md").write_text(rendered(page(id)), "utf-8")
+            if id == groups[name][0]:
+                path.with_name(f"{id}.gif").write_bytes(film(id))
+            path.with_name(f"{id}.png").write_bytes(picture(id))
+            print(id, flush=True)
+
+
+@functools.cache
+def modules() -> dict[str, list[str]]:
+    """Ids by the module of their class; the first has the animation of all."""
+    groups: dict[str, list[str]] = defaultdict(list)
     for id in registry.list():
-        yield f"envs/{id}.md", rendered(page(id))
-        yield f"envs/{id}.png", picture(id)
+        groups[jaxenvs.spec(id).env_class.__module__].append(id)
+    return dict(groups)
 
 
 def relinked(markdown: str, source: str, uri: str) -> str:
@@ -113,14 +176,104 @@ def relinked(markdown: str, source: str, uri: str) -> str:
 
 def rendered(content: Page) -> str:
     """Return a page as Markdown."""
-    lines = [f"# {content.id}", "", f"![The level of seed {SEED}]({content.id}.png){{ .board }}"]
+    shown = modules()[jaxenvs.spec(content.id).env_class.__module__][0]
+    lines = [f"# {content.id}", "", _beside(content.id), ""]
+    lines += [
+        f"![The level of seed {SEED}]({content.id}.png){{ .board }} "
+        f"![Random play in {shown}]({shown}.gif){{ .board title='Random play in {shown}' }}"
+    ]
     for section in content.sections:
         lines += ["", f"## {section.title}"]
         for text in section.text:
             lines += ["", escaped(text)]
         if section.rows:
             lines += ["", *_table(section.head, section.rows)]
-    return "\n".join([*lines, "", *_commands(content)])
+    return "\n".join([*lines, "", *_sizes(content.id), *_use(content.id), *_commands(content)])
+
+
+def _beside(id: str) -> str:
+    """Links to the list, the family, and the ids before and after."""
+    ids = registry.list(jaxenvs.spec(id).family)
+    i = ids.index(id)
+    links = ["[All](index.md)", f"[{jaxenvs.spec(id).family}]({jaxenvs.spec(id).family}.md)"]
+    links += [f"before: [{ids[i - 1]}]({ids[i - 1]}.md)"] if i else []
+    links += [f"next: [{ids[i + 1]}]({ids[i + 1]}.md)"] if i + 1 < len(ids) else []
+    return " · ".join(links)
+
+
+def _sizes(id: str) -> list[str]:
+    """Compare the ids of one class."""
+    kind = jaxenvs.spec(id).env_class
+    ids = [other for other in registry.list() if jaxenvs.spec(other).env_class is kind]
+    if len(ids) == 1:
+        return []
+    rows = [_size(other, other == id) for other in ids]
+    head = ("id", "fields", "board", "steps", "bytes of state", "random return")
+    return ["## Its sizes and variants", "", *_table(head, rows), ""]
+
+
+def _size(id: str, is_here: bool) -> tuple[str, ...]:
+    spec, env = jaxenvs.spec(id), jaxenvs.make(id)
+    fields = ", ".join(f"`{name}={value!r}`" for name, value in spec.fields.items())
+    leaves = jax.tree.leaves(env.state_shape)
+    state = sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves)
+    random = reference()["random"].get(id)
+    return (
+        f"`{id}` (here)" if is_here else f"`{id}`",
+        fields or "defaults",
+        " x ".join(map(str, drawing.board_shape(env))),
+        str(env.default_params.max_steps_in_episode),
+        str(state),
+        f"{random['return']:.4g}" if random else "not recorded",
+    )
+
+
+def _use(id: str) -> list[str]:
+    """A snippet of Python, and what the rules come from."""
+    spec = jaxenvs.spec(id)
+    code = [
+        "import jax",
+        "import jaxenvs",
+        "",
+        f'env = jaxenvs.make("{id}")',
+        "obs, state = env.reset(jax.random.key(0))",
+        "action = env.action_space.sample(jax.random.key(1))",
+        "step = env.step(jax.random.key(2), state, action)",
+        "picture = jaxenvs.render(env, step.state)  # which a notebook shows",
+    ]
+    lines = ["## In Python", "", "```python", *code, "```", ""]
+    if original := ORIGINALS.get(spec.family):
+        source = (inspect.getdoc(sys.modules[spec.env_class.__module__]) or "").split("\n")[0]
+        lines += [
+            "## The original",
+            "",
+            escaped(source),
+            "",
+            f"The rules are those of {original}.",
+            "",
+        ]
+    return lines
+
+
+def notebook(content: dict[str, Any]) -> str:
+    """Return a notebook with its outputs as Markdown."""
+    parts = []
+    for cell in content["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            parts.append(source)
+            continue
+        parts.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            said = output.get("data") or {"text/plain": output.get("text", "")}
+            shown = {kind: "".join(lines) for kind, lines in said.items()}
+            if page := shown.get("text/html"):
+                parts.append(page)
+            elif picture := shown.get("image/png"):
+                parts.append(f'<img alt="a picture" src="data:image/png;base64,{picture.strip()}">')
+            else:
+                parts.append(f"```\n{shown['text/plain'].rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
 
 
 def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
@@ -184,19 +337,51 @@ def _listing(family: str) -> str:
     return "\n".join([*lines, ""])
 
 
-@functools.cache
 def picture(id: str) -> bytes:
     """Return the PNG of a level, the same at every build."""
     env = jaxenvs.make(id)
-    rows, columns = jax.eval_shape(env.tiles, env.state_shape).shape
-    size = max(4, min(32, SIDE // max(rows, columns) // 4 * 4))
+    size = drawing.fitting_tile_size(drawing.board_shape(env), SIDE, SIDE, 32)
     draw = getattr(env, "picture", None)
     if draw is None:
         tiles = jax.jit(lambda key: env.tiles(env.reset(key).state))(jax.random.key(SEED))
         cells = env.atlas(size)[np.asarray(tiles)]  # rows, columns, size, size, 3
+        rows, columns = tiles.shape
         pixels = cells.transpose(0, 2, 1, 3, 4).reshape(rows * size, columns * size, 3)
     else:
         pixels = jax.jit(lambda key: draw(env.reset(key).state, size))(jax.random.key(SEED))
-    file = io.BytesIO()
-    Image.fromarray(np.asarray(pixels)).save(file, format="PNG", optimize=True)
-    return file.getvalue()
+    return png.encoded(np.asarray(pixels))
+
+
+def film(id: str) -> bytes:
+    """Return the GIF of random legal play, the same at every build; short enough to be small."""
+    from jaxenvs.render import frames, gif
+
+    env = jaxenvs.make(id)
+    states = jax.device_get(_played(env)(jax.random.key(SEED)))
+    size = drawing.fitting_tile_size(drawing.board_shape(env), FILM_SIDE, FILM_SIDE, 32)
+    pictures = frames.board_painter(env, size)(states)
+    count = len(pictures)
+    while len(content := gif.encoded((one, 1 / 8) for one in pictures[:count])) > FILM_BYTES:
+        count = count * 3 // 4
+    return content
+
+
+def _played(env: Env) -> Any:
+    """The compiled function from a key to states of random legal play, over episodes."""
+
+    def play(key: Any) -> Any:
+        first = env.reset(key).state
+
+        def step(state: Any, key: Any) -> tuple[Any, Any]:
+            legal = jnp.where(env.action_mask(state), 0.0, -jnp.inf)
+            moved = env.step(key, state, jax.random.categorical(key, legal))
+            after = jax.tree.map(lambda a, b: jnp.where(moved.done, a, b), first, moved.state)
+            return after, state
+
+        return jax.lax.scan(step, first, jax.random.split(key, STEPS))[1]
+
+    return jax.jit(play)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -3,6 +3,7 @@
 env = jaxenvs.make("Grid-v0")
 obs, state = env.reset(key)
 obs, state, reward, terminated, truncated, info = env.step(key, state, action)
+picture = jaxenvs.render(env, state)
 """
 
 import importlib
@@ -16,6 +17,9 @@ from .core.vector import VectorEnv, VectorState, make_vec
 
 if TYPE_CHECKING:  # what `__getattr__` finds
     from . import adapters, babyai, classic, craft, grid, puzzles, search  # noqa: F401
+    from .render.pictures import Renderer, animate
+
+    render: Renderer
 
 __version__ = "0.1.0"
 __all__ = [
@@ -29,10 +33,12 @@ __all__ = [
     "VectorEnv",
     "VectorState",
     "adapters",
+    "animate",
     "make",
     "make_vec",
     "register",
     "registry",
+    "render",
     "search",
     "spaces",
     "spec",
@@ -56,6 +62,15 @@ registry.expect(
 )
 
 
+def _in_a_notebook(env: Env) -> str:
+    """What a notebook shows of an environment; what draws it is imported when it is needed."""
+    return importlib.import_module(f"{__name__}.core.notebook").shown(env)
+
+
+# Set here, because the contract in `core/env.py` knows nothing of pictures, which are made of it.
+Env._repr_html_ = _in_a_notebook  # type: ignore[attr-defined]
+
+
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_families()})
 
@@ -69,6 +84,8 @@ if not TYPE_CHECKING:  # a type checker would take any name to be there
 
     def __getattr__(name: str) -> Any:
         """Import a part of the library when it is first named."""
+        if name == "animate":
+            return importlib.import_module(f"{__name__}.render").animate
         if name in __all__ or name in _families():
             return importlib.import_module(f"{__name__}.{name}")
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,7 +18,7 @@ SUFFIXES = {"gif": (*film.FILMS, film.STILL), "html": (".html", ".htm"), "screen
 
 def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
     """Return a parser with the arguments that `play` and `watch` share."""
-    made = commands.parser(command, summary, examples)
+    made = Parser(f"jaxenvs {command}", summary, examples)
     add = made.add_argument
     add("--seed", type=number(0, 2**31 - 1), default=0, metavar="N", help="of levels and chance")
     made.add_fields("view_size=5")

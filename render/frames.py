@@ -9,22 +9,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 
+from ..core import drawing
+from ..core.drawing import board_shape as board_shape
+from ..core.drawing import fitting_tile_size
 from ..core.env import Env
 from ..core.pixels import compose
 
 Frames = UInt8[np.ndarray, "boards height width 3"]
 GAP = 4  # pixels between the boards of a wall
+FILM_SIZE = 512  # pixels that the boards of a film may take on a side, unless told otherwise
 BACKGROUND = (16, 17, 24)
 
 
 @functools.lru_cache(maxsize=16)
-def board_painter(env: Env, tile_size: int) -> Callable[[Any], Frames]:
-    """Return the function that draws each state of a batch: its `picture`, or all its tiles."""
-    picture = getattr(env, "picture", None)
-    if picture is None:
-        return _painter(env.tiles, env.atlas(tile_size))
-    paint = jax.jit(jax.vmap(lambda state: picture(state, tile_size)))
-    return lambda states: np.asarray(paint(states))
+def board_painter(env: Env, tile_size: int) -> Callable[..., Frames]:
+    """Return the function (states, params) that draws each state of a batch.
+
+    Without params it draws by the defaults.
+    """
+    paint = drawing.painter(env, tile_size, batched=True)
+    return lambda states, params=None: np.asarray(paint(states, params))
 
 
 @functools.lru_cache(maxsize=16)
@@ -41,18 +45,10 @@ def _painter(tiles: Callable[[Any], jax.Array], atlas: np.ndarray) -> Callable[[
     return lambda states: np.asarray(paint(states, sheet))
 
 
-@functools.lru_cache(maxsize=16)
-def board_shape(env: Env) -> tuple[int, int]:
-    """Rows and columns of the world."""
-    shape = jax.eval_shape(env.tiles, env.state_shape).shape
-    return int(shape[0]), int(shape[1])
-
-
-def fitting_tile_size(shape: tuple[int, int], width: int, height: int, largest: int = 64) -> int:
-    """Return the largest multiple of 4 (crisp edges), at least 4, whose board fits the pixels."""
-    rows, columns = shape
-    fits = min(width // columns, height // rows, largest)
-    return max(4, fits // 4 * 4)
+def wall_tile_size(env: Env, boards: int) -> int:
+    """Return the tile size with which a wall of boards fits into a film."""
+    side = FILM_SIZE // wall_columns(boards)
+    return fitting_tile_size(board_shape(env), side, side, largest=32)
 
 
 def wall_columns(boards: int, aspect: float = 1.0) -> int:

@@ -5,14 +5,15 @@ picture data is encoded by Pillow; the few bytes around it are written here, bec
 writer drops a picture that equals the one before.
 """
 
+import io
 import os
 import struct
 from collections.abc import Iterable
-from typing import BinaryIO
 
 import numpy as np
 from jaxtyping import UInt8
 
+from ..core import png
 from ..core.files import replacing
 
 Picture = UInt8[np.ndarray, "height width 3"]
@@ -32,13 +33,18 @@ def write(path: str | os.PathLike[str], pictures: Iterable[tuple[Picture, float]
 
 def write_png(path: str | os.PathLike[str], picture: Picture) -> None:
     """Write one picture as a PNG, with the same care for an older file."""
-    from PIL import Image
-
     with replacing(path) as temporary:
-        Image.fromarray(picture).save(temporary, format="PNG", optimize=True)
+        temporary.write_bytes(png.encoded(picture))
 
 
-def _write(file: BinaryIO, pictures: Iterable[tuple[Picture, float]]) -> int:
+def encoded(pictures: Iterable[tuple[Picture, float]]) -> bytes:
+    """Return what `write` would write."""
+    file = io.BytesIO()
+    _write(file, pictures)
+    return file.getvalue()
+
+
+def _write(file: io.BufferedIOBase, pictures: Iterable[tuple[Picture, float]]) -> int:
     before: np.ndarray | None = None
     shared = np.empty(0, np.uint32)
     count, late = 0, 0.0  # seconds that rounding to hundredths still owes

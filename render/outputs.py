@@ -14,7 +14,6 @@ from .controls import Controller
 from .session import Session
 
 GIF_FRAMES = 200
-GIF_SIZE = 512  # pixels that the boards of a film may take on a side, unless told otherwise
 SMOOTH = 50  # frames per second of a video that shows actions on their way
 LONG = 2.0  # seconds after which drawing says how far it is
 
@@ -52,7 +51,8 @@ def draw_files(
         print(f"wrote {options.gif}")
     if reel is not None:
         names = [row.name for row in controller.actions]
-        episodes = reel.write(options.html, controller.title, session, names)
+        told = (controller.title, names, session.pilot.name, session.speed)
+        episodes = reel.write(options.html, *told)
         print(f"wrote {options.html}: {counted(episodes, 'episode')}, {_kilobytes(options.html)}")
     if options.screenshot:
         gif.write_png(options.screenshot, window_picture(controller, options.tile_size))
@@ -125,10 +125,7 @@ def turning_pictures(
 
 
 def _gif_tile_size(session: Session, tile_size: int | None) -> int:
-    if tile_size is not None:
-        return tile_size
-    room = GIF_SIZE // frames.wall_columns(session.boards)
-    return frames.fitting_tile_size(frames.board_shape(session.env), room, room, largest=32)
+    return tile_size or frames.wall_tile_size(session.env, session.boards)
 
 
 def window_picture(controller: Controller, tile_size: int | None) -> np.ndarray:

@@ -8,20 +8,22 @@ made of tiles, there are more sprites.
 import base64
 import html
 import importlib.resources
-import io
 import json
 import math
 import os
 import zlib
 from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8, UInt32
 
+from ..core import png
 from ..core.env import Env
 from ..core.files import replacing
 from . import boards, frames, pilots
-from .session import NO_ACTION, Session
+from .session import NO_ACTION, Moment, Session
 
 ACROSS = 64  # sprites in a row of the atlas
 WIDTH = 560  # pixels that a board may take on a side, unless told otherwise
@@ -42,12 +44,16 @@ class Film(NamedTuple):
 class Reel:
     """Takes the moments of a session one by one, and writes them as a replay."""
 
-    def __init__(self, env: Env, count: int = 1, tile_size: int | None = None) -> None:
+    def __init__(
+        self, env: Env, count: int = 1, tile_size: int | None = None, params: Any = None
+    ) -> None:
         """Without a size, tiles are as large as fits; of a picture smaller, as it has many."""
         largest = 32 if hasattr(env, "picture") else 64
         tile_size = tile_size or frames.fitting_tile_size(
             frames.board_shape(env), WIDTH, WIDTH, largest
         )
+        self._env, self._params = env, params
+        self._paint = frames.board_painter(env, tile_size)
         self._view = frames.view_painter(env, tile_size)
         self._size = tile_size
         self._numbers: dict[bytes, int] = {}  # of the sprites, by their pixels
@@ -56,8 +62,11 @@ class Reel:
 
     def add(self, session: Session) -> None:
         """Take the present moment of all boards."""
-        now = session.now
-        pictures = boards.pictures(session, self._size)
+        self.add_moment(session.now, boards.pictures(session, self._size))
+
+    def add_moment(self, now: Moment, pictures: frames.Frames | None = None) -> None:
+        """Take a moment of all boards; `pictures` of them, where these show more than the state."""
+        pictures = self._paint(now.state, self._params) if pictures is None else pictures
         views = self._view(now.state) if self._view else None
         for i, film in enumerate(self._films):
             tiles, self._shape = self._cut(pictures[i])
@@ -66,23 +75,29 @@ class Reel:
                 tiles, self._view_shape = self._cut(views[i])
                 film.views.append(tiles)
             if now.action[i] == NO_ACTION or not film.moments:
-                film.missions.append(_mission(session, i))
+                film.missions.append(self._mission(now.state, i))
             numbers = (now.reward[i], now.score[i], now.terminated[i], now.truncated[i])
             reward, score, terminated, truncated = (number.item() for number in numbers)
             action, episode = int(now.action[i]), int(now.episode[i])
             film.moments.append((action, reward, score, terminated, truncated, episode))
 
     def write(
-        self, path: str | os.PathLike[str], title: str, session: Session, names: list[str]
+        self,
+        path: str | os.PathLike[str],
+        title: str,
+        names: list[str],
+        player: str,
+        speed: float,
     ) -> int:
         """Write the file, whole or not at all; return how many episodes it shows.
 
-        `names` are those of the actions. Raises `OSError`.
+        `names` are those of the actions; without them neither actions nor rewards are shown.
+        `player` says who chose the actions, `speed` is in steps per second. Raises `OSError`.
         """
         shown = {
             "title": title,
-            "player": session.pilot.name,
-            "speed": session.speed,
+            "player": player,
+            "speed": speed,
             "actions": names,
             "tile": self._size,
             "rows": self._shape[0],
@@ -97,10 +112,16 @@ class Reel:
         template = (
             importlib.resources.files("jaxenvs.render").joinpath("replay.html").read_text("utf-8")
         )
-        content = template.replace("{{title}}", html.escape(f"{title}: {session.pilot.name}"))
+        name = f"{title}: {player}" if player else title
+        content = template.replace("{{title}}", html.escape(name))
         with replacing(path) as temporary:
             temporary.write_text(content.replace("{{replay}}", _embedded(shown)), "utf-8")
         return len(shown["episodes"])
+
+    def _mission(self, states: Any, board: int) -> str:
+        """What the agent is to do, where an environment says it in a sentence."""
+        state = jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), states)
+        return " ".join(f.value for f in self._env.facts(state) if f.kind == "sentence")
 
     def _cut(
         self, picture: UInt8[np.ndarray, "height width 3"]
@@ -132,8 +153,6 @@ class Reel:
 
     def _atlas(self) -> bytes:
         """All sprites as a PNG."""
-        from PIL import Image
-
         size, count = self._size, len(self._numbers)
         across = min(ACROSS, count)
         down = -(-count // across)
@@ -141,11 +160,7 @@ class Reel:
         for number, pixels in enumerate(self._numbers):
             sheet[number] = np.frombuffer(pixels, np.uint8).reshape(size, size, 3)
         sheet = sheet.reshape(down, across, size, size, 3).swapaxes(1, 2)
-        file = io.BytesIO()
-        Image.fromarray(sheet.reshape(down * size, across * size, 3)).save(
-            file, format="PNG", optimize=True
-        )
-        return file.getvalue()
+        return png.encoded(sheet.reshape(down * size, across * size, 3))
 
 
 def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) -> int:
@@ -160,13 +175,7 @@ def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) ->
         session.forward()
         reel.add(session)
     names = [row.name for row in policy.env.controls.actions]
-    return reel.write(path, policy.env_id, session, names)
-
-
-def _mission(session: Session, board: int) -> str:
-    """What the agent is to do, where an environment says it in a sentence."""
-    facts = session.env.facts(session.state(board))
-    return " ".join(fact.value for fact in facts if fact.kind == "sentence")
+    return reel.write(path, policy.env_id, names, session.pilot.name, session.speed)
 
 
 def _begins(film: Film, i: int) -> bool:
@@ -177,8 +186,10 @@ def _episode(name: str, first: int, moments: list[Any]) -> dict[str, Any]:
     """One episode, as the player reads it; its first moment has no action."""
     actions, rewards, returns, terminated, truncated, _ = zip(*moments, strict=True)
     end = "terminated" if terminated[-1] else "truncated" if truncated[-1] else NO_END
+    length = f"{len(moments) - 1} steps"
+    known = "" if math.isnan(returns[-1]) else f"return {returns[-1]:.6g} after "
     return {
-        "name": f"{name}: return {returns[-1]:.6g} after {len(moments) - 1} steps",
+        "name": f"{name}: {known}{length}",
         "first": first,
         "actions": actions,
         "rewards": [_number(reward) for reward in rewards],

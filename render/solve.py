@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Int32, PRNGKeyArray
 
 from .. import search
-from ..commands.parser import Parser, UsageError, make_env, number, parser
+from ..commands.parser import Parser, UsageError, make_env, number
 from ..core.checks import counted
 from ..core.env import Env
 from ..core.files import read_text
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> Parser:
-    made = parser("solve", SUMMARY, EXAMPLES)
+    made = Parser("jaxenvs solve", SUMMARY, EXAMPLES)
     add = made.add_argument
     add("id", metavar="ID", help="of a puzzle, as `jaxenvs list Puzzle` prints them")
     add("--instance", metavar="FILE", help="text file with the level (default: drawn by --seed)")

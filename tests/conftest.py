@@ -53,6 +53,17 @@ MOST_MAPS = 25_000
 # look through all that JAX has traced as often as Python would took a tenth of the tests' time.
 GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
+# What takes longest begins first, so that workers finish together: files, by measured core-seconds.
+LONGEST = (
+    "test_guide.py",
+    "test_craft_differential.py",
+    "test_readme.py",
+    "grid/test_differential.py",
+    "test_every_puzzle.py",
+    "test_vector.py",
+    "test_testing.py",
+    "test_layouts.py",
+)
 
 
 def _cache_folder() -> Path:
@@ -66,10 +77,34 @@ def _cache_folder() -> Path:
 def pytest_configure(config: pytest.Config) -> None:
     """Make JAX strict, keep what it compiles, and seldom look for garbage."""
     gc.set_threshold(*GARBAGE)
-    config.addinivalue_line("markers", "slow: long proofs, left out of the default run")
+    config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_compilation_cache_dir", str(_cache_folder()))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep what shares compiled programs together (`--dist loadgroup`), the longest first."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=_turn)
+
+
+def _group(item: pytest.Item) -> str:
+    """The file of a test; if it asks for the compiled subject of an id, the module of its class.
+
+    Thus contract, golden trace and pictures of an id find its programs compiled.
+    """
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if "compiled" in getattr(item, "fixturenames", ()) and "id" in params:
+        return jaxenvs.spec(params["id"]).env_class.__module__
+    return item.nodeid.split("::")[0]
+
+
+def _turn(item: pytest.Item) -> int:
+    file = item.path.as_posix()
+    turns = (turn for turn, end in enumerate(LONGEST) if file.endswith(end))
+    return next(turns, len(LONGEST))
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:

@@ -8,7 +8,6 @@ Only integers are hashed. Rewards are weighed and added, and the sums compared t
 the point: another release of XLA, or other flags, may differ in the last bit of each.
 """
 
-import argparse
 import hashlib
 import json
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from conftest import build
 
 import jaxenvs
+from jaxenvs.commands.parser import Parser
 
 FILE = Path(__file__).with_name("golden.json")
 SEEDS, STEPS = 3, 256
@@ -57,7 +57,7 @@ def equal(a, b):
 
 def main() -> None:
     """Print the traces, or write them to the file."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = Parser("python tests/golden.py", __doc__)
     parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
     parser.add_argument("ids", nargs="*", default=IDS, metavar="ID", help="others stay (all)")
     options = parser.parse_args()

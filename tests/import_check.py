@@ -32,7 +32,7 @@ from jax._src import xla_bridge  # noqa: E402
 
 import jaxenvs  # noqa: E402
 
-PARTS = {"jaxenvs.adapters", "jaxenvs.search", *jaxenvs.registry.homes()}
+PARTS = {"jaxenvs.adapters", "jaxenvs.render", "jaxenvs.search", *jaxenvs.registry.homes()}
 if early := sorted(PARTS & set(sys.modules)):
     raise SystemExit(f"imports {early} before they are needed")
 jaxenvs.registry.list()

@@ -23,6 +23,7 @@ FIRST = sorted({jaxenvs.spec(id).env_class: id for id in reversed(IDS)}.values()
 FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 # An id of each family, and all of them in parts that workers can share.
 X64_IDS = list(FAMILIES.values())
+X64_SOON = pytest.param(X64_IDS, id="families", marks=pytest.mark.family)
 X64_LATE = [
     pytest.param(IDS[part::8], id=f"part{part}", marks=pytest.mark.slow) for part in range(8)
 ]
@@ -34,20 +35,29 @@ ENGINES = ("jaxenvs.grid.", "jaxenvs.babyai.")
 SHARED = [id for module, id in MODULES.items() if module.startswith(ENGINES)]
 SOME = [id for id in MODULES.values() if id not in SHARED] + SHARED[::5]
 FEW = SOME[2::4]
+# Checks with programs of their own run on two of these, and with `make test-all` on all.
+FEWEST = ("Puzzle-SlidingTile-3x3-v0", "Grid-GoToObject-6x6-N2-v0")
 BY_DEFAULT = {"value": IDS, "x64": FEW, "eager": FEW, "level": FEW, "rows": FEW}
+COSTLY = ("eager", "level", "rows")
 
 
-def by_default(ids, of):
-    """Parameters of which `ids` run by default, and the others among the long proofs."""
-    return [id if id in ids else pytest.param(id, marks=pytest.mark.slow) for id in of]
+def by_default(ids, of, full=()):
+    """Parameters of which `ids` run by default, `full` with `make test-all`, the rest as proofs."""
+
+    def marks(id):
+        return [] if id in ids else [pytest.mark.full if id in full else pytest.mark.slow]
+
+    return [pytest.param(id, marks=marks(id)) for id in of]
 
 
 def promises():
     """Each check of the contract on each id."""
     for name in testing.CHECKS:
-        for id in IDS:
-            late = id not in BY_DEFAULT.get(name, SOME)
-            yield pytest.param(id, name, marks=[pytest.mark.slow] if late else [])
+        of = BY_DEFAULT.get(name, SOME)
+        ids = FEWEST if name in COSTLY else of
+        for id, case in zip(IDS, by_default(ids, IDS, full=of), strict=True):
+            family = [pytest.mark.family] if id in X64_IDS else []
+            yield pytest.param(id, name, marks=[*case.marks, *family])
 
 
 @pytest.mark.parametrize(("id", "promise"), list(promises()))
@@ -75,7 +85,7 @@ def digest(subject):
     return hashlib.sha256(text.encode() + data).hexdigest()
 
 
-@pytest.mark.parametrize("ids", [pytest.param(X64_IDS, id="families"), *X64_LATE])
+@pytest.mark.parametrize("ids", [X64_SOON, *X64_LATE])
 def test_results_are_the_same_with_x64_on(ids, compiled):
     """In a process of its own: the switch must come before anything is traced."""
     script = (

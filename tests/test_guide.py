@@ -19,8 +19,9 @@ from PIL import Image
 
 import jaxenvs
 import jaxenvs.testing
-from jaxenvs import cli, completion, registry
+from jaxenvs import cli, registry
 from jaxenvs.benchmarks import contestants, timing
+from jaxenvs.commands import completion
 from jaxenvs.render import panel, screen
 from jaxenvs.render.controls import Controller
 from jaxenvs.render.session import Session

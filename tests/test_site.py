@@ -57,10 +57,52 @@ def test_a_page_as_markdown(pages):
         ),
     )
     text = pages.rendered(content)
-    assert text.startswith("# Grid-v0\n\n![The level of seed 3](Grid-v0.png)")
+    assert text.startswith("# Grid-v0\n\n[All](index.md) · [Grid](Grid.md)")
+    assert "\n![The level of seed 3](Grid-v0.png)" in text
     assert "\nGo to `size**2` or \\*2\\* \\<b\\>.\n\nAgain\\_and\\_again.\n" in text
     assert "| field | what |\n| --- | --- |\n| `a|b` | x \\| y |\n| c |  |\n" in text
     assert "jaxenvs play Grid-v0\n" in text
+
+
+def test_a_page_leads_on_compares_sizes_and_says_how_to_use_it(pages):
+    id = "Grid-DoorKey-8x8-v0"
+    text = pages.rendered(page(id))
+    assert "before: [Grid-DoorKey-6x6-v0]" in text and "next: [Grid-DoorKey-16x16-v0]" in text
+    assert f"| `{id}` (here) | `size=8` | 8 x 8 | 640 |" in text
+    assert "| `Grid-DoorKey-5x5-v0` | `size=5` |" in text
+    shown = pages.modules()[jaxenvs.spec(id).env_class.__module__][0]
+    assert f"]({shown}.gif)" in text and "(https://github.com/Farama-Foundation/Minigrid)" in text
+    (code,) = re.findall(
+        r"```python\n(.*?)```", pages.rendered(page("Grid-Empty-5x5-v0")), re.DOTALL
+    )
+    names = {}
+    exec(compile(code, "page", "exec"), names)
+    assert names["picture"].ndim == 3
+
+
+def test_each_id_is_made_once_and_its_page_has_an_animation(pages):
+    groups = pages.modules()
+    assert sorted(id for ids in groups.values() for id in ids) == sorted(jaxenvs.registry.list())
+    content = pages.film("Grid-Empty-5x5-v0")
+    assert len(content) < pages.FILM_BYTES
+    with Image.open(io.BytesIO(content)) as image:
+        assert image.n_frames == pages.STEPS and max(image.size) <= pages.FILM_SIDE
+
+
+def test_a_notebook_becomes_a_page(pages):
+    picture = {"data": {"image/png": "aGVsbG8=\n", "text/plain": ["Picture"]}}
+    outputs = [picture, {"data": {"text/html": ["<b>x</b>"]}}, {"text": ["12\n"]}]
+    cells = [
+        {"cell_type": "markdown", "source": ["# Title\n", "text"]},
+        {"cell_type": "code", "source": ["1 + 1"], "outputs": outputs},
+    ]
+    assert pages.notebook({"cells": cells}).split("\n\n") == [
+        "# Title\ntext",
+        "```python\n1 + 1\n```",
+        '<img alt="a picture" src="data:image/png;base64,aGVsbG8=">',
+        "<b>x</b>",
+        "```\n12\n```\n",
+    ]
 
 
 def test_every_section_is_on_the_page_of_the_site(pages):
@@ -81,7 +123,6 @@ def test_families_list_their_ids(pages):
 @pytest.mark.parametrize("id", ["Grid-Empty-5x5-v0", "Classic-CartPole-v0"])
 def test_a_picture_is_the_same_each_time_and_small(id, pages):
     first = pages.picture(id)
-    pages.picture.cache_clear()
     assert pages.picture(id) == first and len(first) < 20_000
     with Image.open(io.BytesIO(first)) as image:
         assert max(image.size) <= pages.SIDE and len(np.unique(np.asarray(image))) > 3

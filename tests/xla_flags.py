@@ -1,6 +1,7 @@
 """Print the flags with which XLA compiles for `make test`.
 
-Tests compile much and compute little: LLVM optimises nothing, and fusions do not pass through MLIR.
+Tests compile much and compute little: LLVM optimises nothing, fusions do not pass through MLIR,
+and a program is not split for threads, as the workers use all cores.
 XLA ends a process that gives it a flag it does not know, and flags come and go with its releases;
 those that the installed one does not know are left out.
 """
@@ -13,6 +14,7 @@ QUICK = (
     "--xla_backend_optimization_level=0",
     "--xla_llvm_disable_expensive_passes=true",
     "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
 )
 
 

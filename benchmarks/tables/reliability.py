@@ -34,15 +34,14 @@ def reliability(fuzzing: dict[str, Any], kills: dict[str, Any]) -> Table:
             "2^31 - 1, other params up to 16 times larger or smaller",
             played,
             "a million steps of some ids",
-            "`python -m jaxenvs.benchmarks.fuzzing --steps 100000000`, "
-            "`pytest tests/test_properties.py`",
+            "`python tests/proofs/fuzzing.py --steps 100000000`, `pytest tests/test_properties.py`",
         ),
         (
             "`kill -9` during training, then `--resume`: every array of the last checkpoint and "
             "the log as without",
             resumed,
             "nothing",
-            "`python -m jaxenvs.benchmarks.kills --json kills.json`",
+            "`python tests/proofs/kills.py --json kills.json`",
         ),
     ]
     return Table(("what", "figure", "`make test`", "command"), rows)

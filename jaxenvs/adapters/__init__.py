@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .gymnasium_vec import to_gymnasium_vec
     from .gymnax import to_gymnax
     from .mctx import mctx_recurrent_fn, mctx_root_fn
+    from .sb3 import to_sb3_vec
 
 _HOMES = {
     "mctx_recurrent_fn": "mctx",
@@ -21,6 +22,7 @@ _HOMES = {
     "to_gymnasium": "gymnasium",
     "to_gymnasium_vec": "gymnasium_vec",
     "to_gymnax": "gymnax",
+    "to_sb3_vec": "sb3",
 }
 _PACKAGES = {  # what a module imports, and the extra that installs it
     "dm_env": ("dm_env", "dm"),
@@ -28,6 +30,7 @@ _PACKAGES = {  # what a module imports, and the extra that installs it
     "gymnasium_vec": ("gymnasium", "gym"),
     "gymnax": ("gymnax", "gymnax"),
     "mctx": ("mctx", "search"),
+    "sb3": ("stable_baselines3", "sb3"),
 }
 __all__ = [
     "mctx_recurrent_fn",
@@ -37,6 +40,7 @@ __all__ = [
     "to_gymnasium",
     "to_gymnasium_vec",
     "to_gymnax",
+    "to_sb3_vec",
 ]
 
 

@@ -1,22 +1,18 @@
-"""What adapters share: which environment is meant, params, actions from the host, pictures."""
+"""What adapters share: which environment is meant, params, actions from the host."""
 
 import functools
-import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import PyTree
 
 from ..core.env import Env, Reset
-from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import make
 from ..core.spaces import Box, Dict, Space
 from ..core.vector import LEVEL, RESET, VectorEnv
-from ..core.wrappers import Wrapper
 
 
 def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
@@ -99,37 +95,3 @@ def taken(space: Space, action: Any, rows: int | None, error: type[Exception]) -
         many = "an action" if rows is None else f"an array of {rows} actions"
         raise error(f"step: needs {many} of {space}, shape {shape}, got {action!r}")
     return given.astype(space.dtype)
-
-
-@functools.lru_cache(maxsize=64)
-def painter(env: Env, tile_size: int, batch: VectorEnv | None = None) -> Callable[..., Array]:
-    """Return the compiled function (state, params) to uint8 pixels, or that for the states of a
-    batch, whose params may differ by row."""
-    layers, bare = [], env
-    while isinstance(bare, Wrapper):
-        layers.append(bare)
-        bare = bare.env
-    sheet = jnp.asarray(bare.atlas(tile_size))
-    picture = getattr(bare, "picture", None)
-    lit = picture is not None and "params" in inspect.signature(picture).parameters
-
-    def draw(sheet: Array, state: Any, params: Any) -> Array:
-        for layer in layers:
-            state, params = layer.inner(state), layer.inner_params(params)
-        if picture is None:
-            return compose(bare.tiles(state), sheet)
-        return picture(state, tile_size, params) if lit else picture(state, tile_size)
-
-    def draw_rows(sheet: Array, states: Any, params: Any) -> Array:
-        assert batch is not None
-        axes = (None, 0, batch.param_axes(params))
-        return jax.vmap(draw, in_axes=axes)(sheet, states, params)
-
-    # The atlas is an argument: as a constant it would be compiled into the program.
-    return functools.partial(jax.jit(draw if batch is None else draw_rows), sheet)
-
-
-def is_drawn(env: Env) -> bool:
-    """Tell whether the environment draws itself."""
-    inside = env.unwrapped if isinstance(env, Wrapper) else env
-    return type(inside).tiles is not Env.tiles

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree, UInt8
 
-from ..core import checks, registry
+from ..core import checks, drawing, registry
 from ..core.env import Env
 from ..core.masking import has_illegal
 from ..core.random import Key
@@ -110,7 +110,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         """Draw the state, if `render_mode` is "rgb_array"."""
         if not can_render(self.render_mode, self._state):
             return None
-        paint = common.painter(self.jaxenv, self._tile_size)
+        paint = drawing.painter(self.jaxenv, self._tile_size)
         return np.array(paint(self._state, self.params))
 
     def _compile(self) -> None:
@@ -184,7 +184,7 @@ def checked_render_mode(
     """Return the render mode, or say why there is no such."""
     checks.integer_field(where, "render_tile_size", render_tile_size, 1)
     checks.one_of(where, "render_mode", mode, (None, *RENDER_MODES))
-    if mode and not common.is_drawn(env):
+    if mode and not drawing.is_drawn(env):
         raise ValueError(f"{where}: {env.name} draws no tiles; leave render_mode away")
     return mode
 
@@ -201,7 +201,7 @@ def can_render(mode: str | None, state: Any) -> bool:
 
 def metadata_of(env: Env) -> dict[str, Any]:
     """What Gymnasium wants to know of the pictures of an environment."""
-    modes = METADATA["render_modes"] if common.is_drawn(env) else []
+    modes = METADATA["render_modes"] if drawing.is_drawn(env) else []
     return {**METADATA, "render_modes": list(modes)}
 
 

@@ -17,7 +17,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from jaxtyping import Array, Bool, UInt8
 
-from ..core import checks
+from ..core import checks, drawing
 from ..core.env import Env
 from ..core.masking import has_illegal
 from ..core.random import Keys
@@ -48,6 +48,8 @@ Mask = Bool[np.ndarray, " num_envs"]
 class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
     """What `to_gymnasium_vec` returns. Made by `gymnasium.make_vec("jaxenvs/ID", n)`, too."""
 
+    MADE_BY = "to_gymnasium_vec"  # as messages name it
+
     def __init__(
         self,
         env: Env | str,
@@ -61,7 +63,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         **fields: Any,
     ) -> None:
         """See `to_gymnasium_vec`."""
-        where = "to_gymnasium_vec"
+        where = self.MADE_BY
         self.jaxenv = common.environment(env, fields, where)
         self.mode = _mode(autoreset_mode, where)
         self.venv = make_vec(
@@ -112,23 +114,12 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, Mask, Mask, dict[str, Any]]:
         """Advance every row by its action; `gymnasium.error.InvalidAction` names what is wrong."""
-        self._ready()
-        invalid = gymnasium.error.InvalidAction
-        action = common.taken(self.jaxenv.action_space, actions, self.num_envs, invalid)
         begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)  # rows that only begin anew
-        self._numbers = self._numbers + (~begins).astype(np.uint32)
-        self._state, seen, final_obs = self._step(
-            self._keys, self._numbers, self._state, action, self.params
-        )
-        seen = jax.device_get(seen)
-        done = seen.terminated | seen.truncated
-        self._over = done.copy()
-        self._fresh = done if self.mode is AutoresetMode.SAME_STEP else begins
+        seen, done, final_obs = self.advance(actions, begins)
         info = gathered(seen.info, ~(begins | self._fresh))
         if seen.mask is not None:
             info |= gathered({MASK: seen.mask}, self._fresh | ~done)
         if self.mode is AutoresetMode.SAME_STEP:
-            self._over = np.zeros_like(done)
             info |= self._final(done, final_obs, seen.info)
         obs = on_host(self.observation_space, seen.obs)
         return (
@@ -139,11 +130,31 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
             info,
         )
 
+    def advance(self, actions: Any, begins: Mask | None = None) -> tuple[Seen, Mask, Any]:
+        """Step all rows; those in `begins` only begin anew.
+
+        Returns what the host fetched, which episodes ended, and the last observations of these
+        (still on the device).
+        """
+        self._ready()
+        invalid = gymnasium.error.InvalidAction
+        action = common.taken(self.jaxenv.action_space, actions, self.num_envs, invalid)
+        begins = np.zeros(self.num_envs, np.bool_) if begins is None else begins
+        self._numbers = self._numbers + (~begins).astype(np.uint32)
+        self._state, seen, final_obs = self._step(
+            self._keys, self._numbers, self._state, action, self.params
+        )
+        seen = jax.device_get(seen)
+        done = seen.terminated | seen.truncated
+        self._over = done & (self.mode is not AutoresetMode.SAME_STEP)
+        self._fresh = done if self.mode is AutoresetMode.SAME_STEP else begins
+        return seen, done, final_obs
+
     def render(self) -> tuple[UInt8[np.ndarray, "height width 3"], ...] | None:
         """Draw every row, if `render_mode` is "rgb_array"."""
         if not can_render(self.render_mode, self._state):
             return None
-        paint = common.painter(self.jaxenv, self._tile_size, self.venv)
+        paint = drawing.painter(self.jaxenv, self._tile_size, batched=True)
         return tuple(np.array(paint(self._state.env, self.params)))
 
     def _compile(self) -> None:
@@ -206,7 +217,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         last = on_host(self.observation_space, jax.device_get(final_obs))
         ended = np.full(self.num_envs, None, object)
         for i in np.flatnonzero(done).tolist():
-            ended[i] = _row(self.single_observation_space, last, i)
+            ended[i] = row_of(self.single_observation_space, last, i)
         return {
             "final_obs": ended,
             "_final_obs": done.copy(),
@@ -300,8 +311,8 @@ def _mode(mode: AutoresetMode | str, where: str) -> AutoresetMode:
     return AutoresetMode(mode)
 
 
-def _row(space: gymnasium.Space, batch: Any, i: int) -> Any:
+def row_of(space: gymnasium.Space, batch: Any, i: int) -> Any:
     """One row of a batch of observations, as one environment gives it."""
     if isinstance(space, gymnasium.spaces.Dict):
-        return {name: _row(part, batch[name], i) for name, part in space.items()}
+        return {name: row_of(part, batch[name], i) for name, part in space.items()}
     return on_host(space, batch[i])

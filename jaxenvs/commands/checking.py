@@ -4,7 +4,7 @@ import sys
 
 from ..core import registry
 from ..testing import ContractError, check_env
-from .parser import guarded, number, parser
+from .parser import Parser, guarded, number
 
 SUMMARY = """Check that environments keep the contract: what `jaxenvs.testing.check_env` tries.
 
@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    arguments, whole = parser("check", SUMMARY, EXAMPLES), number(0, 2**31 - 1)
+    arguments, whole = Parser("jaxenvs check", SUMMARY, EXAMPLES), number(0, 2**31 - 1)
     arguments.add_argument("ids", nargs="+", metavar="ID", help="from `jaxenvs list`, or an alias")
     arguments.add_argument(
         "--steps",

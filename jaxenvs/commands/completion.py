@@ -60,7 +60,7 @@ def _kinds() -> dict[str, tuple[str, ...]]:
     specs = [registry.spec(id) for id in registry.list()]
     ids = _ids()
     return {
-        "families": tuple(dict.fromkeys(spec.family for spec in specs)),
+        "families": tuple(registry.families()),
         "ids": ids,
         "runs": ids,
         "sets": ("families", "all", *ids),

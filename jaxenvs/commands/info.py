@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator
 
 from .page import Page, Section, page
-from .parser import guarded, parser
+from .parser import Parser, guarded
 
 SUMMARY = "Print the page of an id: rules, arrays, settings and reference returns."
 EXAMPLES = ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info CartPole-v1")
@@ -21,7 +21,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    made = parser("info", SUMMARY, EXAMPLES)
+    made = Parser("jaxenvs info", SUMMARY, EXAMPLES)
     made.add_argument("id", metavar="ID", help="as `jaxenvs list` prints them, or an alias")
     print("\n".join(plain(page(made.read(argv).id))))
     return 0

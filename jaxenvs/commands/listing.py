@@ -4,7 +4,7 @@ import re
 
 from ..core import registry
 from ..core.checks import suggestion
-from .parser import UsageError, guarded, parser
+from .parser import Parser, UsageError, guarded
 
 SUMMARY = "List the ids that are registered, or those with all of some words, with summaries."
 EXAMPLES = ("list", "list Puzzle", "list lava", "list BabyAI open")
@@ -16,7 +16,7 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    made = parser("list", SUMMARY, EXAMPLES)
+    made = Parser("jaxenvs list", SUMMARY, EXAMPLES)
     made.add_argument(
         "words",
         nargs="*",
@@ -30,7 +30,7 @@ def _run(argv: list[str]) -> int:
 def _list(words: list[str]) -> list[str]:
     """A line for each id that has all of the words; `UsageError` with near ones if none has."""
     specs = [registry.spec(id) for id in registry.list()]
-    families = {spec.family.lower() for spec in specs}
+    families = {family.lower() for family in registry.families()}
     found = specs
     for word in map(str.lower, words):
         if word in families:

@@ -20,7 +20,20 @@ class UsageError(ValueError):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence, with the nearest option for one it does not know."""
+    """A parser whose errors are one sentence, with the nearest option for one it does not know.
+
+    `examples` are command lines of `jaxenvs`, without that word; they end the help.
+    """
+
+    def __init__(self, prog: str, description: str | None, examples: Sequence[str] = ()) -> None:
+        lines = "".join(f"\n  jaxenvs {example}" for example in examples)
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=f"examples:{lines}" if examples else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
 
     def error(self, message: str) -> NoReturn:
         """Print what to do and exit with code 2."""
@@ -42,27 +55,6 @@ class Parser(argparse.ArgumentParser):
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse the arguments; pairs of several `--set` are gathered."""
         return self.parse_args(fields.gathered(argv))
-
-
-def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
-    """Return the parser of `jaxenvs COMMAND`; examples, without `jaxenvs`, end its help."""
-    return _parser(f"jaxenvs {command}", summary, examples)
-
-
-def script(module: str, summary: str) -> Parser:
-    """Return the parser of `python -m jaxenvs.MODULE`."""
-    return _parser(f"python -m jaxenvs.{module}", summary)
-
-
-def _parser(program: str, summary: str, examples: Sequence[str] = ()) -> Parser:
-    lines = "".join(f"\n  jaxenvs {example}" for example in examples)
-    return Parser(
-        prog=program,
-        description=summary,
-        epilog=f"examples:{lines}" if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
 
 
 def number(low: int, high: int) -> Callable[[str], int]:

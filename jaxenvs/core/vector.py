@@ -345,11 +345,7 @@ class VectorEnv:
 
     def param_axes(self, params: Any) -> Any:
         """0 for leaves of `params` that carry a value for each row, None for the others."""
-
-        def axis(leaf: Any, default: Any) -> int | None:
-            return 0 if jnp.ndim(leaf) == jnp.ndim(default) + 1 else None
-
-        return jax.tree.map(axis, params, self.env.default_params)
+        return param_axes(self.env, params)
 
     def checked_params(self, params: Any, where: str) -> Any:
         """Return the params, or the defaults, checked for the number of rows."""
@@ -406,6 +402,15 @@ def make_vec(
         raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
     source = env.reset_source if reset_source is None else reset_source
     return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk, refresh_size)
+
+
+def param_axes(env: Env, params: Any) -> Any:
+    """0 for leaves of `params` with one axis more than the defaults have, None for the others."""
+
+    def axis(leaf: Any, default: Any) -> int | None:
+        return 0 if jnp.ndim(leaf) == jnp.ndim(default) + 1 else None
+
+    return jax.tree.map(axis, params, env.default_params)
 
 
 def _select(mask: Array, new: Any, old: Any) -> Any:

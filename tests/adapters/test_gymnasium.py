@@ -6,6 +6,7 @@ import sys
 
 import chex
 import gymnasium
+import imageio_ffmpeg
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -200,6 +201,21 @@ def test_pictures_come_from_the_tiles():
     picture = inside.render()
     np.testing.assert_array_equal(outside.render(), picture)
     assert picture.std() > 1  # `picture` of the environment, not its bare tiles
+
+
+def test_gymnasium_records_a_video(tmp_path):
+    pytest.importorskip("moviepy", reason="RecordVideo wants it, and it holds Pillow back")
+    env = to_gymnasium("Grid-Empty-5x5-v0", render_mode="rgb_array", render_tile_size=32)
+    env = gymnasium.wrappers.RecordVideo(env, str(tmp_path), disable_logger=True)
+    env.reset(seed=0)
+    for action in (2, 2, 1, 2, 2):
+        env.step(action)
+    env.close()
+    (video,) = tmp_path.glob("*.mp4")
+    reader = imageio_ffmpeg.read_frames(str(video))
+    about = next(reader)
+    assert about["size"] == (160, 160) and len(list(reader)) in (5, 6)
+    assert about["fps"] == env.metadata["render_fps"]
 
 
 def test_pictures_are_drawn_with_the_params_of_the_episodes(monkeypatch):

@@ -13,11 +13,11 @@ import sys
 import jaxenvs
 from jaxenvs import adapters
 assert dir(adapters) == sorted(adapters.__all__), dir(adapters)
-loaded = {"dm_env", "gymnasium", "gymnax", "mctx"} & set(sys.modules)
+loaded = {"dm_env", "gymnasium", "gymnax", "mctx", "stable_baselines3"} & set(sys.modules)
 assert not loaded, loaded
 adapters.to_gymnasium
 assert "gymnasium" in sys.modules and "dm_env" not in sys.modules
-for name in ("dm_env", "gymnasium", "gymnax", "mctx"):
+for name in ("dm_env", "gymnasium", "gymnax", "mctx", "stable_baselines3"):
     sys.modules[name] = None  # as if it were not installed
 for name, extra in EXTRAS.items():
     for module in [name for name in sys.modules if name.startswith("jaxenvs.adapters.")]:
@@ -49,6 +49,7 @@ EXTRAS = {
     "to_gymnasium": "gym",
     "to_gymnasium_vec": "gym",
     "to_gymnax": "gymnax",
+    "to_sb3_vec": "sb3",
 }
 
 

@@ -199,17 +199,34 @@ class NoNumber(Walk):
         return moved._replace(info={"log": jnp.log(state.cell - 1.0)})
 
 
+class First(BothEnds, TooMuch, Beyond, Silent):
+    """Faults that do not hide each other, as in the next two classes: one program for all."""
+
+
+class Second(NoLimit, BeyondAtFirst, WrongMask, NoNumber):
+    """As above."""
+
+
+class Third(TwoClocks, Nothing):
+    """As above."""
+
+
 FUZZED = {
-    BothEnds: "terminated and truncated",
-    NoLimit: "truncated before or after the limit",
-    TooMuch: "reward outside",
-    Nothing: "reward outside",
-    Beyond: "observation outside",
-    BeyondAtFirst: "first observation outside",
-    TwoClocks: "clock",
-    Silent: "invalid action not told",
-    WrongMask: "masked action did something",
-    NoNumber: "not a number",
+    First: {
+        "terminated and truncated",
+        "truncated before or after the limit",
+        "reward outside",
+        "observation outside",
+        "invalid action not told",
+    },
+    Second: {
+        "truncated before or after the limit",
+        "observation outside",
+        "first observation outside",
+        "masked action did something",
+        "not a number",
+    },
+    Third: {"clock", "reward outside"},
 }
 
 
@@ -217,7 +234,8 @@ FUZZED = {
 def test_hostile_play_finds(env_class):
     with jax.numpy_dtype_promotion("standard"):
         found = testing.fuzz(env_class(), steps=500, rows=32, length=16)
-    assert found.steps == 512 and found.broken[FUZZED[env_class]] > 0
+    assert found.steps == 512
+    assert {rule for rule, count in found.broken.items() if count} == FUZZED[env_class]
 
 
 @jaxenvs.struct

@@ -121,8 +121,8 @@ MASKS = {
 SHAPES = [  # rows, chunk, whether the params are batched
     (1, None, True),
     (5, 1, True),
-    (9, 4, False),
-    (9, 16, True),
+    pytest.param(9, 4, False, marks=pytest.mark.full),
+    pytest.param(9, 16, True, marks=pytest.mark.full),
     (70, None, False),
 ]
 

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -42,20 +43,20 @@ def actions_of(seed, *shape):
 
 
 def play(env, actions, params=None, key=KEY):
-    """Reset and steps over time, in one program."""
+    """Reset and steps over time, in one program of an environment."""
+    params = env.default_params if params is None else params
+    return jax.device_get(_played(env, actions, params, key))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _played(env, actions, params, key):
+    def one(state, key_and_action):
+        step = env.step(key_and_action[0], state, key_and_action[1], params)
+        return step.state, step
+
+    first = env.reset(key, params)
     keys = jax.random.split(key, len(actions))
-
-    @jax.jit
-    def run(key):
-        first = env.reset(key, params)
-
-        def one(state, key_and_action):
-            step = env.step(key_and_action[0], state, key_and_action[1], params)
-            return step.state, step
-
-        return first, jax.lax.scan(one, first.state, (keys, actions))[1]
-
-    return run(key)
+    return first, jax.lax.scan(one, first.state, (keys, actions))[1]
 
 
 def test_a_wrapper_shows_what_the_environment_inside_shows():

@@ -171,8 +171,16 @@ CARRYING = "BabyAI-PutNextS5N2Carrying-v0"
 WORLDS = ("Grid-DoorKey-8x8-v0", "Grid-LavaCrossingS9N2-v0", "Grid-DistShift2-v0", CARRYING)
 
 
-@pytest.mark.parametrize("id", WORLDS)
-@pytest.mark.parametrize("obs", OBSERVATIONS)
+# By default each observation in two of the worlds, and each world twice or once.
+SEEN = {"full": WORLDS[:2], "onehot": WORLDS[2:], "dict": (WORLDS[0], CARRYING)}
+PAIRS = [
+    pytest.param(id, obs, marks=[] if id in SEEN[obs] else [pytest.mark.full])
+    for obs in OBSERVATIONS
+    for id in WORLDS
+]
+
+
+@pytest.mark.parametrize(("id", "obs"), PAIRS)
 def test_observations_are_those_of_the_wrappers(id, obs):
     wrap, image = OBSERVATIONS[obs]
     theirs = wrap(upstream.make(id))

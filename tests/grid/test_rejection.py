@@ -70,10 +70,11 @@ def test_the_budget_is_not_spent_in_a_million_resets(id):
 def test_the_tries_counted_are_those_of_a_reset():
     env, id = jaxenvs.make(SOME[0]), SOME[0]
     counts = tries(id, 50)
+    sample, candidate = jax.jit(env.sample_level), jax.jit(env.candidate)
     for number in (int(counts.argmax()), int(counts.argmin())):
         key = jax.random.fold_in(jax.random.key(0), number)
-        level = jax.jit(env.sample_level)(key)
-        last = jax.jit(env.candidate)(key, jnp.int32(counts[number] - 1), env.default_params)
+        level = sample(key)
+        last = candidate(key, jnp.int32(counts[number] - 1), env.default_params)
         np.testing.assert_array_equal(level.grid, last.grid)
         assert level.accepted
 

@@ -81,7 +81,7 @@ def test_watch_a_run_as_gif_screenshot_and_wall(tmp_path, runs):
         assert image.size == (40, 3 * 40 + 2 * 4) or image.size == (3 * 40 + 2 * 4, 40)
     assert watch.main([runs, "--screenshot", str(png), "--frames", "2"]) == 0
     with Image.open(png) as image:
-        assert image.size[0] > 500 and len(np.unique(np.asarray(image))) > 50
+        assert image.size[0] > 500 and len(np.unique(np.asarray(image.convert("RGB")))) > 50
 
 
 def test_play_by_given_keys(tmp_path):

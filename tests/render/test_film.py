@@ -69,7 +69,9 @@ def test_the_suffix_says_what_is_written(tmp_path, capsys):
         assert start in path.read_bytes()[:12]
     assert len(read(tmp_path / "walk.mp4")[0]) == 3
     with Image.open(tmp_path / "walk.png") as image, Image.open(tmp_path / "walk.gif") as first:
-        np.testing.assert_array_equal(np.asarray(image), np.asarray(first.convert("RGB")))
+        np.testing.assert_array_equal(
+            np.asarray(image.convert("RGB")), np.asarray(first.convert("RGB"))
+        )
 
 
 def test_a_single_picture_is_the_one_after_the_steps_asked_for(tmp_path):
@@ -78,7 +80,9 @@ def test_a_single_picture_is_the_one_after_the_steps_asked_for(tmp_path):
     assert watch.main([GRID, "--gif", str(moving), "--frames", "4", "--tile-size", "8"]) == 0
     with Image.open(still) as image, Image.open(moving) as frames:
         frames.seek(3)
-        np.testing.assert_array_equal(np.asarray(image), np.asarray(frames.convert("RGB")))
+        np.testing.assert_array_equal(
+            np.asarray(image.convert("RGB")), np.asarray(frames.convert("RGB"))
+        )
 
 
 def test_a_turn_is_smooth_and_lasts_as_long_as_in_a_gif(tmp_path):

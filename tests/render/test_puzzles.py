@@ -14,24 +14,9 @@ from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
-IDS = (
-    "Puzzle-2048-v0",
-    "Puzzle-Cube-2x2-Half-v0",
-    "Puzzle-Hanoi-5-v0",
-    "Puzzle-LightsOut-5x5-v0",
-    "Puzzle-Maze-10x10-v0",
-    "Puzzle-Minesweeper-10x10-v0",
-    "Puzzle-Pancake-10-v0",
-    "Puzzle-PegSolitaire-v0",
-    "Puzzle-Pyraminx-v0",
-    "Puzzle-Skewb-v0",
-    "Puzzle-SlidingTile-3x3-v0",
-    "Puzzle-Sokoban-6x6-v0",
-    "Puzzle-Sudoku-v0",
-    "Puzzle-Sudoku-Guided-v0",
-    "Puzzle-TSP-10-v0",
-    "Puzzle-TopSpin-10-v0",
-)
+# The smallest of each class, and those with other actions.
+IDS = [ids[0] for ids in jaxenvs.registry.classes("Puzzle").values()]
+IDS += ["Puzzle-Cube-2x2-v0", "Puzzle-Sudoku-v0"]
 
 
 class Still(Session):

@@ -47,7 +47,7 @@ def film(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
         tile = replay_tile(env) if tile_size is None else tile_size
         pictures.append(frames.board_painter(env, tile)(session.now.state))
     names = [row.name for row in env.controls.actions]
-    reel.write(path, id, session, names)
+    reel.write(path, id, names, session.pilot.name, session.speed)
     return np.stack(pictures, axis=1), session
 
 
@@ -66,7 +66,8 @@ def decoded(held: dict) -> np.ndarray:
     size, rows, columns = held["tile"], held["rows"], held["columns"]
     words = np.frombuffer(zlib.decompress(base64.b64decode(held["frames"])), "<u4")
     tiles = np.cumsum(words.reshape(-1, rows, columns), axis=0, dtype=np.uint32)
-    sheet = np.asarray(Image.open(io.BytesIO(base64.b64decode(held["atlas"].split(",")[1]))))
+    atlas = Image.open(io.BytesIO(base64.b64decode(held["atlas"].split(",")[1])))
+    sheet = np.asarray(atlas.convert("RGB"))
     down, across = sheet.shape[0] // size, sheet.shape[1] // size
     sprites = sheet.reshape(down, size, across, size, 3).swapaxes(1, 2).reshape(-1, size, size, 3)
     found = sprites[tiles].swapaxes(2, 3)
@@ -80,6 +81,28 @@ OTHERS = ("Craft-Classic-Pixels-v0", "Puzzle-Pyraminx-v0", "Puzzle-Sudoku-v0", "
 def test_every_frame_is_the_compositors(tmp_path, id):
     pictures, _ = film(tmp_path / "a.html", id)
     np.testing.assert_array_equal(decoded(content(tmp_path / "a.html")), pictures[0])
+
+
+def test_states_alone_are_a_replay_without_actions(tmp_path):
+    pictures, session = film(tmp_path / "a.html", GRID)
+    states = [jax.tree.map(lambda leaf: leaf[0], moment.state) for moment in session.history]
+    held = content(jaxenvs.animate(session.env, states, tmp_path / "b.html", fps=3))
+    np.testing.assert_array_equal(decoded(held), pictures[0])
+    assert (held["title"], held["player"], held["speed"]) == ("DoorKey", "", 3)
+    assert held["actions"] == []
+    assert [row["name"] for row in held["episodes"]] == [
+        "episode 1: 4 steps",
+        "episode 2: 6 steps",
+    ]
+
+
+@in_a_browser
+def test_what_states_do_not_tell_is_not_shown(tmp_path):
+    _, session = film(tmp_path / "a.html", GRID)
+    jaxenvs.animate(session.env, [session.state()] * 3, tmp_path / "b.html")
+    do = 'note({hidden: ["step", "action", "return"].map(i => look(i).offsetParent === null)});'
+    (noted,) = probed(tmp_path, tmp_path / "b.html", do)
+    assert noted["hidden"] == [False, True, True] and noted["step"] == "0 of 0"
 
 
 def test_a_picture_that_is_not_made_of_whole_tiles_is_padded(tmp_path):
@@ -121,7 +144,7 @@ def test_names_cannot_become_markup(tmp_path):
     session = Session(jaxenvs.make(GRID), RANDOM)
     reel = replay.Reel(session.env, 1, 8)
     reel.add(session)
-    reel.write(tmp_path / "a.html", HOSTILE, session, [HOSTILE] * 7)
+    reel.write(tmp_path / "a.html", HOSTILE, [HOSTILE] * 7, session.pilot.name, session.speed)
     text = (tmp_path / "a.html").read_text()
     assert text.count("<script") == text.count("</script") == 2 and "<img" not in text
     assert content(tmp_path / "a.html")["title"] == HOSTILE
@@ -331,6 +354,6 @@ def test_hostile_names_stay_text_in_a_browser(tmp_path):
     for _ in range(2):
         reel.add(session)
         session.forward()
-    reel.write(tmp_path / "a.html", HOSTILE, session, [HOSTILE] * 7)
+    reel.write(tmp_path / "a.html", HOSTILE, [HOSTILE] * 7, session.pilot.name, session.speed)
     (noted,) = probed(tmp_path, tmp_path / "a.html", 'press("End"); note();')
     assert noted["title"] == noted["action"] == HOSTILE and noted["images"] == 0

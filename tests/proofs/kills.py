@@ -1,12 +1,11 @@
 """`kill -9` of a training at random moments, and going on: is the end the same?
 
-    python -m jaxenvs.benchmarks.kills                      # 20 kills, and 5 within a save
+    python tests/proofs/kills.py                      # 20 kills, and 5 within a save
 
 Each training is a process of its own. It is compared with one that nobody disturbed: every array
 of the last checkpoint (weights, optimiser, environments, keys), and the log but for its times.
 """
 
-import argparse
 import json
 import os
 import random
@@ -24,9 +23,9 @@ import numpy as np
 
 from jaxenvs.baselines import checkpoints
 from jaxenvs.baselines.runs import Run
-
-from . import contestants
-from .tables.plain import plain
+from jaxenvs.benchmarks import contestants
+from jaxenvs.benchmarks.tables.plain import plain
+from jaxenvs.commands.parser import Parser
 
 ID = "Classic-CartPole-v0"
 UPDATES = 12
@@ -168,11 +167,7 @@ def show(found: dict[str, Any]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure; the exit code is 1 where a run ended otherwise."""
-    parser = argparse.ArgumentParser(
-        prog="python -m jaxenvs.benchmarks.kills",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser("python tests/proofs/kills.py", __doc__)
     parser.add_argument("--kills", type=int, default=20, help="at any moment (default 20)")
     parser.add_argument("--saving", type=int, default=5, help="within a save (default 5)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (default 0)")

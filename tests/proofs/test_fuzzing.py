@@ -2,7 +2,8 @@
 
 import json
 
-from jaxenvs.benchmarks import fuzzing
+import fuzzing
+
 from jaxenvs.testing import Fuzzed
 
 ID = "Classic-CartPole-v0"

@@ -1,12 +1,11 @@
 """Hostile play of every id, counted: steps, and those that break a rule of the contract.
 
-    python -m jaxenvs.benchmarks.fuzzing --steps 100000000 --out results/fuzzing.json
+    python tests/proofs/fuzzing.py --steps 100000000 --out benchmarks/results/fuzzing.json
 
 The rules are those of `jaxenvs/testing/fuzzing.py`; each id has an equal share of the steps. What
 is done is kept in the file after each id, and a run goes on from there.
 """
 
-import argparse
 import datetime
 import importlib.metadata
 import json
@@ -21,13 +20,14 @@ from typing import Any
 import jax
 
 import jaxenvs
+from jaxenvs.commands.parser import Parser
 from jaxenvs.testing import fuzz
 from jaxenvs.testing.fuzzing import NEAR
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Play; return 1 if a rule was broken."""
-    parser = argparse.ArgumentParser(description=__doc__, prog="fuzzing")
+    parser = Parser("python tests/proofs/fuzzing.py", __doc__)
     parser.add_argument("ids", nargs="*", help="all, if none is given")
     parser.add_argument("--steps", type=int, default=1_000_000, help="of all ids together")
     parser.add_argument("--seed", type=int, default=0)

@@ -1,0 +1,46 @@
+"""Runs the notebooks of `docs/notebooks`: `python docs/notebooks.py [--write]`.
+
+A notebook fails if a cell raises, or if it takes longer than `LIMIT`. With `--write` the outputs
+are kept in the files, without times and counts that would differ at each run.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+
+HERE = Path(__file__).parent / "notebooks"
+LIMIT = 300  # seconds that a cell may take on a busy machine
+INSTALLS = "%pip"  # a cell that begins so is for Colab, and is not run here
+
+
+def run(path: Path, write: bool) -> float:
+    """Run a notebook and return how many seconds it took; raises `CellExecutionError`."""
+    notebook = nbformat.read(path, as_version=4)
+    skipped = [cell for cell in notebook.cells if cell.source.startswith(INSTALLS)]
+    sources = [cell.source for cell in skipped]
+    for cell in skipped:
+        cell.source = ""
+    start = time.monotonic()
+    NotebookClient(notebook, timeout=LIMIT, resources={"metadata": {"path": HERE}}).execute()
+    for cell, source in zip(skipped, sources, strict=True):
+        cell.source = source
+    if write:
+        for number, cell in enumerate(notebook.cells):
+            cell.id = f"cell-{number}"
+            cell.metadata.pop("execution", None)
+        notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"]}
+        nbformat.write(notebook, path)
+    return time.monotonic() - start
+
+
+def main(*options: str) -> None:
+    """Run all notebooks; `--write` keeps their outputs."""
+    for path in sorted(HERE.glob("*.ipynb")):
+        print(f"{path.name}: {run(path, '--write' in options):.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

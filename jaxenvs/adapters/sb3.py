@@ -1,0 +1,193 @@
+"""A batch of one environment as a `VecEnv` of Stable-Baselines3.
+
+Row i with seed s lives the life of `to_gymnasium` with seed s + i, as in SB3's own `DummyVecEnv`,
+but all rows are one compiled program. Deliberate differences from `DummyVecEnv`: there are no
+single environments behind the rows, so `set_attr` sets params, and `env_is_wrapped` is false.
+"""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from jaxtyping import Bool, UInt8
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
+
+from ..core.env import Env
+from .gymnasium import MASK, on_host, refuse_options
+from .gymnasium_vec import GymnasiumVectorEnv, row_of
+
+MASKS = "action_masks"  # what sb3-contrib's MaskablePPO calls
+
+
+class _Batch(GymnasiumVectorEnv):
+    """The batch, whose messages name the caller's function."""
+
+    MADE_BY = "to_sb3_vec"
+
+    def states(self) -> Any:
+        """State of every row, on the host."""
+        return jax.device_get(self._state.env)
+
+    def action_masks(self) -> Bool[np.ndarray, "num_envs actions"]:
+        """Which actions are legal in each row."""
+        return np.asarray(self.venv.action_mask(self._state, self.params))
+
+
+class SB3VecEnv(VecEnv):
+    """What `to_sb3_vec` returns."""
+
+    def __init__(self, env: Env | str, num_envs: int, **settings: Any) -> None:
+        """See `to_sb3_vec`."""
+        self.batch = _Batch(env, num_envs, autoreset_mode=AutoresetMode.SAME_STEP, **settings)
+        self.jaxenv = self.batch.jaxenv
+        spaces = (self.batch.single_observation_space, self.batch.single_action_space)
+        super().__init__(num_envs, *spaces)
+        self.metadata = self.batch.metadata
+        self._actions: Any = None
+
+    def reset(self) -> Any:
+        """Start an episode in every row, with the seeds of `seed()` if they are new."""
+        for options in self._options:
+            refuse_options(options, ())
+        obs, info = self.batch.reset(seed=list(self._seeds))
+        self._reset_seeds()
+        masks = info.get(MASK)
+        self.reset_infos = [
+            {} if masks is None else {MASK: masks[i].copy()} for i in range(self.num_envs)
+        ]
+        return obs
+
+    def step_async(self, actions: np.ndarray) -> None:
+        """Take the actions of the next `step_wait`."""
+        self._actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Advance every row; rows whose episode ended are already at the start of the next."""
+        seen, done, final_obs = self.batch.advance(self._actions)
+        infos = _rows(seen.info, self.num_envs)
+        truncated = (seen.truncated & ~seen.terminated).tolist()
+        for i, info in enumerate(infos):
+            info["TimeLimit.truncated"] = truncated[i]
+            if seen.mask is not None and not done[i]:
+                info[MASK] = seen.mask[i].copy()
+        if done.any():
+            last = on_host(self.batch.observation_space, jax.device_get(final_obs))
+        for i in np.flatnonzero(done).tolist():
+            infos[i]["terminal_observation"] = row_of(self.observation_space, last, i)
+            self.reset_infos[i] = {} if seen.mask is None else {MASK: seen.mask[i].copy()}
+        obs = on_host(self.batch.observation_space, seen.obs)
+        return obs, seen.reward.astype(np.float32), done.copy(), infos
+
+    def close(self) -> None:
+        """Let go of the batch."""
+        self.batch.close()
+
+    def get_images(self) -> Sequence[UInt8[np.ndarray, "height width 3"] | None]:
+        """Draw every row, if `render_mode` is "rgb_array"."""
+        return self.batch.render() or [None] * self.num_envs
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """Return a param of each row, or else an attribute that all rows share."""
+        rows = list(self._get_indices(indices))
+        if attr_name == MASKS:
+            return [lambda row=row: self.batch.action_masks()[row] for row in rows]
+        if attr_name in ("render_mode", "metadata"):
+            return [getattr(self.batch, attr_name) for _ in rows]
+        default = getattr(self.jaxenv.default_params, attr_name, None)
+        if not jax.tree_util.all_leaves([default]):  # no param, or one of several arrays
+            return [getattr(self.jaxenv, attr_name) for _ in rows]
+        value = np.asarray(getattr(self.batch.params, attr_name))
+        is_shared = value.ndim == np.ndim(default)
+        return [value[()] if is_shared else value[row] for row in rows]
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Set a param of some rows, or of all; it holds from the next step on.
+
+        Raises `AttributeError` for what is no param: other settings are fields of `to_sb3_vec`.
+        """
+        params, defaults = self.batch.params, self.jaxenv.default_params
+        if not hasattr(defaults, attr_name):
+            names = ", ".join(vars(defaults))
+            raise AttributeError(
+                f"set_attr: {attr_name!r} is no param of {self.jaxenv.name}; its params are "
+                f"{names}; give other settings to to_sb3_vec"
+            )
+        default = np.asarray(getattr(defaults, attr_name))
+        rows = np.array(self.get_attr(attr_name))
+        rows[list(self._get_indices(indices))] = np.asarray(value, default.dtype)
+        is_shared = (rows == rows[0]).all()
+        params = params.replace(**{attr_name: rows[0] if is_shared else rows})
+        self.batch.params = jax.device_put(params)
+
+    def env_method(
+        self,
+        method_name: str,
+        *method_args: Any,
+        indices: VecEnvIndices = None,
+        **method_kwargs: Any,
+    ) -> list[Any]:
+        """Call a method of the environment for each row; one that takes a state gets the row's."""
+        rows = list(self._get_indices(indices))
+        if method_name == MASKS:
+            return list(self.batch.action_masks()[rows])
+        method = getattr(self.jaxenv, method_name)
+        if "state" not in inspect.signature(method).parameters:
+            return [method(*method_args, **method_kwargs) for _ in rows]
+        states = self.batch.states()
+        own = [jax.tree.map(lambda leaf, row=row: leaf[row], states) for row in rows]
+        return [method(*method_args, state=state, **method_kwargs) for state in own]
+
+    def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
+        """Tell that no row has a wrapper of Gymnasium; put `VecMonitor` around the batch."""
+        return [False for _ in self._get_indices(indices)]
+
+
+def to_sb3_vec(
+    env: Env | str,
+    num_envs: int,
+    *,
+    params: Any = None,
+    reset_source: str | None = None,
+    render_mode: str | None = None,
+    render_tile_size: int = 16,
+    **fields: Any,
+) -> SB3VecEnv:
+    """Return `num_envs` copies of an environment as a `VecEnv` for Stable-Baselines3's learners.
+
+    Ended episodes start again in the same step: `terminal_observation` and `TimeLimit.truncated`
+    are in the infos. Where actions may be illegal, `env_method("action_masks")` tells which are
+    legal, as sb3-contrib's `MaskablePPO` asks. Put `VecMonitor` around it for statistics of
+    episodes. Leaves of `params` may have a first axis of `num_envs`; `reset_source` is that of
+    `make_vec`. Raises as `make_vec` does.
+    """
+    return SB3VecEnv(
+        env,
+        num_envs,
+        params=params,
+        reset_source=reset_source,
+        render_mode=render_mode,
+        render_tile_size=render_tile_size,
+        **fields,
+    )
+
+
+def _rows(info: dict[str, Any], count: int) -> list[dict[str, Any]]:
+    """The info of each row, with own copies: bools, NumPy scalars and arrays."""
+    columns = [_cells(value, count) for value in info.values()]
+    if not columns:
+        return [{} for _ in range(count)]
+    return [dict(zip(info, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def _cells(value: Any, count: int) -> list[Any]:
+    if isinstance(value, dict):
+        return _rows(value, count)
+    if not isinstance(value, np.ndarray):  # a pytree of another kind
+        return [jax.tree.map(lambda leaf, i=i: leaf[i], value) for i in range(count)]
+    if value.ndim == 1 and value.dtype == np.bool_:
+        return value.tolist()
+    return list(value.copy())

@@ -1,0 +1,70 @@
+"""Pictures of states: the one painter behind players, adapters, notebooks and pages."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .env import Env
+from .pixels import compose
+from .vector import param_axes
+from .wrappers import Wrapper
+
+
+def unwrapped(env: Env) -> Env:
+    """Return the environment inside all wrappers."""
+    return env.unwrapped if isinstance(env, Wrapper) else env
+
+
+def is_drawn(env: Env) -> bool:
+    """Tell whether the environment draws itself."""
+    return type(unwrapped(env)).tiles is not Env.tiles
+
+
+@functools.lru_cache(maxsize=64)
+def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Array]:
+    """Return the compiled function (state, params) to uint8 pixels: the environment's own
+    `picture`, or its tiles from the atlas.
+
+    `batched` draws states with a leading axis, whose params may differ by row; None stands for the
+    default params.
+    """
+    layers, bare = [], env
+    while isinstance(bare, Wrapper):
+        layers.append(bare)
+        bare = bare.env
+    sheet = jnp.asarray(bare.atlas(tile_size))
+    picture = getattr(bare, "picture", None)
+    lit = picture is not None and "params" in inspect.signature(picture).parameters
+
+    def draw(sheet: Array, state: Any, params: Any) -> Array:
+        for layer in layers:
+            state, params = layer.inner(state), layer.inner_params(params)
+        if picture is None:
+            return compose(bare.tiles(state), sheet)
+        return picture(state, tile_size, params) if lit else picture(state, tile_size)
+
+    def draw_rows(sheet: Array, states: Any, params: Any) -> Array:
+        axes = (None, 0, None if params is None else param_axes(env, params))
+        return jax.vmap(draw, in_axes=axes)(sheet, states, params)
+
+    # The atlas is an argument: as a constant it would be compiled into the program.
+    return functools.partial(jax.jit(draw_rows if batched else draw), sheet)
+
+
+@functools.lru_cache(maxsize=64)
+def board_shape(env: Env) -> tuple[int, int]:
+    """Rows and columns of the world."""
+    shape = jax.eval_shape(env.tiles, env.state_shape).shape
+    return int(shape[0]), int(shape[1])
+
+
+def fitting_tile_size(shape: tuple[int, int], width: int, height: int, largest: int = 64) -> int:
+    """Return the largest multiple of 4 (crisp edges), at least 4, whose board fits the pixels."""
+    rows, columns = shape
+    fits = min(width // columns, height // rows, largest)
+    return max(4, fits // 4 * 4)

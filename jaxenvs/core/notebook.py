@@ -1,0 +1,105 @@
+"""What a notebook shows of an environment. It never fails, is small, and waits for no compiler."""
+
+import base64
+import dataclasses
+import functools
+import html
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+import jax
+import numpy as np
+
+from . import drawing, png
+from .env import Env
+
+SIDE, LARGEST = 192, 512  # pixels: what the picture should fit into, and its side at most
+PATIENCE = 5.0  # seconds to wait for the picture, which goes on being drawn after that
+LETTERS, ROWS = 200, 24  # of a value, and of the table, at most
+WAITING = "The level is still being compiled: show this again in a few seconds."
+
+
+def shown(env: Env) -> str:
+    """Return HTML with the picture of a level, spaces, action names and params."""
+    rows = {
+        "actions": lambda: env.action_space,
+        "names": lambda: ", ".join(env.action_names),
+        "observation": lambda: env.observation_space,
+        **{name: functools.partial(_param, env, name) for name in _names(env)},
+    }
+    cells = ((name, _text(value)) for name, value in [*rows.items()][:ROWS])
+    table = "".join(
+        f'<tr><th style="text-align:left">{html.escape(name)}</th>'
+        f'<td style="text-align:left"><code>{text}</code></td></tr>'
+        for name, text in cells
+        if text
+    )
+    return (
+        '<div style="display:flex;flex-wrap:wrap;gap:16px;align-items:flex-start">'
+        f"{_picture(env)}<div><b><code>{_text(lambda: env)}</code></b><table>{table}</table></div>"
+        "</div>"
+    )
+
+
+def _names(env: Env) -> list[str]:
+    try:
+        return [field.name for field in dataclasses.fields(env.default_params)]
+    except Exception:  # an author's mistake must not keep a notebook from showing the rest
+        return []
+
+
+def _param(env: Env, name: str) -> Any:
+    """A number of the params, or the dtypes and shapes of arrays."""
+    value = getattr(env.default_params, name)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(value)]
+    if all(leaf.ndim == 0 for leaf in leaves):
+        return value
+    return ", ".join(f"{leaf.dtype}{list(leaf.shape)}" for leaf in leaves)
+
+
+def _text(value: Callable[[], Any]) -> str:
+    """What a function returns as text that no browser takes for markup; nothing where it fails."""
+    try:
+        text = str(value())
+    except Exception:
+        return ""
+    return html.escape(text if len(text) <= LETTERS else f"{text[: LETTERS - 3]}...")
+
+
+def _picture(env: Env) -> str:
+    try:
+        file = _drawn(env).result(PATIENCE)
+    except TimeoutError:
+        return f"<i>{WAITING}</i>"
+    except Exception:  # it draws no tiles, say
+        return ""
+    content = base64.b64encode(file).decode("ascii")
+    return f'<img alt="a level" src="data:image/png;base64,{content}">'
+
+
+@functools.lru_cache(maxsize=32)
+def _drawn(env: Env) -> Future[bytes]:
+    """Start a thread that draws the level of seed 0; the picture is drawn once."""
+    future: Future[bytes] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(_level(env))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="picture of a level").start()
+    return future
+
+
+def _level(env: Env) -> bytes:
+    """The eager reset, so that its program is compiled already when the user starts an episode."""
+    state = env.reset(jax.random.key(0)).state
+    paint = drawing.painter(
+        env, drawing.fitting_tile_size(drawing.board_shape(env), SIDE, SIDE, 32)
+    )
+    picture = np.asarray(paint(state, None))
+    stride = -(-max(picture.shape) // LARGEST)
+    return png.encoded(picture[::stride, ::stride])

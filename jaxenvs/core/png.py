@@ -1,0 +1,63 @@
+"""Pictures as PNG files, by the standard library alone: a notebook needs no extra to show them."""
+
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+from jaxtyping import UInt8
+
+MOST_COLOURS = 256  # of a palette
+
+
+class Picture(np.ndarray):
+    """A uint8 array (height, width, 3) of red, green and blue that a notebook shows.
+
+    It is an ordinary array in all else. What is cut from it is shown, too; what is computed from it
+    is a plain array.
+    """
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """Return what a NumPy function computed, a scalar if it has no axes."""
+        return np.asarray(array)[()]
+
+    def _repr_png_(self) -> bytes | None:
+        """Return the file, or None where this is no longer a picture."""
+        is_picture = self.dtype == np.uint8 and self.ndim == 3 and self.shape[2] == 3
+        return encoded(np.asarray(self)) if is_picture and self.size else None
+
+
+def encoded(picture: UInt8[np.ndarray, "height width 3"]) -> bytes:
+    """Return the content of a PNG file with the picture's exact colours.
+
+    Up to 256 colours become a palette, which takes a third of the bytes or less.
+    """
+    height, width, _ = picture.shape
+    packed = picture.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
+    colours, numbers = np.unique(packed, return_inverse=True)
+    if colours.size <= MOST_COLOURS:
+        palette = np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=-1)
+        chunks = [(b"PLTE", palette.astype(np.uint8).tobytes())]
+        kind, rows = 3, _unfiltered(numbers.reshape(height, width).astype(np.uint8))
+    else:
+        chunks, kind, rows = [], 2, _subtracted(picture)
+    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    chunks = [(b"IHDR", header), *chunks, (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
+
+
+def _unfiltered(rows: np.ndarray) -> bytes:
+    """Rows of palette numbers, each after the number of its filter: none."""
+    return np.pad(rows, ((0, 0), (1, 0))).tobytes()
+
+
+def _subtracted(picture: np.ndarray) -> bytes:
+    """Rows of colours, each less the row above it (filter 2): what repeats becomes zeros."""
+    rows = picture.reshape(len(picture), -1)
+    above = np.concatenate([np.zeros_like(rows[:1]), rows[:-1]])
+    return np.pad(rows - above, ((0, 0), (1, 0)), constant_values=2).tobytes()
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    checksum = struct.pack(">I", zlib.crc32(name + data))
+    return struct.pack(">I", len(data)) + name + data + checksum

@@ -1,0 +1,300 @@
+"""Pictures and films of states for Python code and notebooks: no window, no display, no pygame."""
+
+import base64
+import importlib
+import os
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, overload
+
+import jax
+import numpy as np
+
+from ..core import checks, drawing
+from ..core.env import Env
+from ..core.extras import require
+from ..core.png import Picture
+from ..core.vector import VectorEnv, VectorState
+from . import film, frames, gif
+
+FPS = 8.0  # states per second, unless told otherwise
+END_PAUSE = 0.8  # seconds that the last state of an episode stays
+MOST_BOARDS = 64  # of a batch
+REPLAYS = (".html", ".htm")
+_NEEDED = {".gif": ["PIL"]}  # film.py names what videos need
+AT_ONCE = 16  # pictures painted together; the program is compiled for this many
+
+
+class Renderer(types.ModuleType):
+    """The package `jaxenvs.render`, which draws a state when it is called."""
+
+    def __call__(
+        self,
+        env: Env | VectorEnv,
+        state: Any,
+        *,
+        tile_size: int | None = None,
+        boards: int = MOST_BOARDS,
+        params: Any = None,
+    ) -> Picture:
+        """Draw a state as a uint8 array (height, width, 3), which a notebook shows.
+
+        Of a batch (a state of `make_vec`, or states stacked along a first axis) it draws a wall of
+        the first `boards` rows. `tile_size` is in pixels; by default the picture fits into 512
+        pixels. `params` matter where they change what is drawn, such as the light of Craft.
+
+        Raises `TypeError` for a state of another environment, and `NotImplementedError` for an
+        environment that draws nothing.
+        """
+        (picture,) = _film(env, state, "render", boards).pictures(tile_size, params)
+        return picture.view(Picture)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by name, as `cloudpickle` does for other modules."""
+        return importlib.import_module, (self.__name__,)
+
+
+@overload
+def animate(
+    env: Env | VectorEnv,
+    states: Any,
+    path: None = None,
+    *,
+    fps: float = FPS,
+    tile_size: int | None = None,
+    boards: int = MOST_BOARDS,
+    params: Any = None,
+) -> "Animation": ...
+
+
+@overload
+def animate(
+    env: Env | VectorEnv,
+    states: Any,
+    path: str | os.PathLike[str],
+    *,
+    fps: float = FPS,
+    tile_size: int | None = None,
+    boards: int = MOST_BOARDS,
+    params: Any = None,
+) -> Path: ...
+
+
+def animate(
+    env: Env | VectorEnv,
+    states: Any,
+    path: str | os.PathLike[str] | None = None,
+    *,
+    fps: float = FPS,
+    tile_size: int | None = None,
+    boards: int = MOST_BOARDS,
+    params: Any = None,
+) -> "Animation | Path":
+    """Draw states one after another, at `fps` states per second.
+
+    `states` are a sequence of states, or one state whose leaves have time as their first axis, as
+    `jax.lax.scan` returns it. States of a batch (of `make_vec`, or with a second axis) become a
+    wall of the first `boards` rows. `tile_size` and `params` are those of `jaxenvs.render`.
+
+    Without a path it returns an `Animation`, which a notebook shows as a GIF. With one it writes a
+    film (.gif, .mp4, .webm) or a replay for the browser (.html), and returns the path.
+
+    Raises `TypeError` for states of another environment, `ValueError` for a file name with another
+    ending, `MissingExtraError` where Pillow or imageio-ffmpeg is missing, and `OSError` where the
+    file cannot be written.
+    """
+    animation = Animation(_film(env, states, "animate", boards), fps, tile_size, params)
+    return animation if path is None else animation.save(path)
+
+
+class Animation:
+    """States one after another, made by `animate`; a notebook shows it as a GIF."""
+
+    def __init__(self, film: "Film", fps: float, tile_size: int | None, params: Any) -> None:
+        """See `animate`."""
+        if not 0 < fps <= 100:
+            raise ValueError(f"animate: fps={fps} is out of range; it must be above 0, at most 100")
+        self._film, self._fps, self._tile_size, self._params = film, fps, tile_size, params
+        self._gif: bytes | None = None
+
+    def __len__(self) -> int:
+        """Return how many pictures there are."""
+        return len(self._film)
+
+    def __repr__(self) -> str:
+        return f"<{checks.counted(len(self), 'picture')} of {self._film.env.name}>"
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a film or a replay, see `animate`; the file appears whole or not at all."""
+        found = Path(path).suffix.lower()
+        if found in REPLAYS:
+            self._write_replay(path)
+        elif found not in film.FILMS:
+            *most, last = (*film.FILMS, ".html")
+            raise ValueError(f"animate: {path} must end in {', '.join(most)} or {last}")
+        else:
+            require(_NEEDED.get(found, []), "play")
+            film.write(path, self._timed(), self._fps)
+        return Path(path)
+
+    def _repr_html_(self) -> str:
+        if self._gif is None:
+            require(_NEEDED[".gif"], "play")
+            self._gif = gif.encoded(self._timed())
+        name = f"{checks.counted(len(self), 'state')}, one after another"
+        return f'<img alt="{name}" src="data:image/gif;base64,{_text(self._gif)}">'
+
+    def _timed(self) -> Iterator[tuple[np.ndarray, float]]:
+        """Pictures with their durations in seconds."""
+        pictures = self._film.pictures(self._tile_size, self._params)
+        for picture, ends in zip(pictures, self._film.pauses(), strict=True):
+            yield picture, max(1 / self._fps, END_PAUSE if ends else 0.0)
+
+    def _write_replay(self, path: str | os.PathLike[str]) -> None:
+        from . import replay
+
+        shown = self._film
+        reel = replay.Reel(shown.env, shown.boards, self._tile_size, self._params)
+        for moment in shown.moments():
+            reel.add_moment(moment)
+        title = type(drawing.unwrapped(shown.env)).__name__
+        reel.write(path, title, [], "", float(self._fps))
+
+
+class Film(NamedTuple):
+    """States of one environment or of a wall of them, on the host."""
+
+    env: Env
+    states: Any  # leaves (times, boards, ...)
+
+    def __len__(self) -> int:
+        return len(jax.tree.leaves(self.states)[0])
+
+    @property
+    def boards(self) -> int:
+        """How many are side by side."""
+        return jax.tree.leaves(self.states)[0].shape[1]
+
+    def pictures(self, tile_size: int | None, params: Any) -> Iterator[np.ndarray]:
+        """Draw the boards of each time."""
+        tile_size = tile_size or frames.wall_tile_size(self.env, self.boards)
+        paint = frames.board_painter(self.env, tile_size)
+        columns, boards = frames.wall_columns(self.boards), self.boards
+        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.states)
+        together = 1 if len(self) == 1 else AT_ONCE
+        chunk = -(-together // boards) * boards
+        for start in range(0, len(self) * boards, chunk):
+            rows = jax.tree.map(lambda leaf, at=start: _padded(leaf[at : at + chunk], chunk), flat)
+            drawn = paint(rows, params)[: len(self) * boards - start]
+            for wall in np.split(drawn, len(drawn) // boards):
+                yield frames.mosaic(wall, columns)
+
+    def begins(self) -> np.ndarray:
+        """Tell of each time and board whether an episode begins: the clock has gone back."""
+        clock = self.states.time
+        return np.concatenate([np.ones_like(clock[:1], np.bool_), clock[1:] <= clock[:-1]])
+
+    def pauses(self) -> list[bool]:
+        """Tell of each time whether it stays: the last of an episode of a single board."""
+        begins = self.begins()[1:, 0] if self.boards == 1 else np.zeros(len(self) - 1, np.bool_)
+        return [*begins.tolist(), True]
+
+    def moments(self) -> Iterator[Any]:
+        """Give each time as a replay takes it: what the states do not tell is NaN or False."""
+        from .session import NO_ACTION, Moment
+
+        boards = self.boards
+        unknown, no = np.full(boards, np.nan, np.float32), np.zeros(boards, np.bool_)
+        rest: dict[str, Any] = {
+            **dict.fromkeys(("reward", "score", "total"), unknown),
+            **dict.fromkeys(("terminated", "truncated"), no),
+            "finished": np.zeros(boards, np.int32),
+            "earned": np.zeros((boards, 0), np.bool_),
+            "memory": (),
+        }
+        begins = self.begins()
+        episodes = np.cumsum(begins, axis=0, dtype=np.int32) - 1
+        for i in range(len(self)):
+            known: dict[str, Any] = {
+                "state": jax.tree.map(lambda leaf, i=i: leaf[i], self.states),
+                "action": np.where(begins[i], NO_ACTION, 0).astype(np.int32),
+                "episode": episodes[i],
+            }
+            yield Moment(**known, **rest)
+
+
+def _film(env: Env | VectorEnv, states: Any, where: str, boards: int) -> Film:
+    """Take one state (`render`) or states over time (`animate`), perhaps with rows of a batch."""
+    if not isinstance(env, (Env, VectorEnv)):
+        kind = type(env).__name__
+        raise TypeError(
+            f"{where}: needs an environment of make() or make_vec(), got {kind} {env!r}"
+        )
+    env = env.env if isinstance(env, VectorEnv) else env
+    if not drawing.is_drawn(env):
+        raise NotImplementedError(f"{where}: {env.name} draws no tiles")
+    checks.integer_field(where, "boards", boards, 1)
+    like, timed = env.state_shape, where == "animate"
+    states = _inner(states)
+    if isinstance(states, Iterator):
+        states = list(states)
+    listed = isinstance(states, (list, tuple))
+    if timed and listed and jax.tree.structure(states) != jax.tree.structure(like):
+        states = _stacked([_inner(state) for state in states], like)
+    states = jax.tree.map(np.asarray, jax.device_get(states))
+    axes = _axes(states, like, where)
+    if axes - timed not in (0, 1):
+        raise TypeError(f"{where}: {_ADVICE[where]}")
+    before = () if timed else (None,)
+    between = (None,) if axes == timed else ()
+    cut = (*before, *([slice(None)] * timed), *between)
+    states = jax.tree.map(lambda leaf: leaf[cut][:, :boards], states)
+    return Film(env, states)
+
+
+_ADVICE = {
+    "render": "this is more than one state or one batch of states; jaxenvs.animate draws states "
+    "over time",
+    "animate": "needs a sequence of states, or states with time as their first axis (and maybe "
+    "boards as their second); jaxenvs.render draws one state",
+}
+
+
+def _inner(state: Any) -> Any:
+    return state.env if isinstance(state, VectorState) else state
+
+
+def _stacked(states: list[Any], like: Any) -> Any:
+    """Join states along a new first axis; each is checked, for `stack` would name no culprit."""
+    if not states:
+        raise ValueError("animate: there are no states to draw")
+    states = jax.device_get(states)
+    for state in states:
+        _axes(state, like, "animate")
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *states)
+
+
+def _axes(states: Any, like: Any, where: str) -> int:
+    """Return how many axes the leaves have before those of a state; all must have the same."""
+    if jax.tree.structure(states) != jax.tree.structure(like):
+        checks.state_of(states, like, where)  # raises
+    leaves, shapes = jax.tree.leaves(states), jax.tree.leaves(like)
+    axes = max(0, np.ndim(leaves[0]) - len(shapes[0].shape)) if leaves and shapes else 0
+    if any(0 in np.shape(leaf)[:axes] for leaf in leaves):
+        raise ValueError(f"{where}: there are no states to draw")
+    one = jax.tree.map(lambda leaf: leaf[(0,) * min(axes, np.ndim(leaf))], states)
+    checks.state_of(one, like, where)
+    if len({np.shape(leaf)[:axes] for leaf in leaves}) > 1:
+        raise TypeError(f"{where}: the leaves of the states differ in their first axes")
+    return axes
+
+
+def _padded(rows: np.ndarray, count: int) -> np.ndarray:
+    """Repeat the last row up to a count of rows, for which the painter is compiled."""
+    short = count - len(rows)
+    return np.concatenate([rows, np.repeat(rows[-1:], short, axis=0)]) if short else rows
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode("ascii")

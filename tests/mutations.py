@@ -1,0 +1,169 @@
+"""Break a rule, an auto-reset or a learner, and see which test notices: proof that tests can fail.
+
+    python tests/mutations.py [NAME ...]     all, or those named; prints a table
+
+Each mutation is made in a copy of the tree, where the default tests of its files run until the
+first one fails. `survives` in the last column is a hole in the tests.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTSIDE = ("baselines", "benchmarks", "render")  # parts of the package beside `jaxenvs/`
+LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".cache", "runs", "build", "__pycache__")
+FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+
+
+class Mutation(NamedTuple):
+    """One fault."""
+
+    file: str
+    old: str  # occurs once
+    new: str
+    tests: str  # files under `tests/`, or options of pytest, that should see it
+
+
+MUTATIONS = {
+    "a full hand picks up": Mutation(
+        "jaxenvs/grid/env.py",
+        "tiles.is_portable(front) & (state.carried == 0)",
+        "tiles.is_portable(front)",
+        "grid/test_rules.py",
+    ),
+    "a grid reward falls less": Mutation(
+        "jaxenvs/grid/env.py",
+        "1.0 - 0.9 * share",
+        "1.0 - 0.8 * share",
+        "grid/test_differential.py -k every_family",
+    ),
+    "a door in the last row": Mutation(
+        "jaxenvs/grid/doorkey.py",
+        "below(word_door, size - 3)",
+        "below(word_door, size - 2)",
+        "grid/test_layouts.py -k DoorKey",
+    ),
+    "one more sword is no help": Mutation(
+        "jaxenvs/craft/player.py",
+        "weapon.damage * world.items[weapon.item]",
+        "weapon.damage * (world.items[weapon.item] > 0)",
+        "craft/test_craft_player.py",
+    ),
+    "a window reverses other tokens": Mutation(
+        "jaxenvs/puzzles/topspin.py",
+        "(first + self.window - 1 - inside)",
+        "(first + self.window - inside)",
+        "puzzles/test_topspin.py puzzles/test_every_puzzle.py -k topspin",
+    ),
+    "a drawn door has another colour": Mutation(
+        "jaxenvs/babyai/opening.py",
+        "plan.add_door(0, RIGHT, Colour.RED, locked=False)",
+        "plan.add_door(0, RIGHT, Colour.BLUE, locked=False)",
+        "core/test_golden.py -k OpenRedDoor",
+    ),
+    "truncation one step late": Mutation(
+        "jaxenvs/core/env.py",
+        "truncated = (after.time >= ",
+        "truncated = (after.time > ",
+        "test_contract.py -k time_limit",
+    ),
+    "an invalid action is not told": Mutation(
+        "jaxenvs/core/env.py",
+        '"invalid_action": invalid}',
+        '"invalid_action": jnp.zeros_like(invalid)}',
+        "test_properties.py",
+    ),
+    "a truncated row goes on": Mutation(
+        "jaxenvs/core/vector.py",
+        "            ended = stepped.done\n",
+        "            ended = stepped.terminated\n",
+        "core/test_vector.py",
+    ),
+    "a step that begins anew has a reward": Mutation(
+        "jaxenvs/core/vector.py",
+        "reward=zero(stepped.reward)",
+        "reward=stepped.reward",
+        "core/test_vector.py",
+    ),
+    "fuzzing does not see a wrong clock": Mutation(
+        "jaxenvs/testing/fuzzing.py",
+        '"clock": time != state.time + 1',
+        '"clock": time < state.time',
+        "core/test_testing.py -k hostile_play",
+    ),
+    "PPO goes on beyond an end": Mutation(
+        "baselines/ppo.py",
+        "    following = jnp.where(rollout.terminated, 0.0, following)\n",
+        "",
+        "baselines/test_ppo.py",
+    ),
+    "DQN values what follows an end": Mutation(
+        "baselines/replay.py",
+        "jnp.where(ended, 0.0, jnp.float32(gamma)",
+        "jnp.where(ended, jnp.float32(gamma), jnp.float32(gamma)",
+        "baselines/test_dqn.py",
+    ),
+    "PQN values illegal actions": Mutation(
+        "baselines/pqn.py",
+        "values = legal(self.values(runner.weights, runner.obs), mask)",
+        "values = self.values(runner.weights, runner.obs)",
+        "baselines/test_masks.py",
+    ),
+}
+
+
+def broken_copy(mutation: Mutation, folder: Path) -> Path:
+    """Copy the tree and make the mutation; the copy comes first on the path of Python."""
+    tree = folder / "tree"
+    shutil.copytree(ROOT, tree, ignore=LEFT_OUT)
+    for name in OUTSIDE:
+        (tree / "jaxenvs" / name).symlink_to(tree / name)
+    (tree / ".cache").mkdir()
+    (tree / ".cache" / "jax").symlink_to(ROOT / ".cache" / "jax")
+    file = tree / mutation.file
+    text = file.read_text()
+    if text.count(mutation.old) != 1:
+        raise SystemExit(f"{mutation.file} must have this once, so that it breaks: {mutation.old}")
+    file.write_text(text.replace(mutation.old, mutation.new))
+    return tree
+
+
+def first_failure(mutation: Mutation) -> tuple[str, float]:
+    """Return the first test that fails, or `survives`, and the seconds until then."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = broken_copy(mutation, Path(folder))
+        environment = os.environ | {"PYTHONPATH": str(tree)}
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        start = time.monotonic()
+        done = subprocess.run(
+            [*command, *mutation.tests.split()],
+            cwd=tree / "tests", env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        seconds = time.monotonic() - start
+    failed = FAILED.search(done.stdout)
+    if done.returncode not in (0, 1) or (done.returncode == 1) != bool(failed):
+        raise SystemExit(done.stdout + done.stderr)
+    return failed[1] if failed else "survives", seconds
+
+
+def main() -> int:
+    """Print a row for each mutation; 1 if one survives."""
+    names = sys.argv[1:] or list(MUTATIONS)
+    print("| mutation | file | first test that fails | seconds |\n| --- | --- | --- | --- |")
+    survivors = 0
+    for name in names:
+        test, seconds = first_failure(MUTATIONS[name])
+        survivors += test == "survives"
+        print(f"| {name} | `{MUTATIONS[name].file}` | `{test}` | {seconds:.0f} |", flush=True)
+    return 1 if survivors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""The notebooks as they are kept: run, small, and ready for Colab. `make notebooks` runs them."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "docs" / "notebooks").glob("*.ipynb"))
+MOST = 400_000  # bytes of a file
+
+
+def test_there_are_two():
+    assert [path.stem for path in NOTEBOOKS] == ["first-steps", "train-and-watch"]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_was_run_to_its_end_without_an_error(path):
+    cells = json.loads(path.read_text())["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert "".join(code[0]["source"]).startswith('%pip install -q "jaxenvs[')
+    assert [cell["execution_count"] for cell in code[1:]] == [*range(1, len(code))]
+    outputs = [output for cell in code for output in cell["outputs"]]
+    assert not [output for output in outputs if output["output_type"] == "error"]
+    for cell in code[1:]:
+        ast.parse("".join(cell["source"]))
+    shown = [kind for output in outputs for kind in output.get("data", ())]
+    assert "image/png" in shown and "text/html" in shown
+    assert path.stat().st_size < MOST and "/opt/" not in path.read_text()
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_opens_in_colab(path):
+    first = "".join(json.loads(path.read_text())["cells"][0]["source"])
+    assert "[![Open in Colab](https://colab.research.google.com/" in first
