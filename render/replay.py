@@ -15,6 +15,7 @@ import zlib
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8, UInt32
 
@@ -119,7 +120,7 @@ class Reel:
 
     def _mission(self, states: Any, board: int) -> str:
         """What the agent is to do, where an environment says it in a sentence."""
-        state = jax.tree.map(lambda leaf: leaf[board], states)
+        state = jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), states)
         return " ".join(f.value for f in self._env.facts(state) if f.kind == "sentence")
 
     def _cut(

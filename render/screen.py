@@ -6,7 +6,6 @@ Left the board, or a wall of boards; right a panel; below a bar of the history t
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
 import numpy as np
 import pygame
 
@@ -258,8 +257,7 @@ def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, flo
     env = session.env
     if env.status_rows:
         return
-    state = jax.tree.map(lambda leaf: leaf[i], session.now.state)
-    names = [fact.icon for fact in env.facts(state) if fact.kind == "icon"]
+    names = [fact.icon for fact in env.facts(session.state(i)) if fact.kind == "icon"]
     icons = [facts.icon(env, name, canvas.pixels(LABEL_HEIGHT - 3)) for name in names]
     for place, icon in enumerate(filter(None, icons)):
         canvas.blit(icon, (at[0] + place * LABEL_HEIGHT, at[1]))

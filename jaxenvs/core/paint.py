@@ -3,6 +3,7 @@
 A shape tells which points are inside; a pixel takes the share of its samples that are.
 """
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -117,9 +118,12 @@ def paint(
     return picture
 
 
+@functools.lru_cache(maxsize=128)  # most sprites of an atlas share their shapes
 def coverage(shape: Shape, size: int) -> np.ndarray:
     """Share of each pixel inside the shape, (size, size), from several samples a side."""
     fine = max(2, min(8, 64 // size))
     at = (np.arange(size * fine) + 0.5) / (size * fine)
     inside = np.broadcast_to(shape(at[None, :], at[:, None]), (size * fine, size * fine))
-    return inside.reshape(size, fine, size, fine).mean(axis=(1, 3))
+    share = inside.reshape(size, fine, size, fine).mean(axis=(1, 3))
+    share.flags.writeable = False
+    return share

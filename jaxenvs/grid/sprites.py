@@ -204,8 +204,8 @@ def atlas(size: int) -> np.ndarray:
             if look.agent == "on":
                 sheet[lit, 1:, code] = _agents(picture, 7 / 8, 1 / 16, 1 / 16)
             elif look.agent == "hands":
-                held = changed(look.layers, lambda shape: shrunk(shape, 9 / 16, 7 / 32, 0))
                 carriers = _agents(below, 9 / 16, 7 / 32, 7 / 16)
+                held = _held(look.layers)
                 sheet[lit, 1:, code] = [_paint(p, held, own, lit).round() for p in carriers]
     sheet.flags.writeable = False
     return sheet.reshape(NUM_SPRITES, size, size, 3)
@@ -213,13 +213,19 @@ def atlas(size: int) -> np.ndarray:
 
 def _agents(picture: np.ndarray, scale: Length, left: Length, top: Length) -> list[np.ndarray]:
     """Draw the agent over a picture, facing right, down, left, up."""
-    pictures = []
-    for turns in range(4):
-        layers = changed(
-            AGENT, lambda shape, turns=turns: shrunk(turned(shape, turns), scale, left, top)
-        )
-        pictures.append(_paint(picture, layers).round())
-    return pictures
+    return [_paint(picture, _agent(turns, scale, left, top)).round() for turns in range(4)]
+
+
+@functools.lru_cache(maxsize=16)
+def _agent(turns: int, scale: Length, left: Length, top: Length) -> tuple[Layer, ...]:
+    """The agent of that size at that place."""
+    return changed(AGENT, lambda shape: shrunk(turned(shape, turns), scale, left, top))
+
+
+@functools.lru_cache(maxsize=16)
+def _held(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """A thing above an agent that carries it."""
+    return changed(layers, lambda shape: shrunk(shape, 9 / 16, 7 / 32, 0))
 
 
 def _paint(

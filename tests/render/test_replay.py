@@ -10,6 +10,7 @@ import subprocess
 import zlib
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from PIL import Image
@@ -253,7 +254,8 @@ def test_it_holds_missions_and_what_the_agent_sees(tmp_path):
     states = [moment.state for moment in session.history]
 
     def mission(board: int, first: int) -> str:
-        return session.env.mission_text(jax.tree.map(lambda leaf: leaf[board], states[first]))
+        state = jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), states[first])
+        return session.env.mission_text(state)
 
     missions = [mission(board, first) for board in (0, 1) for first in (0, 5)]
     assert [episode["mission"] for episode in held["episodes"]] == missions

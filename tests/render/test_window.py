@@ -3,7 +3,8 @@
 import threading
 import time
 
-import numpy as np
+import jax
+import jax.numpy as jnp
 import pygame
 import pytest
 from opened import opened, settle
@@ -13,7 +14,7 @@ import jaxenvs
 from jaxenvs.core import background
 from jaxenvs.grid import Action
 from jaxenvs.grid.tiles import Colour, Kind
-from jaxenvs.render import screen
+from jaxenvs.render import panel, screen
 from jaxenvs.render.canvas import TEXT
 from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
@@ -180,12 +181,12 @@ def test_a_new_window_takes_a_good_share_of_its_display(display, least, most):
 
 
 def test_words_grow_with_the_window(window):
-    def colours(size):
-        where = screen.layout(window.controller, size)
-        surface = screen.draw(window.controller, size).subsurface(where.panel)
+    def bright(scale: float) -> int:
+        surface = pygame.Surface((round(312 * scale), round(500 * scale)))
+        panel.draw(surface, window.controller, surface.get_rect(), scale)
         return pygame.mask.from_threshold(surface, (*TEXT, 255), (90, 90, 90, 255)).count()
 
-    assert colours((2400, 1680)) > 4 * colours((940, 660))
+    assert bright(2.0) > 3 * bright(1.0)
 
 
 def test_saving_writes_a_gif_and_says_so(window, tmp_path, monkeypatch):
@@ -309,8 +310,8 @@ def test_a_wall_shows_what_its_agents_carry():
         return [pygame.image.tobytes(surface.subsurface(line), "RGB") for line in lines]
 
     before = labels()
-    state = controller.session.now.state
-    carried = np.array([0, int(Kind.KEY) | int(Colour.RED) << 4], state.carried.dtype)
+    state = jax.tree.map(jnp.asarray, controller.session.now.state)
+    carried = jnp.array([0, int(Kind.KEY) | int(Colour.RED) << 4], state.carried.dtype)
     controller.session.history[0] = controller.session.now._replace(
         state=state.replace(carried=carried)
     )
