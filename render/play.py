@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     parser = arguments.parser("play", SUMMARY, EXAMPLES)
-    parser.add_argument("id", metavar="ID", help="as `jaxenvs list` prints them")
+    parser.add_argument("id", metavar="ID", help="an id listed by `jaxenvs list`")
     parser.add_argument(
         "--keys", help="play these keys into the file, such as 'w w a space' (else: random moves)"
     )
@@ -46,7 +46,7 @@ def _run(argv: list[str]) -> int:
     if options.text:
         return _play_text(options, headless)
     if options.keys is not None and not headless:
-        raise UsageError("--keys goes with --gif FILE, --html FILE or --screenshot FILE")
+        raise UsageError("--keys needs --gif FILE, --html FILE or --screenshot FILE")
     env = _playable(options)
     if not headless:
         from .window import open_window

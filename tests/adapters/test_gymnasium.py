@@ -283,7 +283,11 @@ def test_one_call_and_one_compilation_for_all_adapters_of_an_environment():
         (lambda e: to_gymnasium(DOORS, most=2), TypeError, r"\['most'\] belong to make"),
         (lambda e: to_gymnasium(DOORS, params=3), TypeError, "params must be like Params"),
         (lambda e: to_gymnasium(DOORS, render_mode="rgb"), ValueError, "did you mean 'rgb_array'"),
-        (lambda e: to_gymnasium(DOORS, render_mode="rgb_array"), ValueError, "draws no tiles"),
+        (
+            lambda e: to_gymnasium(DOORS, render_mode="rgb_array"),
+            ValueError,
+            "has no tiles to draw",
+        ),
         (lambda e: to_gymnasium(DOORS, render_tile_size=0), ValueError, "at least 1"),
     ],
 )
