@@ -2,10 +2,11 @@
 
 from . import absent
 from .chance import Draws
-from .classic import CraftClassic, CraftParams
+from .classic import CLASSIC, CraftClassic, CraftParams
+from .env import CraftEnv
 from .sight import Layout
 from .state import Arrow, CraftState, Level, Mob, Plants, Slots, World
-from .tables import CLASSIC, Achievement, Action, Block, Rules
+from .tables import Achievement, Action, Block, Rules
 
 __all__ = [
     "CLASSIC",
@@ -14,6 +15,7 @@ __all__ = [
     "Arrow",
     "Block",
     "CraftClassic",
+    "CraftEnv",
     "CraftParams",
     "CraftState",
     "Draws",

@@ -14,7 +14,7 @@ from .state import CraftState, World
 from .tables import VITALS, Block
 
 if TYPE_CHECKING:
-    from .classic import CraftClassic
+    from .env import CraftEnv
 
 KEYS = keyed(  # in the order of `Action`: upstream's keys, and arrows
     ("noop", "q"),
@@ -67,13 +67,13 @@ MASSES = {Block.WATER, Block.LAVA, Block.STONE, Block.COAL, Block.IRON, Block.GR
 NAMES = {Block.OUT_OF_BOUNDS: "the edge of the world", Block.PLANT: "young plant"}
 
 
-def facts(env: "CraftClassic", state: CraftState, params: Any) -> tuple[Fact, ...]:
+def facts(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Fact, ...]:
     """The body, every item with its count, and the hour."""
     world, light, days, *_ = read(env, state, params)
     return _facts(env, world, light, days)
 
 
-def _facts(env: "CraftClassic", world: World, light: float, days: float) -> tuple[Fact, ...]:
+def _facts(env: "CraftEnv", world: World, light: float, days: float) -> tuple[Fact, ...]:
     body = [bar(v, int(world.vitals[v]), env.rules.best, v, COLOURS[v]) for v in VITALS]
     items = [count(i.replace("_", " "), int(world.items[i]), i) for i in env.rules.items]
     asleep = ", asleep" if world.sleeping else ""
@@ -82,7 +82,7 @@ def _facts(env: "CraftClassic", world: World, light: float, days: float) -> tupl
     return (*body, *items, clock, Fact("light", f"{light:.0%}"))
 
 
-def describe(env: "CraftClassic", state: CraftState, params: Any) -> str:
+def describe(env: "CraftEnv", state: CraftState, params: Any) -> str:
     """Body, belongings, hour, what is in front, what is in sight and where, and a drawing of it."""
     world, light, days, blocks, mobs = read(env, state, params)
     row, column = blocks.shape[0] // 2, blocks.shape[1] // 2
@@ -145,7 +145,7 @@ def _legend(signs: list[list[str]]) -> str:
     return f"Your view; @ is you, {', '.join(used)}:"
 
 
-def read(env: "CraftClassic", state: CraftState, params: Any) -> tuple[Any, ...]:
+def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:
     """Return the world by name, the daylight (0 to 1), the days since the beginning, and blocks and
     mobs of the view, all on the host."""
     params = env.default_params if params is None else params
@@ -154,7 +154,7 @@ def read(env: "CraftClassic", state: CraftState, params: Any) -> tuple[Any, ...]
 
 
 @functools.lru_cache(maxsize=8)
-def _reader(env: "CraftClassic") -> Callable[..., Any]:
+def _reader(env: "CraftEnv") -> Callable[..., Any]:
     def reader(state: CraftState, params: Any) -> tuple[Any, ...]:
         hour = env.light(state, params), state.time, params.day_length
         return env.world(state), *hour, *env.view(state)
@@ -174,6 +174,6 @@ def hour(share: float, light: float) -> str:
 
 def icon(name: str, size: int, background: tuple[int, int, int]) -> np.ndarray | None:
     """The icon of a vital or an item, uint8 (size, size, 3); None where nothing has that name."""
-    from . import sprites
+    from .look import sprites
 
     return sprites.icon(name, size, background) if name in sprites.ICONS else None

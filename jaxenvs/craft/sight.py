@@ -49,12 +49,12 @@ def layout(rules: Rules) -> Layout:
 
 def observation_rows(rules: Rules) -> tuple[tuple[str, str], ...]:
     """Rows (index, meaning) of the observations, of every item and number of the body."""
-    where, channels = layout(rules), len(Block) + len(MOB_BITS)
+    where, channels = layout(rules), len(rules.blocks) + len(MOB_BITS)
     cells = where.blocks.stop
     body = cells * channels  # where the counts begin in the symbolic observation
     names = (*rules.items, *VITALS)
     mobs = ", ".join(f"{1 << i} {name}" for i, name in enumerate(MOB_BITS))
-    blocks = ", ".join(f"{block.value} {block.name.lower()}" for block in Block)
+    blocks = ", ".join(f"{block.value} {block.name.lower()}" for block in rules.blocks)
     counts = enumerate(names)
     return (
         (f"`ids[0:{cells}]`", f"blocks of the view, row by row: {blocks}"),
@@ -145,7 +145,7 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
 
 def floats(rules: Rules) -> int:
     """Length of the symbolic observation."""
-    channels = len(Block) + len(MOB_BITS)
+    channels = len(rules.blocks) + len(MOB_BITS)
     return rules.view[0] * rules.view[1] * channels + len(rules.items) + len(VITALS) + 6
 
 
@@ -164,9 +164,9 @@ def _floats(
 ) -> Float32[Array, " floats"]:
     # A bit for each channel of a cell.
     bits = (1 << blocks.reshape(-1).astype(jnp.int32)) | (
-        mobs.reshape(-1).astype(jnp.int32) << len(Block)
+        mobs.reshape(-1).astype(jnp.int32) << len(rules.blocks)
     )
-    channel = np.arange(len(Block) + len(MOB_BITS), dtype=np.int32)
+    channel = np.arange(len(rules.blocks) + len(MOB_BITS), dtype=np.int32)
     around = ((settled(bits)[:, None] >> channel) & 1).reshape(-1)
     # Upstream divides by 10 in half precision, which XLA compiles as a product with a tenth.
     tenths = jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)

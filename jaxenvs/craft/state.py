@@ -127,7 +127,7 @@ def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> 
 
 def earned_words(rules: Rules) -> int:
     """Words that the achievements need."""
-    return -(-rules.achievements // EARNED_BITS)
+    return -(-len(rules.achievements) // EARNED_BITS)
 
 
 def pack(rules: Rules, world: World) -> Int32[Array, " words"]:
@@ -185,7 +185,7 @@ def mobs_of(world: World) -> list[Mob]:
 
 def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achievements"]:
     """Achievements as flags, in the order of their numbers."""
-    number = jnp.arange(rules.achievements, dtype=jnp.int32)
+    number = jnp.arange(len(rules.achievements), dtype=jnp.int32)
     words = jnp.stack(earned)
     if len(earned) > 1:  # else its only word stands for all
         words = words[number // EARNED_BITS]

@@ -1,9 +1,10 @@
-"""Craftax-Classic 1.6.1 as tables: blocks, items, actions, achievements, and what turns into what.
+"""The words of the Craft games, and the types of the rows that their rules are made of.
 
-`Rules` is one edition of the game; the stages of a step read it and name no block themselves where
-editions differ.
+`Rules` is one edition of the game, a table that the stages of a step read; they name no block
+themselves where editions differ. An edition uses some of the blocks, actions and achievements.
 """
 
+import dataclasses
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -130,12 +131,14 @@ class MobRow(NamedTuple):
     food: int = 0  # that killing it gives
 
 
-class Rules(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)  # equal to itself alone
+class Rules:
     """One edition of the game."""
 
     view: tuple[int, int]  # rows and columns seen; the player is in the middle
-    actions: int
-    achievements: int
+    blocks: tuple[Block, ...]  # in the order of their numbers, from 0
+    actions: tuple[Action, ...]  # likewise
+    achievements: tuple[Achievement, ...]  # likewise
     items: tuple[str, ...]  # of the inventory, in the order of the symbolic observation
     most: int  # of one item
     best: int  # health, food, drink and energy at most
@@ -145,88 +148,9 @@ class Rules(NamedTuple):
     placements: tuple[Placement, ...]
     weapons: tuple[Weapon, ...]  # a bare hand does 1
     mobs: tuple[MobRow, ...]  # in the order of moving
+    projectiles: tuple[str, ...]  # that mobs shoot
 
 
 VITALS = ("health", "food", "drink", "energy")
 RIPE_AGE = 600  # steps that a plant grows
-
-_SOLID = frozenset(
-    {
-        Block.WATER,
-        Block.STONE,
-        Block.TREE,
-        Block.COAL,
-        Block.IRON,
-        Block.DIAMOND,
-        Block.CRAFTING_TABLE,
-        Block.FURNACE,
-        Block.PLANT,
-        Block.RIPE_PLANT,
-    }
-)
-_OPEN = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD}) | {
-    Block.GRASS,
-    Block.SAND,
-    Block.PATH,
-    Block.LAVA,
-}
-_IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
-_STONE = {"wood": 1, "stone": 1}
-_A = Achievement
-
-CLASSIC = Rules(
-    view=(7, 9),
-    actions=len(Action),
-    achievements=len(Achievement),
-    items=(
-        "wood",
-        "stone",
-        "coal",
-        "iron",
-        "diamond",
-        "sapling",
-        "wood_pickaxe",
-        "stone_pickaxe",
-        "iron_pickaxe",
-        "wood_sword",
-        "stone_sword",
-        "iron_sword",
-    ),
-    most=9,
-    best=9,
-    solid=_SOLID,
-    recipes=(
-        Recipe(Action.MAKE_WOOD_PICKAXE, "wood_pickaxe", {"wood": 1}, False, _A.MAKE_WOOD_PICKAXE),
-        Recipe(Action.MAKE_STONE_PICKAXE, "stone_pickaxe", _STONE, False, _A.MAKE_STONE_PICKAXE),
-        Recipe(Action.MAKE_IRON_PICKAXE, "iron_pickaxe", _IRON, True, _A.MAKE_IRON_PICKAXE),
-        Recipe(Action.MAKE_WOOD_SWORD, "wood_sword", {"wood": 1}, False, _A.MAKE_WOOD_SWORD),
-        Recipe(Action.MAKE_STONE_SWORD, "stone_sword", _STONE, False, _A.MAKE_STONE_SWORD),
-        Recipe(Action.MAKE_IRON_SWORD, "iron_sword", _IRON, True, _A.MAKE_IRON_SWORD),
-    ),
-    harvests=(
-        Harvest(Block.TREE, None, "wood", Block.GRASS, _A.COLLECT_WOOD),
-        Harvest(Block.STONE, "wood_pickaxe", "stone", Block.PATH, _A.COLLECT_STONE),
-        Harvest(Block.COAL, "wood_pickaxe", "coal", Block.PATH, _A.COLLECT_COAL),
-        Harvest(Block.IRON, "stone_pickaxe", "iron", Block.PATH, _A.COLLECT_IRON),
-        Harvest(Block.DIAMOND, "iron_pickaxe", "diamond", Block.PATH, _A.COLLECT_DIAMOND),
-        Harvest(Block.GRASS, None, "sapling", Block.GRASS, _A.COLLECT_SAPLING, chance=0.1),
-        Harvest(Block.WATER, None, None, Block.WATER, _A.COLLECT_DRINK, drink=1),
-        Harvest(Block.RIPE_PLANT, None, None, Block.PLANT, _A.EAT_PLANT, food=4),
-    ),
-    placements=(
-        Placement(
-            Action.PLACE_STONE, Block.STONE, "stone", 1, _OPEN | {Block.WATER}, _A.PLACE_STONE
-        ),
-        Placement(Action.PLACE_TABLE, Block.CRAFTING_TABLE, "wood", 2, _OPEN, _A.PLACE_TABLE),
-        Placement(Action.PLACE_FURNACE, Block.FURNACE, "stone", 1, _OPEN, _A.PLACE_FURNACE),
-        Placement(
-            Action.PLACE_PLANT, Block.PLANT, "sapling", 1, frozenset({Block.GRASS}), _A.PLACE_PLANT
-        ),
-    ),
-    weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
-    mobs=(
-        MobRow("zombie", frozenset({Block.GRASS, Block.PATH}), 9, _A.DEFEAT_ZOMBIE),
-        MobRow("cow", frozenset({Block.GRASS}), 3, _A.EAT_COW, food=6),
-        MobRow("skeleton", frozenset({Block.PATH}), 9, _A.DEFEAT_SKELETON),
-    ),
-)
+NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})  # in no map

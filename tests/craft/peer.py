@@ -13,10 +13,10 @@ from craftax.craftax_classic.envs import craftax_state as theirs_state
 from craftax.craftax_classic.envs.craftax_symbolic_env import CraftaxClassicSymbolicEnvNoAutoReset
 from craftax.craftax_classic.game_logic import calculate_light_level
 
-from jaxenvs.craft import sight
+from jaxenvs.craft import CLASSIC, sight
 from jaxenvs.craft.chance import Draws
 from jaxenvs.craft.state import BESIDE, Arrow, Mob, Plants, Slots, World
-from jaxenvs.craft.tables import CLASSIC, VITALS, Block
+from jaxenvs.craft.tables import VITALS, Block
 from jaxenvs.craft.terrain import TerrainDraws
 
 assert version("craftax") == "1.6.1", "the rules are stated for craftax 1.6.1"
@@ -236,7 +236,7 @@ def from_craftax(env, theirs):
         return Arrow(*theirs.arrows.position[i], *theirs.arrow_directions[i], theirs.arrows.mask[i])
 
     kinds = {name: getattr(theirs, field) for name, field in KINDS.items()}
-    bits = jnp.arange(CLASSIC.achievements, dtype=jnp.int32)
+    bits = jnp.arange(len(CLASSIC.achievements), dtype=jnp.int32)
     world = World(
         row=theirs.player_position[0],
         column=theirs.player_position[1],
@@ -282,7 +282,7 @@ def to_craftax(env, ours, params=None):
         )
     none = jnp.zeros(len(world.arrows), jnp.int32)
     directions = [jnp.stack([a.d_row, a.d_column]) for a in world.arrows]
-    bits = jnp.arange(CLASSIC.achievements, dtype=jnp.int32)
+    bits = jnp.arange(len(CLASSIC.achievements), dtype=jnp.int32)
     return theirs_state.EnvState(
         map=ours.map.astype(jnp.int32),
         mob_map=mob_map,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import peer
 
-from jaxenvs.craft.tables import CLASSIC, Block
+from jaxenvs.craft import CLASSIC, Block
 
 SIZE = 64
 SOLID = [int(block) for block in CLASSIC.solid]
