@@ -9,7 +9,7 @@ from jaxtyping import Array, Bool, Int32
 
 from ..core.bits import kept
 from ..core.settle import settled
-from .ground import Ground, is_in
+from .ground import Ground, codes, is_in
 from .state import EARNED_BITS, MOVING, Mob, World, mobs_of, unlock
 from .tables import Achievement, Action, Block, Harvest, Placement, Recipe, Rules
 
@@ -243,9 +243,8 @@ def _of(deed: Array, values: list[int]) -> Int32[Array, ""]:
 
 def _around(ground: Ground, world: World) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
     """Whether a table, and whether a furnace, is on one of the eight cells around the player."""
-    codes = (1 << 2 * Block.CRAFTING_TABLE) | (2 << 2 * Block.FURNACE)
     row, column = world.row + _AROUND[0], world.column + _AROUND[1]
-    code = (jnp.int32(codes) >> (2 * ground.nearest(row, column))) & 3
+    code = codes(ground.nearest(row, column), {Block.CRAFTING_TABLE}, {Block.FURNACE})
     count = jnp.where(ground.inside(row, column), (code & 1) | (code >> 1 << 4), 0)
     both = settled(count.sum(dtype=jnp.int32))
     return (both & 15) != 0, both > 15

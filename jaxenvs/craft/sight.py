@@ -6,13 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float32, UInt8
+from jaxtyping import Array, Float32, Int32, UInt8
 
 from ..core.settle import settled
 from .ground import Ground
 from .state import World
 from .tables import VITALS, Block, Rules
 
+_WORD = 31  # channels in a word, without the sign
 _TENTH = np.float32(np.float16(0.1))
 MOB_BITS = ("zombie", "cow", "skeleton", "arrow")  # from the lowest
 
@@ -162,15 +163,25 @@ def _floats(
     light: Array,
     sleeping: Array,
 ) -> Float32[Array, " floats"]:
-    # A bit for each channel of a cell.
-    bits = (1 << blocks.reshape(-1).astype(jnp.int32)) | (
-        mobs.reshape(-1).astype(jnp.int32) << len(rules.blocks)
-    )
-    channel = np.arange(len(rules.blocks) + len(MOB_BITS), dtype=np.int32)
-    around = ((settled(bits)[:, None] >> channel) & 1).reshape(-1)
+    around = _channels(rules, blocks.reshape(-1), mobs.reshape(-1)).reshape(-1)
     # Upstream divides by 10 in half precision, which XLA compiles as a product with a tenth.
     tenths = jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)
     turned = facing == np.arange(1, 5, dtype=np.int32)
     last = jnp.stack([light, sleeping.astype(jnp.float32)])
     parts = [around.astype(jnp.float32), tenths, turned.astype(jnp.float32), last]
     return jnp.concatenate(parts)
+
+
+def _channels(
+    rules: Rules, blocks: UInt8[Array, " cells"], mobs: UInt8[Array, " cells"]
+) -> Int32[Array, "cells channels"]:
+    """Flags of each cell: the block, then the mobs. They come from a bit for each channel
+    where a word has enough."""
+    kinds, block = len(rules.blocks), blocks.astype(jnp.int32)
+    if kinds + len(MOB_BITS) <= _WORD:
+        bits = (1 << block) | (mobs.astype(jnp.int32) << kinds)
+        return (settled(bits)[:, None] >> np.arange(kinds + len(MOB_BITS), dtype=np.int32)) & 1
+    both = settled(block | (mobs.astype(jnp.int32) << 8))[:, None]
+    is_block = (both & 255) == np.arange(kinds, dtype=np.int32)
+    is_mob = (both >> (8 + np.arange(len(MOB_BITS), dtype=np.int32))) & 1
+    return jnp.concatenate([is_block.astype(jnp.int32), is_mob], axis=1)

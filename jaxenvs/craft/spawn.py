@@ -15,13 +15,12 @@ from jaxtyping import Array, Int32, UInt8
 
 from ..core.settle import settled
 from .chance import SPAWNING, Draws
-from .ground import Ground
+from .ground import Ground, codes
 from .state import Mob, World, mobs_of
 from .tables import Block, MobRow, Rules
 
 _CELLS = 16  # in a word; the first block in its low half, the second in the high half
 _GROUNDS = (Block.GRASS, Block.PATH)
-_CODES = sum(1 << (2 * block + half) for half, block in enumerate(_GROUNDS))  # two bits a block
 
 
 class _Reach(NamedTuple):
@@ -87,7 +86,7 @@ def _grounds(
     rows, columns = world.row + table.rows, world.column + table.columns
     inside = ground.inside(rows, columns) & (table.distance < despawn_distance)
     # One use of the block: with two it would be written and read again on a GPU.
-    code = (jnp.int32(_CODES) >> (2 * ground.nearest(rows, columns))) & 3
+    code = codes(ground.nearest(rows, columns), _GROUNDS[:1], _GROUNDS[1:])
     both = (code & 1) | ((code >> 1) << _CELLS)
     bit = np.arange(_CELLS, dtype=np.int32)
     return settled(jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32))
