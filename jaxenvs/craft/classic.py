@@ -2,9 +2,9 @@
 
 Differences from the package: the time limit truncates and never terminates; randomness comes from
 JAX keys drawn once a step; what the package keeps and can be derived (mob map, light) is not kept.
-Replicated though surely not meant: see `player.strike` (mobs come back to life), `player.damage`
+Replicated though surely not meant: see `attack.revive` (mobs come back to life), `attack.damage`
 (two swords hit harder), `player.move` (lava at the opposite border), `sight.view` (hidden mobs),
-`spawn` (a full kind marks its first mob anew).
+`spawn` (a full role marks its first mob anew).
 """
 
 import functools
@@ -18,17 +18,24 @@ from ..core.env import Ending, Params
 from ..core.random import Key
 from ..core.registry import register
 from ..core.struct import struct
-from . import terrain
+from . import attack, body, deeds, mobs, plants, player, projectiles, spawn, terrain
 from .env import CraftEnv
-from .state import MAX_SIZE, MOST_HEALTH, CraftState, Level, new_world
+from .packing import Field, Packing, bytes_of
+from .spawn import Odds
+from .state import CraftState, Level, new_world
+from .step import Moment, Stage, holds, settles
 from .tables import (
     NEVER_PLACED,
+    ROLES,
+    VITALS,
     Achievement,
     Action,
     Block,
     Harvest,
     MobRow,
+    Need,
     Placement,
+    ProjectileRow,
     Recipe,
     Rules,
     Weapon,
@@ -58,28 +65,75 @@ _IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
 _STONE = {"wood": 1, "stone": 1}
 _A = Achievement
 
+_ITEMS = (
+    "wood",
+    "stone",
+    "coal",
+    "iron",
+    "diamond",
+    "sapling",
+    "wood_pickaxe",
+    "stone_pickaxe",
+    "iron_pickaxe",
+    "wood_sword",
+    "stone_sword",
+    "iron_sword",
+)
+MOST_HEALTH = 31  # of a mob
+BESIDE = 16  # cells beyond the border where a projectile that flew out stays
+MAX_SIZE = 224  # cells on a side: with BESIDE at both ends a coordinate has 8 bits
+_MOB = (
+    Field("row", 8),
+    Field("column", 8),
+    Field("health", 5),
+    Field("cooldown", 3),
+    Field("alive", 1, flag=True),
+    Field("marked", 1, flag=True),
+)
+_ARROW = (
+    Field("row", 8, low=-BESIDE, saturates=True),
+    Field("column", 8, low=-BESIDE, saturates=True),
+    Field("d_row", 2, low=-1),
+    Field("d_column", 2, low=-1),
+    Field("alive", 1, flag=True),
+)
+_PLANT = (
+    Field("row", 8),
+    Field("column", 8),
+    Field("age", 14, saturates=True),
+    Field("planted", 1, flag=True),
+)
+_PLAYER = (
+    Field("row", 8, low=-1),
+    Field("column", 8, low=-1),
+    Field("facing", 3),
+    Field("sleeping", 1, flag=True),
+)
+_COUNTERS = ("recover", "hunger", "thirst", "fatigue")
+PACKING = Packing(
+    player=(
+        _PLAYER,
+        bytes_of(f"vitals.{name}" for name in VITALS)
+        + bytes_of((f"counters.{name}" for name in _COUNTERS), low=-64)
+        + bytes_of(f"items.{name}" for name in _ITEMS),
+    ),
+    mob=_MOB,
+    projectile=_ARROW,
+    plant=_PLANT,
+)
+
 CLASSIC = Rules(
+    packing=PACKING,
     view=(7, 9),
     blocks=tuple(b for b in Block if b <= Block.RIPE_PLANT),
     actions=tuple(a for a in Action if a <= Action.MAKE_IRON_SWORD),
     achievements=tuple(a for a in Achievement if a <= Achievement.MAKE_IRON_SWORD),
-    items=(
-        "wood",
-        "stone",
-        "coal",
-        "iron",
-        "diamond",
-        "sapling",
-        "wood_pickaxe",
-        "stone_pickaxe",
-        "iron_pickaxe",
-        "wood_sword",
-        "stone_sword",
-        "iron_sword",
-    ),
+    items=_ITEMS,
     most=9,
     best=9,
     solid=_SOLID,
+    overflown=frozenset({Block.WATER}),
+    broken=frozenset({Block.CRAFTING_TABLE, Block.FURNACE}),
     recipes=(
         Recipe(Action.MAKE_WOOD_PICKAXE, "wood_pickaxe", {"wood": 1}, False, _A.MAKE_WOOD_PICKAXE),
         Recipe(Action.MAKE_STONE_PICKAXE, "stone_pickaxe", _STONE, False, _A.MAKE_STONE_PICKAXE),
@@ -108,14 +162,57 @@ CLASSIC = Rules(
             Action.PLACE_PLANT, Block.PLANT, "sapling", 1, frozenset({Block.GRASS}), _A.PLACE_PLANT
         ),
     ),
+    needs=(
+        Need("food", "hunger", limit=25, asleep=0.5),
+        Need("drink", "thirst", limit=20, asleep=0.5),
+        Need("energy", "fatigue", limit=30, asleep=-1, rest=10),
+    ),
+    pace=2,  # sleepers need half as much
     weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
     mobs=(
-        MobRow("zombie", frozenset({Block.GRASS, Block.PATH}), 9, _A.DEFEAT_ZOMBIE),
-        MobRow("cow", frozenset({Block.GRASS}), 3, _A.EAT_COW, food=6),
-        MobRow("skeleton", frozenset({Block.PATH}), 9, _A.DEFEAT_SKELETON),
+        MobRow(
+            name="zombie",
+            role="melee",
+            health=5,
+            appears_on=frozenset({Block.GRASS, Block.PATH}),
+            nearest=9,
+            achievement=_A.DEFEAT_ZOMBIE,
+            shuns=frozenset({Block.LAVA}),
+            damage=2,
+            cooldown=5,
+            chase=10,
+            gate=0.75,
+        ),
+        MobRow(
+            name="cow",
+            role="passive",
+            health=3,
+            appears_on=frozenset({Block.GRASS}),
+            nearest=3,
+            achievement=_A.EAT_COW,
+            shuns=frozenset({Block.LAVA}),
+            food=6,
+        ),
+        MobRow(
+            name="skeleton",
+            role="ranged",
+            health=3,
+            appears_on=frozenset({Block.PATH}),
+            nearest=9,
+            achievement=_A.DEFEAT_SKELETON,
+            shuns=frozenset({Block.LAVA}),
+            cooldown=4,
+            chase=10,
+            gate=0.85,
+            retreat=3,
+            nearest_shot=4,
+            farthest_shot=5,
+            projectile="arrow",
+        ),
     ),
-    projectiles=("arrow",),
+    projectiles=(ProjectileRow("arrow", damage=2),),
 )
+_ZOMBIE, _COW, _SKELETON = CLASSIC.mobs
 
 
 @struct
@@ -124,9 +221,9 @@ class CraftParams(Params):
 
     day_length: Any = np.int32(300)  # steps
     always_diamond: Any = np.bool_(True)  # whether one stone of every world is a diamond
-    zombie_health: Any = np.int32(5)  # points of one that appears, at most 31
-    cow_health: Any = np.int32(3)  # points of one that appears, at most 31
-    skeleton_health: Any = np.int32(3)  # points of one that appears, at most 31
+    zombie_health: Any = np.int32(_ZOMBIE.health)  # points of one that appears, at most 31
+    cow_health: Any = np.int32(_COW.health)  # points of one that appears, at most 31
+    skeleton_health: Any = np.int32(_SKELETON.health)  # points of one that appears, at most 31
     mob_despawn_distance: Any = np.int32(14)  # steps from the player, at most `reach`
     spawn_cow_chance: Any = np.float32(0.1)  # a step
     spawn_zombie_base_chance: Any = np.float32(0.02)  # a step, in full light
@@ -148,6 +245,43 @@ _LIMITS = {
     "spawn_zombie_night_chance": (0, 1),
     "spawn_skeleton_chance": (0, 1),
 }
+
+
+def _odds(moment: Moment) -> Odds:
+    """What may appear: more zombies by night."""
+    params, dark = moment.params, (1 - moment.light) * (1 - moment.light)
+    night = params.spawn_zombie_base_chance + params.spawn_zombie_night_chance * dark
+    return Odds(
+        chances={
+            "passive": params.spawn_cow_chance,
+            "melee": night,
+            "ranged": params.spawn_skeleton_chance,
+        },
+        health={
+            "passive": params.cow_health,
+            "melee": params.zombie_health,
+            "ranged": params.skeleton_health,
+        },
+        types=dict.fromkeys(ROLES, 0),
+    )
+
+
+STAGES = (
+    Stage(player.doze),
+    Stage(player.face),
+    Stage(attack.strike),
+    Stage(attack.revive),
+    Stage(deeds.choose, edge=settles("deed")),
+    Stage(deeds.do),
+    Stage(player.move, edge=holds("row", "column")),
+    Stage(mobs.move),
+    Stage(projectiles.fly),
+    Stage(plants.grow),
+    Stage(body.burn),
+    Stage(functools.partial(spawn.appear, odds=_odds)),
+    Stage(body.live),
+    Stage(body.limit),
+)
 
 
 @register("Craft-Classic-Symbolic-v0", obs="symbolic", aliases=("Craftax-Classic-Symbolic-v1",))
@@ -172,6 +306,7 @@ class CraftClassic(CraftEnv):
 
     size: int = 64  # cells on a side, a multiple of 16
 
+    stages: ClassVar[tuple[Stage, ...]] = STAGES
     rules: ClassVar[Rules] = CLASSIC
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in CLASSIC.achievements)
     reward_range: ClassVar[tuple[float, float]] = (-0.9, len(CLASSIC.achievements) + 0.9)
@@ -205,7 +340,7 @@ class CraftClassic(CraftEnv):
 
     def reset_state(self, key: Key, level: Level, params: Any) -> CraftState:
         """Put the player into the middle of the map."""
-        health = {"zombie": 1, "cow": params.cow_health, "skeleton": 0}
+        health = {"melee": 1, "passive": params.cow_health, "ranged": 0}
         world = new_world(self.rules, self.slots, self.size, health)
         return self.packed(jnp.int32(0), level.map, world)
 

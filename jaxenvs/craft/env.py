@@ -14,12 +14,12 @@ from ..core.env import Env, Step, Transition
 from ..core.facts import RGB, Fact, Features
 from ..core.random import Key
 from ..core.spaces import Box, Discrete, Space
-from . import chance, facts, player, sight
+from . import chance, deeds, facts, player, sight
 from .chance import Draws
 from .ground import Ground, is_in
 from .look import pictures, sprites, tiles
 from .state import MOST_MOBS, CraftState, Slots, World, earned_vector, pack, unpack
-from .step import advance
+from .step import Moment, Stage, advance
 from .tables import Action, Rules
 
 OBSERVATIONS = ("symbolic", "ids", "pixels")
@@ -39,6 +39,7 @@ class CraftEnv(Env):
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
     rules: ClassVar[Rules]
+    stages: ClassVar[tuple[Stage, ...]]  # of a step
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
     status_rows: ClassVar[int] = 2  # the inventory
 
@@ -55,8 +56,8 @@ class CraftEnv(Env):
             checks.integer_field(owner, f"slots.{name}", count, 1, 16)
         if sum(self.slots.mobs.values()) > MOST_MOBS:
             raise ValueError(
-                f"{owner}: slots={self.slots} has {sum(self.slots.mobs.values())} mobs; zombies, "
-                f"cows and skeletons together may be at most {MOST_MOBS}"
+                f"{owner}: slots={self.slots} has {sum(self.slots.mobs.values())} mobs; "
+                f"there may be at most {MOST_MOBS}"
             )
 
     @property
@@ -124,9 +125,10 @@ class CraftEnv(Env):
         """Apply the rules with given draws; `state.time` already counts this step."""
         before = self.world(state)
         light = sight.light(state.time - 1, params.day_length)
-        cells, after = advance(
-            self.rules, state.map, before, action, draws, params, light, self.reach
-        )
+        ground, reach = Ground(state.map), self.reach
+        moment = Moment(self.rules, ground, before, action, draws, params, light, reach)
+        moment = advance(self.stages, moment)
+        cells, after = moment.ground.cells, moment.world
         new = [a & ~b for a, b in zip(after.earned, before.earned, strict=True)]
         earned = sum((jax.lax.population_count(word) for word in new), jnp.int32(0))
         gained = after.vitals["health"] - before.vitals["health"]
@@ -157,10 +159,10 @@ class CraftEnv(Env):
         mask[Action.SLEEP] = awake & (world.vitals["energy"] < rules.best)
         for row in rules.placements:
             able = free & is_in(front.block, row.on)
-            mask[row.action] = awake & able & player.has(world, {row.item: row.cost})
+            mask[row.action] = awake & able & deeds.has(world, {row.item: row.cost})
         for recipe in rules.recipes:
             able = front.table & (front.furnace | (not recipe.at_furnace))
-            mask[recipe.action] = awake & able & player.has(world, recipe.costs)
+            mask[recipe.action] = awake & able & deeds.has(world, recipe.costs)
         return jnp.stack(mask)
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
@@ -205,7 +207,7 @@ class CraftEnv(Env):
     def view(
         self, state: CraftState
     ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
-        """Blocks around the player, and bits of the mobs there: zombie, cow, skeleton, arrow."""
+        """Blocks around the player, and bits of who is there, see `sight.channels`."""
         return sight.view(self.rules, state.map, self.world(state))
 
     def light(self, state: CraftState, params: Any = None) -> Float32[Array, ""]:

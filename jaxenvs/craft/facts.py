@@ -9,9 +9,9 @@ import numpy as np
 
 from ..core.controls import keyed
 from ..core.facts import Fact, a, away, bar, count, drawn, listed, told
-from .sight import MOB_BITS
+from .sight import channels
 from .state import CraftState, World
-from .tables import VITALS, Block
+from .tables import VITALS, Block, Rules
 
 if TYPE_CHECKING:
     from .env import CraftEnv
@@ -61,7 +61,6 @@ SIGNS = {
     Block.RIPE_PLANT: "P",
     Block.OUT_OF_BOUNDS: "x",
 }
-MOBS = {"zombie": "Z", "cow": "C", "skeleton": "S", "arrow": "A"}
 GROUND = (Block.GRASS, Block.SAND, Block.PATH, Block.OUT_OF_BOUNDS)  # told by the drawing alone
 MASSES = {Block.WATER, Block.LAVA, Block.STONE, Block.COAL, Block.IRON, Block.GRASS, Block.SAND}
 NAMES = {Block.OUT_OF_BOUNDS: "the edge of the world", Block.PLANT: "young plant"}
@@ -89,16 +88,16 @@ def describe(env: "CraftEnv", state: CraftState, params: Any) -> str:
     down, right = WAYS[int(world.facing)]
     signs = [[SIGNS.get(Block(block), "?") for block in line] for line in blocks]
     front = _block(Block(blocks[row + down, column + right]))
-    for name, r, c in _mobs(mobs):
-        signs[r][c] = MOBS[name]
+    for name, r, c in _mobs(env.rules, mobs):
+        signs[r][c] = name[0].upper()
         front = a(name) if (r, c) == (row + down, column + right) else front
     signs[row][column] = "@"
     return "\n".join(
         [
             *told(_facts(env, world, light, days)),
             f"You face {FACING[int(world.facing)]}; in front of you: {front}.",
-            *_sighted(blocks, mobs),
-            _legend(signs),
+            *_sighted(env.rules, blocks, mobs),
+            _legend(env.rules, signs),
             drawn(signs),
         ]
     )
@@ -110,17 +109,18 @@ def _block(block: Block) -> str:
     return name if block in MASSES or block == Block.OUT_OF_BOUNDS else a(name)
 
 
-def _mobs(mobs: np.ndarray) -> list[tuple[str, int, int]]:
+def _mobs(rules: Rules, mobs: np.ndarray) -> list[tuple[str, int, int]]:
     """Name, row and column of each mob in the view."""
-    bits = enumerate(MOB_BITS)
+    bits = enumerate(channels(rules))
     return [(name, int(r), int(c)) for i, name in bits for r, c in np.argwhere(mobs >> i & 1)]
 
 
-def _sighted(blocks: np.ndarray, mobs: np.ndarray) -> list[str]:
+def _sighted(rules: Rules, blocks: np.ndarray, mobs: np.ndarray) -> list[str]:
     """All mobs, and the nearest block of each kind but open ground."""
     row, column = blocks.shape[0] // 2, blocks.shape[1] // 2
     animals = [
-        (abs(r - row) + abs(c - column), r - row, c - column, a(m)) for m, r, c in _mobs(mobs)
+        (abs(r - row) + abs(c - column), r - row, c - column, a(m))
+        for m, r, c in _mobs(rules, mobs)
     ]
     nearest = []
     for block in {Block(b) for b in np.unique(blocks)} - set(GROUND):
@@ -136,11 +136,11 @@ def _places(found: list[tuple[int, int, int, str]]) -> str:
     return listed(places) if places else ""
 
 
-def _legend(signs: list[list[str]]) -> str:
+def _legend(rules: Rules, signs: list[list[str]]) -> str:
     """What the signs of a drawing mean."""
     shown = {sign for line in signs for sign in line}
     blocks = (f"{s} {NAMES.get(b, b.name.lower().replace('_', ' '))}" for b, s in SIGNS.items())
-    mobs = (f"{sign} {name}" for name, sign in MOBS.items())
+    mobs = (f"{name[0].upper()} {name}" for name in channels(rules))
     used = [entry for entry in (*blocks, *mobs) if entry[0] in shown]
     return f"Your view; @ is you, {', '.join(used)}:"
 

@@ -5,8 +5,15 @@ themselves where editions differ. An edition uses some of the blocks, actions an
 """
 
 import dataclasses
+import functools
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from .packing import Field, Packing
 
 
 class Block(IntEnum):
@@ -114,6 +121,16 @@ class Placement(NamedTuple):
     achievement: Achievement
 
 
+class Need(NamedTuple):
+    """What grows with every step, and takes a point where it has grown enough."""
+
+    vital: str  # what it takes a point of
+    counter: str  # steps since the last one
+    limit: int  # steps beyond which it takes one
+    asleep: float  # steps that count for a step of a sleeper; negative: sleep stills it
+    rest: int | None = None  # steps below zero beyond which sleep gives a point
+
+
 class Weapon(NamedTuple):
     """Damage of a blow for each one of an item that the player owns."""
 
@@ -122,13 +139,31 @@ class Weapon(NamedTuple):
 
 
 class MobRow(NamedTuple):
-    """A kind of mob."""
+    """A type of mob; which of the other fields count depends on its role, see `mobs`."""
 
     name: str
-    on: frozenset[Block]  # blocks it appears on
+    role: str  # of ROLES
+    health: int  # points of one that appears
+    appears_on: frozenset[Block]
     nearest: int  # steps from the player at which it appears at least, exclusive
     achievement: Achievement  # for killing it
+    shuns: frozenset[Block] = frozenset()  # blocks it does not enter, besides solid ones
     food: int = 0  # that killing it gives
+    damage: int = 0  # points of its blow
+    cooldown: int = 0  # steps from one attack to the next
+    chase: int = 0  # steps from the player: melee comes nearer below, ranged from there on
+    gate: float = 0.0  # uniform: melee comes nearer below, ranged moves with a purpose above
+    retreat: int = 0  # steps from the player up to which ranged withdraws
+    nearest_shot: int = 0  # steps from the player from which ranged shoots at least
+    farthest_shot: int = 0  # the same at most
+    projectile: str | None = None  # name of what it shoots
+
+
+class ProjectileRow(NamedTuple):
+    """A type of what flies."""
+
+    name: str
+    damage: int  # points
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)  # equal to itself alone
@@ -143,14 +178,58 @@ class Rules:
     most: int  # of one item
     best: int  # health, food, drink and energy at most
     solid: frozenset[Block]  # nothing can enter these
+    overflown: frozenset[Block]  # solid ones over which projectiles fly
+    broken: frozenset[Block]  # blocks that a projectile makes a path
     recipes: tuple[Recipe, ...]
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
+    needs: tuple[Need, ...]
+    pace: int  # what a counter counts in a step
     weapons: tuple[Weapon, ...]  # a bare hand does 1
-    mobs: tuple[MobRow, ...]  # in the order of moving
-    projectiles: tuple[str, ...]  # that mobs shoot
+    mobs: tuple[MobRow, ...]  # those of a role in the order of their types
+    projectiles: tuple[ProjectileRow, ...]  # in the order of their types
+
+    packing: Packing
+
+    def types(self, role: str) -> tuple[MobRow, ...]:
+        """Rows of a role; a row's place is the number of its type."""
+        return tuple(row for row in self.mobs if row.role == role)
+
+    @functools.cached_property
+    def mob_fields(self) -> tuple[Field, ...]:
+        """Fields of a mob's word, with its type where a role has several."""
+        return (*self.packing.mob, *_type_field(max(len(self.types(role)) for role in ROLES)))
+
+    @functools.cached_property
+    def projectile_fields(self) -> tuple[Field, ...]:
+        """Fields of a projectile's word, likewise."""
+        return (*self.packing.projectile, *_type_field(len(self.projectiles)))
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """Names of the counters of the body."""
+        return ("recover", *(need.counter for need in self.needs))
+
+    @functools.cached_property
+    def shots(self) -> dict[str, int]:
+        """Type of each projectile by name."""
+        return {row.name: type for type, row in enumerate(self.projectiles)}
 
 
+ROLES = ("melee", "passive", "ranged")  # classes of mobs, in the order of moving
+APPEARING = ("passive", "melee", "ranged")  # the same, in the order of appearing
+ASLEEP_FACTOR = 3.5  # a blow of a mob hits a sleeper so much harder
 VITALS = ("health", "food", "drink", "energy")
 RIPE_AGE = 600  # steps that a plant grows
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})  # in no map
+
+
+def _type_field(types: int) -> tuple[Field, ...]:
+    return (Field("type", (types - 1).bit_length()),) if types > 1 else ()
+
+
+def of_type(values: Sequence[Any], type: Any) -> Any:
+    """Value of a type: the number itself where all types have the same, else from a table."""
+    if len(set(values)) == 1:
+        return values[0]
+    return jnp.asarray(np.array(values)).at[type].get(mode="promise_in_bounds")

@@ -12,7 +12,7 @@ from jaxenvs.core.pixels import compose
 from jaxenvs.craft import CLASSIC, Block, Slots, World
 from jaxenvs.craft.look import pictures, sprites, tiles
 from jaxenvs.craft.state import new_world
-from jaxenvs.craft.tables import VITALS
+from jaxenvs.craft.tables import ROLES, VITALS
 
 ROWS, COLUMNS = CLASSIC.view
 NUMBERS = sprites.numbers(CLASSIC)
@@ -22,7 +22,7 @@ PLAYER_AT = (32, 32)
 
 def world(**changes: object) -> World:
     """The first world of an episode, the player in the middle, with changes."""
-    plain = new_world(CLASSIC, Slots(), 64, {"zombie": 1, "cow": 3, "skeleton": 0})
+    plain = new_world(CLASSIC, Slots(), 64, dict.fromkeys(ROLES, 1))
     return plain._replace(**changes)
 
 
@@ -33,15 +33,19 @@ def placed(slot, at: tuple[int, int], **more: int):
     return slot._replace(**numbers, alive=jnp.ones((), jnp.bool_))
 
 
-def with_mob(kind: str, at: tuple[int, int], **more: object) -> World:
+_NAMES = {"zombie": "melee", "cow": "passive", "skeleton": "ranged"}
+
+
+def with_mob(name: str, at: tuple[int, int], **more: object) -> World:
     plain = world(**more)
-    first, *rest = plain.mobs[kind]
-    return plain._replace(mobs={**plain.mobs, kind: (placed(first, at), *rest)})
+    role = _NAMES[name]
+    first, *rest = plain.mobs[role]
+    return plain._replace(mobs={**plain.mobs, role: (placed(first, at), *rest)})
 
 
 def with_arrow(at: tuple[int, int], direction: tuple[int, int]) -> World:
-    first, *rest = world().arrows
-    return world(arrows=(placed(first, at, d_row=direction[0], d_column=direction[1]), *rest))
+    first, *rest = world().projectiles
+    return world(projectiles=(placed(first, at, d_row=direction[0], d_column=direction[1]), *rest))
 
 
 def all_of(block: Block) -> jax.Array:
@@ -73,9 +77,9 @@ def everybody(rng: np.random.Generator) -> World:
         for kind, slots in made.mobs.items()
     }
     arrows = tuple(
-        placed(slot, tuple(rng.integers(0, 7, 2)), d_row=0, d_column=1) for slot in made.arrows
+        placed(slot, tuple(rng.integers(0, 7, 2)), d_row=0, d_column=1) for slot in made.projectiles
     )
-    return made._replace(mobs=mobs, arrows=arrows)
+    return made._replace(mobs=mobs, projectiles=arrows)
 
 
 # Sprites.
@@ -148,7 +152,8 @@ def test_mobs_are_where_they_are(kind, at):
 def test_who_is_out_of_sight_or_dead_is_not_drawn(at):
     assert (np.asarray(tiles.overlays(CLASSIC, with_mob("zombie", at))) != 0).sum() == 1
     dead = with_mob("cow", (1, 1))
-    dead.mobs["cow"] = tuple(m._replace(alive=jnp.zeros((), jnp.bool_)) for m in dead.mobs["cow"])
+    slots = dead.mobs["passive"]
+    dead.mobs["passive"] = tuple(m._replace(alive=jnp.zeros((), jnp.bool_)) for m in slots)
     assert (np.asarray(tiles.overlays(CLASSIC, dead)) != 0).sum() == 1
 
 
@@ -163,10 +168,10 @@ def test_arrows_point_where_they_fly(direction, number):
 
 
 def test_an_arrow_is_drawn_over_a_mob_and_later_kinds_over_earlier_ones():
-    both = with_mob("skeleton", (1, 1))._replace(arrows=with_arrow((1, 1), (1, 0)).arrows)
+    both = with_mob("skeleton", (1, 1))._replace(projectiles=with_arrow((1, 1), (1, 0)).projectiles)
     assert tiles.overlays(CLASSIC, both)[1, 1] == NUMBERS.overlays["arrow"] + 3
     both = with_mob("skeleton", (1, 1))
-    both.mobs["zombie"] = with_mob("zombie", (1, 1)).mobs["zombie"]
+    both.mobs["melee"] = with_mob("zombie", (1, 1)).mobs["melee"]
     assert tiles.overlays(CLASSIC, both)[1, 1] == NUMBERS.overlays["skeleton"]
 
 

@@ -60,9 +60,9 @@ def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, in
     for mob in rules.mobs:
         overlays[mob.name] = len(drawings) + 1
         drawings.append(creatures.MOBS[mob.name])
-    for name in rules.projectiles:
-        overlays[name] = len(drawings) + 1
-        shape = creatures.PROJECTILES[name]
+    for row in rules.projectiles:
+        overlays[row.name] = len(drawings) + 1
+        shape = creatures.PROJECTILES[row.name]
         drawings += [_turned(shape, 2), shape, _turned(shape, 3), _turned(shape, 1)]
     return tuple(drawings), overlays
 
@@ -72,17 +72,17 @@ def _turned(layers: tuple[Layer, ...], quarters: int) -> tuple[Layer, ...]:
 
 
 def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
-    """Who can be on which block: mobs on what is open to them, a player also dead or dreaming."""
+    """Who can be on which block: mobs where they go, a player who has died also beyond."""
     players = range(PLAYER, ASLEEP + 1)
-    flying = [overlays[name] + way for name in rules.projectiles for way in range(4)]
+    flying = [overlays[row.name] + way for row in rules.projectiles for way in range(4)]
     pairs: list[tuple[Block, int]] = []
     for block in rules.blocks:
         enters = block not in rules.solid | NEVER_PLACED
         if enters or block == Block.OUT_OF_BOUNDS:
             pairs += [(block, one) for one in players]
-        if enters and block != Block.LAVA:
-            pairs += [(block, overlays[mob.name]) for mob in rules.mobs]
-        if enters or block == Block.WATER:
+        if enters:
+            pairs += [(block, overlays[mob.name]) for mob in rules.mobs if block not in mob.shuns]
+        if enters or block in rules.overflown:
             pairs += [(block, one) for one in flying]
     return pairs
 

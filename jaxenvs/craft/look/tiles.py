@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array, Int32, UInt8
 
 from ..state import World
-from ..tables import VITALS, Rules
+from ..tables import ROLES, VITALS, Rules, of_type
 from .sprites import ASLEEP, numbers
 
 
@@ -20,22 +20,24 @@ def tiles(
 
 
 def overlays(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
-    """Who is in each cell of the view; of several the last one drawn upstream, an arrow first."""
+    """Who is in each cell of the view; of several the last one drawn upstream, what flies first."""
     given, (height, width) = numbers(rules), rules.view
     row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
     column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
     middle = np.zeros((height, width), np.bool_)
     middle[height // 2, width // 2] = True
     shown = jnp.where(middle, jnp.where(world.sleeping, ASLEEP, world.facing), 0)
-    for mob in rules.mobs:
-        for slot in world.mobs[mob.name]:
+    for role in ROLES:
+        first = [given.overlays[row.name] for row in rules.types(role)]
+        for slot in world.mobs[role]:
             here = (row == slot.row) & (column == slot.column) & slot.alive
-            shown = jnp.where(here, given.overlays[mob.name], shown)
-    for slot in world.arrows:
+            shown = jnp.where(here, of_type(first, slot.type), shown)
+    first = [given.overlays[one.name] for one in rules.projectiles]
+    for slot in world.projectiles:
         here = (row == slot.row) & (column == slot.column) & slot.alive
         across = (slot.d_column > 0).astype(jnp.int32)
         along = 2 + (slot.d_row > 0).astype(jnp.int32)
-        flies = given.overlays["arrow"] + jnp.where(slot.d_column != 0, across, along)
+        flies = of_type(first, slot.type) + jnp.where(slot.d_column != 0, across, along)
         shown = jnp.where(here, flies, shown)
     return shown.astype(jnp.int32)
 
