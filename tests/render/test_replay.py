@@ -107,8 +107,8 @@ def test_what_states_do_not_tell_is_not_shown(tmp_path):
 
 def test_a_picture_that_is_not_made_of_whole_tiles_is_padded(tmp_path):
     reel = replay.Reel(jaxenvs.make(GRID), 1, 8)
-    numbers = reel._cut(np.full((9, 20, 3), 7, np.uint8))
-    assert reel._shape == (2, 3) and len(set(numbers.tolist())) == 4
+    numbers, shape = reel._cut(np.full((9, 20, 3), 7, np.uint8))
+    assert shape == (2, 3) and len(set(numbers.tolist())) == 4
 
 
 def test_boards_follow_one_another_and_episodes_begin_where_they_do(tmp_path):
