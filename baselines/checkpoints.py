@@ -75,7 +75,7 @@ def restore(
             return int(path.name), read(path, shapes, made_for)
         print(f"{path} is damaged ({trouble}); trying the one before", file=sys.stderr)
     raise RunError(
-        f"there is no whole checkpoint in {folder}; copy one back, or train anew with "
+        f"there is no intact checkpoint in {folder}; copy one back, or train again with "
         f"--out {folder.parent} --overwrite"
     )
 
@@ -153,8 +153,8 @@ def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTr
                 raise
             except Exception as error:  # whatever Orbax makes of it
                 raise RunError(
-                    f"{path / name} cannot be read ({_cause(error)}), though its files are as its "
-                    f"{MANIFEST} says; remove {path}, and the one before it is taken"
+                    f"{path / name} cannot be read ({_cause(error)}), although its files match its "
+                    f"{MANIFEST}; remove {path} to use the previous checkpoint"
                 ) from error
             trees[name] = jax.tree.unflatten(jax.tree.structure(tree), found)
     return trees
@@ -201,7 +201,7 @@ def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
     room = machine_memory()
     if room is not None and needed > room:
         raise RunError(
-            f"{path} is said to hold {needed / 1e9:,.0f} GB, and this machine has "
+            f"{path} claims to hold {needed / 1e9:,.0f} GB, and this machine has "
             f"{room / 1e9:,.0f} GB of memory; if that is no mistake, use a larger machine"
         )
 
@@ -221,7 +221,7 @@ def _compare(path: Path, found: dict[str, str], wanted: dict[str, str]) -> None:
             raise RunError(
                 f"{path} does not fit: {name} is {found.get(name, 'missing')} there and "
                 f"{wanted.get(name, 'missing')} here; other settings or another version made it: "
-                f"give config.json its old settings back, or train anew with --out NEW"
+                f"give config.json its old settings back, or train again with --out NEW"
             )
 
 

@@ -269,7 +269,7 @@ def build(env: Env, settings: Settings) -> DAVI:
     """Return the algorithm for a puzzle; `ValueError` for what has no single goal to walk from."""
     if not isinstance(env, Puzzle) or type(env).goal is Puzzle.goal:
         raise ValueError(
-            f"{env.name} has no single goal, from which {ALGORITHM} walks; take a puzzle with one, "
+            f"{env.name} has no single goal, where {ALGORITHM} starts; choose a puzzle with one, "
             "such as Puzzle-Cube-2x2-v0 or Puzzle-SlidingTile-3x3-v0"
         )
     return DAVI(env, CostToGo(env.observation_space, settings.width, settings.blocks), settings)
@@ -320,7 +320,9 @@ def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, DAVI]:
     config = options.config(asked, ALGORITHM)
     asked.settings.check()
     if asked.devices != "1":
-        raise RunError(f"--devices {asked.devices}: {ALGORITHM} trains on 1; leave --devices out")
+        raise RunError(
+            f"--devices {asked.devices}: {ALGORITHM} trains on one device; omit --devices"
+        )
     davi = build(config.env, asked.settings)
     return asked, options.directory(asked, config), davi
 

@@ -59,12 +59,12 @@ class Devices:
         if num_envs % self.count:
             near = max(num_envs // self.count, 1) * self.count
             raise RunError(
-                f"num_envs={num_envs} does not divide over {self.count} devices; "
+                f"num_envs={num_envs} does not divide evenly among {self.count} devices; "
                 f"try --num-envs {near}, or another --devices"
             )
         if source == "pool" and POOL % self.count:
             raise RunError(
-                f"a pool of {POOL} levels does not divide over {self.count} devices; give "
+                f"a pool of {POOL} levels does not divide evenly among {self.count} devices; give "
                 f"--devices a power of two, or --reset-source exact"
             )
         share = num_envs // self.count

@@ -267,7 +267,8 @@ def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, DQN]:
     venv, devices = options.environments(asked, config)
     if settings.batch_size % devices.count:
         raise RunError(
-            f"batch_size={settings.batch_size} does not divide over {devices.count} devices; "
+            f"batch_size={settings.batch_size} does not divide evenly among "
+            f"{devices.count} devices; "
             f"give --batch-size {-(-settings.batch_size // devices.count) * devices.count}"
         )
     network = q_network.build(venv.env, settings.hidden, settings.embed, settings.dueling)

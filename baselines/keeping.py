@@ -39,7 +39,7 @@ class Keeper:
             self._unsaved = None
         except RunError as error:
             self._unsaved = error
-            _warn(f"{error}. Training goes on and saves again at the next checkpoint")
+            _warn(f"{error}. Training continues and saves again at the next checkpoint")
         config = self._run.config
         curve = self._run.path / "curve.png"
         self._write("curve.png", lambda: draw(curve, self._run.rows(), config.id, config.seed))
@@ -57,7 +57,7 @@ class Keeper:
         try:
             write()
         except OSError as error:
-            _warn(f"{self._run.path / name} could not be written ({error}). Training goes on")
+            _warn(f"{self._run.path / name} could not be written ({error}). Training continues")
 
 
 def _warn(sentence: str) -> None:

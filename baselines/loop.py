@@ -136,8 +136,8 @@ def _rewind(run: Run, done: int) -> None:
         run.write_config()  # total_steps may have risen
     except OSError as error:
         raise RunError(
-            f"{run.path} cannot be written ({error}), nothing is lost; free some space and go on "
-            f"with --resume {run.path}"
+            f"{run.path} cannot be written ({error}), nothing is lost; "
+            f"free some space and continue with --resume {run.path}"
         ) from error
 
 

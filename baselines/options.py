@@ -88,8 +88,8 @@ def parse(
         known = Run.open(first.resume).config
         if known.algorithm != algorithm:
             raise RunError(
-                f"{first.resume} was trained by {known.algorithm}, not by {algorithm}; go on with: "
-                f"{PROGRAM} --algo {known.algorithm} --resume {first.resume}"
+                f"{first.resume} was trained by {known.algorithm}, not by {algorithm}; "
+                f"continue with: {PROGRAM} --algo {known.algorithm} --resume {first.resume}"
             )
         return _checked(_resumed(read, known, settings, first.resume), algorithm)
     if first.id is None:
@@ -177,7 +177,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
     if options.html and (algorithm not in NETWORKS or str(options.id).startswith(GYM)):
         raise RunError(
             f"--html shows a policy that plays in JAX; {algorithm} in {options.id} learns none: "
-            "leave --html out"
+            "omit --html"
         )
     return options
 
@@ -195,17 +195,17 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
     except TypeError as error:
         raise RunError(
             f"{path} was made by another version of jaxenvs ({error}); install that version "
-            f"({config.versions.get('jaxenvs')}) or train anew with --out NEW"
+            f"({config.versions.get('jaxenvs')}) or train again with --out NEW"
         ) from error
     given = read(saved)
     for name in ("out", "overwrite", "preset"):
         if getattr(given, name):
-            raise RunError(f"--resume goes on in {path} itself; leave --{name} out")
+            raise RunError(f"--resume continues in {path} itself; omit --{name}")
     given = dataclasses.replace(given, id=canonical(given.id, config.algorithm))
     for name, old, new in _differences(saved, given):
         raise RunError(
-            f"{path} was trained with {name} {old} and cannot go on with {new}; leave it out, or "
-            f"start a run of its own with --out NEW instead of --resume"
+            f"{path} was trained with {name} {old} and cannot continue with {new}; omit it, or "
+            f"start a new run with --out NEW instead of --resume"
         )
     return given
 

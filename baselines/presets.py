@@ -191,7 +191,7 @@ def preset(id: str, name: str | None = None, algorithm: str = "ppo") -> Preset:
     """
     if name not in names(id, algorithm):
         known = ", ".join(filter(None, names(id, algorithm))) or "none"
-        raise ValueError(f"--preset {name}: {id} has {known}; leave it out for the usual settings")
+        raise ValueError(f"--preset {name}: {id} has {known}; omit it for the usual settings")
     rows = [row for row in _rows(id, algorithm) if row.name in (None, name)]
     settings = {name: value for row in rows for name, value in row.settings.items()}
     return Preset(id, settings, name, algorithm)

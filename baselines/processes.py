@@ -102,7 +102,7 @@ def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
                 line, _ = server.accept()
             except TimeoutError:
                 names = ", ".join(map(str, missing))
-                raise OSError(f"after {timeout} s there is no process {names}") from None
+                raise OSError(f"after {timeout} s still without process {names}") from None
             line.settimeout(5.0)
             lines[int.from_bytes(line.recv(4), "big")] = line
         for line in lines.values():

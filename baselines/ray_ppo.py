@@ -41,12 +41,12 @@ class Settings(ppo.Settings):
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if self.num_envs % self.actors:
             raise ValueError(
-                f"num_envs={self.num_envs} does not divide over {self.actors} actors; "
+                f"num_envs={self.num_envs} does not divide evenly among {self.actors} actors; "
                 f"try --num-envs {max(self.num_envs // self.actors, 1) * self.actors}"
             )
         if self.actors % self.learners:
             raise ValueError(
-                f"the fragments of {self.actors} actors do not divide over {self.learners} "
+                f"the fragments of {self.actors} actors do not divide evenly among {self.learners} "
                 f"learners; give a divisor of {self.actors}"
             )
         rows = self.rows(self.num_envs // self.learners)
@@ -58,7 +58,7 @@ class Settings(ppo.Settings):
         if self.chunk != 1:
             raise ValueError(f"chunk={self.chunk}: here each update is a call; give --chunk 1")
         if self.bonus:
-            raise ValueError(f"bonus={self.bonus}: actors have no exploration bonus; leave it out")
+            raise ValueError(f"bonus={self.bonus}: actors have no exploration bonus; omit it")
 
 
 def prepare(cluster: Any, argv: list[str]) -> tuple[options.Options[Settings], Run, Any]:

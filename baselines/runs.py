@@ -101,7 +101,7 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
     try:
         env = config.env
     except (LookupError, TypeError, ValueError) as error:
-        raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train anew") from error
+        raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train again") from error
     network, shapes = _network(run, env)
     _, trees = run.restore({"weights": shapes})
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
@@ -168,7 +168,7 @@ class Run:
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise RunError(
                 f"{file} is damaged or from another version of jaxenvs ({error}); restore the file "
-                f"or train anew with --out {path} --overwrite"
+                f"or train again with --out {path} --overwrite"
             ) from error
 
     @property
@@ -178,7 +178,7 @@ class Run:
         if not saved:
             return "Stopped before anything was saved."
         update = int(saved[-1].name)
-        return f"Saved after update {update}; go on with: jaxenvs train --resume {self.path}"
+        return f"Saved after update {update}; continue with: jaxenvs train --resume {self.path}"
 
     def check_seed(self, seed: int) -> None:
         """Raise `RunError` unless this is one of the run's seeds, counted from 0."""

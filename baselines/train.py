@@ -47,7 +47,7 @@ def chosen(argv: list[str]) -> tuple[str, list[str]]:
     name, rest = _taken([argument for argument in argv if argument != "--ray"], "--algo")
     if "--ray" in argv:
         if name not in (None, USUAL, WITH_RAY):
-            raise RunError(f"--algo {name} --ray: with Ray there is {USUAL} only; leave one out")
+            raise RunError(f"--algo {name} --ray: with Ray there is {USUAL} only; omit one of them")
         return WITH_RAY, rest
     if name is None:
         run = _taken(rest, "--resume")[0]

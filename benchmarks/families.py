@@ -142,7 +142,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--ids", nargs="+", default=["families"], help="ids, `families` (one of each) or `all`")
     add("--batch", type=int, default=4096, help="environments in the batch on the GPU")
     add("--cpu-batch", type=int, default=1024, help="environments in the batch on the CPU")
-    add("--here", action="store_true", help="compile for the GPU at hand, not for a described one")
+    add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
     add("--json", type=Path, metavar="FILE", help="write all figures there, after every id")
     args = parser.parse_args(argv)
     try:

@@ -231,11 +231,11 @@ def _parser() -> Parser:
         nargs="+",
         default=["default"],
         choices=["default", *contestants.SOURCES],
-        help="where new worlds come from; `default` is what each id names, `none` never resets",
+        help="where new levels come from; `default` is that of each id, `none` never resets",
     )
     add("--obs", nargs="+", default=[None], help="values of `obs` (default: as `jaxenvs bench`)")
-    add("--here", action="store_true", help="compile for the GPU at hand, not for a described one")
-    add("--peers", action="store_true", help="also the others, where installed")
+    add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
+    add("--peers", action="store_true", help="also the peers that are installed")
     add("--json", type=Path, metavar="FILE", help="write all figures there")
     add("--dump-hlo", type=Path, metavar="DIR", help="write the compiled programs there")
     add("--verbose", action="store_true", help="list every kernel")

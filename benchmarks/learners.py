@@ -170,11 +170,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     parser = Parser("python -m jaxenvs.benchmarks.learners", __doc__)
     add = parser.add_argument
-    add("--learners", nargs="+", default=NAMES, choices=NAMES, help="who trains (default: all)")
+    add(
+        "--learners",
+        nargs="+",
+        default=NAMES,
+        choices=NAMES,
+        help="learners to train (default: all)",
+    )
     add("--settings", nargs="+", default=SETTINGS, choices=SETTINGS, help="default: all")
     add("--purejaxrl", type=Path, metavar="PATH", help="a clone of luchris429/purejaxrl")
-    add("--steps", type=int, default=500_000, help="of a training (default: %(default)s)")
-    add("--torch-steps", type=int, default=25_000, help="of torch's (default: %(default)s)")
+    add(
+        "--steps",
+        type=int,
+        default=500_000,
+        help="environment steps per training (default: %(default)s)",
+    )
+    add("--torch-steps", type=int, default=25_000, help="the same for torch (default: %(default)s)")
     add("--repeats", type=int, default=3, help="trainings after the first (default: %(default)s)")
     add("--json", type=Path, metavar="FILE", help="write all figures there")
     args = parser.parse_args(argv)

@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--ids", nargs="+", default=["Craft-Classic-Ids-v0"], help="default: %(default)s")
     add("--batch", type=int, default=65_536, help="environments in the batch")
     add("--reset-source", nargs="+", default=["default"], help="as in gpu_work")
-    add("--here", action="store_true", help="compile for the device at hand, not a described GPU")
+    add("--here", action="store_true", help="compile for this device, not a described GPU")
     add("--json", type=Path, metavar="FILE", help="write all figures there")
     args = parser.parse_args(argv)
     rows = []

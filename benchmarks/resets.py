@@ -115,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--limits", nargs="+", type=int, default=[0, 640, 100, 10], help="time limits; 0: none")
     add("--reset-source", nargs="+", default=SOURCES, choices=SOURCES, help="default: all three")
     add("--seconds", type=float, default=0.2, help="length of one repeat")
-    add("--repeats", type=int, default=5, help="repeats, their median counts")
+    add("--repeats", type=int, default=5, help="repeats, of which the median is reported")
     add("--json", type=Path, metavar="FILE", help="write all figures there")
     args = parser.parse_args(argv)
     try:

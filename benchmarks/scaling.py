@@ -223,13 +223,13 @@ def described_table(rows: Sequence[dict[str, Any]]) -> str:
 def _parser() -> Parser:
     parser = Parser("python -m jaxenvs.benchmarks.scaling", __doc__)
     add = parser.add_argument
-    add("--id", default="Grid-DoorKey-8x8-v0", help="what the agent learns")
+    add("--id", default="Grid-DoorKey-8x8-v0", help="environment to train on")
     add("--devices", nargs="+", type=int, default=[1, 2, 4, 8], help="numbers of devices")
     add("--num-envs", nargs="+", type=int, default=[256], help="environments of all devices")
-    add("--seconds", type=float, default=10.0, help="of one measurement, after compilation")
-    add("--rounds", type=int, default=3, help="turns that each number of devices takes")
-    add("--here", action="store_true", help="the devices that are here, not simulated ones")
-    add("--described", action="store_true", help="count for H200s that need not be there instead")
+    add("--seconds", type=float, default=10.0, help="length of a measurement, without compilation")
+    add("--rounds", type=int, default=3, help="measurements of each number of devices")
+    add("--here", action="store_true", help="use this machine's devices, not simulated ones")
+    add("--described", action="store_true", help="count for described H200s instead")
     add("--json", type=Path, metavar="FILE", help="write all figures there, beside older ones")
     add("--one", help=argparse.SUPPRESS)  # id, environments, devices, seconds: of the own process
     return parser

@@ -242,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
     parser.add_argument("--out", type=Path, default=Path("ray.json"))
     parser.add_argument("--picture", type=Path)
-    parser.add_argument("--only-draw", action="store_true", help="draw what --out holds")
+    parser.add_argument("--only-draw", action="store_true", help="only draw the results in --out")
     given = parser.parse_args(argv)
     if not given.only_draw:
         measure(given.out, given.seconds, given.worlds)

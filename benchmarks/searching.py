@@ -83,11 +83,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser("python -m jaxenvs.benchmarks.searching", __doc__)
     add = parser.add_argument
     add("--id", default="Puzzle-SlidingTile-4x4-v0", help="a puzzle (default: %(default)s)")
-    add("--batch-sizes", type=int, nargs="+", default=[1000, 10_000], help="nodes at a time")
-    add("--levels", type=int, default=4, help="drawn at random (default: %(default)s)")
-    add("--node-budget", type=int, default=8_000_000, help="of each level (default: %(default)s)")
-    add("--seed", type=int, default=0, help="of the levels")
-    add("--repeats", type=int, default=3, help="of all levels (default: %(default)s)")
+    add(
+        "--batch-sizes",
+        type=int,
+        nargs="+",
+        default=[1000, 10_000],
+        help="nodes expanded at a time",
+    )
+    add("--levels", type=int, default=4, help="number of random levels (default: %(default)s)")
+    add("--node-budget", type=int, default=8_000_000, help="nodes per level (default: %(default)s)")
+    add("--seed", type=int, default=0, help="random seed of the levels")
+    add("--repeats", type=int, default=3, help="repeats of all levels (default: %(default)s)")
     add("--json", type=Path, metavar="FILE", help="write all figures there")
     args = parser.parse_args(argv)
     given = (args.levels, args.node_budget, args.seed, args.repeats)

@@ -70,27 +70,27 @@ def _parser() -> Parser:
     add("--ids", nargs="+", default=SHORT_LIST, help="ids, `families` (one of each) or `all`")
     add("--batches", nargs="+", type=positive, help="batch sizes (default: 64 1024 8192)")
     add("--seconds", type=_duration, help="length of one repeat (default: 0.5)")
-    add("--repeats", type=positive, help="repeats, their median counts (default: 5)")
+    add("--repeats", type=positive, help="repeats, of which the median is reported (default: 5)")
     add(
         "--reset-source",
         nargs="+",
         default=["default"],
         choices=["default", *contestants.SOURCES],
-        help="where new worlds come from; `default` is what each id names, `none` never resets",
+        help="where new levels come from; `default` is that of each id, `none` never resets",
     )
     add(
         "--obs",
         nargs="+",
         default=[None],
-        help="values of the field `obs` (default: the image of a grid, else what the id names)",
+        help="values of the field `obs` (default: the image of a grid, else the default of the id)",
     )
     add(
         "--peers",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="also measure the others that have such a world (default: yes)",
+        help="also measure the peers that have this level (default: yes)",
     )
-    add("--without", nargs="+", default=[], metavar="NAME", help="others to leave out")
+    add("--without", nargs="+", default=[], metavar="NAME", help="peers to leave out")
     add("--out", type=Path, default=Path("runs/bench"), help="folder for bench.json and bench.png")
     add("--quick", action="store_true", help="one small batch and short repeats, to try it out")
     return made

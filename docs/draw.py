@@ -20,7 +20,8 @@ import jaxenvs
 from jaxenvs import registry
 from jaxenvs.core.env import Env
 from jaxenvs.core.pixels import compose
-from jaxenvs.craft import sprites
+from jaxenvs.craft import CLASSIC
+from jaxenvs.craft.look import sprites
 from jaxenvs.render import frames, gif, play, screen, watch
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -46,7 +47,7 @@ def craft_sheet() -> np.ndarray:
     env = jaxenvs.make("Craft-Classic-Ids-v0")
     levels = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(0), WORLDS))
     draw = jax.jit(jax.vmap(compose, (0, None)))
-    pictures = draw(levels.map.astype(np.int32), sprites.atlas(WORLD_CELL))
+    pictures = draw(levels.map.astype(np.int32), sprites.atlas(CLASSIC, WORLD_CELL))
     return frames.mosaic(np.asarray(pictures), WORLD_COLUMNS)
 
 

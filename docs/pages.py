@@ -58,6 +58,7 @@ ORIGINALS = {  # of families: what their rules reproduce
 SEED, SIDE = 3, 320  # of the level; pixels of the longer side of its picture, at most
 STEPS, FILM_SIDE, FILM_BYTES = 32, 192, 100_000  # of an animation; its bytes at most
 TOLD = 20  # pages between two lines about progress
+MOST_WORKERS = 8  # processes, each with its own copy of JAX
 # A link or a picture; code, in a fence or in backquotes, has groups that are empty.
 _LINK = re.compile(
     r"^```.*?^```$|`[^`\n]+`|\[((?:[^\[\]]|!\[[^\]]*\]\([^)]*\))*)\]\(([^)\s]+)\)",
@@ -107,9 +108,9 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
 
 
 def _make_all(folder: Path) -> None:
-    """Write the pages of all environments, one process for each core; say how far it is."""
+    """Write the pages of all environments, a process for each core; say how far it is."""
     groups = modules()
-    workers = os.cpu_count() or 1
+    workers = min(os.cpu_count() or 1, MOST_WORKERS)
     shares: list[list[str]] = [[] for _ in range(workers)]
     sizes = [0] * workers
     for name in sorted(groups, key=lambda name: -len(groups[name])):

@@ -20,9 +20,15 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
     """Return a parser with the arguments that `play` and `watch` share."""
     made = Parser(f"jaxenvs {command}", summary, examples)
     add = made.add_argument
-    add("--seed", type=number(0, 2**31 - 1), default=0, metavar="N", help="of levels and chance")
+    add(
+        "--seed",
+        type=number(0, 2**31 - 1),
+        default=0,
+        metavar="N",
+        help="random seed of levels and outcomes",
+    )
     made.add_fields("view_size=5")
-    add("--tile-size", type=number(4, 128), metavar="PIXELS", help="of a cell (default: fits)")
+    add("--tile-size", type=number(4, 128), metavar="PIXELS", help="size of a cell (default: fits)")
     add("--fps", type=number(1, 60), default=8, metavar="N", help="steps per second (default 8)")
     add(
         "--gif",
@@ -50,9 +56,9 @@ def checked_outputs(options: argparse.Namespace) -> bool:
     for name in SUFFIXES:
         _check_file(name, getattr(options, name))
     if options.frames is not None and not is_headless(options):
-        raise UsageError("--frames goes with --gif FILE, --html FILE or --screenshot FILE")
+        raise UsageError("--frames needs --gif FILE, --html FILE or --screenshot FILE")
     if options.panel and not options.gif:
-        raise UsageError("--panel goes with --gif FILE")
+        raise UsageError("--panel needs --gif FILE")
     return is_headless(options)
 
 

@@ -208,7 +208,7 @@ _PACE = (
     Binding(("down", "-"), "slower", lambda c: c.session.change_speed(False)),
 )
 _PILOT = (
-    Binding(("space",), "pause, go on", lambda c: c.session.toggle_pause()),
+    Binding(("space",), "pause, continue", lambda c: c.session.toggle_pause()),
     Binding(("left", "backspace", ","), "step back", _step(-1)),
     Binding(("right", "."), "step forward", _step(1)),
     *_TIME,

@@ -138,7 +138,7 @@ def _status(controller: Controller) -> tuple[str, RGB]:
         again = f" - {key}: next level" if session.human else ""
         return ended + again, end_colour(session, board) or TEXT
     if session.human:
-        return "your move" if controller.mode == "play" else "your move - Space: go on", ACCENT
+        return "your move" if controller.mode == "play" else "your move - Space: continue", ACCENT
     if session.paused:
         return "paused", CUT
     return f"{session.pilot.name}, {session.speed:g} steps/s", GOOD

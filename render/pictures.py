@@ -208,7 +208,7 @@ class Film(NamedTuple):
         unknown, no = np.full(boards, np.nan, np.float32), np.zeros(boards, np.bool_)
         rest: dict[str, Any] = {
             **dict.fromkeys(("reward", "score", "total"), unknown),
-            **dict.fromkeys(("terminated", "truncated"), no),
+            **dict.fromkeys(("terminated", "truncated", "succeeded"), no),
             "finished": np.zeros(boards, np.int32),
             "earned": np.zeros((boards, 0), np.bool_),
             "memory": (),
@@ -233,7 +233,7 @@ def _film(env: Env | VectorEnv, states: Any, where: str, boards: int) -> Film:
         )
     env = env.env if isinstance(env, VectorEnv) else env
     if not drawing.is_drawn(env):
-        raise NotImplementedError(f"{where}: {env.name} draws no tiles")
+        raise NotImplementedError(f"{where}: {env.name} has no tiles to draw")
     checks.integer_field(where, "boards", boards, 1)
     like, timed = env.state_shape, where == "animate"
     states = _inner(states)

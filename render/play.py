@@ -11,13 +11,11 @@ from .controls import Controller, playable
 from .pilots import RANDOM
 from .session import Session
 
-SUMMARY = """Play an environment in a window.
+SUMMARY = """Play an environment in a window, or with --text in the terminal.
 
-Arrows or WASD turn and move. In a grid Space toggles, Tab picks up, Q or Left Shift drops. In Craft
-Space gathers, hits and eats, Tab sleeps, R, T, F and P place a stone, a table, a furnace and a
-plant, 1 to 6 make tools, Q waits. In a puzzle the arrows move what moves, or a cursor where Space
-(or a click) acts; cubes turn by the letters of their faces, with Shift back. Backspace undoes, N
-begins a new level, G saves a GIF, H lists the keys, Esc quits."""
+Arrows or WASD move, or point at a place where Space (or a click) acts; `jaxenvs info ID` lists the
+keys of every action. Backspace undoes, N begins a new level, G saves a GIF, H lists the keys, Esc
+quits."""
 EXAMPLES = (
     "play Grid-DoorKey-8x8-v0",
     "play Grid-FourRooms-v0 --seed 3 --set view_size=9",
@@ -36,7 +34,7 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     parser = arguments.parser("play", SUMMARY, EXAMPLES)
-    parser.add_argument("id", metavar="ID", help="as `jaxenvs list` prints them")
+    parser.add_argument("id", metavar="ID", help="an id listed by `jaxenvs list`")
     parser.add_argument(
         "--keys", help="play these keys into the file, such as 'w w a space' (else: random moves)"
     )
@@ -48,7 +46,7 @@ def _run(argv: list[str]) -> int:
     if options.text:
         return _play_text(options, headless)
     if options.keys is not None and not headless:
-        raise UsageError("--keys goes with --gif FILE, --html FILE or --screenshot FILE")
+        raise UsageError("--keys needs --gif FILE, --html FILE or --screenshot FILE")
     env = _playable(options)
     if not headless:
         from .window import open_window

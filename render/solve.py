@@ -70,12 +70,12 @@ def main(argv: list[str]) -> int:
 def _parser() -> Parser:
     made = Parser("jaxenvs solve", SUMMARY, EXAMPLES)
     add = made.add_argument
-    add("id", metavar="ID", help="of a puzzle, as `jaxenvs list Puzzle` prints them")
+    add("id", metavar="ID", help="a puzzle listed by `jaxenvs list Puzzle`")
     add("--instance", metavar="FILE", help="text file with the level (default: drawn by --seed)")
     add("--seed", type=number(0, 2**31 - 1), metavar="N", help="of the level (default 0)")
     made.add_fields("scramble=20")
     add("--algorithm", choices=ALGORITHMS, default="astar", help="(default astar)")
-    add("--weight", type=_weight, metavar="W", help="of the heuristic (default 1)")
+    add("--weight", type=_weight, metavar="W", help="weight of the heuristic (default 1)")
     add(
         "--batch-size",
         type=number(1, 2**24),
@@ -90,14 +90,14 @@ def _parser() -> Parser:
         help="first: with a solution of at most WEIGHT times the optimal cost (bidirectional: any "
         "cost); optimal: with a proof (default first; of bidirectional optimal)",
     )
-    add("--watch", action="store_true", help="play the solution in a window")
+    add("--watch", action="store_true", help="show the solution in a window")
     add(
         "--gif",
         metavar="FILE",
         help="draw the solution into a film: .gif, .mp4 or .webm; or the solved board: .png",
     )
     add("--html", metavar="FILE", help="write the solution as a replay for the browser")
-    add("--tile-size", type=number(4, 128), metavar="PIXELS", help="of a cell (default: fits)")
+    add("--tile-size", type=number(4, 128), metavar="PIXELS", help="size of a cell (default: fits)")
     add("--speed", type=number(1, 60), default=4, metavar="N", help="actions a second (default 4)")
     return made
 
@@ -166,7 +166,9 @@ def _search(
         value = getattr(options, name)
         if value is not None:
             if name not in TAKES[options.algorithm]:
-                raise UsageError(f"--{name.replace('_', '-')} means nothing to {options.algorithm}")
+                raise UsageError(
+                    f"--{name.replace('_', '-')} does not apply to {options.algorithm}"
+                )
             given[name] = value
     given["width" if options.algorithm == "beam" else "batch_size"] = options.batch_size
     told = ", ".join(

@@ -37,7 +37,13 @@ def _run(argv: list[str]) -> int:
     parser = arguments.parser("watch", SUMMARY, EXAMPLES)
     add = parser.add_argument
     add("target", nargs="?", metavar="RUN|ID", help="folder that `jaxenvs train` wrote, or an id")
-    add("--random", nargs="?", const=True, metavar="ID", help="random play of an id, as ID alone")
+    add(
+        "--random",
+        nargs="?",
+        const=True,
+        metavar="ID",
+        help="random play of an id (the same as ID alone)",
+    )
     add(
         "--envs",
         type=number(1, MAX_BOARDS),
@@ -52,7 +58,7 @@ def _run(argv: list[str]) -> int:
         metavar="N",
         help="which of the run's trained seeds (default 0)",
     )
-    add("--greedy", action="store_true", help="take the likeliest action instead of drawing one")
+    add("--greedy", action="store_true", help="take the most likely action, do not sample")
     options = parser.read(argv)
     headless = arguments.checked_outputs(options)
     if options.target and not Path(options.target).is_dir() and _is_id(options.target):
@@ -89,9 +95,9 @@ def _random(options: argparse.Namespace) -> Callable[[], Watched]:
     if len(named) != 1:
         raise UsageError("name one environment: jaxenvs watch --random Grid-DoorKey-8x8-v0")
     if options.greedy:
-        raise UsageError("--greedy goes with a run; random play has no likeliest action")
+        raise UsageError("--greedy needs a run; random play has no most likely action")
     if options.run_seed:
-        raise UsageError("--run-seed goes with a run; the levels of random play follow --seed")
+        raise UsageError("--run-seed needs a run; the levels of random play follow --seed")
     env = make_env(named[0], options.fields)
     return lambda: (named[0], env, RANDOM)
 
@@ -102,7 +108,7 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
     if run is None:
         raise UsageError("name a run folder, or --random ID; `jaxenvs watch --help` has examples")
     if options.fields:
-        raise UsageError("--set goes with --random; a run brings its own environment")
+        raise UsageError("--set needs --random; a run brings its own environment")
     if not Path(run).is_dir():
         raise UsageError(f"there is no run folder {run}; `jaxenvs train ID --out DIR` makes one")
 

@@ -55,14 +55,24 @@ GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
 # What takes longest begins first, so that workers finish together: files, by measured core-seconds.
 LONGEST = (
-    "test_guide.py",
-    "test_craft_differential.py",
-    "test_readme.py",
     "grid/test_differential.py",
+    "test_search.py",
+    "test_masks.py",
     "test_every_puzzle.py",
+    "test_train.py",
+    "test_craft_differential.py",
     "test_vector.py",
-    "test_testing.py",
+    "test_dqn.py",
+    "test_solve_command.py",
+    "test_guide.py",
     "test_layouts.py",
+    "test_testing.py",
+    "test_properties.py",
+    "test_craft_env.py",
+    "test_devices.py",
+    "test_alphazero.py",
+    "test_sokoban.py",
+    "test_readme.py",
 )
 
 

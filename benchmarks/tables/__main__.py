@@ -6,13 +6,12 @@
 It needs Python alone: `python -m benchmarks.tables` runs in a checkout where nothing is installed.
 """
 
+import argparse
 import difflib
 import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-
-from jaxenvs.commands.parser import Parser
 
 from .pages import filled, marked, pages
 from .registry import TABLES, render
@@ -22,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = Parser("python -m jaxenvs.benchmarks.tables", __doc__)
+    parser = argparse.ArgumentParser(prog="python -m jaxenvs.benchmarks.tables")
+    parser.description = (__doc__ or "").split("\n")[0]
     add = parser.add_argument
     add("--check", action="store_true", help="write nothing; print what differs, exit code 1")
     add("--root", type=Path, default=ROOT, help="the checkout (default: %(default)s)")

@@ -172,7 +172,9 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
                 f"({self.num_envs},) and at least one True, got {rows!r}"
             )
         if self._state is None and not rows.all():
-            raise gymnasium.error.ResetNeeded("reset: reset all rows before some of them")
+            raise gymnasium.error.ResetNeeded(
+                "reset: reset all rows once before resetting some of them"
+            )
         return rows
 
     def _seed(self, seed: int | list[int | None] | None, rows: Mask) -> Mask:

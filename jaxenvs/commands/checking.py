@@ -30,9 +30,11 @@ def _run(argv: list[str]) -> int:
         type=whole,
         default=20_000,
         metavar="N",
-        help="random and hostile steps beside the other checks (default 20000)",
+        help="random and hostile steps after the other checks (default 20000)",
     )
-    arguments.add_argument("--seed", type=whole, default=0, metavar="N", help="of levels and play")
+    arguments.add_argument(
+        "--seed", type=whole, default=0, metavar="N", help="random seed of levels and play"
+    )
     options = arguments.read(argv)
     for id in options.ids:  # all of them before the first, which takes its time
         registry.spec(id)

@@ -86,7 +86,7 @@ def _value(text: str, depth: int) -> Any:
         return _dict(text)
     if text[:1] in CLOSING:
         if not depth:
-            raise ValueError(f"tuples may be {DEEPEST} deep; leave some brackets out")
+            raise ValueError(f"tuples may be {DEEPEST} deep; remove some brackets")
         return tuple(_value(part, depth - 1) for part in _parts(text))
     for number in (int, float):
         try:
@@ -103,7 +103,9 @@ def _string(text: str) -> str:
     except (ValueError, SyntaxError):  # an escape that means nothing
         value = None
     if not isinstance(value, str):
-        raise ValueError(f"{text} is no quoted string; close it with {text[0]}, or quote all of it")
+        raise ValueError(
+            f"{text} is not a complete string; close it with {text[0]}, or quote all of it"
+        )
     return value
 
 
@@ -112,7 +114,7 @@ def _dict(text: str) -> dict[Any, Any]:
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             if isinstance(value := read(text), dict):
                 return value
-    raise ValueError(f"{text} is no dict; write JSON, or quote it if it is a string")
+    raise ValueError(f"{text} is not a dict; write JSON, or quote it if it is a string")
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -127,7 +129,9 @@ def _parts(text: str) -> Iterator[str]:
             open_brackets.pop()
             part += piece if open_brackets else ""
         elif not open_brackets:
-            raise ValueError(f"{text} goes on behind its bracket; quote it if it is a string")
+            raise ValueError(
+                f"{text} continues after its closing bracket; quote it if it is a string"
+            )
         elif piece == "," and len(open_brackets) == 1:
             parts.append(part.strip())
             part = ""

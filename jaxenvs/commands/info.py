@@ -22,7 +22,7 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     made = Parser("jaxenvs info", SUMMARY, EXAMPLES)
-    made.add_argument("id", metavar="ID", help="as `jaxenvs list` prints them, or an alias")
+    made.add_argument("id", metavar="ID", help="an id listed by `jaxenvs list`, or an alias")
     print("\n".join(plain(page(made.read(argv).id))))
     return 0
 

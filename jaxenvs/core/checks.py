@@ -144,7 +144,7 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
         fix = BATCH_FIX if batched else "was it made by an environment with other settings?"
         raise TypeError(
             f"{where}: state{jax.tree_util.keystr(path)} is {given_dtype}{list(given_shape)}, "
-            f"needed is {wanted.dtype}{list(wanted.shape)}; {fix}"
+            f"expected {wanted.dtype}{list(wanted.shape)}; {fix}"
         )
 
 

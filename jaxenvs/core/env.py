@@ -233,11 +233,11 @@ class Env:
     @eager.compiled
     def tiles(self, state: Any) -> Int[Array, "height width"]:
         """Return indices into `atlas` that draw the state."""
-        raise NotImplementedError(f"{self.name} draws no tiles")
+        raise NotImplementedError(f"{self.name} has no tiles to draw")
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return the sprites, uint8 (tiles, tile_size, tile_size, 3)."""
-        raise NotImplementedError(f"{self.name} draws no tiles")
+        raise NotImplementedError(f"{self.name} has no tiles to draw")
 
     # The caller's part.
 

@@ -15,7 +15,7 @@ def target(path: str | os.PathLike[str]) -> Path:
     if found.is_symlink():
         found = Path(os.path.realpath(found))
     if os.path.lexists(found) and not found.is_file():
-        raise FileExistsError(f"{path} is no ordinary file; name one, or a new one")
+        raise FileExistsError(f"{path} is not a regular file; name a regular or a new one")
     return found
 
 
@@ -45,5 +45,5 @@ def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -
     with Path(path).open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
-        raise ValueError(f"{path} has more than {most:,} bytes, which no such file needs")
+        raise ValueError(f"{path} has more than {most:,} bytes, too many for such a file")
     return content.decode("utf-8", errors).replace("\r\n", "\n").replace("\r", "\n")

@@ -73,7 +73,7 @@ def _picture(env: Env) -> str:
         file = _drawn(env).result(PATIENCE)
     except TimeoutError:
         return f"<i>{WAITING}</i>"
-    except Exception:  # it draws no tiles, say
+    except Exception:  # it has no tiles to draw, say
         return ""
     content = base64.b64encode(file).decode("ascii")
     return f'<img alt="a level" src="data:image/png;base64,{content}">'

@@ -308,7 +308,7 @@ class VectorEnv:
         """Draw levels that ended rows will share."""
         if any(axis is not None for axis in jax.tree.leaves(self.param_axes(params))):
             raise ValueError(
-                "make_vec: a pool shares worlds between rows and takes one set of params; "
+                "make_vec: a pool shares levels between rows and takes one set of params; "
                 "with batched params use reset_source='exact' or 'fresh'"
             )
         pool_key = jax.random.fold_in(key.reshape(-1)[0], POOL << _PURPOSE_SHIFT)

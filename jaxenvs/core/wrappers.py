@@ -432,7 +432,7 @@ def _boxes(space: Space, owner: str) -> list[Box]:
     if isinstance(space, Dict):
         return [box for name in sorted(space.spaces) for box in _boxes(space.spaces[name], owner)]
     if not isinstance(space, Box):
-        raise ValueError(f"{owner}: does not know the space {space}")
+        raise ValueError(f"{owner}: does not support the space {space}")
     return [space]
 
 

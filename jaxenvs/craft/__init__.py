@@ -1,19 +1,20 @@
 """Craftax-Classic: gather, build, fight and survive in an open world, by Craftax 1.6.1's rules."""
 
 from . import absent
-from .chance import Draws
-from .classic import CraftClassic, CraftParams
+from .chance import Draws, Whims
+from .classic import CLASSIC, CraftClassic, CraftParams
+from .env import CraftEnv
 from .sight import Layout
-from .state import Arrow, CraftState, Level, Mob, Plants, Slots, World
-from .tables import CLASSIC, Achievement, Action, Block, Rules
+from .state import CraftState, Level, Mob, Plants, Projectile, Slots, World
+from .tables import Achievement, Action, Block, Rules
 
 __all__ = [
     "CLASSIC",
     "Achievement",
     "Action",
-    "Arrow",
     "Block",
     "CraftClassic",
+    "CraftEnv",
     "CraftParams",
     "CraftState",
     "Draws",
@@ -21,8 +22,10 @@ __all__ = [
     "Level",
     "Mob",
     "Plants",
+    "Projectile",
     "Rules",
     "Slots",
+    "Whims",
     "World",
     "absent",
 ]

@@ -1,5 +1,6 @@
 """All chance of a step, drawn once: the rules are a function of state, action and these draws."""
 
+import itertools
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -7,28 +8,31 @@ from jaxtyping import Array, Float32, Int32, UInt32
 
 from ..core.random import Key, below, hashed
 from .state import Slots
+from .tables import APPEARING
 
-SPAWNING = ("cow", "zombie", "skeleton")  # kinds in the order in which they may appear
+WAYS = {"melee": 4, "passive": 8, "ranged": 4}  # of a random step; beyond the fourth: none
+
+
+class Whims(NamedTuple):
+    """What the mobs of a role do in a step, a number for each slot. A uniform is in [0, 1)."""
+
+    step: Int32[Array, " slots"]  # 0 left, 1 right, 2 up, 3 down, else none
+    axis: Float32[Array, " slots"] | None = None  # uniform: which axis, when both are as far
+    gate: Float32[Array, " slots"] | None = None  # uniform: with a purpose, or that step
 
 
 class Draws(NamedTuple):
     """25 decisions, with the default slots. A uniform lies in [0, 1)."""
 
     sapling: Float32[Array, ""]  # uniform: whether grass gives a sapling
-    zombie_step: Int32[Array, " zombies"]  # 0 left, 1 right, 2 up, 3 down
-    zombie_axis: Float32[Array, " zombies"]  # uniform: which axis, when both are as far
-    zombie_gate: Float32[Array, " zombies"]  # uniform: towards the player, or that step
-    cow_step: Int32[Array, " cows"]  # as a zombie's; 4 to 7 stay
-    skeleton_step: Int32[Array, " skeletons"]
-    skeleton_axis: Float32[Array, " skeletons"]
-    skeleton_gate: Float32[Array, " skeletons"]
-    spawn: Float32[Array, "3"]  # uniform: whether one appears, in the order of SPAWNING
-    place: Float32[Array, "3"]  # uniform: on which of the cells
+    whims: dict[str, Whims]  # by role
+    appears: dict[str, Float32[Array, ""]]  # uniform: whether one of a role appears
+    place: dict[str, Float32[Array, ""]]  # uniform: on which of the cells
 
 
 def draw(key: Key, slots: Slots) -> Draws:
     """Draw the chance of a step."""
-    number = iter(range(7 + 3 * slots.zombie + slots.cow + 3 * slots.skeleton))
+    number = itertools.count()
 
     def word() -> Array:
         # One by one: each is a little arithmetic where it is used, with no array in between.
@@ -37,20 +41,17 @@ def draw(key: Key, slots: Slots) -> Draws:
     def uniforms(count: int) -> Array:
         return jnp.stack([uniform(word()) for _ in range(count)])
 
-    def steps(count: int, bound: int) -> Array:
-        return jnp.stack([below(word(), bound) for _ in range(count)])
+    def whims(role: str, count: int) -> Whims:
+        step = jnp.stack([below(word(), WAYS[role]) for _ in range(count)])
+        if role == "passive":
+            return Whims(step)
+        return Whims(step, uniforms(count), uniforms(count))
 
     return Draws(
         sapling=uniform(word()),
-        zombie_step=steps(slots.zombie, 4),
-        zombie_axis=uniforms(slots.zombie),
-        zombie_gate=uniforms(slots.zombie),
-        cow_step=steps(slots.cow, 8),
-        skeleton_step=steps(slots.skeleton, 4),
-        skeleton_axis=uniforms(slots.skeleton),
-        skeleton_gate=uniforms(slots.skeleton),
-        spawn=uniforms(3),
-        place=uniforms(3),
+        whims={role: whims(role, count) for role, count in slots.mobs.items()},
+        appears={role: uniform(word()) for role in APPEARING},
+        place={role: uniform(word()) for role in APPEARING},
     )
 
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from ..core.controls import keyed
 from ..core.facts import Fact, a, away, bar, count, drawn, listed, told
-from .sight import MOB_BITS
+from .sight import channels
 from .state import CraftState, World
-from .tables import VITALS, Block
+from .tables import VITALS, Block, Rules
 
 if TYPE_CHECKING:
-    from .classic import CraftClassic
+    from .env import CraftEnv
 
 KEYS = keyed(  # in the order of `Action`: upstream's keys, and arrows
     ("noop", "q"),
@@ -61,19 +61,18 @@ SIGNS = {
     Block.RIPE_PLANT: "P",
     Block.OUT_OF_BOUNDS: "x",
 }
-MOBS = {"zombie": "Z", "cow": "C", "skeleton": "S", "arrow": "A"}
 GROUND = (Block.GRASS, Block.SAND, Block.PATH, Block.OUT_OF_BOUNDS)  # told by the drawing alone
 MASSES = {Block.WATER, Block.LAVA, Block.STONE, Block.COAL, Block.IRON, Block.GRASS, Block.SAND}
 NAMES = {Block.OUT_OF_BOUNDS: "the edge of the world", Block.PLANT: "young plant"}
 
 
-def facts(env: "CraftClassic", state: CraftState, params: Any) -> tuple[Fact, ...]:
+def facts(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Fact, ...]:
     """The body, every item with its count, and the hour."""
     world, light, days, *_ = read(env, state, params)
     return _facts(env, world, light, days)
 
 
-def _facts(env: "CraftClassic", world: World, light: float, days: float) -> tuple[Fact, ...]:
+def _facts(env: "CraftEnv", world: World, light: float, days: float) -> tuple[Fact, ...]:
     body = [bar(v, int(world.vitals[v]), env.rules.best, v, COLOURS[v]) for v in VITALS]
     items = [count(i.replace("_", " "), int(world.items[i]), i) for i in env.rules.items]
     asleep = ", asleep" if world.sleeping else ""
@@ -82,23 +81,23 @@ def _facts(env: "CraftClassic", world: World, light: float, days: float) -> tupl
     return (*body, *items, clock, Fact("light", f"{light:.0%}"))
 
 
-def describe(env: "CraftClassic", state: CraftState, params: Any) -> str:
+def describe(env: "CraftEnv", state: CraftState, params: Any) -> str:
     """Body, belongings, hour, what is in front, what is in sight and where, and a drawing of it."""
     world, light, days, blocks, mobs = read(env, state, params)
     row, column = blocks.shape[0] // 2, blocks.shape[1] // 2
     down, right = WAYS[int(world.facing)]
     signs = [[SIGNS.get(Block(block), "?") for block in line] for line in blocks]
     front = _block(Block(blocks[row + down, column + right]))
-    for name, r, c in _mobs(mobs):
-        signs[r][c] = MOBS[name]
+    for name, r, c in _mobs(env.rules, mobs):
+        signs[r][c] = name[0].upper()
         front = a(name) if (r, c) == (row + down, column + right) else front
     signs[row][column] = "@"
     return "\n".join(
         [
             *told(_facts(env, world, light, days)),
             f"You face {FACING[int(world.facing)]}; in front of you: {front}.",
-            *_sighted(blocks, mobs),
-            _legend(signs),
+            *_sighted(env.rules, blocks, mobs),
+            _legend(env.rules, signs),
             drawn(signs),
         ]
     )
@@ -110,17 +109,18 @@ def _block(block: Block) -> str:
     return name if block in MASSES or block == Block.OUT_OF_BOUNDS else a(name)
 
 
-def _mobs(mobs: np.ndarray) -> list[tuple[str, int, int]]:
+def _mobs(rules: Rules, mobs: np.ndarray) -> list[tuple[str, int, int]]:
     """Name, row and column of each mob in the view."""
-    bits = enumerate(MOB_BITS)
+    bits = enumerate(channels(rules))
     return [(name, int(r), int(c)) for i, name in bits for r, c in np.argwhere(mobs >> i & 1)]
 
 
-def _sighted(blocks: np.ndarray, mobs: np.ndarray) -> list[str]:
+def _sighted(rules: Rules, blocks: np.ndarray, mobs: np.ndarray) -> list[str]:
     """All mobs, and the nearest block of each kind but open ground."""
     row, column = blocks.shape[0] // 2, blocks.shape[1] // 2
     animals = [
-        (abs(r - row) + abs(c - column), r - row, c - column, a(m)) for m, r, c in _mobs(mobs)
+        (abs(r - row) + abs(c - column), r - row, c - column, a(m))
+        for m, r, c in _mobs(rules, mobs)
     ]
     nearest = []
     for block in {Block(b) for b in np.unique(blocks)} - set(GROUND):
@@ -136,16 +136,16 @@ def _places(found: list[tuple[int, int, int, str]]) -> str:
     return listed(places) if places else ""
 
 
-def _legend(signs: list[list[str]]) -> str:
+def _legend(rules: Rules, signs: list[list[str]]) -> str:
     """What the signs of a drawing mean."""
     shown = {sign for line in signs for sign in line}
     blocks = (f"{s} {NAMES.get(b, b.name.lower().replace('_', ' '))}" for b, s in SIGNS.items())
-    mobs = (f"{sign} {name}" for name, sign in MOBS.items())
+    mobs = (f"{name[0].upper()} {name}" for name in channels(rules))
     used = [entry for entry in (*blocks, *mobs) if entry[0] in shown]
     return f"Your view; @ is you, {', '.join(used)}:"
 
 
-def read(env: "CraftClassic", state: CraftState, params: Any) -> tuple[Any, ...]:
+def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:
     """Return the world by name, the daylight (0 to 1), the days since the beginning, and blocks and
     mobs of the view, all on the host."""
     params = env.default_params if params is None else params
@@ -154,7 +154,7 @@ def read(env: "CraftClassic", state: CraftState, params: Any) -> tuple[Any, ...]
 
 
 @functools.lru_cache(maxsize=8)
-def _reader(env: "CraftClassic") -> Callable[..., Any]:
+def _reader(env: "CraftEnv") -> Callable[..., Any]:
     def reader(state: CraftState, params: Any) -> tuple[Any, ...]:
         hour = env.light(state, params), state.time, params.day_length
         return env.world(state), *hour, *env.view(state)
@@ -174,6 +174,6 @@ def hour(share: float, light: float) -> str:
 
 def icon(name: str, size: int, background: tuple[int, int, int]) -> np.ndarray | None:
     """The icon of a vital or an item, uint8 (size, size, 3); None where nothing has that name."""
-    from . import sprites
+    from .look import sprites
 
     return sprites.icon(name, size, background) if name in sprites.ICONS else None

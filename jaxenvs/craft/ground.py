@@ -8,7 +8,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core.bits import kept
-from .tables import Block
+
+_BITS = 31  # blocks in a word of a set: without the sign
+_ONES = (1 << _BITS) - 1
 
 
 class Ground:
@@ -82,7 +84,27 @@ class Ground:
         return jnp.where(x < 0, x + self.size, x).clip(0, self.size - 1)
 
 
-def is_in(block: Array, blocks: Iterable[Block]) -> Bool[Array, "*shape"]:
-    """Whether a block is one of these: a bit of a constant."""
-    bits = sum(1 << int(b) for b in set(blocks))
-    return ((jnp.int32(bits) >> block.astype(jnp.int32)) & 1) != 0
+def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
+    """Whether a block is one of these: a bit of a constant, of two words where one is too small."""
+    bits, number = sum(1 << int(b) for b in set(blocks)), block.astype(jnp.int32)
+    word = jnp.int32(bits & _ONES)
+    if bits > _ONES:
+        word = jnp.where(number < _BITS, word, jnp.int32(bits >> _BITS))
+        number = jnp.where(number < _BITS, number, number - _BITS)
+    return ((word >> number) & 1) != 0  # beyond the word there are only zeros
+
+
+def codes(
+    blocks: Int32[Array, "*shape"], first: Iterable[int], second: Iterable[int]
+) -> Int32[Array, "*shape"]:
+    """Two bits a block: whether it is one of the first, and whether it is one of the second.
+
+    Where one word is enough each block is used once: with two uses a GPU would write it and read
+    it again.
+    """
+    sets = [set(first), set(second)]
+    if max(int(b) for b in sets[0] | sets[1]) < _BITS // 2:
+        table = sum(1 << (2 * int(b) + bit) for bit, those in enumerate(sets) for b in those)
+        return (jnp.int32(table) >> (2 * blocks)) & 3
+    bits = [is_in(blocks, those).astype(jnp.int32) << bit for bit, those in enumerate(sets)]
+    return bits[0] | bits[1]

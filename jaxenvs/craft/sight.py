@@ -1,33 +1,40 @@
 """What the player sees: blocks and mobs around, the inventory, the body, the light."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float32, UInt8
+from jaxtyping import Array, Float32, Int32, UInt8
 
 from ..core.settle import settled
 from .ground import Ground
 from .state import World
-from .tables import VITALS, Block, Rules
+from .tables import ROLES, VITALS, Block, Rules
 
+_WORD = 31  # channels in a word, without the sign
 _TENTH = np.float32(np.float16(0.1))
-MOB_BITS = ("zombie", "cow", "skeleton", "arrow")  # from the lowest
 
 
 class Layout(NamedTuple):
     """Where things are in the compact observation, uint8."""
 
     blocks: slice  # of the view, row by row
-    mobs: slice  # bits of MOB_BITS, cell by cell as the blocks
+    mobs: slice  # bits of `channels`, cell by cell as the blocks
     items: slice  # counts, in the order of `Rules.items`
     vitals: slice  # health, food, drink, energy
     facing: int  # 1 left, 2 right, 3 up, 4 down
     sleeping: int  # 0 or 1
     light: int  # 0 to 255
     size: int
+
+
+def channels(rules: Rules) -> tuple[str, ...]:
+    """Names of who is seen in a cell: the types of each role, then what flies."""
+    mobs = [row.name for role in ROLES for row in rules.types(role)]
+    return (*mobs, *(row.name for row in rules.projectiles))
 
 
 def layout(rules: Rules) -> Layout:
@@ -49,12 +56,12 @@ def layout(rules: Rules) -> Layout:
 
 def observation_rows(rules: Rules) -> tuple[tuple[str, str], ...]:
     """Rows (index, meaning) of the observations, of every item and number of the body."""
-    where, channels = layout(rules), len(Block) + len(MOB_BITS)
+    where, flags = layout(rules), len(rules.blocks) + len(channels(rules))
     cells = where.blocks.stop
-    body = cells * channels  # where the counts begin in the symbolic observation
+    body = cells * flags  # where the counts begin in the symbolic observation
     names = (*rules.items, *VITALS)
-    mobs = ", ".join(f"{1 << i} {name}" for i, name in enumerate(MOB_BITS))
-    blocks = ", ".join(f"{block.value} {block.name.lower()}" for block in Block)
+    mobs = ", ".join(f"{1 << i} {name}" for i, name in enumerate(channels(rules)))
+    blocks = ", ".join(f"{block.value} {block.name.lower()}" for block in rules.blocks)
     counts = enumerate(names)
     return (
         (f"`ids[0:{cells}]`", f"blocks of the view, row by row: {blocks}"),
@@ -63,7 +70,7 @@ def observation_rows(rules: Rules) -> tuple[tuple[str, str], ...]:
         (f"`ids[{where.facing}]`", "1 left, 2 right, 3 up, 4 down"),
         (f"`ids[{where.sleeping}]`", "1 while asleep"),
         (f"`ids[{where.light}]`", "daylight, 255 at noon"),
-        (f"`symbolic[0:{body}]`", f"{channels} flags a cell: the block, then the mobs"),
+        (f"`symbolic[0:{body}]`", f"{flags} flags a cell: the block, then the mobs"),
         (f"`symbolic[{body}:{body + len(names)}]`", "the items and the body, in tenths"),
         (f"`symbolic[{body + len(names)}:]`", "left, right, up, down; daylight; asleep"),
     )
@@ -79,11 +86,11 @@ def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
 def view(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
-    """Blocks around the player, and which mobs are there (bits of MOB_BITS).
+    """Blocks around the player, and who is there (bits of `channels`).
 
     Upstream's quirk: slots write one after another, also those that are dead or out of sight, the
     latter up to a view's size beyond the upper and left edge at the opposite side: they hide what
-    an earlier slot of their kind wrote there.
+    an earlier slot of their channel wrote there.
     """
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
@@ -93,18 +100,30 @@ def view(
     row, column = top + rows, left + columns
     inside, blocks = ground.inside(row, column), ground.nearest(row, column)
     mobs = jnp.zeros((height, width), jnp.int32)
-    for bit, name in enumerate(MOB_BITS):
-        slots: Any = world.arrows if name == "arrow" else world.mobs[name]
+    for bit, slots in enumerate(_seen(rules, world)):
         shown = jnp.zeros((height, width), jnp.bool_)
-        for slot in slots:
+        for slot, alive in slots:
             r, c = slot.row - top, slot.column - left
-            seen = slot.alive & (r >= 0) & (r < height) & (c >= 0) & (c < width)
+            seen = alive & (r >= 0) & (r < height) & (c >= 0) & (c < width)
             at_row = rows == jnp.where(r < 0, r + height, r)
             at_column = columns == jnp.where(c < 0, c + width, c)
             shown = jnp.where(at_row & at_column, seen, shown)
         mobs = mobs | (shown.astype(jnp.int32) << bit)
     blocks = jnp.where(inside, blocks, Block.OUT_OF_BOUNDS)
     return blocks.astype(jnp.uint8), mobs.astype(jnp.uint8)
+
+
+def _seen(rules: Rules, world: World) -> list[list[tuple[Any, Array]]]:
+    """For each channel its slots, and whether they are alive and of its type."""
+    groups: list[tuple[Sequence[Any], int]] = [
+        (world.mobs[role], len(rules.types(role))) for role in ROLES
+    ]
+    groups.append((world.projectiles, len(rules.projectiles)))
+    return [
+        [(slot, slot.alive if types == 1 else slot.alive & (slot.type == type)) for slot in slots]
+        for slots, types in groups
+        for type in range(types)
+    ]
 
 
 def ids(
@@ -145,8 +164,8 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
 
 def floats(rules: Rules) -> int:
     """Length of the symbolic observation."""
-    channels = len(Block) + len(MOB_BITS)
-    return rules.view[0] * rules.view[1] * channels + len(rules.items) + len(VITALS) + 6
+    flags = len(rules.blocks) + len(channels(rules))
+    return rules.view[0] * rules.view[1] * flags + len(rules.items) + len(VITALS) + 6
 
 
 def _counts(rules: Rules, world: World) -> list[Any]:
@@ -162,15 +181,26 @@ def _floats(
     light: Array,
     sleeping: Array,
 ) -> Float32[Array, " floats"]:
-    # A bit for each channel of a cell.
-    bits = (1 << blocks.reshape(-1).astype(jnp.int32)) | (
-        mobs.reshape(-1).astype(jnp.int32) << len(Block)
-    )
-    channel = np.arange(len(Block) + len(MOB_BITS), dtype=np.int32)
-    around = ((settled(bits)[:, None] >> channel) & 1).reshape(-1)
+    around = _channels(rules, blocks.reshape(-1), mobs.reshape(-1)).reshape(-1)
     # Upstream divides by 10 in half precision, which XLA compiles as a product with a tenth.
     tenths = jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)
     turned = facing == np.arange(1, 5, dtype=np.int32)
     last = jnp.stack([light, sleeping.astype(jnp.float32)])
     parts = [around.astype(jnp.float32), tenths, turned.astype(jnp.float32), last]
     return jnp.concatenate(parts)
+
+
+def _channels(
+    rules: Rules, blocks: UInt8[Array, " cells"], mobs: UInt8[Array, " cells"]
+) -> Int32[Array, "cells channels"]:
+    """Flags of each cell: the block, then the mobs. They come from a bit for each channel
+    where a word has enough."""
+    kinds, block = len(rules.blocks), blocks.astype(jnp.int32)
+    flags = np.arange(kinds + len(channels(rules)), dtype=np.int32)
+    if len(flags) <= _WORD:
+        bits = (1 << block) | (mobs.astype(jnp.int32) << kinds)
+        return (settled(bits)[:, None] >> flags) & 1
+    both = settled(block | (mobs.astype(jnp.int32) << 8))[:, None]
+    is_block = (both & 255) == flags[:kinds]
+    is_mob = (both >> (8 + flags[kinds:] - kinds)) & 1
+    return jnp.concatenate([is_block.astype(jnp.int32), is_mob], axis=1)

@@ -1,27 +1,26 @@
-"""Mobs that appear: one attempt a step for each kind, on a cell uniform among those allowed.
+"""Mobs that appear: one attempt a step for each role, on a cell uniform among those allowed.
 
-The cells within reach are looked at once. Two bits each (grass, path) are kept in words of 16
+The cells within reach are looked at once. Two bits each, see `planes`, are kept in words of 16
 cells, so that counting, excluding and choosing are integer arithmetic on a few words.
 """
 
 import functools
 import operator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32, UInt8
+from jaxtyping import Array, Int32
 
 from ..core.settle import settled
-from .chance import SPAWNING, Draws
-from .ground import Ground
+from .ground import codes
 from .state import Mob, World, mobs_of
-from .tables import Block, MobRow, Rules
+from .step import Moment
+from .tables import APPEARING, Block, MobRow, Rules
 
-_CELLS = 16  # in a word; the first block in its low half, the second in the high half
-_GROUNDS = (Block.GRASS, Block.PATH)
-_CODES = sum(1 << (2 * block + half) for half, block in enumerate(_GROUNDS))  # two bits a block
+_CELLS = 16  # in a word; the first plane in its low half, the second in the high half
 
 
 class _Reach(NamedTuple):
@@ -49,60 +48,86 @@ def _reach(reach: int) -> _Reach:
     return _Reach(rows, columns, np.abs(rows) + np.abs(columns))
 
 
-def spawn(
-    rules: Rules,
-    cells: UInt8[Array, "size size"],
-    world: World,
-    draws: Draws,
-    chances: dict[str, Array],
-    health: dict[str, Array],
-    despawn_distance: Array,
-    reach: int,
-) -> World:
-    """Let a mob of each kind appear, or not."""
-    table = _reach(reach)
-    grounds = _grounds(cells, world, table, despawn_distance)
+class Odds(NamedTuple):
+    """What may appear in a step, by role."""
+
+    chances: dict[str, Array]
+    health: dict[str, Array]
+    types: dict[str, Any]  # of the role
+
+
+def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
+    """Let a mob of each role appear, or not."""
+    rules, world, draws = moment.rules, moment.world, moment.draws
+    given, table, reach = odds(moment), _reach(moment.reach), moment.reach
+    grounds = _grounds(moment, table)
     taken = [_number(world, mob, mob.marked, reach) for mob in mobs_of(world)]
-    kinds = {kind.name: kind for kind in rules.mobs}
-    for i, name in enumerate(SPAWNING):
-        slots = world.mobs[name]
-        number = _chosen(_allowed(kinds[name], table, grounds, taken), draws.place[i])
+    for role in APPEARING:
+        slots, type = world.mobs[role], jnp.asarray(given.types[role], jnp.int32)
+        allowed = _allowed(rules, role, type, table, grounds, taken)
+        number = _chosen(allowed, draws.place[role])
         room = ~functools.reduce(operator.and_, [m.alive for m in slots])
-        appears = room & (draws.spawn[i] < chances[name])
+        appears = room & (draws.appears[role] < given.chances[role])
         number = settled(jnp.where(appears, number, -1))
-        row = world.row + _of(table.rows, number)
-        column = world.column + _of(table.columns, number)
-        after = _filled(slots, row, column, health[name], number >= 0, ~room)
-        world = world._replace(mobs={**world.mobs, name: after})
+        new = slots[0]._replace(
+            row=world.row + _of(table.rows, number),
+            column=world.column + _of(table.columns, number),
+            health=given.health[role],
+            type=type,
+        )
+        after = _filled(slots, new, number >= 0, ~room)
+        world = world._replace(mobs={**world.mobs, role: after})
         first = _number(world, slots[0], ~room, reach)  # marked anew, see `_filled`
         taken.append(jnp.maximum(number, first))
-    return world
+    return moment._replace(world=world)
 
 
-def _grounds(
-    cells: UInt8[Array, "size size"], world: World, table: _Reach, despawn_distance: Array
-) -> Int32[Array, " words"]:
-    """Words with the cells that are grass (low half) and path (high half)."""
-    ground = Ground(cells)
+@functools.cache
+def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
+    """Blocks on which the same mobs appear together: two such sets, a bit of a cell for each."""
+    by_mobs: dict[tuple[str, ...], set[Block]] = {}
+    for block in rules.blocks:
+        names = tuple(row.name for row in rules.mobs if block in row.appears_on)
+        if names:
+            by_mobs.setdefault(names, set()).add(block)
+    if len(by_mobs) > 2:
+        raise ValueError(f"mobs appear on {len(by_mobs)} kinds of ground; there may be two")
+    first, second = (*map(frozenset, by_mobs.values()), frozenset(), frozenset())[:2]
+    return first, second
+
+
+def _grounds(moment: Moment, table: _Reach) -> Int32[Array, " words"]:
+    """Words with the cells of the first plane (low half) and of the second (high half)."""
+    ground, world, distance = moment.ground, moment.world, moment.params.mob_despawn_distance
     rows, columns = world.row + table.rows, world.column + table.columns
-    inside = ground.inside(rows, columns) & (table.distance < despawn_distance)
+    inside = ground.inside(rows, columns) & (table.distance < distance)
     # One use of the block: with two it would be written and read again on a GPU.
-    code = (jnp.int32(_CODES) >> (2 * ground.nearest(rows, columns))) & 3
+    code = codes(ground.nearest(rows, columns), *planes(moment.rules))
     both = (code & 1) | ((code >> 1) << _CELLS)
     bit = np.arange(_CELLS, dtype=np.int32)
     return settled(jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32))
 
 
 def _allowed(
-    kind: MobRow, table: _Reach, grounds: Int32[Array, " words"], taken: list[Array]
+    rules: Rules,
+    role: str,
+    type: Any,
+    table: _Reach,
+    grounds: Int32[Array, " words"],
+    taken: list[Array],
 ) -> list[Array]:
-    """Words of the cells where a kind may appear and no mob is seen."""
-    distant = (table.distance > kind.nearest).astype(np.int32)
-    far = (distant << np.arange(_CELLS, dtype=np.int32)).sum(axis=1, dtype=np.int32)
+    """Words of the cells where a type may appear and no mob is seen."""
+    kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}  # types that appear alike
+    for number, row in enumerate(rules.types(role)):
+        kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
+    fars = {nearest: _far(table, nearest) for nearest, _ in kinds}
 
     def bits(word: Any, grounds: Array, taken: Any) -> Array:
-        halves = [grounds >> (i * _CELLS) for i, g in enumerate(_GROUNDS) if g in kind.on]
-        found = functools.reduce(operator.or_, halves) & far[word]
+        found = jnp.int32(0)
+        for (nearest, halves), types in kinds.items():
+            ground = functools.reduce(operator.or_, [grounds >> (i * _CELLS) for i in halves])
+            some = ground & fars[nearest][word]
+            found = some if len(kinds) == 1 else jnp.where(_is_one_of(type, types), some, found)
         for at, bit in taken:
             found = found & ~jnp.where(at == word, bit, 0)
         return found
@@ -117,6 +142,21 @@ def _allowed(
     # On a GPU an array would be written and read again, scalars stay where they are used.
     places = [(n >> 4, 1 << (n & (_CELLS - 1))) for n in taken]  # -1 is in no word
     return jax.lax.platform_dependent(grounds, places, cpu=together, default=one_by_one)
+
+
+def _far(table: _Reach, nearest: int) -> np.ndarray:
+    """Words of the cells farther than `nearest`."""
+    distant = (table.distance > nearest).astype(np.int32)
+    return (distant << np.arange(_CELLS, dtype=np.int32)).sum(axis=1, dtype=np.int32)
+
+
+def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
+    """Planes on which a type appears."""
+    return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
+
+
+def _is_one_of(type: Array, types: list[int]) -> Array:
+    return functools.reduce(operator.or_, [type == t for t in types])
 
 
 def _number(world: World, mob: Mob, when: Array, reach: int) -> Int32[Array, ""]:
@@ -164,9 +204,7 @@ def _nth_bit(word: Array, rank: Array) -> Array:
     return place
 
 
-def _filled(
-    slots: tuple[Mob, ...], row: Array, column: Array, health: Array, appears: Array, full: Array
-) -> tuple[Mob, ...]:
+def _filled(slots: tuple[Mob, ...], new: Mob, appears: Array, full: Array) -> tuple[Mob, ...]:
     """Slots with a new mob in the first dead one; its cooldown is what it was.
 
     With every slot alive upstream marks the cell of the first one anew.
@@ -177,9 +215,10 @@ def _filled(
         wanted = wanted & mob.alive
         after.append(
             mob._replace(
-                row=jnp.where(takes, row, mob.row),
-                column=jnp.where(takes, column, mob.column),
-                health=jnp.where(takes, health, mob.health),
+                row=jnp.where(takes, new.row, mob.row),
+                column=jnp.where(takes, new.column, mob.column),
+                health=jnp.where(takes, new.health, mob.health),
+                type=jnp.where(takes, new.type, mob.type),
                 alive=mob.alive | takes,
                 marked=mob.marked | takes,
             )

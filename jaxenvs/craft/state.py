@@ -1,43 +1,38 @@
 """What a Craft world remembers: the map, the clock, and everything else packed into a few words.
 
 In a scan every small array that is rewritten costs a kernel, so one block of words holds the player
-and all slots. The rules work on a `World`, the same unpacked and by name.
+and the floor where the player is: all slots of mobs, projectiles and plants. The rules work on a
+`World`, the same unpacked and by name; `Rules.packing` says where each number is.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32, UInt8
 
-from ..core.bits import cut, join
 from ..core.env import State
 from ..core.struct import Struct, struct
-from .tables import VITALS, Rules
+from .packing import of_word, of_words, word_of, words_of
+from .tables import ROLES, VITALS, Rules
 
 EARNED_BITS = 31  # achievements in a word
-MOST_AGE = (1 << 14) - 1  # steps; a plant's age stays there
-MOST_HEALTH = 31  # of a mob
-MOST_MOBS = 15  # slots of all kinds: while they move, a bit of a word each, beside a cell
-BESIDE = 16  # cells beyond the border where an arrow that flew out stays
-MAX_SIZE = 224  # cells on a side: with BESIDE at both ends a coordinate has 8 bits
-MOVING = ("zombie", "cow", "skeleton")  # kinds of mobs, in the order in which they move
-_COUNTERS = ("recover", "hunger", "thirst", "fatigue")
-_SIGN = 64  # added to a counter, which may be negative
+MOST_MOBS = 15  # slots of all roles: while they move, a bit of a word each, beside a cell
 
 
 class Slots(NamedTuple):
     """How many of each thing a world can hold: static, upstream's defaults."""
 
-    zombie: int = 3
-    cow: int = 3
-    skeleton: int = 2
-    arrow: int = 3
+    melee: int = 3
+    passive: int = 3
+    ranged: int = 2
+    projectile: int = 3
     plant: int = 10
 
     @property
     def mobs(self) -> dict[str, int]:
-        """Slots of each kind of mob."""
-        return {name: getattr(self, name) for name in MOVING}
+        """Slots of each role of mobs."""
+        return {role: getattr(self, role) for role in ROLES}
 
 
 class Mob(NamedTuple):
@@ -47,19 +42,21 @@ class Mob(NamedTuple):
     column: Any
     health: Any  # 0 and below are alike, and kept as 0
     cooldown: Any  # steps until it may attack; 0 and below are alike, and kept as 0
+    type: Any  # among those of its role
     alive: Any
     # Whether other things see its cell as taken. A mob called back to life by upstream's quirk is
     # not seen until it moves, and a mob that shared its cell is not seen when that one has left.
     marked: Any
 
 
-class Arrow(NamedTuple):
-    """One slot of an arrow: int32 scalars and a flag. A dead slot flies on, unseen."""
+class Projectile(NamedTuple):
+    """One slot of what flies: int32 scalars and a flag. A dead slot flies on, unseen."""
 
     row: Any
     column: Any
     d_row: Any
     d_column: Any
+    type: Any  # in `Rules.projectiles`
     alive: Any
 
 
@@ -73,24 +70,27 @@ class Plants(NamedTuple):
 
 
 class World(NamedTuple):
-    """The state without map and clock, by name; int32 or bool scalars, but for the plants."""
+    """The player, and the floor where the player is, without map and clock, by name.
+
+    int32 or bool scalars, but for the plants.
+    """
 
     row: Any  # of the player; -1 after a step over the upper border into lava
     column: Any
     facing: Any  # 1 left, 2 right, 3 up, 4 down: the action that turned there
     sleeping: Any
     vitals: dict[str, Any]  # health, food, drink, energy: 0 to 9
-    counters: dict[str, Any]  # recover, hunger, thirst, fatigue, in halves
+    counters: dict[str, Any]  # recover, hunger, thirst, fatigue, see `Rules.pace`
     items: dict[str, Any]  # the inventory, counts
     earned: tuple[Any, ...]  # achievements as bits, EARNED_BITS in a word
     mobs: dict[str, tuple[Mob, ...]]
-    arrows: tuple[Arrow, ...]
+    projectiles: tuple[Projectile, ...]
     plants: Plants
 
 
 @struct
 class CraftState(State):
-    """The state of an episode; `CraftClassic.world(state)` reads it by name."""
+    """The state of an episode; `CraftEnv.world(state)` reads it by name."""
 
     map: UInt8[Array, "size size"]  # blocks
     words: Int32[Array, " words"]  # see `pack`
@@ -107,85 +107,80 @@ def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> 
     """Return the world at the start; `health` is that of mobs which were never there."""
     zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
     middle, zeros = jnp.int32(size // 2), jnp.zeros(slots.plant, jnp.int32)
+    mob, one = Mob(zero, zero, zero, zero, zero, no, no), jnp.int32(1)
     return World(
         row=middle,
         column=middle,
         facing=jnp.int32(3),
         sleeping=no,
         vitals=dict.fromkeys(VITALS, jnp.int32(rules.best)),
-        counters=dict.fromkeys(_COUNTERS, zero),
+        counters=dict.fromkeys(rules.counters, zero),
         items=dict.fromkeys(rules.items, zero),
         earned=(zero,) * earned_words(rules),
         mobs={
-            name: (Mob(zero, zero, jnp.asarray(health[name], jnp.int32), zero, no, no),) * count
-            for name, count in slots.mobs.items()
+            role: (mob._replace(health=jnp.asarray(health[role], jnp.int32)),) * count
+            for role, count in slots.mobs.items()
         },
-        arrows=(Arrow(zero, zero, jnp.int32(1), jnp.int32(1), no),) * slots.arrow,
+        projectiles=(Projectile(zero, zero, one, one, zero, no),) * slots.projectile,
         plants=Plants(zeros, zeros, zeros, jnp.zeros(slots.plant, jnp.bool_)),
     )
 
 
 def earned_words(rules: Rules) -> int:
     """Words that the achievements need."""
-    return -(-rules.achievements // EARNED_BITS)
+    return -(-len(rules.achievements) // EARNED_BITS)
 
 
 def pack(rules: Rules, world: World) -> Int32[Array, " words"]:
-    """Pack a world into words: four bytes each for the player, the vitals, the counters and the
-    items, then achievements, and one word for every slot."""
-    words = [
-        join((world.row + 1, 8), (world.column + 1, 8), (world.facing, 3), (world.sleeping, 1))
-    ]
-    # By name: a pytree's dicts come back from a transform with their keys sorted.
-    numbers = [world.vitals[name] for name in VITALS]
-    numbers += [world.counters[name] + _SIGN for name in _COUNTERS]
-    numbers += [world.items[name] for name in rules.items]
-    words += [join(*((n, 8) for n in numbers[i : i + 4])) for i in range(0, len(numbers), 4)]
-    words += [*world.earned, *map(_mob_word, mobs_of(world)), *map(_arrow_word, world.arrows)]
-    plants = world.plants
-    age = jnp.minimum(plants.age, MOST_AGE)
-    last = join((plants.row, 8), (plants.column, 8), (age, 14), (plants.planted, 1))
-    return jnp.concatenate([jnp.stack(words), last])
+    """Pack a world into words: the player, achievements, and one word for every slot."""
+    packing = rules.packing
+    words = [*words_of(packing.player, world), *world.earned]
+    words += [word_of(rules.mob_fields, mob) for mob in mobs_of(world)]
+    words += [word_of(rules.projectile_fields, one) for one in world.projectiles]
+    return jnp.concatenate([jnp.stack(words), word_of(packing.plant, world.plants)])
 
 
 def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
     """Read the words that `pack` wrote."""
-    rest = iter([words[i] for i in range(words.shape[0] - slots.plant)])
-    row, column, facing, sleeping = cut(next(rest), 8, 8, 3, 1)
-    names = (*VITALS, *_COUNTERS, *rules.items)
-    numbers: list[Any] = []
-    for _ in range(-(-len(names) // 4)):
-        numbers += cut(next(rest), 8, 8, 8, 8)
-    named = dict(zip(names, numbers, strict=False))
+    packing, end = rules.packing, words.shape[0] - slots.plant
+    rest = iter([words[i] for i in range(end)])
+    player = _nested(of_words(packing.player, rest))
     earned = tuple(next(rest) for _ in range(earned_words(rules)))
     mobs = {
-        name: tuple(_mob(next(rest)) for _ in range(count)) for name, count in slots.mobs.items()
+        role: tuple(Mob(**_one(rules.mob_fields, rest)) for _ in range(count))
+        for role, count in slots.mobs.items()
     }
-    arrows = tuple(_arrow(next(rest)) for _ in range(slots.arrow))
-    p_row, p_column, age, planted = cut(words[words.shape[0] - slots.plant :], 8, 8, 14, 1)
-    return World(
-        row=row - 1,
-        column=column - 1,
-        facing=facing,
-        sleeping=sleeping != 0,
-        vitals={name: named[name] for name in VITALS},
-        counters={name: named[name] - _SIGN for name in _COUNTERS},
-        items={name: named[name] for name in rules.items},
-        earned=earned,
-        mobs=mobs,
-        arrows=arrows,
-        plants=Plants(p_row, p_column, age, planted != 0),
-    )
+    fields = rules.projectile_fields
+    flying = tuple(Projectile(**_one(fields, rest)) for _ in range(slots.projectile))
+    plants = Plants(**of_word(packing.plant, words[end:]))
+    return World(**player, earned=earned, mobs=mobs, projectiles=flying, plants=plants)
+
+
+def _one(fields: Any, words: Iterator[Array]) -> dict[str, Any]:
+    """Values of the next slot; a type that is not kept is the only one."""
+    return {"type": jnp.int32(0), **of_word(fields, next(words))}
+
+
+def _nested(values: dict[str, Any]) -> dict[str, Any]:
+    """Values by attribute: those of a dict together."""
+    nested: dict[str, Any] = {}
+    for name, value in values.items():
+        attribute, _, key = name.partition(".")
+        if key:
+            nested.setdefault(attribute, {})[key] = value
+        else:
+            nested[attribute] = value
+    return nested
 
 
 def mobs_of(world: World) -> list[Mob]:
     """All slots of all mobs, in the order of moving."""
-    return [mob for name in MOVING for mob in world.mobs[name]]
+    return [mob for role in ROLES for mob in world.mobs[role]]
 
 
 def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achievements"]:
     """Achievements as flags, in the order of their numbers."""
-    number = jnp.arange(rules.achievements, dtype=jnp.int32)
+    number = jnp.arange(len(rules.achievements), dtype=jnp.int32)
     words = jnp.stack(earned)
     if len(earned) > 1:  # else its only word stands for all
         words = words[number // EARNED_BITS]
@@ -200,22 +195,6 @@ def unlock(world: World, achievement: int, when: Any) -> World:
     return world._replace(earned=tuple(earned))
 
 
-def _mob_word(m: Mob) -> Int32[Array, ""]:
-    return join(
-        (m.row, 8), (m.column, 8), (m.health, 5), (m.cooldown, 3), (m.alive, 1), (m.marked, 1)
-    )
-
-
-def _mob(word: Array) -> Mob:
-    row, column, health, cooldown, alive, marked = cut(word, 8, 8, 5, 3, 1, 1)
-    return Mob(row, column, health, cooldown, alive != 0, marked != 0)
-
-
-def _arrow_word(a: Arrow) -> Int32[Array, ""]:
-    row, column = (x.clip(-BESIDE, 255 - BESIDE) + BESIDE for x in (a.row, a.column))
-    return join((row, 8), (column, 8), (a.d_row + 1, 2), (a.d_column + 1, 2), (a.alive, 1))
-
-
-def _arrow(word: Array) -> Arrow:
-    row, column, d_row, d_column, alive = cut(word, 8, 8, 2, 2, 1)
-    return Arrow(row - BESIDE, column - BESIDE, d_row - 1, d_column - 1, alive != 0)
+def one(when: Array) -> Int32[Array, ""]:
+    """1 or 0."""
+    return when.astype(jnp.int32)

@@ -1,59 +1,77 @@
-"""One step of the game: the stages in upstream's order."""
+"""One step of the game: an edition is a list of stages, and the list is the step."""
 
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-import jax.numpy as jnp
-from jaxtyping import Array, Float32, UInt8
+from jaxtyping import Array, Float32
 
-from . import mobs, player
+from ..core.settle import settled
 from .chance import Draws
 from .ground import Ground
-from .spawn import spawn
+from .packing import field_of, held
 from .state import World
-from .tables import RIPE_AGE, Action, Block, Rules
+from .tables import Rules
 
 
-def advance(
-    rules: Rules,
-    cells: UInt8[Array, "size size"],
-    world: World,
-    action: Array,
-    draws: Draws,
-    params: Any,
-    light: Float32[Array, ""],
-    reach: int,
-) -> tuple[UInt8[Array, "size size"], World]:
-    """Return the map and the world after an action; `light` is that of the state before."""
-    action = jnp.where(world.sleeping, Action.NOOP, action)
-    ground = Ground(cells)
-    world = player.turn(world, action)
-    front = player.look(ground, world)
-    world, hit = player.strike(rules, world, front, action)
-    deed = player.choose(rules, world, front, action, hit, draws.sapling)
-    ground, world = player.do(rules, ground, world, front, deed)
-    world = player.move(rules, world, front, action)
-    distance = params.mob_despawn_distance
-    ground, world = mobs.move_all(rules, ground, world, draws, distance)
-    # Upstream ripens plants after mobs have appeared: these never appear on a plant.
-    plants = world.plants
-    age = jnp.where(plants.planted, plants.age + 1, 0)
-    world = world._replace(plants=plants._replace(age=age))
-    cells = ground.written(plants.row, plants.column, Block.RIPE_PLANT, age >= RIPE_AGE)
-    # From here on only the new map is read: a read of the old one would need a copy of it.
-    in_lava = Ground(cells).block(world.row, world.column) == Block.LAVA
-    dark = (1 - light) * (1 - light)
-    chances = {
-        "cow": params.spawn_cow_chance,
-        "zombie": params.spawn_zombie_base_chance + params.spawn_zombie_night_chance * dark,
-        "skeleton": params.spawn_skeleton_chance,
-    }
-    health = {
-        "cow": params.cow_health,
-        "zombie": params.zombie_health,
-        "skeleton": params.skeleton_health,
-    }
-    world = spawn(rules, cells, world, draws, chances, health, distance, reach)
-    world = player.live(rules, world, action)
-    items = {name: jnp.minimum(count, rules.most) for name, count in world.items.items()}
-    left = jnp.where(in_lava, 0, jnp.maximum(world.vitals["health"], 0))
-    return cells, world._replace(items=items, vitals={**world.vitals, "health": left})
+class Front(NamedTuple):
+    """The cell ahead of the player, and what is around."""
+
+    row: Array
+    column: Array
+    block: Array  # beyond the border as upstream reads, see `Ground.block`
+    inside: Array  # whether it is on the map
+    taken: Array  # whether a mob is seen there
+    table: Array  # whether a crafting table is on one of the eight cells around the player
+    furnace: Array
+
+
+class Moment(NamedTuple):
+    """A step on its way: what its stages read and change."""
+
+    rules: Rules
+    ground: Ground  # the map, and what the step has written so far
+    world: World
+    action: Array
+    draws: Draws
+    params: Any
+    light: Float32[Array, ""]  # of the state before
+    reach: int  # steps from the player at which mobs may appear, exclusive
+    front: Any = None  # a `Front`, behind `player.face`
+    hit: Any = None  # whether the player hit a mob, behind `attack.strike`
+    crowd: Any = None  # a `Crowd`, behind `mobs.move`
+    in_lava: Any = None  # whether the player is, behind `body.burn`
+    deed: Any = None  # number of what the player does, behind `deeds.choose`
+
+
+Rule = Callable[[Moment], Moment]
+
+
+class Stage(NamedTuple):
+    """A part of a step, and its edge: what stands there is for the compiler, see `core.settle`."""
+
+    rule: Rule
+    edge: Rule | None = None
+
+
+def holds(*names: str) -> Rule:
+    """Edge behind which these numbers of the world are not computed again."""
+
+    def edge(moment: Moment) -> Moment:
+        fields = [field_of(moment.rules.packing, name) for name in names]
+        return moment._replace(world=held(fields, moment.world))
+
+    return edge
+
+
+def settles(name: str) -> Rule:
+    """Edge behind which this field of the moment is not computed again."""
+    return lambda moment: moment._replace(**{name: settled(getattr(moment, name))})
+
+
+def advance(stages: Sequence[Stage], moment: Moment) -> Moment:
+    """Pass through the stages in turn."""
+    for stage in stages:
+        moment = stage.rule(moment)
+        if stage.edge is not None:
+            moment = stage.edge(moment)
+    return moment

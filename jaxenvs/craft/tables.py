@@ -1,11 +1,19 @@
-"""Craftax-Classic 1.6.1 as tables: blocks, items, actions, achievements, and what turns into what.
+"""The words of the Craft games, and the types of the rows that their rules are made of.
 
-`Rules` is one edition of the game; the stages of a step read it and name no block themselves where
-editions differ.
+`Rules` is one edition of the game, a table that the stages of a step read; they name no block
+themselves where editions differ. An edition uses some of the blocks, actions and achievements.
 """
 
+import dataclasses
+import functools
+from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from .packing import Field, Packing
 
 
 class Block(IntEnum):
@@ -113,6 +121,16 @@ class Placement(NamedTuple):
     achievement: Achievement
 
 
+class Need(NamedTuple):
+    """What grows with every step, and takes a point where it has grown enough."""
+
+    vital: str  # what it takes a point of
+    counter: str  # steps since the last one
+    limit: int  # steps beyond which it takes one
+    asleep: float  # steps that count for a step of a sleeper; negative: sleep stills it
+    rest: int | None = None  # steps below zero beyond which sleep gives a point
+
+
 class Weapon(NamedTuple):
     """Damage of a blow for each one of an item that the player owns."""
 
@@ -121,112 +139,97 @@ class Weapon(NamedTuple):
 
 
 class MobRow(NamedTuple):
-    """A kind of mob."""
+    """A type of mob; which of the other fields count depends on its role, see `mobs`."""
 
     name: str
-    on: frozenset[Block]  # blocks it appears on
+    role: str  # of ROLES
+    health: int  # points of one that appears
+    appears_on: frozenset[Block]
     nearest: int  # steps from the player at which it appears at least, exclusive
     achievement: Achievement  # for killing it
+    shuns: frozenset[Block] = frozenset()  # blocks it does not enter, besides solid ones
     food: int = 0  # that killing it gives
+    damage: int = 0  # points of its blow
+    cooldown: int = 0  # steps from one attack to the next
+    chase: int = 0  # steps from the player: melee comes nearer below, ranged from there on
+    gate: float = 0.0  # uniform: melee comes nearer below, ranged moves with a purpose above
+    retreat: int = 0  # steps from the player up to which ranged withdraws
+    nearest_shot: int = 0  # steps from the player from which ranged shoots at least
+    farthest_shot: int = 0  # the same at most
+    projectile: str | None = None  # name of what it shoots
 
 
-class Rules(NamedTuple):
+class ProjectileRow(NamedTuple):
+    """A type of what flies."""
+
+    name: str
+    damage: int  # points
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)  # equal to itself alone
+class Rules:
     """One edition of the game."""
 
     view: tuple[int, int]  # rows and columns seen; the player is in the middle
-    actions: int
-    achievements: int
+    blocks: tuple[Block, ...]  # in the order of their numbers, from 0
+    actions: tuple[Action, ...]  # likewise
+    achievements: tuple[Achievement, ...]  # likewise
     items: tuple[str, ...]  # of the inventory, in the order of the symbolic observation
     most: int  # of one item
     best: int  # health, food, drink and energy at most
     solid: frozenset[Block]  # nothing can enter these
+    overflown: frozenset[Block]  # solid ones over which projectiles fly
+    broken: frozenset[Block]  # blocks that a projectile makes a path
     recipes: tuple[Recipe, ...]
     harvests: tuple[Harvest, ...]
     placements: tuple[Placement, ...]
+    needs: tuple[Need, ...]
+    pace: int  # what a counter counts in a step
     weapons: tuple[Weapon, ...]  # a bare hand does 1
-    mobs: tuple[MobRow, ...]  # in the order of moving
+    mobs: tuple[MobRow, ...]  # those of a role in the order of their types
+    projectiles: tuple[ProjectileRow, ...]  # in the order of their types
+
+    packing: Packing
+
+    def types(self, role: str) -> tuple[MobRow, ...]:
+        """Rows of a role; a row's place is the number of its type."""
+        return tuple(row for row in self.mobs if row.role == role)
+
+    @functools.cached_property
+    def mob_fields(self) -> tuple[Field, ...]:
+        """Fields of a mob's word, with its type where a role has several."""
+        return (*self.packing.mob, *_type_field(max(len(self.types(role)) for role in ROLES)))
+
+    @functools.cached_property
+    def projectile_fields(self) -> tuple[Field, ...]:
+        """Fields of a projectile's word, likewise."""
+        return (*self.packing.projectile, *_type_field(len(self.projectiles)))
+
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """Names of the counters of the body."""
+        return ("recover", *(need.counter for need in self.needs))
+
+    @functools.cached_property
+    def shots(self) -> dict[str, int]:
+        """Type of each projectile by name."""
+        return {row.name: type for type, row in enumerate(self.projectiles)}
 
 
+ROLES = ("melee", "passive", "ranged")  # classes of mobs, in the order of moving
+APPEARING = ("passive", "melee", "ranged")  # the same, in the order of appearing
+ASLEEP_FACTOR = 3.5  # a blow of a mob hits a sleeper so much harder
 VITALS = ("health", "food", "drink", "energy")
 RIPE_AGE = 600  # steps that a plant grows
+NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})  # in no map
 
-_SOLID = frozenset(
-    {
-        Block.WATER,
-        Block.STONE,
-        Block.TREE,
-        Block.COAL,
-        Block.IRON,
-        Block.DIAMOND,
-        Block.CRAFTING_TABLE,
-        Block.FURNACE,
-        Block.PLANT,
-        Block.RIPE_PLANT,
-    }
-)
-_OPEN = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD}) | {
-    Block.GRASS,
-    Block.SAND,
-    Block.PATH,
-    Block.LAVA,
-}
-_IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
-_STONE = {"wood": 1, "stone": 1}
-_A = Achievement
 
-CLASSIC = Rules(
-    view=(7, 9),
-    actions=len(Action),
-    achievements=len(Achievement),
-    items=(
-        "wood",
-        "stone",
-        "coal",
-        "iron",
-        "diamond",
-        "sapling",
-        "wood_pickaxe",
-        "stone_pickaxe",
-        "iron_pickaxe",
-        "wood_sword",
-        "stone_sword",
-        "iron_sword",
-    ),
-    most=9,
-    best=9,
-    solid=_SOLID,
-    recipes=(
-        Recipe(Action.MAKE_WOOD_PICKAXE, "wood_pickaxe", {"wood": 1}, False, _A.MAKE_WOOD_PICKAXE),
-        Recipe(Action.MAKE_STONE_PICKAXE, "stone_pickaxe", _STONE, False, _A.MAKE_STONE_PICKAXE),
-        Recipe(Action.MAKE_IRON_PICKAXE, "iron_pickaxe", _IRON, True, _A.MAKE_IRON_PICKAXE),
-        Recipe(Action.MAKE_WOOD_SWORD, "wood_sword", {"wood": 1}, False, _A.MAKE_WOOD_SWORD),
-        Recipe(Action.MAKE_STONE_SWORD, "stone_sword", _STONE, False, _A.MAKE_STONE_SWORD),
-        Recipe(Action.MAKE_IRON_SWORD, "iron_sword", _IRON, True, _A.MAKE_IRON_SWORD),
-    ),
-    harvests=(
-        Harvest(Block.TREE, None, "wood", Block.GRASS, _A.COLLECT_WOOD),
-        Harvest(Block.STONE, "wood_pickaxe", "stone", Block.PATH, _A.COLLECT_STONE),
-        Harvest(Block.COAL, "wood_pickaxe", "coal", Block.PATH, _A.COLLECT_COAL),
-        Harvest(Block.IRON, "stone_pickaxe", "iron", Block.PATH, _A.COLLECT_IRON),
-        Harvest(Block.DIAMOND, "iron_pickaxe", "diamond", Block.PATH, _A.COLLECT_DIAMOND),
-        Harvest(Block.GRASS, None, "sapling", Block.GRASS, _A.COLLECT_SAPLING, chance=0.1),
-        Harvest(Block.WATER, None, None, Block.WATER, _A.COLLECT_DRINK, drink=1),
-        Harvest(Block.RIPE_PLANT, None, None, Block.PLANT, _A.EAT_PLANT, food=4),
-    ),
-    placements=(
-        Placement(
-            Action.PLACE_STONE, Block.STONE, "stone", 1, _OPEN | {Block.WATER}, _A.PLACE_STONE
-        ),
-        Placement(Action.PLACE_TABLE, Block.CRAFTING_TABLE, "wood", 2, _OPEN, _A.PLACE_TABLE),
-        Placement(Action.PLACE_FURNACE, Block.FURNACE, "stone", 1, _OPEN, _A.PLACE_FURNACE),
-        Placement(
-            Action.PLACE_PLANT, Block.PLANT, "sapling", 1, frozenset({Block.GRASS}), _A.PLACE_PLANT
-        ),
-    ),
-    weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
-    mobs=(
-        MobRow("zombie", frozenset({Block.GRASS, Block.PATH}), 9, _A.DEFEAT_ZOMBIE),
-        MobRow("cow", frozenset({Block.GRASS}), 3, _A.EAT_COW, food=6),
-        MobRow("skeleton", frozenset({Block.PATH}), 9, _A.DEFEAT_SKELETON),
-    ),
-)
+def _type_field(types: int) -> tuple[Field, ...]:
+    return (Field("type", (types - 1).bit_length()),) if types > 1 else ()
+
+
+def of_type(values: Sequence[Any], type: Any) -> Any:
+    """Value of a type: the number itself where all types have the same, else from a table."""
+    if len(set(values)) == 1:
+        return values[0]
+    return jnp.asarray(np.array(values)).at[type].get(mode="promise_in_bounds")

@@ -41,7 +41,7 @@ class RoomGrid(GridEnv):
         checks.integer_field(owner, "num_cols", self.num_cols, *self.cols_allowed)
         if max(self.height, self.width) > 127:
             size = f"{self.height} x {self.width} cells"
-            raise ValueError(f"{owner}: the grid may have 127 cells a side, this has {size}")
+            raise ValueError(f"{owner}: the grid may have at most 127 cells per side, got {size}")
 
     @property
     def height(self) -> int:

@@ -64,7 +64,8 @@ class Unlock(RoomGrid):
         grid = np.asarray(level.grid)
         (row,), (column,) = np.nonzero(grid & 15 == Kind.LOCKED_DOOR)
         key = int(grid[row, column]) & 0xF0 | Kind.KEY
-        cells = jnp.asarray(grid).at[row, column - 2 : column].set(np.array([key, tiles.EMPTY]))
+        ahead = np.array([key, tiles.EMPTY], np.uint8)
+        cells = jnp.asarray(grid).at[row, column - 2 : column].set(ahead)
         actions = (Action.PICKUP, Action.RIGHT, Action.RIGHT, Action.TOGGLE)
         return Ending(level.replace(grid=cells).posed(row, column - 1, 2), actions)
 

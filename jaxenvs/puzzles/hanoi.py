@@ -194,7 +194,7 @@ class Hanoi(Puzzle):
         """
         lines = text.strip().splitlines()
         if len(lines) != self.pegs:
-            raise ValueError(f"{self.name}: needed are {self.pegs} lines, given are {len(lines)}")
+            raise ValueError(f"{self.name}: expected {self.pegs} lines, got {len(lines)}")
         peg = np.full(self.disks, MOST_PEGS, np.uint8)
         for number, line in enumerate(lines):
             names = [] if line.strip() == "-" else line.split()
@@ -207,11 +207,11 @@ class Hanoi(Puzzle):
                 raise ValueError(f"{where}: a disk lies on a smaller one; give the largest first")
             for disk in stack:
                 if peg[disk - 1] != MOST_PEGS:
-                    raise ValueError(f"{where}: disk {disk} is there twice")
+                    raise ValueError(f"{where}: disk {disk} appears twice")
                 peg[disk - 1] = number
         missing = np.flatnonzero(peg == MOST_PEGS) + 1
         if missing.size:
-            raise ValueError(f"{self.name}: on no line is disk {', '.join(map(str, missing))}")
+            raise ValueError(f"{self.name}: no line has disk {', '.join(map(str, missing))}")
         return PuzzleLevel(board=self._board(jnp.asarray(peg)))
 
     def text(self, instance: Any, board: Any) -> str:

@@ -145,7 +145,7 @@ class LightsOut(Puzzle):
         """
         lines = text.strip().splitlines()
         if len(lines) != self.size:
-            raise ValueError(f"{self.name}: needed are {self.size} lines, given are {len(lines)}")
+            raise ValueError(f"{self.name}: expected {self.size} lines, got {len(lines)}")
         lamps = []
         for number, line in enumerate(lines, start=1):
             row = line.strip()

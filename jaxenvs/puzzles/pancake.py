@@ -122,8 +122,8 @@ class Pancake(Puzzle):
         names = text.split()
         if sorted(names) != sorted(str(width) for width in range(1, self.size + 1)):
             raise ValueError(
-                f"{self.name}: {' '.join(names)!r} is no stack; give the widths 1 to {self.size}, "
-                "each once, from the top down"
+                f"{self.name}: {' '.join(names)!r} is not a stack; "
+                f"give the widths 1 to {self.size}, each once, from the top down"
             )
         return PuzzleLevel(board=jnp.asarray(np.array(names, np.uint8)))
 

@@ -183,7 +183,7 @@ class PegSolitaire(Puzzle):
         """
         lines = [line.strip() for line in text.strip().splitlines()]
         if len(lines) != len(BOARD):
-            raise ValueError(f"{self.name}: needed are {len(BOARD)} lines, given are {len(lines)}")
+            raise ValueError(f"{self.name}: expected {len(BOARD)} lines, got {len(lines)}")
         for number, (line, like) in enumerate(zip(lines, BOARD, strict=True), start=1):
             if len(line) != len(like.strip()) or set(line) - set("O."):
                 raise ValueError(

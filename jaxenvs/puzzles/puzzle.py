@@ -130,7 +130,7 @@ class Puzzle(Env):
 
     def read_level(self, text: str) -> PuzzleLevel:
         """Read a level from text; `ValueError` says what is wrong with it and where."""
-        raise NotImplementedError(f"{self.name} reads no levels")
+        raise NotImplementedError(f"{self.name} cannot read levels")
 
     def text(self, instance: Any, board: Any) -> str:
         """Draw a board in characters, as `read_level` reads it where there is that."""

@@ -208,8 +208,8 @@ class SlidingTile(Puzzle):
             )
         if not _is_solvable(given, self.size):
             raise ValueError(
-                f"{self.name}: this board cannot be solved: {given.tolist()} is an odd number of "
-                "exchanges away from every board that can; exchange two tiles"
+                f"{self.name}: this board cannot be solved: {given.tolist()} differs from every "
+                "solvable board by an odd number of exchanges; exchange two tiles"
             )
         packed = bits.pack(jnp.asarray(given.astype(np.uint8)), _tables(self.size).bits)
         return PuzzleLevel(board=packed | jnp.asarray(_tables(self.size).filled))
@@ -220,7 +220,9 @@ class SlidingTile(Puzzle):
         for row, line in enumerate(text.splitlines(), 1):
             for word in line.replace(",", " ").split():
                 if word != "." and not word.isdecimal():
-                    raise ValueError(f"{self.name}: line {row}: {word!r} is no number of a tile")
+                    raise ValueError(
+                        f"{self.name}: line {row}: {word!r} is not the number of a tile"
+                    )
                 found.append(0 if word == "." else int(word))
         if len(found) != self.size**2:
             raise ValueError(

@@ -117,7 +117,7 @@ class Sokoban(Puzzle):
         """
         if self.levels is None:
             raise ValueError(
-                f"{self.name}: its levels are drawn; give the path of a file as levels"
+                f"{self.name}: levels are generated; give the path of a file as levels"
             )
         levels = sokoban_levels.read(self.levels, self.size, self.boxes)
         number = jnp.asarray(number, jnp.int32).clip(0, self.level_count - 1)

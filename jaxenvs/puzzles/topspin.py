@@ -169,14 +169,14 @@ class TopSpin(Puzzle):
         names = text.split()
         if sorted(names) != sorted(map(str, range(self.size))):
             raise ValueError(
-                f"{self.name}: {' '.join(names)!r} is no ring; give the tokens 0 to "
+                f"{self.name}: {' '.join(names)!r} is not a ring; give the tokens 0 to "
                 f"{self.size - 1}, each once"
             )
         ring = np.array(names, np.uint8)
         if not self.reaches_odd and np.triu(ring[:, None] > ring).sum() % 2:
             raise ValueError(
-                f"{self.name}: no actions sort this ring, as none change that an odd number of "
-                "pairs stand in the wrong order; exchange two tokens"
+                f"{self.name}: no actions sort this ring: an odd number of pairs are in the "
+                "wrong order, and every action keeps it odd; exchange two tokens"
             )
         return PuzzleLevel(board=jnp.asarray(ring))
 

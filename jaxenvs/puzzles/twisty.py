@@ -175,7 +175,8 @@ class TwistyPuzzle(Puzzle):
         for name in text.split():
             if name not in tables.names:
                 raise ValueError(
-                    f"{self.name}: {name!r} is no turn; give turns of {' '.join(tables.names)}, or "
+                    f"{self.name}: {name!r} is not a turn; "
+                    f"give turns of {' '.join(tables.names)}, or "
                     f"the {tables.goal.size} stickers as letters of {self.letters}"
                 )
             board = board[tables.source[tables.names.index(name)]]

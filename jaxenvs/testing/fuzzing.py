@@ -194,7 +194,7 @@ def _wild(key: Key, space: Space) -> PyTree[Array]:
         parts = zip(keys, space.spaces.items(), strict=True)
         return {name: _wild(key, part) for key, (name, part) in parts}
     if not isinstance(space, Box):
-        raise TypeError(f"fuzz: does not know the space {space}")
+        raise TypeError(f"fuzz: does not support the space {space}")
     if jnp.issubdtype(space.dtype, jnp.floating):
         return jax.random.choice(key, jnp.asarray(OUTSIDE, space.dtype), space.shape)
     if space.dtype == np.bool_:

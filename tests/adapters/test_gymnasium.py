@@ -206,16 +206,14 @@ def test_pictures_come_from_the_tiles():
 def test_gymnasium_records_a_video(tmp_path):
     pytest.importorskip("moviepy", reason="RecordVideo wants it, and it holds Pillow back")
     env = to_gymnasium("Grid-Empty-5x5-v0", render_mode="rgb_array", render_tile_size=32)
-    env = gymnasium.wrappers.RecordVideo(env, str(tmp_path), disable_logger=True)
+    env = gymnasium.wrappers.RecordVideo(env, str(tmp_path / "videos"), disable_logger=True)
     env.reset(seed=0)
     for action in (2, 2, 1, 2, 2):
         env.step(action)
     env.close()
-    (video,) = tmp_path.glob("*.mp4")
-    reader = imageio_ffmpeg.read_frames(str(video))
-    about = next(reader)
-    assert about["size"] == (160, 160) and len(list(reader)) in (5, 6)
-    assert about["fps"] == env.metadata["render_fps"]
+    (video,) = tmp_path.glob("videos/*.mp4")
+    count, seconds = imageio_ffmpeg.count_frames_and_secs(str(video))
+    assert count == 6 and seconds == pytest.approx(6 / env.metadata["render_fps"], abs=0.02)
 
 
 def test_pictures_are_drawn_with_the_params_of_the_episodes(monkeypatch):
@@ -285,7 +283,11 @@ def test_one_call_and_one_compilation_for_all_adapters_of_an_environment():
         (lambda e: to_gymnasium(DOORS, most=2), TypeError, r"\['most'\] belong to make"),
         (lambda e: to_gymnasium(DOORS, params=3), TypeError, "params must be like Params"),
         (lambda e: to_gymnasium(DOORS, render_mode="rgb"), ValueError, "did you mean 'rgb_array'"),
-        (lambda e: to_gymnasium(DOORS, render_mode="rgb_array"), ValueError, "draws no tiles"),
+        (
+            lambda e: to_gymnasium(DOORS, render_mode="rgb_array"),
+            ValueError,
+            "has no tiles to draw",
+        ),
         (lambda e: to_gymnasium(DOORS, render_tile_size=0), ValueError, "at least 1"),
     ],
 )

@@ -163,7 +163,7 @@ def test_flags_that_do_not_fit(capsys, flags, message):
 
 @pytest.mark.parametrize(
     ("process", "message"),
-    [("1", "nobody answers there"), ("0", "after 1 s there is no process 1")],
+    [("1", "nobody answers there"), ("0", "after 1 s still without process 1")],
 )
 def test_nobody_comes(capsys, process, message):
     address = f"127.0.0.1:{free_port()}"
@@ -174,16 +174,20 @@ def test_nobody_comes(capsys, process, message):
 
 
 def test_environments_that_do_not_divide():
-    with pytest.raises(RunError, match=r"num_envs=64 does not divide over 3.*--num-envs 63"):
+    with pytest.raises(
+        RunError, match=r"num_envs=64 does not divide evenly among 3.*--num-envs 63"
+    ):
         Devices(3).batch(tiny.Countdown(), 64, None)
-    with pytest.raises(RunError, match=r"pool of 4096 levels does not divide over 3 devices"):
+    with pytest.raises(
+        RunError, match=r"pool of 4096 levels does not divide evenly among 3 devices"
+    ):
         Devices(3).batch(tiny.Countdown(), 63, "pool")
     assert Devices(4).batch(tiny.Countdown(), 64, "pool").pool_size == 1024
 
 
 def test_davi_says_that_it_takes_one_device(capsys):
     said = refused(capsys, ["Puzzle-Cube-2x2-v0", "--algo", "davi", "--devices", "all"])
-    assert "davi trains on 1; leave --devices out" in said
+    assert "davi trains on one device; omit --devices" in said
 
 
 def test_one_device_has_no_exchange_in_its_program():

@@ -338,5 +338,5 @@ def test_a_batch_that_does_not_divide_is_refused(monkeypatch, capsys):
     monkeypatch.setattr(Devices, "chosen", lambda text: Devices(2))
     flags = ["Grid-Empty-Random-5x5-v0", "--algo", "dqn", *TINY, "--batch-size", "7"]
     assert train.main([*flags, "--devices", "2"]) == 2
-    words = "batch_size=7 does not divide over 2 devices; give --batch-size 8"
+    words = "batch_size=7 does not divide evenly among 2 devices; give --batch-size 8"
     assert words in capsys.readouterr().err

@@ -63,7 +63,7 @@ def test_a_full_disk_is_told_and_what_was_missed_is_made_up_for(run, full, capsy
     keeper.log([ROW])
     keeper.save(3, trees(3))
     said = capsys.readouterr().err
-    assert said.count("warning: ") == 3 and said.count("Training goes on") == 3
+    assert said.count("warning: ") == 3 and said.count("Training continues") == 3
     assert "checkpoint of update 3 could not be written" in said and "No space left" in said
     assert names(run) == ["00000001", "00000002"]
     assert run.restore(TREES)[0] == 2
@@ -200,7 +200,7 @@ def test_what_a_kill_at_the_very_start_leaves_is_no_obstacle(tmp_path):
 def test_a_folder_of_checkpoints_that_was_moved_away_is_missed(run):
     shutil.rmtree(run.checkpoints)
     assert run.has_begun
-    with pytest.raises(RunError, match=r"no whole checkpoint in .*train anew"):
+    with pytest.raises(RunError, match=r"no intact checkpoint in .*train again"):
         run.restore(TREES)
 
 

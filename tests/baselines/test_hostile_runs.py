@@ -94,7 +94,7 @@ def test_a_config_that_is_none_is_refused(run, content, says):
     (run.path / "config.json").write_bytes(content)
     with pytest.raises(RunError, match=says) as caught:
         Run.open(run.path)
-    assert "restore the file or train anew" in str(caught.value)
+    assert "restore the file or train again" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_what_a_manifest_agrees_to_hold_is_still_no_more_than_memory(run):
     newest = run.checkpoints / "00000002"
     manifest(newest, arrays={"weights": {"a": "float32[1000000000000]"}})
     huge = {"weights": {"a": runs.jax.ShapeDtypeStruct((10**12,), np.float32)}}
-    with pytest.raises(RunError, match=r"is said to hold 4,000 GB, and this machine has"):
+    with pytest.raises(RunError, match=r"claims to hold 4,000 GB, and this machine has"):
         run.restore(huge)
 
 
@@ -151,7 +151,7 @@ def test_what_orbax_cannot_read_names_the_checkpoint_to_remove(run):
     newest = run.checkpoints / "00000002"
     (newest / "weights" / "manifest.ocdbt").write_bytes(b"\x80\x04\x95garbage")
     signed(newest)
-    with pytest.raises(RunError, match=r"cannot be read .*remove .*00000002, and the one before"):
+    with pytest.raises(RunError, match=r"cannot be read .*remove .*00000002 to use the previous"):
         run.restore(TREES)
 
 

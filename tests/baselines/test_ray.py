@@ -270,7 +270,7 @@ def test_a_run_of_another_algorithm_is_not_resumed(finished, tmp_path, capsys):
     settings = {"num_envs": 8}
     other = runs.Run.create(tmp_path / "ppo", runs.Config("Grid-v0", {}, 0, 1, settings))
     assert main(["--ray", "--resume", str(other.path)]) == 2
-    words = "was trained by ppo, not by ppo-ray; go on with: jaxenvs train --algo ppo --resume"
+    words = "was trained by ppo, not by ppo-ray; continue with: jaxenvs train --algo ppo --resume"
     assert words in capsys.readouterr().err
     assert main(["--algo", "ppo", "--resume", str(finished)]) == 2
     assert "was trained by ppo-ray, not by ppo" in capsys.readouterr().err
@@ -332,7 +332,9 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    found = re.search(r"Saved after update (\d+); go on with: jaxenvs train --resume (\S+)", errors)
+    found = re.search(
+        r"Saved after update (\d+); continue with: jaxenvs train --resume (\S+)", errors
+    )
     assert found and found[2] == str(out) and int(found[1]) >= 2
     assert len(rows(out)) == int(found[1])
     assert nothing_left(started)

@@ -14,8 +14,11 @@ SIGNAL = "gym:tiny_gym:Signal-v0"
     ("argv", "words"),
     [
         (["--actors", "0"], "actors=0 must be at least 1"),
-        (["--actors", "3"], "num_envs=64 does not divide over 3 actors; try --num-envs 63"),
-        (["--learners", "3"], "of 4 actors do not divide over 3 learners; give a divisor of 4"),
+        (["--actors", "3"], "num_envs=64 does not divide evenly among 3 actors; try --num-envs 63"),
+        (
+            ["--learners", "3"],
+            "of 4 actors do not divide evenly among 3 learners; give a divisor of 4",
+        ),
         (["--patience", "0"], "patience=0 must be at least 1"),
         (["--chunk", "2"], "chunk=2: here each update is a call"),
         (["--bonus", "0.1"], "bonus=0.1: actors have no exploration bonus"),

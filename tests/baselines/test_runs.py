@@ -117,7 +117,9 @@ def test_a_truncated_checkpoint_is_passed_over(run, capsys, name):
 def test_without_a_whole_checkpoint_the_message_says_what_to_do(run):
     truncate(run, "00000001")
     truncate(run, "00000002")
-    with pytest.raises(RunError, match=r"no whole checkpoint in .*train anew with\s.*--overwrite"):
+    with pytest.raises(
+        RunError, match=r"no intact checkpoint in .*train again with\s.*--overwrite"
+    ):
         run.restore(TREES)
 
 
@@ -140,7 +142,7 @@ def test_a_checkpoint_of_other_settings_is_refused(run):
     with pytest.raises(RunError, match=r"a is float32\[2, 3\] there and float32\[2, 4\] here"):
         run.restore(wider)
     more = TREES | {"weights": TREES["weights"] | {"b": np.zeros(1, np.float32)}}
-    with pytest.raises(RunError, match=r"b is missing there .*train anew"):
+    with pytest.raises(RunError, match=r"b is missing there .*train again"):
         run.restore(more)
 
 
@@ -181,7 +183,7 @@ def test_a_damaged_config_says_what_to_do(run, content, words):
     (run.path / "config.json").write_text(content)
     with pytest.raises(RunError, match=words) as caught:
         Run.open(run.path)
-    assert "train anew with --out" in str(caught.value)
+    assert "train again with --out" in str(caught.value)
 
 
 def test_a_folder_that_is_no_run(tmp_path):

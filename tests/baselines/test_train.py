@@ -131,18 +131,21 @@ def test_the_total_may_be_raised(finished, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["Grid-DoorKey-5x5-v0"], "was trained with id Grid-Empty-Random-5x5-v0 and cannot go on"),
+        (
+            ["Grid-DoorKey-5x5-v0"],
+            "was trained with id Grid-Empty-Random-5x5-v0 and cannot continue",
+        ),
         (
             ["--gamma", "0.5"],
-            "was trained with --gamma 0.99 and cannot go on with 0.5; leave it out",
+            "was trained with --gamma 0.99 and cannot continue with 0.5; omit it",
         ),
-        (["--seeds", "3"], "was trained with --seeds 2 and cannot go on with 3"),
+        (["--seeds", "3"], "was trained with --seeds 2 and cannot continue with 3"),
         (
             ["--set", "view_size=5"],
-            "was trained with --set {} and cannot go on with {'view_size': 5}",
+            "was trained with --set {} and cannot continue with {'view_size': 5}",
         ),
-        (["--out", "elsewhere"], "leave --out out"),
-        (["--overwrite"], "leave --overwrite out"),
+        (["--out", "elsewhere"], "omit --out"),
+        (["--overwrite"], "omit --overwrite"),
     ],
 )
 def test_a_run_does_not_go_on_as_another(finished, capsys, flags, words):
@@ -210,7 +213,9 @@ def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130, errors
     assert "Ctrl-C again stops at once" in errors
-    found = re.search(r"Saved after update (\d+); go on with: jaxenvs train --resume (\S+)", errors)
+    found = re.search(
+        r"Saved after update (\d+); continue with: jaxenvs train --resume (\S+)", errors
+    )
     assert found and found[2] == str(out) and int(found[1]) >= 1
     assert len(runs.Run.open(out).rows()) == int(found[1])
     runs.load_policy(out)

@@ -76,7 +76,7 @@ def test_measurements_are_kept_beside_older_ones(tmp_path, monkeypatch, capsys):
 def test_a_measurement_that_cannot_be_made_says_why(capsys):
     asked = ["--id", "Grid-Empty-5x5-v0", "--num-envs", "7", "--devices", "2", "--rounds", "1"]
     assert scaling.main(asked) == 2
-    assert "num_envs=7 does not divide over 2 devices" in capsys.readouterr().err
+    assert "num_envs=7 does not divide evenly among 2 devices" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not gpu_work.has_compiler(), reason='needs pip install "jax[cuda13]", no GPU')

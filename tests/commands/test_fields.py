@@ -62,13 +62,13 @@ BAD = [
     ("view-size=5", "write NAME=VALUE"),
     ("a=[1, 2", "lacks a ']'; quote it if it is a string"),
     ("a=(1]", r"lacks a '\)'"),
-    ("a=(1) 2", "goes on behind its bracket"),
+    ("a=(1) 2", "continues after its closing bracket"),
     ("a='b", "close it with ', or quote all of it"),
-    (r"a='\x'", "is no quoted string"),
-    ("a={1", "is no dict; write JSON"),
+    (r"a='\x'", "is not a complete string"),
+    ("a={1", "is not a dict; write JSON"),
     (f"a={'[' * 17}{']' * 17}", "tuples may be 16 deep"),
     (f"a={'[' * 9**5}", "lacks a ']'"),
-    (f"a={'{' * 9**5}", "is no dict"),
+    (f"a={'{' * 9**5}", "is not a dict"),
 ]
 
 

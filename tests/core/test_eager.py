@@ -215,7 +215,7 @@ def test_a_mistake_is_told_as_without_compilation(as_a_user):
         (lambda: env.reset(KEY, params), "got int 1099511627776"),
         (lambda: env.reset(KEY, unsigned), "got uint32"),
         (lambda: env.reset(), "missing 1 required positional argument: 'key'"),
-        (lambda: env.tiles(state), "draws no tiles"),
+        (lambda: env.tiles(state), "has no tiles to draw"),
     ]
     for call, words in calls:
         errors = []

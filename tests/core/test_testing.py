@@ -221,12 +221,12 @@ FUZZED = {
     },
     Second: {
         "truncated before or after the limit",
-        "observation outside",
         "first observation outside",
         "masked action did something",
         "not a number",
     },
-    Third: {"clock", "reward outside"},
+    # A masked action should leave all but the clock, and that at one step more.
+    Third: {"clock", "masked action did something", "reward outside"},
 }
 
 

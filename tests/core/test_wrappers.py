@@ -45,7 +45,7 @@ def actions_of(seed, *shape):
 def play(env, actions, params=None, key=KEY):
     """Reset and steps over time, in one program of an environment."""
     params = env.default_params if params is None else params
-    return jax.device_get(_played(env, actions, params, key))
+    return _played(env, actions, params, key)
 
 
 @functools.partial(jax.jit, static_argnums=0)

@@ -13,17 +13,18 @@ from craftax.craftax_classic.envs import craftax_state as theirs_state
 from craftax.craftax_classic.envs.craftax_symbolic_env import CraftaxClassicSymbolicEnvNoAutoReset
 from craftax.craftax_classic.game_logic import calculate_light_level
 
-from jaxenvs.craft import sight
-from jaxenvs.craft.chance import Draws
-from jaxenvs.craft.state import BESIDE, Arrow, Mob, Plants, Slots, World
-from jaxenvs.craft.tables import CLASSIC, VITALS, Block
+from jaxenvs.craft import CLASSIC, sight
+from jaxenvs.craft.chance import Draws, Whims
+from jaxenvs.craft.classic import BESIDE
+from jaxenvs.craft.state import Mob, Plants, Projectile, Slots, World
+from jaxenvs.craft.tables import APPEARING, VITALS, Block
 from jaxenvs.craft.terrain import TerrainDraws
 
 assert version("craftax") == "1.6.1", "the rules are stated for craftax 1.6.1"
 
 SLOTS = Slots()
 COUNTERS = ("recover", "hunger", "thirst", "fatigue")
-KINDS = {"zombie": "zombies", "cow": "cows", "skeleton": "skeletons"}
+KINDS = {"melee": "zombies", "passive": "cows", "ranged": "skeletons"}
 PACKAGE = CraftaxClassicSymbolicEnvNoAutoReset()
 PARAMS = PACKAGE.default_params
 INVENTORY = tuple(theirs_state.Inventory.__dataclass_fields__)
@@ -42,7 +43,7 @@ def loosely(function):
 def package(size, slots):
     """The package's environment of another size and with other numbers of slots."""
     counts = {f"max_{kind}": getattr(slots, name) for name, kind in KINDS.items()}
-    counts |= {"max_arrows": slots.arrow, "max_growing_plants": slots.plant}
+    counts |= {"max_arrows": slots.projectile, "max_growing_plants": slots.plant}
     static = theirs_state.StaticEnvParams(map_size=(size, size), **counts)
     return CraftaxClassicSymbolicEnvNoAutoReset(static)
 
@@ -140,8 +141,9 @@ def step(key, state, action, params=PARAMS, package=PACKAGE):
         obs, after, reward, done, _ = package.step_env(key, state, action, params)
     counts = {name: len(getattr(state, kind).mask) for name, kind in KINDS.items()}
     draws = draws_of(key, SLOTS._replace(**counts))
-    places = [choices.place(i, draws.place[i]) for i in range(3)]
-    draws = draws._replace(place=jnp.stack([place for place, _ in places]))
+    places = [choices.place(i, draws.place[role]) for i, role in enumerate(APPEARING)]
+    place = {role: given for role, (given, _) in zip(APPEARING, places, strict=True)}
+    draws = draws._replace(place=place)
     wrong = jnp.stack([far for _, far in places]).any()
     return (obs, strong(after), jnp.asarray(reward, jnp.float32), done), draws, wrong
 
@@ -165,18 +167,25 @@ def draws_of(key, slots=SLOTS):
 
     carry = jax.random.split(carry)[0]
     zombies = []
-    for _ in range(slots.zombie):
+    for _ in range(slots.melee):
         zombies.append((among(4), uniform(), uniform()))
         carry = jax.random.split(carry)[1]  # what is carried on is the last key, not the rest
     carry = jax.random.split(carry)[0]
-    cows = [among(8) for _ in range(slots.cow)]
+    cows = [among(8) for _ in range(slots.passive)]
     carry = jax.random.split(carry)[0]
-    skeletons = [(among(4), uniform(), uniform()) for _ in range(slots.skeleton)]
+    skeletons = [(among(4), uniform(), uniform()) for _ in range(slots.ranged)]
     carry = key_spawn
     spawns = [(uniform(), uniform()) for _ in range(3)]
-    columns = [*zip(*zombies, strict=True), cows, *zip(*skeletons, strict=True)]
-    columns += zip(*spawns, strict=True)
-    return Draws(sapling, *(jnp.stack(column) for column in columns))
+    column = lambda rows: (jnp.stack(values) for values in zip(*rows, strict=True))  # noqa: E731
+    whims = {
+        "melee": Whims(*column(zombies)),
+        "passive": Whims(jnp.stack(cows)),
+        "ranged": Whims(*column(skeletons)),
+    }
+    chances, places = (
+        dict(zip(APPEARING, them, strict=True)) for them in zip(*spawns, strict=True)
+    )
+    return Draws(sapling, whims, chances, places)
 
 
 @loosely
@@ -228,15 +237,17 @@ def from_craftax(env, theirs):
             column=column,
             health=jnp.maximum(slots.health[i], 0),
             cooldown=jnp.maximum(slots.attack_cooldown[i], 0),
+            type=jnp.int32(0),
             alive=slots.mask[i],
             marked=slots.mask[i] & marks[row, column],
         )
 
     def arrow(i):
-        return Arrow(*theirs.arrows.position[i], *theirs.arrow_directions[i], theirs.arrows.mask[i])
+        where = (*theirs.arrows.position[i], *theirs.arrow_directions[i])
+        return Projectile(*where, jnp.int32(0), theirs.arrows.mask[i])
 
     kinds = {name: getattr(theirs, field) for name, field in KINDS.items()}
-    bits = jnp.arange(CLASSIC.achievements, dtype=jnp.int32)
+    bits = jnp.arange(len(CLASSIC.achievements), dtype=jnp.int32)
     world = World(
         row=theirs.player_position[0],
         column=theirs.player_position[1],
@@ -252,7 +263,7 @@ def from_craftax(env, theirs):
             name: tuple(mob(slots, i) for i in range(len(slots.mask)))
             for name, slots in kinds.items()
         },
-        arrows=tuple(arrow(i) for i in range(len(theirs.arrows.mask))),
+        projectiles=tuple(arrow(i) for i in range(len(theirs.arrows.mask))),
         plants=Plants(
             *theirs.growing_plants_positions.T,
             age=theirs.growing_plants_age,
@@ -280,9 +291,9 @@ def to_craftax(env, ours, params=None):
             mask=column(slots, "alive"),
             attack_cooldown=column(slots, "cooldown"),
         )
-    none = jnp.zeros(len(world.arrows), jnp.int32)
-    directions = [jnp.stack([a.d_row, a.d_column]) for a in world.arrows]
-    bits = jnp.arange(CLASSIC.achievements, dtype=jnp.int32)
+    none = jnp.zeros(len(world.projectiles), jnp.int32)
+    directions = [jnp.stack([a.d_row, a.d_column]) for a in world.projectiles]
+    bits = jnp.arange(len(CLASSIC.achievements), dtype=jnp.int32)
     return theirs_state.EnvState(
         map=ours.map.astype(jnp.int32),
         mob_map=mob_map,
@@ -294,9 +305,9 @@ def to_craftax(env, ours, params=None):
         **{f"player_{k}": v.astype(jnp.float32) / 2 for k, v in world.counters.items()},
         **kinds,
         arrows=theirs_state.Mobs(
-            position=rows(world.arrows),
+            position=rows(world.projectiles),
             health=none,
-            mask=column(world.arrows, "alive"),
+            mask=column(world.projectiles, "alive"),
             attack_cooldown=none,
         ),
         arrow_directions=jnp.stack(directions),

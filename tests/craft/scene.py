@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenvs.craft import CLASSIC, Arrow, Block, CraftClassic, Draws, Mob, Slots
+from jaxenvs.craft import CLASSIC, Block, CraftClassic, Draws, Mob, Projectile, Slots, Whims
 from jaxenvs.craft.state import new_world
+from jaxenvs.craft.tables import APPEARING, ROLES
 
 ENV = CraftClassic(size=16, obs="ids")
 SIZE, SLOTS = ENV.size, Slots()
@@ -35,30 +36,38 @@ SIGNS = {
     "Y": Block.RIPE_PLANT,
 }
 PLAYER = "<>^v"  # facing 1 to 4
-MOBS = {"Z": ("zombie", 5), "C": ("cow", 3), "S": ("skeleton", 3)}
+MOBS = {"Z": ("melee", 5), "C": ("passive", 3), "S": ("ranged", 3)}
 ARROWS = {"l": (0, -1), "r": (0, 1), "u": (-1, 0), "d": (1, 0)}
 # Chance under which nothing happens by itself: zombies and skeletons step to the left.
+_LATE = jnp.float32(0.999)
 QUIET = Draws(
     sapling=jnp.float32(0.99),
-    zombie_step=jnp.zeros(3, jnp.int32),
-    zombie_axis=jnp.zeros(3, jnp.float32),
-    zombie_gate=jnp.full(3, 0.99, jnp.float32),
-    cow_step=jnp.full(3, 4, jnp.int32),
-    skeleton_step=jnp.zeros(2, jnp.int32),
-    skeleton_axis=jnp.zeros(2, jnp.float32),
-    skeleton_gate=jnp.zeros(2, jnp.float32),
-    spawn=jnp.full(3, 0.999, jnp.float32),
-    place=jnp.full(3, 0.5, jnp.float32),
+    whims={
+        "melee": Whims(jnp.zeros(3, jnp.int32), jnp.zeros(3), jnp.full(3, 0.99)),
+        "passive": Whims(jnp.full(3, 4, jnp.int32)),
+        "ranged": Whims(jnp.zeros(2, jnp.int32), jnp.zeros(2), jnp.zeros(2)),
+    },
+    appears=dict.fromkeys(APPEARING, _LATE),
+    place=dict.fromkeys(APPEARING, jnp.float32(0.5)),
 )
 
 
-def quiet(**changes):
-    """Quiet draws but for these; a number stands for all slots."""
-    arrays = {}
-    for name, value in changes.items():
-        like = getattr(QUIET, name)
-        arrays[name] = jnp.broadcast_to(jnp.asarray(value, like.dtype), like.shape)
-    return QUIET._replace(**arrays)
+def quiet(sapling=0.99, appears=None, place=None, **whims):
+    """Quiet draws but for these: `appears`, `place` by role, whims as `melee_gate`.
+
+    A number stands for all slots.
+    """
+    changed = dict(QUIET.whims)
+    for name, value in whims.items():
+        role, field = name.split("_")
+        like = getattr(changed[role], field)
+        array = jnp.broadcast_to(jnp.asarray(value, like.dtype), like.shape)
+        changed[role] = changed[role]._replace(**{field: array})
+    chances = [
+        {**given, **{role: jnp.float32(value) for role, value in (new or {}).items()}}
+        for given, new in ((QUIET.appears, appears), (QUIET.place, place))
+    ]
+    return Draws(jnp.float32(sapling), changed, *chances)
 
 
 def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
@@ -67,10 +76,10 @@ def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
     `parts`: `items`, `vitals`, `counters` by name, `earned` as names; other fields of the world.
     `change(world)` may edit what else is there.
     """
-    world = new_world(CLASSIC, SLOTS, SIZE, {"zombie": 0, "cow": 0, "skeleton": 0})
+    world = new_world(CLASSIC, SLOTS, SIZE, dict.fromkeys(ROLES, 0))
     blocks = np.full((SIZE, SIZE), SIGNS[fill], np.uint8)
     mobs = {name: list(slots) for name, slots in world.mobs.items()}
-    arrows, used = list(world.arrows), dict.fromkeys((*mobs, "arrow"), 0)
+    arrows, used = list(world.projectiles), dict.fromkeys((*mobs, "arrow"), 0)
     for row, line in enumerate(drawing.strip().splitlines(), start=at[0]):
         for column, word in enumerate(line.split(), start=at[1]):
             who, block = (word[0], word[1:] or ".") if word[0] in creatures() else ("", word)
@@ -84,9 +93,11 @@ def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
                 mobs[name][used[name]] = mob(*cell, health)
                 used[name] += 1
             elif who:
-                arrows[used["arrow"]] = Arrow(*cell, *map(_int, ARROWS[who]), jnp.array(True))
+                arrows[used["arrow"]] = Projectile(
+                    *cell, *map(_int, (*ARROWS[who], 0)), jnp.array(True)
+                )
                 used["arrow"] += 1
-    world = world._replace(mobs={k: tuple(v) for k, v in mobs.items()}, arrows=tuple(arrows))
+    world = world._replace(mobs={k: tuple(v) for k, v in mobs.items()}, projectiles=tuple(arrows))
     for name in ("items", "vitals", "counters"):
         given = {key: _int(value) for key, value in parts.pop(name, {}).items()}
         world = world._replace(**{name: {**getattr(world, name), **given}})
@@ -97,7 +108,7 @@ def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
 
 def mob(row, column, health=3, cooldown=0, alive=True, marked=True):
     """A slot of a mob."""
-    return Mob(*map(_int, (row, column, health, cooldown)), jnp.array(alive), jnp.array(marked))
+    return Mob(*map(_int, (row, column, health, cooldown, 0)), jnp.array(alive), jnp.array(marked))
 
 
 def plant(slot, row, column, age):
@@ -194,7 +205,7 @@ def draw(moment, like, at=(4, 4)):
         for slot in world.mobs[name]:
             if slot.alive:
                 put(slot.row, slot.column, sign)
-    for arrow in world.arrows:
+    for arrow in world.projectiles:
         if arrow.alive:
             way = (int(arrow.d_row), int(arrow.d_column))
             put(arrow.row, arrow.column, next(s for s, w in ARROWS.items() if w == way))

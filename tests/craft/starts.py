@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import peer
 
-from jaxenvs.craft.tables import CLASSIC, Block
+from jaxenvs.craft import CLASSIC, Block
 
 SIZE = 64
 SOLID = [int(block) for block in CLASSIC.solid]
@@ -34,7 +34,9 @@ class Start:
         self.position, self.facing = np.array([32, 32]), 3
         counts = {name: len(getattr(theirs, kind).mask) for name, kind in peer.KINDS.items()}
         self.mobs = {
-            name: [[(0, 0), {"zombie": 1, "cow": 3}.get(name, 0), False, 0] for _ in range(count)]
+            name: [
+                [(0, 0), {"melee": 1, "passive": 3}.get(name, 0), False, 0] for _ in range(count)
+            ]
             for name, count in counts.items()
         }
         self.unmarked = []
@@ -201,7 +203,7 @@ def fight(start):
         start.items[item] = rng.choice([0, 0, 1, 2, 3])
     start.facing = rng.integers(1, 5)
     start.change["player_food"] = rng.integers(1, 10)
-    names = [("zombie", 0), ("cow", 0), ("skeleton", 0), ("zombie", 1)]
+    names = [("melee", 0), ("passive", 0), ("ranged", 0), ("melee", 1)]
     for step, number in zip(STEPS, rng.permutation(4), strict=True):
         name, slot = names[number]
         cell = tuple(int(x) for x in start.position + step)
@@ -235,7 +237,7 @@ def workshop(start):
         start.items["iron_pickaxe"] = 1
     for block in (Block.DIAMOND, Block.WATER, Block.IRON, Block.COAL, Block.STONE, Block.TREE):
         start.map[start.near(6)] = block
-    for name in ("cow", "zombie", "skeleton"):
+    for name in ("passive", "melee", "ranged"):
         cell = start.near(5, least=2)
         start.map[cell] = Block.PATH
         start.mobs[name][0] = [cell, 3, True, 0]
@@ -251,7 +253,7 @@ def crowd(start):
     cells = [start.near(12, least=rng.choice([1, 4, 10])) for _ in range(3)]
     for name, slots in start.mobs.items():
         for slot in slots:
-            slot[:] = [cells[rng.integers(3)], 3, name != "zombie" or rng.random() < 0.5, -1]
+            slot[:] = [cells[rng.integers(3)], 3, name != "melee" or rng.random() < 0.5, -1]
     for arrow in start.arrows:
         arrow[:] = [start.near(3), tuple(STEPS[rng.integers(4)]), True]
 
@@ -261,7 +263,7 @@ def hidden(start):
     start.map[:] = Block.PATH
     start.change["timestep"] = 210
     cell = start.near(13, least=10)
-    for i, slot in enumerate(start.mobs["cow"]):
+    for i, slot in enumerate(start.mobs["passive"]):
         slot[:] = [start.near(12) if i == 1 else cell, 3, True, 0]
 
 

@@ -9,7 +9,7 @@ import scene
 from scene import ENV, mob, play, set_slot
 
 import jaxenvs
-from jaxenvs.craft import Action, Block, CraftClassic, chance
+from jaxenvs.craft import CLASSIC, Action, Block, CraftClassic, chance
 
 A = Action
 view = jax.jit(ENV.view)
@@ -40,12 +40,12 @@ def test_mobs_are_seen_where_they_are(sign, bit):
 
 
 def test_quirk_a_dead_slot_hides_a_mob_on_its_cell():
-    dead = set_slot("cow", 1, mob(4, 6, health=0, alive=False, marked=False))
+    dead = set_slot("passive", 1, mob(4, 6, health=0, alive=False, marked=False))
     assert seen(scene.scene("> . C", change=dead), 1) == []
     earlier = lambda world: world._replace(  # noqa: E731 - a later slot wins
         mobs={
             **world.mobs,
-            "cow": (mob(4, 6, 0, alive=False, marked=False), mob(4, 6), mob(9, 9, alive=False)),
+            "passive": (mob(4, 6, 0, alive=False, marked=False), mob(4, 6), mob(9, 9, alive=False)),
         }
     )
     assert seen(scene.scene("> . .", change=earlier), 1) == [(3, 6)]
@@ -54,7 +54,7 @@ def test_quirk_a_dead_slot_hides_a_mob_on_its_cell():
 def test_quirk_a_mob_out_of_sight_above_or_left_hides_one_at_the_opposite_side():
     """A view's height above a cow, or its width to the left, a later cow hides it."""
     for row, column, shown in ((-7, 0, []), (0, -9, []), (7, 0, [(4, 5)]), (-8, 0, [(4, 5)])):
-        other = set_slot("cow", 1, mob(9 + row, 10 + column))
+        other = set_slot("passive", 1, mob(9 + row, 10 + column))
         state = scene.scene("> . \n . C", at=(8, 9), change=other)
         assert seen(state, 1) == shown, (row, column)
 
@@ -76,7 +76,7 @@ def test_masked_actions_do_what_noop_does():
     bags = [{}, {"wood": 2}, {"stone": 1, "wood": 1}, {"sapling": 1}]
     bags += [{"wood": 9, "stone": 9, "coal": 9, "iron": 9}]
     bodies = [{}, {"vitals": {"energy": 3}}, {"sleeping": True, "vitals": {"energy": 3}}]
-    allowed = np.zeros(len(A), int)
+    allowed = np.zeros(len(CLASSIC.actions), int)
     for picture in pictures:
         for bag in bags:
             for body in bodies:
@@ -84,7 +84,7 @@ def test_masked_actions_do_what_noop_does():
                 legal = np.asarray(mask(state))
                 allowed += legal
                 noop = play(state, A.NOOP)[0]
-                for action in A:
+                for action in CLASSIC.actions:
                     (moment,) = play(state, action)
                     changed = not _same(moment.state, noop.state) or moment.reward != noop.reward
                     assert legal[action] or not changed, (picture, bag, action)
@@ -149,10 +149,12 @@ def test_draws_are_uniform_and_independent():
     draw = jax.jit(jax.vmap(lambda key: chance.draw(key, scene.SLOTS)))
     draws = draw(jax.random.split(jax.random.key(3), count))
     columns, choices = [], []
-    for name, values in zip(draws._fields, draws, strict=True):
+    for path, values in jax.tree_util.tree_flatten_with_path(draws)[0]:
+        name = jax.tree_util.keystr(path)
         values = np.asarray(values).reshape(count, -1)
-        sides = {"zombie_step": 4, "cow_step": 8, "skeleton_step": 4}.get(name, 16)
-        whole = values if name.endswith("_step") else np.floor(values * sides).astype(int)
+        is_step = name.endswith(".step")
+        sides = next(n for role, n in chance.WAYS.items() if role in name) if is_step else 16
+        whole = values if is_step else np.floor(values * sides).astype(int)
         assert values.min() >= 0 and whole.min() == 0 and whole.max() == sides - 1, name
         for column in whole.T:
             expected = count / sides
@@ -200,11 +202,11 @@ def test_bad_fields(fields, words):
 def test_bad_slots(as_a_user):
     with pytest.raises(TypeError, match="slots must be"):
         CraftClassic(slots=(3, 3, 2, 3, 10))
-    with pytest.raises(ValueError, match=r"slots\.zombie=0 is out of range"):
-        CraftClassic(slots=scene.Slots(zombie=0))
-    CraftClassic(slots=scene.Slots(zombie=8, cow=4, skeleton=3))
+    with pytest.raises(ValueError, match=r"slots\.melee=0 is out of range"):
+        CraftClassic(slots=scene.Slots(melee=0))
+    CraftClassic(slots=scene.Slots(melee=8, passive=4, ranged=3))
     with pytest.raises(ValueError, match="15"):
-        CraftClassic(slots=scene.Slots(zombie=8, cow=4, skeleton=4))
+        CraftClassic(slots=scene.Slots(melee=8, passive=4, ranged=4))
 
 
 @pytest.mark.parametrize(
@@ -251,7 +253,7 @@ def test_params_that_are_traced_are_clipped():
     @jax.jit
     def cow(health):
         state = ENV.reset(jax.random.key(0), ENV.default_params.replace(cow_health=health)).state
-        return ENV.world(state).mobs["cow"][0]
+        return ENV.world(state).mobs["passive"][0]
 
     assert [int(cow(jnp.int32(h)).health) for h in (-1, 3, 100)] == [1, 3, 31]
     assert not cow(jnp.int32(100)).alive

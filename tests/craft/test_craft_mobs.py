@@ -6,6 +6,7 @@ import scene
 from scene import SIGNS, becomes, mob, play, quiet, set_slot
 
 from jaxenvs.craft import Action, Block
+from jaxenvs.craft.tables import ROLES
 
 A = Action
 SOLID = "~#TciDBFyY"
@@ -15,19 +16,19 @@ SOLID = "~#TciDBFyY"
 @pytest.mark.parametrize(
     ("sign", "kind", "name"),
     [
-        ("Z", "zombie", "defeat_zombie"),
-        ("C", "cow", "eat_cow"),
-        ("S", "skeleton", "defeat_skeleton"),
+        ("Z", "melee", "defeat_zombie"),
+        ("C", "passive", "eat_cow"),
+        ("S", "ranged", "defeat_skeleton"),
     ],
 )
 def test_a_mob_is_hit_until_it_is_dead(sign, kind, name):
-    health = 5 if kind == "zombie" else 3
+    health = 5 if kind == "melee" else 3
     shut = f"# # # \n > {sign} # \n # # #"
     hits = play(scene.scene(shut, vitals={"food": 2}), *[A.DO] * health)
     assert [m.mob(kind).health for m in hits] == list(range(health - 1, -1, -1))
     assert [m.mob(kind).alive for m in hits] == [True] * (health - 1) + [False]
     assert hits[-1].earned == {name} and name not in hits[-2].earned
-    assert hits[-1].vitals["food"] == (8 if kind == "cow" else 2)
+    assert hits[-1].vitals["food"] == (8 if kind == "passive" else 2)
     assert not hits[-1].mob(kind).marked
     assert not hits[-1].items, "what is behind the mob is not gathered"
 
@@ -46,58 +47,58 @@ def test_a_mob_is_hit_until_it_is_dead(sign, kind, name):
     ],
 )
 def test_quirk_damage_grows_with_the_number_of_swords(items, damage):
-    strong = set_slot("cow", 0, mob(4, 5, health=31))
+    strong = set_slot("passive", 0, mob(4, 5, health=31))
     (moment,) = play(scene.scene("> C", items=items, change=strong), A.DO)
-    assert moment.mob("cow").health == max(31 - damage, 0)
+    assert moment.mob("passive").health == max(31 - damage, 0)
 
 
 def test_quirk_do_calls_dead_mobs_with_health_back_to_life():
     """On any DO, whatever is ahead; beyond the distance of despawning they drop out at once."""
-    dead = set_slot("cow", 1, mob(6, 6, health=2, alive=False, marked=False))
+    dead = set_slot("passive", 1, mob(6, 6, health=2, alive=False, marked=False))
     before = "> # \n . ."
     for action in (A.NOOP, A.LEFT, A.PLACE_STONE):
-        assert not play(scene.scene(before, change=dead), action)[0].mob("cow", 1).alive
+        assert not play(scene.scene(before, change=dead), action)[0].mob("passive", 1).alive
     (moment,) = play(scene.scene(before, change=dead), A.DO)
-    assert moment.mob("cow", 1) == (6, 6, 2, 0, True, True)
+    assert moment.mob("passive", 1) == (6, 6, 2, 0, 0, True, True)
     for health, row in ((0, 6), (2, 18)):
-        gone = set_slot("zombie", 2, mob(row, 6, health, alive=False, marked=False))
+        gone = set_slot("melee", 2, mob(row, 6, health, alive=False, marked=False))
         state = scene.scene(before, change=gone)
         if row < scene.SIZE:
-            assert not play(state, A.DO)[0].mob("zombie", 2).alive
-    far = set_slot("cow", 1, mob(15, 15, health=2, alive=False, marked=False))
-    assert not play(scene.scene(">", (0, 0), change=far), A.DO)[0].mob("cow", 1).alive
+            assert not play(state, A.DO)[0].mob("melee", 2).alive
+    far = set_slot("passive", 1, mob(15, 15, health=2, alive=False, marked=False))
+    assert not play(scene.scene(">", (0, 0), change=far), A.DO)[0].mob("passive", 1).alive
 
 
 def test_quirk_a_revived_mob_is_in_nobodys_way_until_it_has_moved():
     """The player cannot hit it in the step that revives it, and the block below it is gathered."""
-    dead = set_slot("cow", 0, mob(4, 5, health=2, alive=False, marked=False))
+    dead = set_slot("passive", 0, mob(4, 5, health=2, alive=False, marked=False))
     moment = becomes("> T", A.DO, "> C", change=dead)
-    assert moment.items == {"wood": 1} and moment.mob("cow").health == 2
-    assert moment.mob("cow").marked
+    assert moment.items == {"wood": 1} and moment.mob("passive").health == 2
+    assert moment.mob("passive").marked
 
 
 # Zombies.
 def test_zombies_come_nearer_along_the_longer_axis_when_chance_says_so():
-    near = quiet(zombie_gate=0.7499)
+    near = quiet(melee_gate=0.7499)
     becomes("> . . Z", A.NOOP, "> . Z .", draws=near)
-    far = quiet(zombie_gate=0.7501, zombie_step=1)
+    far = quiet(melee_gate=0.7501, melee_step=1)
     becomes("> . . Z .", A.NOOP, "> . . . Z", draws=far)
     for axis, after in ((0.5, "> . . \n . . Z \n . . ."), (0.4999, "> . . \n . . . \n . Z .")):
-        draws = quiet(zombie_gate=0.0, zombie_axis=axis)
+        draws = quiet(melee_gate=0.0, melee_axis=axis)
         becomes("> . . \n . . . \n . . Z", A.NOOP, after, draws=draws)
 
 
 @pytest.mark.parametrize(("distance", "comes"), [(9, True), (10, False)])
 def test_zombies_notice_the_player_nearer_than_ten(distance, comes):
     state = scene.scene("> " + ". " * (distance - 1) + "Z", at=(4, 0))
-    (moment,) = play(state, A.NOOP, draws=quiet(zombie_gate=0.0, zombie_step=1))
-    assert moment.mob("zombie").column == (distance - 1 if comes else distance + 1)
+    (moment,) = play(state, A.NOOP, draws=quiet(melee_gate=0.0, melee_step=1))
+    assert moment.mob("melee").column == (distance - 1 if comes else distance + 1)
 
 
 def test_zombies_hit_when_beside_the_player_and_then_wait():
     moments = play(scene.scene("# # # \n > Z # \n # # #"), *[A.NOOP] * 7)
     assert [m.vitals["health"] for m in moments] == [7, 7, 7, 7, 7, 7, 5]
-    assert [m.mob("zombie").cooldown for m in moments] == [5, 4, 3, 2, 1, 0, 5]
+    assert [m.mob("melee").cooldown for m in moments] == [5, 4, 3, 2, 1, 0, 5]
     assert moments[0].reward == pytest.approx(-0.2)
 
 
@@ -114,7 +115,7 @@ def test_quirk_the_second_zombie_hits_one_who_is_awake():
 
 @pytest.mark.parametrize("block", [*SOLID, "L"])
 def test_zombies_go_nowhere_solid_or_into_lava(block):
-    becomes(f"> . . {block} Z", A.NOOP, f"> . . {block} Z", draws=quiet(zombie_gate=0.0))
+    becomes(f"> . . {block} Z", A.NOOP, f"> . . {block} Z", draws=quiet(melee_gate=0.0))
 
 
 @pytest.mark.parametrize(("distance", "stays"), [(13, True), (14, False)])
@@ -126,62 +127,62 @@ def test_mobs_vanish_far_from_the_player(distance, stays):
 
 
 def test_quirk_dead_mobs_go_on_moving_and_cooling():
-    dead = set_slot("zombie", 0, mob(4, 8, health=0, cooldown=3, alive=False, marked=False))
+    dead = set_slot("melee", 0, mob(4, 8, health=0, cooldown=3, alive=False, marked=False))
     (moment,) = play(scene.scene("> . . . .", change=dead), A.NOOP)
-    assert moment.mob("zombie") == (4, 7, 0, 2, False, False)
+    assert moment.mob("melee") == (4, 7, 0, 2, 0, False, False)
 
 
 # Cows.
 @pytest.mark.parametrize("step", range(8))
 def test_cows_wander_half_of_the_time(step):
-    (moment,) = play(scene.scene("> . . \n . . . \n . . C"), A.NOOP, draws=quiet(cow_step=step))
+    (moment,) = play(scene.scene("> . . \n . . . \n . . C"), A.NOOP, draws=quiet(passive_step=step))
     move = [(0, -1), (0, 1), (-1, 0), (1, 0)][step] if step < 4 else (0, 0)
-    assert (moment.mob("cow").row - 6, moment.mob("cow").column - 6) == move
+    assert (moment.mob("passive").row - 6, moment.mob("passive").column - 6) == move
 
 
 def test_mobs_move_one_after_another():
     """The second cow goes where the first one left, not the other way round."""
-    becomes("> . . C C .", A.NOOP, "> . C C . .", draws=quiet(cow_step=0))
-    becomes("> . . C C .", A.NOOP, "> . . C . C", draws=quiet(cow_step=1))
+    becomes("> . . C C .", A.NOOP, "> . C C . .", draws=quiet(passive_step=0))
+    becomes("> . . C C .", A.NOOP, "> . . C . C", draws=quiet(passive_step=1))
 
 
 # Skeletons and arrows.
 def test_skeletons_shoot_from_four_or_five_steps():
     for gap, shoots in ((2, False), (3, True), (4, True), (5, False)):
         state = scene.scene("> " + "_ " * gap + "S_ _ _", at=(4, 0))
-        (moment,) = play(state, A.NOOP, draws=quiet(skeleton_step=1))
-        assert bool(moment.world.arrows[0].alive) == shoots
-        assert moment.mob("skeleton").cooldown == (4 if shoots else 0)
-        assert moment.mob("skeleton").column == gap + 1 + (not shoots)
+        (moment,) = play(state, A.NOOP, draws=quiet(ranged_step=1))
+        assert bool(moment.world.projectiles[0].alive) == shoots
+        assert moment.mob("ranged").cooldown == (4 if shoots else 0)
+        assert moment.mob("ranged").column == gap + 1 + (not shoots)
         if shoots:  # the arrow has flown one cell in the same step
-            assert int(moment.world.arrows[0].column) == gap
+            assert int(moment.world.projectiles[0].column) == gap
 
 
 def test_skeletons_shoot_when_they_cannot_flee():
-    draws = quiet(skeleton_gate=0.86)
+    draws = quiet(ranged_gate=0.86)
     becomes("> . S # \n # # # #", A.NOOP, "> l S # \n # # # #", draws=draws)
     becomes("> . S .", A.NOOP, "> . . S", draws=draws)
 
 
 @pytest.mark.parametrize(("gate", "column"), [(0.8501, 9), (0.85, 11)])
 def test_skeletons_come_from_afar_when_chance_says_so(gate, column):
-    draws = quiet(skeleton_gate=gate, skeleton_step=1)
+    draws = quiet(ranged_gate=gate, ranged_step=1)
     (moment,) = play(scene.scene("> " + "_ " * 9 + "S_ _", at=(4, 0)), A.NOOP, draws=draws)
-    assert moment.mob("skeleton").column == column
+    assert moment.mob("ranged").column == column
 
 
 def test_quirk_a_skeleton_waits_even_if_it_had_no_arrow():
     flying = "u u u . . .\n. . . . . .\n > . . . S_ #"
     (moment,) = play(scene.scene(flying), A.NOOP)
-    assert moment.mob("skeleton").cooldown == 4
-    assert [int(a.d_row) for a in moment.world.arrows] == [-1] * 3
+    assert moment.mob("ranged").cooldown == 4
+    assert [int(a.d_row) for a in moment.world.projectiles] == [-1] * 3
 
 
 def test_an_arrow_hits_and_ends_and_wakes_without_an_achievement():
     state = scene.scene("> l .", sleeping=True, vitals={"energy": 3})
     (moment,) = play(state, A.NOOP)
     assert moment.vitals["health"] == 7 and not moment.world.sleeping
-    assert not moment.earned and not moment.world.arrows[0].alive
+    assert not moment.earned and not moment.world.projectiles[0].alive
 
 
 @pytest.mark.parametrize("block", SIGNS)
@@ -194,8 +195,8 @@ def test_arrows_fly_over_what_is_open_and_water_and_break_tables_and_furnaces(bl
 
 def test_arrows_end_at_mobs_and_the_border():
     moment = becomes("r C \n v .", A.NOOP, ". C \n v .")
-    assert moment.mob("cow").health == 3
-    assert not play(scene.scene("l . \n v .", at=(4, 0)), A.NOOP)[0].world.arrows[0].alive
+    assert moment.mob("passive").health == 3
+    assert not play(scene.scene("l . \n v .", at=(4, 0)), A.NOOP)[0].world.projectiles[0].alive
 
 
 def test_quirk_an_arrow_that_leaves_above_or_left_breaks_the_table_at_the_opposite_border():
@@ -212,60 +213,59 @@ def test_quirk_an_arrow_that_leaves_above_or_left_breaks_the_table_at_the_opposi
 
 # Appearing.
 APPEARS = [
-    ("cow", 0, 0.1, ".", 4),
-    ("zombie", 1, 0.02, "._", 10),
-    ("skeleton", 2, 0.05, "_", 10),
+    ("passive", 0.1, ".", 4),
+    ("melee", 0.02, "._", 10),
+    ("ranged", 0.05, "_", 10),
 ]
-appears = pytest.mark.parametrize(("kind", "number", "chance", "blocks", "nearest"), APPEARS)
+appears = pytest.mark.parametrize(("kind", "chance", "blocks", "nearest"), APPEARS)
 
 
-def born(kind, number, state, uniform=0.0, place=0.5):
-    spawn = jnp.full(3, 0.999).at[number].set(uniform)
-    draws = quiet(spawn=spawn, place=place)
+def born(kind, state, uniform=0.0, place=0.5):
+    draws = quiet(appears={kind: uniform}, place={kind: place})
     return play(state, A.NOOP, draws=draws)[0].mob(kind)
 
 
 @appears
-def test_mobs_appear_on_their_ground_at_their_distance(kind, number, chance, blocks, nearest):
+def test_mobs_appear_on_their_ground_at_their_distance(kind, chance, blocks, nearest):
     for sign in SIGNS:
         for distance in (nearest - 1, nearest, 13, 14):
             # One cell of its kind; all around is sand, on which nothing appears.
             state = scene.scene("> " + ", " * (distance - 1) + sign, at=(4, 0), time=59)
-            found = born(kind, number, state)
+            found = born(kind, state)
             assert found.alive == (sign in blocks and nearest <= distance < 14), (sign, distance)
             if found.alive:
                 assert (found.row, found.column) == (4, distance)
-                assert found.health == {"zombie": 5}.get(kind, 3) and found.marked
+                assert found.health == {"melee": 5}.get(kind, 3) and found.marked
 
 
 @appears
-def test_mobs_appear_with_their_chance(kind, number, chance, blocks, nearest):
+def test_mobs_appear_with_their_chance(kind, chance, blocks, nearest):
     state = scene.scene("> " + ", " * 10 + blocks[0], at=(4, 0), time=60)  # full daylight
-    assert born(kind, number, state, uniform=chance - 1e-4).alive
-    assert not born(kind, number, state, uniform=chance + 1e-4).alive
+    assert born(kind, state, uniform=chance - 1e-4).alive
+    assert not born(kind, state, uniform=chance + 1e-4).alive
     night = state.replace(time=jnp.int32(210))
-    more = chance + (0.1 if kind == "zombie" else 0)
-    assert born(kind, number, night, uniform=more - 1e-4).alive
-    assert not born(kind, number, night, uniform=more + 1e-4).alive
+    more = chance + (0.1 if kind == "melee" else 0)
+    assert born(kind, night, uniform=more - 1e-4).alive
+    assert not born(kind, night, uniform=more + 1e-4).alive
 
 
 @appears
-def test_every_allowed_cell_has_its_number(kind, number, chance, blocks, nearest):
+def test_every_allowed_cell_has_its_number(kind, chance, blocks, nearest):
     """Row by row, the last cell for the smallest number."""
     columns = [4, 6, 8, 9]
     state = scene.scene(">", at=(0, 6))
     state = state.replace(map=state.map.at[10, jnp.array(columns)].set(SIGNS[blocks[0]]))
     for column, place in zip(columns, (0.99, 0.7, 0.3, 0.01), strict=True):
-        assert born(kind, number, state, place=place).column == column
+        assert born(kind, state, place=place).column == column
 
 
 def test_no_mob_appears_where_one_is_or_when_all_slots_are_taken():
     state = scene.scene("> , , , , C", change=None)
-    assert not born("cow", 0, state).cooldown  # one cow stands on the only grass
-    assert sum(bool(m.alive) for m in play(state, A.NOOP)[0].world.mobs["cow"]) == 1
+    assert not born("passive", state).cooldown  # one cow stands on the only grass
+    assert sum(bool(m.alive) for m in play(state, A.NOOP)[0].world.mobs["passive"]) == 1
     full = scene.scene("> , , , , C C C . . .")
-    draws = quiet(spawn=0.0)
-    assert [int(m.column) for m in play(full, A.NOOP, draws=draws)[0].world.mobs["cow"]] == [
+    draws = quiet(appears=dict.fromkeys(ROLES, 0.0))
+    assert [int(m.column) for m in play(full, A.NOOP, draws=draws)[0].world.mobs["passive"]] == [
         9,
         10,
         11,
@@ -273,9 +273,9 @@ def test_no_mob_appears_where_one_is_or_when_all_slots_are_taken():
 
 
 def test_quirk_a_new_mob_keeps_the_cooldown_of_its_slot():
-    old = set_slot("zombie", 0, mob(9, 9, health=0, cooldown=5, alive=False, marked=False))
+    old = set_slot("melee", 0, mob(9, 9, health=0, cooldown=5, alive=False, marked=False))
     state = scene.scene("> " + ", " * 10 + ".", at=(4, 0), change=old)
-    found = born("zombie", 1, state)
+    found = born("melee", state)
     assert found.alive and found.cooldown == 4
 
 
@@ -284,20 +284,20 @@ def test_quirk_a_full_kind_marks_the_cell_of_its_first_mob_anew():
 
     def together(world):
         cows = (mob(4, 8), mob(4, 12), mob(4, 8))
-        return world._replace(mobs={**world.mobs, "cow": cows})
+        return world._replace(mobs={**world.mobs, "passive": cows})
 
     moves = jnp.array([4, 4, 1], jnp.int32)
     state = scene.scene(">", change=together)
-    (moment,) = play(state, A.NOOP, draws=quiet(cow_step=moves))
-    assert [moment.mob("cow", i).marked for i in range(3)] == [True, True, True]
+    (moment,) = play(state, A.NOOP, draws=quiet(passive_step=moves))
+    assert [moment.mob("passive", i).marked for i in range(3)] == [True, True, True]
     two = lambda world: together(world)._replace(  # noqa: E731
         mobs={
             **world.mobs,
-            "cow": (mob(4, 8), mob(4, 12, 0, alive=False, marked=False), mob(4, 8)),
+            "passive": (mob(4, 8), mob(4, 12, 0, alive=False, marked=False), mob(4, 8)),
         }
     )
-    (moment,) = play(scene.scene(">", change=two), A.NOOP, draws=quiet(cow_step=moves))
-    assert [moment.mob("cow", i).marked for i in range(3)] == [False, False, True]
+    (moment,) = play(scene.scene(">", change=two), A.NOOP, draws=quiet(passive_step=moves))
+    assert [moment.mob("passive", i).marked for i in range(3)] == [False, False, True]
 
 
 def test_quirk_on_a_cell_marked_anew_no_other_kind_appears():
@@ -305,13 +305,15 @@ def test_quirk_on_a_cell_marked_anew_no_other_kind_appears():
 
     def crowded(world):
         cows = (mob(4, 11), mob(8, 2), mob(4, 11))
-        return world._replace(mobs={**world.mobs, "cow": cows})
+        return world._replace(mobs={**world.mobs, "passive": cows})
 
     state = scene.scene("> " + ", " * 10 + "_", at=(4, 0), change=crowded)
-    draws = quiet(cow_step=jnp.array([4, 4, 1], jnp.int32), spawn=jnp.array([0.999, 0.0, 0.0]))
+    draws = quiet(
+        passive_step=jnp.array([4, 4, 1], jnp.int32), appears={"melee": 0.0, "ranged": 0.0}
+    )
     (moment,) = play(state, A.NOOP, draws=draws)
-    assert moment.mob("cow", 2).column == 12 and moment.mob("cow", 0).column == 11
-    assert not moment.mob("zombie").alive and not moment.mob("skeleton").alive
-    lone = set_slot("cow", 0, mob(8, 2))
+    assert moment.mob("passive", 2).column == 12 and moment.mob("passive", 0).column == 11
+    assert not moment.mob("melee").alive and not moment.mob("ranged").alive
+    lone = set_slot("passive", 0, mob(8, 2))
     state = scene.scene("> " + ", " * 10 + "_", at=(4, 0), change=lone)
-    assert play(state, A.NOOP, draws=draws)[0].mob("zombie").column == 11
+    assert play(state, A.NOOP, draws=draws)[0].mob("melee").column == 11

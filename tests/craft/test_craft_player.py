@@ -5,7 +5,7 @@ import pytest
 import scene
 from scene import SIGNS, becomes, plant, play, quiet
 
-from jaxenvs.craft import Action, Block
+from jaxenvs.craft import CLASSIC, Action, Block
 
 A = Action
 OPEN = ".,_"  # what can be entered alive
@@ -266,7 +266,9 @@ def test_quirk_lava_at_the_opposite_border_lets_the_player_out_and_die():
         assert play(state, action)[0].position == at
 
 
-@pytest.mark.parametrize("action", [a for a in A if a not in (A.LEFT, A.RIGHT, A.UP, A.DOWN)])
+@pytest.mark.parametrize(
+    "action", [a for a in CLASSIC.actions if a not in (A.LEFT, A.RIGHT, A.UP, A.DOWN)]
+)
 def test_nothing_else_turns_or_moves(action):
     (moment,) = play(scene.scene("v #"), action)
     assert moment.position == (4, 4) and moment.world.facing == A.DOWN
@@ -311,7 +313,7 @@ def test_sleep_begins_only_when_tired_and_everything_is_slower():
 
 
 def test_a_sleeper_does_nothing_else():
-    for action in A:
+    for action in CLASSIC.actions:
         state = scene.scene("> T", sleeping=True, vitals={"energy": 3}, items={"stone": 1})
         (moment,) = play(state, action)
         assert moment.world.sleeping and moment.items == {"stone": 1} and moment.position == (4, 4)

@@ -9,18 +9,20 @@ import pytest
 
 import jaxenvs
 from jaxenvs.core.pixels import compose
-from jaxenvs.craft import CLASSIC, Block, Slots, World, pixels, sprites
+from jaxenvs.craft import CLASSIC, Block, Slots, World
+from jaxenvs.craft.look import pictures, sprites, tiles
 from jaxenvs.craft.state import new_world
-from jaxenvs.craft.tables import VITALS
+from jaxenvs.craft.tables import ROLES, VITALS
 
 ROWS, COLUMNS = CLASSIC.view
+NUMBERS = sprites.numbers(CLASSIC)
 MIDDLE = (ROWS // 2, COLUMNS // 2)
 PLAYER_AT = (32, 32)
 
 
 def world(**changes: object) -> World:
     """The first world of an episode, the player in the middle, with changes."""
-    plain = new_world(CLASSIC, Slots(), 64, {"zombie": 1, "cow": 3, "skeleton": 0})
+    plain = new_world(CLASSIC, Slots(), 64, dict.fromkeys(ROLES, 1))
     return plain._replace(**changes)
 
 
@@ -31,15 +33,19 @@ def placed(slot, at: tuple[int, int], **more: int):
     return slot._replace(**numbers, alive=jnp.ones((), jnp.bool_))
 
 
-def with_mob(kind: str, at: tuple[int, int], **more: object) -> World:
+_NAMES = {"zombie": "melee", "cow": "passive", "skeleton": "ranged"}
+
+
+def with_mob(name: str, at: tuple[int, int], **more: object) -> World:
     plain = world(**more)
-    first, *rest = plain.mobs[kind]
-    return plain._replace(mobs={**plain.mobs, kind: (placed(first, at), *rest)})
+    role = _NAMES[name]
+    first, *rest = plain.mobs[role]
+    return plain._replace(mobs={**plain.mobs, role: (placed(first, at), *rest)})
 
 
 def with_arrow(at: tuple[int, int], direction: tuple[int, int]) -> World:
-    first, *rest = world().arrows
-    return world(arrows=(placed(first, at, d_row=direction[0], d_column=direction[1]), *rest))
+    first, *rest = world().projectiles
+    return world(projectiles=(placed(first, at, d_row=direction[0], d_column=direction[1]), *rest))
 
 
 def all_of(block: Block) -> jax.Array:
@@ -48,7 +54,7 @@ def all_of(block: Block) -> jax.Array:
 
 @jax.jit
 def draw(world: World, blocks: jax.Array, light: jax.Array, time: jax.Array) -> jax.Array:
-    return pixels.picture(CLASSIC, world, blocks, light, time)
+    return pictures.picture(CLASSIC, world, blocks, light, time)
 
 
 def picture(
@@ -71,9 +77,9 @@ def everybody(rng: np.random.Generator) -> World:
         for kind, slots in made.mobs.items()
     }
     arrows = tuple(
-        placed(slot, tuple(rng.integers(0, 7, 2)), d_row=0, d_column=1) for slot in made.arrows
+        placed(slot, tuple(rng.integers(0, 7, 2)), d_row=0, d_column=1) for slot in made.projectiles
     )
-    return made._replace(mobs=mobs, arrows=arrows)
+    return made._replace(mobs=mobs, projectiles=arrows)
 
 
 # Sprites.
@@ -81,33 +87,32 @@ def everybody(rng: np.random.Generator) -> World:
 
 @pytest.mark.parametrize("size", [7, 16])
 def test_every_sprite_looks_different(size):
-    numbers = sprites.NUMBERS
-    icons = [first + count for first in numbers.icons.values() for count in range(1, 10)]
-    drawn = [*range(numbers.blank), *icons]
-    atlas = sprites.atlas(size).astype(np.int16)[drawn].reshape(len(drawn), -1)
+    icons = [first + count for first in NUMBERS.icons.values() for count in range(1, 10)]
+    drawn = [*range(NUMBERS.blank), *icons]
+    atlas = sprites.atlas(CLASSIC, size).astype(np.int16)[drawn].reshape(len(drawn), -1)
     for i, one in enumerate(atlas):
         differs = np.abs(atlas[:i] - one).max(axis=1, initial=0) > 20
         assert differs.all(), (drawn[i], [drawn[j] for j in np.flatnonzero(~differs)])
 
 
 def test_everybody_stands_on_what_is_below():
-    atlas, who = sprites.atlas(7).astype(int), sprites.NUMBERS.placed
-    for block, overlay in sprites.PAIRS:
+    atlas, who = sprites.atlas(CLASSIC, 7).astype(int), NUMBERS.placed
+    for block, overlay in NUMBERS.pairs:
         seen, below = atlas[who[block, overlay]], atlas[int(block)]
         same = (np.abs(seen - below).max(axis=-1) == 0).mean()
         assert 0.08 < same < 0.9, (block, overlay)
 
 
 def test_somebody_where_nobody_can_be_is_still_shown():
-    who = sprites.NUMBERS.placed
-    assert who[Block.STONE, sprites.MOBS["cow"]] == who[Block.PATH, sprites.MOBS["cow"]]
+    who = NUMBERS.placed
+    assert who[Block.STONE, NUMBERS.overlays["cow"]] == who[Block.PATH, NUMBERS.overlays["cow"]]
     assert (who[:, 0] == np.arange(len(Block))).all() and len(np.unique(who[Block.GRASS])) == 13
 
 
 def test_the_atlas_is_read_only_and_kept():
-    atlas = sprites.atlas(32)
-    assert atlas.shape == (sprites.NUMBERS.total, 32, 32, 3) and atlas.dtype == np.uint8
-    assert sprites.atlas(32) is sprites.atlas(32)
+    atlas = sprites.atlas(CLASSIC, 32)
+    assert atlas.shape == (NUMBERS.total, 32, 32, 3) and atlas.dtype == np.uint8
+    assert sprites.atlas(CLASSIC, 32) is sprites.atlas(CLASSIC, 32)
     with pytest.raises(ValueError, match="read-only"):
         atlas[0] = 0
 
@@ -119,54 +124,55 @@ def test_by_day_a_picture_is_its_tiles():
     rng = np.random.default_rng(0)
     for _ in range(3):
         made, blocks = everybody(rng), jnp.asarray(rng.integers(0, 17, (ROWS, COLUMNS)), jnp.uint8)
-        numbers = pixels.tiles(CLASSIC, made, blocks)
+        numbers = tiles.tiles(CLASSIC, made, blocks)
         assert numbers.shape == (ROWS + 2, COLUMNS)
-        assert int(numbers.min()) >= 0 and int(numbers.max()) < sprites.NUMBERS.total
+        assert int(numbers.min()) >= 0 and int(numbers.max()) < NUMBERS.total
         np.testing.assert_array_equal(
-            picture(made, blocks), np.asarray(compose(numbers, sprites.atlas(7)))
+            picture(made, blocks), np.asarray(compose(numbers, sprites.atlas(CLASSIC, 7)))
         )
 
 
 @pytest.mark.parametrize("facing", [1, 2, 3, 4])
 def test_the_player_faces_four_ways_and_sleeps_in_one(facing):
-    sheet, who = sprites.atlas(7), sprites.NUMBERS.placed[Block.GRASS]
+    sheet, who = sprites.atlas(CLASSIC, 7), NUMBERS.placed[Block.GRASS]
     seen = tile(picture(world(facing=jnp.int32(facing))), MIDDLE)
     np.testing.assert_array_equal(seen, sheet[who[facing]])
     asleep = world(facing=jnp.int32(facing), sleeping=jnp.ones((), jnp.bool_))
-    assert pixels.overlays(CLASSIC, asleep)[MIDDLE] == sprites.ASLEEP
+    assert tiles.overlays(CLASSIC, asleep)[MIDDLE] == sprites.ASLEEP
 
 
 @pytest.mark.parametrize("kind", ["zombie", "cow", "skeleton"])
 @pytest.mark.parametrize("at", [(0, 0), (6, 8), (2, 5)])
 def test_mobs_are_where_they_are(kind, at):
-    shown = np.asarray(pixels.overlays(CLASSIC, with_mob(kind, at)))
-    assert shown[at] == sprites.MOBS[kind] and (shown != 0).sum() == 2
+    shown = np.asarray(tiles.overlays(CLASSIC, with_mob(kind, at)))
+    assert shown[at] == NUMBERS.overlays[kind] and (shown != 0).sum() == 2
 
 
 @pytest.mark.parametrize("at", [(-1, 3), (7, 3), (2, -1), (2, 9), (-1, -1)])
 def test_who_is_out_of_sight_or_dead_is_not_drawn(at):
-    assert (np.asarray(pixels.overlays(CLASSIC, with_mob("zombie", at))) != 0).sum() == 1
+    assert (np.asarray(tiles.overlays(CLASSIC, with_mob("zombie", at))) != 0).sum() == 1
     dead = with_mob("cow", (1, 1))
-    dead.mobs["cow"] = tuple(m._replace(alive=jnp.zeros((), jnp.bool_)) for m in dead.mobs["cow"])
-    assert (np.asarray(pixels.overlays(CLASSIC, dead)) != 0).sum() == 1
+    slots = dead.mobs["passive"]
+    dead.mobs["passive"] = tuple(m._replace(alive=jnp.zeros((), jnp.bool_)) for m in slots)
+    assert (np.asarray(tiles.overlays(CLASSIC, dead)) != 0).sum() == 1
 
 
 @pytest.mark.parametrize(
     ("direction", "number"), [((0, -1), 9), ((0, 1), 10), ((-1, 0), 11), ((1, 0), 12)]
 )
 def test_arrows_point_where_they_fly(direction, number):
-    assert pixels.overlays(CLASSIC, with_arrow((1, 2), direction))[1, 2] == number
-    sprite = sprites.atlas(32)[sprites.NUMBERS.placed[Block.WATER, number]].astype(int)
+    assert tiles.overlays(CLASSIC, with_arrow((1, 2), direction))[1, 2] == number
+    sprite = sprites.atlas(CLASSIC, 32)[NUMBERS.placed[Block.WATER, number]].astype(int)
     steel = np.argwhere(np.abs(sprite - (216, 222, 232)).max(axis=-1) < 12).mean(axis=0) - 15.5
     assert steel @ np.array(direction) > 5
 
 
 def test_an_arrow_is_drawn_over_a_mob_and_later_kinds_over_earlier_ones():
-    both = with_mob("skeleton", (1, 1))._replace(arrows=with_arrow((1, 1), (1, 0)).arrows)
-    assert pixels.overlays(CLASSIC, both)[1, 1] == sprites.ARROW + 3
+    both = with_mob("skeleton", (1, 1))._replace(projectiles=with_arrow((1, 1), (1, 0)).projectiles)
+    assert tiles.overlays(CLASSIC, both)[1, 1] == NUMBERS.overlays["arrow"] + 3
     both = with_mob("skeleton", (1, 1))
-    both.mobs["zombie"] = with_mob("zombie", (1, 1)).mobs["zombie"]
-    assert pixels.overlays(CLASSIC, both)[1, 1] == sprites.MOBS["skeleton"]
+    both.mobs["melee"] = with_mob("zombie", (1, 1)).mobs["melee"]
+    assert tiles.overlays(CLASSIC, both)[1, 1] == NUMBERS.overlays["skeleton"]
 
 
 def test_the_inventory_is_in_upstreams_order_and_hides_what_is_not_there():
@@ -184,7 +190,9 @@ def test_the_inventory_is_in_upstreams_order_and_hides_what_is_not_there():
             )
             part = nothing.vitals if name in VITALS else nothing.items
             part[name] = jnp.int32(count)
-            shown = np.asarray(sprites.atlas(7)[np.asarray(pixels.inventory(CLASSIC, nothing))])
+            shown = np.asarray(
+                sprites.atlas(CLASSIC, 7)[np.asarray(tiles.inventory(CLASSIC, nothing))]
+            )
             lit = shown.reshape(18, -1).any(axis=1)
             assert lit.sum() == (count > 0) and (count == 0 or lit[place]), (name, count)
 
@@ -198,8 +206,8 @@ def test_a_small_picture_is_what_the_arithmetic_of_a_large_one_gives(monkeypatch
     made = [everybody(rng), everybody(rng)._replace(sleeping=jnp.ones((), jnp.bool_))]
     cases = list(itertools.product(made, (0.0, 0.3, 0.6, 1.0), (5, 77)))
     kept = [picture(one, blocks, light, at) for one, light, at in cases]
-    monkeypatch.setattr(pixels, "SMALL", 0)
-    again = jax.jit(lambda *where: pixels.picture(CLASSIC, *where))
+    monkeypatch.setattr(pictures, "SMALL", 0)
+    again = jax.jit(lambda *where: pictures.picture(CLASSIC, *where))
     for (one, light, at), small in zip(cases, kept, strict=True):
         large = again(one, blocks, jnp.float32(light), jnp.int32(at))
         np.testing.assert_array_equal(small, np.asarray(large))

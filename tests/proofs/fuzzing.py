@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Play; return 1 if a rule was broken."""
     parser = Parser("python tests/proofs/fuzzing.py", __doc__)
     parser.add_argument("ids", nargs="*", help="all, if none is given")
-    parser.add_argument("--steps", type=int, default=1_000_000, help="of all ids together")
+    parser.add_argument("--steps", type=int, default=1_000_000, help="steps, all ids together")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("fuzzing.json"))
     given = parser.parse_args(argv)

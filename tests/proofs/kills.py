@@ -168,9 +168,13 @@ def show(found: dict[str, Any]) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure; the exit code is 1 where a run ended otherwise."""
     parser = Parser("python tests/proofs/kills.py", __doc__)
-    parser.add_argument("--kills", type=int, default=20, help="at any moment (default 20)")
-    parser.add_argument("--saving", type=int, default=5, help="within a save (default 5)")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments (default 0)")
+    parser.add_argument(
+        "--kills", type=int, default=20, help="kills at random moments (default 20)"
+    )
+    parser.add_argument("--saving", type=int, default=5, help="kills during a save (default 5)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="random seed of the moments (default 0)"
+    )
     parser.add_argument("--json", type=Path, help="file to write; rows in it are kept")
     given = parser.parse_args(argv)
     known = bool(given.json) and given.json.is_file()

@@ -112,11 +112,11 @@ def test_tiles():
 @pytest.mark.parametrize(
     ("drawing", "message"),
     [
-        ("3 2 1\n-", "needed are 3 lines, given are 2"),
+        ("3 2 1\n-", "expected 3 lines, got 2"),
         ("1 2 3\n-\n-", "line 1 is '1 2 3': a disk lies on a smaller one"),
         ("3 1\n2 4\n-", "line 2 is '2 4'; give disks from 1 to 3"),
-        ("3 2\n2 1\n-", "line 2 is '2 1': disk 2 is there twice"),
-        ("3\n-\n2", "on no line is disk 1"),
+        ("3 2\n2 1\n-", "line 2 is '2 1': disk 2 appears twice"),
+        ("3\n-\n2", "no line has disk 1"),
     ],
 )
 def test_levels_that_cannot_be_read(drawing, message):

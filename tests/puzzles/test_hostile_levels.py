@@ -94,7 +94,7 @@ def test_an_instance_that_never_ends_is_refused(tmp_path, capsys):
     thread.start()
     assert solve.main(["Puzzle-SlidingTile-3x3-v0", "--instance", str(pipe)]) == 2
     thread.join(10)
-    assert "more than 65,536 bytes, which no such file needs" in capsys.readouterr().err
+    assert "more than 65,536 bytes, too many for such a file" in capsys.readouterr().err
 
 
 def test_a_message_that_quotes_a_level_is_short(tmp_path, capsys):

@@ -110,7 +110,7 @@ def test_read_level_reads_what_text_writes():
     ("drawing", "message"),
     [
         ("....O\n.....\n.....\n.....\n.....", "no presses put these lamps out; one board in 4"),
-        (".....\n.....", "needed are 5 lines, given are 2"),
+        (".....\n.....", "expected 5 lines, got 2"),
         (".....\n.....\n...\n.....\n.....", "line 3 is '...'; it must be 5 of '.'"),
         (".....\n..x..\n.....\n.....\n.....", "line 2 is '..x..'"),
     ],

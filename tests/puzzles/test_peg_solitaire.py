@@ -150,7 +150,7 @@ def test_the_end():
 @pytest.mark.parametrize(
     ("drawing", "message"),
     [
-        ("OOO\nOOO", "needed are 7 lines, given are 2"),
+        ("OOO\nOOO", "expected 7 lines, got 2"),
         (START.replace("OOO.OOO", "OOO.OO"), "line 4 is 'OOO.OO'; it must be 7 of"),
         (START.replace("OOO.OOO", "OOOxOOO"), "line 4 is 'OOOxOOO'"),
         (START.replace("OOO.OOO", "OO.OOOO"), "no jumps from here leave one peg"),

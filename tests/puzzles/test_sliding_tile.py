@@ -163,8 +163,8 @@ def test_a_scramble_is_no_further_than_its_moves(moves):
 REFUSED = [
     ("1 2 3\n4 5 6\n8 7 .", "cannot be solved", "exchange two tiles"),
     ("1 2 3\n4 5 6\n7 8", "expected 9 numbers (3 rows of 3), found 8"),
-    ("1 2 3\n4 five 6\n7 8 .", "line 2: 'five' is no number"),
-    ("1 2 3\n4 5 -6\n7 8 .", "line 2: '-6' is no number"),
+    ("1 2 3\n4 five 6\n7 8 .", "line 2: 'five' is not the number"),
+    ("1 2 3\n4 5 -6\n7 8 .", "line 2: '-6' is not the number"),
     ("1 2 3\n4 5 6\n7 7 .", "each of 0 (the blank) to 8 once", "[1, 2, 3, 4, 5, 6, 7, 7, 0]"),
     ("1 2 3\n4 5 6\n7 9 .", "each of 0 (the blank) to 8 once"),
 ]

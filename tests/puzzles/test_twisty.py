@@ -261,12 +261,12 @@ def test_boards_that_no_turns_reach_are_refused(puzzle, text):
 
 
 UNKNOWN = [
-    (CUBE, "R U X", "'X' is no turn", "54 stickers"),
-    (CUBE, "R U2", "'U2' is no turn", "U U'"),
-    (CUBE, "W" * 53 + "K", "is no turn", "WGRBOY"),
-    (CUBE, "W" * 53, "is no turn", "54 stickers as letters of WGRBOY"),
-    (Cube(size=2), "L", "'L' is no turn", "24 stickers"),
-    (Pyraminx(), "F", "'F' is no turn", "turns of U U' L L'"),
+    (CUBE, "R U X", "'X' is not a turn", "54 stickers"),
+    (CUBE, "R U2", "'U2' is not a turn", "U U'"),
+    (CUBE, "W" * 53 + "K", "is not a turn", "WGRBOY"),
+    (CUBE, "W" * 53, "is not a turn", "54 stickers as letters of WGRBOY"),
+    (Cube(size=2), "L", "'L' is not a turn", "24 stickers"),
+    (Pyraminx(), "F", "'F' is not a turn", "turns of U U' L L'"),
 ]
 
 

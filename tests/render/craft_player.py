@@ -56,8 +56,8 @@ class Player:
         self.has = {name: int(count) for name, count in world.items.items()}
         self.body = {name: int(value) for name, value in world.vitals.items()}
         self.mobs = {
-            kind: {(int(m.row), int(m.column)) for m in slots if m.alive}
-            for kind, slots in world.mobs.items()
+            role: {(int(m.row), int(m.column)) for m in slots if m.alive}
+            for role, slots in world.mobs.items()
         }
         self.taken = set().union(*self.mobs.values())
 
@@ -208,7 +208,7 @@ class Player:
 
     def defend(self) -> bool:
         for step in KEYS:
-            if beyond(self.at, step) in self.mobs["zombie"] | self.mobs["skeleton"]:
+            if beyond(self.at, step) in self.mobs["melee"] | self.mobs["ranged"]:
                 return self.press("space" if self.ahead == step else KEYS[step])
         return False
 
@@ -217,7 +217,7 @@ class Player:
         enough = 8 if wet else 3 if self.dark else 6
         if body["drink"] <= enough and self.act_on(self.all_of(Block.WATER)):
             return True
-        food = self.mobs["cow"] | self.all_of(Block.RIPE_PLANT)
+        food = self.mobs["passive"] | self.all_of(Block.RIPE_PLANT)
         return body["food"] <= (3 if self.dark else 5) and self.act_on(food)
 
     def rest(self) -> bool:
@@ -251,7 +251,7 @@ class Player:
         yield "collect_sapling", lambda: self.act_on(self.all_of(Block.GRASS))
         if self.has["sapling"]:
             yield "place_plant", lambda: self.place("p", {Block.GRASS})
-        yield "eat_cow", lambda: self.act_on(self.mobs["cow"])
+        yield "eat_cow", lambda: self.act_on(self.mobs["passive"])
         yield "collect_drink", lambda: self.act_on(self.all_of(Block.WATER))
         yield "place_table", lambda: self.gather(wood=4) or self.place("t", FREE)
 
@@ -268,8 +268,8 @@ class Player:
 
     def ends(self) -> Deeds:
         yield "collect_diamond", lambda: self.act_on(self.all_of(Block.DIAMOND))
-        yield "defeat_zombie", lambda: self.act_on(self.mobs["zombie"])
-        yield "defeat_skeleton", lambda: self.act_on(self.mobs["skeleton"])
+        yield "defeat_zombie", lambda: self.act_on(self.mobs["melee"])
+        yield "defeat_skeleton", lambda: self.act_on(self.mobs["ranged"])
         yield "defeat_skeleton", lambda: self.walk(self.tunnels())
         yield "a stock", lambda: self.gather(stone=6)
         if not self.near(Block.PLANT):

@@ -113,7 +113,7 @@ BAD = [
     ("watch", [ID, "--html", "no/a.html"], "there is no folder no"),
     ("watch", ["missing", "--gif", "a.gif"], "there is no run folder missing"),
     ("watch", ["--random", "--gif", "a.gif"], "name one environment"),
-    ("watch", ["--random", ID, "--greedy", "--gif", "a.gif"], "--greedy goes with a run"),
+    ("watch", ["--random", ID, "--greedy", "--gif", "a.gif"], "--greedy needs a run"),
     ("watch", ["--random", ID, "--run-seed", "1", "--gif", "a.gif"], "follow --seed"),
     ("watch", ["--random", ID, "--gif", "a.gif", "--frames", "0"], "a whole number, 1 to"),
     ("watch", ["--random", ID, "--gif", "a.gif", "--frames", "x"], "a whole number, 1 to"),
@@ -121,11 +121,11 @@ BAD = [
     ("watch", ["--random", ID, "--gif", "a.gif", "--seed", "-1"], "a whole number, 0 to"),
     ("watch", ["--random", ID, "--gif", "no/a.gif"], "there is no folder no"),
     ("watch", ["--random", ID, "--gif", "."], "name a file"),
-    ("watch", ["--random", ID, "--frames", "5"], "--frames goes with --gif"),
+    ("watch", ["--random", ID, "--frames", "5"], "--frames needs --gif"),
     ("play", [ID, "--gif", "a.gif", "--set", "view_size=4"], "view_size=4 must be odd"),
     ("play", [ID, "--gif", "a.gif", "--set", "colour=1"], "has no field 'colour'"),
     ("play", [ID, "--gif", "a.gif", "--set", "view_size"], "write NAME=VALUE"),
-    ("play", [ID, "--keys", "up"], "--keys goes with"),
+    ("play", [ID, "--keys", "up"], "--keys needs"),
     ("play", [ID, "--gif", "a.gif", "--keys", "up jump"], "'jump' does nothing here"),
     ("play", [ID, "--gif", "a.gif", "--wide"], "--wide"),
 ]
@@ -156,9 +156,8 @@ def test_what_is_no_ordinary_file_stays_and_links_are_followed(option, tmp_path,
     for path in (pipe, link):
         assert play.main([ID, option, str(path), "--frames", "1"]) == 2
         out, err = capsys.readouterr()
-        assert (
-            err == f"jaxenvs play: {option}: {path} is no ordinary file; name one, or a new one\n"
-        )
+        fix = "name a regular or a new one"
+        assert err == f"jaxenvs play: {option}: {path} is not a regular file; {fix}\n"
         assert out == "" and pipe.is_fifo()
     file.parent.mkdir()
     link.unlink()
@@ -172,7 +171,7 @@ def test_what_is_no_ordinary_file_stays_and_links_are_followed(option, tmp_path,
 
 def test_a_writer_leaves_what_is_no_ordinary_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="pipe is no ordinary file"), replacing(tmp_path / "pipe"):
+    with pytest.raises(OSError, match="pipe is not a regular file"), replacing(tmp_path / "pipe"):
         pass
     assert (tmp_path / "pipe").is_fifo() and os.listdir(tmp_path) == ["pipe"]
 

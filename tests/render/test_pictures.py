@@ -1,18 +1,11 @@
 """`jaxenvs.render` and `jaxenvs.animate`: pictures of states in any form."""
 
 import base64
-import functools
-import http.server
 import importlib
 import io
 import pickle
-import queue
 import re
-import shutil
-import subprocess
 import sys
-import threading
-import urllib.parse
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +21,6 @@ from jaxenvs.render import frames
 from jaxenvs.testing.contract import plan
 
 GRID = "Grid-DoorKey-5x5-v0"
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 TIMES = 5
 
 
@@ -192,56 +184,3 @@ def test_params_change_what_is_drawn(monkeypatch, played):
 def test_mistakes_are_named(call, error, words, played):
     with pytest.raises(error, match=words):
         call(*played)
-
-
-PLAYER = """<video muted autoplay src="a.mp4"></video><script>
-const video = document.querySelector("video");
-const tell = text => fetch(`told?${text}`);
-video.onerror = () => tell(`error ${video.error.message}`);
-video.onended = () => {
-  const pen = document.createElement("canvas").getContext("2d");
-  pen.drawImage(video, 0, 0);
-  const pixels = [...pen.getImageData(60, 100, 1, 1).data];
-  tell(`ended ${video.duration} ${video.videoWidth} ${video.videoHeight} ${pixels}`);
-};
-</script>"""
-
-
-class Listener(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder to a browser, and hears what a page tells."""
-
-    heard = queue.Queue()
-
-    def do_GET(self):
-        if "/told?" in self.path:
-            self.heard.put(urllib.parse.unquote(self.path.split("?", 1)[1]))
-        super().do_GET()
-
-    def log_message(self, *_):
-        pass
-
-
-@pytest.mark.skipif(
-    BROWSER is None, reason="THE BROWSER TEST DID NOT RUN: no Chromium here (apt install chromium)"
-)
-def test_a_browser_plays_a_film_to_its_end(played, tmp_path):
-    env, states = played
-    jaxenvs.animate(env, states, tmp_path / "a.mp4", fps=20, tile_size=32)
-    (tmp_path / "a.html").write_text(PLAYER)
-    serve = functools.partial(Listener, directory=tmp_path)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
-        threading.Thread(target=server.serve_forever).start()
-        page = f"http://127.0.0.1:{server.server_port}/a.html"
-        words = f"--headless --no-sandbox --disable-gpu --user-data-dir={tmp_path / 'profile'}"
-        browser = subprocess.Popen([BROWSER, *words.split(), page], stderr=subprocess.DEVNULL)
-        try:
-            found = Listener.heard.get(timeout=60).split()
-        finally:
-            browser.terminate()
-            browser.wait()
-            server.shutdown()
-    assert found[0] == "ended" and found[2:4] == ["160", "160"]
-    assert abs(float(found[1]) - (4 / 20 + 0.8)) < 0.06
-    last = jaxenvs.render(env, at(states, -1), tile_size=32)[100, 60]
-    seen = [int(value) for value in found[4].split(",")][:3]
-    np.testing.assert_allclose(seen, last, atol=16)  # colours at half the resolution

@@ -121,7 +121,7 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
         (["Puzzle-SlidingTile-3x3-v0", "--algorithm", "dfs"], "invalid choice"),
         (
             ["Puzzle-SlidingTile-3x3-v0", "--algorithm", "beam", "--weight", "2"],
-            "--weight means nothing to beam",
+            "--weight does not apply to beam",
         ),
         (["Puzzle-SlidingTile-3x3-v0", "--node-budget", "2147483647"], "node_budget=2147483647"),
         (["Puzzle-Sokoban-6x6-v0", "--algorithm", "bidirectional"], "bidirectional: "),

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, UInt8
 
-from . import sprites
-from .sprites import ARROW, ASLEEP, MOBS, NUMBERS
-from .state import World
-from .tables import VITALS, Rules
+from ..state import World
+from ..tables import Rules
+from .sprites import atlas, numbers
+from .tiles import tiles
 
 SMALL = 8  # pixels of a tile up to which all shades of all sprites are kept: 0.6 MB at 7
 LEVELS = 16  # of darkness, 0 by day
@@ -30,52 +30,6 @@ NOISE_CELLS = 16  # of the noise on a tile's side, at most
 NIGHT, DREAM = (0, 16, 64), (0, 0, 16)  # what colours turn to
 NEAR = 0.55  # share of the darkness that reaches the player
 
-atlas = sprites.atlas
-
-
-def tiles(
-    rules: Rules, world: World, blocks: UInt8[Array, "rows columns"]
-) -> Int32[Array, "all_rows columns"]:
-    """Numbers of the sprites, by daylight: the view, and the inventory below it."""
-    overlay = overlays(rules, world)
-    index = blocks.astype(jnp.int32) * sprites.NUM_OVERLAYS + overlay
-    placed = jnp.asarray(NUMBERS.placed.reshape(-1)).at[index].get(mode="clip")
-    return jnp.concatenate([placed, inventory(rules, world)])
-
-
-def overlays(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
-    """Who is in each cell of the view; of several the last one drawn upstream, an arrow first."""
-    height, width = rules.view
-    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
-    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
-    middle = np.zeros((height, width), np.bool_)
-    middle[height // 2, width // 2] = True
-    shown = jnp.where(middle, jnp.where(world.sleeping, ASLEEP, world.facing), 0)
-    for mob in rules.mobs:
-        for slot in world.mobs[mob.name]:
-            here = (row == slot.row) & (column == slot.column) & slot.alive
-            shown = jnp.where(here, MOBS[mob.name], shown)
-    for slot in world.arrows:
-        here = (row == slot.row) & (column == slot.column) & slot.alive
-        across = (slot.d_column > 0).astype(jnp.int32)
-        along = 2 + (slot.d_row > 0).astype(jnp.int32)
-        flies = ARROW + jnp.where(slot.d_column != 0, across, along)
-        shown = jnp.where(here, flies, shown)
-    return shown.astype(jnp.int32)
-
-
-def inventory(rules: Rules, world: World) -> Int32[Array, "2 columns"]:
-    """Icons with counts, as upstream orders them; what there is none of is not shown."""
-    order = (*VITALS, "sapling", *(name for name in rules.items if name != "sapling"))
-    counts = {**world.vitals, **world.items}
-    first = np.full(2 * rules.view[1], NUMBERS.blank, np.int32)
-    first[: len(order)] = [NUMBERS.icons[name] for name in order]
-    place = np.arange(first.size, dtype=np.int32)
-    shown = jnp.zeros(first.shape, jnp.int32)
-    for i, name in enumerate(order):  # stacked they would be a kernel each
-        shown = jnp.where(place == i, counts[name], shown)
-    return (shown.clip(0, sprites.MOST) + first).reshape(2, rules.view[1])
-
 
 def picture(
     rules: Rules,
@@ -86,23 +40,24 @@ def picture(
     tile_size: int = 7,
 ) -> UInt8[Array, "height width 3"]:
     """Draw what the player sees at an hour of the day, and what the player has."""
-    numbers = tiles(rules, world, blocks)
+    shown, blank = tiles(rules, world, blocks), numbers(rules).blank
     level, variant = darkness(rules, light, time)
     rows, _ = rules.view
-    day, things = numbers[:rows], numbers[rows:]
+    day, things = shown[:rows], shown[rows:]
     if tile_size <= SMALL:
         noisy = NOISY + (level - NOISY) * VARIANTS + variant
         awake = jnp.where(level < NOISY, level, noisy)
         shade = jnp.where(world.sleeping, AWAKE_SHADES + level, awake)
-        below = NUMBERS.blank * (SHADES - 1) + things
-        return _gathered(jnp.concatenate([day * SHADES + shade, below]), tile_size)
-    sheet = jnp.asarray(atlas(tile_size))
+        below = blank * (SHADES - 1) + things
+        table = _rows(rules, tile_size)
+        return _gathered(jnp.concatenate([day * SHADES + shade, below]), table, tile_size)
+    sheet = jnp.asarray(atlas(rules, tile_size))
     variant = jnp.where(world.sleeping, 0, variant)
     noise = jnp.asarray(_noise(tile_size)).at[variant].get(mode="clip")[..., None]
     lit = shaded(sheet[day].astype(jnp.int32), level[..., None, None, None], noise)
     lit = jnp.where(world.sleeping, dreamt(lit), lit)
     drawn = jnp.concatenate([lit.astype(jnp.uint8), sheet[things]])
-    height, width = numbers.shape
+    height, width = shown.shape
     return drawn.transpose(0, 2, 1, 3, 4).reshape(height * tile_size, width * tile_size, 3)
 
 
@@ -147,12 +102,12 @@ def _noise(size: int) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=4)
-def _rows(size: int) -> np.ndarray:
+def _rows(rules: Rules, size: int) -> np.ndarray:
     """Rows of pixels, uint8 (sprites * size, size * 3): every block and pair in every shade, then
     nothing and the inventory.
     """
-    sheet = atlas(size).astype(np.int32)
-    seen, things = sheet[: NUMBERS.blank], sheet[NUMBERS.blank :]
+    sheet, blank = atlas(rules, size).astype(np.int32), numbers(rules).blank
+    seen, things = sheet[:blank], sheet[blank:]
     noise = _noise(size)[..., None]
     level = np.arange(LEVELS, dtype=np.int32)
     awake = [(at, 0) for at in range(NOISY)]
@@ -165,11 +120,13 @@ def _rows(size: int) -> np.ndarray:
     return rows
 
 
-def _gathered(numbers: Int32[Array, "rows columns"], size: int) -> UInt8[Array, "height width 3"]:
+def _gathered(
+    shown: Int32[Array, "rows columns"], rows_of_pixels: np.ndarray, size: int
+) -> UInt8[Array, "height width 3"]:
     """Put shaded sprites side by side."""
-    rows, columns = numbers.shape
+    rows, columns = shown.shape
     shape = (rows, size, columns, size * 3)
-    table = jnp.asarray(_rows(size))
+    table = jnp.asarray(rows_of_pixels)
 
     def gather(first: Int32[Array, "rows columns"]) -> UInt8[Array, "rows size columns pixels"]:
         line = np.arange(size, dtype=np.int32)[None, :, None]
@@ -185,5 +142,5 @@ def _gathered(numbers: Int32[Array, "rows columns"], size: int) -> UInt8[Array, 
         never = lambda first: jnp.broadcast_to((first[0, 0] * 0).astype(jnp.uint8), shape)  # noqa: E731
         return jax.lax.cond(always, gather, never, first)
 
-    drawn = jax.lax.platform_dependent(numbers * size, cpu=apart, default=gather)
+    drawn = jax.lax.platform_dependent(shown * size, cpu=apart, default=gather)
     return drawn.reshape(rows * size, columns * size, 3)

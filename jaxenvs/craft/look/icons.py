@@ -2,8 +2,9 @@
 
 import functools
 
-from ..core.paint import RGB, Layer, Shape, block, disc, dots, line, minus, polygon, union
-from .looks import BONE, SPROUT
+from ...core.paint import RGB, Layer, Shape, block, disc, dots, line, minus, polygon, union
+from .blocks import SPROUT
+from .creatures import BONE
 
 HEART = (
     Layer(

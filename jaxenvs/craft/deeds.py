@@ -1,0 +1,112 @@
+"""What the player does with blocks and items: gathering, building, making."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+
+from . import plants
+from .body import fed
+from .ground import is_in
+from .state import EARNED_BITS, World
+from .step import Moment
+from .tables import Action, Block, Harvest, Placement, Recipe, Rules
+
+
+def choose(moment: Moment) -> Moment:
+    """Find the number of the deed that is done, 0 for none, see `_deeds`."""
+    rules, world, front, action = moment.rules, moment.world, moment.front, moment.action
+    does = (action == Action.DO) & ~moment.hit & front.inside
+    free = front.inside & ~front.taken
+    number = jnp.int32(0)
+    for i, row in enumerate(_deeds(rules), 1):
+        match row:
+            case Harvest():
+                able = does & (front.block == row.block)
+                if row.chance < 1:
+                    able = able & (moment.draws.sapling < row.chance)
+            case Placement():
+                able = (action == row.action) & free & is_in(front.block, row.on)
+            case Recipe():
+                able = (action == row.action) & front.table
+                if row.at_furnace:
+                    able = able & front.furnace
+        number = jnp.where(able & has(world, _needs(row)), i, number)
+    return moment._replace(deed=number)
+
+
+def do(moment: Moment) -> Moment:
+    """Carry out a deed: what it costs and gives is looked up by its number."""
+    rules, world, front, deed = moment.rules, moment.world, moment.front, moment.deed
+    rows = _deeds(rules)
+    items = dict(world.items)
+    for item in rules.items:
+        items[item] = items[item] + _of(deed, [_change(row, item) for row in rows])
+    earned = list(world.earned)
+    for word in range(len(earned)):
+        numbers = [row.achievement - word * EARNED_BITS for row in rows]
+        bits = [1 << n if 0 <= n < EARNED_BITS else 0 for n in numbers]
+        earned[word] = earned[word] | _of(deed, bits)
+    world = world._replace(items=items, earned=tuple(earned))
+    world = fed(rules, world, "food", "hunger", _of(deed, [getattr(r, "food", 0) for r in rows]))
+    world = fed(rules, world, "drink", "thirst", _of(deed, [getattr(r, "drink", 0) for r in rows]))
+    left = _of(deed, [_leaves(row) for row in rows])  # 0: the block stays as it is
+    eaten = [int(isinstance(r, Harvest) and r.block == Block.RIPE_PLANT) for r in rows]
+    sown = [int(isinstance(r, Placement) and r.block == Block.PLANT) for r in rows]
+    world = world._replace(plants=plants.regrown(world, front, _of(deed, eaten) != 0))
+    world = plants.planted(world, front, _of(deed, sown) != 0)
+    ground = moment.ground.put(front.row, front.column, left, left != 0)
+    return moment._replace(ground=ground, world=world)
+
+
+def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
+    """Whether the player has so much of each item."""
+    enough = jnp.ones((), jnp.bool_)
+    for item, count in needs.items():
+        enough = enough & (world.items[item] >= count)
+    return enough
+
+
+def _deeds(rules: Rules) -> tuple[Harvest | Placement | Recipe, ...]:
+    """Rows of all that the player can do with items and blocks."""
+    return (*rules.harvests, *rules.placements, *rules.recipes)
+
+
+def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
+    """Items without which a deed cannot be done."""
+    match row:
+        case Harvest():
+            return {} if row.tool is None else {row.tool: 1}
+        case Placement():
+            return {row.item: row.cost}
+        case Recipe():
+            return row.costs
+
+
+def _change(row: Harvest | Placement | Recipe, item: str) -> int:
+    """What a deed adds to the count of an item."""
+    match row:
+        case Harvest():
+            return int(row.item == item)
+        case Placement():
+            return -row.cost * (row.item == item)
+        case Recipe():
+            return int(row.makes == item) - row.costs.get(item, 0)
+
+
+def _leaves(row: Harvest | Placement | Recipe) -> int:
+    """Block that a deed leaves on the cell ahead; 0 if it stays as it is."""
+    match row:
+        case Harvest():
+            return 0 if row.leaves == row.block else int(row.leaves)
+        case Placement():
+            return int(row.block)
+        case Recipe():
+            return 0
+
+
+def _of(deed: Array, values: list[int]) -> Int32[Array, ""]:
+    """Value of a deed from a list by number; 0 for none."""
+    if not any(values):
+        return jnp.int32(0)
+    table = jnp.asarray(np.array([0, *values], np.int32))
+    return table.at[deed].get(mode="promise_in_bounds")

@@ -1,0 +1,242 @@
+"""What the editions of Craft have in common as environments."""
+
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
+
+from ..core import checks
+from ..core.controls import Controls
+from ..core.env import Env, Step, Transition
+from ..core.facts import RGB, Fact, Features
+from ..core.random import Key
+from ..core.spaces import Box, Discrete, Space
+from . import chance, deeds, facts, player, sight
+from .chance import Draws
+from .ground import Ground, is_in
+from .look import pictures, sprites, tiles
+from .state import MOST_MOBS, CraftState, Slots, World, earned_vector, pack, unpack
+from .step import Moment, Stage, advance
+from .tables import Action, Rules
+
+OBSERVATIONS = ("symbolic", "ids", "pixels")
+MOST_REACH = 32
+
+
+class CraftEnv(Env):
+    """An edition of the game: a subclass has its rules, its numbers and its worlds."""
+
+    obs: str = "symbolic"  # which observation is made
+    task: str | None = None  # name of the only achievement that is rewarded
+    slots: Slots = Slots()  # the most mobs, projectiles and plants of a world
+    reach: int = 14  # steps from the player at which mobs may appear, exclusive
+
+    reset_source: ClassVar[str] = "exact"
+    rows_per_lane: ClassVar[int] = 512  # a world is the work of some hundred steps
+    levels_at_once: ClassVar[int] = 4096
+    idle_action: ClassVar[int | None] = Action.NOOP
+    rules: ClassVar[Rules]
+    stages: ClassVar[tuple[Stage, ...]]  # of a step
+    observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
+    status_rows: ClassVar[int] = 2  # the inventory
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        owner = type(self).__name__
+        checks.one_of(owner, "obs", self.obs, OBSERVATIONS)
+        if self.task is not None:
+            checks.one_of(owner, "task", self.task, self.achievements)
+        checks.integer_field(owner, "reach", self.reach, 1, MOST_REACH)
+        if not isinstance(self.slots, Slots):
+            raise TypeError(f"{owner}: slots must be a craft.Slots(...), got {self.slots!r}")
+        for name, count in zip(self.slots._fields, self.slots, strict=True):
+            checks.integer_field(owner, f"slots.{name}", count, 1, 16)
+        if sum(self.slots.mobs.values()) > MOST_MOBS:
+            raise ValueError(
+                f"{owner}: slots={self.slots} has {sum(self.slots.mobs.values())} mobs; "
+                f"there may be at most {MOST_MOBS}"
+            )
+
+    @property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """Lowest and highest value of each number in params, checked where it is not traced."""
+        raise NotImplementedError
+
+    # The contract.
+
+    @property
+    def action_space(self) -> Space:
+        """The actions of the edition."""
+        return Discrete(len(self.rules.actions))
+
+    @property
+    def observation_space(self) -> Space:
+        """Space of the observation named by the field `obs`."""
+        return self._spaces[self.obs]
+
+    @property
+    def _spaces(self) -> dict[str, Box]:
+        height, width = self.rules.view
+        return {
+            "symbolic": Box(0.0, 1.0, (sight.floats(self.rules),), np.float32),
+            "ids": Box(0, 255, (self.layout.size,), np.uint8),
+            "pixels": Box(0, 255, ((height + 2) * 7, width * 7, 3), np.uint8),
+        }
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the actions."""
+        return tuple(row.name for row in self.controls.actions)
+
+    @property
+    def controls(self) -> Controls:
+        """Upstream's keys, and arrows; see `facts.KEYS`."""
+        return Controls(facts.KEYS[: len(self.rules.actions)])
+
+    @property
+    def features(self) -> Features:
+        """Those of `symbolic` where `ids` are observed, which a network could not add up."""
+        if self.obs != "ids":
+            return super().features
+        return Features(self._spaces["symbolic"], self.expand)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """What stands where in `ids` and in `symbolic`."""
+        return sight.observation_rows(self.rules)
+
+    def checked_params(self, params: Any, where: str) -> Any:
+        """Also check the ranges of numbers; those not known while tracing are clipped."""
+        limits = self.limits
+        if isinstance(params, type(self.default_params)):
+            for name, (low, high) in limits.items():
+                _check_range(where, name, getattr(params, name), low, high)
+        checked = super().checked_params(params, where)
+        return checked.replace(**{n: getattr(checked, n).clip(*limits[n]) for n in limits})
+
+    def step_state(self, key: Key, state: CraftState, action: Array, params: Any) -> Transition:
+        """Draw the chance of the step and apply the rules."""
+        return self.advance(state, action, chance.draw(key, self.slots), params)
+
+    def advance(self, state: CraftState, action: Array, draws: Draws, params: Any) -> Transition:
+        """Apply the rules with given draws; `state.time` already counts this step."""
+        before = self.world(state)
+        light = sight.light(state.time - 1, params.day_length)
+        ground, reach = Ground(state.map), self.reach
+        moment = Moment(self.rules, ground, before, action, draws, params, light, reach)
+        moment = advance(self.stages, moment)
+        cells, after = moment.ground.cells, moment.world
+        new = [a & ~b for a, b in zip(after.earned, before.earned, strict=True)]
+        earned = sum((jax.lax.population_count(word) for word in new), jnp.int32(0))
+        gained = after.vitals["health"] - before.vitals["health"]
+        reward = earned.astype(jnp.float32) + gained.astype(jnp.float32) * np.float32(0.1)
+        if self.task is not None:
+            reward = earned_vector(self.rules, tuple(new))[self.achievements.index(self.task)]
+        return Transition(
+            self.packed(state.time, cells, after),
+            reward,
+            after.vitals["health"] <= 0,
+            {"achievements": earned_vector(self.rules, after.earned)},
+        )
+
+    def observe(self, state: CraftState, params: Any = None) -> PyTree[Array]:
+        """Return the observation named by the field `obs`."""
+        if self.obs == "pixels":
+            return self.picture(state, 7, params)
+        show = sight.symbolic if self.obs == "symbolic" else sight.ids
+        return show(self.rules, state.map, self.world(state), self.light(state, params))
+
+    def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
+        """Actions that may do more than noop; DO, moving and noop always may, but in sleep."""
+        world, rules = self.world(state), self.rules
+        front = player.look(Ground(state.map), world)
+        awake, free = ~world.sleeping, front.inside & ~front.taken
+        mask = [awake] * len(rules.actions)
+        mask[Action.NOOP] = jnp.ones((), jnp.bool_)
+        mask[Action.SLEEP] = awake & (world.vitals["energy"] < rules.best)
+        for row in rules.placements:
+            able = free & is_in(front.block, row.on)
+            mask[row.action] = awake & able & deeds.has(world, {row.item: row.cost})
+        for recipe in rules.recipes:
+            able = front.table & (front.furnace | (not recipe.at_furnace))
+            mask[recipe.action] = awake & able & deeds.has(world, recipe.costs)
+        return jnp.stack(mask)
+
+    def succeeded(self, step: Step) -> Bool[Array, ""] | None:
+        """Tell whether the `task` was reached; without one the return is a score."""
+        return None if self.task is None else step.reward > 0
+
+    def facts(self, state: CraftState, params: Any = None) -> tuple[Fact, ...]:
+        """The body, every item with its count, and the hour."""
+        return facts.facts(self, state, params)
+
+    def describe(self, state: CraftState, params: Any = None) -> str:
+        """Body, belongings, hour, what is in front, what is in sight and where."""
+        return facts.describe(self, state, params)
+
+    def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
+        """The icon of a vital or an item."""
+        return facts.icon(name, size, background)
+
+    def tiles(self, state: CraftState) -> Int32[Array, "rows columns"]:
+        """Sprites of the view and the inventory, see `look.tiles`."""
+        return tiles.tiles(self.rules, self.world(state), self.view(state)[0])
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""
+        return sprites.atlas(self.rules, tile_size)
+
+    # More than the contract.
+
+    @property
+    def layout(self) -> sight.Layout:
+        """Offsets in the observation `ids`."""
+        return sight.layout(self.rules)
+
+    def world(self, state: CraftState) -> World:
+        """Everything but map and clock, by name."""
+        return unpack(self.rules, self.slots, state.words)
+
+    def packed(self, time: Array, map: UInt8[Array, "size size"], world: World) -> CraftState:
+        """Build a state; the inverse of `world`."""
+        return CraftState(time=time, map=map, words=pack(self.rules, world))
+
+    def view(
+        self, state: CraftState
+    ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
+        """Blocks around the player, and bits of who is there, see `sight.channels`."""
+        return sight.view(self.rules, state.map, self.world(state))
+
+    def light(self, state: CraftState, params: Any = None) -> Float32[Array, ""]:
+        """Daylight, 0 to 1."""
+        params = self.default_params if params is None else params
+        return sight.light(state.time, params.day_length)
+
+    def expand(self, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
+        """Turn an observation `ids` into `symbolic`."""
+        return sight.expand(self.rules, ids)
+
+    def picture(
+        self, state: CraftState, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"]:
+        """Draw the view and the inventory, by day and by night."""
+        world, (blocks, _) = self.world(state), self.view(state)
+        light = self.light(state, params)
+        return pictures.picture(self.rules, world, blocks, light, state.time, tile_size)
+
+
+def _check_range(where: str, name: str, given: Any, low: float, high: float) -> None:
+    """Raise `ValueError` for a number out of range, unless it is traced."""
+    if isinstance(given, Tracer) or not isinstance(
+        given, (int, float, np.generic, np.ndarray, jax.Array)
+    ):
+        return
+    values = np.asarray(given)
+    if values.dtype.kind in "iuf" and not ((values >= low) & (values <= high)).all():
+        worst = values.reshape(-1)[np.argmin(((values >= low) & (values <= high)).reshape(-1))]
+        raise ValueError(
+            f"{where}: params.{name}={worst} is out of range; it must be from {low} to {high}"
+        )

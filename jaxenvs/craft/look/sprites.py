@@ -1,0 +1,131 @@
+"""Sprites of the Craft worlds, drawn by code, and how those of an edition are numbered.
+
+First the blocks with nobody on them (in the order of `Rules.blocks`, which are their numbers), then
+the `pairs` of a block and somebody on it, nothing, and the things of the inventory with their
+counts. Shapes are legible from 7 pixels on.
+"""
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.paint import RGB, Layer, changed, mirrored, paint, shrunk, turned
+from ..tables import NEVER_PLACED, VITALS, Block, Rules
+from . import creatures
+from .blocks import BLOCKS, WHITE
+from .icons import ICONS, digit
+
+NOBODY = 0
+PLAYER = 1  # facing left, right, up, down: 1 to 4; asleep: 5
+ASLEEP = 5
+
+ICON = 5 / 7  # side of an icon in its tile
+RIM = 1 / 28  # around a digit
+LARGE = 14  # pixels of a tile
+
+
+class Numbers(NamedTuple):
+    """How the sprites of an edition are numbered."""
+
+    overlays: dict[str, int]  # of mobs; of projectiles to the left; right, up and down follow
+    drawings: tuple[tuple[Layer, ...], ...]  # of overlay 1, 2, ...
+    pairs: tuple[tuple[Block, int], ...]  # who can be on which block
+    placed: np.ndarray  # int32 (blocks, overlays): a block with somebody on it
+    icons: dict[str, int]  # that of a count of 0; those of 1, 2, ... follow
+    most: int  # of one thing that is shown
+    blank: int  # nothing
+    total: int
+
+
+@functools.cache
+def numbers(rules: Rules) -> Numbers:
+    """Number the sprites of an edition."""
+    drawings, overlays = _overlays(rules)
+    pairs = tuple(_pairs(rules, overlays))
+    blank = len(rules.blocks) + len(pairs)
+    most = max(rules.most, rules.best)
+    shown = [name for name in ICONS if name in (*VITALS, *rules.items)]
+    icons = {name: blank + 1 + i * (most + 1) for i, name in enumerate(shown)}
+    total = blank + 1 + len(shown) * (most + 1)
+    placed = _placed(rules, pairs, len(drawings) + 1)
+    return Numbers(overlays, drawings, pairs, placed, icons, most, blank, total)
+
+
+def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, int]]:
+    """Drawings of the player, the mobs and the projectiles, and the number of each name's first."""
+    left = creatures.LEFT
+    drawings = [left, changed(left, mirrored), creatures.UP, creatures.DOWN, creatures.SLEEPER]
+    overlays = {}
+    for mob in rules.mobs:
+        overlays[mob.name] = len(drawings) + 1
+        drawings.append(creatures.MOBS[mob.name])
+    for row in rules.projectiles:
+        overlays[row.name] = len(drawings) + 1
+        shape = creatures.PROJECTILES[row.name]
+        drawings += [_turned(shape, 2), shape, _turned(shape, 3), _turned(shape, 1)]
+    return tuple(drawings), overlays
+
+
+def _turned(layers: tuple[Layer, ...], quarters: int) -> tuple[Layer, ...]:
+    return changed(layers, lambda shape: turned(shape, quarters))
+
+
+def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
+    """Who can be on which block: mobs where they go, a player who has died also beyond."""
+    players = range(PLAYER, ASLEEP + 1)
+    flying = [overlays[row.name] + way for row in rules.projectiles for way in range(4)]
+    pairs: list[tuple[Block, int]] = []
+    for block in rules.blocks:
+        enters = block not in rules.solid | NEVER_PLACED
+        if enters or block == Block.OUT_OF_BOUNDS:
+            pairs += [(block, one) for one in players]
+        if enters:
+            pairs += [(block, overlays[mob.name]) for mob in rules.mobs if block not in mob.shuns]
+        if enters or block in rules.overflown:
+            pairs += [(block, one) for one in flying]
+    return pairs
+
+
+def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -> np.ndarray:
+    # Somebody where nobody can be (a world set up by hand) is shown on a path.
+    first = {pair: len(rules.blocks) + i for i, pair in enumerate(pairs)}
+    placed = np.arange(len(rules.blocks), dtype=np.int32)[:, None].repeat(overlays, axis=1)
+    for cell, overlay in np.ndindex(placed.shape):
+        if overlay != NOBODY:
+            pair = (rules.blocks[cell], overlay)
+            placed[cell, overlay] = first.get(pair, first[Block.PATH, overlay])
+    placed.flags.writeable = False
+    return placed
+
+
+@functools.lru_cache(maxsize=8)
+def atlas(rules: Rules, size: int) -> np.ndarray:
+    """All sprites by daylight, uint8 (numbers(rules).total, size, size, 3)."""
+    given = numbers(rules)
+    nothing = np.zeros((size, size, 3))
+    blocks = {cell: paint(nothing, BLOCKS[cell]) for cell in rules.blocks}
+    sheet = list(blocks.values())
+    sheet += [paint(blocks[cell], given.drawings[overlay - 1]) for cell, overlay in given.pairs]
+    sheet.append(nothing)
+    for name in given.icons:
+        layers = changed(ICONS[name], lambda shape: shrunk(shape, ICON, 0, 0))
+        icon = paint(nothing, layers)
+        sheet += [nothing, *(paint(icon, _count(n, size)) for n in range(1, given.most + 1))]
+    made = np.stack(sheet).round().astype(np.uint8)
+    made.flags.writeable = False
+    return made
+
+
+def _count(number: int, size: int) -> tuple[Layer, ...]:
+    """Return a white digit with a black rim; in large tiles it can be smaller than on sevenths."""
+    share = 1.0 if size < LARGE else 0.6
+    corner = 1 - share
+    layers = (Layer(digit(number, RIM), (0, 0, 0)), Layer(digit(number), WHITE))
+    return changed(layers, lambda shape: shrunk(shape, share, corner, corner))
+
+
+def icon(name: str, size: int, ground: RGB) -> np.ndarray:
+    """Return the icon of a thing without a count, uint8 (size, size, 3), on a ground."""
+    below = np.broadcast_to(np.array(ground, float), (size, size, 3))
+    return paint(below, ICONS[name]).round().astype(np.uint8)

@@ -1,0 +1,45 @@
+"""Plants: sown, eaten and grown again, and ripe in the end."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .ground import Ground
+from .state import Plants, World
+from .step import Front, Moment
+from .tables import RIPE_AGE, Block
+
+
+def grow(moment: Moment) -> Moment:
+    """Let all plants grow, and write the map: behind this stage only the new one is read.
+
+    A read of the old one would need a copy of it. Upstream ripens plants after mobs have appeared:
+    these never appear on a plant.
+    """
+    plants = moment.world.plants
+    age = jnp.where(plants.planted, plants.age + 1, 0)
+    world = moment.world._replace(plants=plants._replace(age=age))
+    cells = moment.ground.written(plants.row, plants.column, Block.RIPE_PLANT, age >= RIPE_AGE)
+    return moment._replace(ground=Ground(cells), world=world)
+
+
+def regrown(world: World, front: Front, when: Array) -> Plants:
+    """Plants with the age of the eaten one 0: the first slot there, else slot 0 as upstream."""
+    plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
+    here = (plants.row == front.row) & (plants.column == front.column)
+    first = jnp.where(here, slot, len(slot)).min() % len(slot)
+    return plants._replace(age=jnp.where(when & (slot == first), 0, plants.age))
+
+
+def planted(world: World, front: Front, when: Array) -> World:
+    """A new plant in the first free slot; without one the block never ripens."""
+    plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
+    first = jnp.where(plants.planted, len(slot), slot).min()
+    takes = when & (slot == first)
+    plants = plants._replace(
+        row=jnp.where(takes, front.row, plants.row),
+        column=jnp.where(takes, front.column, plants.column),
+        age=jnp.where(takes, 0, plants.age),
+        planted=plants.planted | takes,
+    )
+    return world._replace(plants=plants)
