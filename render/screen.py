@@ -18,10 +18,14 @@ from .pen import MARGIN
 from .session import Session
 
 BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # points
+GAP = 8  # points between the boards of a wall, and between their labels
 LARGEST_TILE = 96  # points
-SCALES = (3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels of a point
+SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels of a point
 DESIGNED = (880, 620)  # the least window of scale 1, unless less is needed to show everything
-LEAST_BOARD = 0.4  # of the shorter side of the window; for a larger one words become smaller
+# Words may become this much smaller for boards that grow by that; for boards of less than
+# LEAST_BOARD of the window's shorter side as small as there is a scale.
+SMALLER, WORTH = 0.8, 1.2
+LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)
 DEFAULT_BOARD = 600  # pixels that a board may take when the window opens
 
@@ -84,8 +88,8 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
         tile_size = frames.fitting_tile_size(
             shape, DEFAULT_BOARD // across, DEFAULT_BOARD // down, largest=64
         )
-    width = across * (columns * tile_size + frames.GAP) + panel.WIDTH + 2 * MARGIN
-    height = down * (rows * tile_size + frames.GAP + label) + BAR_HEIGHT + 2 * MARGIN
+    width = across * (columns * tile_size + GAP) + panel.WIDTH + 2 * MARGIN
+    height = down * (rows * tile_size + GAP + label) + BAR_HEIGHT + 2 * MARGIN
     told = round(sum(panel.heights(controller))) + MARGIN + panel.FOOTER + BAR_HEIGHT
     return max(MIN_SIZE[0], width), max(MIN_SIZE[1], told, height)
 
@@ -97,13 +101,14 @@ def layout(controller: Controller, size: tuple[int, int]) -> Layout:
     the window would have them where otherwise something would be missing or the boards tiny.
     """
     largest = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
+    scales = [scale for scale in SCALES if scale <= max(1.0, largest)]
     best, least = None, 0.0
-    for scale in (s for s in SCALES if s <= max(1.0, largest)):
-        found = _arranged(controller, size, scale)
-        if found is not None and min(found.whole.size) > 1.2 * least:
-            best, least = found, min(found.whole.size)
-        if least >= LEAST_BOARD * min(size):
+    for scale in scales:
+        if least >= LEAST_BOARD * min(size) and scale < SMALLER * scales[0]:
             break
+        found = _arranged(controller, size, scale)
+        if found is not None and min(found.whole.size) > WORTH * least:
+            best, least = found, min(found.whole.size)
     return best or _placed(controller, size, SCALES[-1], *_beside(size, SCALES[-1], 1))
 
 
@@ -162,7 +167,7 @@ def _placed(
     told: pygame.Rect,
 ) -> Layout:
     """Put boards of the largest tile size into their place."""
-    (width, height), margin = size, round(MARGIN * scale)
+    (width, height), margin, gap = size, round(MARGIN * scale), round(GAP * scale)
     below = pygame.Rect(
         margin, height - round(19 * scale), width - 2 * margin, max(1, round(8 * scale))
     )
@@ -171,15 +176,15 @@ def _placed(
     label = 0 if controller.zoomed else round(LABEL_HEIGHT * scale)
     across = frames.wall_columns(count, place.width / max(1, place.height)) if count > 1 else 1
     down = -(-count // across)
-    cell_width = place.width // across - frames.GAP
-    cell_height = place.height // down - frames.GAP - label
+    cell_width = place.width // across - gap
+    cell_height = place.height // down - gap - label
     rows, columns = _shape(controller)
     tile = frames.fitting_tile_size(
         (rows, columns), cell_width, cell_height, round(LARGEST_TILE * max(1.0, scale))
     )
-    step_x, step_y = columns * tile + frames.GAP, rows * tile + frames.GAP + label
-    left = place.centerx - (across * step_x - frames.GAP) // 2
-    top = place.centery - (down * step_y - frames.GAP) // 2
+    step_x, step_y = columns * tile + gap, rows * tile + gap + label
+    left = place.centerx - (across * step_x - gap) // 2
+    top = place.centery - (down * step_y - gap) // 2
     rects = tuple(
         pygame.Rect(
             left + i % across * step_x, top + i // across * step_y, columns * tile, rows * tile
