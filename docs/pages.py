@@ -110,6 +110,9 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
 def _make_all(folder: Path) -> None:
     """Write the pages of all environments, a process for each core; say how far it is."""
     groups = modules()
+    if len(groups) == 1:
+        main(str(folder), *groups)
+        return
     workers = min(os.cpu_count() or 1, MOST_WORKERS)
     shares: list[list[str]] = [[] for _ in range(workers)]
     sizes = [0] * workers

@@ -101,8 +101,9 @@ def test_the_site_has_its_family_its_pages_and_their_pictures(installed, monkeyp
     made = dict(site["generated"]())
     for id in (SMALL, LARGE):
         assert f"[{id}]({id}.md)" in made["envs/Mine.md"]
-        assert "the grass is slippery" in made[f"envs/{id}.md"]
-        assert f"jaxenvs train {id} --algo alphazero\n" in made[f"envs/{id}.md"]
+        text = made[f"envs/{id}.md"].decode()
+        assert "the grass is slippery" in text
+        assert f"jaxenvs train {id} --algo alphazero\n" in text
         assert made[f"envs/{id}.png"].startswith(b"\x89PNG")
     assert "| [Mine](Mine.md) | 2 |" in made["envs/index.md"]
     config = types.SimpleNamespace(nav=[{"Environments": "envs/"}])

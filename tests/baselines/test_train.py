@@ -101,9 +101,7 @@ def test_a_replay_is_written_where_asked_for(finished, tmp_path, capsys, monkeyp
     assert main(["--resume", str(again), "--html", "--eval-episodes", "16"]) == 0
     assert f"episodes: {again / 'replay.html'}" in capsys.readouterr().out
     assert '"player":"policy, sampled"' in (again / "replay.html").read_text("utf-8")
-    with pytest.raises(
-        runs.RunError, match=r"davi in Puzzle-Cube-2x2-v0 learns none: leave --html"
-    ):
+    with pytest.raises(runs.RunError, match=r"davi in Puzzle-Cube-2x2-v0 learns none: omit --html"):
         options.parse(["Puzzle-Cube-2x2-v0", "--html"], Settings, presets.preset, "", "davi")
 
 

@@ -31,7 +31,8 @@ def test_the_pool_counts():
     assert other.step - row.step >= other.pool - row.pool
 
 
-def test_the_command_writes_the_figures(tmp_path, capsys):
+def test_the_command_writes_the_figures(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
     out = tmp_path / "memory.json"
     options = ["--ids", LEVEL, "--batch", "64", "--here", "--json", str(out)]
     assert memory.main(options) == 0

@@ -317,7 +317,7 @@ def test_levels_are_read_as_they_are_written(name):
     puzzle, boards = PUZZLES[name], jax.device_get(boards_of(name))
     pack = jax.jit(puzzle.pack)
     for index in (0, 1, ROWS // 2, ROWS - 1):
-        instance, board = jax.tree.map(lambda leaf, index=index: leaf[index], boards)
+        instance, board = jax.tree.map(lambda leaf, index=index: jnp.asarray(leaf[index]), boards)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
         if index < 2:  # in a board that was played on, Sudoku's clues are not known

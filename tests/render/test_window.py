@@ -311,9 +311,8 @@ def test_a_wall_shows_what_its_agents_carry():
 
     before = labels()
     state = jax.tree.map(jnp.asarray, controller.session.now.state)
-    carried = jnp.array([0, int(Kind.KEY) | int(Colour.RED) << 4], state.carried.dtype)
-    controller.session.history[0] = controller.session.now._replace(
-        state=state.replace(carried=carried)
-    )
+    carried = jnp.array([0, int(Kind.KEY) | int(Colour.RED) << 4], state.agent.dtype)
+    hand = jax.vmap(lambda state, tile: state.replace(agent=state.agent | tile << 24))
+    controller.session.history[0] = controller.session.now._replace(state=hand(state, carried))
     after = labels()
     assert after[0] == before[0] and after[1] != before[1]
