@@ -201,10 +201,10 @@ def restarting(env: Env) -> Any:
     def restart_rows(
         rows: int, batched: list[Any], ended: Array, key: Array, state: Any, params: Any
     ) -> tuple[Any, Any]:
-        def spread(leaf: Array, has_rows: bool) -> Array:
+        def broadcast(leaf: Array, has_rows: bool) -> Array:
             return leaf if has_rows else jnp.broadcast_to(leaf, (rows, *leaf.shape))
 
-        ended, key, state = jax.tree.map(spread, (ended, key, state), tuple(batched[:3]))
+        ended, key, state = jax.tree.map(broadcast, (ended, key, state), tuple(batched[:3]))
         batch = make_vec(env, rows, reset_source=source)
         begun = batch.reset_rows(key, VectorState(env=state, ended=None, pool=None), ended, params)
         after = begun.state.env

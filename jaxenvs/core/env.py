@@ -263,7 +263,7 @@ class Env:
 
         shapes = jax.eval_shape(self.candidate, key, jnp.int32(0), params)
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        start = jax.tree.map(lambda leaf: spread_like(key, leaf), (jnp.int32(0), nothing))
+        start = jax.tree.map(lambda leaf: varying_like(key, leaf), (jnp.int32(0), nothing))
         return jax.lax.while_loop(again, draw, start)[1]
 
     def candidate(self, key: Key, number: Array, params: Any) -> PyTree[Array]:
@@ -271,7 +271,7 @@ class Env:
         if self.level_budget == 1:
             return self.draw_level(key, params)
         level = self.draw_level(jax.random.fold_in(key, number), params)
-        return jax.tree.map(lambda leaf: spread_like(key, _strong(leaf)), level)
+        return jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), level)
 
     @eager.compiled
     def reset(self, key: Key, params: Any = None) -> Reset:
@@ -286,7 +286,7 @@ class Env:
         key = checks.single_key(key, "reset_to")
         params = self.checked_params(params, "reset_to")
         state = self.reset_state(key, level, params)
-        state = jax.tree.map(lambda leaf: spread_like(key, _strong(leaf)), state)
+        state = jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), state)
         return Reset(self.observe(state, params), state)
 
     @eager.compiled
@@ -341,7 +341,7 @@ def _strong(leaf: Any) -> Array:
     return jax.lax.convert_element_type(array, array.dtype)
 
 
-def spread_like(key: Key, leaf: Array) -> Array:
+def varying_like(key: Key, leaf: Array) -> Array:
     """Under `shard_map`, make a leaf vary over the devices over which the key varies.
 
     A constant of a new state (the clock at 0) would be the same on all, and no loop's carry: after

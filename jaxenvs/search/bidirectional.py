@@ -197,9 +197,11 @@ class _Both:
             return _better(meeting, cost, pair, engine.level_of(nodes.key), valid)
 
         blocks = -(-(here.store.used - first) // engine.lanes)
-        return self._judged(ends._replace(meeting=jax.lax.fori_loop(0, blocks, look, ends.meeting)))
+        return self._concluded(
+            ends._replace(meeting=jax.lax.fori_loop(0, blocks, look, ends.meeting))
+        )
 
-    def _judged(self, ends: _Ends) -> _Ends:
+    def _concluded(self, ends: _Ends) -> _Ends:
         """Raise the lower bounds and mark finished levels, equally on both sides."""
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
         # If a cheaper solution exists, one side has an open entry of it whose priority is at most

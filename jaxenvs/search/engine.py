@@ -275,7 +275,7 @@ class Engine:
         if moved is not None:
             blocks = jnp.where(moved[2], 1, blocks)
         search = jax.lax.fori_loop(0, blocks, one, search)
-        return search if self.settings.to_middle else self._judged(search)
+        return search if self.settings.to_middle else self._concluded(search)
 
     def _open_rows(
         self, search: Search, row: Array, valid: Array, only: Array | None = None
@@ -319,7 +319,7 @@ class Engine:
             lost=lost,
         )
 
-    def _judged(self, search: Search) -> Search:
+    def _concluded(self, search: Search) -> Search:
         """Raise the lower bounds and mark finished levels."""
         edge, cost = open_list.edge(search.todo), search.cost
         done = search.done

@@ -140,9 +140,9 @@ def adapted(
     at = jnp.where(first, todo.lowest, todo.edges[front])
     # The front has left the ranges: the new ones cover all entries unless that makes them much
     # wider than before. They may not be narrower than the spacing of float32 numbers.
-    spread = jnp.where(first, todo.edges[1], todo.highest) - at
+    covered = jnp.where(first, todo.edges[1], todo.highest) - at
     usual = jnp.where(unknown, finest, todo.width)
-    wide = jnp.minimum(spread / np.float32(half - 3), usual * np.float32(GROWTH))
+    wide = jnp.minimum(covered / np.float32(half - 3), usual * np.float32(GROWTH))
     narrow = todo.width / np.float32(GROWTH)
     leaves = last | unknown | (first & crowded)
     resolution = jnp.abs(at) * np.float32(2.0**-20)
