@@ -122,7 +122,7 @@ class AlphaZero(LambdaReturns):
         import mctx
 
         settings, env = self.settings, self.env.env
-        root = mctx_root_fn(env, self.judge)(weights, obs, state)
+        root = mctx_root_fn(env, self.predict_nodes)(weights, obs, state)
         with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
             found = mctx.gumbel_muzero_policy(
                 params=weights,
@@ -146,9 +146,11 @@ class AlphaZero(LambdaReturns):
     @property
     def expand(self) -> Any:
         """The function that steps a batch of nodes, as mctx asks for."""
-        return mctx_recurrent_fn(self.env.env, self.judge, discount=self.settings.gamma)
+        return mctx_recurrent_fn(self.env.env, self.predict_nodes, discount=self.settings.gamma)
 
-    def judge(self, weights: PyTree[Array], obs: PyTree[Array], state: Any) -> tuple[Array, Array]:
+    def predict_nodes(
+        self, weights: PyTree[Array], obs: PyTree[Array], state: Any
+    ) -> tuple[Array, Array]:
         """Logits and values of a batch of nodes: the network looks at what is observed."""
         return self.predict(weights, obs)
 

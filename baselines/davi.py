@@ -122,7 +122,7 @@ class DAVI:
     devices: Devices = ALONE
 
     runner: ClassVar[type] = Runner
-    spread: ClassVar[tuple[str, ...]] = ()
+    divided: ClassVar[tuple[str, ...]] = ()
 
     def init(self, key: Array) -> Runner:
         """Start: weights, twice, and the key for all that follows."""

@@ -93,9 +93,9 @@ class Devices:
     ) -> tuple[Float32[Array, " rows"], Float32[Array, " rows"]]:
         """Mean and variance of each row, over its values on all devices."""
         values = values.reshape(len(values), -1)
-        here, spread = values.mean(axis=1), values.var(axis=1)
+        here, variance = values.mean(axis=1), values.var(axis=1)
         mean = self.mean(here)
-        return mean, self.mean(spread + jnp.square(here - mean))
+        return mean, self.mean(variance + jnp.square(here - mean))
 
     # Around the program.
 
@@ -119,10 +119,10 @@ class Devices:
             return jax.tree.map(jnp.array, tree)
         sharding = NamedSharding(self.mesh, spec)
 
-        def spread(leaf: np.ndarray) -> Array:
+        def divided(leaf: np.ndarray) -> Array:
             return jax.make_array_from_callback(leaf.shape, sharding, lambda index: leaf[index])
 
-        return jax.tree.map(spread, tree)
+        return jax.tree.map(divided, tree)
 
     def whole(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Arrays that this process can read whole, wherever their parts are."""

@@ -116,7 +116,7 @@ class DQN(PQN):
     settings: Settings  # type: ignore[assignment]
 
     runner: ClassVar[type] = Runner
-    spread: ClassVar[tuple[str, ...]] = ("replay", "world", "obs", "returns", "lengths")
+    divided: ClassVar[tuple[str, ...]] = ("replay", "world", "obs", "returns", "lengths")
 
     def init(self, key: Array) -> Any:
         """Start: weights twice, an empty replay, worlds and the key for all that follows."""
@@ -210,8 +210,8 @@ class DQN(PQN):
     ) -> Float32[Array, " batch"]:
         """What the sampled actions should have been worth."""
         values = self.values(target, batch.next_obs)
-        judge = self.values(weights, batch.next_obs) if self.settings.double else values
-        action = legal(judge, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
+        chooser = self.values(weights, batch.next_obs) if self.settings.double else values
+        action = legal(chooser, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
         value = q_network.chosen(values, action)
         chex.assert_equal_shape(
             [batch.reward, batch.discount, value],

@@ -46,7 +46,7 @@ def first_episodes(
         returns=jnp.zeros(count, jnp.float32),
         lengths=jnp.zeros(count, jnp.int32),
         terminated=jnp.zeros(count, jnp.bool_),
-        succeeded=jnp.zeros(count, jnp.bool_) if judges(env) else None,
+        succeeded=jnp.zeros(count, jnp.bool_) if tells_success(env) else None,
     )
 
     def choose(key: Array, obs: PyTree[Array], state: Any, memory: Any) -> tuple[Array, Any]:
@@ -74,13 +74,13 @@ def first_episodes(
 
 
 @functools.lru_cache(maxsize=64)
-def judges(env: Env) -> bool:
+def tells_success(env: Env) -> bool:
     """Whether an environment defines success, found by tracing one step."""
 
-    def judge(key: Array, state: Any) -> Any:
+    def succeeded(key: Array, state: Any) -> Any:
         return env.succeeded(env.step(key, state, env.action_space.sample(key)))
 
-    return jax.eval_shape(judge, jax.random.key(0), env.state_shape) is not None
+    return jax.eval_shape(succeeded, jax.random.key(0), env.state_shape) is not None
 
 
 def play(

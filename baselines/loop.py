@@ -6,7 +6,7 @@ returns a runner, and `update(runner, None)`, which returns the next one and met
 with `weights`, of the class `learner.runner`; metrics have `episodes`, `return_sum` and
 `length_sum`, which count, and means.
 
-Both functions run on each of `learner.devices`. The fields of the runner that `learner.spread`
+Both functions run on each of `learner.devices`. The fields of the runner that `learner.divided`
 names have this device's environments as the first axis of every array; the others are, and must
 stay, the same on all devices. Where there are several processes, each runs this loop, and process 0
 alone writes and speaks.
@@ -72,7 +72,7 @@ def run_chunk(learner: Any, runners: Any) -> tuple[Any, dict[str, Array]]:
 def layout(learner: Any) -> dict[str, PartitionSpec]:
     """Where the fields of runners are: divided over the devices, or the same on each."""
     fields = learner.runner._fields
-    return {name: DIVIDED if name in learner.spread else EVERYWHERE for name in fields}
+    return {name: DIVIDED if name in learner.divided else EVERYWHERE for name in fields}
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, checkpoint_every: int) -> Any:

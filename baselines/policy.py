@@ -30,7 +30,7 @@ class Policy:
 
     env: Env
     begin: Callable[[], PyTree[Array]]  # what it remembers before an episode; () if nothing ever
-    judge: Callable[[Any, PyTree[Array], Mask], tuple[Any, Array, Array]]
+    predict: Callable[[Any, PyTree[Array], Mask], tuple[Any, Array, Array]]
     """Memory, observation and mask -> memory, logits of the legal actions, value."""
     env_id: str = ""
 
@@ -68,7 +68,7 @@ class Policy:
                 f"{self.env_id or self.env.name} forbids some actions in some states: give "
                 f"mask=env.action_mask(state) with the observation, or use act(key, memory, state)"
             )
-        return self.judge(memory, obs, mask)
+        return self.predict(memory, obs, mask)
 
     def apply(self, obs: PyTree[Array], mask: Mask = None) -> tuple[Array, Array]:
         """Logits and value of one observation; if recurrent, of the first one of an episode.

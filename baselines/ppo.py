@@ -158,7 +158,7 @@ class PPO:
     bonus: RND | None = None  # rewards what is new
 
     runner: ClassVar[type] = Runner
-    spread: ClassVar[tuple[str, ...]] = (
+    divided: ClassVar[tuple[str, ...]] = (
         "world",
         "obs",
         "returns",

@@ -131,10 +131,10 @@ class Learner:
             jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *rollouts),
             jax.tree.map(lambda *parts: np.concatenate(parts), *last_obs),
         )
-        self._runners, metrics = improve(self._learner, self._runners, self._spread(batch))
+        self._runners, metrics = improve(self._learner, self._runners, self._divided(batch))
         return _whole(metrics), _whole(self._runners.weights) if self._index == 0 else ()
 
-    def _spread(self, batch: Any) -> Any:
+    def _divided(self, batch: Any) -> Any:
         """Its share of the batch, as part of what all learners hold."""
         devices = self._learner.devices
         if devices.count == 1:

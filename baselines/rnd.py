@@ -45,9 +45,9 @@ class Moments(NamedTuple):
         mean, variance = devices.moments(values)
         more = jnp.float32(values.shape[1] * devices.count)
         share, apart = more / (self.number + more), mean - self.mean
-        spread = (1 - share) * self.variance + share * variance
-        spread += share * (1 - share) * jnp.square(apart)
-        return Moments(self.number + more, self.mean + share * apart, spread)
+        combined = (1 - share) * self.variance + share * variance
+        combined += share * (1 - share) * jnp.square(apart)
+        return Moments(self.number + more, self.mean + share * apart, combined)
 
     @property
     def deviation(self) -> Float32[Array, "*numbers"]:

@@ -28,7 +28,7 @@ class Pilot:
         """Whether it looks at nothing, so that probabilities are not worth showing."""
         return self.think is _indifferent
 
-    def judge(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:
+    def predict(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:
         """Return memory, logits and value of a state; `memory` is from before it was seen."""
         return self.think(memory, env.observe(state, params), env.action_mask(state, params))
 
@@ -36,7 +36,7 @@ class Pilot:
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Int32[Array, ""]]:
         """Return memory and an action in a state."""
-        memory, logits, _ = self.judge(env, state, params, memory)
+        memory, logits, _ = self.predict(env, state, params, memory)
         drawn = logits.argmax() if self.greedy else jax.random.categorical(key, logits)
         return memory, drawn.astype(jnp.int32)
 

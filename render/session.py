@@ -274,19 +274,19 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
 
 
 @functools.lru_cache(maxsize=16)
-def _judge(env: Env, pilot: Pilot) -> Callable[[Any, Any], tuple[Array, Array]]:
+def _predict(env: Env, pilot: Pilot) -> Callable[[Any, Any], tuple[Array, Array]]:
     params = env.default_params
 
-    def judge(state: Any, memory: Any) -> tuple[Array, Array]:
-        _, logits, value = pilot.judge(env, state, params, memory)
+    def predict(state: Any, memory: Any) -> tuple[Array, Array]:
+        _, logits, value = pilot.predict(env, state, params, memory)
         return jax.nn.softmax(logits), value
 
-    return jax.jit(judge)
+    return jax.jit(predict)
 
 
 def opinion(session: Session, board: int) -> tuple[np.ndarray, float]:
     """Probabilities of the actions and value, as the pilot sees a board now."""
     memory = jax.tree.map(lambda leaf: leaf[board], session.now.memory)
-    judge = _judge(session.env, session.pilot)
-    probabilities, value = judge(session.state(board), memory)
+    predict = _predict(session.env, session.pilot)
+    probabilities, value = predict(session.state(board), memory)
     return np.asarray(probabilities), float(np.asarray(value).reshape(()))

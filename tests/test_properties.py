@@ -28,9 +28,9 @@ def fuzzer(env):
 
 @pytest.mark.parametrize("id", by_default(PLAYED, IDS, full=OFTEN))
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
-@given(seed=st.integers(0, 2**32 - 1), hostile=st.floats(0, 1), spread=st.floats(0, 4))
-def test_no_step_breaks_a_rule(id, seed, hostile, spread):
-    found = fuzzer(jaxenvs.make(id)).play(jax.random.key(seed), hostile, spread)
+@given(seed=st.integers(0, 2**32 - 1), hostile=st.floats(0, 1), variation=st.floats(0, 4))
+def test_no_step_breaks_a_rule(id, seed, hostile, variation):
+    found = fuzzer(jaxenvs.make(id)).play(jax.random.key(seed), hostile, variation)
     assert {rule: int(count) for rule, count in found.items() if count} == {}
 
 

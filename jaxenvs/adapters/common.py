@@ -1,4 +1,4 @@
-"""What adapters share: which environment is meant, params, actions from the host."""
+"""What adapters share: building the environment, checking params, reading actions from the host."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
 
 
 class Adapter:
-    """An adapter that pickles without its compiled functions, and takes them again by `_compile`.
+    """An adapter that pickles without its compiled functions and restores them with `_compile`.
 
     An episode under way goes on in the copy as it does here.
     """

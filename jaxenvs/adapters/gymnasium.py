@@ -144,7 +144,7 @@ def to_gymnasium(
 def register_in_gymnasium() -> list[str]:
     """Register every id as `jaxenvs/ID` for `gymnasium.make` and `make_vec`; return these names.
 
-    Calling it again registers what has become known since.
+    A second call registers the ids that are new since the first.
     """
     names = {id: f"{NAMESPACE}/{id}" for id in registry.list()}
     home = __name__.rpartition(".")[0]
@@ -181,7 +181,7 @@ def compiled(env: Env) -> tuple[Any, Any]:
 def checked_render_mode(
     env: Env, mode: str | None, render_tile_size: int, where: str
 ) -> str | None:
-    """Return the render mode, or say why there is no such."""
+    """Return the render mode; `ValueError` for one that cannot be drawn."""
     checks.integer_field(where, "render_tile_size", render_tile_size, 1)
     checks.one_of(where, "render_mode", mode, (None, *RENDER_MODES))
     if mode and not drawing.is_drawn(env):
@@ -200,7 +200,7 @@ def can_render(mode: str | None, state: Any) -> bool:
 
 
 def metadata_of(env: Env) -> dict[str, Any]:
-    """What Gymnasium wants to know of the pictures of an environment."""
+    """Gymnasium's `metadata`: render modes and speed."""
     modes = METADATA["render_modes"] if drawing.is_drawn(env) else []
     return {**METADATA, "render_modes": list(modes)}
 

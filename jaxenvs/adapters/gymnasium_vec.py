@@ -2,7 +2,7 @@
 
 Row i with seed s lives the life of `to_gymnasium` with seed s + i. Infos have the form that
 `gymnasium.vector.SyncVectorEnv` gives them. Deliberate differences: `options` are left as given,
-and stepping on after an end without autoreset is refused by name of the rows.
+and a step after an end without autoreset raises an error that names the rows.
 """
 
 import functools

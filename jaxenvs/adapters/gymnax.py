@@ -3,8 +3,8 @@
 Two interfaces: that of gymnax 1.0 (six values) and that of gymnax 0.0 (five values, `done` only).
 Deliberate differences: `terminated` and `truncated` are never both true, and where a `vmap` makes a
 batch of `step`, new worlds are made only for the environments whose episode ended, where gymnax
-makes one for each in every step. What termination follows from is no function of the state alone,
-so `is_terminated` and `is_terminal` are not there.
+makes one for each in every step. Termination does not follow from the state alone,
+so there is no `is_terminated` and no `is_terminal`.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ class GymnaxEnv(environment.Environment):
 
     @property
     def num_actions(self) -> int:
-        """Number of actions; of entries, where an action is a vector."""
+        """Number of actions, or of entries where an action is a vector."""
         space = self.env.action_space
         return space.n if isinstance(space, Discrete) else math.prod(space.shape)
 
@@ -160,7 +160,7 @@ def to_gymnax(
 
 
 class Drawn(spaces.Box):
-    """A `Box` of gymnax that draws as the space it stands for: integers and flags of all values."""
+    """A `Box` of gymnax that samples like the space it replaces: all integers, and both flags."""
 
     def __init__(self, box: Box) -> None:
         super().__init__(*ends(box), box.shape, box.dtype)
@@ -201,10 +201,10 @@ def restarting(env: Env) -> Any:
     def restart_rows(
         rows: int, batched: list[Any], ended: Array, key: Array, state: Any, params: Any
     ) -> tuple[Any, Any]:
-        def spread(leaf: Array, has_rows: bool) -> Array:
+        def broadcast(leaf: Array, has_rows: bool) -> Array:
             return leaf if has_rows else jnp.broadcast_to(leaf, (rows, *leaf.shape))
 
-        ended, key, state = jax.tree.map(spread, (ended, key, state), tuple(batched[:3]))
+        ended, key, state = jax.tree.map(broadcast, (ended, key, state), tuple(batched[:3]))
         batch = make_vec(env, rows, reset_source=source)
         begun = batch.reset_rows(key, VectorState(env=state, ended=None, pool=None), ended, params)
         after = begun.state.env

@@ -24,10 +24,10 @@ Evaluate = Callable[[Any, PyTree[Array], Any], tuple[Array, Array]]
 
 
 class Node(NamedTuple):
-    """What the search knows of a place in its tree."""
+    """The embedding of a node in the search tree."""
 
     state: Any
-    ended: Bool[Array, " nodes"]  # the task ended here or before: nothing moves any more
+    ended: Bool[Array, " nodes"]  # the task ended here or before: the state stays as it is
 
 
 def mctx_root_fn(

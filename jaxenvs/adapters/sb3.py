@@ -24,7 +24,7 @@ MASKS = "action_masks"  # what sb3-contrib's MaskablePPO calls
 
 
 class _Batch(GymnasiumVectorEnv):
-    """The batch, whose messages name the caller's function."""
+    """The batch; its error messages name the caller's function."""
 
     MADE_BY = "to_sb3_vec"
 

@@ -1,4 +1,4 @@
-"""Our spaces in the words of other packages."""
+"""Our spaces as spaces or specs of other packages."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -47,8 +47,8 @@ def as_box(space: Space) -> Box:
 
 
 def ends(box: Box) -> tuple[Any, Any]:
-    """Low and high, each one number where all entries have both in common: short to read, and what
-    most agents expect."""
+    """Low and high, each as one number if all entries share it: shorter to read, and what most
+    agents expect."""
     pair = (box.low, box.high)
     if not box.low.size or any((bound != bound.flat[0]).any() for bound in pair):
         return pair

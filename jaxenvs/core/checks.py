@@ -154,8 +154,8 @@ def action_in(space: Space, action: Any, where: str) -> tuple[PyTree[Array], Boo
 
 
 def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
-    """Return the arrays of an action, of the shapes of the space and integers where it holds some;
-    parts of a dict are named."""
+    """Return an action as arrays of the space's shapes, with integers where the space has them.
+    Errors name the part of a dict."""
     if isinstance(space, Dict):
         if not isinstance(action, Mapping) or set(action) != set(space.spaces):
             names, given = sorted(space.spaces), _describe(action)

@@ -21,7 +21,7 @@ from jaxtyping import PyTree
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Methods whose compiled programs are kept, each of one environment; the least recently used goes.
+# Compiled methods kept, one per environment and method; the least recently used is dropped.
 MOST_PROGRAMS = 256
 _off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=False)
 
@@ -81,7 +81,7 @@ def op_by_op() -> Iterator[None]:
 def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any:
     """The jitted function of (positional, keyword) arguments that eager calls of a method run.
 
-    kinds: of the owner, which the cache keeps apart though the owners are equal.
+    kinds: types of the owner's fields, which keep apart owners that are equal (1 and 1.0).
     """
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

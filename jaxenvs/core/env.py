@@ -33,7 +33,7 @@ class Params(Struct):
 class State(Struct):
     """What an environment remembers: plain arrays, no keys. Subclass to add fields.
 
-    A state class of another make needs a `time` and a `ticked` as here, and `struct`.
+    Any other state class needs `time` and `ticked` as here, and must be a `struct`.
     """
 
     time: Int32[Array, ""]  # steps since reset; the base class counts it
@@ -97,13 +97,13 @@ class Env:
     """
 
     reset_source: ClassVar[str] = "exact"  # where a batch takes new worlds from, by default
-    observations: ClassVar[tuple[str, ...]] = ()  # values of the field `obs`, where there is one
+    observations: ClassVar[tuple[str, ...]] = ()  # values of the field `obs`, if there is one
     # Rows of a batch for each world that `exact` makes at a time on a CPU.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
     levels_at_once: ClassVar[int] = 0  # most that are drawn together, where they are large; 0: all
     level_budget: ClassVar[int] = 1  # levels drawn for a reset, at most, until one is accepted
     achievements: ClassVar[tuple[str, ...]] = ()  # names of info["achievements"], where there are
-    # What a masked action counts as; None: it changes nothing but the clock.
+    # The action that a masked one counts as; None: a masked action only advances the clock.
     idle_action: ClassVar[int | None] = None
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
     # Whether one observation determines the state, except for the clock. Plans made by stepping
@@ -263,15 +263,15 @@ class Env:
 
         shapes = jax.eval_shape(self.candidate, key, jnp.int32(0), params)
         nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
-        start = jax.tree.map(lambda leaf: spread_like(key, leaf), (jnp.int32(0), nothing))
+        start = jax.tree.map(lambda leaf: varying_like(key, leaf), (jnp.int32(0), nothing))
         return jax.lax.while_loop(again, draw, start)[1]
 
     def candidate(self, key: Key, number: Array, params: Any) -> PyTree[Array]:
-        """Draw the level with this number, of those from which a reset takes the first accepted."""
+        """Draw candidate level `number`; a reset takes the first candidate that is accepted."""
         if self.level_budget == 1:
             return self.draw_level(key, params)
         level = self.draw_level(jax.random.fold_in(key, number), params)
-        return jax.tree.map(lambda leaf: spread_like(key, _strong(leaf)), level)
+        return jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), level)
 
     @eager.compiled
     def reset(self, key: Key, params: Any = None) -> Reset:
@@ -286,7 +286,7 @@ class Env:
         key = checks.single_key(key, "reset_to")
         params = self.checked_params(params, "reset_to")
         state = self.reset_state(key, level, params)
-        state = jax.tree.map(lambda leaf: spread_like(key, _strong(leaf)), state)
+        state = jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), state)
         return Reset(self.observe(state, params), state)
 
     @eager.compiled
@@ -315,7 +315,7 @@ class Env:
         return checks.tree_like(defaults if params is None else params, defaults, where, "params")
 
     def check_values(self, params: Any, where: str) -> None:
-        """Raise what `checked_params` raises of values, which a compiled call cannot look at."""
+        """Raise as `checked_params` does for bad values, which a compiled call cannot see."""
         _check_once(self, params, where)
 
     @property
@@ -331,7 +331,7 @@ def _check_once(env: Env, params: Any, where: str) -> None:
 
 @functools.lru_cache(maxsize=512)
 def _state_shape(env: Env) -> Any:
-    # A level and a state of no concrete key: only shapes are traced here.
+    # The key is abstract: only shapes are traced here.
     return jax.eval_shape(lambda key: env.reset(key).state, jax.random.key(0))
 
 
@@ -341,10 +341,11 @@ def _strong(leaf: Any) -> Array:
     return jax.lax.convert_element_type(array, array.dtype)
 
 
-def spread_like(key: Key, leaf: Array) -> Array:
+def varying_like(key: Key, leaf: Array) -> Array:
     """Under `shard_map`, make a leaf vary over the devices over which the key varies.
 
-    A constant of a new state (the clock at 0) would be the same on all, and no loop's carry: after
-    a step it differs. Selecting between equals says so, and the compiler removes it.
+    A constant of a new state, such as the clock at 0, is the same on all devices. It cannot be the
+    carry of a loop whose steps make it vary. A selection between two equal values marks it as
+    varying, and the compiler removes the selection.
     """
     return jnp.where(jax.random.key_data(key)[0] == 0, leaf, leaf)

@@ -1,4 +1,4 @@
-"""What an environment says of itself: facts for a panel, features for a network, words for both."""
+"""Facts of a state for panels and text, and the features that a network reads."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple

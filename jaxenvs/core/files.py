@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def target(path: str | os.PathLike[str]) -> Path:
-    """Where a file is to be written, links followed; `OSError` for what is no ordinary file.
+    """Where a file is to be written, links followed; `OSError` for anything but an ordinary file.
 
-    A device, a pipe or a socket would be gone, with a file in its place.
+    Writing would replace a device, a pipe or a socket by a file.
     """
     found = Path(path)
     if found.is_symlink():
@@ -21,9 +21,9 @@ def target(path: str | os.PathLike[str]) -> Path:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a name to write to; what is there takes the place of `path` if nothing is raised.
+    """Yield a temporary path to write to; it replaces `path` if nothing is raised.
 
-    Of a link, it takes the place of what the link points to; for `OSError` see `target`.
+    If `path` is a link, the file it points to is replaced. `OSError` as in `target`.
     """
     path = target(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -36,7 +36,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """What processes left in a folder that were killed while they wrote."""
+    """Temporary files in a folder, left by processes that died while writing."""
     return sorted(folder.glob(".*.part"))
 
 

@@ -1,4 +1,4 @@
-"""Illegal actions: whether an environment has any, which they are, and how a policy avoids them."""
+"""Masks of illegal actions, and how a policy applies them."""
 
 import functools
 from typing import Any

@@ -118,7 +118,7 @@ def paint(
     return picture
 
 
-@functools.lru_cache(maxsize=128)  # most sprites of an atlas share their shapes
+@functools.lru_cache(maxsize=128)  # cached, since most sprites of an atlas share shapes
 def coverage(shape: Shape, size: int) -> np.ndarray:
     """Share of each pixel inside the shape, (size, size), from several samples a side."""
     fine = max(2, min(8, 64 // size))

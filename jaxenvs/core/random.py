@@ -1,4 +1,4 @@
-"""Randomness in few kernels: words drawn once per level or step, then cut by integer arithmetic.
+"""Randomness in few kernels: words are drawn once per level or step and cut by integer arithmetic.
 
 A counter hash stands in for a second draw where independence of a cryptographic kind is not needed
 (finalizer constants: C. Wellons, "Prospecting for hash functions", `lowbias32`).

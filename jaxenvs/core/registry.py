@@ -18,8 +18,8 @@ _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
 _aliases: dict[str, str] = {}
-_absent: dict[str, str] = {}  # ids of upstream packages that are not here: why
-_modules: dict[str, str] = {}  # of first words of ids: the module that registers them
+_absent: dict[str, str] = {}  # id of an upstream package that is not here -> the reason
+_modules: dict[str, str] = {}  # first word of ids -> module that registers them
 _plugins_loaded = False
 
 EnvClass = TypeVar("EnvClass", bound=type[Env])
@@ -204,7 +204,7 @@ def _unknown(id: str) -> str:
 
 
 def expect(modules: Mapping[str, str]) -> None:
-    """Name the modules that register the ids of first words; each is imported when it is needed."""
+    """Name the modules that register ids, by the ids' first word; each is imported when needed."""
     _modules.update(modules)
 
 
@@ -214,7 +214,7 @@ def homes() -> set[str]:
 
 
 def _load(id: str) -> None:
-    """Import what registers ids that begin as this one does."""
+    """Import the module that registers ids with the first word of this one."""
     if module := _modules.get(id.partition("-")[0]):
         importlib.import_module(module)
 
@@ -234,7 +234,7 @@ def _load_plugins() -> None:
         for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
             try:
                 entry.load()
-            except Exception as error:  # whatever it is, the other ids are there
+            except Exception as error:  # any failure of one leaves the other ids available
                 owner = entry.dist.name if entry.dist else entry.module
                 warnings.warn(
                     f"the environments of {owner} (entry point {entry.name} = {entry.value}) "

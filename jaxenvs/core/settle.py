@@ -25,8 +25,11 @@ def _as_it_is(tree: Any) -> Any:
 
 
 def _by_loop(tree: Any) -> Any:
-    """A loop without a trip, which the compiler does not know: a barrier alone is taken away on a
-    CPU before anything is fused. A trip would swap values of one type; that compiles to nothing."""
+    """Pass the values through a loop of zero trips, a number that the compiler cannot know.
+
+    On a CPU a barrier alone is removed before fusion. A trip would swap values of one type, which
+    compiles to nothing.
+    """
     trips = jax.lax.optimization_barrier(jnp.int32(0))
     leaves, structure = jax.tree.flatten(tree)
     by_type: dict[Any, list[int]] = {}

@@ -87,7 +87,7 @@ class Box(Space):
 
     def clip(self, value: Array) -> tuple[Array, Bool[Array, ""]]:
         valid = self.contains(value)
-        if self.dtype == np.bool_:  # not every compiler of XLA's clamps flags
+        if self.dtype == np.bool_:  # some XLA backends do not clamp flags
             return (value.astype(np.bool_) | self.low) & self.high, ~valid
         if np.issubdtype(self.dtype, np.floating):
             value = jnp.where(jnp.isnan(value), jnp.zeros_like(value), value)
@@ -96,7 +96,7 @@ class Box(Space):
         return jnp.clip(nearest, self.low, self.high), ~valid
 
     def _bounds_as(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, bool]:
-        """Bounds in another dtype of the same kind, cut to it, and whether it reaches the box."""
+        """Bounds cut to another dtype of the same kind, and whether its range overlaps the box."""
         if not np.issubdtype(dtype, np.integer):
             return self.low.astype(dtype), self.high.astype(dtype), True
         most = min(np.iinfo(dtype).max, np.iinfo(np.int64).max)

@@ -1,9 +1,8 @@
 """`struct`: a frozen dataclass that is a pytree, compared and hashed by value.
 
-JAX's own `register_dataclass` makes a struct by its constructor, and JAX puts other things than
-arrays into trees (`vmap` puts axes): a constructor whose types are checked refuses them. chex,
-whose dataclasses do as these, costs a quarter of the library's import and makes Python write a
-temporary file.
+JAX's own `register_dataclass` rebuilds a struct through its constructor. A constructor with checked
+types refuses what JAX puts into trees besides arrays, such as the axes of `vmap`. The dataclasses
+of chex avoid this, but cost a quarter of the library's import time and write a temporary file.
 """
 
 import dataclasses
@@ -50,7 +49,7 @@ def struct(cls: type[T]) -> type[T]:
 
 
 class Struct:
-    """What a type checker must know of a struct: `struct` adds these when it makes the class."""
+    """Methods that `struct` adds to a class, declared for type checkers."""
 
     if TYPE_CHECKING:
         __dataclass_fields__: dict[str, Any]

@@ -102,7 +102,7 @@ class VectorEnv:
         stepped = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes))(
             row_keys, state.env, action, params
         )
-        # Made once, as data: what selects by them else reads the old state again, and a scan must
+        # Made once, as data: otherwise each selection reads the old state again, and a scan must
         # then copy the state before it is overwritten (two kernels of fourteen in DoorKey).
         outcome = (stepped.reward, stepped.terminated, stepped.truncated)
         reward, terminated, truncated = jax.lax.optimization_barrier(outcome)
@@ -210,8 +210,8 @@ class VectorEnv:
         return _select(ended, self._begin(key, rows, levels, params).state, env_state)
 
     def _restart_in_chunks(self, key: Keys, env_state: Any, ended: Array, params: Any) -> Any:
-        """Make worlds for the ended rows only, by default as many at a time as the platform likes:
-        on a CPU a lane without a row costs its work, elsewhere another trip costs its kernels."""
+        """Make worlds for the ended rows only, by default as many at a time as suits the platform:
+        an idle lane costs its work on a CPU, another trip costs its kernels elsewhere."""
         batch = (key, env_state, ended, params)
         if self.chunk:
             return self._restart_ended_rows(self.chunk, *batch)
@@ -266,9 +266,9 @@ class VectorEnv:
     def _candidates(
         self, key: Keys, rows: Array, number: Array, params: Any
     ) -> tuple[Any, Bool[Array, " rows"]]:
-        """States in the level of this number of each row, and whether it may be played.
+        """Initial states for candidate level `number` of each row, and which are accepted.
 
-        The last level of the budget is played in any case.
+        The last level of the budget is always accepted.
         """
         axes = self.param_axes(params)
         levels = jax.vmap(self.env.candidate, in_axes=(0, 0, axes))(
@@ -285,7 +285,7 @@ class VectorEnv:
         return jnp.arange(self.num_envs, dtype=jnp.int32)
 
     def _new_rows(self, key: Keys, rows: Int32[Array, " rows"], params: Any) -> Reset:
-        """Start an episode in a level of its own for each of the given rows."""
+        """Start an episode for each of the given rows, each in a fresh level."""
         axes = self.param_axes(params)
         keys = self._row_keys(key, LEVEL, rows)
         if self.env.levels_at_once and self.num_envs > self.env.levels_at_once:

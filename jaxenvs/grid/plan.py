@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
-from ..core.env import spread_like
+from ..core.env import varying_like
 from ..core.random import Key, below, choose, hashed
 from . import tiles
 from .placement import distinct, item, lines, other, put
@@ -243,7 +243,7 @@ class Plan:
 
         used = self._looks() if unique else jnp.zeros(18, jnp.bool_)
         carry = (self.grid, used, self.accepted)
-        carry = jax.tree.map(lambda leaf: spread_like(self._key, leaf), carry)
+        carry = jax.tree.map(lambda leaf: varying_like(self._key, leaf), carry)
         numbers = jnp.arange(count, dtype=jnp.int32)
         carry, things = jax.lax.scan(add, carry, (numbers, rooms, looks_words))
         self.grid, _, self.accepted = carry

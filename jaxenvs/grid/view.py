@@ -78,16 +78,16 @@ def _lit_by_table(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "si
     The lit rows are packed into two words per view: as two scalars the chain is one kernel, and
     behind the barrier they are data (fused into the image, every pixel would trace the chain).
     """
-    table = jnp.asarray(_spread_table(size))
+    table = jnp.asarray(_reach_table(size))
     per_word = -(-size // 2)
     clear_rows = _row_bits(clear)
     seed, words = jnp.int32(1 << (size // 2)), [jnp.int32(0), jnp.int32(0)]
     for row in range(size - 1, -1, -1):
         index = (seed << size) | clear_rows[row]
-        spread = table.at[index].get(mode="promise_in_bounds").astype(jnp.int32)
+        reach = table.at[index].get(mode="promise_in_bounds").astype(jnp.int32)
         word, place = divmod(row, per_word)
-        words[word] |= (seed | spread) << (place * size)
-        seed = spread
+        words[word] |= (seed | reach) << (place * size)
+        seed = reach
     low, high = jax.lax.optimization_barrier(tuple(words))
     across, ahead = np.arange(size, dtype=np.int32)[:, None], np.arange(size, dtype=np.int32)
     bit = np.left_shift(np.int32(1), across + ahead % per_word * size)
@@ -98,8 +98,8 @@ def _lit_by_loop(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "siz
     """Follow the light row by row, for views whose table would be too large."""
 
     def row(seed: Array, clear_row: Array) -> tuple[Array, Array]:
-        spread = _spread(seed, clear_row, size)
-        return spread, seed | spread
+        reach = _reach(seed, clear_row, size)
+        return reach, seed | reach
 
     lit = jax.lax.scan(row, jnp.int32(1 << (size // 2)), _row_bits(clear), reverse=True)[1]
     return ((lit[None, :] >> np.arange(size, dtype=np.int32)[:, None]) & 1) != 0
@@ -111,7 +111,7 @@ def _row_bits(cells: Bool[Array, "size size"]) -> Int32[Array, " size"]:
     return jnp.where(cells, weights[:, None], 0).sum(axis=0, dtype=jnp.int32)
 
 
-def _spread(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or JAX integers
+def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or JAX integers
     """Cells of a row, as bits, beside or ahead of those that `seed` lights through `clear` ones.
 
     The light fills the runs of clear cells that hold a seed (Kogge-Stone, both ways).
@@ -128,7 +128,7 @@ def _spread(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or
 
 
 @functools.cache
-def _spread_table(size: int) -> np.ndarray:
-    """`_spread` for every seed and row, indexed by `seed << size | clear`."""
+def _reach_table(size: int) -> np.ndarray:
+    """`_reach` for every seed and row, indexed by `seed << size | clear`."""
     seed, clear = np.divmod(np.arange(4**size, dtype=np.int64), 2**size)
-    return _spread(seed, clear, size).astype(np.uint8)
+    return _reach(seed, clear, size).astype(np.uint8)

@@ -89,11 +89,11 @@ def flooded(
             room_right = room_right & (room_right >> shift)
         return left | right
 
-    def spread(_: Array, reach: Array) -> Array:
+    def grow(_: Array, reach: Array) -> Array:
         around = jnp.pad(along(reach), 1)
         return around[1:-1] | (free & (around[2:] | around[:-2]))
 
-    return along(jax.lax.fori_loop(0, turns, spread, start))
+    return along(jax.lax.fori_loop(0, turns, grow, start))
 
 
 def _to_rows(cells: Bool[Array, "size size"]) -> UInt32[Array, " size"]:

@@ -57,9 +57,9 @@ def astar(
     Costs must not be negative. They are added in float32, so proofs hold up to rounding: integers
     are exact up to 2**24.
 
-    A budget that ends without a solution returns `solved` False and the way to the board with the
-    least bound. Works inside `jit`. Raises `TypeError` for what cannot be searched and `ValueError`
-    for settings out of range or a budget above the memory.
+    If the budget is spent without a solution, `solved` is False and the actions lead to the board
+    with the least bound. Works inside `jit`. Raises `TypeError` for what cannot be searched and
+    `ValueError` for settings out of range or a budget above the memory.
     """
     own = heuristic is None
     settings = checked_settings(

@@ -1,4 +1,4 @@
-"""Beam search: of all boards so many actions away, only the most promising are kept."""
+"""Beam search: after each action only the most promising boards are kept."""
 
 import functools
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from .store import hash_of
 
 
 class _Beam(NamedTuple):
-    """One step of a level's search, and how each board came about."""
+    """One step of a level's search, and how each board was reached."""
 
     board: Any  # first axis: width
     cost: Float32[Array, " width"]

@@ -1,7 +1,7 @@
 """A* from both ends, which meets in the middle (MM; Holte et al. 2016).
 
 An entry's priority is the larger of its f and twice its cost, so that neither side goes beyond the
-middle of a cheapest path: with a poor bound far fewer boards than from one end.
+middle of a cheapest path. With a weak heuristic this expands far fewer boards than from one end.
 """
 
 import functools
@@ -23,14 +23,14 @@ from .result import Result
 
 
 class Backward(NamedTuple):
-    """A puzzle from its goal: the actions are the places of `predecessors`."""
+    """A puzzle searched from its goal: action i leads to row i of `predecessors`."""
 
     puzzle: Puzzle
     num_actions: int
 
     @property
     def unit_cost(self) -> bool:
-        """As forwards."""
+        """As in the forward search."""
         return self.puzzle.unit_cost
 
     @property
@@ -44,15 +44,15 @@ class Backward(NamedTuple):
         return Move(before.board, before.cost, before.valid)
 
     def is_goal(self, instance: Any, board: Any) -> Bool[Array, ""]:
-        """Never: the other side is met, not reached."""
+        """Always false: this side ends where the two meet."""
         return jnp.zeros((), jnp.bool_)
 
     def pack(self, board: Any) -> Array:
-        """As forwards."""
+        """As in the forward search."""
         return self.puzzle.pack(board)
 
     def unpack(self, words: Array) -> Any:
-        """As forwards."""
+        """As in the forward search."""
         return self.puzzle.unpack(words)
 
 
@@ -151,7 +151,7 @@ class _Both:
         self.engines = (forward, back)
 
     def result(self) -> Result:
-        """Search, and join the ways."""
+        """Search, and join the two paths."""
         fresh = jnp.full(self.forward.count, -1, jnp.int32)
         meeting = _Meeting(jnp.full(fresh.shape, jnp.inf, jnp.float32), fresh, fresh)
         first = jnp.int32(0)
@@ -197,9 +197,11 @@ class _Both:
             return _better(meeting, cost, pair, engine.level_of(nodes.key), valid)
 
         blocks = -(-(here.store.used - first) // engine.lanes)
-        return self._judged(ends._replace(meeting=jax.lax.fori_loop(0, blocks, look, ends.meeting)))
+        return self._concluded(
+            ends._replace(meeting=jax.lax.fori_loop(0, blocks, look, ends.meeting))
+        )
 
-    def _judged(self, ends: _Ends) -> _Ends:
+    def _concluded(self, ends: _Ends) -> _Ends:
         """Raise the lower bounds and mark finished levels, equally on both sides."""
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
         # If a cheaper solution exists, one side has an open entry of it whose priority is at most
@@ -257,7 +259,7 @@ class _Both:
     def _rest(
         self, back: Search, instance: Any, actions: Array, length: Array, row: Array
     ) -> tuple[Array, Array]:
-        """Append the actions from a row of the way back to the goal."""
+        """Append the actions from a row of the backward search to the goal."""
         nodes = back.store.nodes
 
         def on(walk: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:

@@ -1,4 +1,4 @@
-"""The loop of A* and Q*: take the best entries, expand them, know the new boards, open them."""
+"""The loop of A* and Q*: take the best entries, expand them, store the new boards, queue them."""
 
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ class Search(NamedTuple):
     done: Bool[Array, " levels"]
     # Of the least cost. It stays when a level is done: its open entries are then passed over.
     lower: Float32[Array, " levels"]
-    lost: Bool[Array, " levels"]  # a board was left out for a heuristic that may be wrong
+    lost: Bool[Array, " levels"]  # a board was discarded because of a heuristic that may be wrong
     finest: Float32[Array, ""]  # difference of priority below which the order does not matter
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
@@ -99,8 +99,6 @@ class Engine:
             expanded=end.expanded,
             iterations=end.iterations,
         )
-
-    # The loop.
 
     def start(self) -> Search:
         """Open the starts."""
@@ -235,7 +233,7 @@ class Engine:
         return (last >= 0) & (back == action)
 
     def _insert(self, search: Search, children: Nodes, valid: Array) -> Search:
-        """Bring the valid ones to the front and add them in chunks, as many as there are."""
+        """Move the valid ones to the front and add them in as many chunks as they need."""
         total = valid.shape[0]
         rank = jnp.cumsum(valid, dtype=jnp.int32) - 1
         index = jnp.arange(total, dtype=jnp.int32)
@@ -275,7 +273,7 @@ class Engine:
         if moved is not None:
             blocks = jnp.where(moved[2], 1, blocks)
         search = jax.lax.fori_loop(0, blocks, one, search)
-        return search if self.settings.to_middle else self._judged(search)
+        return search if self.settings.to_middle else self._concluded(search)
 
     def _open_rows(
         self, search: Search, row: Array, valid: Array, only: Array | None = None
@@ -319,7 +317,7 @@ class Engine:
             lost=lost,
         )
 
-    def _judged(self, search: Search) -> Search:
+    def _concluded(self, search: Search) -> Search:
         """Raise the lower bounds and mark finished levels."""
         edge, cost = open_list.edge(search.todo), search.cost
         done = search.done
@@ -332,8 +330,6 @@ class Engine:
         lower = jnp.minimum(jnp.maximum(search.lower, lower), cost)
         lower = jnp.where(search.done, search.lower, lower)
         return search._replace(done=done | (lower >= cost), lower=lower)
-
-    # What they need.
 
     def _start_bound(self, instance: Any, board: Any) -> Array:
         """Heuristic of a start."""

@@ -20,10 +20,10 @@ SMALL = 1 << 14
 LARGE_PAGE = 4096  # of a pool of more than LARGE entries
 LARGE = 1 << 24
 MOST = np.finfo(np.float32).max
-LEAST = np.finfo(np.float32).tiny  # width: a smaller one would count as 0
+LEAST = np.finfo(np.float32).tiny  # least width of a range: a smaller one would count as 0
 UNKNOWN = np.float32(1e30)  # width of the ranges while none is known
 GROWTH = 16.0  # largest factor between the widths of successive ranges
-CROWD = 4  # batches in one bucket that are a crowd
+CROWD = 4  # batches that make a bucket crowded
 
 
 class OpenList(NamedTuple):
@@ -45,7 +45,7 @@ def empty(capacity: int, start: Array, width: Array, buckets: int = BUCKETS) -> 
     """Return a list for up to `capacity` entries, with ranges around the priority `start`."""
     page = SMALL_PAGE if capacity < SMALL else PAGE if capacity < LARGE else LARGE_PAGE
     full = -(-capacity // page)
-    pages = full + 2 * buckets  # each bucket may have one that is not full
+    pages = full + 2 * buckets  # each bucket may have one page that is not full
     nothing = jnp.float32(np.inf)
     return OpenList(
         entries=jnp.zeros((pages, page), jnp.int32),
@@ -140,9 +140,9 @@ def adapted(
     at = jnp.where(first, todo.lowest, todo.edges[front])
     # The front has left the ranges: the new ones cover all entries unless that makes them much
     # wider than before. They may not be narrower than the spacing of float32 numbers.
-    spread = jnp.where(first, todo.edges[1], todo.highest) - at
+    covered = jnp.where(first, todo.edges[1], todo.highest) - at
     usual = jnp.where(unknown, finest, todo.width)
-    wide = jnp.minimum(spread / np.float32(half - 3), usual * np.float32(GROWTH))
+    wide = jnp.minimum(covered / np.float32(half - 3), usual * np.float32(GROWTH))
     narrow = todo.width / np.float32(GROWTH)
     leaves = last | unknown | (first & crowded)
     resolution = jnp.abs(at) * np.float32(2.0**-20)

@@ -11,18 +11,18 @@ from ..core.struct import Struct, struct
 
 @struct
 class Result(Struct):
-    """What a search found; of many levels, with a leading axis, but for the counts."""
+    """What a search found. With several levels, all fields but the counts have a leading axis."""
 
     solved: Bool[Array, "*levels"]
     cost: Float32[Array, "*levels"]  # of the actions; infinite where not solved
     # From the start to the goal, padded with -1; unsolved: to the board with the least bound.
     actions: Int32[Array, "*levels longest"]
-    length: Int32[Array, "*levels"]  # actions; above `longest` there was room for none of them
+    length: Int32[Array, "*levels"]  # if above `longest`, `actions` is all -1
     optimal: Bool[Array, "*levels"]  # proven: no cheaper solution exists
-    unsolvable: Bool[Array, "*levels"]  # proven: every board within reach was examined
+    unsolvable: Bool[Array, "*levels"]  # proven: every reachable board was examined
     lower_bound: Float32[Array, "*levels"]  # of the least cost; -inf without an admissible bound
     board: Any  # the goal, or the board with the least bound
-    nodes: Int32[Array, ""]  # boards, with their dearer copies
+    nodes: Int32[Array, ""]  # stored boards, including more expensive copies
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
 

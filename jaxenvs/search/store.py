@@ -1,7 +1,7 @@
 """The nodes of a search: rows in the order in which they were found, and a hash table of them.
 
-A row is never changed. A cheaper way to a board that is known becomes another row, the table names
-that one from then on, and the old row is marked as stale.
+A row is never changed. A cheaper path to a known board becomes a new row: the table then points to
+it, and the old row is marked as stale.
 """
 
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ EMPTY = -1
 
 
 class Nodes(NamedTuple):
-    """A batch of rows; in the store all that there is room for."""
+    """A batch of rows; in the store, rows up to its capacity."""
 
     key: UInt32[Array, "rows words"]
     cost: Float32[Array, " rows"]  # from the start
@@ -36,7 +36,7 @@ class Store(NamedTuple):
 
 
 def empty(rows: int, key_words: int) -> Store:
-    """Return a store with room for so many rows."""
+    """Return an empty store with this capacity."""
     nodes = Nodes(
         key=jnp.zeros((rows, key_words), jnp.uint32),
         cost=jnp.zeros(rows, jnp.float32),
@@ -56,7 +56,7 @@ def hash_of(key: UInt32[Array, "rows words"]) -> UInt32[Array, " rows"]:
 
 
 class _Probe(NamedTuple):
-    """Where the search for a slot stands, for each lane."""
+    """Progress of each lane's search for a slot."""
 
     slots: Array
     slot: Int32[Array, " lanes"]
@@ -72,7 +72,8 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
     lanes = new.cost.shape[0]
     first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
-    # All are written behind the last row, so that a slot may name them; then the winners move up.
+    # All rows are first written behind the last one, so that slots can name them; then the winners
+    # move up.
     nodes = _written(store.nodes, new, first)
     capacity = store.slots.shape[0]
 
@@ -148,7 +149,7 @@ def path(
 ) -> tuple[Int32[Array, " {longest}"], Int32[Array, ""]]:
     """Return the actions from the start to a row, padded with -1, and their number.
 
-    None are returned where they are more than `longest`.
+    If there are more than `longest`, no action is returned.
     """
 
     def back(walk: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:

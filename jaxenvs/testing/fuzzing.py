@@ -22,7 +22,7 @@ from ..core.wrappers import Wrapper
 LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits beside the default, steps
 USUAL = 7 * len(LIMITS)  # times as many rows have the default as each of these
 SPREADS = (0.0, 0.5, 4.0)  # of params, in turn
-NEAR = 0.5  # spread up to which observations and rewards of this package's ids keep their spaces
+NEAR = 0.5  # variation up to which observations and rewards of this package's ids keep their spaces
 OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # what a hostile float is
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")
 
@@ -41,8 +41,8 @@ def fuzz(
 ) -> Fuzzed:
     """Play at least `steps` steps in `rows` environments, begun anew every `length` steps.
 
-    Observations and rewards must lie in their spaces where float params are varied by a spread of
-    up to `near` (see `Fuzzer.play`): by default, with the default params.
+    Observations and rewards must lie in their spaces up to a `variation` of the float params of
+    `near` (see `Fuzzer.play`): by default, with the default params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
@@ -61,20 +61,20 @@ class Fuzzer:
     env: Env
     rows: int = 256
     length: int = 64
-    near: float = 0.0  # spread of params up to which the spaces must hold
+    near: float = 0.0  # variation of params up to which the spaces must hold
 
     @functools.partial(jax.jit, static_argnums=0)
     def play(
-        self, key: Key, hostile: float | Array, spread: float | Array
+        self, key: Key, hostile: float | Array, variation: float | Array
     ) -> dict[str, Int32[Array, ""]]:
         """Count the steps that break each rule.
 
         `hostile` is the share of actions that are masked or outside of their space. Float params
-        are multiplied by up to `2 ** spread`, or divided by it; beyond a spread of `near` nothing
-        is said of the spaces.
+        are multiplied or divided by up to `2 ** variation`. Where `variation` is above `near`, the
+        spaces are not checked.
         """
         key_params, key_reset, key_play = jax.random.split(key, 3)
-        params = self._vary(key_params, jnp.float32(spread))
+        params = self._vary(key_params, jnp.float32(variation))
         source = self.env.reset_source
         venv = make_vec(
             self.env,
@@ -98,13 +98,13 @@ class Fuzzer:
         _, counts = jax.lax.scan(one, state, jax.random.split(key_play, self.length))
         counts = {name: count.sum(dtype=jnp.int32) for name, count in counts.items()}
         for name in OF_SPACES:
-            counts[name] = jnp.where(spread <= self.near, counts[name], 0)
+            counts[name] = jnp.where(variation <= self.near, counts[name], 0)
         return counts
 
     def _inside(self, obs: PyTree[Array]) -> Bool[Array, " rows"]:
         return jax.vmap(self.env.observation_space.contains)(obs)
 
-    def _vary(self, key: Key, spread: Array) -> Any:
+    def _vary(self, key: Key, variation: Array) -> Any:
         """Params for each row: limits of all kinds, and floats near the defaults."""
         defaults = self.env.checked_params(None, "fuzz")
         leaves, structure = jax.tree_util.tree_flatten_with_path(defaults)
@@ -116,7 +116,7 @@ class Fuzzer:
                 rows = jax.random.choice(key_leaf, choices, (self.rows,))
             elif leaf.ndim == 0 and jnp.issubdtype(leaf.dtype, jnp.floating):
                 exponent = jax.random.uniform(key_leaf, (self.rows,), leaf.dtype, -1.0, 1.0)
-                rows = rows * jnp.exp2(exponent * spread.astype(leaf.dtype))
+                rows = rows * jnp.exp2(exponent * variation.astype(leaf.dtype))
             varied.append(rows)
         return jax.tree.unflatten(structure, varied)
 

@@ -61,7 +61,7 @@ def test_a_score_is_no_success(capsys):
     assert result["success_rate"] is None and result["per_seed"][0]["success_rate"] is None
     evaluate.tell(result)
     assert capsys.readouterr().out == ("Evaluated over 2 episodes: return 4.300, length 9.0\n")
-    assert not evaluate.judges(Endless()) and evaluate.judges(Countdown())
+    assert not evaluate.tells_success(Endless()) and evaluate.tells_success(Countdown())
 
 
 def succeeded(env, **fields):

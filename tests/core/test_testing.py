@@ -269,8 +269,8 @@ def test_a_good_environment_passes():
 def test_spaces_hold_for_params_as_near_as_is_asked():
     """By default, with the default params."""
     fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
-    for spread, breaks in ((0.0, False), (0.5, True), (1.0, False)):
-        found = fuzzer.play(jax.random.key(0), 0.5, spread)
+    for variation, breaks in ((0.0, False), (0.5, True), (1.0, False)):
+        found = fuzzer.play(jax.random.key(0), 0.5, variation)
         assert (found["reward outside"] > 0) == breaks
     assert testing.Fuzzer(Prize()).near == 0.0
 
@@ -510,7 +510,7 @@ def test_hostile_actions_of_every_space():
     assert drawn["b"].dtype == np.bool_ and 0 < drawn["b"].mean() < 1
 
 
-def test_params_vary_within_the_spread():
+def test_params_vary_as_far_as_asked():
     fuzzer = testing.Fuzzer(jaxenvs.make("Classic-CartPole-v0"), rows=400)
     params = fuzzer._vary(jax.random.key(0), jnp.float32(2.0))
     limits, counts = np.unique(params.max_steps_in_episode, return_counts=True)
