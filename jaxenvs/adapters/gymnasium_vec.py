@@ -124,9 +124,9 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         obs = on_host(self.observation_space, seen.obs)
         return (
             obs,
-            seen.reward.astype(np.float64),
-            seen.terminated.copy(),
-            seen.truncated.copy(),
+            np.asarray(seen.reward, np.float64),
+            np.array(seen.terminated),
+            np.array(seen.truncated),
             info,
         )
 

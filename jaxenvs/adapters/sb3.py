@@ -13,8 +13,11 @@ import jax
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from jaxtyping import Bool, UInt8
-from stable_baselines3.common.vec_env import VecEnv
-from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvStepReturn
+from stable_baselines3.common.vec_env import VecEnv  # pyright: ignore[reportMissingImports]
+from stable_baselines3.common.vec_env.base_vec_env import (  # pyright: ignore[reportMissingImports]
+    VecEnvIndices,
+    VecEnvStepReturn,
+)
 
 from ..core.env import Env
 from .gymnasium import MASK, on_host, refuse_options
@@ -74,8 +77,9 @@ class SB3VecEnv(VecEnv):
             info["TimeLimit.truncated"] = truncated[i]
             if seen.mask is not None and not done[i]:
                 info[MASK] = seen.mask[i].copy()
-        if done.any():
-            last = on_host(self.batch.observation_space, jax.device_get(final_obs))
+        last = (
+            on_host(self.batch.observation_space, jax.device_get(final_obs)) if done.any() else None
+        )
         for i in np.flatnonzero(done).tolist():
             infos[i]["terminal_observation"] = row_of(self.observation_space, last, i)
             self.reset_infos[i] = {} if seen.mask is None else {MASK: seen.mask[i].copy()}
@@ -101,7 +105,7 @@ class SB3VecEnv(VecEnv):
         if not jax.tree_util.all_leaves([default]):  # no param, or one of several arrays
             return [getattr(self.jaxenv, attr_name) for _ in rows]
         value = np.asarray(getattr(self.batch.params, attr_name))
-        is_shared = value.ndim == np.ndim(default)
+        is_shared = value.ndim == np.asarray(default).ndim
         return [value[()] if is_shared else value[row] for row in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:

@@ -1,8 +1,7 @@
 """Memory of this machine and of a device, in bytes."""
 
 import os
-
-import jax
+from typing import Any
 
 
 def machine_memory() -> int | None:
@@ -12,8 +11,8 @@ def machine_memory() -> int | None:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def device_memory(device: jax.Device) -> int | None:
-    """Bytes that a program may use on a device, of a CPU the main memory; None if unknown."""
+def device_memory(device: Any) -> int | None:
+    """Bytes that a program may use on a `jax.Device`, of a CPU the main memory; None if unknown."""
     if device.platform == "cpu":
         return machine_memory()
     return (device.memory_stats() or {}).get("bytes_limit")

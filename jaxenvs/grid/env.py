@@ -187,7 +187,7 @@ class GridEnv(Env):
         """An episode that ends with a reward ends in success."""
         return step.terminated & (step.reward > 0)
 
-    def ending(self, level: Level) -> Ending:
+    def ending(self, level: Level) -> Ending | None:
         """Walk onto a goal; a family with another task writes its own."""
         return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 

@@ -355,13 +355,13 @@ def check_ending(subject: Subject) -> None:
     key, reset_to, last = jax.random.key(1), jax.jit(env.reset_to), len(ending.actions)
     for limit in (params.max_steps_in_episode, last):
         limits = limited(params, np.int32(limit))
-        state = reset_to(key, ending.level, limits).state
+        state, truncated = reset_to(key, ending.level, limits).state, False
         for number, action in enumerate(ending.actions, start=1):
             step = subject.step(key, state, jnp.asarray(action, jnp.int32), limits)
             said = f"{'not ' * (number < last)}terminated after action {number} of {last}"
             assert step.terminated == (number == last), f"by its ending it must be {said}"
-            state = step.state
-        assert not step.truncated, "truncated at the limit, although the task ended there"
+            state, truncated = step.state, step.truncated
+        assert not truncated, "truncated at the limit, although the task ended there"
 
 
 def check_rows(subject: Subject) -> None:
