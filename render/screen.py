@@ -155,7 +155,7 @@ def _below(size: tuple[int, int], scale: float, told: float) -> tuple[pygame.Rec
     """The place of the boards, and that of a panel below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
-    low = round(told * scale)
+    low = int(told * scale) + 1  # rounded up: a column that is a pixel too low loses a block
     return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
 
 
