@@ -70,7 +70,7 @@ def test_every_class_explains_itself(env_class):
 @pytest.mark.parametrize("env_class", PAGES)
 def test_nothing_of_a_page_is_left_unexplained(env_class):
     sections = {section.title: section.rows for section in page(CLASSES[env_class]).sections}
-    assert sections["Observation layout"]
+    assert "Observation layout" in sections, "write `observation_layout`: what stands where"
     for title in ("Observation layout", "State", "Constructor fields", "Params"):
         bare = [name for name, *_, what in sections.get(title, ()) if not what and name != "all"]
         assert not bare, f"{title} of {CLASSES[env_class]}: write a comment beside {bare}"
