@@ -119,11 +119,11 @@ def _icons(pen: Pen, env: Env, facts: list[Fact]) -> None:
     for fact in facts:
         drawn = icon(env, fact.icon, pen.canvas.pixels(20))
         if drawn is not None:
-            pen.canvas.blit(drawn, (pen.right - 20, pen.top - 2))
-        pen.canvas.write(fact.label, (pen.left, pen.top), MUTED, 15)
+            pen.canvas.blit(drawn, (pen.right - 20, pen.top))
+        pen.canvas.write(fact.label, (pen.left, pen.top + 2), MUTED, 15)
         right = pen.right - (26 if drawn is not None else 0)
-        pen.canvas.write(fact.value, (right, pen.top), TEXT, 15, right=True)
-        pen.space(22)
+        pen.canvas.write(fact.value, (right, pen.top + 2), TEXT, 15, right=True)
+        pen.space(24)
 
 
 def _rows(pen: Pen, env: Env, facts: list[Fact]) -> None:

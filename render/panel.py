@@ -18,6 +18,8 @@ from .pen import MARGIN, Pen
 from .session import NO_ACTION, Session, opinion
 
 WIDTH, TALLEST, FOOTER = 312, 1200, 48  # points: of a column, at most, and of the line below
+ROUNDING = 1  # points by which blocks may overlap the line below
+VIEW = 144  # points that the picture of what the agent sees may be high
 MOST_ACTIONS = 8  # whose probabilities are shown
 
 
@@ -40,7 +42,7 @@ def columns(blocks: Sequence[float], room: float) -> tuple[tuple[int, float], ..
     """
     places, column, top = [], 0, 0.0
     for block in blocks:
-        if top and top + block > room:
+        if top and top + block > room + ROUNDING:
             column, top = column + 1, 0.0
         places.append((column, top))
         top += block
@@ -147,7 +149,7 @@ def _status(controller: Controller) -> tuple[str, RGB]:
 def _eyes(pen: Pen, controller: Controller) -> None:
     """What the agent sees."""
     session = controller.session
-    size = _view_tile_size(session.env, pen.canvas.pixels(144))
+    size = _view_tile_size(session.env, pen.canvas.pixels(VIEW))
     paint = frames.view_painter(session.env, size) if size else None
     if paint is None:
         return
@@ -155,7 +157,7 @@ def _eyes(pen: Pen, controller: Controller) -> None:
     pen.label("the agent sees")
     picture = paint(one_board(session, controller.selected))[0]
     pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
-    pen.space(pen.canvas.points(picture.shape[0]) + 8)
+    pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)  # the same at every scale
 
 
 @functools.lru_cache(maxsize=16)

@@ -3,6 +3,7 @@
 Left the board, or a wall of boards; right a panel; below a bar of the history to scrub along.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -83,13 +84,13 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
     rows, columns = shape
     across = 1 if controller.zoomed else frames.wall_columns(session.boards)
     down = 1 if controller.zoomed else -(-session.boards // across)
-    label = LABEL_HEIGHT if controller.is_wall else 0
+    gap, label = (GAP, LABEL_HEIGHT) if controller.is_wall else (0, 0)
     if tile_size is None:
         tile_size = frames.fitting_tile_size(
             shape, DEFAULT_BOARD // across, DEFAULT_BOARD // down, largest=64
         )
-    width = across * (columns * tile_size + GAP) + panel.WIDTH + 2 * MARGIN
-    height = down * (rows * tile_size + GAP + label) + BAR_HEIGHT + 2 * MARGIN
+    width = across * (columns * tile_size + gap) + panel.WIDTH + 2 * MARGIN
+    height = down * (rows * tile_size + gap + label) + BAR_HEIGHT + 2 * MARGIN
     told = round(sum(panel.heights(controller))) + MARGIN + panel.FOOTER + BAR_HEIGHT
     return max(MIN_SIZE[0], width), max(MIN_SIZE[1], told, height)
 
@@ -135,7 +136,7 @@ def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> La
 def _fits(blocks: Sequence[float], room: float, columns: int) -> bool:
     """Whether that many columns of a height have room for all blocks."""
     places = panel.columns(blocks, room)
-    return places[-1][0] < columns and max(blocks) <= room
+    return places[-1][0] < columns and max(blocks) <= room + panel.ROUNDING
 
 
 def _rooms(blocks: Sequence[float]) -> list[float]:
@@ -155,7 +156,7 @@ def _below(size: tuple[int, int], scale: float, told: float) -> tuple[pygame.Rec
     """The place of the boards, and that of a panel below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
-    low = int(told * scale) + 1  # rounded up: a column that is a pixel too low loses a block
+    low = math.ceil(told * scale)  # a column that is a pixel too low loses a block
     return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
 
 
@@ -167,13 +168,13 @@ def _placed(
     told: pygame.Rect,
 ) -> Layout:
     """Put boards of the largest tile size into their place."""
-    (width, height), margin, gap = size, round(MARGIN * scale), round(GAP * scale)
+    (width, height), margin = size, round(MARGIN * scale)
     below = pygame.Rect(
         margin, height - round(19 * scale), width - 2 * margin, max(1, round(8 * scale))
     )
     place = place.inflate(-margin, -margin)
     count = 1 if controller.zoomed else controller.session.boards
-    label = 0 if controller.zoomed else round(LABEL_HEIGHT * scale)
+    gap, label = (round(n * scale) for n in ((0, 0) if controller.zoomed else (GAP, LABEL_HEIGHT)))
     across = frames.wall_columns(count, place.width / max(1, place.height)) if count > 1 else 1
     down = -(-count // across)
     cell_width = place.width // across - gap

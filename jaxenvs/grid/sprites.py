@@ -21,6 +21,7 @@ from ..core.paint import (
     Paint,
     block,
     changed,
+    coverage,
     disc,
     minus,
     paint,
@@ -208,6 +209,7 @@ def atlas(size: int) -> np.ndarray:
                 held = _held(look.layers)
                 sheet[lit, 1:, code] = [_paint(p, held, own, lit).round() for p in carriers]
     sheet.flags.writeable = False
+    coverage.cache_clear()
     return sheet.reshape(NUM_SPRITES, size, size, 3)
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.paint import RGB, Layer, changed, mirrored, paint, shrunk, turned
+from ...core.paint import RGB, Layer, changed, coverage, mirrored, paint, shrunk, turned
 from ..tables import NEVER_PLACED, VITALS, Block, Rules
 from . import creatures
 from .blocks import BLOCKS, WHITE
@@ -114,9 +114,11 @@ def atlas(rules: Rules, size: int) -> np.ndarray:
         sheet += [nothing, *(paint(icon, _count(n, size)) for n in range(1, given.most + 1))]
     made = np.stack(sheet).round().astype(np.uint8)
     made.flags.writeable = False
+    coverage.cache_clear()
     return made
 
 
+@functools.lru_cache(maxsize=32)
 def _count(number: int, size: int) -> tuple[Layer, ...]:
     """Return a white digit with a black rim; in large tiles it can be smaller than on sevenths."""
     share = 1.0 if size < LARGE else 0.6
