@@ -18,6 +18,7 @@ import pygame
 
 import jaxenvs
 from jaxenvs import registry
+from jaxenvs.core import drawing
 from jaxenvs.core.env import Env
 from jaxenvs.core.pixels import compose
 from jaxenvs.craft import CLASSIC
@@ -88,7 +89,7 @@ def sheet(boards: list[tuple[str, Env, Any, str]], columns: int, label: int) -> 
     )
     surface.fill(frames.BACKGROUND)
     for i, (id, env, state, said) in enumerate(boards):
-        tile_size = min(CELL // side for side in frames.board_shape(env))
+        tile_size = min(CELL // side for side in drawing.board_shape(env))
         batch = jax.tree.map(lambda leaf: leaf[None], state)
         picture = frames.board_painter(env, tile_size)(batch)[0]
         left, top = i % columns * (CELL + GAP) + GAP, i // columns * (CELL + label + GAP) + GAP

@@ -345,15 +345,8 @@ def picture(id: str) -> bytes:
     """Return the PNG of a level, the same at every build."""
     env = jaxenvs.make(id)
     size = drawing.fitting_tile_size(drawing.board_shape(env), SIDE, SIDE, 32)
-    draw = getattr(env, "picture", None)
-    if draw is None:
-        tiles = jax.jit(lambda key: env.tiles(env.reset(key).state))(jax.random.key(SEED))
-        cells = env.atlas(size)[np.asarray(tiles)]  # rows, columns, size, size, 3
-        rows, columns = tiles.shape
-        pixels = cells.transpose(0, 2, 1, 3, 4).reshape(rows * size, columns * size, 3)
-    else:
-        pixels = jax.jit(lambda key: draw(env.reset(key).state, size))(jax.random.key(SEED))
-    return png.encoded(np.asarray(pixels))
+    state = env.reset(jax.random.key(SEED)).state
+    return png.encoded(np.asarray(drawing.painter(env, size)(state, None)))
 
 
 def film(id: str) -> bytes:

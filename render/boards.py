@@ -1,11 +1,7 @@
-"""Pictures of a session's boards: their states, and over them the way of the episode.
-
-An environment whose state does not tell the way, such as that of a tour, has a method `trail`.
-"""
+"""Pictures of a session's boards: their states, and over them the trail of the episode, if any."""
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import jax
 import numpy as np
@@ -26,18 +22,11 @@ def pictures(session: Session, tile_size: int, board: int | None = None) -> fram
     chosen = slice(None) if board is None else slice(board, board + 1)
     states = jax.tree.map(lambda leaf: leaf[chosen], session.now.state)
     drawn = frames.board_painter(session.env, tile_size)(states)
-    trail = trail_of(session.env)
-    if trail is None:
+    if type(session.env).trail is Env.trail:
         return drawn
     ground = session.env.atlas(tile_size)[0, 0, 0]
-    boards = range(session.boards)[chosen]
-    ways = [way(trail, episode(session, i)) for i in boards]
-    return np.stack([over(*both, ground, tile_size) for both in zip(drawn, ways, strict=True)])
-
-
-def trail_of(env: Env) -> Callable[[Any, int], Points] | None:
-    """The environment's method that names the places of a step, from its state and action."""
-    return getattr(env, "trail", None)
+    trails = [trail(session.env, episode(session, i)) for i in range(session.boards)[chosen]]
+    return np.stack([over(*both, ground, tile_size) for both in zip(drawn, trails, strict=True)])
 
 
 def episode(session: Session, board: int) -> Iterator[Moment]:
@@ -49,9 +38,10 @@ def episode(session: Session, board: int) -> Iterator[Moment]:
         yield jax.tree.map(lambda leaf: leaf[board], moment)
 
 
-def way(trail: Callable[[Any, int], Points], moments: Iterator[Moment]) -> Points:
-    """All places of an episode, one after another."""
-    return [point for moment in moments for point in trail(moment.state, int(moment.action))]
+def trail(env: Env, moments: Iterable[Moment]) -> Points:
+    """All points of an episode, one after another."""
+    steps = (env.trail(moment.state, int(moment.action)) for moment in moments)
+    return [point for step in steps for point in step or ()]
 
 
 def over(

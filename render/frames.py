@@ -10,8 +10,6 @@ import numpy as np
 from jaxtyping import UInt8
 
 from ..core import drawing
-from ..core.drawing import board_shape as board_shape
-from ..core.drawing import fitting_tile_size
 from ..core.env import Env
 from ..core.pixels import compose
 
@@ -32,23 +30,32 @@ def board_painter(env: Env, tile_size: int) -> Callable[..., Frames]:
 
 
 @functools.lru_cache(maxsize=16)
+def view_shape(env: Env) -> tuple[int, int] | None:
+    """Rows and columns of what the agent sees; None where it sees no tiles."""
+    tiles = jax.eval_shape(env.view_tiles, env.state_shape)
+    return None if tiles is None else tiles.shape
+
+
+@functools.lru_cache(maxsize=16)
 def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
     """Return the function that draws what the agent sees; None where it sees no tiles."""
-    view_tiles = getattr(env, "view_tiles", None)
-    return _painter(view_tiles, env.atlas(tile_size)) if view_tiles else None
-
-
-def _painter(tiles: Callable[[Any], jax.Array], atlas: np.ndarray) -> Callable[[Any], Frames]:
+    if view_shape(env) is None:
+        return None
     # The atlas is an argument: as a constant it would be compiled into every program.
-    sheet = jnp.asarray(atlas)
-    paint = jax.jit(lambda states, sheet: jax.vmap(lambda s: compose(tiles(s), sheet))(states))
+    sheet = jnp.asarray(env.atlas(tile_size))
+
+    @jax.jit
+    def paint(states: Any, sheet: jax.Array) -> jax.Array:
+        tiles = jax.vmap(env.view_tiles)(states)
+        return jax.vmap(compose, (0, None))(tiles, sheet)
+
     return lambda states: np.asarray(paint(states, sheet))
 
 
 def wall_tile_size(env: Env, boards: int) -> int:
     """Return the tile size with which a wall of boards fits into a film."""
     side = FILM_SIZE // wall_columns(boards)
-    return fitting_tile_size(board_shape(env), side, side, largest=32)
+    return drawing.fitting_tile_size(drawing.board_shape(env), side, side, largest=32)
 
 
 def wall_columns(boards: int, aspect: float = 1.0) -> int:

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 import pygame
 
-from ..core.env import Env
 from . import facts, frames
 from .canvas import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Canvas, surface_of
 from .controls import Controller
@@ -149,24 +148,16 @@ def _status(controller: Controller) -> tuple[str, RGB]:
 def _eyes(pen: Pen, controller: Controller) -> None:
     """What the agent sees."""
     session = controller.session
-    size = _view_tile_size(session.env, pen.canvas.pixels(VIEW))
-    paint = frames.view_painter(session.env, size) if size else None
-    if paint is None:
+    shape = frames.view_shape(session.env)
+    if shape is None:
         return
+    paint = frames.view_painter(session.env, max(4, pen.canvas.pixels(VIEW) // shape[0]))
+    assert paint is not None
     pen.space(6)
     pen.label("the agent sees")
     picture = paint(one_board(session, controller.selected))[0]
     pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
     pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)  # the same at every scale
-
-
-@functools.lru_cache(maxsize=16)
-def _view_tile_size(env: Env, height: int) -> int:
-    """Tile size that makes the view that many pixels high; 0 where there is no view of tiles."""
-    view_tiles = getattr(env, "view_tiles", None)
-    if view_tiles is None:
-        return 0
-    return max(4, height // jax.eval_shape(view_tiles, env.state_shape).shape[0])
 
 
 def _opinion(pen: Pen, controller: Controller) -> None:

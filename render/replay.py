@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8, UInt32
 
-from ..core import png
+from ..core import drawing, png
 from ..core.env import Env
 from ..core.files import replacing
 from . import boards, frames, pilots
@@ -47,10 +47,10 @@ class Reel:
     def __init__(
         self, env: Env, count: int = 1, tile_size: int | None = None, params: Any = None
     ) -> None:
-        """Without a size, tiles are as large as fits; of a picture smaller, as it has many."""
-        largest = 32 if hasattr(env, "picture") else 64
-        tile_size = tile_size or frames.fitting_tile_size(
-            frames.board_shape(env), WIDTH, WIDTH, largest
+        """By default tiles are as large as fits; smaller for pictures, which need many sprites."""
+        largest = 32 if drawing.has_picture(env) else 64
+        tile_size = tile_size or drawing.fitting_tile_size(
+            drawing.board_shape(env), WIDTH, WIDTH, largest
         )
         self._env, self._params = env, params
         self._paint = frames.board_painter(env, tile_size)

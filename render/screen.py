@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pygame
 
+from ..core import drawing
 from ..core.controls import Place, sign
 from . import bar, boards, facts, frames, panel, turning
 from .canvas import ACCENT, CARD, CUT, INK, LINE, MUTED, TEXT, Canvas, surface_of
@@ -86,7 +87,7 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
     down = 1 if controller.zoomed else -(-session.boards // across)
     gap, label = (GAP, LABEL_HEIGHT) if controller.is_wall else (0, 0)
     if tile_size is None:
-        tile_size = frames.fitting_tile_size(
+        tile_size = drawing.fitting_tile_size(
             shape, DEFAULT_BOARD // across, DEFAULT_BOARD // down, largest=64
         )
     width = across * (columns * tile_size + gap) + panel.WIDTH + 2 * MARGIN
@@ -180,7 +181,7 @@ def _placed(
     cell_width = place.width // across - gap
     cell_height = place.height // down - gap - label
     rows, columns = _shape(controller)
-    tile = frames.fitting_tile_size(
+    tile = drawing.fitting_tile_size(
         (rows, columns), cell_width, cell_height, round(LARGEST_TILE * max(1.0, scale))
     )
     step_x, step_y = columns * tile + gap, rows * tile + gap + label
@@ -197,7 +198,7 @@ def _placed(
 
 def _shape(controller: Controller) -> tuple[int, int]:
     """Rows and columns that are shown of a board: beside the panel none that repeat its facts."""
-    rows, columns = frames.board_shape(controller.session.env)
+    rows, columns = drawing.board_shape(controller.session.env)
     return rows - (controller.session.env.status_rows if controller.zoomed else 0), columns
 
 

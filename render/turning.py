@@ -1,11 +1,9 @@
 """Actions shown on their way, where an environment can draw that, such as the turn of a cube."""
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, UInt8
+from jaxtyping import UInt8
 
 from ..core.env import Env
 from .session import Session
@@ -21,7 +19,7 @@ def is_turn(session: Session, board: int = 0) -> bool:
 
 def is_drawn(env: Env) -> bool:
     """Tell whether the environment can draw actions on their way."""
-    return _drawing(env) is not None
+    return type(env).picture_between is not Env.picture_between
 
 
 def seconds(session: Session) -> float:
@@ -33,15 +31,10 @@ def between(
     session: Session, board: int, share: float, tile_size: int
 ) -> UInt8[np.ndarray, "height width 3"] | None:
     """Draw a share of the action that led here, from 0 to 1; None where nothing is on its way."""
-    draw = _drawing(session.env)
-    if draw is None or share >= 1 or not is_turn(session, board):
+    if share >= 1 or not is_turn(session, board):
         return None
     before = session.history[session.cursor - 1].state
     state = jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), before)
     action = int(session.now.action[board])
-    return np.asarray(draw(state, action, share, tile_size))
-
-
-def _drawing(env: Env) -> Callable[..., Array] | None:
-    """The environment's own picture of (state, action, share, tile size)."""
-    return getattr(env, "picture_between", None)
+    picture = session.env.picture_between(state, action, share, tile_size)
+    return None if picture is None else np.asarray(picture)

@@ -157,7 +157,9 @@ class CartPole(Env):
         """Sprites, uint8 (2, tile_size, tile_size, 3)."""
         return picture.sprites(tile_size)
 
-    def picture(self, state: CartPoleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+    def picture(
+        self, state: CartPoleState, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"]:
         """Draw cart and pole on the track."""
         place = compose(self.tiles(state), self.atlas(tile_size))
         return picture.cart_and_pole(place, state.position, state.angle, tile_size)

@@ -1,7 +1,6 @@
 """Pictures of states: the one painter behind players, adapters, notebooks and pages."""
 
 import functools
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,7 @@ from jaxtyping import Array
 from .env import Env
 from .pixels import compose
 from .vector import param_axes
-from .wrappers import Wrapper
+from .wrapper import Wrapper
 
 
 def unwrapped(env: Env) -> Env:
@@ -25,28 +24,24 @@ def is_drawn(env: Env) -> bool:
     return type(unwrapped(env)).tiles is not Env.tiles
 
 
+def has_picture(env: Env) -> bool:
+    """Tell whether the environment draws more than its tiles."""
+    return type(unwrapped(env)).picture is not Env.picture
+
+
 @functools.lru_cache(maxsize=64)
 def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Array]:
-    """Return the compiled function (state, params) to uint8 pixels: the environment's own
+    """Return the compiled function from (state, params) to uint8 pixels: the environment's own
     `picture`, or its tiles from the atlas.
 
     `batched` draws states with a leading axis, whose params may differ by row; None stands for the
     default params.
     """
-    layers, bare = [], env
-    while isinstance(bare, Wrapper):
-        layers.append(bare)
-        bare = bare.env
-    sheet = jnp.asarray(bare.atlas(tile_size))
-    picture = getattr(bare, "picture", None)
-    lit = picture is not None and "params" in inspect.signature(picture).parameters
+    sheet = jnp.asarray(env.atlas(tile_size))
 
     def draw(sheet: Array, state: Any, params: Any) -> Array:
-        for layer in layers:
-            state, params = layer.inner(state), layer.inner_params(params)
-        if picture is None:
-            return compose(bare.tiles(state), sheet)
-        return picture(state, tile_size, params) if lit else picture(state, tile_size)
+        picture = env.picture(state, tile_size, params)
+        return compose(env.tiles(state), sheet) if picture is None else picture
 
     def draw_rows(sheet: Array, states: Any, params: Any) -> Array:
         axes = (None, 0, None if params is None else param_axes(env, params))

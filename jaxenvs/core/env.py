@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree
+from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt8
 
 from . import checks, eager
 from .controls import Controls, by_name
@@ -238,6 +238,36 @@ class Env:
     def atlas(self, tile_size: int) -> np.ndarray:
         """Return the sprites, uint8 (tiles, tile_size, tile_size, 3)."""
         raise NotImplementedError(f"{self.name} has no tiles to draw")
+
+    def picture(
+        self, state: Any, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"] | None:
+        """Return a picture that shows more than the tiles; None, the default, where these are all.
+
+        Traceable for a given `tile_size`, in pixels; the picture is about as large as the tiles.
+        """
+        return None
+
+    def view_tiles(self, state: Any) -> Int[Array, "height width"] | None:
+        """Return indices into `atlas` that draw what the agent sees; None if that is no map."""
+        return None
+
+    def trail(self, state: Any, action: int) -> Sequence[tuple[float, float]] | None:
+        """Return the points of the latest step, x and y in the picture from 0 to 1.
+
+        A player joins those of an episode to a line; None, the default, for no line. `state` is the
+        one after `action`, which is -1 at the start. Not for traces.
+        """
+        return None
+
+    def picture_between(
+        self, state: Any, action: int, share: float, tile_size: int
+    ) -> UInt8[Array, "height width 3"] | None:
+        """Return the picture with a share of an action done, from 0 to 1, for players to animate.
+
+        None, the default, if there is nothing in between. Not for traces.
+        """
+        return None
 
     # The caller's part.
 

@@ -226,10 +226,7 @@ class TSP(Puzzle):
         return picture.at[place[:, 1], place[:, 0]].max(shown)
 
     def trail(self, state: PuzzleState, action: int) -> list[tuple[float, float]]:
-        """Return the cities of a step, x and y in the picture from 0 to 1, for a player to join.
-
-        `state` is the one after `action`, which is -1 at the start. The last step has two cities.
-        """
+        """The cities of a step; the last step has two."""
         last = [action] if action >= 0 and int(state.board.visited) == self.all_visited else []
         tiles = (np.asarray(state.instance) * GRID).astype(int).clip(0, GRID - 1)
         places = ((tiles + 0.5) / GRID).tolist()

@@ -274,7 +274,9 @@ class Cube(TwistyPuzzle):
         rows.append([nothing, down, nothing, nothing])
         return jnp.block(rows)
 
-    def picture(self, state: PuzzleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+    def picture(
+        self, state: PuzzleState, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"]:
         """Draw the net, and beside it the cube as seen from two sides."""
         return self._drawn(state, tile_size, pictures.views(self.size, tile_size))
 
@@ -336,7 +338,9 @@ class Pyraminx(TwistyPuzzle):
         """A row for each face: colours from 1, as in `Cube`."""
         return jnp.asarray(_PYRAMINX)[state.board.reshape(self.shape).astype(jnp.int32)] + 1
 
-    def picture(self, state: PuzzleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+    def picture(
+        self, state: PuzzleState, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"]:
         """Draw the net: the face opposite B, and the others folded out around it."""
         colours = jnp.asarray(_PYRAMINX)[state.board.astype(jnp.int32)]
         return pictures.painted(pictures.pyraminx(tile_size), colours)
@@ -379,7 +383,9 @@ class Skewb(TwistyPuzzle):
         stickers = jnp.concatenate([jnp.zeros(1, jnp.int32), state.board.astype(jnp.int32) + 1])
         return stickers[_skewb_net()]
 
-    def picture(self, state: PuzzleState, tile_size: int) -> UInt8[Array, "height width 3"]:
+    def picture(
+        self, state: PuzzleState, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"]:
         """Draw the net of a cube, each centre a square on its corner."""
         return pictures.painted(pictures.skewb(tile_size), state.board)
 

@@ -21,7 +21,7 @@ from ..core.facts import Fact
 from ..core.registry import make
 from ..core.spaces import Discrete
 from ..core.vector import make_vec
-from ..core.wrappers import Wrapper
+from ..core.wrapper import Wrapper
 from .fuzzing import fuzz, limited
 
 try:

@@ -17,7 +17,7 @@ from ..core.env import Env, Step
 from ..core.random import Key
 from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vector import make_vec
-from ..core.wrappers import Wrapper
+from ..core.wrapper import Wrapper
 
 LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits beside the default, steps
 USUAL = 7 * len(LIMITS)  # times as many rows have the default as each of these

@@ -220,8 +220,9 @@ def test_pictures_are_drawn_with_the_params_of_the_episodes(monkeypatch):
     def picture(self, state, tile_size, params=None):
         return jnp.full((1, 1, 3), params.max_steps_in_episode).astype(jnp.uint8)
 
-    for name, function in {"picture": picture, "tiles": None, "atlas": lambda *_: 0}.items():
-        monkeypatch.setattr(Doors, name, function, raising=False)
+    sheet = np.zeros((1, 1, 1, 3), np.uint8)
+    for name, function in {"picture": picture, "tiles": None, "atlas": lambda *_: sheet}.items():
+        monkeypatch.setattr(Doors, name, function)
     env = jaxenvs.wrappers.StickyAction(env=Doors(most=2))
     inside = env.default_params.env.replace(max_steps_in_episode=np.array([8, 9]))
     rows = to_gymnasium_vec(

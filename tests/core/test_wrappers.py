@@ -11,6 +11,7 @@ import pytest
 
 import jaxenvs
 from jaxenvs import spaces, wrappers
+from jaxenvs.core import drawing
 
 KEY = jax.random.key(1)
 STEPS, LIMIT = 10, 4
@@ -259,6 +260,19 @@ def test_a_stuck_action_is_the_one_done_before():
 def test_a_sticky_action_out_of_range_is_told_once():
     _, steps = sticky_play(0.0, jnp.array([99, 2]))
     assert steps.info["invalid_action"].tolist() == [True, False]
+
+
+def test_a_wrapped_environment_is_drawn_as_the_one_inside():
+    for id in ("Classic-CartPole-v0", "Grid-Empty-5x5-v0"):
+        env = jaxenvs.make(id)
+        state = env.reset(jax.random.key(0)).state
+        inside = drawing.painter(env, 8)(state, None)
+        wrapped = wrappers.StickyAction(env=env)
+        outside = drawing.painter(wrapped, 8)(wrapped.reset(jax.random.key(0)).state, None)
+        np.testing.assert_array_equal(outside, inside)
+        assert drawing.has_picture(wrapped) == drawing.has_picture(env) == (id[:4] == "Clas")
+        shapes = [jax.eval_shape(e.view_tiles, e.state_shape) for e in (env, wrapped)]
+        assert shapes[0] == shapes[1] and (shapes[0] is None) == (id[:4] == "Clas")
 
 
 def test_wrappers_refuse_what_is_no_environment_or_state(as_a_user):

@@ -11,6 +11,7 @@ from opened import opened, settle
 from whole import SIZES, assert_whole
 
 import jaxenvs
+from jaxenvs.core import drawing
 from jaxenvs.craft import sight
 from jaxenvs.craft.facts import COLOURS, hour
 from jaxenvs.craft.state import earned_vector
@@ -162,7 +163,7 @@ def test_boards_are_pictures_by_the_hour():
         Session(ENV).now.state,
     )
     pictures = frames.board_painter(ENV, 8)(states)
-    assert pictures.shape == (2, 72, 72, 3) and frames.board_shape(ENV) == (9, 9)
+    assert pictures.shape == (2, 72, 72, 3) and drawing.board_shape(ENV) == (9, 9)
     night = jax.tree.map(lambda leaf: jnp.asarray(leaf[1]), states)
     picture = jax.jit(lambda state: ENV.picture(state, 8))
     np.testing.assert_array_equal(pictures[1], picture(night))

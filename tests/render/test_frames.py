@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxenvs
+from jaxenvs.core import drawing
 from jaxenvs.core.pixels import compose
 from jaxenvs.grid import sprites
 from jaxenvs.render import frames
@@ -84,4 +85,4 @@ def test_walls_are_about_square(boards, columns):
 
 @pytest.mark.parametrize(("pixels", "tile_size"), [(5, 4), (47, 8), (69, 12), (81, 16), (900, 64)])
 def test_tile_sizes_are_crisp(pixels, tile_size):
-    assert frames.fitting_tile_size((5, 5), pixels, pixels) == tile_size
+    assert drawing.fitting_tile_size((5, 5), pixels, pixels) == tile_size

@@ -227,7 +227,7 @@ def test_a_tour_draws_its_route():
         assert not (changed & ~ground).any()  # cities stay on top
         lengths.append(int(changed[0].sum()))
     assert 0 < lengths[0] == lengths[1] < lengths[2] < lengths[3]
-    assert [len(boards.way(env.trail, boards.episode(session, 0)))] == [6]
+    assert [len(boards.trail(env, boards.episode(session, 0)))] == [6]
     np.testing.assert_array_equal(boards.pictures(session, 16, 1)[0], drawn[1])
     session.new_level()
     assert len(list(boards.episode(session, 0))) == 1

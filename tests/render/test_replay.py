@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 import jaxenvs
+from jaxenvs.core import drawing
 from jaxenvs.render import frames, replay, solve, watch
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -52,8 +53,8 @@ def film(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
 
 
 def replay_tile(env) -> int:
-    largest = 32 if hasattr(env, "picture") else 64
-    return frames.fitting_tile_size(frames.board_shape(env), replay.WIDTH, replay.WIDTH, largest)
+    largest = 32 if drawing.has_picture(env) else 64
+    return drawing.fitting_tile_size(drawing.board_shape(env), replay.WIDTH, replay.WIDTH, largest)
 
 
 def content(path) -> dict:
