@@ -32,9 +32,10 @@ def play(session: Session, title: str) -> int:
     """Play until the input ends; return the exit code."""
     print(f"{title}. Type an action, its beginning or its number; `help` lists the commands.")
     print(scene(session))
+    env = session.env
     try:
         for line in lines():
-            choice = chosen(line, names_of(session), legal(session), session.env.action_names)
+            choice = chosen(line, env.controls.names, legal(session), env.action_names)
             if choice.command == "quit":
                 break
             print(answer(session, choice))
@@ -64,7 +65,7 @@ def answer(session: Session, choice: Choice) -> str:
         rows = (f"  {name:<8} {does}" for name, does in COMMANDS.items())
         return "\n".join(["An action by its name, its beginning or its number; or", *rows])
     if choice.command == "actions":
-        return offered(session, len(names_of(session)))
+        return offered(session, len(session.env.controls.names))
     if choice.command == "undo":
         if session.cursor == 0:
             return "There is nothing to take back."
@@ -96,7 +97,7 @@ def after_the_end() -> str:
 def offered(session: Session, most: int = MOST) -> str:
     """List the legal actions with their numbers, at most so many."""
     allowed = legal(session)
-    shown = ", ".join(labels(names_of(session), allowed[:most]))
+    shown = ", ".join(labels(session.env.controls.names, allowed[:most]))
     more = len(allowed) - most
     rest = f" and {more:,} more (`actions` lists them)" if more > 0 else ""
     return f"Actions: {shown}{rest}." if allowed else "No action is legal."
@@ -105,11 +106,6 @@ def offered(session: Session, most: int = MOST) -> str:
 def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
     """Number and name of actions; a name that is a number stands alone."""
     return (names[i] if names[i].isdigit() else f"{i} {names[i]}" for i in actions)
-
-
-def names_of(session: Session) -> list[str]:
-    """Names of the actions, as the keys have them."""
-    return [row.name for row in session.env.controls.actions]
 
 
 def legal(session: Session) -> list[int]:

@@ -4,7 +4,7 @@ Keys have pygame's names ("left", "space", "a"); a capital letter is the letter 
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Place = tuple[int, int]  # row, column
 
@@ -46,6 +46,11 @@ class Controls(NamedTuple):
     actions: tuple[ActionKeys, ...] = ()  # by their numbers; none where keys cannot play it
     pointing: Pointing | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the actions."""
+        return tuple(row.name for row in self.actions)
+
 
 SIGNS = {
     "return": "Enter",
@@ -73,6 +78,20 @@ def by_name(names: Iterable[str]) -> tuple[ActionKeys, ...]:
 def pointed(names: Iterable[str], pointing: Pointing) -> Controls:
     """Return controls of actions that are places: they have names and no keys."""
     return Controls(tuple(map(ActionKeys, names)), pointing)
+
+
+def cell_names(rows: int, columns: int) -> tuple[str, ...]:
+    """Row and column, from 0, of each cell of a board."""
+    return tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
+
+
+def cells(rows: int, columns: int, does: str) -> Controls:
+    """Return controls of actions that are the cells of a board, row by row."""
+
+    def action(state: Any, cell: Place) -> int:
+        return cell[0] * columns + cell[1]
+
+    return pointed(cell_names(rows, columns), Pointing(rows, columns, action, does))
 
 
 def sign(key: str) -> str:

@@ -89,7 +89,7 @@ class CraftEnv(Env):
     @property
     def action_names(self) -> tuple[str, ...]:
         """Names of the actions."""
-        return tuple(row.name for row in self.controls.actions)
+        return self.controls.names
 
     @property
     def controls(self) -> Controls:

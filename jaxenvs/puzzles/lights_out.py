@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core import bits, checks
-from ..core.controls import Controls, Place, Pointing, pointed
+from ..core.controls import Controls, cell_names, cells
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Space
@@ -58,17 +58,12 @@ class LightsOut(Puzzle):
     @property
     def action_names(self) -> tuple[str, ...]:
         """Row and column, from 0."""
-        return tuple(f"{row},{column}" for row, column in np.ndindex(self.size, self.size))
+        return cell_names(self.size, self.size)
 
     @property
     def controls(self) -> Controls:
         """A lamp is pointed at."""
-
-        def pressed(state: Any, lamp: Place) -> int:
-            return lamp[0] * self.size + lamp[1]
-
-        lamps = Pointing(self.size, self.size, pressed, "press the lamp")
-        return pointed(self.action_names, lamps)
+        return cells(self.size, self.size, "press the lamp")
 
     @property
     def inverse(self) -> np.ndarray:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core import checks
-from ..core.controls import Controls, Place, Pointing, pointed
+from ..core.controls import Controls, cell_names, cells
 from ..core.env import Ending, Env, Params, State, Step, Transition
 from ..core.facts import Fact, drawn, told
 from ..core.random import Key, permutation, words
@@ -74,17 +74,12 @@ class Minesweeper(Env):
     @property
     def action_names(self) -> tuple[str, ...]:
         """Row and column of the cell, from 0."""
-        return tuple(f"{row},{column}" for row, column in np.ndindex(self.rows, self.columns))
+        return cell_names(self.rows, self.columns)
 
     @property
     def controls(self) -> Controls:
         """A cell is pointed at."""
-
-        def opened(state: Any, cell: Place) -> int:
-            return cell[0] * self.columns + cell[1]
-
-        places = Pointing(self.rows, self.columns, opened, "open the cell")
-        return pointed(self.action_names, places)
+        return cells(self.rows, self.columns, "open the cell")
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:

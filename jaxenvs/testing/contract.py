@@ -445,7 +445,7 @@ def check_words(subject: Subject) -> None:
     env = subject.env
     state = subject.reset(jax.random.key(0), env.default_params).state
     if isinstance(env.action_space, Discrete):
-        rows = [row.name for row in env.controls.actions]
+        rows = env.controls.names
         assert len(set(rows)) == env.action_space.n, f"controls are {len(rows)} rows: {rows[:8]}"
         names = env.action_names
         assert len(names) in (0, len(rows)), f"action_names are {len(names)} names"
