@@ -33,7 +33,7 @@ class Mutation(NamedTuple):
 
 MUTATIONS = {
     "a full hand picks up": Mutation(
-        "jaxenvs/grid/env.py",
+        "jaxenvs/grid/rules.py",
         "tiles.is_portable(front) & (state.carried == 0)",
         "tiles.is_portable(front)",
         "grid/test_rules.py",
@@ -51,7 +51,7 @@ MUTATIONS = {
         "grid/test_layouts.py -k DoorKey",
     ),
     "one more sword is no help": Mutation(
-        "jaxenvs/craft/player.py",
+        "jaxenvs/craft/attack.py",
         "weapon.damage * world.items[weapon.item]",
         "weapon.damage * (world.items[weapon.item] > 0)",
         "craft/test_craft_player.py",

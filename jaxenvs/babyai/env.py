@@ -19,10 +19,10 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.struct import struct
 from ..grid import tiles
-from ..grid.env import act
 from ..grid.placement import lines
 from ..grid.plan import Plan, Thing
 from ..grid.rooms import RoomGrid
+from ..grid.rules import act
 from ..grid.state import Action, GridState, Level
 from ..grid.tiles import Colour, Kind
 from ..grid.view import direction_vector

@@ -17,8 +17,9 @@ from ..core.env import Ending, Params, Transition
 from ..core.random import Key, below, words
 from ..core.spaces import Discrete
 from . import tasks, tiles
-from .env import SMALL_MAP, SquareGridEnv, register_level
+from .env import SquareGridEnv, register_level
 from .placement import distinct, inner_cell, put, put_all, room
+from .rules import SMALL_MAP
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind
 from .view import direction_vector

@@ -1,0 +1,84 @@
+"""What an action does in a grid world: MiniGrid's step, before anything is judged."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Int32, UInt8
+
+from . import tiles
+from .state import REJECTED, Action, GridState, packed
+from .tiles import Kind
+from .view import direction_vector
+
+SMALL_MAP = 100  # cells, see `_written`
+EMPTY = np.uint8(tiles.EMPTY)
+
+
+def act(
+    state: GridState, action: Array, contents: UInt8[ArrayLike, ""] = EMPTY
+) -> tuple[GridState, UInt8[Array, ""]]:
+    """Apply one action; also return the tile that was in front of the agent.
+
+    `contents` is what a plain box leaves when it is opened.
+    """
+    d_row, d_column = direction_vector(state.direction)
+    row = (state.row + d_row).clip(0, state.grid.shape[0] - 1)
+    column = (state.column + d_column).clip(0, state.grid.shape[1] - 1)
+    cells, index = state.grid.reshape(-1), row * state.grid.shape[1] + column
+    front = cells.at[index].get(mode="promise_in_bounds")
+    moves = (action == Action.FORWARD) & tiles.is_walkable(front)
+    picks = (action == Action.PICKUP) & tiles.is_portable(front) & (state.carried == 0)
+    drops = (action == Action.DROP) & (front == tiles.EMPTY) & (state.carried != 0)
+    left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)  # what stays in front
+    left = jnp.where(drops, state.carried, left)
+    left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried, contents), left)
+    # As data behind a barrier they are made once; else the grid's kernel reads the old agent again
+    # and a scan must copy the agent first.
+    index, left = jax.lax.optimization_barrier((index, left))
+    turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
+    after = state.replace(
+        grid=_written(cells, index, left).reshape(state.grid.shape),
+        agent=packed(
+            jnp.where(moves, row, state.row),
+            jnp.where(moves, column, state.column),
+            (state.direction + turn) & 3,
+            jnp.where(picks, front, jnp.where(drops, jnp.uint8(0), state.carried)),
+        )
+        | (state.agent & REJECTED),
+    )
+    return after, front
+
+
+def _written(
+    cells: UInt8[Array, " cells"], index: Int32[Array, ""], tile: UInt8[Array, ""]
+) -> UInt8[Array, " cells"]:
+    """Write one cell.
+
+    A scatter touches one byte and lets a scan keep the map in place; on a GPU it is a kernel of its
+    own, where a selection over a small map fuses with its neighbours.
+    """
+
+    def scatter(cells: Array, index: Array, tile: Array) -> Array:
+        return cells.at[index].set(tile, mode="promise_in_bounds")
+
+    def select(cells: Array, index: Array, tile: Array) -> Array:
+        return jnp.where(np.arange(cells.size, dtype=np.int32) == index, tile, cells)
+
+    if cells.size > SMALL_MAP:
+        return scatter(cells, index, tile)
+    return jax.lax.platform_dependent(cells, index, tile, cpu=scatter, default=select)
+
+
+def toggled(
+    front: UInt8[Array, ""], carried: UInt8[Array, ""], contents: UInt8[ArrayLike, ""]
+) -> UInt8[Array, ""]:
+    """What a tile becomes when toggled: doors open and close, a key of its colour unlocks one for
+    good and is kept, a box gives way to its contents."""
+    kind, painted = tiles.kind(front), front & jnp.uint8(0xF0)
+    fits = carried == (painted | jnp.uint8(Kind.KEY))
+    opens = (kind == Kind.CLOSED_DOOR) | ((kind == Kind.LOCKED_DOOR) & fits)
+    changed = jnp.where(opens, painted | jnp.uint8(Kind.DOOR), front)
+    changed = jnp.where(kind == Kind.DOOR, painted | jnp.uint8(Kind.CLOSED_DOOR), changed)
+    changed = jnp.where(kind == Kind.KEY_BOX, painted | jnp.uint8(Kind.KEY), changed)
+    return jnp.where(kind == Kind.BOX, jnp.uint8(contents), changed)
