@@ -49,7 +49,7 @@ def _write(file: io.BufferedIOBase, pictures: Iterable[tuple[Picture, float]]) -
     shared = np.empty(0, np.uint32)
     count, late = 0, 0.0  # seconds that rounding to hundredths still owes
     for picture, seconds in pictures:
-        packed = _packed(picture)
+        packed = png.packed(picture)
         if before is None:
             shared = _colours(packed)[:MAX_COLOURS]
             file.write(_header(picture.shape[1], picture.shape[0], shared))
@@ -114,18 +114,8 @@ def _bounds(differs: np.ndarray) -> tuple[slice, slice]:
 def _fewer_colours(packed: np.ndarray) -> np.ndarray:
     from PIL import Image
 
-    image = Image.fromarray(_unpacked(packed)).quantize(MAX_COLOURS, dither=Image.Dither.NONE)
-    return _packed(np.asarray(image.convert("RGB")))
-
-
-def _packed(picture: Picture) -> np.ndarray:
-    """Colours as one number each."""
-    red, green, blue = np.moveaxis(picture.astype(np.uint32), -1, 0)
-    return red << 16 | green << 8 | blue
-
-
-def _unpacked(packed: np.ndarray) -> np.ndarray:
-    return np.stack([packed >> 16, packed >> 8 & 255, packed & 255], axis=-1).astype(np.uint8)
+    image = Image.fromarray(png.unpacked(packed)).quantize(MAX_COLOURS, dither=Image.Dither.NONE)
+    return png.packed(np.asarray(image.convert("RGB")))
 
 
 def _colours(packed: np.ndarray) -> np.ndarray:
@@ -142,4 +132,4 @@ def _palette_bits(colours: np.ndarray) -> int:
 def _palette(colours: np.ndarray) -> bytes:
     filled = np.zeros(2 ** _palette_bits(colours), np.uint32)
     filled[: colours.size] = colours
-    return _unpacked(filled).tobytes()
+    return png.unpacked(filled).tobytes()

@@ -1,6 +1,5 @@
 """Pictures and films of states for Python code and notebooks: no window, no display, no pygame."""
 
-import base64
 import importlib
 import os
 import types
@@ -11,10 +10,9 @@ from typing import Any, NamedTuple, overload
 import jax
 import numpy as np
 
-from ..core import checks, drawing
+from ..core import checks, drawing, png
 from ..core.env import Env
 from ..core.extras import require
-from ..core.png import Picture
 from ..core.vector import VectorEnv, VectorState
 from . import film, frames, gif
 
@@ -37,7 +35,7 @@ class Renderer(types.ModuleType):
         tile_size: int | None = None,
         boards: int = MOST_BOARDS,
         params: Any = None,
-    ) -> Picture:
+    ) -> png.Picture:
         """Draw a state as a uint8 array (height, width, 3), which a notebook shows.
 
         Of a batch (a state of `make_vec`, or states stacked along a first axis) it draws a wall of
@@ -48,7 +46,7 @@ class Renderer(types.ModuleType):
         environment that draws nothing.
         """
         (picture,) = _film(env, state, "render", boards).pictures(tile_size, params)
-        return picture.view(Picture)
+        return picture.view(png.Picture)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by name, as `cloudpickle` does for other modules."""
@@ -143,7 +141,7 @@ class Animation:
             require(_NEEDED[".gif"], "play")
             self._gif = gif.encoded(self._timed())
         name = f"{checks.counted(len(self), 'state')}, one after another"
-        return f'<img alt="{name}" src="data:image/gif;base64,{_text(self._gif)}">'
+        return f'<img alt="{name}" src="{png.address(self._gif, "gif")}">'
 
     def _timed(self) -> Iterator[tuple[np.ndarray, float]]:
         """Pictures with their durations in seconds."""
@@ -294,7 +292,3 @@ def _padded(rows: np.ndarray, count: int) -> np.ndarray:
     """Repeat the last row up to a count of rows, for which the painter is compiled."""
     short = count - len(rows)
     return np.concatenate([rows, np.repeat(rows[-1:], short, axis=0)]) if short else rows
-
-
-def _text(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")

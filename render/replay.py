@@ -12,6 +12,7 @@ import json
 import math
 import os
 import zlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -85,7 +86,7 @@ class Reel:
         self,
         path: str | os.PathLike[str],
         title: str,
-        names: list[str],
+        names: Sequence[str],
         player: str,
         speed: float,
     ) -> int:
@@ -107,7 +108,7 @@ class Reel:
             "viewRows": self._view_shape[0],
             "viewColumns": self._view_shape[1],
             "views": _packed([tiles for film in self._films for tiles in film.views]),
-            "atlas": "data:image/png;base64," + _text(self._atlas()),
+            "atlas": png.address(self._atlas()),
         }
         template = (
             importlib.resources.files("jaxenvs.render").joinpath("replay.html").read_text("utf-8")
@@ -174,7 +175,7 @@ def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) ->
     for _ in range(count - 1):
         session.forward()
         reel.add(session)
-    names = [row.name for row in policy.env.controls.actions]
+    names = policy.env.controls.names
     return reel.write(path, policy.env_id, names, session.pilot.name, session.speed)
 
 
@@ -207,11 +208,7 @@ def _packed(tiles: list[np.ndarray]) -> str:
     """Differences to the frame before, deflated: what stays costs next to nothing."""
     films = np.stack(tiles) if tiles else np.zeros((0, 0), np.uint32)
     films[1:] -= films[:-1].copy()  # modulo 2**32
-    return _text(zlib.compress(films.astype("<u4").tobytes(), 9))
-
-
-def _text(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")
+    return base64.b64encode(zlib.compress(films.astype("<u4").tobytes(), 9)).decode("ascii")
 
 
 def _embedded(content: Any) -> str:

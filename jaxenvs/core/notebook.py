@@ -1,12 +1,10 @@
 """What a notebook shows of an environment. It never fails, is small, and waits for no compiler."""
 
-import base64
 import dataclasses
 import functools
 import html
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -17,7 +15,7 @@ from .env import Env
 
 SIDE, LARGEST = 192, 512  # pixels: what the picture should fit into, and its side at most
 PATIENCE = 5.0  # seconds to wait for the picture, which goes on being drawn after that
-LETTERS, ROWS = 200, 24  # of a value, and of the table, at most
+LETTERS, ROWS = 200, 24  # at most: of a value, and of the table
 WAITING = "The level is still being compiled: show this again in a few seconds."
 
 
@@ -60,7 +58,7 @@ def _param(env: Env, name: str) -> Any:
 
 
 def _text(value: Callable[[], Any]) -> str:
-    """What a function returns as text that no browser takes for markup; nothing where it fails."""
+    """Return the result of a function as text for HTML; nothing where the function fails."""
     try:
         text = str(value())
     except Exception:
@@ -75,27 +73,20 @@ def _picture(env: Env) -> str:
         return f"<i>{WAITING}</i>"
     except Exception:  # it has no tiles to draw, say
         return ""
-    content = base64.b64encode(file).decode("ascii")
-    return f'<img alt="a level" src="data:image/png;base64,{content}">'
+    return f'<img alt="a level" src="{png.address(file)}">'
 
 
 @functools.lru_cache(maxsize=32)
 def _drawn(env: Env) -> Future[bytes]:
-    """Start a thread that draws the level of seed 0; the picture is drawn once."""
-    future: Future[bytes] = Future()
-
-    def run() -> None:
-        try:
-            future.set_result(_level(env))
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="picture of a level").start()
+    """Draw a level in a thread, once for each environment."""
+    pool = ThreadPoolExecutor(1, "picture of a level")
+    future = pool.submit(_level, env)
+    pool.shutdown(wait=False)
     return future
 
 
 def _level(env: Env) -> bytes:
-    """The eager reset, so that its program is compiled already when the user starts an episode."""
+    """Draw the level of seed 0; the reset is eager, and so is compiled for the user's first one."""
     state = env.reset(jax.random.key(0)).state
     paint = drawing.painter(
         env, drawing.fitting_tile_size(drawing.board_shape(env), SIDE, SIDE, 32)

@@ -1,11 +1,12 @@
 """Pictures as PNG files, by the standard library alone: a notebook needs no extra to show them."""
 
+import base64
 import struct
 import zlib
 from typing import Any
 
 import numpy as np
-from jaxtyping import UInt8
+from jaxtyping import UInt8, UInt32
 
 MOST_COLOURS = 256  # of a palette
 
@@ -13,8 +14,8 @@ MOST_COLOURS = 256  # of a palette
 class Picture(np.ndarray):
     """A uint8 array (height, width, 3) of red, green and blue that a notebook shows.
 
-    It is an ordinary array in all else. What is cut from it is shown, too; what is computed from it
-    is a plain array.
+    Otherwise it is an ordinary array. A part of it is shown, too; the result of a computation is a
+    plain array.
     """
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
@@ -33,17 +34,31 @@ def encoded(picture: UInt8[np.ndarray, "height width 3"]) -> bytes:
     Up to 256 colours become a palette, which takes a third of the bytes or less.
     """
     height, width, _ = picture.shape
-    packed = picture.astype(np.uint32) @ np.array([1 << 16, 1 << 8, 1], np.uint32)
-    colours, numbers = np.unique(packed, return_inverse=True)
+    colours, numbers = np.unique(packed(picture), return_inverse=True)
     if colours.size <= MOST_COLOURS:
-        palette = np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=-1)
-        chunks = [(b"PLTE", palette.astype(np.uint8).tobytes())]
+        chunks = [(b"PLTE", unpacked(colours).tobytes())]
         kind, rows = 3, _unfiltered(numbers.reshape(height, width).astype(np.uint8))
     else:
         chunks, kind, rows = [], 2, _subtracted(picture)
     header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
     chunks = [(b"IHDR", header), *chunks, (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, data) for name, data in chunks)
+
+
+def address(content: bytes, kind: str = "png") -> str:
+    """Return the content of a picture file as an address that HTML can show."""
+    return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+
+def packed(picture: UInt8[np.ndarray, "*shape 3"]) -> UInt32[np.ndarray, "*shape"]:
+    """Colours as one number each."""
+    red, green, blue = np.moveaxis(picture.astype(np.uint32), -1, 0)
+    return red << 16 | green << 8 | blue
+
+
+def unpacked(colours: UInt32[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
+    """Undo `packed`."""
+    return np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=-1).astype(np.uint8)
 
 
 def _unfiltered(rows: np.ndarray) -> bytes:
