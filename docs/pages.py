@@ -32,9 +32,10 @@ import numpy as np
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.commands.page import Page, is_learned, is_plain, page, reference
+from jaxenvs.commands.page import Page, is_learned, is_plain, page, reference, state_bytes
 from jaxenvs.core import drawing, png
 from jaxenvs.core.env import Env
+from jaxenvs.core.masking import legal
 from jaxenvs.puzzles import Puzzle
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -219,15 +220,13 @@ def _sizes(id: str) -> list[str]:
 def _size(id: str, is_here: bool) -> tuple[str, ...]:
     spec, env = jaxenvs.spec(id), jaxenvs.make(id)
     fields = ", ".join(f"`{name}={value!r}`" for name, value in spec.fields.items())
-    leaves = jax.tree.leaves(env.state_shape)
-    state = sum(int(np.prod(leaf.shape)) * leaf.dtype.itemsize for leaf in leaves)
     random = reference()["random"].get(id)
     return (
         f"`{id}` (here)" if is_here else f"`{id}`",
         fields or "defaults",
         " x ".join(map(str, drawing.board_shape(env))),
         str(env.default_params.max_steps_in_episode),
-        str(state),
+        str(state_bytes(env)),
         f"{random['return']:.4g}" if random else "not recorded",
     )
 
@@ -370,8 +369,9 @@ def _played(env: Env) -> Any:
         first = env.reset(key).state
 
         def step(state: Any, key: Any) -> tuple[Any, Any]:
-            legal = jnp.where(env.action_mask(state), 0.0, -jnp.inf)
-            moved = env.step(key, state, jax.random.categorical(key, legal))
+            mask = env.action_mask(state)
+            logits = legal(jnp.zeros(mask.shape, jnp.float32), mask)
+            moved = env.step(key, state, jax.random.categorical(key, logits))
             after = jax.tree.map(lambda a, b: jnp.where(moved.done, a, b), first, moved.state)
             return after, state
 

@@ -81,9 +81,10 @@ def page(id: str) -> Page:
 
 
 def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
-    """Paragraphs by label, `Rules` for those without one; a base class says what its heirs do not.
+    """Return paragraphs by label, `Rules` for those without one.
 
-    Of observations the bases are heard too: a family says only what differs.
+    A label that a class lacks is taken from its bases. Observations are those of the class and then
+    of its bases, since a family describes only what differs.
     """
     said: dict[str, tuple[str, ...]] = dict.fromkeys(("Rules", *LABELS), ())
     for kind in env_class.__mro__:
@@ -116,7 +117,6 @@ def _sentence(text: str) -> str:
 
 def _facts(spec: EnvSpec, env: Env) -> Rows:
     kind = spec.env_class
-    size = sum(_bytes(leaf) for leaf in jax.tree.leaves(env.state_shape))
     rows = {
         "id": f"`{spec.id}`",
         "aliases": ", ".join(f"`{alias}`" for alias in spec.aliases) or "none",
@@ -124,7 +124,7 @@ def _facts(spec: EnvSpec, env: Env) -> Rows:
         "actions": f"`{env.action_space}`",
         "observation": f"`{env.observation_space}`",
         "fully observed": _sight(env),
-        "state": f"{size} bytes",
+        "state": f"{state_bytes(env)} bytes",
         "worlds of a batch": f"`reset_source={spec.reset_source!r}`",
     }
     return tuple(rows.items())
@@ -145,7 +145,7 @@ def _actions(env: Env, text: tuple[str, ...]) -> Section:
         places = f"{pointing.rows} x {pointing.columns} places"
         text += (f"A person points at the picture, divided into {places}: {pointing.does}.",)
     keys = [", ".join(map(sign, row.keys)) for row in actions]
-    names = env.action_names or tuple(row.name for row in actions)
+    names = env.action_names or env.controls.names
     rows = [(*row, key) for row, key in zip(_numbered(names), keys, strict=True)]
     shown = 3 if any(keys) else 2
     head = ("action", "name", "keys of `jaxenvs play`")[:shown]
@@ -193,6 +193,11 @@ def _shape(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "one number"
 
 
+def state_bytes(env: Env) -> int:
+    """Bytes of a state."""
+    return sum(_bytes(leaf) for leaf in jax.tree.leaves(env.state_shape))
+
+
 def _bytes(leaf: Any) -> int:
     return int(np.prod(leaf.shape, dtype=np.int64)) * leaf.dtype.itemsize
 
@@ -204,7 +209,7 @@ def _state(env: Env, text: tuple[str, ...]) -> Section:
         name = jax.tree_util.keystr(path).lstrip(".")
         note = _innermost(env.state_shape, name)
         rows.append((f"`{name}`", str(leaf.dtype), _shape(leaf.shape), str(_bytes(leaf)), note))
-    total = ("all", "", "", str(sum(_bytes(leaf) for _, leaf in leaves)), "")
+    total = ("all", "", "", str(state_bytes(env)), "")
     return Section("State", text, ("field", "dtype", "shape", "bytes", "what"), (*rows, total))
 
 
