@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ..commands.parser import UsageError
 from ..core.controls import ARROWS, Controls, Place
 from ..core.env import Env
 from .session import Session
@@ -22,9 +23,9 @@ WAYS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}  # rows
 
 
 def playable(env: Env) -> Controls:
-    """Return the controls of an environment; `ValueError` where keys cannot play it."""
+    """Return the controls of an environment; `UsageError` where keys cannot play it."""
     if not env.controls.actions:
-        raise ValueError(f"{env.name} cannot be played by keys: its actions are {env.action_space}")
+        raise UsageError(f"{env.name} cannot be played by keys: its actions are {env.action_space}")
     return env.controls
 
 

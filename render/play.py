@@ -69,10 +69,7 @@ def _play_text(options: argparse.Namespace, headless: bool) -> int:
 def _playable(options: argparse.Namespace) -> Env:
     """Build the environment, and refuse it where keys cannot play it."""
     env = make_env(options.id, options.fields)
-    try:
-        playable(env)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    playable(env)
     return env
 
 
@@ -88,12 +85,7 @@ def _controller(env: Env, options: argparse.Namespace) -> Controller:
 def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
     """Return what makes the next moment: the next key, or random play without keys."""
     if keys is None:
-
-        def forward() -> bool:
-            controller.session.forward()
-            return True
-
-        return forward
+        return controller.session.forward
     rest: Iterator[str] = iter(keys.replace(",", " ").split())
 
     def press() -> bool:

@@ -84,7 +84,7 @@ class Session:
     @property
     def achievements(self) -> tuple[str, ...]:
         """Names of what can be achieved in an episode, if the environment keeps count."""
-        return _achievements(self.env)
+        return self.env.achievements
 
     @property
     def at_end(self) -> bool:
@@ -107,12 +107,18 @@ class Session:
         self.paused = True
         self._waited = 0.0
 
-    def forward(self) -> None:
-        """Go to the next moment; past the newest one the pilot makes it (for a person: stay)."""
+    def forward(self) -> bool:
+        """Go to the next moment; the pilot makes it if there is none yet.
+
+        Returns whether the session moved: at its end it waits for a person.
+        """
         if not self.at_end:
             self.cursor += 1
         elif not self.human:
             self._append(np.full(self.boards, BY_PILOT, np.int32))
+        else:
+            return False
+        return True
 
     def tick(self, seconds: float) -> bool:
         """Let time pass; return whether the cursor moved."""
@@ -205,11 +211,6 @@ def _capacity(moment: Moment) -> int:
     return int(max(100, min(MAX_MOMENTS, MAX_BYTES // size)))
 
 
-def _achievements(env: Env) -> tuple[str, ...]:
-    """Return the names that belong to `info["achievements"]`."""
-    return getattr(env, "achievements", ())
-
-
 def _to_host(moment: Moment) -> Moment:
     return jax.tree.map(np.asarray, jax.device_get(moment))
 
@@ -239,7 +240,7 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
             episode=episode,
             finished=none,
             total=zero,
-            earned=jnp.zeros((len(_achievements(env)),), jnp.bool_),
+            earned=jnp.zeros((len(env.achievements),), jnp.bool_),
             memory=pilot.begin(),
         )
 

@@ -250,12 +250,7 @@ def _show(
         is_run_through = outputs.is_film(options) or options.html
         options.frames = len(actions) + (1 if is_run_through else 0)
         drawn = controller()
-
-        def forward() -> bool:
-            drawn.session.forward()
-            return True
-
-        outputs.draw_files(drawn, options, forward)
+        outputs.draw_files(drawn, options, drawn.session.forward)
     if options.watch:
         from .window import open_window
 

@@ -70,21 +70,13 @@ def _run(argv: list[str]) -> int:
         title = str(options.target if options.target else options.random)
         return open_window(lambda: _controller(load, options), title, options.tile_size)
     controller = _controller(load, options)
-
-    def forward() -> bool:
-        controller.session.forward()
-        return True
-
-    outputs.draw_files(controller, options, forward)
+    outputs.draw_files(controller, options, controller.session.forward)
     return 0
 
 
 def _controller(load: Callable[[], Watched], options: argparse.Namespace) -> Controller:
     title, env, pilot = load()
-    try:
-        playable(env)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    playable(env)
     session = Session(env, pilot, options.envs, options.seed, options.fps)
     return Controller(session, title, "watch")
 
