@@ -21,7 +21,6 @@ from ..core.spaces import Box, Space
 from .puzzle import Move, Predecessors, Puzzle, PuzzleLevel, PuzzleState
 
 BOARD = ("  OOO  ", "  OOO  ", "OOOOOOO", "OOO.OOO", "OOOOOOO", "  OOO  ", "  OOO  ")
-HOLES = 33
 CENTRE = 16
 ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
 REWARDS = ("goal", "pegs")

@@ -199,6 +199,10 @@ class TwistyPuzzle(Puzzle):
         faces = np.asarray(board).reshape(self.shape[0], -1)
         return "\n".join("".join(self.letters[c] for c in face) for face in faces)
 
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
+        return sprites.stickers(tile_size)
+
 
 @register("Puzzle-Cube-2x2-v0", size=2)
 @register("Puzzle-Cube-2x2-Half-v0", size=2, turns="half")
@@ -296,10 +300,6 @@ class Cube(TwistyPuzzle):
         net = compose(self.tiles(state), self.atlas(tile_size))
         return pictures.cube(net, state.board, views)
 
-    def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
-        return sprites.stickers(tile_size)
-
 
 @register("Puzzle-Pyraminx-v0")
 class Pyraminx(TwistyPuzzle):
@@ -345,10 +345,6 @@ class Pyraminx(TwistyPuzzle):
         colours = jnp.asarray(_PYRAMINX)[state.board.astype(jnp.int32)]
         return pictures.painted(pictures.pyraminx(tile_size), colours)
 
-    def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
-        return sprites.stickers(tile_size)
-
 
 @register("Puzzle-Skewb-v0")
 class Skewb(TwistyPuzzle):
@@ -388,10 +384,6 @@ class Skewb(TwistyPuzzle):
     ) -> UInt8[Array, "height width 3"]:
         """Draw the net of a cube, each centre a square on its corner."""
         return pictures.painted(pictures.skewb(tile_size), state.board)
-
-    def atlas(self, tile_size: int) -> np.ndarray:
-        """Sprites, uint8 (7, tile_size, tile_size, 3)."""
-        return sprites.stickers(tile_size)
 
 
 def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:

@@ -148,7 +148,6 @@ class _Both:
 
     def __init__(self, forward: Engine, back: Engine) -> None:
         self.forward, self.back, self.settings = forward, back, forward.settings
-        self.engines = (forward, back)
 
     def result(self) -> Result:
         """Search, and join the two paths."""
