@@ -46,7 +46,7 @@ def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
 
     @jax.jit
     def paint(states: Any, sheet: jax.Array) -> jax.Array:
-        tiles = jax.vmap(env.view_tiles)(states)
+        tiles: Any = jax.vmap(env.view_tiles)(states)  # not None: it has a shape
         return jax.vmap(compose, (0, None))(tiles, sheet)
 
     return lambda states: np.asarray(paint(states, sheet))
