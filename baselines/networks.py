@@ -29,7 +29,7 @@ class ActorCritic(nn.Module):
     num_actions: int
     hidden: Sequence[int]  # width of each layer
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
-    read: Callable[[Any], Any] = identity  # of what is seen, to `observation_space`
+    read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
     value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
 
     @nn.compact

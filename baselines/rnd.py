@@ -70,8 +70,8 @@ class Curiosity(NamedTuple):
 class RND:
     """The bonus: pure functions of a `Curiosity`."""
 
-    space: spaces.Space  # of what is seen
-    read: Callable[[Any], Any] = identity  # of what is stored, to what is seen
+    space: spaces.Space  # of the networks' input
+    read: Callable[[Any], Any] = identity  # from an observation to the networks' input
     embed: int = 8  # features per cell of a map, 0: its one-hots
     weight: float = 0.1  # of the bonus beside the rewards
     gamma: float = 0.99  # its discount

@@ -11,7 +11,7 @@ INTERRUPTED, CUT_OFF = 130, 141  # exit codes, as shells have them for SIGINT an
 
 
 def program() -> int:
-    """`main` as a process: no traceback where nobody takes what it prints, or at Ctrl-C."""
+    """Run `main` as a process; a closed pipe or Ctrl-C leaves no traceback."""
     try:
         _keep_programs(sys.argv[1:])
         try:

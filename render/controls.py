@@ -84,37 +84,37 @@ class Controller:
 
     def _cursor_bindings(self) -> Iterator[Binding]:
         """Keys that move the cursor and act there."""
-        ways = self.pointing
-        if ways is None:
+        pointing = self.pointing
+        if pointing is None:
             return
         for name, (down, right) in WAYS.items():
-            if (ways.rows == 1 and down) or (ways.columns == 1 and right):
+            if (pointing.rows == 1 and down) or (pointing.columns == 1 and right):
                 continue
 
             def move(controller: "Controller", down: int = down, right: int = right) -> None:
-                controller.cursor = ways.moved(controller.cursor, down, right)
+                controller.cursor = pointing.moved(controller.cursor, down, right)
 
             yield Binding(self._free(ARROWS[name]), f"cursor {name}", move)
-        if ways.writes:
+        if pointing.writes:
             for digit in range(1, 10):
-                yield Binding((str(digit),), ways.does, lambda c, d=digit: c.write(d))
+                yield Binding((str(digit),), pointing.does, lambda c, d=digit: c.write(d))
         else:
-            yield Binding(self._free(("space", "e")), ways.does, lambda c: c.point(c.cursor))
+            yield Binding(self._free(("space", "e")), pointing.does, lambda c: c.point(c.cursor))
 
     def point(self, place: Place) -> None:
         """Act on a place; where an action takes two, the first one is kept."""
         self.cursor = place
-        ways = self.pointing
-        if ways is None or ways.writes:
+        pointing = self.pointing
+        if pointing is None or pointing.writes:
             return
         places: tuple[Place, ...] = (place,)
-        if ways.pair:
+        if pointing.pair:
             first, self.taken = self.taken, place
             if first is None or first == place:
                 self.taken = None if first == place else place
                 return
             places = (first, place)
-        self._act(ways.action(self.session.state(self.selected), *places))
+        self._act(pointing.action(self.session.state(self.selected), *places))
 
     def write(self, digit: int) -> None:
         """Write a digit at the cursor."""

@@ -15,7 +15,7 @@ from .session import Session
 
 GIF_FRAMES = 200
 SMOOTH = 50  # frames per second of a video that shows actions on their way
-LONG = 2.0  # seconds after which drawing says how far it is
+LONG = 2.0  # seconds after which drawing reports its progress
 
 
 def is_headless(options: argparse.Namespace) -> bool:
@@ -50,9 +50,9 @@ def draw_files(
         gif.write_png(options.gif, _picture(controller, options))
         print(f"wrote {options.gif}")
     if reel is not None:
-        names = [row.name for row in controller.actions]
-        told = (controller.title, names, session.pilot.name, session.speed)
-        episodes = reel.write(options.html, *told)
+        names = session.env.controls.names
+        about = (controller.title, names, session.pilot.name, session.speed)
+        episodes = reel.write(options.html, *about)
         print(f"wrote {options.html}: {counted(episodes, 'episode')}, {_kilobytes(options.html)}")
     if options.screenshot:
         gif.write_png(options.screenshot, window_picture(controller, options.tile_size))
@@ -67,15 +67,15 @@ def _count(options: argparse.Namespace) -> int:
 
 
 def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
-    """Go through moments, the present one first, and say on a terminal how far it is."""
-    told = time.monotonic() + LONG
+    """Go through moments, the present one first, and report progress on a terminal."""
+    due = time.monotonic() + LONG
     for i in range(count):
         if i and not advance():
             break
         yield
-        if sys.stderr.isatty() and time.monotonic() > told:
+        if sys.stderr.isatty() and time.monotonic() > due:
             print(f"\rdrawing {i + 1} / {count}", end="", file=sys.stderr, flush=True)
-            told = time.monotonic() + 0.5
+            due = time.monotonic() + 0.5
     if sys.stderr.isatty():
         print("\r" + " " * 40 + "\r", end="", file=sys.stderr)
 

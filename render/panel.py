@@ -29,6 +29,7 @@ def heights(controller: Controller) -> tuple[float, ...]:
 
 @functools.lru_cache(maxsize=8)
 def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
+    """`heights`, kept for the wall and for a single board."""
     pygame.font.init()
     _, ends = _column(controller, 1.0)
     return tuple(end - start for start, end in itertools.pairwise(ends))

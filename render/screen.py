@@ -52,18 +52,18 @@ class Layout(NamedTuple):
 
     def place_at(self, controller: Controller, position: tuple[int, int]) -> Place | None:
         """Return the place of a single board under a point, where places are actions."""
-        ways, board = controller.pointing, self.boards[0]
-        if ways is None or not board.collidepoint(position):
+        pointing, board = controller.pointing, self.boards[0]
+        if pointing is None or not board.collidepoint(position):
             return None
         x, y = position[0] - board.left, position[1] - board.top
-        return y * ways.rows // board.height, x * ways.columns // board.width
+        return y * pointing.rows // board.height, x * pointing.columns // board.width
 
     def rect_of(self, controller: Controller, place: Place) -> pygame.Rect:
         """Return where a place is drawn."""
-        ways, board = controller.pointing, self.boards[0]
-        if ways is None:
+        pointing, board = controller.pointing, self.boards[0]
+        if pointing is None:
             return board
-        height, width = board.height // ways.rows, board.width // ways.columns
+        height, width = board.height // pointing.rows, board.width // pointing.columns
         left, top = board.left + place[1] * width, board.top + place[0] * height
         return pygame.Rect(left, top, width, height)
 
@@ -92,8 +92,8 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
         )
     width = across * (columns * tile_size + gap) + panel.WIDTH + 2 * MARGIN
     height = down * (rows * tile_size + gap + label) + BAR_HEIGHT + 2 * MARGIN
-    told = round(sum(panel.heights(controller))) + MARGIN + panel.FOOTER + BAR_HEIGHT
-    return max(MIN_SIZE[0], width), max(MIN_SIZE[1], told, height)
+    beside = round(sum(panel.heights(controller))) + MARGIN + panel.FOOTER + BAR_HEIGHT
+    return max(MIN_SIZE[0], width), max(MIN_SIZE[1], beside, height)
 
 
 def layout(controller: Controller, size: tuple[int, int]) -> Layout:
@@ -128,8 +128,8 @@ def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> La
     places.append(_below(size, scale, rooms[0] + MARGIN + panel.FOOTER))
     found = [
         placed
-        for place, told in places
-        if place.contains((placed := _placed(controller, size, scale, place, told)).whole)
+        for place, beside in places
+        if place.contains((placed := _placed(controller, size, scale, place, beside)).whole)
     ]
     return max(found, key=lambda placed: placed.tile_size, default=None)
 
@@ -148,16 +148,16 @@ def _rooms(blocks: Sequence[float]) -> list[float]:
 
 def _beside(size: tuple[int, int], scale: float, columns: int) -> tuple[pygame.Rect, pygame.Rect]:
     """The place of the boards, and that of a panel on its right."""
-    (width, height), told = size, round(columns * panel.WIDTH * scale)
+    (width, height), wide = size, round(columns * panel.WIDTH * scale)
     high = height - round(BAR_HEIGHT * scale)
-    return pygame.Rect(0, 0, width - told, high), pygame.Rect(width - told, 0, told, high)
+    return pygame.Rect(0, 0, width - wide, high), pygame.Rect(width - wide, 0, wide, high)
 
 
-def _below(size: tuple[int, int], scale: float, told: float) -> tuple[pygame.Rect, pygame.Rect]:
+def _below(size: tuple[int, int], scale: float, tall: float) -> tuple[pygame.Rect, pygame.Rect]:
     """The place of the boards, and that of a panel below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
-    low = math.ceil(told * scale)  # a column that is a pixel too low loses a block
+    low = math.ceil(tall * scale)  # a column that is a pixel too low loses a block
     return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
 
 
@@ -166,9 +166,9 @@ def _placed(
     size: tuple[int, int],
     scale: float,
     place: pygame.Rect,
-    told: pygame.Rect,
+    beside: pygame.Rect,
 ) -> Layout:
-    """Put boards of the largest tile size into their place."""
+    """Put boards of the largest tile size into their place; the panel is `beside` them."""
     (width, height), margin = size, round(MARGIN * scale)
     below = pygame.Rect(
         margin, height - round(19 * scale), width - 2 * margin, max(1, round(8 * scale))
@@ -193,7 +193,7 @@ def _placed(
         )
         for i in range(count)
     )
-    return Layout(rects, told, below, tile, scale)
+    return Layout(rects, beside, below, tile, scale)
 
 
 def _shape(controller: Controller) -> tuple[int, int]:

@@ -171,7 +171,7 @@ def _search(
                 )
             given[name] = value
     given["width" if options.algorithm == "beam" else "batch_size"] = options.batch_size
-    told = ", ".join(
+    settings = ", ".join(
         f"{name.replace('_', ' ')} {value:,}"
         for name, value in given.items()
         if not isinstance(value, str)
@@ -179,14 +179,14 @@ def _search(
     if options.algorithm != "beam":
         given["max_length"] = LONGEST
     run = functools.partial(getattr(search, options.algorithm), puzzle, **given)
-    _say(f"{options.algorithm}, {told}: compiling ...")
+    _say(f"{options.algorithm}, {settings}: compiling ...")
     began = time.monotonic()
     try:
         compiled = jax.jit(run).lower(level).compile()
     except (TypeError, ValueError, NotImplementedError) as error:
         raise UsageError(str(error)) from error
     middle = time.monotonic()
-    _say(f"{options.algorithm}, {told}: compiled in {middle - began:.1f} s, searching ...")
+    _say(f"{options.algorithm}, {settings}: compiled in {middle - began:.1f} s, searching ...")
     result = jax.block_until_ready(compiled(level))
     _say("")
     return result, time.monotonic() - middle

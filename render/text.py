@@ -58,7 +58,7 @@ def lines() -> Iterator[str]:
 
 
 def answer(session: Session, choice: Choice) -> str:
-    """Do what is chosen, and return what there is to say."""
+    """Carry out a choice; return the text to print."""
     if choice.problem:
         return choice.problem
     if choice.command == "help":
@@ -90,12 +90,12 @@ def scene(session: Session) -> str:
 
 
 def after_the_end() -> str:
-    """What a person can do when the episode is over."""
+    """Tell the commands that go on after the end of an episode."""
     return "Type `new` for the next level, `undo` to go back, or `quit`."
 
 
 def offered(session: Session, most: int = MOST) -> str:
-    """List the legal actions with their numbers, at most so many."""
+    """List up to `most` legal actions with their numbers."""
     allowed = legal(session)
     shown = ", ".join(labels(session.env.controls.names, allowed[:most]))
     more = len(allowed) - most

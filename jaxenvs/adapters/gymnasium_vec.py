@@ -1,6 +1,6 @@
 """A batch of one environment as a `gymnasium.vector.VectorEnv`, in all three autoreset modes.
 
-Row i with seed s lives the life of `to_gymnasium` with seed s + i. Infos have the form that
+Row i of a batch with seed s plays as `to_gymnasium` with seed s + i does. Infos have the form that
 `gymnasium.vector.SyncVectorEnv` gives them. Deliberate differences: `options` are left as given,
 and a step after an end without autoreset raises an error that names the rows.
 """

@@ -1,8 +1,9 @@
 """A batch of one environment as a `VecEnv` of Stable-Baselines3.
 
-Row i with seed s lives the life of `to_gymnasium` with seed s + i, as in SB3's own `DummyVecEnv`,
-but all rows are one compiled program. Deliberate differences from `DummyVecEnv`: there are no
-single environments behind the rows, so `set_attr` sets params, and `env_is_wrapped` is false.
+Row i of a batch with seed s plays as `to_gymnasium` with seed s + i does, as in SB3's own
+`DummyVecEnv`, but all rows are one compiled program. Deliberate differences from `DummyVecEnv`:
+there are no single environments behind the rows, so `set_attr` sets params, and `env_is_wrapped` is
+false.
 """
 
 import inspect
@@ -102,7 +103,7 @@ class SB3VecEnv(VecEnv):
         if attr_name in ("render_mode", "metadata"):
             return [getattr(self.batch, attr_name) for _ in rows]
         default = getattr(self.jaxenv.default_params, attr_name, None)
-        if not jax.tree_util.all_leaves([default]):  # no param, or one of several arrays
+        if not jax.tree_util.all_leaves([default]):  # not a param, or one of several arrays
             return [getattr(self.jaxenv, attr_name) for _ in rows]
         value = np.asarray(getattr(self.batch.params, attr_name))
         is_shared = value.ndim == np.asarray(default).ndim
@@ -111,13 +112,13 @@ class SB3VecEnv(VecEnv):
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set a param of some rows, or of all; it holds from the next step on.
 
-        Raises `AttributeError` for what is no param: other settings are fields of `to_sb3_vec`.
+        Raises `AttributeError` for anything else: other settings are fields of `to_sb3_vec`.
         """
         params, defaults = self.batch.params, self.jaxenv.default_params
         if not hasattr(defaults, attr_name):
             names = ", ".join(vars(defaults))
             raise AttributeError(
-                f"set_attr: {attr_name!r} is no param of {self.jaxenv.name}; its params are "
+                f"set_attr: {attr_name!r} is not a param of {self.jaxenv.name}; its params are "
                 f"{names}; give other settings to to_sb3_vec"
             )
         default = np.asarray(getattr(defaults, attr_name))

@@ -1,9 +1,9 @@
 """Compiled programs on disk, so that a command starts quickly the second time.
 
-Only the command line keeps them; `import jaxenvs` changes no setting of JAX. JAX's own bound,
-`jax_compilation_cache_max_size`, is not used: it needs `filelock`, it writes at every read, so that
-nothing is found in a folder that is read-only, and a process that is killed between its two writes
-of an entry stops all later ones. So the folder is cut down to its size when a command starts.
+Only the command line keeps them; `import jaxenvs` changes no setting of JAX. JAX's own limit,
+`jax_compilation_cache_max_size`, is not used: it needs `filelock`; it writes at every read, which
+fails in a read-only folder; and a process killed between its two writes of an entry blocks all
+later ones. Instead a command trims the folder when it starts.
 """
 
 import contextlib
@@ -18,15 +18,15 @@ VARIABLE = "JAXENVS_CACHE"
 OFF = ("off", "0", "no", "false")
 PROGRAM = "-cache"  # ends the name of the file of a program
 MOST_BYTES = 512 * 2**20
-FULL = 0.75  # share of it that is left when it is cut down
-SHORTEST = 0.05  # seconds of a compilation that is kept
-TROUBLE = "persistent compilation cache entry"  # in what JAX warns of
+FULL = 0.75  # share of it that is left after trimming
+SHORTEST = 0.05  # seconds of a compilation that is kept, at least
+TROUBLE = "persistent compilation cache entry"  # in JAX's warnings
 
 
 def start() -> None:
     """Keep what this process compiles, where that is possible. Never fails.
 
-    JAX's own variable JAX_COMPILATION_CACHE_DIR, where it is set, goes before ours.
+    JAX's own variable JAX_COMPILATION_CACHE_DIR takes precedence.
     """
     import jax
 
@@ -38,7 +38,7 @@ def start() -> None:
     trim(path)
     jax.config.update("jax_compilation_cache_dir", str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST)
-    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # files without a bound
+    jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # no limit on these
     _watch(path)
 
 
@@ -56,9 +56,9 @@ def folder(variables: Mapping[str, str]) -> Path | None:
 
 
 def trim(path: Path, most: int = MOST_BYTES) -> None:
-    """Remove the programs that were not used for longest where all have over `most` bytes.
+    """If the programs take more than `most` bytes, remove the least recently used.
 
-    Other files of the folder stay.
+    Other files in the folder stay.
     """
     files = []
     for file in path.glob(f"*{PROGRAM}"):
@@ -77,9 +77,9 @@ def trim(path: Path, most: int = MOST_BYTES) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether the folder is there, or can be made, and nobody else can write to it.
+    """Whether the folder exists, or can be made, and nobody else can write to it.
 
-    What is in it is run: who can write to it can run programs as this user.
+    Its files are executed: whoever can write to it can run programs as this user.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -94,8 +94,8 @@ def _is_ours(path: Path) -> bool:
 def _watch(path: Path) -> None:
     """Empty the folder instead of warning when JAX cannot read or write an entry.
 
-    JAX writes entries in place and never a second time: the half of one that a full disk or a kill
-    leaves would be read in vain for ever.
+    JAX writes an entry in place and only once: one cut short by a full disk or a kill would fail at
+    every later read.
     """
     show = warnings.showwarning
 

@@ -92,7 +92,7 @@ def _ids() -> tuple[str, ...]:
 
 
 def _help(name: str, *argv: str) -> str:
-    """What a command prints of itself; nothing where it cannot be loaded."""
+    """Return the help of a command; nothing where it cannot be loaded."""
     said, ignored = io.StringIO(), io.StringIO()
     silent = contextlib.redirect_stderr(ignored)
     with contextlib.redirect_stdout(said), silent, contextlib.suppress(SystemExit):

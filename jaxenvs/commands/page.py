@@ -1,4 +1,4 @@
-"""What there is to say about an id: one neutral page, printed by `info` and rendered by the site.
+"""The page of an id, in a form that `info` prints and the site renders.
 
 All of it is read from the code: docstrings, spaces, the state's shapes, fields and the comments
 beside them. `reference.json` holds the returns (`benchmarks/reference.py` writes it).

@@ -18,13 +18,13 @@ class Background(Generic[T]):
 
     @property
     def idle(self) -> bool:
-        """Whether no job was begun whose result was not taken."""
+        """Whether there is no job whose result is still to be taken."""
         return self._job is None
 
     def begin(self, job: Callable[[], T]) -> None:
-        """Start a job; the result of the one before must have been taken."""
+        """Start a job; the result of the previous one must have been taken."""
         if self._job is not None:
-            raise RuntimeError("the job before has not been taken yet")
+            raise RuntimeError("the result of the previous job was not taken")
         self._job = self._pool.submit(job)
 
     def done(self, patience: float = 0.0) -> bool:
@@ -32,9 +32,9 @@ class Background(Generic[T]):
         return self._job is not None and bool(wait([self._job], patience).done)
 
     def take(self) -> T:
-        """Return the result of the job, or raise what it raised; wait for it if necessary."""
+        """Wait for the job and return its result, or raise what it raised."""
         if self._job is None:
-            raise RuntimeError("no job was begun")
+            raise RuntimeError("there is no job to take the result of")
         job, self._job = self._job, None
         return job.result()
 
@@ -46,7 +46,7 @@ class Background(Generic[T]):
 def is_busy() -> bool:
     """Whether a job is still running.
 
-    Python waits for it before it exits, which may take as long as a compilation; a command that is
-    over leaves by `os._exit` instead.
+    Python waits for it before it exits, which may take as long as a compilation; a finished command
+    exits with `os._exit` instead.
     """
     return any(thread.name.startswith(NAME) for thread in threading.enumerate())

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt8
 
 from . import checks, eager
 from .controls import Controls, by_name
-from .facts import RGB, Fact, Features, identity, seen, told
+from .facts import RGB, Fact, Features, identity, observed, sentences
 from .random import Key
 from .spaces import Discrete, Space
 from .struct import Struct, struct
@@ -163,7 +163,7 @@ class Env:
 
     @property
     def features(self) -> Features:
-        """What a network reads of an observation, where that is not the observation itself."""
+        """What networks take as input: by default the observation itself."""
         return Features(self.observation_space, identity)
 
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
@@ -175,7 +175,8 @@ class Env:
 
         By default the facts as sentences, then the observation. Not for traces.
         """
-        return "\n".join([*told(self.facts(state, params)), *seen(self.observe(state, params))])
+        known = sentences(self.facts(state, params))
+        return "\n".join([*known, *observed(self.observe(state, params))])
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
         """Return the icon that a fact names, uint8 (size, size, 3); None where there is none."""

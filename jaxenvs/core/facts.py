@@ -9,7 +9,7 @@ from jaxtyping import Array, PyTree
 from .checks import counted
 from .spaces import Space
 
-MOST_NUMBERS = 400  # of an observation that is written out
+MOST_NUMBERS = 400  # in an observation whose numbers are written, at most
 RGB = tuple[int, int, int]
 # How a panel draws a fact; text shows the label and the value of each.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
@@ -60,17 +60,17 @@ def listed(parts: Iterable[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def told(facts: Iterable[Fact]) -> list[str]:
+def sentences(facts: Iterable[Fact]) -> list[str]:
     """Return facts as sentences: bars in one, then counts in one, then the others."""
     facts = list(facts)
-    sentences = [f"{_begun(_labelled(f))}." for f in facts if f.kind == "sentence"]
+    found = [f"{_begun(_labelled(f))}." for f in facts if f.kind == "sentence"]
     bars = [f"{f.label} {f.value}" for f in facts if f.kind == "bar"]
-    sentences += [f"{_begun(', '.join(bars))}."] if bars else []
+    found += [f"{_begun(', '.join(bars))}."] if bars else []
     counts = [f for f in facts if f.kind == "count"]
     some = [f"{f.value} {f.label}" for f in counts if f.amount]
-    sentences += [f"You have {listed(some or ['nothing'])}."] if counts else []
+    found += [f"You have {listed(some or ['nothing'])}."] if counts else []
     rest = [f for f in facts if f.kind in ("text", "clock", "icon")]
-    return sentences + [f"{_begun(_labelled(f))}." for f in rest]
+    return found + [f"{_begun(_labelled(f))}." for f in rest]
 
 
 def _labelled(fact: Fact) -> str:
@@ -86,11 +86,11 @@ def a(noun: str) -> str:
     return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
 
 
-def away(ahead: int, right: int, ways: tuple[str, str] = ("ahead", "behind")) -> str:
+def away(ahead: int, right: int, names: tuple[str, str] = ("ahead", "behind")) -> str:
     """Say where something is: `2 steps ahead and 1 to the left`; -1 is behind or to the left."""
     parts = []
     if ahead:
-        parts.append(f"{counted(abs(ahead), 'step')} {ways[ahead < 0]}")
+        parts.append(f"{counted(abs(ahead), 'step')} {names[ahead < 0]}")
     if right:
         number = f"{abs(right)}" if parts else counted(abs(right), "step")
         parts.append(f"{number} to the {'left' if right < 0 else 'right'}")
@@ -104,10 +104,10 @@ def drawn(rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(" ".join(f"{cell:<{width}}" for cell in row).rstrip() for row in cells)
 
 
-def seen(obs: PyTree[Array], name: str = "Observation") -> list[str]:
+def observed(obs: PyTree[Array], name: str = "Observation") -> list[str]:
     """Return an observation as text: its numbers by rows, or its shape where these are many."""
     if isinstance(obs, Mapping):
-        return [line for part, value in obs.items() for line in seen(value, _begun(part))]
+        return [line for part, value in obs.items() for line in observed(value, _begun(part))]
     array = np.asarray(obs)
     if array.size > MOST_NUMBERS:
         return [f"{name}: {array.dtype} {array.shape}, too many numbers to write."]

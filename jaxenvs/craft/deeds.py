@@ -59,7 +59,7 @@ def do(moment: Moment) -> Moment:
 
 
 def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
-    """Whether the player has so much of each item."""
+    """Whether the player has the needed number of each item."""
     enough = jnp.ones((), jnp.bool_)
     for item, count in needs.items():
         enough = enough & (world.items[item] >= count)

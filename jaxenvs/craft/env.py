@@ -174,7 +174,7 @@ class CraftEnv(Env):
         return facts.facts(self, state, params)
 
     def describe(self, state: CraftState, params: Any = None) -> str:
-        """Body, belongings, hour, what is in front, what is in sight and where."""
+        """Describe the body, the inventory, the time of day, the cell ahead and what is in view."""
         return facts.describe(self, state, params)
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:

@@ -1,4 +1,4 @@
-"""What a person needs of a Craft world: keys, body and belongings, the hour, what is in sight."""
+"""Craft for people: keys, facts for the panel, and a state in words."""
 
 import functools
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from ..core.controls import keyed
-from ..core.facts import Fact, a, away, bar, count, drawn, listed, told
+from ..core.facts import Fact, a, away, bar, count, drawn, listed, sentences
 from .look import sprites
 from .sight import channels
 from .state import CraftState, World
@@ -83,7 +83,7 @@ def _facts(env: "CraftEnv", world: World, light: float, days: float) -> tuple[Fa
 
 
 def describe(env: "CraftEnv", state: CraftState, params: Any) -> str:
-    """Body, belongings, hour, what is in front, what is in sight and where, and a drawing of it."""
+    """Describe the body, the inventory, the time of day, the cell ahead, and draw the view."""
     world, light, days, blocks, mobs = read(env, state, params)
     row, column = blocks.shape[0] // 2, blocks.shape[1] // 2
     down, right = WAYS[int(world.facing)]
@@ -95,7 +95,7 @@ def describe(env: "CraftEnv", state: CraftState, params: Any) -> str:
     signs[row][column] = "@"
     return "\n".join(
         [
-            *told(_facts(env, world, light, days)),
+            *sentences(_facts(env, world, light, days)),
             f"You face {FACING[int(world.facing)]}; in front of you: {front}.",
             *_sighted(env.rules, blocks, mobs),
             _legend(env.rules, signs),

@@ -16,7 +16,7 @@ class Field(NamedTuple):
     bits: int
     low: int = 0  # the least value; it is kept as 0
     flag: bool = False  # a boolean
-    saturates: bool = False  # what is out of range stays at its end
+    saturates: bool = False  # a value out of range is clipped
 
 
 class Packing(NamedTuple):
@@ -50,12 +50,12 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
 
 
 def words_of(groups: Sequence[Sequence[Field]], it: Any) -> list[Int32[Array, ""]]:
-    """Pack groups of fields, as few words each as hold them."""
+    """Pack groups of fields, each into as few words as possible."""
     return [word_of(fields, it) for fields in split(groups)]
 
 
 def of_words(groups: Sequence[Sequence[Field]], words: Iterator[Array]) -> dict[str, Any]:
-    """Undo `words_of`, taking from the words as many as the groups have."""
+    """Undo `words_of`, taking the words of these groups from the iterator."""
     values: dict[str, Any] = {}
     for fields in split(groups):
         values |= of_word(fields, next(words))

@@ -88,9 +88,9 @@ def view(
 ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
     """Blocks around the player, and who is there (bits of `channels`).
 
-    Upstream's quirk: slots write one after another, also those that are dead or out of sight, the
-    latter up to a view's size beyond the upper and left edge at the opposite side: they hide what
-    an earlier slot of their channel wrote there.
+    Upstream's quirk: slots are written one after another, dead ones and those out of sight too. A
+    slot up to a view's size beyond the upper or left edge is written at the opposite edge. It hides
+    what an earlier slot of its channel wrote there.
     """
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
@@ -194,7 +194,7 @@ def _channels(
     rules: Rules, blocks: UInt8[Array, " cells"], mobs: UInt8[Array, " cells"]
 ) -> Int32[Array, "cells channels"]:
     """Flags of each cell: the block, then the mobs. They come from a bit for each channel
-    where a word has enough."""
+    where a word has enough bits."""
     kinds, block = len(rules.blocks), blocks.astype(jnp.int32)
     flags = np.arange(kinds + len(channels(rules)), dtype=np.int32)
     if len(flags) <= _WORD:

@@ -40,8 +40,8 @@ class Mob(NamedTuple):
 
     row: Any
     column: Any
-    health: Any  # 0 and below are alike, and kept as 0
-    cooldown: Any  # steps until it may attack; 0 and below are alike, and kept as 0
+    health: Any  # 0 or less is kept as 0
+    cooldown: Any  # steps until it may attack; 0 or less is kept as 0
     type: Any  # among those of its role
     alive: Any
     # Whether other things see its cell as taken. A mob called back to life by upstream's quirk is
@@ -104,7 +104,7 @@ class Level(Struct):
 
 
 def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> World:
-    """Return the world at the start; `health` is that of mobs which were never there."""
+    """Return the world at the start; `health` is that of empty slots of mobs, by role."""
     zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
     middle, zeros = jnp.int32(size // 2), jnp.zeros(slots.plant, jnp.int32)
     mob, one = Mob(zero, zero, zero, zero, zero, no, no), jnp.int32(1)

@@ -122,12 +122,12 @@ class Placement(NamedTuple):
 
 
 class Need(NamedTuple):
-    """What grows with every step, and takes a point where it has grown enough."""
+    """A need that grows with every step; beyond its limit it takes a point."""
 
-    vital: str  # what it takes a point of
+    vital: str  # which it takes the point from
     counter: str  # steps since the last one
     limit: int  # steps beyond which it takes one
-    asleep: float  # steps that count for a step of a sleeper; negative: sleep stills it
+    asleep: float  # steps that a step asleep counts as; negative: sleep reduces the need
     rest: int | None = None  # steps below zero beyond which sleep gives a point
 
 
@@ -145,17 +145,17 @@ class MobRow(NamedTuple):
     role: str  # of ROLES
     health: int  # points of one that appears
     appears_on: frozenset[Block]
-    nearest: int  # steps from the player at which it appears at least, exclusive
+    nearest: int  # it appears only more than this many steps from the player
     achievement: Achievement  # for killing it
     shuns: frozenset[Block] = frozenset()  # blocks it does not enter, besides solid ones
     food: int = 0  # that killing it gives
     damage: int = 0  # points of its blow
     cooldown: int = 0  # steps from one attack to the next
-    chase: int = 0  # steps from the player: melee comes nearer below, ranged from there on
-    gate: float = 0.0  # uniform: melee comes nearer below, ranged moves with a purpose above
+    chase: int = 0  # steps from the player: melee approaches below it, ranged from it on
+    gate: float = 0.0  # of a uniform draw: melee approaches below it, ranged keeps its range above
     retreat: int = 0  # steps from the player up to which ranged withdraws
-    nearest_shot: int = 0  # steps from the player from which ranged shoots at least
-    farthest_shot: int = 0  # the same at most
+    nearest_shot: int = 0  # least steps from the player at which ranged shoots
+    farthest_shot: int = 0  # most steps, likewise
     projectile: str | None = None  # name of what it shoots
 
 
@@ -218,7 +218,7 @@ class Rules:
 
 ROLES = ("melee", "passive", "ranged")  # classes of mobs, in the order of moving
 APPEARING = ("passive", "melee", "ranged")  # the same, in the order of appearing
-ASLEEP_FACTOR = 3.5  # a blow of a mob hits a sleeper so much harder
+ASLEEP_FACTOR = 3.5  # damage of a mob to a sleeping player, relative to one awake
 VITALS = ("health", "food", "drink", "energy")
 RIPE_AGE = 600  # steps that a plant grows
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})  # in no map

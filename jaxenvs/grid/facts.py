@@ -1,4 +1,4 @@
-"""What a person needs of a grid world: keys, names of things, what the agent has and sees."""
+"""Grid worlds for people: keys, names of things, facts for the panel, and a state in words."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ LETTERS = {
 }
 PLAIN_SIGNS = {0: "?", tiles.EMPTY: ".", tiles.WALL: "#", tiles.GOAL: "G", tiles.LAVA: "~"}
 
-Cells = dict[tuple[int, int], int]  # tile at so many steps ahead of the agent and to its right
+Cells = dict[tuple[int, int], int]  # (steps ahead, steps to the right) of the agent -> tile
 
 
 def _colour(kind: Kind, tile: int) -> Colour:
@@ -88,7 +88,7 @@ def icon(name: str, size: int) -> np.ndarray | None:
 
 
 def describe(env: "GridEnv", state: GridState) -> str:
-    """Mission, hands, what is in sight and where, and a drawing of it."""
+    """Tell the mission, what the agent carries and sees, and draw the view or the whole grid."""
     mission, carried, direction, view, grid, row, column = _read(env, state)
     whole = env.obs in ("full", "rgb_full")
     cells = _around(grid, row, column, direction) if whole else _in_view(view)
@@ -157,7 +157,7 @@ def _sighted(cells: Cells) -> str:
 
 
 def _lines_of_sight(cells: Cells, whole: bool) -> str:
-    """How far the cells are free in each direction that can be seen, and what comes then."""
+    """Count the free cells in each direction, and name what comes after them."""
     ways = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1)}
     if whole:
         ways["behind"] = (-1, 0)

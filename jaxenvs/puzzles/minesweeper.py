@@ -14,7 +14,7 @@ from jaxtyping import Array, Bool, Int32, UInt8
 from ..core import checks
 from ..core.controls import Controls, cell_names, cells
 from ..core.env import Ending, Env, Params, State, Step, Transition
-from ..core.facts import Fact, drawn, told
+from ..core.facts import Fact, drawn, sentences
 from ..core.random import Key, permutation, words
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
@@ -148,7 +148,7 @@ class Minesweeper(Env):
         legend = (
             "The field, row by row: mines beside an open cell, # a covered cell, * an open mine"
         )
-        return "\n".join([*told(self.facts(state)), f"{legend}:", drawn(cells)])
+        return "\n".join([*sentences(self.facts(state)), f"{legend}:", drawn(cells)])
 
     def tiles(self, state: MinesweeperState) -> Int32[Array, "rows columns"]:
         """What the cells show, as `sprites.minesweeper` numbers it."""

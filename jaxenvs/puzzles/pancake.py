@@ -46,7 +46,7 @@ class Pancake(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """The lowest pancake to flip is pointed at; neither the upper one nor the plate is one."""
+        """A person points at the lowest pancake to flip, neither the top one nor the plate."""
 
         def flipped(state: Any, place: Place) -> int | None:
             return place[0] - 1 if 0 < place[0] < self.size else None

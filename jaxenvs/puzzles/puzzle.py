@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from ..core.env import Ending, Env, Params, State, Step, Transition
-from ..core.facts import told
+from ..core.facts import sentences
 from ..core.random import Key, below, words
 from ..core.spaces import Discrete, Space
 from ..core.struct import Struct, struct
@@ -143,7 +143,7 @@ class Puzzle(Env):
         if type(self).text is Puzzle.text:
             return super().describe(state, params)
         board = self.text(state.instance, state.board)
-        return "\n".join([*told(self.facts(state, params)), f"{self.legend}:", board])
+        return "\n".join([*sentences(self.facts(state, params)), f"{self.legend}:", board])
 
     @property
     def default_params(self) -> Params:

@@ -106,7 +106,7 @@ def test_params_are_attributes_of_the_rows():
     envs.set_attr("max_steps_in_episode", limit)
     assert np.ndim(envs.batch.params.max_steps_in_episode) == 0
     with pytest.raises(
-        AttributeError, match=r"'size' is no param of .*; its params are max_steps_in_episode"
+        AttributeError, match=r"'size' is not a param of .*; its params are max_steps_in_episode"
     ):
         envs.set_attr("size", 7)
     with pytest.raises(AttributeError):

@@ -8,7 +8,7 @@ import pytest
 import jaxenvs
 from jaxenvs import wrappers
 from jaxenvs.core.controls import ActionKeys, Controls, sign
-from jaxenvs.core.facts import Fact, a, away, bar, count, listed, told
+from jaxenvs.core.facts import Fact, a, away, bar, count, listed, sentences
 from jaxenvs.puzzles.puzzle import PuzzleState
 
 CRAFT = jaxenvs.make("Craft-Classic-Ids-v0")
@@ -124,5 +124,5 @@ def test_words():
     assert [listed("a"), listed("ab"), listed("abc")] == ["a", "a and b", "a, b and c"]
     assert away(2, -1) == "2 steps ahead and 1 to the left" and away(-1, 0) == "1 step behind"
     assert away(0, 1) == "1 step to the right" and away(0, 0) == "here"
-    assert told([count("wood", 0)]) == ["You have nothing."]
+    assert sentences([count("wood", 0)]) == ["You have nothing."]
     assert [sign("U"), sign("return"), sign("left")] == ["Shift U", "Enter", "Left"]

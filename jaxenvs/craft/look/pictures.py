@@ -2,7 +2,7 @@
 
 Layout as upstream's: 7 x 9 cells around the player, then two rows of nine things with their counts.
 The sprites are our own. Night falls cell by cell, in `LEVELS` steps and earlier at the edge of the
-view than around the player; what is far into the night also drowns in noise that moves with time.
+view than around the player; dark cells are also covered by noise that changes with time.
 Upstream shades every pixel for itself; here a small picture is one gather from sprites that are
 shaded beforehand.
 """
