@@ -108,7 +108,7 @@ def test_the_beginning_of_an_illegal_action_is_no_unknown_one():
 
 def test_a_question_ends_in_one_mark():
     problem = text.chosen("turn lefd", NAMES, [0, 1]).problem
-    assert "did you mean 'turn right' or 'undo'? Legal now: 0 turn left" in problem
+    assert "or 'undo'? Legal now: 0 turn left" in problem
 
 
 def test_a_line_of_any_length_is_answered_shortly():
