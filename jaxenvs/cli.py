@@ -69,7 +69,7 @@ def main(argv: list[str] | None = None) -> int:
 
         near = suggestion(name, COMMANDS)
         print(
-            f"{PROGRAM}: no command {name!r}{near}; `{PROGRAM} --help` lists them", file=sys.stderr
+            f"{PROGRAM}: no command {name!r} (`{PROGRAM} --help` lists all){near}", file=sys.stderr
         )
         return 2
     run = load(name)

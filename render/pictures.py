@@ -1,6 +1,7 @@
 """Pictures and films of states for Python code and notebooks: no window, no display, no pygame."""
 
 import importlib
+import numbers
 import os
 import types
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from . import film, frames, gif
 FPS = 8.0  # states per second, unless told otherwise
 END_PAUSE = 0.8  # seconds that the last state of an episode stays
 MOST_BOARDS = 64  # of a batch
+MOST_TILE = 512  # pixels of a cell
 REPLAYS = (".html", ".htm")
 _NEEDED = {".gif": ["PIL"]}  # film.py names what videos need
 AT_ONCE = 16  # pictures painted together; the program is compiled for this many
@@ -45,7 +47,9 @@ class Renderer(types.ModuleType):
         Raises `TypeError` for a state of another environment, and `NotImplementedError` for an
         environment that draws nothing.
         """
-        (picture,) = _film(env, state, "render", boards).pictures(tile_size, params)
+        shown = _film(env, state, "render", boards)
+        _check_look("render", shown.env, tile_size, params)
+        (picture,) = shown.pictures(tile_size, params)
         return picture.view(png.Picture)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -111,8 +115,11 @@ class Animation:
 
     def __init__(self, film: "Film", fps: float, tile_size: int | None, params: Any) -> None:
         """See `animate`."""
+        if isinstance(fps, bool) or not isinstance(fps, numbers.Real):
+            raise TypeError(f"animate: fps must be a number, got {fps!r}")
         if not 0 < fps <= 100:
             raise ValueError(f"animate: fps={fps} is out of range; it must be above 0, at most 100")
+        _check_look("animate", film.env, tile_size, params)
         self._film, self._fps, self._tile_size, self._params = film, fps, tile_size, params
         self._gif: bytes | None = None
 
@@ -222,6 +229,14 @@ class Film(NamedTuple):
             yield Moment(**known, **rest)
 
 
+def _check_look(where: str, env: Env, tile_size: int | None, params: Any) -> None:
+    """Refuse a bad size of cells, and params of another environment."""
+    if tile_size is not None:
+        checks.integer_field(where, "tile_size", tile_size, 1, MOST_TILE)
+    if params is not None and jax.tree.structure(params) != jax.tree.structure(env.default_params):
+        env.checked_params(params, where)  # raises
+
+
 def _film(env: Env | VectorEnv, states: Any, where: str, boards: int) -> Film:
     """Take one state (`render`) or states over time (`animate`), perhaps with rows of a batch."""
     if not isinstance(env, (Env, VectorEnv)):
@@ -240,7 +255,7 @@ def _film(env: Env | VectorEnv, states: Any, where: str, boards: int) -> Film:
     listed = isinstance(states, (list, tuple))
     if timed and listed and jax.tree.structure(states) != jax.tree.structure(like):
         states = _stacked([_inner(state) for state in states], like)
-    states = jax.tree.map(np.asarray, jax.device_get(states))
+    states = _on_host(states, like, where)
     axes = _axes(states, like, where)
     if axes - timed not in (0, 1):
         raise TypeError(f"{where}: {_ADVICE[where]}")
@@ -267,16 +282,28 @@ def _stacked(states: list[Any], like: Any) -> Any:
     """Join states along a new first axis; each is checked, for `stack` would name no culprit."""
     if not states:
         raise ValueError("animate: there are no states to draw")
-    states = jax.device_get(states)
+    states = [_on_host(state, like, "animate") for state in jax.device_get(states)]
     for state in states:
         _axes(state, like, "animate")
+    first = jax.tree.map(np.shape, states[0])
+    for i, state in enumerate(states):
+        if jax.tree.map(np.shape, state) != first:
+            raise TypeError(
+                f"animate: state {i} has another number of boards than state 0; draw single states "
+                "or batches of one size"
+            )
     return jax.tree.map(lambda *leaves: np.stack(leaves), *states)
+
+
+def _on_host(states: Any, like: Any, where: str) -> Any:
+    """Return the leaves as NumPy arrays; raise `TypeError` for what is no state."""
+    if jax.tree.structure(states) != jax.tree.structure(like):
+        checks.state_of(states, like, where)  # raises
+    return jax.tree.map(np.asarray, jax.device_get(states))
 
 
 def _axes(states: Any, like: Any, where: str) -> int:
     """Return how many axes the leaves have before those of a state; all must have the same."""
-    if jax.tree.structure(states) != jax.tree.structure(like):
-        checks.state_of(states, like, where)  # raises
     leaves, shapes = jax.tree.leaves(states), jax.tree.leaves(like)
     axes = max(0, np.ndim(leaves[0]) - len(shapes[0].shape)) if leaves and shapes else 0
     if any(0 in np.shape(leaf)[:axes] for leaf in leaves):

@@ -1,5 +1,6 @@
 """`jaxenvs play ID --text`: a game in a terminal, through `Env.describe`; no window, no pygame."""
 
+import io
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from .session import Session
 
 PROMPT = "> "
 MOST = 40  # legal actions that are listed after every step
+DIGITS, LETTERS = 9, 60  # of a line: longer is no number; more is not repeated in a message
 COMMANDS = {
     "actions": "list every legal action",
     "undo": "take the last action back",
@@ -30,6 +32,9 @@ class Choice(NamedTuple):
 
 def play(session: Session, title: str) -> int:
     """Play until the input ends; return the exit code."""
+    for stream in (sys.stdin, sys.stdout):  # bytes and letters that the terminal's code lacks
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     print(f"{title}. Type an action, its beginning or its number; `help` lists the commands.")
     print(scene(session))
     env = session.env
@@ -45,8 +50,11 @@ def play(session: Session, title: str) -> int:
 
 
 def lines() -> Iterator[str]:
-    """Read lines that are not empty, and repeat them where they do not come from a terminal."""
-    while True:
+    """Read lines that are not empty, and repeat them where they do not come from a terminal.
+
+    There is no standard input where the process was started with it closed.
+    """
+    while sys.stdin is not None:
         print(f"\n{PROMPT}", end="", flush=True)
         line = sys.stdin.readline()
         if not sys.stdin.isatty() or not line:
@@ -121,24 +129,30 @@ def chosen(
     found = _named(line, word, names) or _named(line, word, other_names)
     if not found and word in COMMANDS:
         return Choice(command=word)
-    if not found and word.isdecimal() and int(word) < len(names):
+    if not found and word.isdecimal() and len(word) <= DIGITS and int(word) < len(names):
         found = [int(word)]
-    found = found or [i for i in allowed if names[i].lower().startswith(word)]
+    begun = [i for i, name in enumerate(names) if name.lower().startswith(word)]
+    found = found or [i for i in begun if i in allowed] or begun
+    if len(found) == 1 and found[0] in allowed:
+        return Choice(action=found[0])
+    return Choice(problem=_problem(line, found, names, allowed))
+
+
+def _problem(line: str, found: Sequence[int], names: Sequence[str], allowed: Sequence[int]) -> str:
+    """Say why a line that means these actions is none, and what is legal."""
+    known = ", ".join(labels(names, allowed[:MOST])) or "no action"
+    given = repr(line if len(line) <= LETTERS else f"{line[: LETTERS - 3]}...")
     if len(found) == 1:
-        if found[0] in allowed:
-            return Choice(action=found[0])
-        known = ", ".join(labels(names, allowed[:MOST]))
-        return Choice(problem=f"{names[found[0]]!r} is not legal now; these are: {known}.")
+        return f"{names[found[0]]!r} is not legal now; these are: {known}."
+    if found and found[0] not in allowed:
+        kinds = counted(len(found), "action")
+        return f"{given} is the beginning of {kinds}, none of them legal now; these are: {known}."
     if found:
         several = ", ".join(labels(names, found[:MOST]))
-        return Choice(
-            problem=f"{line!r} is the beginning of {counted(len(found), 'action')}: {several}."
-        )
-    near = suggestion(word, [*(names[i] for i in allowed[:MOST]), *COMMANDS])
-    known = ", ".join(labels(names, allowed[:MOST]))
-    return Choice(
-        problem=f"There is no action {line!r}{near}. Legal now: {known}; or {', '.join(COMMANDS)}."
-    )
+        return f"{given} is the beginning of {counted(len(found), 'action')}: {several}."
+    near = suggestion(line[:LETTERS].lower(), [*(names[i] for i in allowed[:MOST]), *COMMANDS])
+    legal_now = f"Legal now: {known}; or {', '.join(COMMANDS)}."
+    return f"There is no action {given}{near or '.'} {legal_now}"
 
 
 def _named(line: str, word: str, names: Sequence[str]) -> list[int]:

@@ -47,7 +47,7 @@ def folder(variables: Mapping[str, str]) -> Path | None:
     given = variables.get(VARIABLE, "")
     if given.lower() in OFF:
         return None
-    with contextlib.suppress(RuntimeError):  # a user without a home
+    with contextlib.suppress(RuntimeError, OSError):  # a user without a home; a removed folder
         if given:
             return Path(given).expanduser().absolute()
         base = Path(variables.get("XDG_CACHE_HOME", ""))
@@ -58,12 +58,16 @@ def folder(variables: Mapping[str, str]) -> Path | None:
 def trim(path: Path, most: int = MOST_BYTES) -> None:
     """If the programs take more than `most` bytes, remove the least recently used.
 
-    Other files in the folder stay.
+    Empty ones, which a kill leaves, go too: JAX neither warns of them nor writes them anew. Other
+    files in the folder stay.
     """
     files = []
     for file in path.glob(f"*{PROGRAM}"):
         with contextlib.suppress(OSError):  # another process removes files, too
             found = file.stat()
+            if not found.st_size:
+                file.unlink()
+                continue
             files.append((max(found.st_atime, found.st_mtime), found.st_size, file))
     size = sum(length for _, length, _ in files)
     if size <= most:

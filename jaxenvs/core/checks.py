@@ -130,10 +130,12 @@ def _refuse_number(leaf: Any, dtype: np.dtype, where: str) -> NoReturn:
 def state_of(state: Any, like: PyTree, where: str) -> None:
     """Raise `TypeError` unless `state` has the structure, shapes and dtypes of `like`."""
     if jax.tree.structure(state) != jax.tree.structure(like):
+        advice = "take it from env.reset or env.step (a state of make_vec belongs to its own step)"
+        if jax.tree.structure(getattr(state, "state", None)) == jax.tree.structure(like):
+            advice = "give its field `state`"
         raise TypeError(
             f"{where}: the state must be a {type(like).__name__} of this environment, got "
-            f"{_describe(state)}; take it from env.reset or env.step (a state of make_vec belongs "
-            "to its own step)"
+            f"{_describe(state)}; {advice}"
         )
     wanted_leaves, _ = jax.tree_util.tree_flatten_with_path(like)
     for (path, wanted), given in zip(wanted_leaves, jax.tree.leaves(state), strict=True):
@@ -202,5 +204,5 @@ def _describe(value: Any) -> str:
     """Shape and dtype of an array, else the type and the value itself in short."""
     if isinstance(value, (jax.Array, np.ndarray)):
         return f"an array {value.dtype}{list(value.shape)}"
-    text = repr(value)
+    text = " ".join(repr(value).split())
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"

@@ -23,15 +23,19 @@ def target(path: str | os.PathLike[str]) -> Path:
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path to write to; it replaces `path` if nothing is raised.
 
-    If `path` is a link, the file it points to is replaced. `OSError` as in `target`.
+    If `path` is a link, the file it points to is replaced. `OSError` as in `target`; it names the
+    path, not the temporary one.
     """
     path = target(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield temporary
         os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.filename == str(temporary):
+            error.filename, error.filename2 = str(path), None
         raise
 
 

@@ -144,6 +144,22 @@ def test_a_disk_that_is_full_is_no_trouble(kept, events):
     assert compiled() == 1 and compiled() == 1 and HIT in events
 
 
+def test_an_empty_program_is_made_anew(tmp_path):
+    """JAX takes it for none and does not write it again."""
+    half, whole = tmp_path / "half-cache", tmp_path / "whole-cache"
+    half.touch()
+    whole.write_bytes(b"1")
+    cache.trim(tmp_path)
+    assert list(tmp_path.iterdir()) == [whole]
+
+
+def test_in_a_folder_that_was_removed_nothing_is_kept(monkeypatch, tmp_path):
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert cache.folder({cache.VARIABLE: "here"}) is None
+
+
 def test_what_was_not_used_for_longest_goes_and_other_files_stay(tmp_path):
     for age, name in enumerate(["new-cache", "used-cache", "old-cache", "letter.txt"]):
         (tmp_path / name).write_bytes(bytes(1000))

@@ -53,7 +53,7 @@ def test_the_help_lists_all_commands(capsys):
 
 
 BAD = [
-    (["trian"], "no command 'trian'; did you mean 'train'"),
+    (["trian"], "no command 'trian' (`jaxenvs --help` lists all); did you mean 'train'"),
     (["--completion"], "name bash, zsh, fish"),
     (["--completion", "csh"], "name bash, zsh, fish, not 'csh'"),
     (["check"], "ID"),

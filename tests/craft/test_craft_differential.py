@@ -78,7 +78,7 @@ def test_what_an_accelerator_compiles_plays_as_the_package(monkeypatch):
     monkeypatch.setattr(jax.lax, "platform_dependent", elsewhere)
     lockstep.sides.cache_clear()
     try:
-        check(lockstep.trial(ROWS, STEPS, seed=5), least=1_500, events=OFTEN)
+        check(lockstep.trial(ROWS, STEPS, seed=0), least=1_500, events=OFTEN)
     finally:
         lockstep.sides.cache_clear()
 

@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 import jaxenvs
+from jaxenvs.core.env import Reset
 from jaxenvs.core.extras import MissingExtraError
 from jaxenvs.core.png import Picture
 from jaxenvs.core.vector import VectorState
@@ -177,8 +178,15 @@ def test_params_change_what_is_drawn(monkeypatch, played):
         (lambda e, s: jaxenvs.animate(e, []), ValueError, "no states to draw"),
         (lambda e, s: jaxenvs.animate(e, [at(s, 0), 3]), TypeError, "got int 3"),
         (lambda e, s: jaxenvs.animate(e, s, fps=0), ValueError, "fps=0 is out of range"),
+        (lambda e, s: jaxenvs.animate(e, s, fps="8"), TypeError, "fps must be a number, got '8'"),
+        (lambda e, s: jaxenvs.render(e, jax.random.key(0)), TypeError, "must be a GridState"),
+        (lambda e, s: jaxenvs.render(e, Reset(0, at(s, 0))), TypeError, "give its field `state`"),
+        (lambda e, s: jaxenvs.render(e, at(s, 0), tile_size=0), ValueError, "tile_size=0 is out"),
+        (lambda e, s: jaxenvs.render(e, at(s, 0), params=3), TypeError, "params must be like"),
+        (lambda e, s: jaxenvs.animate(e, s, params=3), TypeError, "animate: params must be like"),
+        (lambda e, s: jaxenvs.animate(e, [at(s, 0), s]), TypeError, "state 1 has another number"),
         (lambda e, s: jaxenvs.animate(e, s, "a.avi"), ValueError, "a.avi must end in .gif, .mp4"),
-        (lambda e, s: jaxenvs.animate(e, s, "/no/a.gif"), OSError, "/no"),
+        (lambda e, s: jaxenvs.animate(e, s, "/no/a.gif"), OSError, "'/no/a.gif'"),
     ],
 )
 def test_mistakes_are_named(call, error, words, played):

@@ -96,6 +96,44 @@ def test_an_illegal_action_is_refused_with_the_legal_ones():
     assert text.chosen("1", NAMES, [0, 4]).problem.startswith("'turn right' is not legal")
 
 
+def test_the_beginning_of_an_illegal_action_is_no_unknown_one():
+    assert text.chosen("TURN r", NAMES, [0, 4]).action == -1
+    assert text.chosen("TURN r", NAMES, [0, 4]).problem.startswith("'turn right' is not legal now")
+    problem = text.chosen("turn", NAMES, [2, 4]).problem
+    assert (
+        problem
+        == "'turn' is the beginning of 2 actions, none of them legal now; these are: 2 U, 7."
+    )
+
+
+def test_a_question_ends_in_one_mark():
+    problem = text.chosen("turn lefd", NAMES, [0, 1]).problem
+    assert "or 'undo'? Legal now: 0 turn left" in problem
+
+
+def test_a_line_of_any_length_is_answered_shortly():
+    for line in ("9" * 5000, "a" * 100_000):  # Python reads no number of over 4300 digits
+        problem = text.chosen(line, NAMES, [0]).problem
+        assert problem.startswith(f"There is no action '{line[0] * 57}...'. Legal now:")
+        assert len(problem) < 200
+
+
+@pytest.mark.parametrize("code", ["ascii", "utf-8"])
+def test_bytes_that_the_terminal_cannot_read_or_write(monkeypatch, no_display, code):
+    out = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"n\xc3\xa9\xff\nquit\n"), code))
+    monkeypatch.setattr("sys.stdout", out)
+    assert play.main([ID, "--text"]) == 0
+    out.seek(0)
+    assert "There is no action 'n" in out.read()
+
+
+def test_a_closed_input_ends_the_game(monkeypatch, capsys, no_display):
+    monkeypatch.setattr("sys.stdin", None)
+    assert play.main([ID, "--text"]) == 0
+    assert "Actions: 0 left" in capsys.readouterr().out
+
+
 def test_of_many_actions_the_first_are_listed():
     class Many(Session):
         def __init__(self) -> None:
