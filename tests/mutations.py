@@ -19,7 +19,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 OUTSIDE = ("baselines", "benchmarks", "render")  # parts of the package beside `jaxenvs/`
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".cache", "runs", "build", "__pycache__")
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?= - |$)", re.MULTILINE)
 
 
 class Mutation(NamedTuple):

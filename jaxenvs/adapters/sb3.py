@@ -21,6 +21,7 @@ from stable_baselines3.common.vec_env.base_vec_env import (  # pyright: ignore[r
 )
 
 from ..core.env import Env
+from ..core.vector import param_axes
 from .gymnasium import MASK, on_host, refuse_options
 from .gymnasium_vec import GymnasiumVectorEnv, row_of
 
@@ -112,16 +113,19 @@ class SB3VecEnv(VecEnv):
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set a param of some rows, or of all; it holds from the next step on.
 
-        Raises `AttributeError` for anything else: other settings are fields of `to_sb3_vec`.
+        Raises `AttributeError` for anything else (other settings are fields of `to_sb3_vec`), and
+        what `make_vec` raises for a value that the param cannot have.
         """
         params, defaults = self.batch.params, self.jaxenv.default_params
-        if not hasattr(defaults, attr_name):
+        if attr_name not in vars(defaults):
             names = ", ".join(vars(defaults))
             raise AttributeError(
                 f"set_attr: {attr_name!r} is not a param of {self.jaxenv.name}; its params are "
                 f"{names}; give other settings to to_sb3_vec"
             )
         default = np.asarray(getattr(defaults, attr_name))
+        for one in [value] if np.ndim(value) == default.ndim else value:
+            self.jaxenv.checked_params(defaults.replace(**{attr_name: one}), "set_attr")
         rows = np.array(self.get_attr(attr_name))
         rows[list(self._get_indices(indices))] = np.asarray(value, default.dtype)
         is_shared = (rows == rows[0]).all()
@@ -135,16 +139,28 @@ class SB3VecEnv(VecEnv):
         indices: VecEnvIndices = None,
         **method_kwargs: Any,
     ) -> list[Any]:
-        """Call a method of the environment for each row; one that takes a state gets the row's."""
+        """Call a method of the environment for each row, with the row's state and params where the
+        method takes them and they are not given."""
         rows = list(self._get_indices(indices))
         if method_name == MASKS:
             return list(self.batch.action_masks()[rows])
         method = getattr(self.jaxenv, method_name)
-        if "state" not in inspect.signature(method).parameters:
+        takes = inspect.signature(method).parameters
+        if "state" not in takes:
             return [method(*method_args, **method_kwargs) for _ in rows]
-        states = self.batch.states()
-        own = [jax.tree.map(lambda leaf, row=row: leaf[row], states) for row in rows]
-        return [method(*method_args, state=state, **method_kwargs) for state in own]
+        states, found = self.batch.states(), []
+        for row in rows:
+            own = {"state": jax.tree.map(lambda leaf, row=row: leaf[row], states)}
+            if "params" in takes:
+                own["params"] = self._params(row)
+            found.append(method(*method_args, **own | method_kwargs))
+        return found
+
+    def _params(self, row: int) -> Any:
+        """Params of a row."""
+        params = self.batch.params
+        axes = param_axes(self.jaxenv, params)
+        return jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[row], params, axes)
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
         """Tell that no row has a wrapper of Gymnasium; put `VecMonitor` around the batch."""

@@ -234,7 +234,7 @@ def _load_plugins() -> None:
         for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
             try:
                 entry.load()
-            except Exception as error:  # any failure of one leaves the other ids available
+            except (Exception, SystemExit) as error:  # one that fails leaves the others
                 owner = entry.dist.name if entry.dist else entry.module
                 warnings.warn(
                     f"the environments of {owner} (entry point {entry.name} = {entry.value}) "

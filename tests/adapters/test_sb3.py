@@ -114,6 +114,27 @@ def test_params_are_attributes_of_the_rows():
     assert not envs.has_attr("nothing") and envs.env_is_wrapped(VecMonitor, 1) == [False]
 
 
+def test_methods_see_the_params_of_their_row():
+    envs = to_sb3_vec("Grid-LavaGapS5-v0", ROWS)
+    envs.set_attr("max_steps_in_episode", [7, 8, 9])
+    envs.reset()
+    assert [int(limit) for limit in envs.env_method("time_limit")] == [7, 8, 9]
+    given = envs.jaxenv.default_params.replace(max_steps_in_episode=3)
+    assert [int(limit) for limit in envs.env_method("time_limit", params=given)] == [3] * ROWS
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("value", [2.7, None, "x", 2**40])
+def test_a_value_that_a_param_cannot_have_changes_nothing(value):
+    envs = to_sb3_vec("Grid-LavaGapS5-v0", ROWS)
+    before = envs.get_attr("max_steps_in_episode")
+    with pytest.raises((TypeError, ValueError), match="set_attr: params"):
+        envs.set_attr("max_steps_in_episode", value)
+    with pytest.raises(AttributeError, match="'replace' is no param"):
+        envs.set_attr("replace", value)
+    assert envs.get_attr("max_steps_in_episode") == before
+
+
 def test_methods_see_the_state_of_their_row():
     envs = to_sb3_vec("Puzzle-2048-v0", ROWS)
     envs.seed(SEED)

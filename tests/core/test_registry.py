@@ -245,16 +245,20 @@ def test_installed_packages_bring_environments_by_entry_point(tmp_path):
     assert done.stdout == "A room from elsewhere.\n"
 
 
-def test_a_package_that_does_not_import_is_named_and_harms_no_other(scratch, monkeypatch, tmp_path):
+@pytest.mark.parametrize("module", ["not_there_at_all", "leaves_a_test"])
+def test_a_package_that_does_not_import_is_named_and_harms_no_other(
+    module, scratch, monkeypatch, tmp_path
+):
+    (tmp_path / "leaves_a_test.py").write_text("raise SystemExit(3)")
     metadata = tmp_path / "broken_of_a_test-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: broken-of-a-test\nVersion: 1\n"
     )
-    (metadata / "entry_points.txt").write_text("[jaxenvs.envs]\nrooms = not_there_at_all\n")
+    (metadata / "entry_points.txt").write_text(f"[jaxenvs.envs]\nrooms = {module}\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(registry, "_plugins_loaded", False)
-    with pytest.warns(UserWarning, match="broken-of-a-test .*rooms = not_there_at_all.* missing"):
+    with pytest.warns(UserWarning, match=f"broken-of-a-test .*rooms = {module}.* missing"):
         ids = registry.list()
     assert "Grid-v0" in ids
 
