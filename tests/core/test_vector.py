@@ -110,6 +110,17 @@ def test_a_step_that_only_begins_anew_ignores_its_action():
     same(wild.obs, reset(KEY, params).obs)
 
 
+def test_a_step_that_only_begins_anew_has_no_reward():
+    """In CartPole every step would have one, also one after the end."""
+    venv, reset, step, _ = batch("Classic-CartPole-v0", ROWS, autoreset="next_step")
+    params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
+    actions = jnp.zeros(ROWS, jnp.int32)
+    ended = step(KEY, reset(KEY, params).state, actions, params)
+    assert ended.truncated.all() and (np.asarray(ended.reward) == 1).all()
+    anew = step(KEY, ended.state, actions, params)
+    assert (np.asarray(anew.reward) == 0).all() and not anew.done.any()
+
+
 MASKS = {
     "none": lambda n: np.zeros(n, bool),
     "one": lambda n: np.arange(n) == n // 2,
