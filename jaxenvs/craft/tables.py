@@ -35,7 +35,37 @@ class Block(IntEnum):
     SAND = 13
     LAVA = 14
     PLANT = 15  # young
-    RIPE_PLANT = 16
+    RIPE_PLANT = 16  # the last one of Classic
+    WALL = 17
+    DARKNESS = 18
+    WALL_MOSS = 19
+    STALAGMITE = 20
+    SAPPHIRE = 21
+    RUBY = 22
+    CHEST = 23
+    FOUNTAIN = 24
+    FIRE_GRASS = 25
+    ICE_GRASS = 26
+    GRAVEL = 27  # never in a map
+    FIRE_TREE = 28
+    ICE_SHRUB = 29
+    ENCHANTMENT_TABLE_FIRE = 30
+    ENCHANTMENT_TABLE_ICE = 31
+    NECROMANCER = 32
+    GRAVE = 33
+    GRAVE2 = 34
+    GRAVE3 = 35
+    NECROMANCER_VULNERABLE = 36  # a picture, never in a map
+
+
+class Item(IntEnum):
+    """What lies on a cell of the map in the full game; numbers are upstream's."""
+
+    NONE = 0
+    TORCH = 1
+    LADDER_DOWN = 2
+    LADDER_UP = 3
+    LADDER_DOWN_BLOCKED = 4  # a picture, never in a map
 
 
 class Action(IntEnum):
@@ -57,7 +87,33 @@ class Action(IntEnum):
     MAKE_IRON_PICKAXE = 13
     MAKE_WOOD_SWORD = 14
     MAKE_STONE_SWORD = 15
-    MAKE_IRON_SWORD = 16
+    MAKE_IRON_SWORD = 16  # the last one of Classic
+    REST = 17
+    DESCEND = 18
+    ASCEND = 19
+    MAKE_DIAMOND_PICKAXE = 20
+    MAKE_DIAMOND_SWORD = 21
+    MAKE_IRON_ARMOUR = 22
+    MAKE_DIAMOND_ARMOUR = 23
+    SHOOT_ARROW = 24
+    MAKE_ARROW = 25
+    CAST_FIREBALL = 26
+    CAST_ICEBALL = 27
+    PLACE_TORCH = 28
+    DRINK_POTION_RED = 29
+    DRINK_POTION_GREEN = 30
+    DRINK_POTION_BLUE = 31
+    DRINK_POTION_PINK = 32
+    DRINK_POTION_CYAN = 33
+    DRINK_POTION_YELLOW = 34
+    READ_BOOK = 35
+    ENCHANT_SWORD = 36
+    ENCHANT_ARMOUR = 37
+    MAKE_TORCH = 38
+    LEVEL_UP_DEXTERITY = 39
+    LEVEL_UP_STRENGTH = 40
+    LEVEL_UP_INTELLIGENCE = 41
+    ENCHANT_BOW = 42
 
 
 class Achievement(IntEnum):
@@ -84,7 +140,52 @@ class Achievement(IntEnum):
     COLLECT_IRON = 18
     COLLECT_DIAMOND = 19
     MAKE_IRON_PICKAXE = 20
-    MAKE_IRON_SWORD = 21
+    MAKE_IRON_SWORD = 21  # the last one of Classic
+    MAKE_ARROW = 22
+    MAKE_TORCH = 23
+    PLACE_TORCH = 24
+    MAKE_DIAMOND_SWORD = 25
+    MAKE_IRON_ARMOUR = 26
+    MAKE_DIAMOND_ARMOUR = 27
+    ENTER_GNOMISH_MINES = 28
+    ENTER_DUNGEON = 29
+    ENTER_SEWERS = 30
+    ENTER_VAULT = 31
+    ENTER_TROLL_MINES = 32
+    ENTER_FIRE_REALM = 33
+    ENTER_ICE_REALM = 34
+    ENTER_GRAVEYARD = 35
+    DEFEAT_GNOME_WARRIOR = 36
+    DEFEAT_GNOME_ARCHER = 37
+    DEFEAT_ORC_SOLIDER = 38  # as upstream spells it
+    DEFEAT_ORC_MAGE = 39
+    DEFEAT_LIZARD = 40
+    DEFEAT_KOBOLD = 41
+    DEFEAT_TROLL = 42
+    DEFEAT_DEEP_THING = 43
+    DEFEAT_PIGMAN = 44
+    DEFEAT_FIRE_ELEMENTAL = 45
+    DEFEAT_FROST_TROLL = 46
+    DEFEAT_ICE_ELEMENTAL = 47
+    DAMAGE_NECROMANCER = 48
+    DEFEAT_NECROMANCER = 49
+    EAT_BAT = 50
+    EAT_SNAIL = 51
+    FIND_BOW = 52
+    FIRE_BOW = 53
+    COLLECT_SAPPHIRE = 54
+    LEARN_FIREBALL = 55
+    CAST_FIREBALL = 56
+    LEARN_ICEBALL = 57
+    CAST_ICEBALL = 58
+    COLLECT_RUBY = 59
+    MAKE_DIAMOND_PICKAXE = 60
+    OPEN_CHEST = 61
+    DRINK_POTION = 62
+    ENCHANT_SWORD = 63
+    ENCHANT_ARMOUR = 64
+    DEFEAT_KNIGHT = 65
+    DEFEAT_ARCHER = 66
 
 
 class Recipe(NamedTuple):

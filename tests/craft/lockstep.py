@@ -16,7 +16,7 @@ import player
 import starts
 
 import jaxenvs
-from jaxenvs.craft.tables import Achievement
+from jaxenvs.craft import CLASSIC
 
 PLAY = {"expert": 0, "random": 1, "busy": 2, "walker": 3}  # ways to play
 # Odds of the 17 actions: busy presses DO in half of the steps, a walker mostly goes.
@@ -162,7 +162,7 @@ def play(theirs, keys, ways, steps, params, run=None):
                 steps=int(playing.sum()),
                 differences={k: int((v & playing).sum()) for k, v in found.items()},
                 events={k: int((v & playing).sum()) for k, v in event.items()},
-                achievements={a.name: int((new[..., a] & playing).sum()) for a in Achievement},
+                achievements={a.name: int((new[..., a] & playing).sum()) for a in CLASSIC.achievements},
                 first=first,
             )
         )
