@@ -162,7 +162,9 @@ def play(theirs, keys, ways, steps, params, run=None):
                 steps=int(playing.sum()),
                 differences={k: int((v & playing).sum()) for k, v in found.items()},
                 events={k: int((v & playing).sum()) for k, v in event.items()},
-                achievements={a.name: int((new[..., a] & playing).sum()) for a in CLASSIC.achievements},
+                achievements={
+                    a.name: int((new[..., a] & playing).sum()) for a in CLASSIC.achievements
+                },
                 first=first,
             )
         )

@@ -54,5 +54,7 @@ def test_facts_are_what_the_panel_draws(state):
 
 
 def test_the_names_of_the_actions_are_those_of_the_numbers():
-    assert [name.replace(" ", "_") for name in ENV.action_names] == [a.name.lower() for a in CLASSIC.actions]
+    assert [name.replace(" ", "_") for name in ENV.action_names] == [
+        a.name.lower() for a in CLASSIC.actions
+    ]
     assert len(KEYS) == len(CLASSIC.actions)
