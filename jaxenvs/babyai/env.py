@@ -94,7 +94,7 @@ class BabyEnv(RoomGrid):
         ways = m.navigations(state.task)
         return share * ways + rest * ways // self.max_navigations
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw rooms, objects and mission."""
         plan = Plan(self, key)
         mission = self.draw(plan)

@@ -53,7 +53,7 @@ class Crossing(SquareGridEnv):
         way = {"lava": "avoid the lava", "wall": "find the opening"}[self.obstacle]
         return f"{way} and get to the green goal square"
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw rivers, then a staircase path through the rooms between them, one opening a step."""
         size, count = self.size, self.crossings
         places = np.arange(2, size - 2, 2, dtype=np.int32)  # where a river can lie

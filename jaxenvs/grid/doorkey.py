@@ -35,7 +35,7 @@ class DoorKey(SquareGridEnv):
         """Time limit of the original."""
         return 10 * self.size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw wall, door, key and agent."""
         size, inner = self.size, self.size - 2
         word_wall, word_door, word_agent, word_turn, word_key = words(key, 5)

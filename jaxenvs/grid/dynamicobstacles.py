@@ -66,7 +66,7 @@ class DynamicObstacles(SquareGridEnv):
         """Three actions: the first of `Action`."""
         return Discrete(Action.FORWARD + 1)
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Place agent and balls; the task is row and column of each ball, packed."""
         inner = self.size - 2
         free = inner * inner - 1  # the goal is the last of the inner cells

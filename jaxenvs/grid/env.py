@@ -26,14 +26,14 @@ from . import facts, missions, sprites, tiles
 from .rules import EMPTY, act
 from .state import REJECTED, Action, GridState, Level, packed
 from .tiles import Colour, Kind
-from .view import direction_vector, observation_rows, visible, window
+from .view import direction_vector, observation_layout, visible, window
 
 OBSERVATIONS = ("image", "dict", "full", "onehot", "rgb", "rgb_full")
 ONEHOT_SIZE = 20  # 11 objects, 6 colours, 3 door states
 
 
 class GridEnv(Env):
-    """A grid world; a family adds a level generator, its size and, where it has one, a goal rule.
+    """A grid world; a family adds `generate`, its size and, if it differs, `judge`.
 
     A class whose mission tells what the view does not, such as which of the doors to go to, makes
     `dict` the default of `obs`: what its ids make can then be solved.
@@ -90,8 +90,8 @@ class GridEnv(Env):
         """Time limit of the original."""
         raise NotImplementedError
 
-    def layout(self, key: Key) -> Level:
-        """Draw a level in closed form (no rejection), with MiniGrid's distribution."""
+    def generate(self, key: Key) -> Level:
+        """Generate a level in closed form (no rejection), with MiniGrid's distribution."""
         raise NotImplementedError
 
     def judge(
@@ -144,11 +144,11 @@ class GridEnv(Env):
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """What the indices of each observation mean."""
-        return observation_rows(self.view_size)
+        return observation_layout(self.view_size)
 
     def draw_level(self, key: Key, params: Params) -> Level:
         """Draw a level; it does not depend on the params."""
-        return self.layout(key)
+        return self.generate(key)
 
     def reset_state(self, key: Key, level: Level, params: Params) -> GridState:
         """Put the agent into the level with empty hands."""

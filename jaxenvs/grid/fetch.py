@@ -42,7 +42,7 @@ class Fetch(SquareGridEnv):
         """Time limit of the original."""
         return 5 * self.size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw things, agent, and the thing wanted; the task is its tile and the mission's form."""
         inner, count = self.size - 2, self.objects
         word_target, word_phrase, word_turn, *_ = word = words(key, 4 + 2 * count)

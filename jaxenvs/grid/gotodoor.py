@@ -34,7 +34,7 @@ class GoToDoor(SquareGridEnv):
 
     min_size: ClassVar[int] = 5
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw room, doors, agent, and the door wanted; the task is its cell and its tile."""
         word = words(key, 9 + DOORS)
         height, width = (5 + below(word[i], self.size - 4) for i in range(2))

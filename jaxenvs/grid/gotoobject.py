@@ -40,7 +40,7 @@ class GoToObject(SquareGridEnv):
         """Time limit of the original."""
         return 5 * self.size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw things, agent, and the thing wanted; the task is its cell and its tile."""
         inner, count = self.size - 2, self.objects
         word = words(key, 3 + 2 * count)

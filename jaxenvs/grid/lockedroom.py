@@ -38,7 +38,7 @@ class LockedRoom(FixedGridEnv):
         """Time limit of the original."""
         return 10 * SIZE
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw rooms, colours, goal, key and agent; the task is the colours of the two rooms."""
         word = words(key, 6 + ROOMS)
         locked = below(word[0], ROOMS)

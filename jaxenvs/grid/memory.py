@@ -49,7 +49,7 @@ class Memory(SquareGridEnv):
         """Time limit of the original."""
         return 5 * self.size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw hallway, objects and agent; the task is the cell that wins."""
         middle = self.size // 2
         word_end, word_agent, word_objects = words(key, 3)

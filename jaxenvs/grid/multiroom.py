@@ -110,7 +110,7 @@ class MultiRoom(FixedGridEnv):
         """Time limit of the original."""
         return 20 * self.rooms
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw chains of rooms and take the first complete one; then doors, goal and agent."""
         doors, single = self.rooms - 1, 3 + self.rooms - 1
         word = words(key, single + CHAINS * WORDS * (1 + doors * TRIES))

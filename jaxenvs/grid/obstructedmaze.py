@@ -82,7 +82,7 @@ class ObstructedDoor(ObstructedWorld):
     rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
     cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw door, key, ball and agent."""
         plan = Plan(self, key)
         colour = plan.colour()
@@ -132,7 +132,7 @@ class ObstructedMaze(ObstructedWorld):
         super().__post_init__()
         checks.integer_field("ObstructedMaze", "quarters", self.quarters, 1, 4)
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw the doors of each quarter with balls and keys, then target and agent."""
         plan = Plan(self, key)
         colours = plan.colours(len(Colour))

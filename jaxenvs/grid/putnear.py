@@ -47,7 +47,7 @@ class PutNear(SquareGridEnv):
         """Time limit of the original."""
         return 5 * self.size
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw things, agent and the two things named.
 
         The task is the target's cell and tile, and the tile of the thing to move.

@@ -52,7 +52,7 @@ class Unlock(RoomGrid):
         """Time limit of the original."""
         return 8 * self.room_size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw door, key and agent."""
         plan = Plan(self, key)
         lock(plan)
@@ -100,7 +100,7 @@ class UnlockPickup(PickUpWorld):
         """Time limit of the original."""
         return (16 if self.blocked else 8) * self.room_size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw box, door, key and agent."""
         plan = Plan(self, key)
         box = plan.add_object(1, Kind.BOX)

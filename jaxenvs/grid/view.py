@@ -17,8 +17,8 @@ from . import tiles
 TABLE_LIMIT = 7  # a table over (seed, transparent) has 4**size bytes: 16 kB for 7, 256 kB for 9
 
 
-def observation_rows(size: int) -> tuple[tuple[str, str], ...]:
-    """Rows (index, meaning) of the observations of a view of this size."""
+def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
+    """(index, meaning) of the entries of the observations, for a view of this size."""
     kinds = ", ".join(f"{kind.value} {kind.name.lower()}" for kind in tiles.Kind if kind <= 10)
     colours = ", ".join(f"{c.value} {c.name.lower()}" for c in tiles.Colour)
     return (

@@ -143,7 +143,9 @@ class Hanoi(Puzzle):
         """Undo `pack`."""
         return bits.unpack(words, self._digits, self.disks, jnp.uint32)
 
-    def view(self, instance: Any, board: UInt32[Array, " digits"]) -> UInt8[Array, " disks"]:
+    def observe_board(
+        self, instance: Any, board: UInt32[Array, " digits"]
+    ) -> UInt8[Array, " disks"]:
         """The peg of each disk."""
         disk = np.arange(self.disks, dtype=np.uint32)
         peg = jnp.zeros((self.disks,), jnp.uint32)
@@ -155,7 +157,7 @@ class Hanoi(Puzzle):
         """Moves of some disks, as if the others were not there, and those of the rest."""
         if self.pegs == 3:
             return self.oracle(instance, board)
-        peg = self.view(instance, board).astype(jnp.int32)
+        peg = self.observe_board(instance, board).astype(jnp.int32)
         most = max(count for count in range(1, 13) if self.pegs**count <= _TABLE)
         total, last = jnp.int32(0), self.disks
         while last > 0:
@@ -171,7 +173,7 @@ class Hanoi(Puzzle):
         to come, or moves once, when all smaller ones stand on the third peg."""
         if self.pegs != 3:
             return super().oracle(instance, board)
-        peg = self.view(instance, board).astype(jnp.int32)
+        peg = self.observe_board(instance, board).astype(jnp.int32)
         moves, target = jnp.int32(0), jnp.int32(2)
         for disk in reversed(range(self.disks)):
             away = peg[disk] != target
@@ -216,7 +218,7 @@ class Hanoi(Puzzle):
 
     def text(self, instance: Any, board: Any) -> str:
         """A line for each peg, as `read_level` reads it."""
-        peg = np.asarray(self.view(instance, jnp.asarray(board)))
+        peg = np.asarray(self.observe_board(instance, jnp.asarray(board)))
         stacks = [np.flatnonzero(peg == number)[::-1] + 1 for number in range(self.pegs)]
         return "\n".join(" ".join(map(str, stack)) or "-" for stack in stacks)
 
@@ -228,7 +230,7 @@ class Hanoi(Puzzle):
         tile.
         """
         size, wide = self.disks, 2 * (self.disks // 2) + 1
-        peg = self.view(state.instance, state.board)
+        peg = self.observe_board(state.instance, state.board)
         index = np.arange(size, dtype=np.int32)
         lower = (peg[:, None] == peg[None, :]) & (index[:, None] < index[None, :])
         height = lower.sum(axis=1, dtype=jnp.int32)  # disks below each

@@ -106,7 +106,9 @@ class LightsOut(Puzzle):
         """Undo `pack`."""
         return words
 
-    def view(self, instance: Any, board: UInt32[Array, " words"]) -> UInt8[Array, "rows columns"]:
+    def observe_board(
+        self, instance: Any, board: UInt32[Array, " words"]
+    ) -> UInt8[Array, "rows columns"]:
         """1 where a lamp is lit."""
         return bits.unpack(board, self.size**2, 1).reshape(self.size, self.size)
 
@@ -160,12 +162,12 @@ class LightsOut(Puzzle):
 
     def text(self, instance: Any, board: Any) -> str:
         """A row for each line, as `read_level` reads it."""
-        lamps = np.asarray(self.view(instance, jnp.asarray(board)))
+        lamps = np.asarray(self.observe_board(instance, jnp.asarray(board)))
         return "\n".join("".join((DARK[0], LIT[0])[lamp] for lamp in row) for row in lamps)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """0 dark, 1 lit."""
-        return self.view(state.instance, state.board).astype(jnp.int32)
+        return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (2, tile_size, tile_size, 3)."""

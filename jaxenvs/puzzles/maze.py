@@ -153,7 +153,7 @@ class Maze(Puzzle):
         pair = (start, nearer(start))
         return jax.lax.while_loop(go_on, lambda p: (p[1], nearer(p[1])), pair)[1]
 
-    def view(
+    def observe_board(
         self, instance: MazeInstance, board: Int32[Array, ""]
     ) -> UInt8[Array, "{self.rows} {self.columns}"]:
         """The map with target and player."""
@@ -191,12 +191,12 @@ class Maze(Puzzle):
 
     def text(self, instance: MazeInstance, board: Int32[Array, ""]) -> str:
         """Draw the map as `read_level` reads it."""
-        shown = np.asarray(self.view(instance, board))
+        shown = np.asarray(self.observe_board(instance, board))
         return "\n".join("".join(CHARACTERS[cell] for cell in row) for row in shown)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "{self.rows} {self.columns}"]:
         """The observation's numbers."""
-        return self.view(state.instance, state.board).astype(jnp.int32)
+        return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites of floor, wall, target, player, player on the target."""

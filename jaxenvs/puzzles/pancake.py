@@ -95,7 +95,7 @@ class Pancake(Puzzle):
     def _bits(self) -> int:
         return (self.size - 1).bit_length()
 
-    def view(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
+    def observe_board(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
         """The widths."""
         return board
 

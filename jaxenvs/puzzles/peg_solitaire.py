@@ -131,7 +131,7 @@ class PegSolitaire(Puzzle):
         """Undo `pack`."""
         return words
 
-    def view(self, instance: Any, board: UInt32[Array, "2"]) -> UInt8[Array, "7 7"]:
+    def observe_board(self, instance: Any, board: UInt32[Array, "2"]) -> UInt8[Array, "7 7"]:
         """0 outside, 1 a hole, 2 a peg."""
         cell = _cells()
         hole = np.maximum(cell, 0)
@@ -199,12 +199,12 @@ class PegSolitaire(Puzzle):
 
     def text(self, instance: Any, board: Any) -> str:
         """The board, as `read_level` reads it."""
-        cells = np.asarray(self.view(instance, jnp.asarray(board)))
+        cells = np.asarray(self.observe_board(instance, jnp.asarray(board)))
         return "\n".join("".join(" .O"[cell] for cell in row).rstrip() for row in cells)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "7 7"]:
         """0 outside, 1 a hole, 2 a peg."""
-        return self.view(state.instance, state.board).astype(jnp.int32)
+        return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (3, tile_size, tile_size, 3)."""

@@ -93,7 +93,7 @@ def _with_powers(
     return tuple(names), np.stack(sources), np.array(inverse, np.int32)
 
 
-# Face: outward, to the right and down, as seen from outside; x right, y up, z to the viewer.
+# Face: outward, to the right and down, as seen from outside; x right, y up, z towards the eye.
 FACES = {
     "U": ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
     "F": ((0, 0, 1), (1, 0, 0), (0, -1, 0)),

@@ -57,9 +57,9 @@ class PuzzleState(State):
 class Puzzle(Env):
     """Base of the deterministic puzzles: all is known, and only actions change the board.
 
-    An author writes `apply`, `is_goal`, `pack`, `unpack`, `view`, `action_names`, `draw_level`,
-    `tiles` and `atlas`, and where they exist `inverse` or `predecessors`, `goal`, `heuristic`,
-    `oracle`, `is_dead`, `read_level`, `text` with its `legend`.
+    An author writes `apply`, `is_goal`, `pack`, `unpack`, `observe_board`, `action_names`,
+    `draw_level`, `tiles` and `atlas`, and where they exist `inverse` or `predecessors`, `goal`,
+    `heuristic`, `oracle`, `is_dead`, `read_level`, `text` with its `legend`.
     """
 
     reset_source: ClassVar[str] = "auto"
@@ -96,8 +96,8 @@ class Puzzle(Env):
         """Undo `pack`."""
         raise NotImplementedError
 
-    def view(self, instance: Any, board: Any) -> PyTree[Array]:
-        """Return the observation; other boards look different (or set `fully_observed = False`)."""
+    def observe_board(self, instance: Any, board: Any) -> PyTree[Array]:
+        """Return the observation: one for each board, unless `fully_observed = False`."""
         raise NotImplementedError
 
     def heuristic(self, instance: Any, board: Any) -> Float32[Array, ""]:
@@ -194,8 +194,8 @@ class Puzzle(Env):
         return step.info["solved"]
 
     def observe(self, state: PuzzleState, params: Any = None) -> PyTree[Array]:
-        """Return the observation, see `view`."""
-        return self.view(state.instance, state.board)
+        """Return the observation of the board, see `observe_board`."""
+        return self.observe_board(state.instance, state.board)
 
     def walk(self, key: Key, instance: Any, board: Any, steps: int) -> Any:
         """Take random actions from a board, each a valid one that does not undo the one before.

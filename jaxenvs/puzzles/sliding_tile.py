@@ -132,7 +132,9 @@ class SlidingTile(Puzzle):
         """The number in each cell, row by row."""
         return bits.unpack(board, self.size**2, _tables(self.size).bits)
 
-    def view(self, instance: Any, board: UInt32[Array, " words"]) -> UInt8[Array, "size size"]:
+    def observe_board(
+        self, instance: Any, board: UInt32[Array, " words"]
+    ) -> UInt8[Array, "size size"]:
         """The numbers."""
         return self.numbers(board).reshape(self.size, self.size)
 
@@ -233,12 +235,12 @@ class SlidingTile(Puzzle):
 
     def text(self, instance: Any, board: Any) -> str:
         """The numbers in rows, a dot for the blank."""
-        rows = np.asarray(self.view(instance, board))
+        rows = np.asarray(self.observe_board(instance, board))
         return "\n".join(" ".join(f"{n or '.':>2}" for n in row) for row in rows)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "size size"]:
         """The number in each cell; sprite 0 is the blank."""
-        return self.view((), state.board).astype(jnp.int32)
+        return self.observe_board((), state.board).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (size * size, tile_size, tile_size, 3)."""

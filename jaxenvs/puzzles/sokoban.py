@@ -217,7 +217,7 @@ class Sokoban(Puzzle):
         steps = (rows + columns).min() - 1
         return jnp.where(self.is_goal(instance, board), 0, pushes + steps).astype(jnp.float32)
 
-    def view(
+    def observe_board(
         self, instance: UInt8[Array, " cells"], board: Stock
     ) -> UInt8[Array, "{self.size} {self.size}"]:
         """The field with boxes and player."""
@@ -243,12 +243,12 @@ class Sokoban(Puzzle):
 
     def text(self, instance: UInt8[Array, " cells"], board: Stock) -> str:
         """Draw the field as `read_level` reads it."""
-        shown = np.asarray(self.view(instance, board))
+        shown = np.asarray(self.observe_board(instance, board))
         return "\n".join("".join(CHARACTERS[cell] for cell in row) for row in shown)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "{self.size} {self.size}"]:
         """The observation's numbers."""
-        return self.view(state.instance, state.board).astype(jnp.int32)
+        return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites in the order of the observation's numbers."""

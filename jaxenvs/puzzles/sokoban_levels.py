@@ -22,7 +22,7 @@ DEAD, WALL = 254, 255  # in a map of push distances: a box never comes to a targ
 CHARACTERS = " #.$*@+"  # floor, wall, target, box, box on target, player, player on target
 PLAYS = 8
 LARGEST = 2**28  # bytes of all files: two and a half times all of Boxoban
-_LAYOUT, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))  # counters of the hash
+_FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))  # counters of the hash
 
 
 class Drawn(NamedTuple):
@@ -158,7 +158,7 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     inner = size - 2
     side = max(3, int(np.ceil(np.sqrt(boxes + 2))))
     steps = inner * inner * 3 // 4
-    drawn = _words(key, _LAYOUT, steps + 2)
+    drawn = _words(key, _FLOOR, steps + 2)
     corner = below(drawn[:2], inner - side + 1)
     ways = drawn[2:]
     # It goes on straight with probability 1/2.

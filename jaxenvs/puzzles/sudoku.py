@@ -161,7 +161,7 @@ class Sudoku(Puzzle):
         """Undo `pack`."""
         return bits.unpack(words, CELLS, 4).reshape(9, 9)
 
-    def view(self, instance: Bool[Array, "9 9"], board: Board) -> Board:
+    def observe_board(self, instance: Bool[Array, "9 9"], board: Board) -> Board:
         """Return the digits."""
         return board
 

@@ -126,7 +126,7 @@ class TopSpin(Puzzle):
         """Undo `pack`."""
         return bits.unpack(words, self.size, (self.size - 1).bit_length())
 
-    def view(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
+    def observe_board(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
         """The tokens."""
         return board
 

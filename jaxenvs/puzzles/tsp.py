@@ -164,7 +164,9 @@ class TSP(Puzzle):
         # A hair below, for the rounding of the sums.
         return jnp.where(self.is_goal(instance, board), np.float32(0), tree * np.float32(1 - 1e-6))
 
-    def view(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, "cities 4"]:
+    def observe_board(
+        self, instance: Float32[Array, "cities 2"], board: Tour
+    ) -> Float32[Array, "cities 4"]:
         """Places, and what was visited, and where the traveller is."""
         index = np.arange(self.cities, dtype=np.int32)
         visited = (board.visited >> index.astype(np.uint32)) & np.uint32(1)

@@ -124,7 +124,7 @@ class TwistyPuzzle(Puzzle):
     def _bits(self) -> int:
         return (self.tables.colours - 1).bit_length()
 
-    def view(self, instance: Any, board: UInt8[Array, " stickers"]) -> UInt8[Array, "..."]:
+    def observe_board(self, instance: Any, board: UInt8[Array, " stickers"]) -> UInt8[Array, "..."]:
         """The board, by faces."""
         return board.reshape(self.shape)
 
@@ -161,7 +161,8 @@ class TwistyPuzzle(Puzzle):
         return PuzzleLevel(board=jnp.asarray(self.tables.goal)[sticker])
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read turns from the solved puzzle, or the letters of all stickers in the view's order.
+        """Read turns from the solved puzzle, or the letters of all stickers as the observation has
+        them.
 
         Raises `ValueError` for an unknown turn or colour, and for stickers that no turns can reach.
         """
@@ -282,7 +283,7 @@ class Cube(TwistyPuzzle):
         self, state: PuzzleState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
         """Draw the net, and beside it the cube as seen from two sides."""
-        return self._drawn(state, tile_size, pictures.views(self.size, tile_size))
+        return self._drawn(state, tile_size, pictures.solids(self.size, tile_size))
 
     def picture_between(
         self, state: PuzzleState, action: int, share: float, tile_size: int
@@ -291,14 +292,14 @@ class Cube(TwistyPuzzle):
         name = self.action_names[action]
         face, quarters = "UFRBLD".index(name[0]), {"": 1, "'": -1, "2": 2}[name[1:]]
         return self._drawn(
-            state, tile_size, pictures.views(self.size, tile_size, face, quarters * share)
+            state, tile_size, pictures.solids(self.size, tile_size, face, quarters * share)
         )
 
     def _drawn(
-        self, state: PuzzleState, tile_size: int, views: tuple[np.ndarray, np.ndarray]
+        self, state: PuzzleState, tile_size: int, solids: tuple[np.ndarray, np.ndarray]
     ) -> UInt8[Array, "height width 3"]:
         net = compose(self.tiles(state), self.atlas(tile_size))
-        return pictures.cube(net, state.board, views)
+        return pictures.cube(net, state.board, solids)
 
 
 @register("Puzzle-Pyraminx-v0")
@@ -387,7 +388,7 @@ class Skewb(TwistyPuzzle):
 
 
 def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
-    """Rows of a layout: which way up each face is seen."""
+    """(index, meaning) of each face: which faces are above it and on its left."""
     outward = {normal: name for name, (normal, _, _) in permutations.FACES.items()}
     rows = []
     for face, (name, (_, right, down)) in enumerate(permutations.FACES.items()):
