@@ -21,7 +21,7 @@ DEPTH, WIDTH = 5, 6  # inside of a room
 
 @register_level("LockedRoom-v0")
 class LockedRoom(FixedGridEnv):
-    """Three rooms on each side of a hallway; the goal lies in the locked one, its key in another.
+    """Three rooms on each side of a hallway: the goal is in the locked one, its key in another.
 
     The mission names the colours of both rooms' doors; no two doors share a colour.
 

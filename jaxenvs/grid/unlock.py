@@ -45,7 +45,7 @@ class Unlock(RoomGrid):
     cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     min_room_size: ClassVar[int] = 4
     mission: ClassVar[str] = "open the door"
-    full_shows_all: ClassVar[bool] = True  # the only key is carried if it is not in sight
+    full_shows_all: ClassVar[bool] = True  # the only key is carried if it is not on the grid
 
     @property
     def max_steps(self) -> int:
