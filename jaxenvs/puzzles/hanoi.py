@@ -1,7 +1,7 @@
 """Tower of Hanoi (E. Lucas 1883): carry a tower of disks to the last peg.
 
-A board holds the number of each disk's peg in binary, one word for each digit and in it one bit for
-each disk, the smallest lowest: the smallest disk on a peg is the lowest bit of a word.
+A board holds the peg of each disk in binary: one word for each digit, in it one bit for each disk,
+the smallest lowest. So the smallest disk on a peg is the lowest bit of a word.
 """
 
 import functools
@@ -31,14 +31,14 @@ class Hanoi(Puzzle):
 
     Actions: from peg a the top disk to peg b, for all pairs (0, 1), (0, 2), ... in order.
     Observation: uint8 (disks,), the peg of each disk, the smallest first.
-    Reward: 1 when all disks are on the last peg. Episode ends: then, or at the time limit of four
-        times the moves that the tower on the first peg needs (at least 200).
+    Reward: 1 when all disks are on the last peg. Episode ends: then, or at the time limit, which is
+        four times the moves from a tower on the first peg (at least 200).
     State: the board has a word for each binary digit of a peg's number, and in it a bit for each
         disk, the smallest lowest.
     """
 
     disks: int = 5  # each of another size
-    pegs: int = 3  # all are to come to the last
+    pegs: int = 3  # the last one is the goal of all disks
     start: str = "random"  # a random peg for each disk; "tower": all on the first peg
 
     legend: ClassVar[str] = (
@@ -154,7 +154,7 @@ class Hanoi(Puzzle):
         return peg.astype(jnp.uint8)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Moves of some disks, as if the others were not there, and those of the rest."""
+        """The sum, over sets of disks, of the least moves of each set alone."""
         if self.pegs == 3:
             return self.oracle(instance, board)
         peg = self.observe_board(instance, board).astype(jnp.int32)
@@ -169,8 +169,8 @@ class Hanoi(Puzzle):
         return total.astype(jnp.float32)
 
     def oracle(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """The least moves with three pegs: from the largest disk, each either is where the tower is
-        to come, or moves once, when all smaller ones stand on the third peg."""
+        """The least moves with three pegs: from the largest on, each disk is already where the
+        tower should go, or moves there once, when all smaller disks are on the third peg."""
         if self.pegs != 3:
             return super().oracle(instance, board)
         peg = self.observe_board(instance, board).astype(jnp.int32)
@@ -191,8 +191,8 @@ class Hanoi(Puzzle):
     def read_level(self, text: str) -> PuzzleLevel:
         """Read a line for each peg: its disks from the lowest up, 1 the smallest, `-` for none.
 
-        Raises `ValueError` for another number of lines, disks that are not all there, and a disk on
-        a smaller one.
+        Raises `ValueError` for another number of lines, missing disks, and a disk on a smaller
+        one.
         """
         lines = text.strip().splitlines()
         if len(lines) != self.pegs:

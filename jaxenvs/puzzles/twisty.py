@@ -1,7 +1,7 @@
 """Twisty puzzles: Rubik's cube, Pyraminx and Skewb are one class with different tables.
 
-A board is the colour of every sticker; an action permutes them. Levels are drawn uniformly from all
-boards that can be reached, by the group's stabiliser chain: no walk, and no rejection.
+A board is the colour of every sticker; an action permutes them. The group's stabiliser chain draws
+levels uniformly from all boards that can be reached, without a random walk or rejection.
 """
 
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ _COLOURS = {"W": "white", "G": "green", "R": "red", "B": "blue", "O": "orange", 
 
 
 class TwistyPuzzle(Puzzle):
-    """Base: a subclass says its `tables`, its faces, its pictures and the letters of its colours.
+    """Base: a subclass has `tables`, `faces`, pictures and the `letters` of its colours.
 
     State: the board is the observation, flat.
     """
@@ -52,12 +52,12 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Turns by the name of what turns: clockwise, with ' back, with 2 by half."""
+        """The name of what turns: alone clockwise, with ' anticlockwise, with 2 by half."""
         return self.tables.names
 
     @property
     def controls(self) -> Controls:
-        """The letter of what turns, with Shift back; digits turn by half."""
+        """The letter of what turns, with Shift anticlockwise; digits turn by half."""
         halves = [name for name in self.action_names if name.endswith("2")]
 
         def key(name: str) -> str:
@@ -91,7 +91,7 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Rows (index, meaning) that say where the stickers are."""
+        """(index, meaning) of each face: where its stickers are."""
         raise NotImplementedError
 
     @property
@@ -129,7 +129,7 @@ class TwistyPuzzle(Puzzle):
         return board.reshape(self.shape)
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """The largest of some pattern databases: exact turns for four pieces, whatever the rest."""
+        """The maximum of pattern databases: exact turns for four pieces, whatever the rest."""
         bound = jnp.int32(0)
         for pattern in self.tables.patterns:
             at = jnp.int32(0)
@@ -148,7 +148,7 @@ class TwistyPuzzle(Puzzle):
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
-        # Only numbers are chased: one kernel on a GPU. Each is read once; what wraps or clips an
+        # Only indices are followed: one kernel on a GPU. Each is read once; wrapping or clipping an
         # index would read it twice, and the compiler's work would double with every level.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
@@ -212,17 +212,18 @@ class TwistyPuzzle(Puzzle):
 class Cube(TwistyPuzzle):
     """Rubik's cube: turn faces until each has one colour.
 
-    The 2x2 cube turns U, F and R only, which holds its last corner, so that one board is solved;
-    `all_faces` turns all six, and any of its 24 positions in space is solved.
+    The 2x2 cube turns only U, F and R, so its last corner stays in place and one board is solved;
+    `all_faces` turns all six, and the solved cube may be in any of 24 positions in space.
 
-    Actions: for each face of U F R (B L D) clockwise, back, and with `turns="half"` by half.
+    Actions: for each face of U F R (B L D) a turn clockwise, one back, and with `turns="half"` a
+        half turn.
     Observation: uint8 (6, size, size), colours 0 to 5 (white, green, red, blue, orange, yellow) of
         the faces U F R B L D: U seen with B on top, the sides with U on top, D with F on top.
-    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    Reward: 1 when solved. Episode ends: when solved, or at the time limit.
     """
 
     size: int = 3  # stickers on a side of a face, 2 or 3
-    turns: str = "quarter"  # "half" has half turns as actions too
+    turns: str = "quarter"  # "half": half turns are actions too
     all_faces: bool = False  # of a 2x2 cube; a 3x3 always turns all
 
     letters: ClassVar[str] = "WGRBOY"
@@ -306,10 +307,10 @@ class Cube(TwistyPuzzle):
 class Pyraminx(TwistyPuzzle):
     """Pyraminx without its tips: turn the corners of a tetrahedron until each face has one colour.
 
-    Actions: for each vertex U L R B by a third clockwise and back.
+    Actions: two for each vertex U L R B: a third of a turn clockwise, and back.
     Observation: uint8 (4, 6), colours 0 to 3 of each face, which lies opposite the vertex of its
         number: three axial stickers by vertex, then the edge stickers opposite these vertices.
-    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    Reward: 1 when solved. Episode ends: when solved, or at the time limit.
     """
 
     letters: ClassVar[str] = "GRBY"
@@ -351,10 +352,10 @@ class Pyraminx(TwistyPuzzle):
 class Skewb(TwistyPuzzle):
     """Skewb: a cube whose halves turn about its corners, until each face has one colour.
 
-    Actions: about each of the four corners of one tetrad, by a third clockwise and back.
+    Actions: two for each of the four corners of one tetrad: a third of a turn clockwise, and back.
     Observation: uint8 (6, 5), colours 0 to 5 of the faces U F R B L D: the centre, then the corners
         row by row, seen as in `Cube`.
-    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    Reward: 1 when solved. Episode ends: when solved, or at the time limit.
     """
 
     letters: ClassVar[str] = "WGRBOY"
