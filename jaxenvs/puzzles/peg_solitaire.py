@@ -250,8 +250,8 @@ def _tables() -> Tables:
 
 
 def _thirds(pegs: list[int]) -> list[int]:
-    """Parities of the pegs on two adjacent thirds of the diagonals, in both directions. A jump keeps
-    them: it crosses three adjacent diagonals and changes the pegs on each by one."""
+    """Parities of the pegs on two adjacent thirds of the diagonals, in both directions. A jump
+    keeps them: it crosses three adjacent diagonals and changes the pegs on each by one."""
     row, column = _tables().row[pegs], _tables().column[pegs]
     counts = [np.bincount(lines % 3, minlength=3) for lines in (row + column, row - column)]
     return [int(c[i] + c[j]) % 2 for c in counts for i, j in ((0, 1), (1, 2))]
