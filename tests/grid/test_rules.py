@@ -212,8 +212,8 @@ def test_rewards_stay_finite_without_any_time():
 def test_the_agent_sees_its_hands_instead_of_its_floor():
     """The cell below the agent shows what it carries, never the goal or door it stands on."""
     steps = play("> kr Dg .", DONE, PICKUP, FORWARD, FORWARD)
-    own = [step.obs[3, 6].tolist() for step in steps]
-    assert own == [[1, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0]]
+    cells = [step.obs[3, 6].tolist() for step in steps]
+    assert cells == [[1, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0]]
     assert play("> G . .", FORWARD)[-1].obs[3, 6].tolist() == [1, 0, 0]
 
 

@@ -2,8 +2,8 @@
 
     python tests/proofs/kills.py                      # 20 kills, and 5 within a save
 
-Each training is a process of its own. It is compared with one that nobody disturbed: every array
-of the last checkpoint (weights, optimiser, environments, keys), and the log but for its times.
+Each training is a separate process. It is compared with an undisturbed one: every array of the last
+checkpoint (weights, optimiser, environments, keys), and the log except for its times.
 """
 
 import json
@@ -33,7 +33,7 @@ TRAINING = (
     *(ID, "--num-envs", "8", "--rollout-steps", "32", "--total-steps", f"{UPDATES * 8 * 32}"),
     *("--chunk", "1", "--seeds", "2", "--checkpoint-every", "1", "--eval-episodes", "16"),
 )
-TIMES = ("seconds", "steps_per_second")  # of a row of the log
+TIMES = ("seconds", "steps_per_second")  # of a line of the log
 HEAD = ("kill", "after s", "what it did", "updates saved", "same end")
 
 

@@ -1,5 +1,5 @@
-"""Breadth-first search in NumPy over a puzzle's own `neighbours`: what its other parts must agree
-with.
+"""Breadth-first search in NumPy over the `neighbours` of a puzzle, with which its other parts must
+agree.
 
 Boards are expanded in batches of one size, so that each puzzle compiles once; four million states
 take some ten seconds.

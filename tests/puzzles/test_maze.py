@@ -122,7 +122,7 @@ def test_the_time_limit_truncates():
 
 
 def test_the_oracle_is_the_distance():
-    """Against a plain search, and against the search over the puzzle's own moves."""
+    """Against a plain search, and against the search over the puzzle's moves."""
     env = Maze(rows=9, columns=12)
     field = jax.jit(env.distances)
     for seed in range(5):

@@ -43,7 +43,7 @@ def named(puzzles):
 
 @functools.cache
 def nearest(puzzle, levels):
-    """Boards at most so many turns away."""
+    """Boards up to `levels` turns away."""
     return bfs.distances(puzzle, (), puzzle.goal(()), limit=levels)
 
 

@@ -27,7 +27,7 @@ def rules(puzzle):
     return jax.jit(puzzle.apply), jax.jit(puzzle.is_goal)
 
 
-def replay(puzzle, level, actions, length):
+def follow(puzzle, level, actions, length):
     """Board and cost after the actions, each of which must be legal."""
     apply, _ = rules(puzzle)
     board, cost = level.board, 0.0
@@ -42,7 +42,7 @@ def assert_plays(puzzle, levels, result):
     """The actions of every solved level lead to its goal at the cost that is given."""
     for i in range(result.cost.shape[0]):
         level = jax.tree.map(lambda leaf, i=i: leaf[i], levels)
-        board, cost = replay(puzzle, level, result.actions[i], result.length[i])
+        board, cost = follow(puzzle, level, result.actions[i], result.length[i])
         assert (np.asarray(result.actions[i])[int(result.length[i]) :] == -1).all()
         for x, y in zip(
             jax.tree.leaves(board),
@@ -73,7 +73,7 @@ def test_the_hardest_eight_puzzle_takes_31_moves():
     result = search.astar(EIGHT, EIGHT.level(HARDEST), terminate="optimal", **SMALL)
     assert result.solved and result.optimal and result.cost == 31 and result.length == 31
     assert result.lower_bound == 31
-    board, _ = replay(EIGHT, EIGHT.level(HARDEST), result.actions, result.length)
+    board, _ = follow(EIGHT, EIGHT.level(HARDEST), result.actions, result.length)
     np.testing.assert_array_equal(board, EIGHT.goal(()))
 
 
@@ -129,7 +129,7 @@ def test_a_budget_that_ends_gives_the_nearest_board_and_a_bound():
     result = search.astar(EIGHT, EIGHT.level(HARDEST), **budget)
     assert not result.solved and not result.optimal and not result.unsolvable
     assert result.cost == np.inf and 0 < result.lower_bound <= 31
-    board, cost = replay(EIGHT, EIGHT.level(HARDEST), result.actions, result.length)
+    board, cost = follow(EIGHT, EIGHT.level(HARDEST), result.actions, result.length)
     np.testing.assert_array_equal(board, result.board)
     heuristic = jax.jit(EIGHT.heuristic)
     start = heuristic((), EIGHT.level(HARDEST).board)
@@ -222,7 +222,7 @@ def test_real_costs_are_compared_exactly():
     assert_plays(puzzle, levels, result)
     for i in range(3):
         level = jax.tree.map(lambda leaf, i=i: leaf[i], levels)
-        tours = (replay(puzzle, level, order, 4)[1] for order in orders(puzzle))
+        tours = (follow(puzzle, level, order, 4)[1] for order in orders(puzzle))
         assert float(result.cost[i]) == pytest.approx(min(tours), rel=1e-5)
 
 
