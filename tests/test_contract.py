@@ -42,7 +42,7 @@ COSTLY = ("eager", "level", "rows")
 
 
 def by_default(ids, of, full=()):
-    """Parameters of which `ids` run by default, `full` with `make test-all`, the rest as proofs."""
+    """Parameters: `ids` run by default, `full` with `make test-all`, the others are long proofs."""
 
     def marks(id):
         return [] if id in ids else [pytest.mark.full if id in full else pytest.mark.slow]

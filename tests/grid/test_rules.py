@@ -22,7 +22,7 @@ def world(rows, columns, limit=LIMIT):
 
 
 def play(picture, *actions, limit=LIMIT):
-    """Steps that come of the actions, one for each."""
+    """The steps of the actions."""
     level = drawing.parse(picture)
     rows, columns = level.grid.shape
     env, reset_to, step = world(rows - 2, columns - 2)
@@ -43,7 +43,7 @@ def holds(state):
 
 
 def becomes(before, actions, after, carried=""):
-    """Assert what a line of four cells turns into, and that nobody ended or was paid."""
+    """Assert what four cells become, without a reward or an end."""
     steps = play(before, *actions)
     assert drawing.draw(steps[-1].state) == drawing.tidy(after)
     assert holds(steps[-1].state) == carried
