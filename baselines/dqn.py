@@ -126,7 +126,7 @@ class DQN(PQN):
 
     def epsilon(self, runner: Runner) -> Float32[Array, ""]:
         """The share of random actions."""
-        return self.settings.epsilon(runner.updates)  # type: ignore[arg-type]
+        return self.settings.epsilon(runner.updates)
 
     def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
         """Act for `rollout_steps` steps in every environment, and remember them."""
@@ -205,7 +205,7 @@ class DQN(PQN):
         loss = (batch.weight * optax.losses.huber_loss(value, worth)).mean()
         return loss, {"q_loss": loss, "q": value.mean()}
 
-    optimiser = ppo.PPO.optimiser  # Adam: RAdam is PQN's
+    optimiser = ppo.PPO.optimiser  # type: ignore[assignment]  # Adam: RAdam is PQN's
 
 
 def fit(learner: DQN, seeds: int) -> None:
