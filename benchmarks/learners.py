@@ -14,20 +14,21 @@ clock when nothing else runs; the clock's are kept as well. A ratio is the media
 turns. Learners that are missing are named.
 """
 
-import contextlib
 import dataclasses
 import json
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from jaxenvs.commands.parser import Parser
 
-from . import contestants, throughput
+from . import contestants, learner_peers, throughput
 from .learner_peers import EQUAL, OWN, Setting
 from .tables.training import compared, scores
 
@@ -80,45 +81,28 @@ class Row:
 
 
 class Learner:
-    """A process that trains when it is told to; `LookupError` says why there is none."""
+    """A process that trains when it is told to; its first training is done already.
+
+    Raises `ImportError` or `LookupError` where the learner is missing, `BrokenProcessPool` where
+    the process dies.
+    """
 
     def __init__(self, name: str, setting: Setting, clone: Path | None) -> None:
-        words = [sys.executable, "-m", "jaxenvs.benchmarks.learner_peers", name]
-        words.append(json.dumps(dataclasses.asdict(setting)))
-        words += ["--purejaxrl", str(clone)] if clone else []
-        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "0"}
-        self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self.seed = 0
-        told = self._told()
-        if "missing" in told:
-            self.close()
-            raise LookupError(told["missing"])
+        self.process = ProcessPoolExecutor(1, get_context("spawn"), learner_peers.on_cpu)
+        self._asked, self.seed = (name, setting, clone), 0
         first = self.train()
         self.row = Row(name, setting, first["seconds"])
         self.row.add(first)
 
     def train(self) -> dict[str, Any]:
         """Train with the next seed; return the seconds and the return of the last episodes."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # then there is no answer either
-            self.process.stdin.write(f"{self.seed}\n")
-            self.process.stdin.flush()
+        told = self.process.submit(learner_peers.train, *self._asked, self.seed)
         self.seed += 1
-        return self._told()
-
-    def _told(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            self.close()
-            raise LookupError(f"its process ended with {self.process.returncode}; see above")
-        return json.loads(line)
+        return told.result()
 
     def close(self) -> None:
         """End the process."""
-        self.process.communicate()
+        self.process.shutdown()
 
 
 def measure(
@@ -130,7 +114,7 @@ def measure(
         for name, setting in group.items():
             try:
                 learners.append(Learner(name, setting, clone))
-            except LookupError as error:
+            except (BrokenProcessPool, ImportError, LookupError) as error:
                 missing.append({"learner": name, "reason": str(error.args[0])})
         for _ in range(repeats):
             for learner in learners:

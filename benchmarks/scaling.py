@@ -15,10 +15,11 @@ import functools
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ from . import contestants, gpu_work, hlo
 from .tables.text import Column, layout, whole
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-AT_ONCE = "--xla_force_host_platform_device_count="
 DEVICES_AND_ENVS: dict[str, Column] = {
     "devices": lambda row: str(row["devices"]),
     "environments": lambda row: whole(row["num_envs"]),
@@ -159,20 +159,15 @@ def in_own_process(
     id: str, num_envs: int, count: int, seconds: float, here: bool
 ) -> dict[str, Any]:
     """Measure in a process that has `count` devices: simulated ones unless `here`."""
-    environment = dict(os.environ)
-    if not here:
-        environment |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"{AT_ONCE}{count}"}
-    asked = json.dumps([id, num_envs, count, seconds])
-    done = subprocess.run(
-        [sys.executable, "-m", "jaxenvs.benchmarks.scaling", "--one", asked],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{count} devices, {num_envs} environments: {done.stderr.strip()}")
-    return json.loads(done.stdout.splitlines()[-1])
+    simulate = () if here else (functools.partial(simulated, count),)
+    with ProcessPoolExecutor(1, get_context("spawn"), *simulate) as process:
+        return process.submit(measure, id, num_envs, count, seconds).result()
+
+
+def simulated(count: int) -> None:
+    """Give this process, before it computes, `count` CPU devices and no others."""
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", count)
 
 
 def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -239,16 +234,12 @@ def _parser() -> Parser:
     add("--here", action="store_true", help="use this machine's devices, not simulated ones")
     add("--described", action="store_true", help="count for described H200s instead")
     add("--json", type=Path, metavar="FILE", help="write all figures there, beside older ones")
-    add("--one", help=argparse.SUPPRESS)  # id, environments, devices, seconds: of the own process
     return parser
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     args = _parser().parse_args(argv)
-    if args.one:
-        print(json.dumps(measure(*json.loads(args.one))))
-        return 0
     try:
         if args.described:
             gpu_work.choose_target(False)
