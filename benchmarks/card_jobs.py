@@ -5,7 +5,6 @@ a missing package costs that job alone. `tiny` stands for sizes that a CPU measu
 """
 
 import argparse
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -199,8 +198,7 @@ def _searched(work: Work, env_id: str, batch_size: int) -> Rows:
     from . import searching
 
     levels, budget, repeats = (1, 100_000, 1) if work.tiny else (4, 8_000_000, 3)
-    row = searching.measure(env_id, batch_size, levels, budget, seed=0, repeats=repeats)
-    found = _flat(dataclasses.asdict(row))
+    found = _flat(searching.measure(env_id, batch_size, levels, budget, 0, repeats))
     return [{"id": found.pop("env_id"), "algorithm": "astar", **found}]
 
 

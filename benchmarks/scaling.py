@@ -33,13 +33,9 @@ from jaxenvs.baselines.devices import DEVICES, Devices
 from jaxenvs.commands.parser import Parser
 
 from . import contestants, gpu_work, hlo
-from .tables.text import Column, layout, whole
+from .tables import training
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-DEVICES_AND_ENVS: dict[str, Column] = {
-    "devices": lambda row: str(row["devices"]),
-    "environments": lambda row: whole(row["num_envs"]),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,39 +186,6 @@ def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def speed_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Speeds as plain text."""
-    one = {row["num_envs"]: row["steps_per_second"] for row in rows if row["devices"] == 1}
-
-    def relative(row: dict[str, Any]) -> str:
-        alone = one.get(row["num_envs"])
-        return f"{row['steps_per_second'] / alone:.2f}" if alone else "-"
-
-    columns = {
-        **DEVICES_AND_ENVS,
-        "steps/s": lambda row: whole(row["steps_per_second"]),
-        "of one device": relative,
-        "compile": lambda row: f"{row['compile_seconds']:.0f} s",
-    }
-    return layout(rows, columns).plain()
-
-
-def described_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Kernels and exchanges of an update as plain text: in all, and in a minibatch."""
-
-    def exchanged(kind: str) -> Column:
-        counts = "{}, {} in a minibatch"
-        return lambda row: counts.format(*(row[p].get(kind, 0) for p in ("update", "minibatch")))
-
-    columns = {
-        **DEVICES_AND_ENVS,
-        "kernels": lambda row: whole(row["kernels"]),
-        "minibatches": lambda row: str(row["minibatches"]),
-        **{kind: exchanged(kind) for kind in COLLECTIVES[:2]},
-    }
-    return layout(rows, columns).plain()
-
-
 def _parser() -> Parser:
     parser = Parser("python -m jaxenvs.benchmarks.scaling", __doc__)
     add = parser.add_argument
@@ -245,11 +208,11 @@ def main(argv: list[str] | None = None) -> int:
             gpu_work.choose_target(False)
             kind = "described"
             rows = [describe(args.id, n, count) for n in args.num_envs for count in args.devices]
-            print(described_table(rows))
+            print(training.exchanged(rows).plain())
         else:
             kind = "here" if args.here else "simulated"
             rows = medians(list(turns(args)))
-            print(speed_table(rows))
+            print(training.scaled(rows).plain())
     except (LookupError, RuntimeError, ValueError) as error:
         print(error.args[0] if error.args else error, file=sys.stderr)
         return 2

@@ -22,9 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
+from jaxenvs.baselines.curve import figure
 from jaxenvs.commands.parser import Parser
 
 WORLDS = {
@@ -218,9 +216,8 @@ def faults(actors: int, killing: bool, seed: int) -> dict[str, Any]:
 
 def draw(file: Path, runs: list[dict[str, Any]]) -> None:
     """Write the picture: a panel for each environment, a line for each number of actors."""
-    figure = Figure(figsize=(9.0, 3.6), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    for panel, (world, title) in zip(figure.subplots(1, 2), WORLDS.items(), strict=True):
+    picture, panels = figure((9.0, 3.6), 1, 2)
+    for panel, (world, title) in zip(panels, WORLDS.items(), strict=True):
         shown = [run for run in runs if run["world"] == world and run["mode"] == "async"]
         for run in shown:
             seconds, _, returns = zip(*run["curve"], strict=True)
@@ -228,11 +225,8 @@ def draw(file: Path, runs: list[dict[str, Any]]) -> None:
             label = f"{run['actors']} actor{plural}: {run['samples_per_second']:,.0f} samples/s"
             panel.plot(seconds, returns, linewidth=1.4, label=label)
         panel.set(title=title, xlabel="seconds of training", ylabel="return of finished episodes")
-        panel.grid(alpha=0.3)
         panel.legend(frameon=False, fontsize=8)
-        for side in ("top", "right"):
-            panel.spines[side].set_visible(False)
-    figure.savefig(file, format="png")
+    picture.savefig(file, format="png")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
