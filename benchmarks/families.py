@@ -14,7 +14,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,9 +21,9 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 import jaxenvs
-from jaxenvs.commands.parser import Parser
 
-from . import contestants, gpu_work
+from . import contestants, gpu_work, instrument
+from .instrument import explained
 from .tables.families import counted
 from .tables.text import line
 
@@ -123,22 +122,18 @@ def excess(rows: Sequence[dict[str, Any]]) -> list[str]:
     return found
 
 
+@explained
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = Parser("python -m jaxenvs.benchmarks.families", __doc__)
+    parser = instrument.parser("families", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["families"], help="ids, `families` (one of each) or `all`")
     add("--batch", type=int, default=4096, help="environments in the batch on the GPU")
     add("--cpu-batch", type=int, default=1024, help="environments in the batch on the CPU")
     add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
-    add("--json", type=Path, metavar="FILE", help="write all figures there, after every id")
     args = parser.parse_args(argv)
-    try:
-        gpu_work.choose_target(args.here)
-        rows = _measure(args)
-    except (LookupError, RuntimeError, TypeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
+    gpu_work.choose_target(args.here)
+    rows = _measure(args)
     print(counted(rows).plain())
     print("\n".join(f"above the limits: {name}" for name in excess(rows)))
     return 0
@@ -152,8 +147,7 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
     for env_id in contestants.chosen(args.ids):
         rows.append(_completed(env_id, kept.get(env_id, {}), args))
         print(line(counted(rows[-1:]).rows[0]), flush=True)
-        if args.json:
-            args.json.write_text(json.dumps(_report(rows, args), indent=1) + "\n")
+        instrument.write(args.json, _report(rows, args))
     return rows
 
 

@@ -14,7 +14,6 @@ import contextlib
 import dataclasses
 import functools
 import importlib.util
-import json
 import os
 import re
 import sys
@@ -34,8 +33,9 @@ from jax.stages import Compiled, Traced
 import jaxenvs
 from jaxenvs.commands.parser import Parser
 
-from . import contestants, hlo, peers
+from . import contestants, hlo, instrument, peers
 from .contestants import Contestant
+from .instrument import explained
 from .tables.work import counted
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
@@ -220,7 +220,7 @@ def tree_bytes(tree: Any) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser("python -m jaxenvs.benchmarks.gpu_work", __doc__)
+    parser = instrument.parser("gpu_work", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids, `families` or `all`")
     add("--batch", type=int, default=4096, help="environments in the batch")
@@ -234,7 +234,6 @@ def _parser() -> Parser:
     add("--obs", nargs="+", default=[None], help="values of `obs` (default: as `jaxenvs bench`)")
     add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
     add("--peers", action="store_true", help="also the peers that are installed")
-    add("--json", type=Path, metavar="FILE", help="write all figures there")
     add("--dump-hlo", type=Path, metavar="DIR", help="write the compiled programs there")
     add("--verbose", action="store_true", help="list every kernel")
     return parser
@@ -266,33 +265,25 @@ def asked(
                 yield contestant, named, contestants.obs_name(env_id, fields)
 
 
-def main(argv: list[str] | None = None) -> int:
+@explained
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     args = _parser().parse_args(argv)
-    try:
-        choose_target(args.here)
-    except RuntimeError as error:
-        print(error, file=sys.stderr)
-        return 2
+    choose_target(args.here)
     rows = []
-    try:
-        for contestant, source, obs in _contestants(args):
-            work, text = measure(contestant, source, obs, args.here)
-            rows.append(work)
-            if args.dump_hlo:
-                args.dump_hlo.mkdir(parents=True, exist_ok=True)
-                name = f"{work.name}-{work.env_id}-{source}-{obs}.hlo"
-                (args.dump_hlo / name).write_text(text)
-            if args.verbose:
-                print(work.name, work.env_id, source, obs)
-                print(kernel_list(step_kernels(text), work.num_envs))
-    except (LookupError, TypeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
+    for contestant, source, obs in _contestants(args):
+        work, text = measure(contestant, source, obs, args.here)
+        rows.append(work)
+        if args.dump_hlo:
+            args.dump_hlo.mkdir(parents=True, exist_ok=True)
+            name = f"{work.name}-{work.env_id}-{source}-{obs}.hlo"
+            (args.dump_hlo / name).write_text(text)
+        if args.verbose:
+            print(work.name, work.env_id, source, obs)
+            print(kernel_list(step_kernels(text), work.num_envs))
     figures = report(rows, args.here)
     print(counted(figures["rows"]).plain())
-    if args.json:
-        args.json.write_text(json.dumps(figures, indent=1) + "\n")
+    instrument.write(args.json, figures)
     return 0
 
 

@@ -15,7 +15,6 @@ turns. Learners that are missing are named.
 """
 
 import dataclasses
-import json
 import os
 import statistics
 import sys
@@ -26,9 +25,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from jaxenvs.commands.parser import Parser
-
-from . import contestants, learner_peers, throughput
+from . import contestants, instrument, learner_peers, throughput
 from .learner_peers import EQUAL, OWN, Setting
 from .tables.training import compared, scores
 
@@ -152,7 +149,7 @@ def about() -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = Parser("python -m jaxenvs.benchmarks.learners", __doc__)
+    parser = instrument.parser("learners", __doc__)
     add = parser.add_argument
     add(
         "--learners",
@@ -171,7 +168,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add("--torch-steps", type=int, default=25_000, help="the same for torch (default: %(default)s)")
     add("--repeats", type=int, default=3, help="trainings after the first (default: %(default)s)")
-    add("--json", type=Path, metavar="FILE", help="write all figures there")
     args = parser.parse_args(argv)
     for name in ("steps", "torch_steps", "repeats"):
         if getattr(args, name) < 1:
@@ -182,10 +178,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     told = about()
     for group in groups(args.settings, args.learners, args.steps, args.torch_steps):
         rows += measure(group, args.purejaxrl, args.repeats, missing)
-        if args.json:  # now: a run that is cut short leaves what it has
-            told |= {"load_after": os.getloadavg()[0], "missing": missing}
-            figures = {**told, "rows": [row.as_dict() for row in rows]}
-            args.json.write_text(json.dumps(figures, indent=1) + "\n")
+        told |= {"load_after": os.getloadavg()[0], "missing": missing}
+        figures = {**told, "rows": [row.as_dict() for row in rows]}
+        instrument.write(args.json, figures)  # now: a run that is cut short leaves what it has
     figures = [row.as_dict() for row in rows]
     print(compared(figures).plain(), scores(figures).plain(), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():

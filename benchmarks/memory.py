@@ -8,19 +8,16 @@ donated. What the scan stores of every step is the learner's and is not counted.
 """
 
 import dataclasses
-import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 from jax.stages import Compiled
 
-from jaxenvs.commands.parser import Parser
-
-from . import gpu_work
+from . import gpu_work, instrument
 from .contestants import Contestant
+from .instrument import explained
 from .tables import work
 
 STEPS = 8  # of the scan
@@ -73,32 +70,26 @@ def peak(compiled: Compiled) -> int:
     return int(sizes - found.alias_size_in_bytes + found.temp_size_in_bytes)
 
 
+@explained
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = Parser("python -m jaxenvs.benchmarks.memory", __doc__)
+    parser = instrument.parser("memory", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Craft-Classic-Ids-v0"], help="default: %(default)s")
     add("--batch", type=int, default=65_536, help="environments in the batch")
     add("--reset-source", nargs="+", default=["default"], help="as in gpu_work")
     add("--here", action="store_true", help="compile for this device, not a described GPU")
-    add("--json", type=Path, metavar="FILE", help="write all figures there")
     args = parser.parse_args(argv)
+    if not args.here:
+        gpu_work.choose_target(here=False)
     rows = []
-    try:
-        if not args.here:
-            gpu_work.choose_target(here=False)
-        for contestant, source, obs in gpu_work.asked(args.ids, args.batch, args.reset_source):
-            rows.append(measure(contestant, source, obs, args.here))
-            print(f"{contestant.env_id}, {source}: counted", file=sys.stderr, flush=True)
-    except (LookupError, RuntimeError, TypeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
+    for contestant, source, obs in gpu_work.asked(args.ids, args.batch, args.reset_source):
+        rows.append(measure(contestant, source, obs, args.here))
+        print(f"{contestant.env_id}, {source}: counted", file=sys.stderr, flush=True)
     figures = [dataclasses.asdict(row) for row in rows]
     print(work.memory_needed(figures).plain())
-    if args.json:
-        target = str(jax.devices()[0]) if args.here else "NVIDIA H200, compiled ahead of time"
-        about = {**gpu_work.report(()), "target": target, "steps": STEPS, "rows": figures}
-        args.json.write_text(json.dumps(about, indent=1) + "\n")
+    about = {**gpu_work.report((), args.here), "steps": STEPS, "rows": figures}
+    instrument.write(args.json, about)
     return 0
 
 

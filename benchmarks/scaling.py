@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -32,7 +31,8 @@ from jaxenvs.baselines import loop, networks, ppo, presets
 from jaxenvs.baselines.devices import DEVICES, Devices
 from jaxenvs.commands.parser import Parser
 
-from . import contestants, gpu_work, hlo
+from . import contestants, gpu_work, hlo, instrument
+from .instrument import explained
 from .tables import training
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
@@ -187,7 +187,7 @@ def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _parser() -> Parser:
-    parser = Parser("python -m jaxenvs.benchmarks.scaling", __doc__)
+    parser = instrument.parser("scaling", __doc__)
     add = parser.add_argument
     add("--id", default="Grid-DoorKey-8x8-v0", help="environment to train on")
     add("--devices", nargs="+", type=int, default=[1, 2, 4, 8], help="numbers of devices")
@@ -196,31 +196,25 @@ def _parser() -> Parser:
     add("--rounds", type=int, default=3, help="measurements of each number of devices")
     add("--here", action="store_true", help="use this machine's devices, not simulated ones")
     add("--described", action="store_true", help="count for described H200s instead")
-    add("--json", type=Path, metavar="FILE", help="write all figures there, beside older ones")
     return parser
 
 
-def main(argv: list[str] | None = None) -> int:
+@explained
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     args = _parser().parse_args(argv)
-    try:
-        if args.described:
-            gpu_work.choose_target(False)
-            kind = "described"
-            rows = [describe(args.id, n, count) for n in args.num_envs for count in args.devices]
-            print(training.exchanged(rows).plain())
-        else:
-            kind = "here" if args.here else "simulated"
-            rows = medians(list(turns(args)))
-            print(training.scaled(rows).plain())
-    except (LookupError, RuntimeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
-    if args.json:
-        found = json.loads(args.json.read_text()) if args.json.is_file() else {}
-        about = {"date": time.strftime("%Y-%m-%d"), "versions": contestants.versions()}
-        found[kind] = {**about, "cpus": os.cpu_count(), "rows": rows}
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    if args.described:
+        gpu_work.choose_target(False)
+        kind = "described"
+        rows = [describe(args.id, n, count) for n in args.num_envs for count in args.devices]
+        print(training.exchanged(rows).plain())
+    else:
+        kind = "here" if args.here else "simulated"
+        rows = medians(list(turns(args)))
+        print(training.scaled(rows).plain())
+    older = json.loads(args.json.read_text()) if args.json and args.json.is_file() else {}
+    about = {"date": time.strftime("%Y-%m-%d"), "versions": contestants.versions()}
+    instrument.write(args.json, {**older, kind: {**about, "cpus": os.cpu_count(), "rows": rows}})
     return 0
 
 

@@ -7,21 +7,19 @@ node budget ends. The time is that of the compiled program, medians over the rep
 board that the search had not met before, or met dearer.
 """
 
-import json
 import statistics
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
 
 import jaxenvs
 from jaxenvs import search
-from jaxenvs.commands.parser import Parser
 
-from . import contestants
+from . import contestants, instrument
+from .instrument import explained
 from .tables.puzzles import searched
 
 
@@ -62,9 +60,10 @@ def measure(
     }
 
 
+@explained
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = Parser("python -m jaxenvs.benchmarks.searching", __doc__)
+    parser = instrument.parser("searching", __doc__)
     add = parser.add_argument
     add("--id", default="Puzzle-SlidingTile-4x4-v0", help="a puzzle (default: %(default)s)")
     add(
@@ -78,19 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--node-budget", type=int, default=8_000_000, help="nodes per level (default: %(default)s)")
     add("--seed", type=int, default=0, help="random seed of the levels")
     add("--repeats", type=int, default=3, help="repeats of all levels (default: %(default)s)")
-    add("--json", type=Path, metavar="FILE", help="write all figures there")
     args = parser.parse_args(argv)
     given = (args.levels, args.node_budget, args.seed, args.repeats)
-    try:
-        rows = [measure(args.id, batch_size, *given) for batch_size in args.batch_sizes]
-    except (LookupError, TypeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
+    rows = [measure(args.id, batch_size, *given) for batch_size in args.batch_sizes]
     print(searched(rows).plain())
-    if args.json:
-        about = {"device": str(jax.devices()[0]), "processor": contestants.processor()}
-        text = json.dumps({**about, "versions": contestants.versions(), "rows": rows}, indent=1)
-        args.json.write_text(text + "\n")
+    about = {"device": str(jax.devices()[0]), "processor": contestants.processor()}
+    versions = contestants.versions()
+    instrument.write(args.json, {**about, "versions": versions, "rows": rows})
     return 0
 
 
