@@ -21,8 +21,8 @@ class Curve(NamedTuple):
     returns: np.ndarray  # (points, seeds), NaN where unknown
 
 
-def points(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """Steps (rows,) and mean returns (rows, seeds) of the latest `EPISODES` episodes at each row.
+def points(rows: list[dict[str, Any]], latest: int = EPISODES) -> tuple[np.ndarray, np.ndarray]:
+    """Steps (rows,) and mean returns (rows, seeds) of the `latest` episodes at each row.
 
     NaN while fewer have ended.
     """
@@ -33,8 +33,8 @@ def points(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
     ended, sums = (np.pad(total, ((1, 0), (0, 0))) for total in (ended, sums))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
-        # The last row before which all but EPISODES of the episodes so far had ended.
-        begin = np.searchsorted(ended[:, seed], ended[1:, seed] - EPISODES, side="right") - 1
+        # The last row before which all but the latest of the episodes so far had ended.
+        begin = np.searchsorted(ended[:, seed], ended[1:, seed] - latest, side="right") - 1
         enough = begin >= 0
         count = ended[1:, seed] - ended[begin, seed]
         total = sums[1:, seed] - sums[begin, seed]

@@ -25,6 +25,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from jaxenvs.commands.parser import number
+
 from . import contestants, instrument, learner_peers, throughput
 from .learner_peers import EQUAL, OWN, Setting
 from .tables.training import compared, scores
@@ -160,18 +162,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add("--settings", nargs="+", default=SETTINGS, choices=SETTINGS, help="default: all")
     add("--purejaxrl", type=Path, metavar="PATH", help="a clone of luchris429/purejaxrl")
-    add(
-        "--steps",
-        type=int,
-        default=500_000,
-        help="environment steps per training (default: %(default)s)",
-    )
-    add("--torch-steps", type=int, default=25_000, help="the same for torch (default: %(default)s)")
-    add("--repeats", type=int, default=3, help="trainings after the first (default: %(default)s)")
+    some = number(1, 2**31 - 1)
+    add("--steps", type=some, default=500_000, help="steps of a training (default: %(default)s)")
+    add("--torch-steps", type=some, default=25_000, help="those of torch (default: %(default)s)")
+    add("--repeats", type=some, default=3, help="trainings after the first (default: %(default)s)")
     args = parser.parse_args(argv)
-    for name in ("steps", "torch_steps", "repeats"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be at least 1")
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # for the processes, too
     rows: list[Row] = []
     missing: list[dict[str, str]] = []

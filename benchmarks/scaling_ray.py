@@ -10,6 +10,7 @@ number of actors: fragments of fewer are longer. Seconds count from the first up
 import importlib.metadata
 import itertools
 import json
+import math
 import os
 import platform
 import signal
@@ -22,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxenvs.baselines.curve import figure
+from jaxenvs.baselines.curve import figure, points
 from jaxenvs.commands.parser import Parser
 
 WORLDS = {
@@ -121,17 +122,13 @@ def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
 
 def curve(log: list[dict[str, Any]]) -> list[list[float]]:
     """Seconds since the first update, steps, and the mean return of the latest episodes."""
-    points, ended = [], []
-    for row in log:
-        ended += [(row["return"], row["episodes"])] if row["episodes"] else []
-        while sum(count for _, count in ended[1:]) >= EPISODES:
-            ended.pop(0)
-        if ended:
-            mean = sum(value * count for value, count in ended) / sum(c for _, c in ended)
-            points.append(
-                [round(row["seconds"] - log[0]["seconds"], 2), row["steps"], round(mean, 3)]
-            )
-    return points[:: max(len(points) // 200, 1)]
+    by_seed = [row | {name: [row[name]] for name in ("return", "episodes")} for row in log]
+    found = [
+        [round(row["seconds"] - log[0]["seconds"], 2), row["steps"], round(float(mean), 3)]
+        for row, (mean,) in zip(log, points(by_seed, EPISODES)[1], strict=True)
+        if not math.isnan(mean)
+    ]
+    return found[:: max(len(found) // 200, 1)]
 
 
 def below(root: int) -> Iterator[tuple[int, str]]:

@@ -168,10 +168,7 @@ def _turns(row: dict[str, Any]) -> int:
     return len(row.get("times_s", ()))
 
 
-@job("craft", "Craft, steps per second by reset source")
-def craft(documents: Documents) -> Table:
-    """Steps per second of Craft by batch and reset source, beside craftax."""
-    return beside(documents)
+job("craft", "Craft, steps per second by reset source")(beside)
 
 
 @job("training", "Training, steps per second")
@@ -228,10 +225,7 @@ def _slowest(line: list[dict[str, Any]]) -> str:
     return ", ".join(f"`{row['kernel']}` {row['microseconds']:.1f}" for row in found[:SLOWEST])
 
 
-@job("families", "One id of each class, steps per second")
-def families(documents: Documents) -> Table:
-    """Steps per second of one id of each class."""
-    return beside(documents)
+job("families", "One id of each class, steps per second")(beside)
 
 
 @job("puzzles", "Puzzles and search")
@@ -254,16 +248,8 @@ def _solved(number: float) -> str:
     return percent(number) if isinstance(number, float) else whole(number)
 
 
-@job("babyai", "BabyAI, `exact` beside a pool")
-def babyai(documents: Documents) -> Table:
-    """`exact` against a pool that is drawn anew before every rollout."""
-    return beside(documents)
-
-
-@job("graphs", "The whole loop as one CUDA graph")
-def graphs(documents: Documents) -> Table:
-    """The same programs with the whole loop as one CUDA graph."""
-    return beside(documents)
+job("babyai", "BabyAI, `exact` beside a pool")(beside)
+job("graphs", "The whole loop as one CUDA graph")(beside)
 
 
 @job("billion", "PPO on Craft-Classic-Ids, in slices")

@@ -104,37 +104,30 @@ def craft(rows: list[dict[str, Any]]) -> Table:
     return layout(points, columns)
 
 
+def _by_seed(row: dict[str, Any]) -> str:
+    return ", ".join(f"{100 * s['success_rate']:.0f} %" for s in row["evaluation"]["per_seed"])
+
+
+BY_SEED: dict[str, Column] = {
+    "steps per seed": lambda row: whole(row["steps"]),
+    "return of each seed over 256 episodes": lambda row: listed(returns_of(row)),
+    "success": _by_seed,
+    "steps/s, all seeds": lambda row: short(row["steps_per_second"]),
+}
+
+
 @table("runs-memory", f"{RUNS}/memory.json")
 def memory(rows: list[dict[str, Any]]) -> Table:
     """With a memory and without."""
     names = {"ppo-rnn": "recurrent PPO", "ppo": "PPO"}
-    return layout(
-        rows,
-        {
-            "MemoryS7": lambda row: names[row["algorithm"]],
-            "steps per seed": lambda row: whole(row["steps"]),
-            "return of each seed over 256 episodes": lambda row: listed(returns_of(row)),
-            "success": _by_seed,
-            "steps/s, all seeds": lambda row: short(row["steps_per_second"]),
-        },
-    )
-
-
-def _by_seed(row: dict[str, Any]) -> str:
-    return ", ".join(f"{100 * s['success_rate']:.0f} %" for s in row["evaluation"]["per_seed"])
+    return layout(rows, {"MemoryS7": lambda row: names[row["algorithm"]], **BY_SEED})
 
 
 @table("runs-exploration", f"{RUNS}/exploration.json")
 def exploration(rows: list[dict[str, Any]]) -> Table:
     """With a bonus and without."""
-    columns = {
-        "MultiRoom-N4-S5-v0": lambda row: f"`{_flags(row).partition(' ')[2]}`",
-        "steps per seed": lambda row: whole(row["steps"]),
-        "return of each seed over 256 episodes": lambda row: listed(returns_of(row)),
-        "success": _by_seed,
-        "steps/s, all seeds": lambda row: short(row["steps_per_second"]),
-    }
-    return layout(rows, columns)
+    flags = lambda row: f"`{_flags(row).partition(' ')[2]}`"  # noqa: E731
+    return layout(rows, {"MultiRoom-N4-S5-v0": flags, **BY_SEED})
 
 
 def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:

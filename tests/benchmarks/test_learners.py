@@ -218,4 +218,4 @@ def test_the_networks_that_are_apart_share_nothing():
 def test_numbers_below_one_are_refused(flag, capsys):
     with pytest.raises(SystemExit):
         learners.main([flag, "0"])
-    assert f"{flag} must be at least 1" in capsys.readouterr().err
+    assert f"argument {flag}: '0' must be a whole number" in capsys.readouterr().err
