@@ -47,7 +47,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
         # What fills a pool is outside the loop that is counted, and long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
         work, _ = gpu_work.measure(batched, source, here=here)
-        found[source] = {name: round(getattr(work, name), 1) for name in KEPT}
+        found[source] = {name: round(work[name], 1) for name in KEPT}
     return found
 
 

@@ -11,7 +11,6 @@ With a GPU, `--here` reads the program that is compiled for it instead.
 
 import argparse
 import contextlib
-import dataclasses
 import functools
 import importlib.util
 import os
@@ -43,35 +42,6 @@ MEND = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
 LENGTH = 61  # steps in the scan; no other loop has this number of trips
 LAUNCH = 2.5e-6  # seconds that a kernel costs at least
 BANDWIDTH = 4.8e12  # bytes per second of an H200
-
-
-@dataclasses.dataclass(frozen=True)
-class Work:
-    """What one step of the whole batch launches and moves; bytes are for one environment."""
-
-    name: str
-    env_id: str
-    num_envs: int
-    reset_source: str
-    obs: str
-    kernels: int  # with a loop of unknown trips counted as one launch
-    loop_kernels: int  # of these: counter, keys, actions and storing, nothing of the environment
-    copies: int  # of these: plain copies of an array
-    kernels_per_trip: int  # launches of one trip of such a loop
-    written: float
-    read: float
-    written_per_trip: float
-    read_per_trip: float
-    state: float
-    pool: float  # prepared levels, shared by the batch
-    compile_seconds: float
-
-    @property
-    def microseconds(self) -> float:
-        """Model of one step of the batch; a loop of unknown trips runs once."""
-        launches = self.kernels + self.kernels_per_trip
-        moved = self.written + self.read + self.written_per_trip + self.read_per_trip
-        return 1e6 * (launches * LAUNCH + moved * self.num_envs / BANDWIDTH)
 
 
 def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = False) -> str:
@@ -150,8 +120,12 @@ def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
 
 def measure(
     contestant: Contestant, reset_source: str = "own", obs: str = "image", here: bool = False
-) -> tuple[Work, str]:
-    """Compile a rollout, for the GPU at hand or for an H200, and count one step; also its HLO."""
+) -> tuple[dict[str, Any], str]:
+    """Compile a rollout, for the GPU at hand or for an H200, and count one step; also its HLO.
+
+    Launches are of a step of the whole batch, bytes of one environment. `kernels` counts a loop of
+    unknown trips as one launch, `kernels_per_trip` what one of its trips launches.
+    """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)
     seconds = time.perf_counter() - start
@@ -161,24 +135,29 @@ def measure(
         (trip if kernel.dynamic else once).append(kernel)
     envs = contestant.num_envs
     state, pool = state_bytes(contestant)
-    return Work(
-        name=contestant.name,
-        env_id=contestant.env_id,
-        num_envs=envs,
-        reset_source=reset_source,
-        obs=obs,
-        kernels=_launches(once),
-        loop_kernels=_launches(k for k in once if origin(k) == "loop"),
-        copies=_launches(k for k in once if origin(k) == "copy"),
-        kernels_per_trip=_launches(trip),
-        written=sum(k.count * k.written for k in once) / envs,
-        read=sum(k.count * k.read for k in once) / envs,
-        written_per_trip=sum(k.count * k.written for k in trip) / envs,
-        read_per_trip=sum(k.count * k.read for k in trip) / envs,
-        state=state / envs,
-        pool=pool / envs,
-        compile_seconds=seconds,
-    ), text
+    row = {
+        "name": contestant.name,
+        "env_id": contestant.env_id,
+        "num_envs": envs,
+        "reset_source": reset_source,
+        "obs": obs,
+        "kernels": _launches(once),
+        # Of these: counter, keys, actions and storing, nothing of the environment.
+        "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
+        "copies": _launches(k for k in once if origin(k) == "copy"),  # of an array, plainly
+        "kernels_per_trip": _launches(trip),
+        "written": sum(k.count * k.written for k in once) / envs,
+        "read": sum(k.count * k.read for k in once) / envs,
+        "written_per_trip": sum(k.count * k.written for k in trip) / envs,
+        "read_per_trip": sum(k.count * k.read for k in trip) / envs,
+        "state": state / envs,
+        "pool": pool / envs,  # prepared levels, shared by the batch
+        "compile_seconds": seconds,
+    }
+    # Model of one step of the batch; a loop of unknown trips runs once.
+    moved = sum(row[k] for k in ("written", "read", "written_per_trip", "read_per_trip"))
+    launches = row["kernels"] + row["kernels_per_trip"]
+    return row | {"microseconds": 1e6 * (launches * LAUNCH + moved * envs / BANDWIDTH)}, text
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
@@ -276,22 +255,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows.append(work)
         if args.dump_hlo:
             args.dump_hlo.mkdir(parents=True, exist_ok=True)
-            name = f"{work.name}-{work.env_id}-{source}-{obs}.hlo"
+            name = f"{work['name']}-{work['env_id']}-{source}-{obs}.hlo"
             (args.dump_hlo / name).write_text(text)
         if args.verbose:
-            print(work.name, work.env_id, source, obs)
-            print(kernel_list(step_kernels(text), work.num_envs))
+            print(work["name"], work["env_id"], source, obs)
+            print(kernel_list(step_kernels(text), work["num_envs"]))
     figures = report(rows, args.here)
     print(counted(figures["rows"]).plain())
     instrument.write(args.json, figures)
     return 0
 
 
-def report(rows: Iterable[Work], here: bool = False) -> dict[str, Any]:
+def report(rows: Iterable[dict[str, Any]], here: bool = False) -> dict[str, Any]:
     """Return the figures with what they depend on, ready for JSON."""
-    figures = [{**dataclasses.asdict(w), "microseconds": w.microseconds} for w in rows]
-    for row in figures:
-        row.update({k: round(v, 1) for k, v in row.items() if isinstance(v, float)})
+    figures = [
+        {k: round(v, 1) if isinstance(v, float) else v for k, v in row.items()} for row in rows
+    ]
     target = "NVIDIA H200, compiled ahead of time"
     if here:
         target = f"{jax.devices()[0].device_kind}, compiled on it"

@@ -7,7 +7,6 @@ It is the compiler's own account of two programs, for a described H200 (see gpu_
 donated. What the scan stores of every step is the learner's and is not counted.
 """
 
-import dataclasses
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -23,27 +22,10 @@ from .tables import work
 STEPS = 8  # of the scan
 
 
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """Bytes of the whole batch."""
-
-    env_id: str
-    num_envs: int
-    reset_source: str
-    obs: str
-    state: int
-    pool: int
-    step: int  # at most while stepping: state, pool, one observation, temporaries
-    reset: int  # at most while the worlds are made
-
-    @property
-    def most(self) -> int:
-        """What the device must have."""
-        return max(self.step, self.reset)
-
-
-def measure(contestant: Contestant, reset_source: str, obs: str, here: bool = False) -> Memory:
-    """Compile both programs and read what they need."""
+def measure(
+    contestant: Contestant, reset_source: str, obs: str, here: bool = False
+) -> dict[str, Any]:
+    """Compile both programs and read what they need: bytes of the whole batch."""
     key = jax.eval_shape(jax.random.key, 0)
     state = jax.eval_shape(contestant.reset, key)
     rollout = contestant.rollout(STEPS)
@@ -51,16 +33,17 @@ def measure(contestant: Contestant, reset_source: str, obs: str, here: bool = Fa
     compiled = gpu_work.compile_here if here else gpu_work.compile_ahead
     bytes_of_state, pool = gpu_work.state_bytes(contestant)
     kept = gpu_work.tree_bytes(stored)
-    return Memory(
-        env_id=contestant.env_id,
-        num_envs=contestant.num_envs,
-        reset_source=reset_source,
-        obs=obs,
-        state=bytes_of_state,
-        pool=pool,
-        step=peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
-        reset=peak(compiled(contestant.reset, (key,), None)),
-    )
+    return {
+        "env_id": contestant.env_id,
+        "num_envs": contestant.num_envs,
+        "reset_source": reset_source,
+        "obs": obs,
+        "state": bytes_of_state,
+        "pool": pool,
+        # At most while stepping: state, pool, one observation, temporaries.
+        "step": peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
+        "reset": peak(compiled(contestant.reset, (key,), None)),  # at most while worlds are made
+    }
 
 
 def peak(compiled: Compiled) -> int:
@@ -86,9 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for contestant, source, obs in gpu_work.asked(args.ids, args.batch, args.reset_source):
         rows.append(measure(contestant, source, obs, args.here))
         print(f"{contestant.env_id}, {source}: counted", file=sys.stderr, flush=True)
-    figures = [dataclasses.asdict(row) for row in rows]
-    print(work.memory_needed(figures).plain())
-    about = {**gpu_work.report((), args.here), "steps": STEPS, "rows": figures}
+    print(work.memory_needed(rows).plain())
+    about = {**gpu_work.report((), args.here), "steps": STEPS, "rows": rows}
     instrument.write(args.json, about)
     return 0
 

@@ -7,7 +7,6 @@ It needs `pip install "jaxenvs[ray,train]" crafter==1.8.3`. Runs take turns; eac
 number of actors: fragments of fewer are longer. Seconds count from the first update.
 """
 
-import importlib.metadata
 import itertools
 import json
 import math
@@ -25,6 +24,7 @@ from typing import Any
 
 from jaxenvs.baselines.curve import figure, points
 from jaxenvs.commands.parser import Parser
+from jaxenvs.core.extras import version
 
 WORLDS = {
     "SlowCartPole-v0": "CartPole whose step takes 5 ms",
@@ -247,7 +247,7 @@ def measure(out: Path, seconds: float, worlds: Sequence[str]) -> None:
     packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
     found: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
-        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "versions": {name: version(name) for name in packages},
         "seconds": seconds,
         "runs": [],
         "faults": [],

@@ -17,9 +17,9 @@ needs_compiler = pytest.mark.skipif(
 def test_a_step_needs_the_state_and_what_it_computes():
     row = memory.measure(contestants.own(LEVEL, 1000, "exact"), "exact", "image", here=True)
     observation = 7 * 7 * 3 * 1000
-    assert row.pool == 0
-    assert row.state + observation <= row.step <= 20 * (row.state + observation)
-    assert row.state <= row.reset <= row.most
+    assert row["pool"] == 0
+    assert row["state"] + observation <= row["step"] <= 20 * (row["state"] + observation)
+    assert row["state"] <= row["reset"] <= max(row["step"], row["reset"])
 
 
 def test_the_pool_counts():
@@ -27,8 +27,8 @@ def test_the_pool_counts():
         memory.measure(contestants.own(LEVEL, 64, "pool", pool_size=n), "pool", "image", here=True)
         for n in (64, 50_064)
     )
-    assert other.pool - row.pool == 50_000 * (25 + 3)
-    assert other.step - row.step >= other.pool - row.pool
+    assert other["pool"] - row["pool"] == 50_000 * (25 + 3)
+    assert other["step"] - row["step"] >= other["pool"] - row["pool"]
 
 
 def test_the_command_writes_the_figures(tmp_path, capsys, monkeypatch):
@@ -51,10 +51,10 @@ def test_an_unknown_id_is_refused(capsys):
 def test_65536_worlds_of_craft_fit_a_gibibyte(monkeypatch, source):
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     row = memory.measure(contestants.own(CRAFT, 65_536, source), source, "ids")
-    assert row.most <= GIB
+    assert max(row["step"], row["reset"]) <= GIB
 
 
 @pytest.mark.slow
 def test_65536_worlds_of_craft_fit_a_gibibyte_of_a_cpu():
     row = memory.measure(contestants.own(CRAFT, 65_536, "exact"), "exact", "ids", here=True)
-    assert row.most <= GIB
+    assert max(row["step"], row["reset"]) <= GIB
