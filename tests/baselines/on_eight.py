@@ -68,7 +68,7 @@ def program() -> dict[str, object]:
     keys = jax.random.split(jax.random.key(0), 1)
     runners = loop.start(agent, keys)
     compiled = loop.run_chunk.lower(agent, runners).compile()
-    after, metrics = loop.run_chunk(agent, runners)
+    after, metrics = compiled(runners)
     copies = [
         np.asarray(shard.data) for shard in jax.tree.leaves(after.weights)[0].addressable_shards
     ]

@@ -124,6 +124,7 @@ def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
         assert a["value_loss"] == pytest.approx(b["value_loss"], rel=1e-5)
 
 
+@pytest.mark.full
 def test_slurm_tells_its_tasks_who_they_are(tmp_path):
     tasks = {
         "SLURM_JOB_ID": str(free_port()),

@@ -394,7 +394,10 @@ def test_a_mission_without_a_choice_of_observations_is_trained_in(monkeypatch):
     assert config.fields == config.env_fields == {} and config.env == Errand()
 
 
-@pytest.mark.parametrize("id", ["Grid-MultiRoom-N2-S4-v0", "BabyAI-PickupLoc-v0"])
+@pytest.mark.parametrize(
+    "id",
+    ["Grid-MultiRoom-N2-S4-v0", pytest.param("BabyAI-PickupLoc-v0", marks=pytest.mark.full)],
+)
 def test_levels_that_may_be_rejected_are_learned_in(tmp_path, id):
     asked = [id, *TINY, "--reset-source", "exact", "--out", str(tmp_path / "run")]
     _, run, learner = ppo.prepare(asked)
