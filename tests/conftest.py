@@ -48,7 +48,8 @@ from jaxenvs import testing  # noqa: E402
 
 # Areas of memory that a process maps before its compiled programs are dropped. Each program takes
 # some, and Linux gives 65,530.
-MOST_MAPS = 25_000
+MOST_MAPS = 45_000
+TESTS_BETWEEN = 10  # two looks at the areas: a test takes a thousand of them at most
 # Objects between two collections of garbage, and how many of a generation before the next one: to
 # look through all that JAX has traced as often as Python would took a tenth of the tests' time.
 GARBAGE = (100_000, 20, 50)
@@ -121,7 +122,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Let go of compiled programs before they are too many: the next one would crash LLVM."""
     done = item.session.stash.setdefault(TESTS_DONE, itertools.count(1))
     maps = Path("/proc/self/maps")
-    if next(done) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+    if (
+        next(done) % TESTS_BETWEEN == 0
+        and maps.exists()
+        and maps.read_bytes().count(b"\n") > MOST_MAPS
+    ):
         build.cache_clear()
         jax.clear_caches()
         gc.collect()

@@ -26,17 +26,17 @@ def same(a, b):
 
 
 def row(tree, i):
-    return jax.tree.map(lambda leaf: leaf[i], tree)
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[i], tree)
 
 
 def stack(trees):
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
 def differs(a, b):
     """Which rows of two pytrees differ anywhere."""
     leaves = zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True)
-    rows = [np.asarray(x != y).reshape(len(x), -1).any(axis=1) for x, y in leaves]
+    rows = [(np.asarray(x) != np.asarray(y)).reshape(len(x), -1).any(axis=1) for x, y in leaves]
     return np.logical_or.reduce(rows)
 
 
@@ -69,7 +69,7 @@ class Loop:
                 obs, state = new
             if self.mode == "next_step" and self.ended[i]:
                 (obs, state), ended = new, False
-                reward, terminated, truncated = jnp.float32(0), jnp.array(False), jnp.array(False)
+                reward, terminated, truncated = np.float32(0), np.False_, np.False_
             self.states[i], self.ended[i] = state, ended
             outputs.append((obs, state, reward, terminated, truncated, final))
         return [stack(parts) for parts in zip(*outputs, strict=True)]
@@ -82,7 +82,8 @@ def test_auto_reset_is_the_loop_anyone_would_write(mode, compiled):
     loop = Loop(compiled, mode, reset, KEY, params)
     state, ends = reset(KEY, params).state, [0, 0]
     forward = jax.random.bernoulli(KEY, 0.6, (STEPS, ROWS))
-    actions = jnp.where(forward, 2, jax.random.randint(KEY, (STEPS, ROWS), 0, 7))
+    actions = np.where(forward, 2, jax.random.randint(KEY, (STEPS, ROWS), 0, 7))
+    actions = actions.astype(np.int32)
     for time in range(STEPS):
         key = jax.random.fold_in(KEY, time)
         got = step(key, state, actions[time], params)
