@@ -171,7 +171,7 @@ WORLDS = ("Grid-DoorKey-8x8-v0", "Grid-LavaCrossingS9N2-v0", "Grid-DistShift2-v0
 
 
 # By default each observation in two of the worlds, and each world twice or once.
-SEEN = {"full": WORLDS[:2], "onehot": WORLDS[2:], "dict": (WORLDS[0], CARRYING)}
+SEEN = {"full": WORLDS[:2], "onehot": WORLDS[::2], "dict": (WORLDS[0], CARRYING)}
 PAIRS = [
     pytest.param(id, obs, marks=[] if id in SEEN[obs] else [pytest.mark.full])
     for obs in OBSERVATIONS
