@@ -71,13 +71,13 @@ EAGER = [id for id in FAMILIES.values() if not id.startswith("Craft-")]
 X64 = ("Classic-CartPole-v0", "Grid-GoToObject-6x6-N2-v0")
 
 # Hostile play: floats, a mask that counts, and a grid whose levels may be rejected.
-HOSTILE = ("Classic-CartPole-v0", "Puzzle-Sudoku-Guided-v0", "BabyAI-OpenRedDoor-v0")
+HOSTILE = ("Classic-CartPole-v0", "Puzzle-Hanoi-5-v0", "BabyAI-OpenRedDoor-v0")
 HOSTILE_FULL = (
     *HOSTILE,
     "Grid-GoToObject-6x6-N2-v0",
     "Grid-RedBlueDoors-6x6-v0",
-    *(f"Puzzle-{name}-v0" for name in ("2048", "Hanoi-5", "Maze-10x10", "Pancake-10")),
-    *(f"Puzzle-{name}-v0" for name in ("SlidingTile-3x3", "TopSpin-10")),
+    *(f"Puzzle-{name}-v0" for name in ("2048", "Maze-10x10", "Pancake-10")),
+    *(f"Puzzle-{name}-v0" for name in ("SlidingTile-3x3", "Sudoku-Guided", "TopSpin-10")),
 )
 
 # Every kind of tile is drawn in one of these: a lock, lava, boxes, balls, goals, doors.
