@@ -357,5 +357,4 @@ def batch(count, seed=0):
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]
-    states = jax.device_get(states)
-    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack(leaves)), *states), names
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *states), names
