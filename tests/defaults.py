@@ -91,7 +91,7 @@ DRAWN = (
 
 # Levels, as often as minigrid's and sound: a way to make them each, and those with rules of their
 # own in the test.
-LAYOUTS = (
+LEVELS = (
     "Grid-DoorKey-6x6-v0",  # a quirk of the last row
     "Grid-LavaCrossingS9N3-v0",  # rivers
     "Grid-MultiRoom-N4-S5-v1",  # rooms drawn one after another, rejected

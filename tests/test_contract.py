@@ -66,7 +66,7 @@ def digest(subject):
 
 @pytest.mark.parametrize("ids", X64)
 def test_results_are_the_same_with_x64_on(ids, compiled):
-    """In a process of its own: the switch must come before anything is traced."""
+    """In a separate process: x64 must be switched on before anything is traced."""
     script = (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
         "import jax, json; jax.config.update('jax_enable_x64', True)\n"

@@ -36,7 +36,7 @@ def acceptance(env):
 def tries(id, resets):
     """How many levels each of `resets` resets draws until one is accepted.
 
-    As `sample_level` draws them, but those that are still without a level go on together.
+    As `sample_level` does, but all resets still without a level draw again together.
     """
     env = jaxenvs.make(id)
     accepted = acceptance(env)
@@ -105,7 +105,7 @@ class Choosy(GridEnv):
     def max_steps(self):
         return 2
 
-    def layout(self, key):
+    def generate(self, key):
         (word,) = words(key, 1)
         accepted = word % jnp.uint32(4) == 0
         ground = jnp.where(accepted, jnp.uint8(tiles.EMPTY), jnp.uint8(Kind.FLOOR))
@@ -114,7 +114,7 @@ class Choosy(GridEnv):
 
 
 def shows(state):
-    """Whether the world itself says that it was not accepted."""
+    """Whether the world shows that it was not accepted."""
     return np.asarray(state.grid[..., 1, 2]) == Kind.FLOOR
 
 
@@ -141,7 +141,7 @@ def test_a_reset_takes_the_first_level_that_is_accepted_or_says_so():
 
 
 def roll(venv, steps, limit):
-    """A batch in play, through resets: the states before each step, and what came of it."""
+    """A batch in play, through resets: the states before each step, and its results."""
     params = venv.default_params.replace(max_steps_in_episode=np.int32(limit))
     actions = jnp.zeros(venv.num_envs, jnp.int32)
 
