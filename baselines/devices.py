@@ -72,7 +72,7 @@ class Devices:
 
     # Inside the program.
 
-    def own(self, key: Array) -> Array:
+    def local_key(self, key: Array) -> Array:
         """A key of this device alone."""
         return key if self.count == 1 else jax.random.fold_in(key, jax.lax.axis_index(DEVICES))
 

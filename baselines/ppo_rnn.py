@@ -69,10 +69,10 @@ class RecurrentPPO(PPO):
         """What minibatches are drawn from: environments, with all their steps in order."""
         return leaf.swapaxes(0, 1)
 
-    def replay(self, weights: PyTree[Array], rollout: ppo.Rollout) -> tuple[Array, Array]:
+    def unroll(self, weights: PyTree[Array], rollout: ppo.Rollout) -> tuple[Array, Array]:
         """Logits and values, by these weights, of sequences from their first memory on."""
         done = rollout.terminated | rollout.truncated
-        sequences = jax.vmap(self.network.replay, in_axes=(None, 0, 0, 0))
+        sequences = jax.vmap(self.network.unroll, in_axes=(None, 0, 0, 0))
         logits, value = sequences(weights, rollout.memory[:, 0], rollout.obs, done)
         return legal(logits, rollout.mask), value
 

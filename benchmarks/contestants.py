@@ -58,7 +58,7 @@ class Contestant:
         return run
 
 
-def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: Any) -> Contestant:
+def ours(env_id: str, num_envs: int, reset_source: str | None = None, **fields: Any) -> Contestant:
     """This library's batch, with same-step auto-reset unless the source is `none`.
 
     The observation of a grid is the image unless `obs` names another, see `obs_field`.

@@ -43,7 +43,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
     """What a step launches and moves, by the reset sources that are wanted."""
     found = {}
     for source in wanted:
-        batched = contestants.own(env_id, batch, source)
+        batched = contestants.ours(env_id, batch, source)
         # What fills a pool is outside the loop that is counted, and long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
         work, _ = gpu_work.measure(batched, source, here=here)
@@ -72,7 +72,7 @@ Loop = Callable[[Array, Any], tuple[Any, Any]]
 
 def _stepper(env_id: str, batch: int) -> Loop:
     """`TRIPS` steps of a batch that never starts again, observations and rewards stored."""
-    rollout = contestants.own(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
+    rollout = contestants.ours(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
     return lambda key, states: rollout(key, jaxenvs.VectorState(env=states, ended=None, pool=None))
 
 

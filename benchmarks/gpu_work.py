@@ -240,7 +240,7 @@ def asked(
             fields = contestants.obs_field(env_id, wanted)
             for source in sources:
                 named = jaxenvs.spec(env_id).reset_source if source == "default" else source
-                contestant = contestants.own(env_id, batch, named, **fields)
+                contestant = contestants.ours(env_id, batch, named, **fields)
                 yield contestant, named, contestants.obs_name(env_id, fields)
 
 

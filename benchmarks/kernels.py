@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise RuntimeError("kernels: jax sees no GPU; gpu_work counts kernels without one")
     rows = []
     for env_id, batch, source in itertools.product(args.ids, args.batches, args.reset_source):
-        rows.append(measure(contestants.own(env_id, batch, source), source))
+        rows.append(measure(contestants.ours(env_id, batch, source), source))
         _show(rows[-1])
     instrument.write(args.json, {**throughput.about(), "rows": rows})
     return 0

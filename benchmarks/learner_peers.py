@@ -1,4 +1,4 @@
-"""PPO on CartPole by this library and by others, each a `Trainer` in a process of its own.
+"""PPO on CartPole by this library and by others, each a `Trainer` in a separate process.
 
     python -m jaxenvs.benchmarks.learner_peers NAME SETTING [--purejaxrl PATH]
 
@@ -86,7 +86,7 @@ class Trainer(NamedTuple):
     logits: Callable[[Any, jax.Array], jax.Array] | None = None
 
 
-def own(setting: Setting, apart: bool = True) -> Trainer:
+def ours(setting: Setting, apart: bool = True) -> Trainer:
     """This library's PPO, in chunks of updates as `jaxenvs train` runs it.
 
     The others have a network for the actor and one for the critic; so has ours for equal work, and
@@ -305,8 +305,8 @@ def trainer(name: str, setting: Setting, clone: Path | None) -> Trainer:
 
 
 TRAINERS: dict[str, Callable[[Setting], Trainer]] = {
-    "jaxenvs": own,
-    "jaxenvs, shared": lambda setting: own(setting, apart=False),
+    "jaxenvs": ours,
+    "jaxenvs, shared": lambda setting: ours(setting, apart=False),
     "rejax": rejax,
     "stable-baselines3": sb3,
 }

@@ -68,7 +68,7 @@ def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -
         stepped = venv.step(key, state, action, params)
         return stepped.state, (stepped.obs, stepped.done), stepped.reward, stepped.done
 
-    plain = contestants.own(env_id, num_envs, source)
+    plain = contestants.ours(env_id, num_envs, source)
     refresh = lambda key, state: venv.refresh(key, state, params)  # noqa: E731
     return dataclasses.replace(plain, reset=reset, step=step, refresh=refresh)
 

@@ -59,7 +59,7 @@ def learner(id: str, num_envs: int, devices: Devices, preset: str | None = None)
 
 def compile_chunk(agent: ppo.PPO) -> str:
     """HLO of one call of the training program on described devices."""
-    mesh, where = agent.devices.mesh, loop.layout(agent)
+    mesh, where = agent.devices.mesh, loop.partition(agent)
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))
     runners = jax.eval_shape(functools.partial(loop.start, agent), keys)._asdict()
 

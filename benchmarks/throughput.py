@@ -175,7 +175,7 @@ def _field(
 
 def _own(env_id: str, num_envs: int, source: str, obs: str | None, seconds: float) -> Runner:
     fields = contestants.obs_field(env_id, obs)
-    contestant = contestants.own(env_id, num_envs, source, **fields)
+    contestant = contestants.ours(env_id, num_envs, source, **fields)
     return timing.BatchRunner(contestant, seconds, source, contestants.obs_name(env_id, fields))
 
 

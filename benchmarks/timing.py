@@ -148,7 +148,7 @@ class GameRunner(Runner):
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """BabyAI prints a line for every layout that it rejects."""
+    """BabyAI prints a line for every level that it rejects."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         yield
 

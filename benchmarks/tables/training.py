@@ -5,7 +5,7 @@ from typing import Any
 
 from . import turns
 from .registry import RESULTS, table
-from .text import Table, fixed, layout, ratio, whole
+from .text import Table, fixed, ratio, tabulated, whole
 
 OURS = "jaxenvs"  # whose first row of a setting the others are compared with
 
@@ -44,7 +44,7 @@ def compared(rows: list[dict[str, Any]]) -> Table:
         ),
         "return of the last episodes": returns,
     }
-    return layout(rows, columns)
+    return tabulated(rows, columns)
 
 
 @table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")
@@ -73,7 +73,7 @@ def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
         "worst": lambda row: fixed(1)(min(told(row))),
         "return of each seed": lambda row: ", ".join(f"{one:.0f}" for one in told(row)),
     }
-    return layout([row for row in rows if told(row)], columns)
+    return tabulated([row for row in rows if told(row)], columns)
 
 
 DEVICES = {
@@ -97,7 +97,7 @@ def exchanged(rows: list[dict[str, Any]]) -> Table:
         "of a minibatch": lambda row: str(row["minibatch"].get("all-reduce", 0)),
         "all-gather": lambda row: str(row["update"].get("all-gather", 0)),
     }
-    return layout(rows, columns)
+    return tabulated(rows, columns)
 
 
 @table("scaling-simulated", f"{RESULTS}/scaling.json")
@@ -122,4 +122,4 @@ def scaled(rows: list[dict[str, Any]]) -> Table:
         "of one device": relative,
         "compile, s": lambda row: fixed(1)(row["compile_seconds"]),
     }
-    return layout(rows, columns)
+    return tabulated(rows, columns)
