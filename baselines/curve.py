@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from jaxenvs.core.files import replacing
 
 EPISODES = 200  # that a point averages: few end in one update, and the short ones first
-NAMED = 8  # seeds that get a colour and a name each; of more, the median is drawn over them all
+NAMED = 8  # seeds with a colour and a name each; more of them are pale, with their median on top
 
 
 class Curve(NamedTuple):

@@ -95,7 +95,7 @@ class Runner(NamedTuple):
     """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
 
     weights: PyTree[Array]
-    target: PyTree[Array]  # the older copy, which neighbours are judged by
+    target: PyTree[Array]  # the older copy, which values the neighbours
     optimiser: PyTree[Array]
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
     age: Int32[Array, "*seeds"]  # updates since the target was changed

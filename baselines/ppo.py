@@ -97,7 +97,7 @@ class Learning(Common):
         return self.epochs * self.minibatches
 
     def rows(self, num_envs: int) -> int:
-        """How many things minibatches are drawn from: here single steps."""
+        """Number of items that minibatches are drawn from: here single steps."""
         return num_envs * self.rollout_steps
 
 
@@ -116,7 +116,7 @@ class Settings(Learning):
 class Runner(NamedTuple):
     """Everything a run consists of between two updates: saved as it is, resumed bit for bit.
 
-    What a learner has no use for is ().
+    Fields that a learner does not use are ().
     """
 
     weights: PyTree[Array]
@@ -301,11 +301,11 @@ class PPO:
         return runner, jax.tree.map(jnp.mean, losses)
 
     def rows(self, leaf: Array) -> Array:
-        """What minibatches are drawn from: single steps, whoever made them and when."""
+        """Items that minibatches are drawn from: steps of all environments at all times."""
         return leaf.reshape(-1, *leaf.shape[2:])
 
     def scales(self, batch: Any, orders: Int32[Array, "minibatches rows"]) -> tuple[Array, ...]:
-        """What each minibatch's loss must know of the same minibatch on the other devices."""
+        """Statistics over all devices that the loss of each minibatch needs."""
         mean, variance = self.devices.moments(batch[1][orders])
         return mean, jnp.maximum(jnp.sqrt(variance), self.settings.advantage_floor)
 

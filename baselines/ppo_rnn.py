@@ -39,7 +39,7 @@ class Settings(ppo.Settings):
             raise ValueError(f"memory={self.memory} must be at least 1; without one use --algo ppo")
 
     def rows(self, num_envs: int) -> int:
-        """How many things minibatches are drawn from: here sequences of an environment."""
+        """Number of items that minibatches are drawn from: here sequences of an environment."""
         return num_envs
 
 
@@ -66,7 +66,7 @@ class RecurrentPPO(PPO):
         return super().after(runner, step)._replace(memory=memory)
 
     def rows(self, leaf: Array) -> Array:
-        """What minibatches are drawn from: environments, with all their steps in order."""
+        """Items that minibatches are drawn from: environments, with all their steps in order."""
         return leaf.swapaxes(0, 1)
 
     def unroll(self, weights: PyTree[Array], rollout: ppo.Rollout) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""What learns under Ray: PPO on fragments that actors made, or V-trace where they run ahead.
+"""Learning under Ray: PPO on fragments of the actors, or V-trace where actors run ahead.
 
 Several learners are one `jax.distributed` group: each holds the weights and takes its share of the
 fragments, and gradients are averaged as over the devices of `--devices` (devices.py).

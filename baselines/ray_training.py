@@ -188,7 +188,7 @@ class Training:
         return self._learner.devices.place(runners, EVERYWHERE)
 
     def _update(self, learners: Learners, done: int, stop: Interrupt) -> dict[str, Any] | None:
-        """Pass fragments on until there is one more update; None when asked to stop."""
+        """Pass fragments on until one more update is done; return None if asked to stop."""
         assert self._pool is not None
         settings, batch = self._settings, []
         while learners.pending or not stop.asked:

@@ -39,7 +39,7 @@ LARGEST_CONFIG = 2**20  # bytes
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """What a run was asked to do."""
+    """The configuration of a run."""
 
     id: str
     fields: dict[str, Any]  # constructor fields of the environment beyond those of the id
@@ -160,8 +160,8 @@ class Run:
         for name in WRITTEN:
             if (path / name).is_symlink():
                 raise RunError(
-                    f"{path / name} is a link, but the files of a run are its own, as what trains "
-                    f"writes and removes there; put a copy in its place"
+                    f"{path / name} is a link, and training writes and removes the files of a run; "
+                    f"put a copy in its place"
                 )
         try:
             return cls(path, _config(json.loads(read_text(file, LARGEST_CONFIG))))

@@ -45,7 +45,7 @@ SHAKE = 1.0  # standard deviation of the noise on a bit's logit while learning
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the model is learned with."""
+    """Settings of the training."""
 
     transitions: int = 20_000  # pictures before and after a random move
     tile_size: int = 8  # pixels
@@ -59,7 +59,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Options(Settings):
-    """What the command line can say."""
+    """Flags of the command line."""
 
     out: Path  # directory for world_model.json
     boards: int = 100  # to plan for

@@ -27,7 +27,7 @@ from .instrument import explained
 from .tables.families import counted
 from .tables.text import line
 
-KERNELS, STATE = 24, 900  # above these numbers of kernels, bytes, a family must say why
+KERNELS, STATE = 24, 900  # kernels and bytes; more of them need a reason
 KEPT = ("kernels", "copies", "kernels_per_trip", "written", "read", "state", "microseconds")
 TRIPS = 16  # steps, or batches of candidates, of one measurement
 REPEATS = 4  # the fastest counts

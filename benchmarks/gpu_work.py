@@ -2,7 +2,7 @@
 
 XLA compiles for a described GPU ahead of time; `hlo.py` counts what it made of a scan of random
 actions that stores every observation and reward. Needs `pip install "jax[cuda13]"` (4 GB, best in
-an environment of its own) but no GPU:
+a separate environment) but no GPU:
 
     python -m jaxenvs.benchmarks.gpu_work --ids Grid-DoorKey-8x8-v0 --reset-source pool --verbose
 
@@ -38,7 +38,7 @@ from .instrument import explained
 from .tables.work import counted
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
-MEND = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
+FIX = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
 LENGTH = 61  # steps in the scan; no other loop has this number of trips
 LAUNCH = 2.5e-6  # seconds that a kernel costs at least
 BANDWIDTH = 4.8e12  # bytes per second of an H200
@@ -77,7 +77,7 @@ def described(count: int, axis: str) -> Mesh:
     Raises `RuntimeError` when the CUDA plugin is missing.
     """
     if not has_compiler():
-        raise RuntimeError(MEND)
+        raise RuntimeError(FIX)
     target = files("jaxenvs.benchmarks").joinpath("h200_target.txtpb").read_text()
     topology = topologies.get_topology_desc(
         "", platform="cuda", target_config=target, topology=f"1x1x{count}"
@@ -289,7 +289,7 @@ def choose_target(here: bool) -> None:
     Raises `RuntimeError` when the compiler or, if it is to be used, the GPU is missing.
     """
     if not has_compiler():
-        raise RuntimeError(MEND)
+        raise RuntimeError(FIX)
     if here:
         if jax.default_backend() != "gpu":
             raise RuntimeError("gpu_work --here: jax sees no GPU; leave --here out")

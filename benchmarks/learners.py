@@ -7,10 +7,10 @@ And what is learned, with 16 seeds each:
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" \
         --learners jaxenvs purejaxrl --repeats 15
 
-Each learner runs in a process of its own, and they train in turns, one at a time, all on the same
+Each learner runs in a separate process, and they train in turns, one at a time, all on the same
 core. A training is everything from a seed to trained weights; the first of each process also
-compiles, and stands apart. Seconds are those of the processor, which on one core are those of the
-clock when nothing else runs; the clock's are kept as well. A ratio is the median over neighbouring
+compiles, and stands apart. Seconds are processor time, which equals wall time on a core that
+nothing else uses; wall time is recorded, too. A ratio is the median over neighbouring
 turns. Learners that are missing are named.
 """
 

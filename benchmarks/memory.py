@@ -2,7 +2,7 @@
 
     python -m jaxenvs.benchmarks.memory --ids Craft-Classic-Ids-v0 --batch 65536
 
-It is the compiler's own account of two programs, for a described H200 (see gpu_work) or, with
+The figures are the compiler's account of two programs, for a described H200 (see gpu_work) or, with
 `--here`, for the device at hand: making all worlds, and a scan of random steps with the state
 donated. What the scan stores of every step is the learner's and is not counted.
 """

@@ -4,8 +4,8 @@
     python -m jaxenvs.benchmarks.scaling --described        # compiled for H200s that are not there
     python -m jaxenvs.benchmarks.scaling --here --num-envs 1024 4096 16384 65536   # on what is here
 
-The learner is PPO with the preset of the id. Each simulated or real measurement has a process of
-its own; they take turns. `--described` needs `pip install "jax[cuda13]" "jaxenvs[train]"`, no GPU.
+The learner is PPO with the preset of the id. Each measurement, simulated or real, has a separate
+process; they take turns. `--described` needs `pip install "jax[cuda13]" "jaxenvs[train]"`, no GPU.
 """
 
 import argparse
@@ -141,7 +141,7 @@ def measure(
 
 
 def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure each number of devices in each round, every time in a process of its own."""
+    """Measure each number of devices in each round, every time in a separate process."""
     for turn in range(args.rounds):
         for count in args.devices:
             for num_envs in args.num_envs:

@@ -68,7 +68,7 @@ def wait_for(
     seconds: float,
     printed: Sequence[str] = (),
 ) -> None:
-    """Wait until something is so; raises when the run ends or the time is up before.
+    """Wait until `ready()`; raise `RuntimeError` if the run ends or the time is up first.
 
     The error has what the run `printed`, as far as somebody else has read it, and the rest.
     """
@@ -77,7 +77,7 @@ def wait_for(
         if process.poll() is not None or time.monotonic() > limit:
             process.kill()
             rest = process.communicate()[0] if not printed else ""
-            raise RuntimeError(f"not so in {seconds} s: {''.join(printed)}{rest}")
+            raise RuntimeError(f"not ready after {seconds} s: {''.join(printed)}{rest}")
         time.sleep(0.05)
 
 

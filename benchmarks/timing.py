@@ -1,7 +1,7 @@
 """Honest timing: compiled first, waited for, repeated, and contestants taken in turns.
 
-What disturbs the machine for a moment disturbs neighbours in the run alike, so that their ratio
-stays. Every observation and reward is stored and read as a learner's rollout would.
+A disturbance of the machine affects neighbouring turns alike, so that their ratio holds.
+Every observation and reward is stored and read as a learner's rollout would.
 """
 
 import contextlib

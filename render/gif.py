@@ -17,7 +17,7 @@ from ..core import png
 from ..core.files import replacing
 
 Picture = UInt8[np.ndarray, "height width 3"]
-MAX_COLOURS = 255  # and one number for pixels that stay as they were
+MAX_COLOURS = 255  # and one index for pixels that do not change
 LOOP_FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
 TRAILER = b";"
 

@@ -45,7 +45,7 @@ TAKES = {
 LARGEST_LEVEL = 2**16  # bytes of an --instance
 LONGEST_MESSAGE = 500  # characters, where it quotes a level
 WIDTH = 96  # columns of the printed actions
-LONGEST = 4096  # actions of a solution, but for beam, which looks no further than its default
+LONGEST = 4096  # actions of a solution; beam keeps its default instead
 
 
 @dataclasses.dataclass(frozen=True)

@@ -54,7 +54,7 @@ def card(documents: Documents) -> str:
 
 
 def rows_of(documents: Documents) -> Iterator[dict[str, Any]]:
-    """Yield every row with the name of its device and what its raw times say."""
+    """Yield every row with the name of its device and the medians of its raw times."""
     for document in documents:
         for row in document["rows"]:
             yield {"device": document["device"], **row, **_derived(row)}
