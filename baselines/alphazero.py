@@ -2,7 +2,7 @@
 
 Run it with `jaxenvs train ID --algo alphazero`; it needs the extra `search`. It is PPO whose
 actions come from a tree search in the true environment, and whose policy learns what the search
-found instead of a gradient of rewards. The search steps with keys of its own, so that no plan
+found instead of a gradient of rewards. The search steps with separate keys, so that no plan
 foresees random outcomes, but from the true state: plans would use what the agent cannot see, so
 partially observed environments need `--clairvoyant`.
 Deliberate differences: no replay buffer (a few passes over each rollout, as in PPO); values begin

@@ -116,7 +116,7 @@ def damage(path: Path) -> str | None:
 
 
 def _is_passed(path: Path) -> bool:
-    """Whether nothing is to be read: a folder, the manifest, or what a file manager leaves."""
+    """Whether to skip a path: a folder, the manifest, or a hidden file of a file manager."""
     is_folder = path.is_dir() and not path.is_symlink()
     return is_folder or path.name == MANIFEST or path.name.startswith(".")
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from jaxenvs.core.files import replacing
 
 EPISODES = 200  # that a point averages: few end in one update, and the short ones first
-NAMED = 8  # seeds that get a colour and a name each; of more, the median is drawn over them all
+NAMED = 8  # seeds with a colour and a name each; more of them are pale, with their median on top
 
 
 class Curve(NamedTuple):
@@ -21,8 +21,8 @@ class Curve(NamedTuple):
     returns: np.ndarray  # (points, seeds), NaN where unknown
 
 
-def points(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """Steps (rows,) and mean returns (rows, seeds) of the latest `EPISODES` episodes at each row.
+def points(rows: list[dict[str, Any]], latest: int = EPISODES) -> tuple[np.ndarray, np.ndarray]:
+    """Steps (rows,) and mean returns (rows, seeds) of the `latest` episodes at each row.
 
     NaN while fewer have ended.
     """
@@ -33,8 +33,8 @@ def points(rows: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
     ended, sums = (np.pad(total, ((1, 0), (0, 0))) for total in (ended, sums))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
-        # The last row before which all but EPISODES of the episodes so far had ended.
-        begin = np.searchsorted(ended[:, seed], ended[1:, seed] - EPISODES, side="right") - 1
+        # The last row before which all but the latest of the episodes so far had ended.
+        begin = np.searchsorted(ended[:, seed], ended[1:, seed] - latest, side="right") - 1
         enough = begin >= 0
         count = ended[1:, seed] - ended[begin, seed]
         total = sums[1:, seed] - sums[begin, seed]
@@ -46,7 +46,7 @@ def draw(file: Path, rows: list[dict[str, Any]], title: str, first_seed: int) ->
     """Write the picture of a run; without rows there is nothing to draw."""
     if not rows:
         return
-    figure, (axes,) = _figure((7.0, 4.2), 1, 1)
+    picture, (axes,) = figure((7.0, 4.2), 1, 1)
     steps, returns = points(rows)
     _lines(axes, steps, returns, [f"seed {first_seed + i}" for i in range(returns.shape[1])])
     axes.set(title=title, ylabel="return of finished episodes")
@@ -54,14 +54,14 @@ def draw(file: Path, rows: list[dict[str, Any]], title: str, first_seed: int) ->
     if returns.shape[1] > 1:
         axes.legend(frameon=False, loc="best")
     with replacing(file) as temporary:
-        figure.savefig(temporary, format="png")
+        picture.savefig(temporary, format="png")
 
 
 def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
     """Write one picture of several runs, a small panel for each."""
     columns = min(columns, max(len(curves), 1))
     rows = -(-len(curves) // columns)
-    figure, axes = _figure((2.0 * columns, 1.55 * rows), rows, columns)
+    picture, axes = figure((2.0 * columns, 1.55 * rows), rows, columns)
     for panel, curve in zip(axes, curves, strict=False):
         _lines(panel, curve.steps, curve.returns, [""] * curve.returns.shape[1])
         panel.set_title(curve.title, fontsize=7)
@@ -70,28 +70,26 @@ def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
         panel.set_ylim(float(lowest) - 0.03, float(highest) + 0.03)
     for panel in axes[len(curves) :]:
         panel.set_axis_off()
-    figure.supxlabel("environment steps of a seed", fontsize=8)
-    figure.supylabel("return of finished episodes", fontsize=8)
-    figure.savefig(file, format="png")
+    picture.supxlabel("environment steps of a seed", fontsize=8)
+    picture.supylabel("return of finished episodes", fontsize=8)
+    picture.savefig(file, format="png")
 
 
-def _figure(size: tuple[float, float], rows: int, columns: int) -> tuple[Figure, list[Any]]:
+def figure(size: tuple[float, float], rows: int, columns: int) -> tuple[Figure, list[Any]]:
     """A figure in inches, and its axes, row by row."""
-    figure = Figure(figsize=size, dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = list(figure.subplots(rows, columns, squeeze=False).flat)
+    made = Figure(figsize=size, dpi=120, layout="constrained")
+    FigureCanvasAgg(made)
+    axes = list(made.subplots(rows, columns, squeeze=False).flat)
     for panel in axes:
-        panel.xaxis.set_major_formatter(
-            lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k"
-        )
         panel.grid(alpha=0.3)
         for side in ("top", "right"):
             panel.spines[side].set_visible(False)
-    return figure, axes
+    return made, axes
 
 
 def _lines(axes: Any, steps: np.ndarray, returns: np.ndarray, names: list[str]) -> None:
     """Draw a line per seed."""
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k")
     marker = "." if len(steps) < 3 else ""
     if len(names) <= NAMED:
         for name, line in zip(names, returns.T, strict=True):

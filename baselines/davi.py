@@ -27,12 +27,12 @@ from jaxenvs.puzzles.puzzle import Puzzle
 from . import options
 from .checkpoints import RunError
 from .devices import ALONE, Devices
+from .evaluate import EVALUATION
 from .loop import command
 from .networks import Encoder
 from .runs import Config, Run
 
 ALGORITHM = "davi"
-_EVALUATION = 0x5EED  # folded into a seed's key: boards of their own, the same at every evaluation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Runner(NamedTuple):
     """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
 
     weights: PyTree[Array]
-    target: PyTree[Array]  # the older copy, which neighbours are judged by
+    target: PyTree[Array]  # the older copy, which values the neighbours
     optimiser: PyTree[Array]
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
     age: Int32[Array, "*seeds"]  # updates since the target was changed
@@ -299,7 +299,7 @@ def report(run: Run, davi: DAVI, weights: PyTree[Array], count: int) -> None:
     descend = jax.jit(functools.partial(davi.descend, count=count))
     rows = []
     for i in range(seeds):
-        key = jax.random.fold_in(jax.random.key(first + i), _EVALUATION)
+        key = jax.random.fold_in(jax.random.key(first + i), EVALUATION)
         solved, moves = descend(jax.tree.map(lambda leaf, i=i: leaf[i], weights), key)
         rate = round(float(solved.mean()), 6)
         length = round(float(moves[solved].mean()), 3) if rate else None

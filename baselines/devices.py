@@ -1,8 +1,8 @@
 """The devices of a run: one program on all of them, each with its share of the environments (SPMD).
 
 What learns (weights, optimiser, keys) is on every device and stays equal, because every device adds
-the same averaged gradients; environments and what belongs to them are divided. One device needs
-none of this: the functions below then give back what they are given, and nothing is in the program.
+the same averaged gradients; environments and what belongs to them are divided. With one
+device the functions below return their arguments and add nothing to the program.
 """
 
 import dataclasses
@@ -72,7 +72,7 @@ class Devices:
 
     # Inside the program.
 
-    def own(self, key: Array) -> Array:
+    def local_key(self, key: Array) -> Array:
         """A key of this device alone."""
         return key if self.count == 1 else jax.random.fold_in(key, jax.lax.axis_index(DEVICES))
 
@@ -132,7 +132,7 @@ class Devices:
         return jax.device_get(jax.jit(lambda tree: tree, out_shardings=everywhere)(tree))
 
     def one(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """What is the same on every device, on one of this process's own."""
+        """Copy arrays that are equal on all devices to one device of this process."""
         return tree if self.count == 1 else jax.tree.map(jnp.array, jax.device_get(tree))
 
 

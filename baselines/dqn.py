@@ -1,10 +1,10 @@
-"""DQN (Mnih et al., 2015), double, dueling, with n-step returns, and its replay on the device.
+"""DQN (Mnih et al., 2015), double, dueling, with n-step returns and an on-device replay buffer.
 
 Run it with `jaxenvs train ID --algo dqn`. It is the learner for few environment steps: each is
-learned from many times. World, agent, replay (replay.py) and gradient steps are one compiled
+learned from many times. World, agent, `replay_buffer` and gradient steps are one compiled
 program. Actions of the n-step successor are chosen by the weights and valued by their slow copy
 (van Hasselt et al., 2016); heads as in Wang et al. (2016).
-Deliberate differences: many environments fill the replay side by side; an episode cut by the time
+Deliberate differences: environments fill the replay buffer side by side; an episode cut by the time
 limit is bootstrapped with its true successor; layers are normalised (q_network.py); `n_step` > 1 is
 not corrected for the actions that the policy would take now. Where the environment forbids actions,
 the best one is the best of the legal ones, in acting and in targets.
@@ -23,12 +23,12 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs.core.masking import legal
 from jaxenvs.core.memory import device_memory
 
-from . import options, ppo, q_network, replay
+from . import options, ppo, q_network, replay_buffer
 from .checkpoints import RunError
 from .loop import SEEDS, command
 from .ppo import Runner
 from .pqn import PQN, Exploring, counted
-from .replay import Batch, Replay
+from .replay_buffer import Batch, ReplayBuffer
 from .runs import Config
 
 
@@ -39,7 +39,7 @@ class Settings(Exploring):
     rollout_steps: int = 16  # steps of each environment between updates
     learning_rate: float = 3e-4  # at the start
     max_grad_norm: float = 10.0  # global norm of the gradient, at most
-    capacity: int = 200_000  # steps that the replay holds, of all environments together
+    capacity: int = 200_000  # steps that the replay buffer holds, of all environments together
     warm_up: int = 10_000  # steps of all environments before the first gradient step
     gradient_steps: int = 32  # of an update
     batch_size: int = 128  # steps that a gradient step learns from, on all devices
@@ -75,7 +75,7 @@ class Settings(Exploring):
 
     @property
     def slots(self) -> int:
-        """Slots of the replay for each environment."""
+        """Slots of the replay buffer for each environment."""
         return self.capacity // self.num_envs
 
     def rows(self, num_envs: int) -> int:
@@ -98,21 +98,22 @@ class DQN(PQN):
 
     settings: Settings  # type: ignore[assignment]
 
-    divided: ClassVar[tuple[str, ...]] = (*PQN.divided, "replay")
+    divided: ClassVar[tuple[str, ...]] = (*PQN.divided, "replay_buffer")
 
     def init(self, key: Array) -> Runner:
-        """Start: weights twice, an empty replay, worlds and the key for all that follows."""
+        """Start: weights twice, an empty replay buffer, worlds and the key for all that follows."""
         start = super().init(key)
+        mask = self.mask(start.world.env)
         return start._replace(
             target=jax.tree.map(jnp.copy, start.weights),
             updates=jnp.int32(0),
-            replay=replay.empty(start.obs, self.mask(start.world.env), self.settings.slots),
+            replay_buffer=replay_buffer.empty(start.obs, mask, self.settings.slots),
         )
 
     def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
         """Act, remember, and learn from what is remembered; also return this update's metrics."""
         key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
-        key_collect, key_learn, key_world = map(self.devices.own, keys)
+        key_collect, key_learn, key_world = map(self.devices.local_key, keys)
         epsilon = self.epsilon(runner)
         runner = runner._replace(
             key=jax.random.key_data(key_rest), world=self.env.refresh(key_world, runner.world)
@@ -138,23 +139,23 @@ class DQN(PQN):
             values = self.values(runner.weights, runner.obs)
             action = q_network.explore(key_action, values, epsilon, mask)
             step = self.env.step(key_step, runner.world, action)
-            memory = replay.add(runner.replay, runner.obs, mask, action, step)
+            memory = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
             returns, lengths = runner.returns + step.reward, runner.lengths + 1
             ends = Ends(step.terminated, step.truncated, returns, lengths)
-            return self.after(runner._replace(replay=memory), step), ends
+            return self.after(runner._replace(replay_buffer=memory), step), ends
 
         return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
 
     def learn_when(
         self, ready: Bool[Array, ""], runner: Runner, key: Array
     ) -> tuple[Runner, dict[str, Array]]:
-        """Take `gradient_steps` gradient steps, or none before the replay is `ready`."""
+        """Take `gradient_steps` gradient steps, or none before the replay buffer is `ready`."""
         learned = (runner.weights, runner.target, runner.optimiser)
         nothing = {"q_loss": jnp.float32(0.0), "q": jnp.float32(0.0)}
 
         def learn(learned: Any) -> Any:
             keys = jax.random.split(key, self.settings.gradient_steps)
-            step = functools.partial(self.gradient_step, runner.replay)
+            step = functools.partial(self.gradient_step, runner.replay_buffer)
             learned, losses = jax.lax.scan(step, learned, keys)
             return learned, jax.tree.map(jnp.mean, losses)
 
@@ -163,13 +164,13 @@ class DQN(PQN):
         return runner._replace(weights=weights, target=target, optimiser=optimiser), losses
 
     def gradient_step(
-        self, memory: Replay, learned: Any, key: Array
+        self, memory: ReplayBuffer, learned: Any, key: Array
     ) -> tuple[Any, dict[str, Array]]:
         """Learn from one batch, then let the slow copy follow."""
         settings = self.settings
         weights, target, optimiser = learned
         size = settings.batch_size // self.devices.count
-        batch = replay.sample(key, memory, size, settings.n_step, settings.gamma)
+        batch = replay_buffer.sample(key, memory, size, settings.n_step, settings.gamma)
         worth = self.worth(weights, target, batch)
         gradient, losses = self.gradient(weights, (batch, worth), ())
         with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
@@ -209,11 +210,11 @@ class DQN(PQN):
 
 
 def fit(learner: DQN, seeds: int) -> None:
-    """Refuse with `RunError` a replay that a device has not the memory for."""
+    """Raise `RunError` if the replay buffer does not fit on the device."""
 
-    def empty(key: Array) -> Replay:
+    def empty(key: Array) -> ReplayBuffer:
         obs, world = learner.env.reset(key)
-        return replay.empty(obs, learner.mask(world.env), learner.settings.slots)
+        return replay_buffer.empty(obs, learner.mask(world.env), learner.settings.slots)
 
     shapes = jax.eval_shape(empty, jax.random.key(0))
     need = seeds * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
@@ -222,8 +223,9 @@ def fit(learner: DQN, seeds: int) -> None:
     if there is not None and need > there:
         fits = int(learner.settings.capacity * there / need / 2)
         raise RunError(
-            f"a replay of capacity={learner.settings.capacity} takes {need:,} bytes of a device "
-            f"({seeds} seeds), {device.platform} has {there:,}; try --capacity {fits}, or fewer "
+            f"a replay buffer of capacity={learner.settings.capacity} takes {need:,} bytes "
+            f"of a device ({seeds} seeds), "
+            f"{device.platform} has {there:,}; try --capacity {fits}, or fewer "
             f"--seeds"
         )
 

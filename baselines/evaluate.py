@@ -16,7 +16,7 @@ from .networks import ActorCritic
 from .policy import Policy
 from .runs import Config, Run
 
-_EVALUATION = 0x5EED  # folded into a seed's key: levels of their own, the same at every evaluation
+EVALUATION = 0x5EED  # folded into a seed's key: separate levels, the same at every evaluation
 
 
 class Episodes(NamedTuple):
@@ -96,7 +96,7 @@ def play(
     `memory` is as in `first_episodes`.
     """
     first, seeds = config.seed, config.seeds
-    keys = [jax.random.fold_in(jax.random.key(first + i), _EVALUATION) for i in range(seeds)]
+    keys = [jax.random.fold_in(jax.random.key(first + i), EVALUATION) for i in range(seeds)]
 
     @jax.jit
     @jax.vmap

@@ -1,7 +1,7 @@
 """Environments of Gymnasium: `gym:CartPole-v1`, or `gym:package.module:Id-v0` for one of a package.
 
 They step in Python, several beside each other in one process (`gymnasium.vector.SyncVectorEnv`);
-what they see is handed on in the dtypes that JAX computes with (64 bits become 32).
+observations get the dtypes that JAX computes with (64 bits become 32).
 """
 
 import dataclasses

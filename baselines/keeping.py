@@ -14,9 +14,9 @@ from .runs import Run
 
 
 class Keeper:
-    """Writes log, checkpoints and curve of a run; what fails is told, and made up for later.
+    """Writes log, checkpoints and curve of a run; warns of failures, and makes up for them later.
 
-    Rows that could not be written go with the next ones. Only process 0 writes.
+    Rows that could not be written are written with the next ones. Only process 0 writes.
     """
 
     def __init__(self, run: Run) -> None:

@@ -46,7 +46,7 @@ def start(learner: Any, keys: Array) -> Any:
     def runners(keys: Array) -> dict[str, Any]:
         return jax.lax.map(learner.init, keys)._asdict()
 
-    fields = learner.devices.program(runners, EVERYWHERE, layout(learner))(keys)
+    fields = learner.devices.program(runners, EVERYWHERE, partition(learner))(keys)
     return learner.runner(**fields)
 
 
@@ -63,13 +63,13 @@ def run_chunk(learner: Any, runners: Any) -> tuple[Any, dict[str, Array]]:
         sums = devices.total({name: metrics.pop(name) for name in SUMS})
         return runners._asdict(), sums | devices.mean(metrics)
 
-    where = layout(learner)
+    where = partition(learner)
     program = devices.program(seeds, (where,), (where, EVERYWHERE))
     fields, metrics = program(runners._asdict())
     return learner.runner(**fields), metrics
 
 
-def layout(learner: Any) -> dict[str, PartitionSpec]:
+def partition(learner: Any) -> dict[str, PartitionSpec]:
     """Where the fields of runners are: divided over the devices, or the same on each."""
     fields = learner.runner._fields
     return {name: DIVIDED if name in learner.divided else EVERYWHERE for name in fields}
@@ -125,7 +125,7 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     if processes.first():
         _rewind(run, done)
     parts = {"weights": trees["weights"], **trees["learner"]}
-    where = layout(learner).items()  # copies: the first chunk is given their memory
+    where = partition(learner).items()  # copies: the first chunk is given their memory
     return done, learner.runner(**{name: place(parts[name], spec) for name, spec in where})
 
 

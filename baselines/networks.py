@@ -96,7 +96,7 @@ class Recurrent(ActorCritic):
         memory, logits, value = answer
         return memory, legal(logits, mask), value
 
-    def replay(
+    def unroll(
         self,
         weights: PyTree[Array],
         memory: Float32[Array, " memory"],

@@ -29,7 +29,7 @@ FREE = ("total_steps", "chunk", "actors", "learners", "address", "patience")
 
 @dataclasses.dataclass(frozen=True)
 class Options(Generic[S]):
-    """What the command line can say."""
+    """Flags of the command line."""
 
     settings: Annotated[S, tyro.conf.arg(name="")]
     id: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="ID")] = None
@@ -118,7 +118,7 @@ def parse(argv: list[str], settings: type[S], about: str, algorithm: str = "ppo"
 
 
 def config(options: Options[Any], algorithm: str = "ppo") -> Config:
-    """What the run's config.json will say; raises as `jaxenvs.make` does."""
+    """Return the content of the run's config.json; raises as `jaxenvs.make` does."""
     assert options.id is not None
     given = fields(options.set)
     is_new = options.resume is None and not options.id.startswith(GYM)

@@ -97,7 +97,7 @@ class Learning(Common):
         return self.epochs * self.minibatches
 
     def rows(self, num_envs: int) -> int:
-        """How many things minibatches are drawn from: here single steps."""
+        """Number of items that minibatches are drawn from: here single steps."""
         return num_envs * self.rollout_steps
 
 
@@ -116,14 +116,14 @@ class Settings(Learning):
 class Runner(NamedTuple):
     """Everything a run consists of between two updates: saved as it is, resumed bit for bit.
 
-    What a learner has no use for is ().
+    Fields that a learner does not use are ().
     """
 
     weights: PyTree[Array]
     target: PyTree[Array] = ()  # their slow copy
     optimiser: PyTree[Array] = ()  # Adam's moments and counts
     updates: PyTree[Array] = ()  # int32 (*seeds), made so far
-    replay: PyTree[Array] = ()  # the replay buffer
+    replay_buffer: PyTree[Array] = ()  # of DQN
     world: PyTree[Array] = ()  # VectorState
     obs: PyTree[Array] = ()  # what the next actions are chosen from
     key: PyTree[Array] = ()  # uint32 (*seeds, words), data of the PRNG key
@@ -171,7 +171,7 @@ class PPO:
     def init(self, key: Array) -> Runner:
         """Start: weights, worlds and the key for all that follows."""
         key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
-        obs, world = self.env.reset(self.devices.own(key_world))
+        obs, world = self.env.reset(self.devices.local_key(key_world))
         one = jax.tree.map(lambda leaf: leaf[0], obs)
         weights = self.network.init(key_weights, one)
         return Runner(
@@ -189,7 +189,7 @@ class PPO:
     def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
         """Collect a rollout and learn from it; also return the metrics of this update."""
         key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
-        key_rollout, key_learn, key_world = map(self.devices.own, keys)
+        key_rollout, key_learn, key_world = map(self.devices.local_key, keys)
         runner = runner._replace(
             key=jax.random.key_data(key_rest), world=self.env.refresh(key_world, runner.world)
         )
@@ -301,11 +301,11 @@ class PPO:
         return runner, jax.tree.map(jnp.mean, losses)
 
     def rows(self, leaf: Array) -> Array:
-        """What minibatches are drawn from: single steps, whoever made them and when."""
+        """Items that minibatches are drawn from: steps of all environments at all times."""
         return leaf.reshape(-1, *leaf.shape[2:])
 
     def scales(self, batch: Any, orders: Int32[Array, "minibatches rows"]) -> tuple[Array, ...]:
-        """What each minibatch's loss must know of the same minibatch on the other devices."""
+        """Statistics over all devices that the loss of each minibatch needs."""
         mean, variance = self.devices.moments(batch[1][orders])
         return mean, jnp.maximum(jnp.sqrt(variance), self.settings.advantage_floor)
 
@@ -326,7 +326,7 @@ class PPO:
         advantage = advantages(rollout, last_value, gamma, gae_lambda)
         return rollout, advantage, advantage + rollout.value
 
-    def replay(self, weights: PyTree[Array], rollout: Rollout) -> tuple[Array, Array]:
+    def unroll(self, weights: PyTree[Array], rollout: Rollout) -> tuple[Array, Array]:
         """Logits and values, by these weights, of what a minibatch of the rollout saw."""
         logits, value = self.predict(weights, rollout.obs)
         return legal(logits, rollout.mask), value
@@ -345,7 +345,7 @@ class PPO:
         `mean` (one number, or one for each row) and `spread` are those of the minibatch's
         advantages, on all devices.
         """
-        logits, value = self.replay(weights, rollout)
+        logits, value = self.unroll(weights, rollout)
         log_prob = log_probability(logits, rollout.action)
         chex.assert_equal_shape(
             [log_prob, rollout.log_prob, value, rollout.value, advantage, target],

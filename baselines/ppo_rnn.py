@@ -39,7 +39,7 @@ class Settings(ppo.Settings):
             raise ValueError(f"memory={self.memory} must be at least 1; without one use --algo ppo")
 
     def rows(self, num_envs: int) -> int:
-        """How many things minibatches are drawn from: here sequences of an environment."""
+        """Number of items that minibatches are drawn from: here sequences of an environment."""
         return num_envs
 
 
@@ -66,13 +66,13 @@ class RecurrentPPO(PPO):
         return super().after(runner, step)._replace(memory=memory)
 
     def rows(self, leaf: Array) -> Array:
-        """What minibatches are drawn from: environments, with all their steps in order."""
+        """Items that minibatches are drawn from: environments, with all their steps in order."""
         return leaf.swapaxes(0, 1)
 
-    def replay(self, weights: PyTree[Array], rollout: ppo.Rollout) -> tuple[Array, Array]:
+    def unroll(self, weights: PyTree[Array], rollout: ppo.Rollout) -> tuple[Array, Array]:
         """Logits and values, by these weights, of sequences from their first memory on."""
         done = rollout.terminated | rollout.truncated
-        sequences = jax.vmap(self.network.replay, in_axes=(None, 0, 0, 0))
+        sequences = jax.vmap(self.network.unroll, in_axes=(None, 0, 0, 0))
         logits, value = sequences(weights, rollout.memory[:, 0], rollout.obs, done)
         return legal(logits, rollout.mask), value
 

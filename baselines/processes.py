@@ -20,8 +20,8 @@ def join(coordinator: str | None, count: int | None, index: int | None, timeout:
     """Join the other processes of the run; call it before JAX is used.
 
     With a coordinator (`HOST:PORT`, where process 0 listens) `count` and `index` say how many
-    processes there are and which one this is. Without one, the tasks of a SLURM step join by what
-    SLURM tells. Raises `RunError` for flags that do not fit, and after `timeout` seconds.
+    processes there are and which one this is. Without one, the tasks of a SLURM step join by
+    SLURM's variables. Raises `RunError` for flags that do not fit, and after `timeout` seconds.
     """
     if coordinator == BY_ITSELF or (coordinator is None and not _in_slurm_step()):
         if count is not None or index is not None:

@@ -1,4 +1,4 @@
-"""What a run says while it learns: rows for the log, a line with speed, return and time left."""
+"""Progress of a run: rows for the log, and a line with speed, return and time left."""
 
 import contextlib
 import time

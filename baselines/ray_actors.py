@@ -1,4 +1,4 @@
-"""What samples under Ray: an actor steps its environments and hands fragments on.
+"""Sampling under Ray: an actor steps its environments and returns fragments.
 
 A fragment is what `ppo.Rollout` holds, by name, and the observations after its last step: arrays of
 shape (steps, envs, ...), and (envs, ...). An actor of Gymnasium's environments imports the network
@@ -25,7 +25,7 @@ Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
 
 
 class Sampling(NamedTuple):
-    """What every actor of a run is told."""
+    """Settings of every actor of a run."""
 
     network: ActorCritic
     num_envs: int  # that it steps
@@ -34,7 +34,7 @@ class Sampling(NamedTuple):
 
 
 class Actor:
-    """Environments that are stepped with whatever weights it is given."""
+    """Environments that it steps with the weights of each call."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         use_one_thread()

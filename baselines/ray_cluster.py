@@ -1,7 +1,7 @@
 """Ray itself: a cluster of this process or one to join, and actors that are replaced.
 
-Nothing waits for what is dead: a call whose process ended, or that takes longer than it may, is
-given up, and another process is started in its place. What was started here ends with `stop`.
+A call is given up if its process has died or if it takes too long, and another process is started
+in its place. `stop` ends what was started here.
 """
 
 import collections
@@ -25,7 +25,7 @@ DEATHS = 3  # of each actor in a row, on average, before something is taken to b
 
 
 ENVIRONMENT = {
-    "RAY_AUTH_MODE": "disabled",  # nobody else is in a cluster of one's own
+    "RAY_AUTH_MODE": "disabled",  # nobody else is in a cluster that this process started
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # they are told by `Pool`
 }
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}

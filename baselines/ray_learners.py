@@ -1,4 +1,4 @@
-"""What learns under Ray: PPO on fragments that actors made, or V-trace where they run ahead.
+"""Learning under Ray: PPO on fragments of the actors, or V-trace where actors run ahead.
 
 Several learners are one `jax.distributed` group: each holds the weights and takes its share of the
 fragments, and gradients are averaged as over the devices of `--devices` (devices.py).
@@ -42,7 +42,7 @@ class FragmentPPO(PPO):
         """Learn from a rollout, whose last step led to `last_obs`; also return metrics."""
         key_rest, key_learn = jax.random.split(jax.random.wrap_key_data(runner.key))
         runner = runner._replace(obs=last_obs)
-        runner, losses = self.learn(runner, rollout, self.devices.own(key_learn))
+        runner, losses = self.learn(runner, rollout, self.devices.local_key(key_learn))
         sums = self.devices.total(episode_sums(rollout))
         runner = runner._replace(obs=(), key=jax.random.key_data(key_rest))
         return runner, sums | self.devices.mean(losses)
@@ -58,7 +58,7 @@ class VTrace(FragmentPPO):
 
     def targets(self, runner: Runner, rollout: Rollout) -> tuple[Any, ...]:
         """What `loss` is given: the rollout as the present weights see it, and its advantages."""
-        logits, value = jax.vmap(self.replay, in_axes=(None, 0))(runner.weights, rollout)
+        logits, value = jax.vmap(self.unroll, in_axes=(None, 0))(runner.weights, rollout)
         log_prob = log_probability(logits, rollout.action)
         ratio = jnp.exp(log_prob - rollout.log_prob)
         rollout = rollout._replace(log_prob=log_prob, value=value, weight=limited(ratio))

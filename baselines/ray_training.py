@@ -29,7 +29,6 @@ from .ray_cluster import DEATHS, Made, Pool, reason
 from .ray_learners import FragmentPPO, Learner
 from .runs import Run, RunError
 
-EVALUATION = 0x5EED  # levels of their own
 LEAVING = 15.0  # seconds that a second Ctrl-C gives Ray to end
 TICK = 0.2  # seconds between looks at Ctrl-C and at what takes too long
 
@@ -189,7 +188,7 @@ class Training:
         return self._learner.devices.place(runners, EVERYWHERE)
 
     def _update(self, learners: Learners, done: int, stop: Interrupt) -> dict[str, Any] | None:
-        """Pass fragments on until there is one more update; None when asked to stop."""
+        """Pass fragments on until one more update is done; return None if asked to stop."""
         assert self._pool is not None
         settings, batch = self._settings, []
         while learners.pending or not stop.asked:
@@ -274,7 +273,9 @@ class Training:
         pool, settings = self._pool, self._settings
         assert pool is not None
         weights, rounds = ray.put(weights), -(-count // settings.num_envs)
-        words = np.random.SeedSequence((self._run.config.seed, EVALUATION)).generate_state(1)
+        words = np.random.SeedSequence((self._run.config.seed, evaluate.EVALUATION)).generate_state(
+            1
+        )
         seeds = itertools.count(int(words[0]) >> 1, settings.num_envs)
         found: list[np.ndarray] = []
         while len(found) < settings.actors:

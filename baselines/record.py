@@ -32,7 +32,7 @@ POINTS = 40  # of a curve that are kept
 
 
 def command(config: Config) -> str:
-    """What to type for such a run: what differs from the nearest preset of its id is a flag."""
+    """Return the command of such a run: settings that differ from the nearest preset are flags."""
     known = names(config.id, config.algorithm)
     return min((_command(config, name) for name in known), key=len)
 

@@ -1,4 +1,4 @@
-"""Random network distillation (Burda et al., 2018): a reward for what has seldom been seen.
+"""Random network distillation (Burda et al., 2018): a reward for novelty.
 
 A network learns to predict what another one, which is random and never learns, says of an
 observation; where the prediction is still wrong, the observation is new. A learner from rollouts
@@ -167,7 +167,7 @@ class RND:
         return jax.lax.scan(add, before, errors)[1]
 
     def taught(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
-        """Let the predictor take `minibatches` gradient steps, each on every so-manieth input."""
+        """Let the predictor take `minibatches` gradient steps, each on every n-th input."""
         batches = inputs.reshape(-1, self.minibatches, inputs.shape[-1]).swapaxes(0, 1)
 
         def gradient_step(carry: Any, inputs: Array) -> tuple[Any, None]:

@@ -9,7 +9,6 @@ Names of the files are what `jaxenvs watch` and other readers rely on.
 """
 
 import dataclasses
-import importlib.metadata
 import json
 import os
 import platform
@@ -25,6 +24,7 @@ from jaxtyping import PyTree
 
 import jaxenvs
 from jaxenvs.core.checks import counted
+from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
 
 from . import GYM, checkpoints, networks, q_network
@@ -39,7 +39,7 @@ LARGEST_CONFIG = 2**20  # bytes
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """What a run was asked to do."""
+    """The configuration of a run."""
 
     id: str
     fields: dict[str, Any]  # constructor fields of the environment beyond those of the id
@@ -160,8 +160,8 @@ class Run:
         for name in WRITTEN:
             if (path / name).is_symlink():
                 raise RunError(
-                    f"{path / name} is a link, but the files of a run are its own, as what trains "
-                    f"writes and removes there; put a copy in its place"
+                    f"{path / name} is a link, and training writes and removes the files of a run; "
+                    f"put a copy in its place"
                 )
         try:
             return cls(path, _config(json.loads(read_text(file, LARGEST_CONFIG))))
@@ -308,10 +308,5 @@ def _hashable(value: Any) -> Any:
 def _versions() -> dict[str, str]:
     """What a run was made with."""
     packages = ("jaxenvs", "jax", "flax", "optax", "orbax-checkpoint")
-    found = {"python": platform.python_version()}
-    for name in packages:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:  # a checkout on the path, not installed
-            found[name] = "not installed"
-    return found
+    found = {name: version(name) or "not installed" for name in packages}
+    return {"python": platform.python_version(), **found}

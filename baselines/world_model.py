@@ -25,10 +25,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import tyro
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import make, search
-from jaxenvs.commands.parser import Parser
 from jaxenvs.core.bits import pack, unpack, words_for
 from jaxenvs.core.pixels import compose
 from jaxenvs.puzzles.puzzle import Move, Puzzle
@@ -45,7 +45,7 @@ SHAKE = 1.0  # standard deviation of the noise on a bit's logit while learning
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What the model is learned with."""
+    """Settings of the training."""
 
     transitions: int = 20_000  # pictures before and after a random move
     tile_size: int = 8  # pixels
@@ -55,6 +55,16 @@ class Settings:
     gradient_steps: int = 3_000
     batch: int = 64  # pictures in a gradient step
     learning_rate: float = 3e-3  # at the start; it falls to zero
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(Settings):
+    """Flags of the command line."""
+
+    out: Path  # directory for world_model.json
+    boards: int = 100  # to plan for
+    budget: int = 100_000  # nodes for each of them
+    seed: int = 0
 
 
 class Transitions(NamedTuple):
@@ -317,28 +327,17 @@ def carry_out(puzzle: Puzzle, board: Any, actions: Int32[Array, " longest"]) -> 
 
 def main(argv: list[str] | None = None) -> int:
     """Learn the model, plan in it, print and write what came of it."""
-    parser = Parser("python -m jaxenvs.baselines.world_model", __doc__)
-    parser.add_argument("--out", type=Path, required=True, help="directory for world_model.json")
-    parser.add_argument("--boards", type=int, default=100, help="to plan for")
-    parser.add_argument("--budget", type=int, default=100_000, help="nodes for each of them")
-    parser.add_argument("--seed", type=int, default=0)
-    for field in dataclasses.fields(Settings):
-        flag = "--" + field.name.replace("_", "-")
-        parser.add_argument(flag, type=type(field.default), default=field.default)
-    asked = parser.parse_args(argv)
-    settings = Settings(**{f.name: getattr(asked, f.name) for f in dataclasses.fields(Settings)})
+    program = "python -m jaxenvs.baselines.world_model"
+    asked = tyro.cli(Options, args=argv, prog=program, description=__doc__)
     puzzle = make(PUZZLE)
     assert isinstance(puzzle, Puzzle)
     keys = jax.random.split(jax.random.key(asked.seed), 3)
     begun = time.perf_counter()
-    weights = learn(settings, gather(puzzle, settings, keys[0]), keys[1])
+    weights = learn(asked, gather(puzzle, asked, keys[0]), keys[1])
     seconds = round(time.perf_counter() - begun, 1)
-    result = evaluate(settings, weights, puzzle, keys[2], asked.boards, asked.budget)
-    result = {
-        **dataclasses.asdict(settings),
-        "seed": asked.seed,
-        "training_seconds": seconds,
-    } | result
+    result = evaluate(asked, weights, puzzle, keys[2], asked.boards, asked.budget)
+    result = {**dataclasses.asdict(asked), "training_seconds": seconds} | result
+    del result["out"]
     asked.out.mkdir(parents=True, exist_ok=True)
     (asked.out / "world_model.json").write_text(json.dumps(result, indent=2) + "\n", "utf-8")
     for name, value in result.items():

@@ -4,7 +4,7 @@
     python benchmarks card --minutes 25 --out DIR          # from a checkout, nothing installed
     python benchmarks card --list
 
-Jobs run in order of worth, each in a process of its own, so that a crash, a lack of memory or an
+Jobs run in order of worth, each in a separate process, so that a crash, a lack of memory or an
 overrun costs one job. Each leaves one JSON in --out; a job that is done for this device and code,
 in --out or in benchmarks/results/card, is passed over, one that was cut goes on from its rows after
 those that have none yet. A run leaves at most --files files, as many as such a machine may send
@@ -119,7 +119,7 @@ def listed() -> str:
 
 
 def child(*words: str) -> list[str]:
-    """This command in a process of its own, installed or not."""
+    """The words of this command, installed or not, for a separate process."""
     return [sys.executable, str(Path(__file__).with_name("__main__.py")), "card", *words]
 
 
@@ -220,7 +220,7 @@ def _environment(job: Job, header: dict[str, Any]) -> dict[str, str]:
 def run_apart(
     task: Task, args: argparse.Namespace, header: dict[str, Any], seconds: float
 ) -> tuple[list[str], str]:
-    """Run a job in its own process and repeat its output; return the last lines and an error.
+    """Run a job in a separate process and repeat its output; return the last lines and an error.
 
     The error is empty if the job recorded its own end.
     """

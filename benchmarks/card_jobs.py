@@ -5,7 +5,6 @@ a missing package costs that job alone. `tiny` stands for sizes that a CPU measu
 """
 
 import argparse
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -86,9 +85,9 @@ def turns(
     for source in sources:
         pool = {"pool_size": size, "refresh_size": size // 16 if source == GRADUAL else size}
         plain = "pool" if source == GRADUAL else source
-        own = functools.partial(contestants.own, env_id, num_envs, plain, **fields, **pool)
-        builders[source] = lambda own=own, source=source: timing.BatchRunner(
-            own(), seconds, source, obs
+        ours = functools.partial(contestants.ours, env_id, num_envs, plain, **fields, **pool)
+        builders[source] = lambda ours=ours, source=source: timing.BatchRunner(
+            ours(), seconds, source, obs
         )
     for name in others:
         other = functools.partial(peers.peer, name, env_id, num_envs)
@@ -161,7 +160,7 @@ def _resets(work: Work, env_id: str, batch: int, limit: int) -> Rows:
 def _kernels(case: dict[str, Any]) -> Rows:
     """A row for the whole step, then one for each of the longest kernels."""
     source = case["reset_source"]
-    found = kernels.measure(contestants.own(case["id"], case["num_envs"], source), source)
+    found = kernels.measure(contestants.ours(case["id"], case["num_envs"], source), source)
     whole = {"microseconds": found["step"], "busy": found["busy"]}
     longest = list(found["microseconds"].items())[:TOP]
     each = [
@@ -199,8 +198,7 @@ def _searched(work: Work, env_id: str, batch_size: int) -> Rows:
     from . import searching
 
     levels, budget, repeats = (1, 100_000, 1) if work.tiny else (4, 8_000_000, 3)
-    row = searching.measure(env_id, batch_size, levels, budget, seed=0, repeats=repeats)
-    found = _flat(dataclasses.asdict(row))
+    found = _flat(searching.measure(env_id, batch_size, levels, budget, 0, repeats))
     return [{"id": found.pop("env_id"), "algorithm": "astar", **found}]
 
 

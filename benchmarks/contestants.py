@@ -1,7 +1,6 @@
 """Who is measured: this library's batches and, in `peers.py`, others, behind one interface."""
 
 import dataclasses
-import importlib.metadata
 import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,6 +10,7 @@ import jax
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 import jaxenvs
+from jaxenvs.core.extras import version
 from jaxenvs.core.spaces import Discrete
 from jaxenvs.core.vector import RESET_SOURCES
 
@@ -58,7 +58,7 @@ class Contestant:
         return run
 
 
-def own(env_id: str, num_envs: int, reset_source: str | None = None, **fields: Any) -> Contestant:
+def ours(env_id: str, num_envs: int, reset_source: str | None = None, **fields: Any) -> Contestant:
     """This library's batch, with same-step auto-reset unless the source is `none`.
 
     The observation of a grid is the image unless `obs` names another, see `obs_field`.
@@ -109,16 +109,8 @@ def versions(packages: Sequence[str] = PEERS) -> dict[str, str]:
     """Versions of everything that a figure depends on, these packages among it."""
     found = {"python": platform.python_version(), "jaxenvs": jaxenvs.__version__}
     for package in ("jax", "jaxlib", "numpy", *packages):
-        found[package] = _version(package) or "not installed"
-    plugins = {name: _version(name) for name in CUDA_PLUGINS}
-    return found | {name: version for name, version in plugins.items() if version}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+        found[package] = version(package) or "not installed"
+    return found | {name: version(name) for name in CUDA_PLUGINS if version(name)}
 
 
 def processor() -> str:

@@ -14,7 +14,6 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,13 +21,13 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 import jaxenvs
-from jaxenvs.commands.parser import Parser
 
-from . import contestants, gpu_work
+from . import contestants, gpu_work, instrument
+from .instrument import explained
 from .tables.families import counted
 from .tables.text import line
 
-KERNELS, STATE = 24, 900  # above these numbers of kernels, bytes, a family must say why
+KERNELS, STATE = 24, 900  # kernels and bytes; more of them need a reason
 KEPT = ("kernels", "copies", "kernels_per_trip", "written", "read", "state", "microseconds")
 TRIPS = 16  # steps, or batches of candidates, of one measurement
 REPEATS = 4  # the fastest counts
@@ -44,11 +43,11 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
     """What a step launches and moves, by the reset sources that are wanted."""
     found = {}
     for source in wanted:
-        batched = contestants.own(env_id, batch, source)
+        batched = contestants.ours(env_id, batch, source)
         # What fills a pool is outside the loop that is counted, and long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
         work, _ = gpu_work.measure(batched, source, here=here)
-        found[source] = {name: round(getattr(work, name), 1) for name in KEPT}
+        found[source] = {name: round(work[name], 1) for name in KEPT}
     return found
 
 
@@ -73,7 +72,7 @@ Loop = Callable[[Array, Any], tuple[Any, Any]]
 
 def _stepper(env_id: str, batch: int) -> Loop:
     """`TRIPS` steps of a batch that never starts again, observations and rewards stored."""
-    rollout = contestants.own(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
+    rollout = contestants.ours(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
     return lambda key, states: rollout(key, jaxenvs.VectorState(env=states, ended=None, pool=None))
 
 
@@ -123,22 +122,18 @@ def excess(rows: Sequence[dict[str, Any]]) -> list[str]:
     return found
 
 
+@explained
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = Parser("python -m jaxenvs.benchmarks.families", __doc__)
+    parser = instrument.parser("families", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["families"], help="ids, `families` (one of each) or `all`")
     add("--batch", type=int, default=4096, help="environments in the batch on the GPU")
     add("--cpu-batch", type=int, default=1024, help="environments in the batch on the CPU")
     add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
-    add("--json", type=Path, metavar="FILE", help="write all figures there, after every id")
     args = parser.parse_args(argv)
-    try:
-        gpu_work.choose_target(args.here)
-        rows = _measure(args)
-    except (LookupError, RuntimeError, TypeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
+    gpu_work.choose_target(args.here)
+    rows = _measure(args)
     print(counted(rows).plain())
     print("\n".join(f"above the limits: {name}" for name in excess(rows)))
     return 0
@@ -152,8 +147,7 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
     for env_id in contestants.chosen(args.ids):
         rows.append(_completed(env_id, kept.get(env_id, {}), args))
         print(line(counted(rows[-1:]).rows[0]), flush=True)
-        if args.json:
-            args.json.write_text(json.dumps(_report(rows, args), indent=1) + "\n")
+        instrument.write(args.json, _report(rows, args))
     return rows
 
 

@@ -2,7 +2,7 @@
 
 XLA compiles for a described GPU ahead of time; `hlo.py` counts what it made of a scan of random
 actions that stores every observation and reward. Needs `pip install "jax[cuda13]"` (4 GB, best in
-an environment of its own) but no GPU:
+a separate environment) but no GPU:
 
     python -m jaxenvs.benchmarks.gpu_work --ids Grid-DoorKey-8x8-v0 --reset-source pool --verbose
 
@@ -11,10 +11,8 @@ With a GPU, `--here` reads the program that is compiled for it instead.
 
 import argparse
 import contextlib
-import dataclasses
 import functools
 import importlib.util
-import json
 import os
 import re
 import sys
@@ -34,44 +32,16 @@ from jax.stages import Compiled, Traced
 import jaxenvs
 from jaxenvs.commands.parser import Parser
 
-from . import contestants, hlo, peers
+from . import contestants, hlo, instrument, peers
 from .contestants import Contestant
+from .instrument import explained
 from .tables.work import counted
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
-MEND = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
+FIX = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
 LENGTH = 61  # steps in the scan; no other loop has this number of trips
 LAUNCH = 2.5e-6  # seconds that a kernel costs at least
 BANDWIDTH = 4.8e12  # bytes per second of an H200
-
-
-@dataclasses.dataclass(frozen=True)
-class Work:
-    """What one step of the whole batch launches and moves; bytes are for one environment."""
-
-    name: str
-    env_id: str
-    num_envs: int
-    reset_source: str
-    obs: str
-    kernels: int  # with a loop of unknown trips counted as one launch
-    loop_kernels: int  # of these: counter, keys, actions and storing, nothing of the environment
-    copies: int  # of these: plain copies of an array
-    kernels_per_trip: int  # launches of one trip of such a loop
-    written: float
-    read: float
-    written_per_trip: float
-    read_per_trip: float
-    state: float
-    pool: float  # prepared levels, shared by the batch
-    compile_seconds: float
-
-    @property
-    def microseconds(self) -> float:
-        """Model of one step of the batch; a loop of unknown trips runs once."""
-        launches = self.kernels + self.kernels_per_trip
-        moved = self.written + self.read + self.written_per_trip + self.read_per_trip
-        return 1e6 * (launches * LAUNCH + moved * self.num_envs / BANDWIDTH)
 
 
 def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = False) -> str:
@@ -107,7 +77,7 @@ def described(count: int, axis: str) -> Mesh:
     Raises `RuntimeError` when the CUDA plugin is missing.
     """
     if not has_compiler():
-        raise RuntimeError(MEND)
+        raise RuntimeError(FIX)
     target = files("jaxenvs.benchmarks").joinpath("h200_target.txtpb").read_text()
     topology = topologies.get_topology_desc(
         "", platform="cuda", target_config=target, topology=f"1x1x{count}"
@@ -150,8 +120,12 @@ def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
 
 def measure(
     contestant: Contestant, reset_source: str = "own", obs: str = "image", here: bool = False
-) -> tuple[Work, str]:
-    """Compile a rollout, for the GPU at hand or for an H200, and count one step; also its HLO."""
+) -> tuple[dict[str, Any], str]:
+    """Compile a rollout, for the GPU at hand or for an H200, and count one step; also its HLO.
+
+    Launches are of a step of the whole batch, bytes of one environment. `kernels` counts a loop of
+    unknown trips as one launch, `kernels_per_trip` what one of its trips launches.
+    """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)
     seconds = time.perf_counter() - start
@@ -161,24 +135,29 @@ def measure(
         (trip if kernel.dynamic else once).append(kernel)
     envs = contestant.num_envs
     state, pool = state_bytes(contestant)
-    return Work(
-        name=contestant.name,
-        env_id=contestant.env_id,
-        num_envs=envs,
-        reset_source=reset_source,
-        obs=obs,
-        kernels=_launches(once),
-        loop_kernels=_launches(k for k in once if origin(k) == "loop"),
-        copies=_launches(k for k in once if origin(k) == "copy"),
-        kernels_per_trip=_launches(trip),
-        written=sum(k.count * k.written for k in once) / envs,
-        read=sum(k.count * k.read for k in once) / envs,
-        written_per_trip=sum(k.count * k.written for k in trip) / envs,
-        read_per_trip=sum(k.count * k.read for k in trip) / envs,
-        state=state / envs,
-        pool=pool / envs,
-        compile_seconds=seconds,
-    ), text
+    row = {
+        "name": contestant.name,
+        "env_id": contestant.env_id,
+        "num_envs": envs,
+        "reset_source": reset_source,
+        "obs": obs,
+        "kernels": _launches(once),
+        # Of these: counter, keys, actions and storing, nothing of the environment.
+        "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
+        "copies": _launches(k for k in once if origin(k) == "copy"),  # of an array, plainly
+        "kernels_per_trip": _launches(trip),
+        "written": sum(k.count * k.written for k in once) / envs,
+        "read": sum(k.count * k.read for k in once) / envs,
+        "written_per_trip": sum(k.count * k.written for k in trip) / envs,
+        "read_per_trip": sum(k.count * k.read for k in trip) / envs,
+        "state": state / envs,
+        "pool": pool / envs,  # prepared levels, shared by the batch
+        "compile_seconds": seconds,
+    }
+    # Model of one step of the batch; a loop of unknown trips runs once.
+    moved = sum(row[k] for k in ("written", "read", "written_per_trip", "read_per_trip"))
+    launches = row["kernels"] + row["kernels_per_trip"]
+    return row | {"microseconds": 1e6 * (launches * LAUNCH + moved * envs / BANDWIDTH)}, text
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
@@ -220,7 +199,7 @@ def tree_bytes(tree: Any) -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser("python -m jaxenvs.benchmarks.gpu_work", __doc__)
+    parser = instrument.parser("gpu_work", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids, `families` or `all`")
     add("--batch", type=int, default=4096, help="environments in the batch")
@@ -234,7 +213,6 @@ def _parser() -> Parser:
     add("--obs", nargs="+", default=[None], help="values of `obs` (default: as `jaxenvs bench`)")
     add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
     add("--peers", action="store_true", help="also the peers that are installed")
-    add("--json", type=Path, metavar="FILE", help="write all figures there")
     add("--dump-hlo", type=Path, metavar="DIR", help="write the compiled programs there")
     add("--verbose", action="store_true", help="list every kernel")
     return parser
@@ -262,45 +240,37 @@ def asked(
             fields = contestants.obs_field(env_id, wanted)
             for source in sources:
                 named = jaxenvs.spec(env_id).reset_source if source == "default" else source
-                contestant = contestants.own(env_id, batch, named, **fields)
+                contestant = contestants.ours(env_id, batch, named, **fields)
                 yield contestant, named, contestants.obs_name(env_id, fields)
 
 
-def main(argv: list[str] | None = None) -> int:
+@explained
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     args = _parser().parse_args(argv)
-    try:
-        choose_target(args.here)
-    except RuntimeError as error:
-        print(error, file=sys.stderr)
-        return 2
+    choose_target(args.here)
     rows = []
-    try:
-        for contestant, source, obs in _contestants(args):
-            work, text = measure(contestant, source, obs, args.here)
-            rows.append(work)
-            if args.dump_hlo:
-                args.dump_hlo.mkdir(parents=True, exist_ok=True)
-                name = f"{work.name}-{work.env_id}-{source}-{obs}.hlo"
-                (args.dump_hlo / name).write_text(text)
-            if args.verbose:
-                print(work.name, work.env_id, source, obs)
-                print(kernel_list(step_kernels(text), work.num_envs))
-    except (LookupError, TypeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
+    for contestant, source, obs in _contestants(args):
+        work, text = measure(contestant, source, obs, args.here)
+        rows.append(work)
+        if args.dump_hlo:
+            args.dump_hlo.mkdir(parents=True, exist_ok=True)
+            name = f"{work['name']}-{work['env_id']}-{source}-{obs}.hlo"
+            (args.dump_hlo / name).write_text(text)
+        if args.verbose:
+            print(work["name"], work["env_id"], source, obs)
+            print(kernel_list(step_kernels(text), work["num_envs"]))
     figures = report(rows, args.here)
     print(counted(figures["rows"]).plain())
-    if args.json:
-        args.json.write_text(json.dumps(figures, indent=1) + "\n")
+    instrument.write(args.json, figures)
     return 0
 
 
-def report(rows: Iterable[Work], here: bool = False) -> dict[str, Any]:
+def report(rows: Iterable[dict[str, Any]], here: bool = False) -> dict[str, Any]:
     """Return the figures with what they depend on, ready for JSON."""
-    figures = [{**dataclasses.asdict(w), "microseconds": w.microseconds} for w in rows]
-    for row in figures:
-        row.update({k: round(v, 1) for k, v in row.items() if isinstance(v, float)})
+    figures = [
+        {k: round(v, 1) if isinstance(v, float) else v for k, v in row.items()} for row in rows
+    ]
     target = "NVIDIA H200, compiled ahead of time"
     if here:
         target = f"{jax.devices()[0].device_kind}, compiled on it"
@@ -319,7 +289,7 @@ def choose_target(here: bool) -> None:
     Raises `RuntimeError` when the compiler or, if it is to be used, the GPU is missing.
     """
     if not has_compiler():
-        raise RuntimeError(MEND)
+        raise RuntimeError(FIX)
     if here:
         if jax.default_backend() != "gpu":
             raise RuntimeError("gpu_work --here: jax sees no GPU; leave --here out")

@@ -7,7 +7,7 @@ scan stores with zeros before its first step) are divided by the steps of the ro
 """
 
 import collections
-import json
+import itertools
 import sys
 import tempfile
 import time
@@ -17,11 +17,11 @@ from typing import Any
 
 import jax
 
-from jaxenvs.commands.parser import Parser
 from jaxenvs.core.vector import RESET_SOURCES
 
-from . import contestants, throughput
+from . import contestants, instrument, throughput
 from .contestants import Contestant
+from .instrument import explained
 from .tables.plain import plain
 
 LENGTH = 100  # steps of a rollout
@@ -81,30 +81,22 @@ def _show(row: dict[str, Any]) -> None:
     print(plain([HEAD, *cells]), flush=True)
 
 
+@explained
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = Parser("python -m jaxenvs.benchmarks.kernels", __doc__)
+    parser = instrument.parser("kernels", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")
     add("--batches", nargs="+", type=int, default=[4096, 65536], help="batch sizes")
     add("--reset-source", nargs="+", default=["fresh"], choices=RESET_SOURCES)
-    add("--json", type=Path, metavar="FILE", help="write all figures there")
     args = parser.parse_args(argv)
     if jax.default_backend() != "gpu":
-        print("kernels: jax sees no GPU; gpu_work counts kernels without one", file=sys.stderr)
-        return 2
+        raise RuntimeError("kernels: jax sees no GPU; gpu_work counts kernels without one")
     rows = []
-    try:
-        for env_id in args.ids:
-            for batch in args.batches:
-                for source in args.reset_source:
-                    rows.append(measure(contestants.own(env_id, batch, source), source))
-                    _show(rows[-1])
-    except (LookupError, TypeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
-    if args.json:
-        args.json.write_text(json.dumps({**throughput.about(), "rows": rows}, indent=1) + "\n")
+    for env_id, batch, source in itertools.product(args.ids, args.batches, args.reset_source):
+        rows.append(measure(contestants.ours(env_id, batch, source), source))
+        _show(rows[-1])
+    instrument.write(args.json, {**throughput.about(), "rows": rows})
     return 0
 
 

@@ -1,4 +1,4 @@
-"""PPO on CartPole by this library and by others, each a `Trainer` in a process of its own.
+"""PPO on CartPole by this library and by others, each a `Trainer` in a separate process.
 
     python -m jaxenvs.benchmarks.learner_peers NAME SETTING [--purejaxrl PATH]
 
@@ -11,11 +11,9 @@ from a clone (it is not on PyPI), rejax without its evaluations, Stable-Baseline
 `DummyVecEnv`. They take an episode that the time limit cuts for one that ended, except SB3.
 """
 
-import argparse
-import contextlib
 import dataclasses
+import functools
 import importlib.util
-import json
 import sys
 import time
 import types
@@ -88,7 +86,7 @@ class Trainer(NamedTuple):
     logits: Callable[[Any, jax.Array], jax.Array] | None = None
 
 
-def own(setting: Setting, apart: bool = True) -> Trainer:
+def ours(setting: Setting, apart: bool = True) -> Trainer:
     """This library's PPO, in chunks of updates as `jaxenvs train` runs it.
 
     The others have a network for the actor and one for the critic; so has ours for equal work, and
@@ -275,6 +273,7 @@ def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
     return float(returns[first:].sum()) / count if count else None
 
 
+@functools.cache
 def evaluated(logits: Callable[[Any, jax.Array], jax.Array]) -> Callable[[Any, int], float]:
     """Return what plays `EPISODES` episodes by a policy: of weights and a seed, the mean return.
 
@@ -295,6 +294,7 @@ def evaluated(logits: Callable[[Any, jax.Array], jax.Array]) -> Callable[[Any, i
     return lambda weights, seed: float(play(weights, jax.random.key(-1 - seed)))
 
 
+@functools.cache
 def trainer(name: str, setting: Setting, clone: Path | None) -> Trainer:
     """Return a contestant by its name; `ImportError` or `LookupError` where it is missing."""
     if name == "purejaxrl":
@@ -305,36 +305,27 @@ def trainer(name: str, setting: Setting, clone: Path | None) -> Trainer:
 
 
 TRAINERS: dict[str, Callable[[Setting], Trainer]] = {
-    "jaxenvs": own,
-    "jaxenvs, shared": lambda setting: own(setting, apart=False),
+    "jaxenvs": ours,
+    "jaxenvs, shared": lambda setting: ours(setting, apart=False),
     "rejax": rejax,
     "stable-baselines3": sb3,
 }
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Train with every seed of the input; return the exit code."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("name")
-    parser.add_argument("setting", type=json.loads, help="fields of a Setting, in JSON")
-    parser.add_argument("--purejaxrl", type=Path, help="a clone")
-    asked = parser.parse_args(argv)
-    try:
-        learner = trainer(asked.name, Setting(**asked.setting), asked.purejaxrl)
-    except (ImportError, LookupError) as error:
-        print(json.dumps({"missing": str(error.args[0])}), flush=True)
-        return 0
-    print(json.dumps({"ready": True}), flush=True)
-    evaluate = evaluated(learner.logits) if learner.logits else lambda weights, seed: None
-    for line in sys.stdin:
-        seed, start, start_wall = int(line), time.process_time(), time.perf_counter()
-        with contextlib.redirect_stdout(sys.stderr):
-            last, weights = learner.train(seed)
-        told = {"seconds": time.process_time() - start, "wall": time.perf_counter() - start_wall}
-        told |= {"last_return": last, "evaluation": evaluate(weights, seed)}
-        print(json.dumps(told), flush=True)
-    return 0
+def on_cpu() -> None:
+    """Make this process, before it computes, one that uses the CPU and compiles everything anew."""
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_enable_compilation_cache", False)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def train(name: str, setting: Setting, clone: Path | None, seed: int) -> dict[str, Any]:
+    """Train a contestant with a seed; return seconds of processor and clock, and what it learned.
+
+    The first call in a process also imports the contestant, which no clock counts, and compiles.
+    """
+    learner = trainer(name, setting, clone)
+    start, start_wall = time.process_time(), time.perf_counter()
+    last, weights = learner.train(seed)
+    told = {"seconds": time.process_time() - start, "wall": time.perf_counter() - start_wall}
+    score = evaluated(learner.logits)(weights, seed) if learner.logits else None
+    return {**told, "last_return": last, "evaluation": score}

@@ -7,27 +7,27 @@ And what is learned, with 16 seeds each:
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" \
         --learners jaxenvs purejaxrl --repeats 15
 
-Each learner runs in a process of its own, and they train in turns, one at a time, all on the same
+Each learner runs in a separate process, and they train in turns, one at a time, all on the same
 core. A training is everything from a seed to trained weights; the first of each process also
-compiles, and stands apart. Seconds are those of the processor, which on one core are those of the
-clock when nothing else runs; the clock's are kept as well. A ratio is the median over neighbouring
+compiles, and stands apart. Seconds are processor time, which equals wall time on a core that
+nothing else uses; wall time is recorded, too. A ratio is the median over neighbouring
 turns. Learners that are missing are named.
 """
 
-import contextlib
 import dataclasses
-import json
 import os
 import statistics
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from jaxenvs.commands.parser import Parser
+from jaxenvs.commands.parser import number
 
-from . import contestants, throughput
+from . import contestants, instrument, learner_peers, throughput
 from .learner_peers import EQUAL, OWN, Setting
 from .tables.training import compared, scores
 
@@ -80,45 +80,28 @@ class Row:
 
 
 class Learner:
-    """A process that trains when it is told to; `LookupError` says why there is none."""
+    """A process that trains when it is told to; its first training is done already.
+
+    Raises `ImportError` or `LookupError` where the learner is missing, `BrokenProcessPool` where
+    the process dies.
+    """
 
     def __init__(self, name: str, setting: Setting, clone: Path | None) -> None:
-        words = [sys.executable, "-m", "jaxenvs.benchmarks.learner_peers", name]
-        words.append(json.dumps(dataclasses.asdict(setting)))
-        words += ["--purejaxrl", str(clone)] if clone else []
-        environment = {**os.environ, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "0"}
-        self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-        self.seed = 0
-        told = self._told()
-        if "missing" in told:
-            self.close()
-            raise LookupError(told["missing"])
+        self.process = ProcessPoolExecutor(1, get_context("spawn"), learner_peers.on_cpu)
+        self._asked, self.seed = (name, setting, clone), 0
         first = self.train()
         self.row = Row(name, setting, first["seconds"])
         self.row.add(first)
 
     def train(self) -> dict[str, Any]:
         """Train with the next seed; return the seconds and the return of the last episodes."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # then there is no answer either
-            self.process.stdin.write(f"{self.seed}\n")
-            self.process.stdin.flush()
+        told = self.process.submit(learner_peers.train, *self._asked, self.seed)
         self.seed += 1
-        return self._told()
-
-    def _told(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line:
-            self.close()
-            raise LookupError(f"its process ended with {self.process.returncode}; see above")
-        return json.loads(line)
+        return told.result()
 
     def close(self) -> None:
         """End the process."""
-        self.process.communicate()
+        self.process.shutdown()
 
 
 def measure(
@@ -130,7 +113,7 @@ def measure(
         for name, setting in group.items():
             try:
                 learners.append(Learner(name, setting, clone))
-            except LookupError as error:
+            except (BrokenProcessPool, ImportError, LookupError) as error:
                 missing.append({"learner": name, "reason": str(error.args[0])})
         for _ in range(repeats):
             for learner in learners:
@@ -168,7 +151,7 @@ def about() -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = Parser("python -m jaxenvs.benchmarks.learners", __doc__)
+    parser = instrument.parser("learners", __doc__)
     add = parser.add_argument
     add(
         "--learners",
@@ -179,29 +162,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     add("--settings", nargs="+", default=SETTINGS, choices=SETTINGS, help="default: all")
     add("--purejaxrl", type=Path, metavar="PATH", help="a clone of luchris429/purejaxrl")
-    add(
-        "--steps",
-        type=int,
-        default=500_000,
-        help="environment steps per training (default: %(default)s)",
-    )
-    add("--torch-steps", type=int, default=25_000, help="the same for torch (default: %(default)s)")
-    add("--repeats", type=int, default=3, help="trainings after the first (default: %(default)s)")
-    add("--json", type=Path, metavar="FILE", help="write all figures there")
+    some = number(1, 2**31 - 1)
+    add("--steps", type=some, default=500_000, help="steps of a training (default: %(default)s)")
+    add("--torch-steps", type=some, default=25_000, help="those of torch (default: %(default)s)")
+    add("--repeats", type=some, default=3, help="trainings after the first (default: %(default)s)")
     args = parser.parse_args(argv)
-    for name in ("steps", "torch_steps", "repeats"):
-        if getattr(args, name) < 1:
-            parser.error(f"--{name.replace('_', '-')} must be at least 1")
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # for the processes, too
     rows: list[Row] = []
     missing: list[dict[str, str]] = []
     told = about()
     for group in groups(args.settings, args.learners, args.steps, args.torch_steps):
         rows += measure(group, args.purejaxrl, args.repeats, missing)
-        if args.json:  # now: a run that is cut short leaves what it has
-            told |= {"load_after": os.getloadavg()[0], "missing": missing}
-            figures = {**told, "rows": [row.as_dict() for row in rows]}
-            args.json.write_text(json.dumps(figures, indent=1) + "\n")
+        told |= {"load_after": os.getloadavg()[0], "missing": missing}
+        figures = {**told, "rows": [row.as_dict() for row in rows]}
+        instrument.write(args.json, figures)  # now: a run that is cut short leaves what it has
     figures = [row.as_dict() for row in rows]
     print(compared(figures).plain(), scores(figures).plain(), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():

@@ -35,7 +35,7 @@ from jaxenvs.baselines.evaluate import first_episodes
 from jaxenvs.baselines.presets import preset
 from jaxenvs.commands.fields import FLAG
 from jaxenvs.commands.page import REFERENCE, is_plain
-from jaxenvs.commands.parser import Parser
+from jaxenvs.commands.parser import Parser, number
 from jaxenvs.core.masking import legal, legal_actions
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,20 +49,17 @@ SEED = 0
 def main(argv: list[str] | None = None) -> int:
     """Play or train, and write the table after each id; return the exit code."""
     parser = Parser(COMMAND, __doc__)
+    some = number(1, 2**31 - 1)
     parser.add_argument("--ids", nargs="*", metavar="ID", help="instead of all")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="table to write")
-    parser.add_argument("--train", type=int, metavar="STEPS", help="PPO instead of random play")
+    parser.add_argument("--train", type=some, metavar="STEPS", help="PPO instead of random play")
     parser.add_argument("--runs", type=Path, default=Path("runs/short"), help="of --train")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at a time, of --train")
+    parser.add_argument("--jobs", type=some, default=1, help="runs at a time, of --train")
     parser.add_argument("--device", default="", help="where --train runs, in words")
     options = parser.parse_args(argv)
     if not RESULTS.is_dir():
         print(f"reference: {RESULTS} is missing; run from a checkout", file=sys.stderr)
         return 2
-    for name in ("train", "jobs"):
-        if (number := getattr(options, name)) is not None and number < 1:
-            print(f"reference: --{name} must be at least 1, got {number}", file=sys.stderr)
-            return 2
     ids = jaxenvs.registry.list() if options.ids is None else options.ids
     try:
         ids = [jaxenvs.spec(id).id for id in ids]

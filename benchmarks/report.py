@@ -8,7 +8,7 @@ from typing import Any
 
 from .peers import GAMES
 from .tables import text
-from .tables.text import Column, fixed, layout, seconds, short, whole
+from .tables.text import Column, fixed, seconds, short, tabulated, whole
 from .timing import Row, ratio
 
 OWN = "jaxenvs"  # the contestant that the ratios are about
@@ -26,19 +26,19 @@ def ratios(groups: Sequence[Sequence[Row]]) -> list[dict[str, Any]]:
     """How many times faster each of our rows is than each peer's row of the same turns."""
     found = []
     for rows in groups:
-        for own in _own(rows):
-            batch = {"id": own.id, "num_envs": own.num_envs, "reset_source": own.reset_source}
-            batch |= {"obs": own.obs}
+        for ours in _ours(rows):
+            batch = {"id": ours.id, "num_envs": ours.num_envs, "reset_source": ours.reset_source}
+            batch |= {"obs": ours.obs}
             for other in rows:
                 if other.contestant != OWN:
-                    times = {"ratio": ratio(own, other)}
-                    times["per_core"] = ratio(own, other, "processor_seconds")
+                    times = {"ratio": ratio(ours, other)}
+                    times["per_core"] = ratio(ours, other, "processor_seconds")
                     known = {name: round(factor, 2) for name, factor in times.items() if factor}
                     found.append({**batch, "against": other.contestant, **known})
     return found
 
 
-def _own(rows: Sequence[Row]) -> list[Row]:
+def _ours(rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.contestant == OWN]
 
 
@@ -46,7 +46,7 @@ def show(groups: Sequence[Sequence[Row]], missing: Sequence[dict[str, str]]) -> 
     """Print a table for each id, and the contestants that are missing."""
     for env_id in dict.fromkeys(group[0].id for group in groups):
         pairs = [(row, group) for group in groups for row in group if row.id == env_id]
-        print(f"{env_id}\n{layout(pairs, COLUMNS).plain()}")
+        print(f"{env_id}\n{tabulated(pairs, COLUMNS).plain()}")
     for absent in missing:
         print(f"{absent['contestant']}, {absent['id']}: {absent['reason']}")
 
@@ -111,8 +111,8 @@ def _panel(panel: Any, rows: Sequence[Row]) -> None:
         if line[0].contestant in GAMES.values():
             panel.axhline(sum(figures) / len(figures), ls="--", c="gray", label=f"{name} (1 env)")
         else:
-            own = line[0].contestant == OWN
-            width = 2.4 if own else 1.4
+            is_ours = line[0].contestant == OWN
+            width = 2.4 if is_ours else 1.4
             panel.plot([row.num_envs for row in line], figures, "o-", lw=width, label=name)
     batches = sorted({r.num_envs for r in rows if r.contestant not in GAMES.values()})
     panel.set(xscale="log", yscale="log", xlabel="environments in the batch")
@@ -133,8 +133,8 @@ def _factor(spent: str) -> Column:
     """How many times faster our first row is than another's of the same turns."""
 
     def cell(pair: tuple[Row, Sequence[Row]]) -> str:
-        row, own = pair[0], _own(pair[1])
-        return text.ratio(ratio(own[0], row, spent)) if own and row.contestant != OWN else ""
+        row, ours = pair[0], _ours(pair[1])
+        return text.ratio(ratio(ours[0], row, spent)) if ours and row.contestant != OWN else ""
 
     return cell
 

@@ -9,10 +9,8 @@ end in every step instead of all of them at once; limit 0 is a limit that no epi
 
 import argparse
 import dataclasses
-import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -21,10 +19,10 @@ import numpy as np
 from jaxtyping import Array
 
 import jaxenvs
-from jaxenvs.commands.parser import Parser
 
-from . import contestants, throughput, timing
+from . import contestants, instrument, throughput, timing
 from .contestants import Contestant
+from .instrument import explained
 
 SOURCES = ("fresh", "pool", "exact")
 NEVER = 1 << 30  # steps
@@ -70,7 +68,7 @@ def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -
         stepped = venv.step(key, state, action, params)
         return stepped.state, (stepped.obs, stepped.done), stepped.reward, stepped.done
 
-    plain = contestants.own(env_id, num_envs, source)
+    plain = contestants.ours(env_id, num_envs, source)
     refresh = lambda key, state: venv.refresh(key, state, params)  # noqa: E731
     return dataclasses.replace(plain, reset=reset, step=step, refresh=refresh)
 
@@ -106,9 +104,10 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     )
 
 
+@explained
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = Parser("python -m jaxenvs.benchmarks.resets", __doc__)
+    parser = instrument.parser("resets", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")
     add("--batch", type=int, default=4096, help="environments in the batch")
@@ -116,15 +115,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--reset-source", nargs="+", default=SOURCES, choices=SOURCES, help="default: all three")
     add("--seconds", type=float, default=0.2, help="length of one repeat")
     add("--repeats", type=int, default=5, help="repeats, of which the median is reported")
-    add("--json", type=Path, metavar="FILE", help="write all figures there")
     args = parser.parse_args(argv)
-    try:
-        rows = measure(args)
-    except (LookupError, TypeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
-    if args.json:
-        args.json.write_text(json.dumps({**throughput.header(args), "rows": rows}, indent=1) + "\n")
+    rows = measure(args)
+    instrument.write(args.json, {**throughput.header(args), "rows": rows})
     return 0
 
 

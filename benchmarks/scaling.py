@@ -4,8 +4,8 @@
     python -m jaxenvs.benchmarks.scaling --described        # compiled for H200s that are not there
     python -m jaxenvs.benchmarks.scaling --here --num-envs 1024 4096 16384 65536   # on what is here
 
-The learner is PPO with the preset of the id. Each simulated or real measurement has a process of
-its own; they take turns. `--described` needs `pip install "jax[cuda13]" "jaxenvs[train]"`, no GPU.
+The learner is PPO with the preset of the id. Each measurement, simulated or real, has a separate
+process; they take turns. `--described` needs `pip install "jax[cuda13]" "jaxenvs[train]"`, no GPU.
 """
 
 import argparse
@@ -15,11 +15,11 @@ import functools
 import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 import jax
@@ -31,15 +31,11 @@ from jaxenvs.baselines import loop, networks, ppo, presets
 from jaxenvs.baselines.devices import DEVICES, Devices
 from jaxenvs.commands.parser import Parser
 
-from . import contestants, gpu_work, hlo
-from .tables.text import Column, layout, whole
+from . import contestants, gpu_work, hlo, instrument
+from .instrument import explained
+from .tables import training
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
-AT_ONCE = "--xla_force_host_platform_device_count="
-DEVICES_AND_ENVS: dict[str, Column] = {
-    "devices": lambda row: str(row["devices"]),
-    "environments": lambda row: whole(row["num_envs"]),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +59,7 @@ def learner(id: str, num_envs: int, devices: Devices, preset: str | None = None)
 
 def compile_chunk(agent: ppo.PPO) -> str:
     """HLO of one call of the training program on described devices."""
-    mesh, where = agent.devices.mesh, loop.layout(agent)
+    mesh, where = agent.devices.mesh, loop.partition(agent)
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))
     runners = jax.eval_shape(functools.partial(loop.start, agent), keys)._asdict()
 
@@ -145,7 +141,7 @@ def measure(
 
 
 def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Measure each number of devices in each round, every time in a process of its own."""
+    """Measure each number of devices in each round, every time in a separate process."""
     for turn in range(args.rounds):
         for count in args.devices:
             for num_envs in args.num_envs:
@@ -159,20 +155,15 @@ def in_own_process(
     id: str, num_envs: int, count: int, seconds: float, here: bool
 ) -> dict[str, Any]:
     """Measure in a process that has `count` devices: simulated ones unless `here`."""
-    environment = dict(os.environ)
-    if not here:
-        environment |= {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": f"{AT_ONCE}{count}"}
-    asked = json.dumps([id, num_envs, count, seconds])
-    done = subprocess.run(
-        [sys.executable, "-m", "jaxenvs.benchmarks.scaling", "--one", asked],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise RuntimeError(f"{count} devices, {num_envs} environments: {done.stderr.strip()}")
-    return json.loads(done.stdout.splitlines()[-1])
+    simulate = () if here else (functools.partial(simulated, count),)
+    with ProcessPoolExecutor(1, get_context("spawn"), *simulate) as process:
+        return process.submit(measure, id, num_envs, count, seconds).result()
+
+
+def simulated(count: int) -> None:
+    """Give this process, before it computes, `count` CPU devices and no others."""
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", count)
 
 
 def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -195,41 +186,8 @@ def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def speed_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Speeds as plain text."""
-    one = {row["num_envs"]: row["steps_per_second"] for row in rows if row["devices"] == 1}
-
-    def relative(row: dict[str, Any]) -> str:
-        alone = one.get(row["num_envs"])
-        return f"{row['steps_per_second'] / alone:.2f}" if alone else "-"
-
-    columns = {
-        **DEVICES_AND_ENVS,
-        "steps/s": lambda row: whole(row["steps_per_second"]),
-        "of one device": relative,
-        "compile": lambda row: f"{row['compile_seconds']:.0f} s",
-    }
-    return layout(rows, columns).plain()
-
-
-def described_table(rows: Sequence[dict[str, Any]]) -> str:
-    """Kernels and exchanges of an update as plain text: in all, and in a minibatch."""
-
-    def exchanged(kind: str) -> Column:
-        counts = "{}, {} in a minibatch"
-        return lambda row: counts.format(*(row[p].get(kind, 0) for p in ("update", "minibatch")))
-
-    columns = {
-        **DEVICES_AND_ENVS,
-        "kernels": lambda row: whole(row["kernels"]),
-        "minibatches": lambda row: str(row["minibatches"]),
-        **{kind: exchanged(kind) for kind in COLLECTIVES[:2]},
-    }
-    return layout(rows, columns).plain()
-
-
 def _parser() -> Parser:
-    parser = Parser("python -m jaxenvs.benchmarks.scaling", __doc__)
+    parser = instrument.parser("scaling", __doc__)
     add = parser.add_argument
     add("--id", default="Grid-DoorKey-8x8-v0", help="environment to train on")
     add("--devices", nargs="+", type=int, default=[1, 2, 4, 8], help="numbers of devices")
@@ -238,35 +196,25 @@ def _parser() -> Parser:
     add("--rounds", type=int, default=3, help="measurements of each number of devices")
     add("--here", action="store_true", help="use this machine's devices, not simulated ones")
     add("--described", action="store_true", help="count for described H200s instead")
-    add("--json", type=Path, metavar="FILE", help="write all figures there, beside older ones")
-    add("--one", help=argparse.SUPPRESS)  # id, environments, devices, seconds: of the own process
     return parser
 
 
-def main(argv: list[str] | None = None) -> int:
+@explained
+def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     args = _parser().parse_args(argv)
-    if args.one:
-        print(json.dumps(measure(*json.loads(args.one))))
-        return 0
-    try:
-        if args.described:
-            gpu_work.choose_target(False)
-            kind = "described"
-            rows = [describe(args.id, n, count) for n in args.num_envs for count in args.devices]
-            print(described_table(rows))
-        else:
-            kind = "here" if args.here else "simulated"
-            rows = medians(list(turns(args)))
-            print(speed_table(rows))
-    except (LookupError, RuntimeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
-    if args.json:
-        found = json.loads(args.json.read_text()) if args.json.is_file() else {}
-        about = {"date": time.strftime("%Y-%m-%d"), "versions": contestants.versions()}
-        found[kind] = {**about, "cpus": os.cpu_count(), "rows": rows}
-        args.json.write_text(json.dumps(found, indent=1) + "\n")
+    if args.described:
+        gpu_work.choose_target(False)
+        kind = "described"
+        rows = [describe(args.id, n, count) for n in args.num_envs for count in args.devices]
+        print(training.exchanged(rows).plain())
+    else:
+        kind = "here" if args.here else "simulated"
+        rows = medians(list(turns(args)))
+        print(training.scaled(rows).plain())
+    older = json.loads(args.json.read_text()) if args.json and args.json.is_file() else {}
+    about = {"date": time.strftime("%Y-%m-%d"), "versions": contestants.versions()}
+    instrument.write(args.json, {**older, kind: {**about, "cpus": os.cpu_count(), "rows": rows}})
     return 0
 
 

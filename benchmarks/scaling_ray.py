@@ -7,9 +7,9 @@ It needs `pip install "jaxenvs[ray,train]" crafter==1.8.3`. Runs take turns; eac
 number of actors: fragments of fewer are longer. Seconds count from the first update.
 """
 
-import importlib.metadata
 import itertools
 import json
+import math
 import os
 import platform
 import signal
@@ -22,10 +22,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
+from jaxenvs.baselines.curve import figure, points
 from jaxenvs.commands.parser import Parser
+from jaxenvs.core.extras import version
 
 WORLDS = {
     "SlowCartPole-v0": "CartPole whose step takes 5 ms",
@@ -69,7 +68,7 @@ def wait_for(
     seconds: float,
     printed: Sequence[str] = (),
 ) -> None:
-    """Wait until something is so; raises when the run ends or the time is up before.
+    """Wait until `ready()`; raise `RuntimeError` if the run ends or the time is up first.
 
     The error has what the run `printed`, as far as somebody else has read it, and the rest.
     """
@@ -78,7 +77,7 @@ def wait_for(
         if process.poll() is not None or time.monotonic() > limit:
             process.kill()
             rest = process.communicate()[0] if not printed else ""
-            raise RuntimeError(f"not so in {seconds} s: {''.join(printed)}{rest}")
+            raise RuntimeError(f"not ready after {seconds} s: {''.join(printed)}{rest}")
         time.sleep(0.05)
 
 
@@ -123,17 +122,13 @@ def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
 
 def curve(log: list[dict[str, Any]]) -> list[list[float]]:
     """Seconds since the first update, steps, and the mean return of the latest episodes."""
-    points, ended = [], []
-    for row in log:
-        ended += [(row["return"], row["episodes"])] if row["episodes"] else []
-        while sum(count for _, count in ended[1:]) >= EPISODES:
-            ended.pop(0)
-        if ended:
-            mean = sum(value * count for value, count in ended) / sum(c for _, c in ended)
-            points.append(
-                [round(row["seconds"] - log[0]["seconds"], 2), row["steps"], round(mean, 3)]
-            )
-    return points[:: max(len(points) // 200, 1)]
+    by_seed = [row | {name: [row[name]] for name in ("return", "episodes")} for row in log]
+    found = [
+        [round(row["seconds"] - log[0]["seconds"], 2), row["steps"], round(float(mean), 3)]
+        for row, (mean,) in zip(log, points(by_seed, EPISODES)[1], strict=True)
+        if not math.isnan(mean)
+    ]
+    return found[:: max(len(found) // 200, 1)]
 
 
 def below(root: int) -> Iterator[tuple[int, str]]:
@@ -218,9 +213,8 @@ def faults(actors: int, killing: bool, seed: int) -> dict[str, Any]:
 
 def draw(file: Path, runs: list[dict[str, Any]]) -> None:
     """Write the picture: a panel for each environment, a line for each number of actors."""
-    figure = Figure(figsize=(9.0, 3.6), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    for panel, (world, title) in zip(figure.subplots(1, 2), WORLDS.items(), strict=True):
+    picture, panels = figure((9.0, 3.6), 1, 2)
+    for panel, (world, title) in zip(panels, WORLDS.items(), strict=True):
         shown = [run for run in runs if run["world"] == world and run["mode"] == "async"]
         for run in shown:
             seconds, _, returns = zip(*run["curve"], strict=True)
@@ -228,11 +222,8 @@ def draw(file: Path, runs: list[dict[str, Any]]) -> None:
             label = f"{run['actors']} actor{plural}: {run['samples_per_second']:,.0f} samples/s"
             panel.plot(seconds, returns, linewidth=1.4, label=label)
         panel.set(title=title, xlabel="seconds of training", ylabel="return of finished episodes")
-        panel.grid(alpha=0.3)
         panel.legend(frameon=False, fontsize=8)
-        for side in ("top", "right"):
-            panel.spines[side].set_visible(False)
-    figure.savefig(file, format="png")
+    picture.savefig(file, format="png")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -256,7 +247,7 @@ def measure(out: Path, seconds: float, worlds: Sequence[str]) -> None:
     packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
     found: dict[str, Any] = {
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
-        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "versions": {name: version(name) for name in packages},
         "seconds": seconds,
         "runs": [],
         "faults": [],

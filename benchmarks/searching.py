@@ -7,43 +7,25 @@ node budget ends. The time is that of the compiled program, medians over the rep
 board that the search had not met before, or met dearer.
 """
 
-import dataclasses
-import json
 import statistics
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
 import jax
 
 import jaxenvs
 from jaxenvs import search
-from jaxenvs.commands.parser import Parser
 
-from . import contestants
+from . import contestants, instrument
+from .instrument import explained
 from .tables.puzzles import searched
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """One batch size over all levels."""
-
-    env_id: str
-    batch_size: int
-    levels: int
-    solved: int  # with a proof
-    nodes: int
-    expanded: int
-    nodes_per_second: float
-    compile_seconds: float  # lowering and compiling
-    bytes_per_node: int  # beside the packed board
-    seconds: tuple[float, ...]  # of each repeat, all levels together
 
 
 def measure(
     env_id: str, batch_size: int, levels: int, node_budget: int, seed: int, repeats: int
-) -> Row:
+) -> dict[str, Any]:
     """Search every level and return the sums, with the median speed of the repeats."""
     puzzle = jaxenvs.make(env_id)
     keys = jax.random.split(jax.random.key(seed), levels)
@@ -64,23 +46,24 @@ def measure(
         results = [jax.block_until_ready(compiled(level)) for level in drawn]
         seconds.append(time.perf_counter() - start)
     nodes = sum(int(result.nodes) for result in results)
-    return Row(
-        env_id=env_id,
-        batch_size=batch_size,
-        levels=levels,
-        solved=sum(bool(result.optimal) for result in results),
-        nodes=nodes,
-        expanded=sum(int(result.expanded) for result in results),
-        nodes_per_second=nodes / statistics.median(seconds),
-        compile_seconds=compile_seconds,
-        bytes_per_node=search.bytes_per_node(0),
-        seconds=tuple(seconds),
-    )
+    return {
+        "env_id": env_id,
+        "batch_size": batch_size,
+        "levels": levels,
+        "solved": sum(bool(result.optimal) for result in results),  # with a proof
+        "nodes": nodes,
+        "expanded": sum(int(result.expanded) for result in results),
+        "nodes_per_second": nodes / statistics.median(seconds),
+        "compile_seconds": compile_seconds,  # lowering and compiling
+        "bytes_per_node": search.bytes_per_node(0),  # beside the packed board
+        "seconds": seconds,  # of each repeat, all levels together
+    }
 
 
+@explained
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
-    parser = Parser("python -m jaxenvs.benchmarks.searching", __doc__)
+    parser = instrument.parser("searching", __doc__)
     add = parser.add_argument
     add("--id", default="Puzzle-SlidingTile-4x4-v0", help="a puzzle (default: %(default)s)")
     add(
@@ -94,20 +77,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--node-budget", type=int, default=8_000_000, help="nodes per level (default: %(default)s)")
     add("--seed", type=int, default=0, help="random seed of the levels")
     add("--repeats", type=int, default=3, help="repeats of all levels (default: %(default)s)")
-    add("--json", type=Path, metavar="FILE", help="write all figures there")
     args = parser.parse_args(argv)
     given = (args.levels, args.node_budget, args.seed, args.repeats)
-    try:
-        rows = [measure(args.id, batch_size, *given) for batch_size in args.batch_sizes]
-    except (LookupError, TypeError, ValueError) as error:
-        print(error.args[0] if error.args else error, file=sys.stderr)
-        return 2
-    figures = [dataclasses.asdict(row) for row in rows]
-    print(searched(figures).plain())
-    if args.json:
-        about = {"device": str(jax.devices()[0]), "processor": contestants.processor()}
-        text = json.dumps({**about, "versions": contestants.versions(), "rows": figures}, indent=1)
-        args.json.write_text(text + "\n")
+    rows = [measure(args.id, batch_size, *given) for batch_size in args.batch_sizes]
+    print(searched(rows).plain())
+    about = {"device": str(jax.devices()[0]), "processor": contestants.processor()}
+    versions = contestants.versions()
+    instrument.write(args.json, {**about, "versions": versions, "rows": rows})
     return 0
 
 

@@ -9,7 +9,6 @@ source and the observation are part of every figure. Peers that are missing are 
 import argparse
 import functools
 import itertools
-import math
 import os
 import sys
 import time
@@ -20,7 +19,7 @@ from typing import Any
 import jax
 
 import jaxenvs
-from jaxenvs.commands.parser import Parser, number
+from jaxenvs.commands.parser import Parser, decimal, number
 
 from . import contestants, envpool_peer, peers, report, timing
 from .timing import Row, Runner
@@ -69,7 +68,7 @@ def _parser() -> Parser:
     add, positive = made.add_argument, number(1, 2**31 - 1)
     add("--ids", nargs="+", default=SHORT_LIST, help="ids, `families` (one of each) or `all`")
     add("--batches", nargs="+", type=positive, help="batch sizes (default: 64 1024 8192)")
-    add("--seconds", type=_duration, help="length of one repeat (default: 0.5)")
+    add("--seconds", type=decimal(1e-6, 1e6), help="seconds of one repeat (default: 0.5)")
     add("--repeats", type=positive, help="repeats, of which the median is reported (default: 5)")
     add(
         "--reset-source",
@@ -94,16 +93,6 @@ def _parser() -> Parser:
     add("--out", type=Path, default=Path("runs/bench"), help="folder for bench.json and bench.png")
     add("--quick", action="store_true", help="one small batch and short repeats, to try it out")
     return made
-
-
-def _duration(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number of seconds above 0")
-    return seconds
 
 
 def _fill_in(args: argparse.Namespace) -> None:
@@ -186,7 +175,7 @@ def _field(
 
 def _own(env_id: str, num_envs: int, source: str, obs: str | None, seconds: float) -> Runner:
     fields = contestants.obs_field(env_id, obs)
-    contestant = contestants.own(env_id, num_envs, source, **fields)
+    contestant = contestants.ours(env_id, num_envs, source, **fields)
     return timing.BatchRunner(contestant, seconds, source, contestants.obs_name(env_id, fields))
 
 

@@ -1,7 +1,7 @@
 """Honest timing: compiled first, waited for, repeated, and contestants taken in turns.
 
-What disturbs the machine for a moment disturbs neighbours in the run alike, so that their ratio
-stays. Every observation and reward is stored and read as a learner's rollout would.
+A disturbance of the machine affects neighbouring turns alike, so that their ratio holds.
+Every observation and reward is stored and read as a learner's rollout would.
 """
 
 import contextlib
@@ -148,7 +148,7 @@ class GameRunner(Runner):
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """BabyAI prints a line for every layout that it rejects."""
+    """BabyAI prints a line for every level that it rejects."""
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
         yield
 

@@ -47,7 +47,7 @@ class Controller:
         self.pointed: float | None = None  # place on the bar under the mouse, 0 to 1
         self.notice = ""  # one line for the viewer, until the next key
         self.open = True
-        self.save: Callable[[], str] | None = None  # writes the session to a file; what it did
+        self.save: Callable[[], str] | None = None  # writes the session to a file; returns a notice
 
     @property
     def is_wall(self) -> bool:

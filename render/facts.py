@@ -89,7 +89,7 @@ def _bars(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 
 def _counts(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """Icons with counts, or labels with counts; what there is none of is dim."""
+    """Icons with counts, or labels with counts; a count of 0 is dim."""
     bare = any(icon(env, fact.icon, 24) is None for fact in facts)
     across = BARS if bare else COUNTS
     width = (pen.right - pen.left) // across

@@ -95,7 +95,7 @@ def _even(picture: Picture) -> UInt8[np.ndarray, "even_height even_width 3"]:
 def _ffmpeg(path: Path, picture: Picture, rate: float, encoder: str) -> Iterator[IO[bytes]]:
     """Start an ffmpeg that takes frames like `picture` and writes the file.
 
-    It has ended afterwards; `OSError` with its last words where it failed.
+    It has ended afterwards. Raises `OSError` with its last message if it failed.
     """
     height, width, _ = picture.shape
     source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {rate} -i -"

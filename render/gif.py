@@ -17,7 +17,7 @@ from ..core import png
 from ..core.files import replacing
 
 Picture = UInt8[np.ndarray, "height width 3"]
-MAX_COLOURS = 255  # and one number for pixels that stay as they were
+MAX_COLOURS = 255  # and one index for pixels that do not change
 LOOP_FOREVER = b"!\xff\x0bNETSCAPE2.0\x03\x01\x00\x00\x00"
 TRAILER = b";"
 
@@ -82,12 +82,12 @@ def _frame(
     differs = np.ones(packed.shape, np.bool_) if before is None else packed != before
     place = _bounds(differs)
     differs, packed = differs[place], packed[place]
-    own = _colours(packed[differs])
-    if own.size > MAX_COLOURS:
+    new = _colours(packed[differs])
+    if new.size > MAX_COLOURS:
         packed = _fewer_colours(packed)
-        own = _colours(packed[differs])
-    is_shared = bool(np.isin(own, shared).all())
-    colours = shared if is_shared else own
+        new = _colours(packed[differs])
+    is_shared = bool(np.isin(new, shared).all())
+    colours = shared if is_shared else new
     order = np.argsort(colours)
     index = np.full(differs.shape, colours.size, np.uint8)  # unchanged pixels: the hole
     index[differs] = order[np.searchsorted(colours, packed[differs], sorter=order)]

@@ -4,7 +4,6 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import jax
 import numpy as np
@@ -156,7 +155,8 @@ def _eyes(pen: Pen, controller: Controller) -> None:
     assert paint is not None
     pen.space(6)
     pen.label("the agent sees")
-    picture = paint(one_board(session, controller.selected))[0]
+    board = slice(controller.selected, controller.selected + 1)
+    picture = paint(jax.tree.map(lambda leaf: leaf[board], session.now.state))[0]
     pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
     pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)  # the same at every scale
 
@@ -184,11 +184,6 @@ def end_colour(session: Session, board: int) -> RGB | None:
     if bool(session.now.terminated[board]):
         return GOOD if session.now.reward[board] > 0 or session.now.succeeded[board] else BAD
     return None
-
-
-def one_board(session: Session, board: int) -> Any:
-    """Return the state of one board, as a batch of one."""
-    return jax.tree.map(lambda leaf: leaf[board : board + 1], session.now.state)
 
 
 _BOARD: tuple[Callable[[Pen, Controller], None], ...] = (

@@ -6,7 +6,7 @@ import os
 import types
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypedDict, Unpack, overload
 
 import jax
 import numpy as np
@@ -57,29 +57,24 @@ class Renderer(types.ModuleType):
         return importlib.import_module, (self.__name__,)
 
 
+class Look(TypedDict, total=False):
+    """How `animate` draws."""
+
+    fps: float
+    tile_size: int | None
+    boards: int
+    params: Any
+
+
 @overload
 def animate(
-    env: Env | VectorEnv,
-    states: Any,
-    path: None = None,
-    *,
-    fps: float = FPS,
-    tile_size: int | None = None,
-    boards: int = MOST_BOARDS,
-    params: Any = None,
+    env: Env | VectorEnv, states: Any, path: None = None, **look: Unpack[Look]
 ) -> "Animation": ...
 
 
 @overload
 def animate(
-    env: Env | VectorEnv,
-    states: Any,
-    path: str | os.PathLike[str],
-    *,
-    fps: float = FPS,
-    tile_size: int | None = None,
-    boards: int = MOST_BOARDS,
-    params: Any = None,
+    env: Env | VectorEnv, states: Any, path: str | os.PathLike[str], **look: Unpack[Look]
 ) -> Path: ...
 
 

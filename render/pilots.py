@@ -25,7 +25,7 @@ class Pilot:
 
     @property
     def is_random(self) -> bool:
-        """Whether it looks at nothing, so that probabilities are not worth showing."""
+        """Whether it ignores what it observes, so that its probabilities need not be shown."""
         return self.think is _indifferent
 
     def predict(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:

@@ -23,9 +23,9 @@ BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430  # points
 GAP = 8  # points between the boards of a wall, and between their labels
 LARGEST_TILE = 96  # points
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)  # pixels of a point
-DESIGNED = (880, 620)  # the least window of scale 1, unless less is needed to show everything
-# Words may become this much smaller for boards that grow by that; for boards of less than
-# LEAST_BOARD of the window's shorter side as small as there is a scale.
+DESIGNED = (880, 620)  # the smallest window of scale 1, unless everything fits into less
+# Text may shrink by the first factor where boards then grow by the second. Where boards take less
+# than LEAST_BOARD of the window's shorter side, it may shrink to the smallest of SCALES.
 SMALLER, WORTH = 0.8, 1.2
 LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)
@@ -99,8 +99,8 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
 def layout(controller: Controller, size: tuple[int, int]) -> Layout:
     """Place everything in a window: of the arrangements that show all, the one of largest boards.
 
-    The panel is beside the boards, in one column or more, or below them. Words become smaller than
-    the window would have them where otherwise something would be missing or the boards tiny.
+    The panel is beside the boards, in one column or more, or below them. Text is smaller than the
+    window suggests where otherwise something would be missing or the boards would be tiny.
     """
     largest = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
     scales = [scale for scale in SCALES if scale <= max(1.0, largest)]
@@ -115,7 +115,7 @@ def layout(controller: Controller, size: tuple[int, int]) -> Layout:
 
 
 def _arranged(controller: Controller, size: tuple[int, int], scale: float) -> Layout | None:
-    """Return the arrangement of the largest boards that shows the whole panel; None for none."""
+    """Return the arrangement that shows the whole panel with the largest boards, or None."""
     blocks = panel.heights(controller)
     places = []
     for columns in range(1, len(blocks) + 1):
@@ -141,7 +141,7 @@ def _fits(blocks: Sequence[float], room: float, columns: int) -> bool:
 
 
 def _rooms(blocks: Sequence[float]) -> list[float]:
-    """Heights of columns that may be the least for the blocks, in order."""
+    """Candidates for the height of columns: sums of consecutive blocks, in order."""
     sums = {sum(blocks[i:j]) for i in range(len(blocks)) for j in range(i + 1, len(blocks) + 1)}
     return sorted(sums)
 
@@ -197,7 +197,7 @@ def _placed(
 
 
 def _shape(controller: Controller) -> tuple[int, int]:
-    """Rows and columns that are shown of a board: beside the panel none that repeat its facts."""
+    """Rows and columns of a board that are shown: beside the panel none that repeat its facts."""
     rows, columns = drawing.board_shape(controller.session.env)
     return rows - (controller.session.env.status_rows if controller.zoomed else 0), columns
 

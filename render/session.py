@@ -130,7 +130,7 @@ class Session:
             self._waited -= self.delay
             self.forward()
             moved = True
-            if self._waited > 1.0:  # a slow machine: do not run after the lost time
+            if self._waited > 1.0:  # a slow machine: do not catch up
                 self._waited = 0.0
         return moved
 

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Int32, PRNGKeyArray
 
 from .. import search
-from ..commands.parser import Parser, UsageError, make_env, number
+from ..commands.parser import Parser, UsageError, decimal, make_env, number
 from ..core.checks import counted
 from ..core.env import Env
 from ..core.files import read_text
@@ -45,7 +45,7 @@ TAKES = {
 LARGEST_LEVEL = 2**16  # bytes of an --instance
 LONGEST_MESSAGE = 500  # characters, where it quotes a level
 WIDTH = 96  # columns of the printed actions
-LONGEST = 4096  # actions of a solution, but for beam, which looks no further than its default
+LONGEST = 4096  # actions of a solution; beam keeps its default instead
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _parser() -> Parser:
     arguments.add_seed(made, None, "random seed of the level (default 0)")
     made.add_fields("scramble=20")
     add("--algorithm", choices=ALGORITHMS, default="astar", help="(default astar)")
-    add("--weight", type=_weight, metavar="W", help="weight of the heuristic (default 1)")
+    add("--weight", type=decimal(0, MOST), metavar="W", help="weight of the heuristic (default 1)")
     add(
         "--batch-size",
         type=number(1, 2**24),
@@ -95,16 +95,6 @@ def _parser() -> Parser:
     arguments.add_drawing(made, film, "the solved board", "the solution as a replay")
     add("--speed", type=number(1, 60), default=4, metavar="N", help="actions a second (default 4)")
     return made
-
-
-def _weight(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= MOST:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a number from 0 to {MOST:g}")
-    return value
 
 
 def _run(argv: list[str]) -> int:

@@ -12,7 +12,7 @@ from .session import Session
 
 PROMPT = "> "
 MOST = 40  # legal actions that are listed after every step
-DIGITS, LETTERS = 9, 60  # of a line: longer is no number; more is not repeated in a message
+DIGITS, LETTERS = 9, 60  # of a number that is read as an action; of a line that is quoted
 COMMANDS = {
     "actions": "list every legal action",
     "undo": "take the last action back",
@@ -50,9 +50,9 @@ def play(session: Session, title: str) -> int:
 
 
 def lines() -> Iterator[str]:
-    """Read lines that are not empty, and repeat them where they do not come from a terminal.
+    """Read the lines that are not empty, and echo them if the input is no terminal.
 
-    There is no standard input where the process was started with it closed.
+    `sys.stdin` is None if the process was started without standard input.
     """
     while sys.stdin is not None:
         print(f"\n{PROMPT}", end="", flush=True)
@@ -139,7 +139,7 @@ def chosen(
 
 
 def _problem(line: str, found: Sequence[int], names: Sequence[str], allowed: Sequence[int]) -> str:
-    """Say why a line that means these actions is none, and what is legal."""
+    """Explain why a line that matches the actions `found` is refused, and what is legal."""
     known = ", ".join(labels(names, allowed[:MOST])) or "no action"
     given = repr(line if len(line) <= LETTERS else f"{line[: LETTERS - 3]}...")
     if len(found) == 1:

@@ -83,7 +83,7 @@ class Window:
         return not self._background.idle or bool(self._asked) or self._stale
 
     def close(self) -> None:
-        """Close the window. A file that is being written becomes whole; a compilation is left."""
+        """Close the window. Wait for a file that is being written, not for a compilation."""
         pygame.display.quit()
         if self._is_saving:
             self._background.done(SAVING_TAKES)

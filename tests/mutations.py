@@ -105,7 +105,7 @@ MUTATIONS = {
         "baselines/test_ppo.py",
     ),
     "DQN values what follows an end": Mutation(
-        "baselines/replay.py",
+        "baselines/replay_buffer.py",
         "jnp.where(ended, 0.0, jnp.float32(gamma)",
         "jnp.where(ended, jnp.float32(gamma), jnp.float32(gamma)",
         "baselines/test_dqn.py",

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from . import turns
 from .registry import RESULTS, table
-from .text import Column, Table, filled, fixed, layout, percent, ratio, short, whole
+from .text import Column, Table, filled, fixed, percent, ratio, short, tabulated, whole
 
 OURS = "jaxenvs"
 SLOWEST = 4  # kernels of a step that are named
@@ -54,7 +54,7 @@ def card(documents: Documents) -> str:
 
 
 def rows_of(documents: Documents) -> Iterator[dict[str, Any]]:
-    """Yield every row with the name of its device and what its raw times say."""
+    """Yield every row with the name of its device and the medians of its raw times."""
     for document in documents:
         for row in document["rows"]:
             yield {"device": document["device"], **row, **_derived(row)}
@@ -105,7 +105,7 @@ def plain(
     wanted: Callable[[dict[str, Any]], bool] = lambda row: True,
 ) -> Table:
     """One line for each row that is wanted."""
-    made = layout(filter(wanted, rows_of(documents)), columns)
+    made = tabulated(filter(wanted, rows_of(documents)), columns)
     return filled(made._replace(note=notes(documents)))
 
 
@@ -122,11 +122,11 @@ def beside(documents: Documents) -> Table:
     first = lambda cell: lambda line: cell(next(iter(line.values())))  # noqa: E731
     columns = {head: first(cell) for head, cell in WHERE.items()}
     columns |= {label: _speed(label) for label in labels}
-    ours = [label for label, own in labels.items() if own]
-    others = [label for label, own in labels.items() if not own]
-    columns |= {f"{own} / {other}": _factor(own, other) for own in ours[:1] for other in others}
-    columns |= {f"kernels, {own}": _kernels(own) for own in ours}
-    made = layout(lines.values(), columns)
+    ours = [label for label, is_ours in labels.items() if is_ours]
+    others = [label for label, is_ours in labels.items() if not is_ours]
+    columns |= {f"{our} / {other}": _factor(our, other) for our in ours[:1] for other in others}
+    columns |= {f"kernels, {our}": _kernels(our) for our in ours}
+    made = tabulated(lines.values(), columns)
     return filled(made._replace(note=notes(documents)))
 
 
@@ -168,10 +168,7 @@ def _turns(row: dict[str, Any]) -> int:
     return len(row.get("times_s", ()))
 
 
-@job("craft", "Craft, steps per second by reset source")
-def craft(documents: Documents) -> Table:
-    """Steps per second of Craft by batch and reset source, beside craftax."""
-    return beside(documents)
+craft = job("craft", "Craft, steps per second by reset source")(beside)
 
 
 @job("training", "Training, steps per second")
@@ -219,7 +216,7 @@ def kernels(documents: Documents) -> Table:
             "in kernels": of("busy", fixed(1)),
         }.items()
     }
-    made = layout(lines.values(), {**columns, "the slowest of them": _slowest})
+    made = tabulated(lines.values(), {**columns, "the slowest of them": _slowest})
     return filled(made._replace(note=notes(documents)))
 
 
@@ -228,10 +225,7 @@ def _slowest(line: list[dict[str, Any]]) -> str:
     return ", ".join(f"`{row['kernel']}` {row['microseconds']:.1f}" for row in found[:SLOWEST])
 
 
-@job("families", "One id of each class, steps per second")
-def families(documents: Documents) -> Table:
-    """Steps per second of one id of each class."""
-    return beside(documents)
+families = job("families", "One id of each class, steps per second")(beside)
 
 
 @job("puzzles", "Puzzles and search")
@@ -254,16 +248,8 @@ def _solved(number: float) -> str:
     return percent(number) if isinstance(number, float) else whole(number)
 
 
-@job("babyai", "BabyAI, `exact` beside a pool")
-def babyai(documents: Documents) -> Table:
-    """`exact` against a pool that is drawn anew before every rollout."""
-    return beside(documents)
-
-
-@job("graphs", "The whole loop as one CUDA graph")
-def graphs(documents: Documents) -> Table:
-    """The same programs with the whole loop as one CUDA graph."""
-    return beside(documents)
+babyai = job("babyai", "BabyAI, `exact` beside a pool")(beside)
+graphs = job("graphs", "The whole loop as one CUDA graph")(beside)
 
 
 @job("billion", "PPO on Craft-Classic-Ids, in slices")
@@ -307,4 +293,4 @@ def tests(documents: Documents) -> Table:
         **{outcome: count(outcome) for outcome in ("passed", "skipped", "failed")},
         "which failed": failed,
     }
-    return filled(layout(documents, columns)._replace(note=notes(documents)))
+    return filled(tabulated(documents, columns)._replace(note=notes(documents)))

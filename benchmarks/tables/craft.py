@@ -3,7 +3,7 @@
 from typing import Any
 
 from .registry import RESULTS, table
-from .text import Table, layout
+from .text import Table, tabulated
 from .turns import ENVS, compilation, factor, speed, turns
 
 OPTIMISTIC, PLAIN = "craftax (optimistic 16)", "craftax (no reset)"
@@ -21,7 +21,7 @@ def symbolic(bench: dict[str, Any]) -> Table:
         "no reset / no reset": factor("none", PLAIN),
         "exact / crafter": factor("exact", "crafter"),
     }
-    return layout(turns(bench), columns)
+    return tabulated(turns(bench), columns)
 
 
 @table("craft-pixels", f"{RESULTS}/bench_craft_pixels.json")
@@ -35,7 +35,7 @@ def pixels(bench: dict[str, Any]) -> Table:
         "compilation": compilation("exact"),
         "of craftax": compilation(OPTIMISTIC),
     }
-    return layout(turns(bench), columns)
+    return tabulated(turns(bench), columns)
 
 
 @table("craft-compilation", f"{RESULTS}/bench_craft_symbolic.json")
@@ -43,4 +43,4 @@ def compiled(bench: dict[str, Any]) -> Table:
     """Seconds of compilation of the symbolic rollouts."""
     ours = {name: compilation(source) for name, source in _OURS.items()}
     theirs = {name: compilation(name) for name in (OPTIMISTIC, PLAIN)}
-    return layout(turns(bench), {**ENVS, **ours, **theirs})
+    return tabulated(turns(bench), {**ENVS, **ours, **theirs})

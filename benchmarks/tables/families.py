@@ -4,7 +4,7 @@ from typing import Any
 
 from .grids import JAX_PEERS
 from .registry import RESULTS, table
-from .text import Column, Table, fixed, layout, ratio, short
+from .text import Column, Table, fixed, ratio, short, tabulated
 from .turns import Turns, lead, turns
 
 _SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")  # an id counts where it comes first
@@ -43,7 +43,7 @@ WORK: dict[str, Column] = {
 
 def counted(rows: list[dict[str, Any]]) -> Table:
     """What `families` prints."""
-    return layout(rows, WORK)
+    return tabulated(rows, WORK)
 
 
 @table(
@@ -75,4 +75,4 @@ def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
         "/ minigrid": against("minigrid"),
         "/ better JAX peer": against(*JAX_PEERS),
     }
-    return layout(work["rows"], columns)
+    return tabulated(work["rows"], columns)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .registry import RESULTS, table
-from .text import Column, Table, fixed, layout, listed, seconds, short, whole
+from .text import Column, Table, fixed, listed, seconds, short, tabulated, whole
 from .turns import ENVS, ID, factor, speed, turns
 
 LEVELS = ("doorkey", "doorkey_large", "empty", "fourrooms", "lavacrossing")
@@ -26,7 +26,7 @@ def h200_speed(*benches: dict[str, Any]) -> Table:
         "fresh / NAVIX": factor("fresh", "NAVIX"),
         "fresh / XLand": factor("fresh", "XLand-MiniGrid"),
     }
-    return layout([group for bench in benches for group in turns(bench)], columns)
+    return tabulated([group for bench in benches for group in turns(bench)], columns)
 
 
 @table(
@@ -58,7 +58,7 @@ def resets(rows: list[dict[str, Any]]) -> Table:
         "exact": of("exact", "microseconds", fixed(1)),
         "its trips per step": of("exact", "trips_per_step", fixed(1)),
     }
-    return layout(lines.values(), columns)
+    return tabulated(lines.values(), columns)
 
 
 def _few(number: float | None) -> str:
@@ -87,7 +87,7 @@ def kernels(rows: list[dict[str, Any]]) -> Table:
         "kernels": lambda row: whole(len(row["microseconds"])),
         "the slowest of them": slowest,
     }
-    return layout(rows, columns)
+    return tabulated(rows, columns)
 
 
 @table("h200-learning", f"{RESULTS}/h200_ppo_doorkey.json")
@@ -101,7 +101,7 @@ def h200_learning(found: dict[str, Any]) -> Table:
         "command, start to end": lambda run: f"{run['seconds_of_command']} s",
         "evaluation": _evaluation,
     }
-    return layout(found["runs"], columns)
+    return tabulated(found["runs"], columns)
 
 
 def _evaluation(run: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .registry import RESULTS, table
-from .text import Column, Table, layout, ratio
+from .text import Column, Table, ratio, tabulated
 from .turns import ENVS, ID, Turns, factor, lead, speed, turns
 
 JAX_PEERS = ("NAVIX", "XLand-MiniGrid")
@@ -23,13 +23,13 @@ _SPEEDS = {
 @table("grids", f"{RESULTS}/bench.json")
 def grids(bench: dict[str, Any]) -> Table:
     """Three levels, batches of three sizes."""
-    return layout(turns(bench), {**ID, **_SPEEDS})
+    return tabulated(turns(bench), {**ID, **_SPEEDS})
 
 
 @table("doorkey", f"{RESULTS}/bench_doorkey.json")
 def doorkey(bench: dict[str, Any]) -> Table:
     """DoorKey-8x8 with less beside it."""
-    return layout(turns(bench), _SPEEDS)
+    return tabulated(turns(bench), _SPEEDS)
 
 
 @table(
@@ -61,4 +61,4 @@ def envpool(bench: dict[str, Any]) -> Table:
         "per core: image / EnvPool": ours("image", per_core),
         "dict / EnvPool": ours("dict", per_core),
     }
-    return layout(turns(bench), columns)
+    return tabulated(turns(bench), columns)

@@ -115,19 +115,19 @@ def _at(groups: list[Turns], num_envs: int) -> Turns:
     return next(group for group in groups if group.num_envs == num_envs)
 
 
-def _times(group: Turns, own: str, other: str) -> str:
-    return ratio(faster(group.rows[own], group.rows[other]))
+def _times(group: Turns, ours: str, other: str) -> str:
+    return ratio(faster(group.rows[ours], group.rows[other]))
 
 
 def _jumanji(group: Turns) -> float | None:
-    (own,) = group.ours()
-    return faster(group.rows[own], group.rows["jumanji"])
+    (ours,) = group.ours()
+    return faster(group.rows[ours], group.rows["jumanji"])
 
 
 def _per_core(group: Turns) -> float | None:
     """With the same observation, a dict."""
-    own = next(name for name in group.ours() if group.rows[name]["obs"] == "dict")
-    return faster(group.rows[own], group.rows["EnvPool"], "processor_seconds")
+    ours = next(name for name in group.ours() if group.rows[name]["obs"] == "dict")
+    return faster(group.rows[ours], group.rows["EnvPool"], "processor_seconds")
 
 
 def _span(factors: list[float | None]) -> str:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .registry import RUNS, table
-from .text import Table, fixed, layout, percent, whole
+from .text import Table, fixed, percent, tabulated, whole
 
 
 @table("runs-eight", f"{RUNS}/puzzles.json")
@@ -27,7 +27,7 @@ def eight(rows: list[dict[str, Any]]) -> Table:
         "solved, each seed": solved,
         "moves, unsolved ones counted as 180": lambda line: fixed(1)(line[1]["mean_length"]),
     }
-    return layout(lines, columns)
+    return tabulated(lines, columns)
 
 
 @table("runs-cube", f"{RUNS}/puzzles.json")

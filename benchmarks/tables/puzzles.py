@@ -3,7 +3,7 @@
 from typing import Any
 
 from .registry import RESULTS, table
-from .text import Table, layout, seconds, short, whole
+from .text import Table, seconds, short, tabulated, whole
 from .turns import factor, speed, turns
 
 
@@ -22,7 +22,7 @@ def puzzles(bench: dict[str, Any]) -> Table:
             "jaxenvs / jumanji": factor(source, "jumanji"),
             "jaxenvs / pgx": factor(source, "pgx"),
         }
-        rows.append(layout([group], columns))
+        rows.append(tabulated([group], columns))
     return Table(rows[0].head, [row.rows[0] for row in rows])
 
 
@@ -43,4 +43,4 @@ def searched(rows: list[dict[str, Any]]) -> Table:
         "compile": lambda row: seconds(row["compile_seconds"]),
         "bytes a node": lambda row: whole(row["bytes_per_node"]),
     }
-    return layout(rows, columns)
+    return tabulated(rows, columns)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .registry import RUNS, table
-from .text import Column, Table, fixed, layout, listed, percent, short, whole
+from .text import Column, Table, fixed, listed, percent, short, tabulated, whole
 
 MANY = 10  # seeds whose returns are not listed
 GOOD = 0.9  # a return that many seeds are counted by
@@ -84,7 +84,7 @@ def families(rows: list[dict[str, Any]]) -> Table:
         "made on": _made_on,
         "one seed on two cores": minutes,
     }
-    return layout(rows, columns)
+    return tabulated(rows, columns)
 
 
 def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:
@@ -101,40 +101,33 @@ def craft(rows: list[dict[str, Any]]) -> Table:
         "steps per seed": lambda point: whole(point[0]),
         "return of each seed": lambda point: listed(point[1], 2),
     }
-    return layout(points, columns)
-
-
-@table("runs-memory", f"{RUNS}/memory.json")
-def memory(rows: list[dict[str, Any]]) -> Table:
-    """With a memory and without."""
-    names = {"ppo-rnn": "recurrent PPO", "ppo": "PPO"}
-    return layout(
-        rows,
-        {
-            "MemoryS7": lambda row: names[row["algorithm"]],
-            "steps per seed": lambda row: whole(row["steps"]),
-            "return of each seed over 256 episodes": lambda row: listed(returns_of(row)),
-            "success": _by_seed,
-            "steps/s, all seeds": lambda row: short(row["steps_per_second"]),
-        },
-    )
+    return tabulated(points, columns)
 
 
 def _by_seed(row: dict[str, Any]) -> str:
     return ", ".join(f"{100 * s['success_rate']:.0f} %" for s in row["evaluation"]["per_seed"])
 
 
+BY_SEED: dict[str, Column] = {
+    "steps per seed": lambda row: whole(row["steps"]),
+    "return of each seed over 256 episodes": lambda row: listed(returns_of(row)),
+    "success": _by_seed,
+    "steps/s, all seeds": lambda row: short(row["steps_per_second"]),
+}
+
+
+@table("runs-memory", f"{RUNS}/memory.json")
+def memory(rows: list[dict[str, Any]]) -> Table:
+    """With a memory and without."""
+    names = {"ppo-rnn": "recurrent PPO", "ppo": "PPO"}
+    return tabulated(rows, {"MemoryS7": lambda row: names[row["algorithm"]], **BY_SEED})
+
+
 @table("runs-exploration", f"{RUNS}/exploration.json")
 def exploration(rows: list[dict[str, Any]]) -> Table:
     """With a bonus and without."""
-    columns = {
-        "MultiRoom-N4-S5-v0": lambda row: f"`{_flags(row).partition(' ')[2]}`",
-        "steps per seed": lambda row: whole(row["steps"]),
-        "return of each seed over 256 episodes": lambda row: listed(returns_of(row)),
-        "success": _by_seed,
-        "steps/s, all seeds": lambda row: short(row["steps_per_second"]),
-    }
-    return layout(rows, columns)
+    flags = lambda row: f"`{_flags(row).partition(' ')[2]}`"  # noqa: E731
+    return tabulated(rows, {"MultiRoom-N4-S5-v0": flags, **BY_SEED})
 
 
 def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
@@ -158,7 +151,7 @@ def q_doorkey(rows: list[dict[str, Any]]) -> Table:
         "training return first at 0.9": lambda row: whole(passes(row, 0.9)),
         "steps/s": lambda row: short(row["steps_per_second"]),
     }
-    return layout([row for row in rows if "DoorKey" in row["id"]], columns)
+    return tabulated([row for row in rows if "DoorKey" in row["id"]], columns)
 
 
 @table("runs-q-craft", f"{RUNS}/q_learning.json", f"{RUNS}/craft.json")
@@ -181,7 +174,7 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
         "evaluation": ends(lambda row: listed(returns_of(row), 2)),
         "steps/s": ends(lambda row: short(row["steps_per_second"])),
     }
-    return layout([*known, *ours], columns)
+    return tabulated([*known, *ours], columns)
 
 
 @table("runs-classic", f"{RUNS}/classic.json")
@@ -197,4 +190,4 @@ def classic(rows: list[dict[str, Any]]) -> Table:
             passes(row, 475, seed)
         ),
     }
-    return layout(range(row["seeds"]), columns)
+    return tabulated(range(row["seeds"]), columns)

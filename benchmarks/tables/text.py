@@ -34,7 +34,7 @@ def line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def layout(rows: Iterable[Any], columns: Mapping[str, Column]) -> Table:
+def tabulated(rows: Iterable[Any], columns: Mapping[str, Column]) -> Table:
     """Fill one column after the other: heading to function of a row."""
     return Table(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from . import turns
 from .registry import RESULTS, table
-from .text import Table, fixed, layout, ratio, whole
+from .text import Table, fixed, ratio, tabulated, whole
 
 OURS = "jaxenvs"  # whose first row of a setting the others are compared with
 
@@ -44,7 +44,7 @@ def compared(rows: list[dict[str, Any]]) -> Table:
         ),
         "return of the last episodes": returns,
     }
-    return layout(rows, columns)
+    return tabulated(rows, columns)
 
 
 @table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")
@@ -73,7 +73,7 @@ def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
         "worst": lambda row: fixed(1)(min(told(row))),
         "return of each seed": lambda row: ", ".join(f"{one:.0f}" for one in told(row)),
     }
-    return layout([row for row in rows if told(row)], columns)
+    return tabulated([row for row in rows if told(row)], columns)
 
 
 DEVICES = {
@@ -85,6 +85,11 @@ DEVICES = {
 @table("scaling-described", f"{RESULTS}/scaling.json")
 def described(found: dict[str, Any]) -> Table:
     """Kernels and exchanges of an update on H200s that need not be there."""
+    return exchanged(found["described"]["rows"])
+
+
+def exchanged(rows: list[dict[str, Any]]) -> Table:
+    """Kernels and exchanges of an update, as `scaling --described` prints them."""
     columns = {
         **DEVICES,
         "kernels of an update": lambda row: whole(row["kernels"]),
@@ -92,20 +97,29 @@ def described(found: dict[str, Any]) -> Table:
         "of a minibatch": lambda row: str(row["minibatch"].get("all-reduce", 0)),
         "all-gather": lambda row: str(row["update"].get("all-gather", 0)),
     }
-    return layout(found["described"]["rows"], columns)
+    return tabulated(rows, columns)
 
 
 @table("scaling-simulated", f"{RESULTS}/scaling.json")
 def simulated(found: dict[str, Any]) -> Table:
     """Steps per second on simulated devices."""
-    rows = found["simulated"]["rows"]
+    return scaled(found["simulated"]["rows"])
+
+
+def scaled(rows: list[dict[str, Any]]) -> Table:
+    """Steps per second of each number of devices, as `scaling` prints them."""
     one = {row["num_envs"]: row["steps_per_second"] for row in rows if row["devices"] == 1}
+
+    def relative(row: dict[str, Any]) -> str:
+        alone = one.get(row["num_envs"])
+        return fixed(2)(row["steps_per_second"] / alone) if alone else "-"
+
     columns = {
-        "simulated devices": DEVICES["devices"],
-        "environments, of all": DEVICES["environments, of all"],
+        **DEVICES,
         f"steps/s of training, median of {len(rows[0]['all'])}": lambda row: whole(
             row["steps_per_second"]
         ),
-        "of one device": lambda row: fixed(2)(row["steps_per_second"] / one[row["num_envs"]]),
+        "of one device": relative,
+        "compile, s": lambda row: fixed(1)(row["compile_seconds"]),
     }
-    return layout(rows, columns)
+    return tabulated(rows, columns)

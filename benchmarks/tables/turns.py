@@ -65,14 +65,14 @@ def speed(name: str) -> Column:
     return lambda group: short(group.rows.get(name, {}).get("steps_per_second"))
 
 
-def factor(own: str, other: str, spent: str = "seconds") -> Column:
+def factor(ours: str, other: str, spent: str = "seconds") -> Column:
     """How many times faster one row is than another; by `processor_seconds`, per core."""
-    return lambda group: ratio(faster(group.rows.get(own, {}), group.rows.get(other, {}), spent))
+    return lambda group: ratio(faster(group.rows.get(ours, {}), group.rows.get(other, {}), spent))
 
 
-def lead(group: Turns, own: str, others: Iterable[str]) -> float | None:
+def lead(group: Turns, name: str, others: Iterable[str]) -> float | None:
     """How many times faster a row of ours is than the fastest of the others that took part."""
-    ours = group.rows[own]
+    ours = group.rows[name]
     known = (faster(ours, group.rows[other]) for other in others if other in group.rows)
     return min((times for times in known if times is not None), default=None)
 

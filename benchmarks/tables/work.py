@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .registry import RESULTS, table
-from .text import Column, Table, layout, whole
+from .text import Column, Table, tabulated, whole
 
 MIB = 1 << 20
 RESETS = {  # of the name of a peer in brackets, or of a reset source
@@ -57,25 +57,25 @@ ID: dict[str, Column] = {"id": lambda row: row["env_id"]}
 
 def counted(rows: list[dict[str, Any]]) -> Table:
     """Everything, as `gpu_work` prints it."""
-    return layout(rows, {**ID, **WHO, **COUNTS})
+    return tabulated(rows, {**ID, **WHO, **COUNTS})
 
 
 @table("work-doorkey", f"{RESULTS}/gpu_work_doorkey.json")
 def work_doorkey(work: dict[str, Any]) -> Table:
     """DoorKey-8x8 from three sources, and its peers."""
-    return layout(work["rows"], {"what, worlds from": lambda row: ", ".join(who(row)), **COUNTS})
+    return tabulated(work["rows"], {"what, worlds from": lambda row: ", ".join(who(row)), **COUNTS})
 
 
 @table("work-obs", f"{RESULTS}/gpu_work_obs.json")
 def work_obs(work: dict[str, Any]) -> Table:
     """The other observations of DoorKey-8x8."""
-    return layout(work["rows"], {"observation": WHO["observation"], **COUNTS})
+    return tabulated(work["rows"], {"observation": WHO["observation"], **COUNTS})
 
 
 @table("work-craft", f"{RESULTS}/gpu_work_craft.json")
 def work_craft(work: dict[str, Any]) -> Table:
     """Craft and craftax."""
-    return layout(work["rows"], {**WHO, **COUNTS})
+    return tabulated(work["rows"], {**WHO, **COUNTS})
 
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
@@ -97,7 +97,7 @@ def work_puzzles(work: dict[str, Any]) -> Table:
         "bytes written + read per env, pool": lambda pair: moved(pair["pool"]),
         "bytes of state": lambda pair: whole(pair["pool"]["state"]),
     }
-    return layout(pairs.values(), columns)
+    return tabulated(pairs.values(), columns)
 
 
 @table("memory-craft", f"{RESULTS}/memory_craft.json")
@@ -117,4 +117,4 @@ def memory_needed(rows: list[dict[str, Any]]) -> Table:
         "while stepping": lambda row: whole(row["step"] / MIB),
         "while making all worlds": lambda row: whole(row["reset"] / MIB),
     }
-    return layout(rows, columns)
+    return tabulated(rows, columns)

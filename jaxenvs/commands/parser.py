@@ -1,6 +1,7 @@
 """What all commands share: the parser, `--set`, the form of errors."""
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -67,6 +68,21 @@ def number(low: int, high: int) -> Callable[[str], int]:
             value = low - 1
         if not low <= value <= high:
             raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, {low} to {high}")
+        return value
+
+    return parse
+
+
+def decimal(low: float, high: float) -> Callable[[str], float]:
+    """Return the reader of a number in a range, for `type=`."""
+
+    def parse(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} must be a number from {low:g} to {high:g}")
         return value
 
     return parse

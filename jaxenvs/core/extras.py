@@ -1,5 +1,6 @@
-"""Packages that come with an extra and are not installed here."""
+"""Packages that come with an extra: what is missing here, and which version is not."""
 
+import importlib.metadata
 import importlib.util
 from collections.abc import Iterable
 
@@ -20,3 +21,11 @@ def require(packages: Iterable[str], extra: str) -> None:
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(missing, extra)
+
+
+def version(package: str) -> str:
+    """Return the version of a package, "" if it is not installed (but perhaps on the path)."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""

@@ -1,11 +1,12 @@
 """A checkpoint in one file: what is carried is what was saved, and a damaged file is refused."""
 
-import json
 import zlib
 from pathlib import Path
 
+import msgpack
 import numpy as np
 import pytest
+from flax import serialization
 from small_run import ROW, TREES, saved_run, trees
 
 from jaxenvs.baselines import checkpoints, ppo
@@ -41,21 +42,34 @@ def test_a_run_without_a_checkpoint_leaves_no_file(tmp_path):
     assert carried.update_of(tmp_path / "file") == 0
 
 
-def changed(file: Path, **header) -> None:
-    """Give a file's header other entries."""
-    line, _, rest = file.read_bytes().partition(b"\n")
-    file.write_bytes(json.dumps(json.loads(line) | header).encode() + b"\n" + rest)
+def changed(file: Path, **entries) -> None:
+    """Give a file other entries."""
+    content = serialization.msgpack_restore(zlib.decompress(file.read_bytes()))
+    packed = serialization.msgpack_serialize(content | entries)
+    file.write_bytes(zlib.compress(packed))
 
 
+def claiming(file: Path, dtype: str, shape: list[int]) -> None:
+    """Let the file hold an array that is said to be of this kind, with four bytes."""
+    said = msgpack.packb([shape, dtype, bytes(4)])
+    array = msgpack.ExtType(1, said)  # what flax writes of an array
+    content = {"config": {}, "update": 1, "arrays": {"weights.a": array}}
+    file.write_bytes(zlib.compress(msgpack.packb(content)))
+
+
+NONE = np.zeros(0, np.uint8)
 HOSTILE = {
     "cut": lambda file: file.write_bytes(file.read_bytes()[:-4]),
-    "no header": lambda file: file.write_bytes(b"\0" * 100),
-    "a list": lambda file: file.write_bytes(b"[]\n"),
-    "objects": lambda file: changed(file, arrays=[["weights.a", "O", [1], 10]]),
-    "huge": lambda file: changed(file, arrays=[["weights.a", "float32", [2**40], 10]]),
-    "negative": lambda file: changed(file, arrays=[["weights.a", "float32", [-1, -1], 10]]),
-    "a path": lambda file: changed(file, arrays=[["weights./../../x", "float32", [0], 0]]),
-    "another part": lambda file: changed(file, arrays=[["checkpoints.x", "uint8", [0], 0]]),
+    "no content": lambda file: file.write_bytes(b"\0" * 100),
+    "a list": lambda file: file.write_bytes(zlib.compress(msgpack.packb([]))),
+    "half of it": lambda file: file.write_bytes(zlib.compress(msgpack.packb([[1, 2]])[:-1])),
+    "objects": lambda file: claiming(file, "O", [1]),
+    "no dtype": lambda file: claiming(file, "x", [1]),
+    "huge": lambda file: claiming(file, "float32", [2**40]),
+    "negative": lambda file: claiming(file, "float32", [-3, -1]),
+    "no array": lambda file: changed(file, arrays={"weights.a": 1}),
+    "a path": lambda file: changed(file, arrays={"weights./../../x": NONE}),
+    "another part": lambda file: changed(file, arrays={"checkpoints.x": NONE}),
     "no update": lambda file: changed(file, update=-1),
     "no config": lambda file: changed(file, config={"id": 1}),
 }
@@ -70,10 +84,9 @@ def test_a_file_that_is_not_as_it_was_written_is_refused(carrier, tmp_path, how)
     assert {path.name for path in tmp_path.iterdir()} <= outside
 
 
-def test_what_inflates_beyond_its_array_is_not_inflated(carrier, tmp_path):
-    bomb = zlib.compress(b"\0" * 10**7)
-    header = {"config": {}, "update": 1, "arrays": [["weights.a", "uint8", [4], len(bomb)]]}
-    carrier.write_bytes(json.dumps(header).encode() + b"\n" + bomb)
+def test_what_inflates_too_far_is_not_inflated(carrier, tmp_path, monkeypatch):
+    monkeypatch.setattr(carried, "LARGEST", 10**6)
+    carrier.write_bytes(zlib.compress(b"\0" * 10**7))
     with pytest.raises(RunError, match="cut or too long"):
         carried.unpack(carrier, tmp_path / "there")
 

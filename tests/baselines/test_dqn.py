@@ -1,4 +1,4 @@
-"""DQN: what its replay returns, its targets, its slow copy, a run that stops and goes on."""
+"""DQN: what its replay buffer returns, its targets, its slow copy, a run that stops and goes on."""
 
 import functools
 import shutil
@@ -11,7 +11,7 @@ from test_pqn import Lever
 from tiny import Clock, Endless
 
 from jaxenvs import Step
-from jaxenvs.baselines import dqn, loop, q_network, replay, runs, train
+from jaxenvs.baselines import dqn, loop, q_network, replay_buffer, runs, train
 from jaxenvs.baselines.checkpoints import RunError
 from jaxenvs.baselines.devices import ALONE, Devices
 
@@ -62,7 +62,7 @@ class Stream:
         return self.count
 
     def step(self):
-        """What `replay.add` is given for one step of every environment."""
+        """What `replay_buffer.add` is given for one step of every environment."""
         before, rows = np.array(self.obs), []
         for env in range(ENVS):
             kind = self.draw.choice(4, p=[0.6, 0.15, 0.2, 0.05])  # goes on, ends, is cut, both
@@ -91,9 +91,9 @@ class Stream:
 def test_every_window_is_that_of_a_list_of_the_stream():
     """Ends of all kinds, next to each other too, and several rounds of the ring."""
     stream = Stream(0)
-    memory = replay.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
-    add = jax.jit(replay.add)
-    window = jax.jit(functools.partial(replay.window, n_step=N_STEP, gamma=GAMMA))
+    memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
+    add = jax.jit(replay_buffer.add)
+    window = jax.jit(functools.partial(replay_buffer.window, n_step=N_STEP, gamma=GAMMA))
     compared = 0
     for made in range(1, 60):
         memory = add(memory, *stream.step())
@@ -120,9 +120,9 @@ def test_every_window_is_that_of_a_list_of_the_stream():
 
 def test_samples_are_even_over_the_windows_that_are_whole():
     stream = Stream(1)
-    memory = replay.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
-    add = jax.jit(replay.add)
-    sample = jax.jit(lambda key, memory: replay.sample(key, memory, 6000, N_STEP, GAMMA))
+    memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
+    add = jax.jit(replay_buffer.add)
+    sample = jax.jit(lambda key, memory: replay_buffer.sample(key, memory, 6000, N_STEP, GAMMA))
     for made in range(1, 40):
         memory = add(memory, *stream.step())
         if made not in (N_STEP, 39):
@@ -144,7 +144,7 @@ def test_an_update_remembers_what_happened_in_the_world():
     """Clock shows the time: a cut episode's successor shows 5, the next episode begins with 0."""
     agent = learner(Clock(), rollout_steps=7, n_step=2, gamma=0.5)
     runners, metrics = loop.run_chunk(agent, runners_of(agent))
-    memory = jax.tree.map(lambda leaf: leaf[0], runners.replay)
+    memory = jax.tree.map(lambda leaf: leaf[0], runners.replay_buffer)
     np.testing.assert_array_equal(
         memory.obs[:, :9, 0], np.tile([0, 1, 2, 3, 4, 5, 0, 1, 2], (4, 1))
     )
@@ -152,17 +152,17 @@ def test_an_update_remembers_what_happened_in_the_world():
     np.testing.assert_array_equal(memory.is_step[0, :8], np.arange(8) != 5)
     assert int(metrics["episodes"][0, 0]) == 4 and float(metrics["return_sum"][0, 0]) == 20
     first = jnp.array([3, 4, 6], jnp.int32)
-    window = jax.jit(replay.window, static_argnums=(3, 4))
+    window = jax.jit(replay_buffer.window, static_argnums=(3, 4))
     batch = window(memory, jnp.zeros(3, jnp.int32), first, 2, 0.5)
     np.testing.assert_array_equal(batch.next_obs[:, 0], [5, 5, 2])
     np.testing.assert_allclose(batch.discount, [0.25, 0.5, 0.25])
     np.testing.assert_allclose(batch.reward, [1.5, 1.0, 1.5])
 
 
-def some_batch(rows: int) -> replay.Batch:
+def some_batch(rows: int) -> replay_buffer.Batch:
     """Random rows."""
     keys = jax.random.split(jax.random.key(5), 3)
-    return replay.Batch(
+    return replay_buffer.Batch(
         obs=jax.random.normal(keys[0], (rows, 1)),
         action=jnp.arange(rows, dtype=jnp.int32) % 2,
         reward=jnp.linspace(-1.0, 1.0, rows),
@@ -202,10 +202,10 @@ def test_no_gradient_enters_the_targets(plain):
     target = agent.network.init(jax.random.key(9), jnp.ones(1))
     start = (runner.weights, target, agent.optimiser.init(runner.weights))
     key = jax.random.key(3)
-    (weights, moved, _), _ = jax.jit(agent.gradient_step)(runner.replay, start, key)
+    (weights, moved, _), _ = jax.jit(agent.gradient_step)(runner.replay_buffer, start, key)
 
-    sample = jax.jit(replay.sample, static_argnums=(2, 3, 4))
-    batch = sample(key, runner.replay, 16, agent.settings.n_step, agent.settings.gamma)
+    sample = jax.jit(replay_buffer.sample, static_argnums=(2, 3, 4))
+    batch = sample(key, runner.replay_buffer, 16, agent.settings.n_step, agent.settings.gamma)
     worth = jnp.asarray(jax.jit(agent.worth)(runner.weights, target, batch))
     gradient = jax.jit(jax.grad(lambda w: agent.loss(w, batch, worth)[0]))(runner.weights)
     with jax.numpy_dtype_promotion("standard"):
@@ -226,7 +226,7 @@ def test_the_slow_copy_may_follow_at_once_every_few_gradient_steps(plain):
     step, equal = jax.jit(agent.gradient_step), []
     for i in range(4):
         before = learned
-        learned, _ = step(runner.replay, learned, jax.random.key(i))
+        learned, _ = step(runner.replay_buffer, learned, jax.random.key(i))
         for other in (before[1], learned[0]):
             leaves = zip(*map(jax.tree.leaves, (learned[1], other)), strict=True)
             equal.append(all((a == b).all() for a, b in leaves))

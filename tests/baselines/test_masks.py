@@ -91,9 +91,9 @@ def wasted(obs, action) -> float:
 def test_no_learner_takes_an_illegal_action(make):
     after, rollout = collected(make(TSP))
     if make is of_dqn:
-        is_step = np.asarray(after.replay.is_step)
+        is_step = np.asarray(after.replay_buffer.is_step)
         assert is_step.sum() == 8 * 24
-        assert wasted(after.replay.obs[is_step], after.replay.action[is_step]) == 0.0
+        assert wasted(after.replay_buffer.obs[is_step], after.replay_buffer.action[is_step]) == 0.0
     else:
         assert wasted(rollout.obs, rollout.action) == 0.0
         np.testing.assert_array_equal(rollout.terminated.sum(axis=0), 1)  # 19 steps a tour
@@ -171,9 +171,9 @@ def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     settings = dataclasses.replace(agent.settings, double=double)
     agent = dataclasses.replace(agent, settings=settings)
     weights = biased(agent.network.init(KEY, jnp.ones(1)), "Dense_1")
-    window = jax.jit(dqn.replay.window, static_argnums=(3, 4))
+    window = jax.jit(dqn.replay_buffer.window, static_argnums=(3, 4))
     first = jnp.array([0, 1, 3, 4, 6], jnp.int32)  # slot 5 is the true successor of slot 4
-    batch = window(after.replay, jnp.zeros(5, jnp.int32), first, 1, 0.5)
+    batch = window(after.replay_buffer, jnp.zeros(5, jnp.int32), first, 1, 0.5)
     np.testing.assert_array_equal(batch.next_obs[:, 0], [1, 2, 4, 5, 1])
     expected = 1.0 + 0.5 * np.array([3, 2, 2, 3, 3])
     np.testing.assert_allclose(agent.worth(weights, weights, batch), expected, rtol=1e-6)

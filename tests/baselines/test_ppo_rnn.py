@@ -82,7 +82,7 @@ def test_learning_sees_what_acting_saw(collected):
     agent, before, _, rollout = collected
     assert (np.abs(before.memory) > 0).any() and np.asarray(rollout.terminated).any()
     weights, one = jax.tree.map(lambda leaf: leaf[0], (before.weights, rollout))
-    logits, value = jax.jit(agent.replay)(weights, jax.tree.map(agent.rows, one))
+    logits, value = jax.jit(agent.unroll)(weights, jax.tree.map(agent.rows, one))
     log_prob = ppo_rnn.ppo.log_probability(logits, one.action.T)
     np.testing.assert_allclose(log_prob, one.log_prob.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(value, one.value.T, rtol=0, atol=1e-6)
@@ -98,13 +98,13 @@ def test_a_new_episode_begins_with_nothing(collected):
 def test_an_end_cuts_what_came_before(collected):
     agent, before, _, _ = collected
     weights = jax.tree.map(lambda leaf: leaf[0], before.weights)
-    replay = jax.jit(agent.network.replay)
+    unroll = jax.jit(agent.network.unroll)
     obs = jax.random.normal(jax.random.key(1), (6, 1))
     other, memory = obs.at[1].add(1.0), agent.network.begin()
 
     def differs(done: list[int]) -> list:
         ends = jnp.zeros(6, jnp.bool_).at[jnp.array(done, jnp.int32)].set(True)
-        a, b = replay(weights, memory, obs, ends), replay(weights, memory, other, ends)
+        a, b = unroll(weights, memory, obs, ends), unroll(weights, memory, other, ends)
         return (np.abs(np.asarray(a[0] - b[0])) > 1e-9).any(axis=-1).tolist()
 
     assert differs([]) == [False, True, True, True, True, True]
@@ -112,7 +112,7 @@ def test_an_end_cuts_what_came_before(collected):
     assert differs([1]) == [False, True, False, False, False, False]
     # What was remembered before the segment counts too, until the first end.
     ends = jnp.zeros(6, jnp.bool_).at[2].set(True)
-    moved = replay(weights, memory + 0.5, obs, ends)[1] != replay(weights, memory, obs, ends)[1]
+    moved = unroll(weights, memory + 0.5, obs, ends)[1] != unroll(weights, memory, obs, ends)[1]
     assert moved.tolist() == [True, True, True, False, False, False]
 
 
@@ -157,7 +157,7 @@ def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says():
     np.testing.assert_array_equal(rollout.truncated[0], cut)
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     clock, none = jnp.arange(6.0)[:, None], jnp.zeros(6, jnp.bool_)
-    values = agent.network.replay(weights, agent.network.begin(), clock, none)[1]
+    values = agent.network.unroll(weights, agent.network.begin(), clock, none)[1]
     np.testing.assert_allclose(rollout.cut_value[0], np.where(cut, values[5], 0.0), atol=1e-6)
     alone = agent.network.think(weights, agent.network.begin(), clock[5], None)[2]
     assert abs(float(values[5] - alone)) > 1e-3  # the memory matters

@@ -11,7 +11,7 @@ from tiny import Endless, learner
 
 import jaxenvs
 from jaxenvs import Step
-from jaxenvs.baselines import alphazero, davi, ppo, pqn, q_network, replay
+from jaxenvs.baselines import alphazero, davi, ppo, pqn, q_network, replay_buffer
 from jaxenvs.baselines.devices import ALONE
 from jaxenvs.baselines.rnd import Moments
 from jaxenvs.baselines.vtrace import baselines, corrected_advantages
@@ -80,11 +80,11 @@ def alphazero_loss(target=FLAT, policy=TABLE):
 def stored(obs=COLUMN, reward=FLAT):
     ends = jnp.zeros(ROWS, bool)
     step = Step(None, None, reward, ends, ends, {"final_obs": COLUMN})
-    return replay.add(replay.empty(COLUMN, None, 9), obs, None, ACTION, step)
+    return replay_buffer.add(replay_buffer.empty(COLUMN, None, 9), obs, None, ACTION, step)
 
 
 def sampled(row):
-    return replay.window(replay.empty(COLUMN, None, 9), row, ACTION, 3, 0.9)
+    return replay_buffer.window(replay_buffer.empty(COLUMN, None, 9), row, ACTION, 3, 0.9)
 
 
 def explored(mask):
@@ -136,9 +136,12 @@ REFUSED = {
     "DQN's rewards": (lambda: dqn_worth(COLUMN), "reward, discount"),
     "AlphaZero's targets": (lambda: alphazero_loss(target=COLUMN), "value and target"),
     "AlphaZero's policies": (lambda: alphazero_loss(policy=jnp.zeros((1, 4))), "the policy"),
-    "a replay's rewards": (lambda: stored(reward=ZERO), "one slot of each row"),
-    "a replay's observations": (lambda: stored(obs=COLUMN.astype(jnp.int32)), "as the replay"),
-    "a replay's windows": (lambda: sampled(ACTION[:1]), "row and first"),
+    "a replay buffer's rewards": (lambda: stored(reward=ZERO), "one slot of each row"),
+    "a replay buffer's observations": (
+        lambda: stored(obs=COLUMN.astype(jnp.int32)),
+        "as the replay",
+    ),
+    "a replay buffer's windows": (lambda: sampled(ACTION[:1]), "row and first"),
     "exploration": (lambda: explored(jnp.ones(4, bool)), "values and mask"),
     "chosen values": (lambda: q_network.chosen(TABLE, ACTION[:1]), "one action"),
     "running statistics": (lambda: running(jnp.zeros(1)), "a mean of each number"),

@@ -103,8 +103,8 @@ def test_a_step_is_few_kernels(monkeypatch, env_id, source):
 def test_a_grid_is_measured_with_the_image_whatever_it_gives_by_default():
     id, key = "Grid-Fetch-5x5-N2-v0", jax.eval_shape(jax.random.key, 0)
     assert isinstance(jaxenvs.make(id).observation_space, spaces.Dict)
-    measured = contestants.own(id, 4), resets.staggered(id, 4, "fresh", 10, 2)
-    for contestant in (*measured, contestants.own(id, 4, obs="dict")):
+    measured = contestants.ours(id, 4), resets.staggered(id, 4, "fresh", 10, 2)
+    for contestant in (*measured, contestants.ours(id, 4, obs="dict")):
         state = jax.eval_shape(contestant.reset, key)
         _, (obs, _) = jax.eval_shape(contestant.rollout(3), key, state)
         shapes = {leaf.shape for leaf in jax.tree.leaves(obs)}

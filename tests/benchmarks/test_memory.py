@@ -15,20 +15,20 @@ needs_compiler = pytest.mark.skipif(
 
 
 def test_a_step_needs_the_state_and_what_it_computes():
-    row = memory.measure(contestants.own(LEVEL, 1000, "exact"), "exact", "image", here=True)
+    row = memory.measure(contestants.ours(LEVEL, 1000, "exact"), "exact", "image", here=True)
     observation = 7 * 7 * 3 * 1000
-    assert row.pool == 0
-    assert row.state + observation <= row.step <= 20 * (row.state + observation)
-    assert row.state <= row.reset <= row.most
+    assert row["pool"] == 0
+    assert row["state"] + observation <= row["step"] <= 20 * (row["state"] + observation)
+    assert row["state"] <= row["reset"] <= max(row["step"], row["reset"])
 
 
 def test_the_pool_counts():
     row, other = (
-        memory.measure(contestants.own(LEVEL, 64, "pool", pool_size=n), "pool", "image", here=True)
+        memory.measure(contestants.ours(LEVEL, 64, "pool", pool_size=n), "pool", "image", here=True)
         for n in (64, 50_064)
     )
-    assert other.pool - row.pool == 50_000 * (25 + 3)
-    assert other.step - row.step >= other.pool - row.pool
+    assert other["pool"] - row["pool"] == 50_000 * (25 + 3)
+    assert other["step"] - row["step"] >= other["pool"] - row["pool"]
 
 
 def test_the_command_writes_the_figures(tmp_path, capsys, monkeypatch):
@@ -50,11 +50,11 @@ def test_an_unknown_id_is_refused(capsys):
 @pytest.mark.parametrize("source", ["exact", "pool"])
 def test_65536_worlds_of_craft_fit_a_gibibyte(monkeypatch, source):
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
-    row = memory.measure(contestants.own(CRAFT, 65_536, source), source, "ids")
-    assert row.most <= GIB
+    row = memory.measure(contestants.ours(CRAFT, 65_536, source), source, "ids")
+    assert max(row["step"], row["reset"]) <= GIB
 
 
 @pytest.mark.slow
 def test_65536_worlds_of_craft_fit_a_gibibyte_of_a_cpu():
-    row = memory.measure(contestants.own(CRAFT, 65_536, "exact"), "exact", "ids", here=True)
-    assert row.most <= GIB
+    row = memory.measure(contestants.ours(CRAFT, 65_536, "exact"), "exact", "ids", here=True)
+    assert max(row["step"], row["reset"]) <= GIB

@@ -10,7 +10,7 @@ import pytest
 from jaxenvs.benchmarks import report
 from jaxenvs.benchmarks.tables import registry
 from jaxenvs.benchmarks.tables.plain import plain
-from jaxenvs.benchmarks.tables.text import layout
+from jaxenvs.benchmarks.tables.text import tabulated
 from jaxenvs.benchmarks.timing import Row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,7 +39,7 @@ def test_bench_prints_whole_cells_in_80_columns(monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
-    table = layout([(each, group) for each in group], report.COLUMNS)
+    table = tabulated([(each, group) for each in group], report.COLUMNS)
     cells = [table.head, *table.rows]
     assert words(cells) <= set(shown.split())
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from jaxenvs.benchmarks import gpu_work, scaling
+from jaxenvs.benchmarks.tables import training
 
 # An update of three minibatches: one exchange before the loop and one in each trip.
 HLO = """HloModule update
@@ -58,8 +59,8 @@ def test_rounds_become_medians_beside_one_device():
     assert [each["steps_per_second"] for each in rows] == [200, 75]
     assert rows[0]["all"] == [100, 300, 200]
     assert rows[0]["times_s"] == [0.064, 6.4 / 300, 0.032]  # of all rounds
-    lines = scaling.speed_table(rows).splitlines()
-    assert lines[-1].split() == ["8", "64", "75", "0.38", "1", "s"]
+    lines = training.scaled(rows).plain().splitlines()
+    assert lines[-1].split() == ["8", "64", "75", "0.38", "1.0"]
 
 
 def test_measurements_are_kept_beside_older_ones(tmp_path, monkeypatch, capsys):

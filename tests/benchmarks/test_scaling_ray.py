@@ -68,7 +68,6 @@ def test_curves_average_the_latest_episodes(monkeypatch):
         for i, (value, count) in enumerate([(None, 0), (1.0, 2), (4.0, 2), (8.0, 2), (10.0, 8)])
     ]
     assert scaling_ray.curve(log) == [
-        [1.0, 10, 1.0],
         [2.0, 20, 2.5],
         [3.0, 30, 6.0],
         [4.0, 40, 10.0],

@@ -60,7 +60,7 @@ def test_turns_alternate():
 
 
 def test_a_rollout_stores_every_observation_and_reward():
-    contestant = contestants.own(LEVEL, 3, "exact")
+    contestant = contestants.ours(LEVEL, 3, "exact")
     state = jax.jit(contestant.reset)(jax.random.key(0))
     after, (obs, reward) = jax.jit(contestant.rollout(5))(jax.random.key(1), state)
     assert obs.shape == (5, 3, 7, 7, 3)
@@ -70,7 +70,7 @@ def test_a_rollout_stores_every_observation_and_reward():
 
 
 def test_a_rollout_draws_its_pool_anew():
-    contestant = contestants.own("Grid-DoorKey-5x5-v0", 2, "pool", pool_size=16)
+    contestant = contestants.ours("Grid-DoorKey-5x5-v0", 2, "pool", pool_size=16)
     state = jax.jit(contestant.reset)(jax.random.key(0))
     after, _ = jax.jit(contestant.rollout(1))(jax.random.key(1), state)
     assert (after.pool.grid != state.pool.grid).any()
@@ -80,7 +80,7 @@ def test_a_rollout_draws_its_pool_anew():
 def test_a_rollout_fits_its_budget(monkeypatch, backend):
     monkeypatch.setattr(jax, "default_backend", lambda: backend)
     budget = {"cpu": 16 << 20, "gpu": 1 << 30}[backend]
-    small, large = (contestants.own(LEVEL, n, "exact") for n in (1, 100_000))
+    small, large = (contestants.ours(LEVEL, n, "exact") for n in (1, 100_000))
     shapes = [jax.eval_shape(c.reset, jax.random.key(0)) for c in (small, large)]
     assert timing.rollout_length(small, shapes[0]) == timing.ROLLOUT_STEPS[1]
     length = timing.rollout_length(large, shapes[1])

@@ -63,7 +63,7 @@ BAD = [
     (["check", "Grid-v0", "--seed", "-1"], "'-1' must be a whole number, 0 to"),
     (["bench", "--batches", "x"], "'x' must be a whole number, 1 to"),
     (["bench", "--repeats", "0"], "'0' must be a whole number, 1 to"),
-    (["bench", "--seconds", "x"], "'x' must be a number of seconds above 0"),
+    (["bench", "--seconds", "x"], "--seconds: 'x' must be a number from 1e-06 to 1e+06"),
     (["bench", "--wide"], "`jaxenvs bench --help` lists the arguments"),
     (["bench", "--batch", "64"], "arguments: --batch 64; did you mean '--batches'"),
     (["play", "Grid-v0", "--sed=1"], "arguments: --sed=1; did you mean '--seed'"),

@@ -1,9 +1,9 @@
-"""A replay on the device: a ring of slots for each environment, from which windows are sampled.
+"""A replay buffer on the device: a ring of slots per environment, from which windows are sampled.
 
 Nothing is stored twice: the successor of a step is the observation in the slot after it. `add`
 writes a step's true successor there, and the next step writes over it, which changes nothing within
 an episode. Only after a cut by the time limit, whose true successor no later step shows, does the
-next episode begin one slot further on: that successor keeps a slot of its own, which is no step.
+next episode begin one slot further on: that successor keeps a separate slot, which is no step.
 Sampling draws such slots too, as it must to know nothing of where they are, and gives them the
 weight 0.
 """
@@ -19,7 +19,7 @@ from jaxenvs import Step
 from jaxenvs.core.masking import Mask
 
 
-class Replay(NamedTuple):
+class ReplayBuffer(NamedTuple):
     """What was seen and done in a number of slots, oldest ones overwritten."""
 
     obs: PyTree[Array]  # as the environment gives them
@@ -44,8 +44,8 @@ class Batch(NamedTuple):
     weight: Float32[Array, " batch"]  # 0 where the slot holds no step, else 1
 
 
-def empty(obs: PyTree[Array], mask: Mask, slots: int) -> Replay:
-    """A replay for environments with such observations (envs, ...) and masks."""
+def empty(obs: PyTree[Array], mask: Mask, slots: int) -> ReplayBuffer:
+    """A replay buffer for environments with such observations (envs, ...) and masks."""
     envs = len(jax.tree.leaves(obs)[0])
 
     def blank(dtype: type) -> Array:
@@ -54,7 +54,7 @@ def empty(obs: PyTree[Array], mask: Mask, slots: int) -> Replay:
     def ring(leaf: Array) -> Array:
         return jnp.zeros((envs, slots, *leaf.shape[1:]), leaf.dtype)
 
-    return Replay(
+    return ReplayBuffer(
         obs=jax.tree.map(ring, obs),
         mask=jax.tree.map(ring, mask),
         action=blank(jnp.int32),
@@ -67,51 +67,51 @@ def empty(obs: PyTree[Array], mask: Mask, slots: int) -> Replay:
 
 
 def add(
-    replay: Replay, obs: PyTree[Array], mask: Mask, action: Int32[Array, " envs"], step: Step
-) -> Replay:
+    buffer: ReplayBuffer, obs: PyTree[Array], mask: Mask, action: Int32[Array, " envs"], step: Step
+) -> ReplayBuffer:
     """Store a step of every environment, which saw `obs` and made `step`."""
-    envs, slots = replay.action.shape
+    envs, slots = buffer.action.shape
     rows = jnp.arange(envs, dtype=jnp.int32)
-    here, after = replay.written % slots, (replay.written + 1) % slots
+    here, after = buffer.written % slots, (buffer.written + 1) % slots
 
     def put(ring: Array, value: Array, at: Array = here) -> Array:
         chex.assert_shape(value, (envs, *ring.shape[2:]), custom_message="one slot of each row")
-        chex.assert_type(value, ring.dtype, custom_message="as the replay stores it")
+        chex.assert_type(value, ring.dtype, custom_message="as the replay buffer stores it")
         return ring.at[rows, at].set(value)
 
     def put_both(ring: Array, value: Array, successor: Array) -> Array:
         return put(put(ring, value), successor, after)
 
     step_here = jnp.ones(envs, jnp.bool_)
-    return Replay(
-        obs=jax.tree.map(put_both, replay.obs, obs, step.info["final_obs"]),
-        mask=jax.tree.map(put_both, replay.mask, mask, step.info.get("final_mask")),
-        action=put(replay.action, action),
-        reward=put(replay.reward, step.reward),
-        terminated=put(replay.terminated, step.terminated),
-        truncated=put(replay.truncated, step.truncated),
-        is_step=put_both(replay.is_step, step_here, ~step_here),
-        written=replay.written + 1 + step.truncated.astype(jnp.int32),
+    return ReplayBuffer(
+        obs=jax.tree.map(put_both, buffer.obs, obs, step.info["final_obs"]),
+        mask=jax.tree.map(put_both, buffer.mask, mask, step.info.get("final_mask")),
+        action=put(buffer.action, action),
+        reward=put(buffer.reward, step.reward),
+        terminated=put(buffer.terminated, step.terminated),
+        truncated=put(buffer.truncated, step.truncated),
+        is_step=put_both(buffer.is_step, step_here, ~step_here),
+        written=buffer.written + 1 + step.truncated.astype(jnp.int32),
     )
 
 
-def sample(key: Array, replay: Replay, size: int, n_step: int, gamma: float) -> Batch:
+def sample(key: Array, buffer: ReplayBuffer, size: int, n_step: int, gamma: float) -> Batch:
     """Draw slots evenly, of any environment, and follow each for up to `n_step` steps.
 
     A window stops at the end of its episode. Every environment must have made `n_step` steps, and
     have more slots than that.
     """
-    envs, slots = replay.action.shape
+    envs, slots = buffer.action.shape
     key_row, key_slot = jax.random.split(key)
     row = jax.random.randint(key_row, (size,), 0, envs, jnp.int32)
-    newest = replay.written[row]  # its observation is there, nothing else
+    newest = buffer.written[row]  # its observation is there, nothing else
     oldest = jnp.maximum(newest - (slots - 1), 0)
     first = jax.random.randint(key_slot, (size,), oldest, newest - n_step + 1, jnp.int32)
-    return window(replay, row, first, n_step, gamma)
+    return window(buffer, row, first, n_step, gamma)
 
 
 def window(
-    replay: Replay,
+    buffer: ReplayBuffer,
     row: Int32[Array, " batch"],
     first: Int32[Array, " batch"],
     n_step: int,
@@ -120,10 +120,10 @@ def window(
     """What came of the steps in slots `first`, counted since the beginning, of environments."""
     chex.assert_rank([row, first], 1, custom_message="row and first are [batch]")
     chex.assert_equal_shape([row, first], custom_message="row and first, [batch]")
-    slots = replay.action.shape[1]
+    slots = buffer.action.shape[1]
     ahead = jnp.arange(n_step, dtype=jnp.int32)
     where = (row[:, None], (first[:, None] + ahead) % slots)
-    terminated, truncated = replay.terminated[where], replay.truncated[where]
+    terminated, truncated = buffer.terminated[where], buffer.truncated[where]
     goes_on = jnp.cumprod(~(terminated | truncated), axis=1, dtype=jnp.int32)
     reached = jnp.pad(goes_on[:, :-1], ((0, 0), (1, 0)), constant_values=1)
     length = reached.sum(axis=1, dtype=jnp.int32)
@@ -131,11 +131,11 @@ def window(
     powers = jnp.float32(gamma) ** ahead.astype(jnp.float32)
     here, last = (row, first % slots), (row, (first + length) % slots)
     return Batch(
-        obs=jax.tree.map(lambda leaf: leaf[here], replay.obs),
-        action=replay.action[here],
-        reward=(replay.reward[where] * reached.astype(jnp.float32) * powers).sum(axis=1),
+        obs=jax.tree.map(lambda leaf: leaf[here], buffer.obs),
+        action=buffer.action[here],
+        reward=(buffer.reward[where] * reached.astype(jnp.float32) * powers).sum(axis=1),
         discount=jnp.where(ended, 0.0, jnp.float32(gamma) ** length.astype(jnp.float32)),
-        next_obs=jax.tree.map(lambda leaf: leaf[last], replay.obs),
-        next_mask=jax.tree.map(lambda leaf: leaf[last], replay.mask),
-        weight=replay.is_step[here].astype(jnp.float32),
+        next_obs=jax.tree.map(lambda leaf: leaf[last], buffer.obs),
+        next_mask=jax.tree.map(lambda leaf: leaf[last], buffer.mask),
+        weight=buffer.is_step[here].astype(jnp.float32),
     )
