@@ -135,7 +135,7 @@ def measure(
         (trip if kernel.dynamic else once).append(kernel)
     envs = contestant.num_envs
     state, pool = state_bytes(contestant)
-    row = {
+    row: dict[str, Any] = {
         "name": contestant.name,
         "env_id": contestant.env_id,
         "num_envs": envs,

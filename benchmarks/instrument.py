@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxenvs.commands.parser import Parser
 
-Command = Callable[[Sequence[str] | None], int]
+Command = Callable[..., int]  # of the arguments, those of the process if there are none
 
 
 def parser(name: str, about: str | None) -> Parser:

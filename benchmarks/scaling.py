@@ -155,8 +155,8 @@ def in_own_process(
     id: str, num_envs: int, count: int, seconds: float, here: bool
 ) -> dict[str, Any]:
     """Measure in a process that has `count` devices: simulated ones unless `here`."""
-    simulate = () if here else (functools.partial(simulated, count),)
-    with ProcessPoolExecutor(1, get_context("spawn"), *simulate) as process:
+    begin = None if here else functools.partial(simulated, count)
+    with ProcessPoolExecutor(1, get_context("spawn"), begin) as process:
         return process.submit(measure, id, num_envs, count, seconds).result()
 
 
