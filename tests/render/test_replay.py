@@ -27,7 +27,7 @@ from jaxenvs.render.session import Session
 GRID = "Grid-DoorKey-5x5-v0"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
 ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
-ALONE += " --disable-background-networking --disable-component-update --virtual-time-budget=30000"
+ALONE += " --disable-background-networking --disable-component-update"
 HOSTILE = '</script><script>document.title="taken"</script><img src=x onerror="alert(1)">&amp;'
 MOMENTS = 12
 
@@ -224,10 +224,12 @@ def probed(tmp_path, page, do: str) -> list[dict]:
     target = tmp_path / "probed.html"
     target.write_text(page.read_text() + PROBE.replace("DO", do))
     command = [BROWSER, *ALONE.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    done = subprocess.run(
-        [*command, target.as_uri()], capture_output=True, text=True, timeout=120, check=True
-    )
-    found = re.search('<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
+    for seconds in (30, 300):  # of the page's clock, which a busy machine can outrun
+        words = [*command, f"--virtual-time-budget={seconds * 1000}", target.as_uri()]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
+        found = re.search('<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
+        if found:
+            break
     assert found, done.stdout[-2000:] + done.stderr[-2000:]
     noted = json.loads(html.unescape(found[1]))
     for row in noted:
