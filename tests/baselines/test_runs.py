@@ -222,14 +222,13 @@ def test_the_log_is_rewound_to_the_checkpoint(run):
     assert [row["update"] for row in run.rows()] == [1, 2, 3]
 
 
-def test_points_of_the_curve_average_the_latest_episodes(monkeypatch):
-    monkeypatch.setattr(curve, "EPISODES", 10)
+def test_points_of_the_curve_average_the_latest_episodes():
     counts, means = [4, 0, 6, 10, 5, 5], [1.0, None, 0.5, 0.2, 0.0, 1.0]
     rows = [
         {"steps": 8 * i, "episodes": [n, 0], "return": [mean, None]}
         for i, (n, mean) in enumerate(zip(counts, means, strict=True))
     ]
-    steps, returns = curve.points(rows)
+    steps, returns = curve.points(rows, latest=10)
     np.testing.assert_array_equal(steps, [0, 8, 16, 24, 32, 40])
     np.testing.assert_allclose(returns[:, 0], [np.nan, np.nan, 0.7, 0.2, 2 / 15, 0.5])
     assert np.isnan(returns[:, 1]).all()
