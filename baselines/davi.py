@@ -218,7 +218,7 @@ class DAVI:
         self, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
     ) -> Float32[Array, ""]:
         """What the network says of a board."""
-        return self.network.apply(weights, self.env.view(instance, board))  # type: ignore[return-value]
+        return self.network.apply(weights, self.env.observe_board(instance, board))  # type: ignore[return-value]
 
     def cost_to_go(
         self, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]

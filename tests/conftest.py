@@ -65,7 +65,7 @@ LONGEST = (
     "test_dqn.py",
     "test_solve_command.py",
     "test_guide.py",
-    "test_layouts.py",
+    "test_levels.py",
     "test_testing.py",
     "test_properties.py",
     "test_craft_env.py",

@@ -48,7 +48,7 @@ MUTATIONS = {
         "jaxenvs/grid/doorkey.py",
         "below(word_door, size - 3)",
         "below(word_door, size - 2)",
-        "grid/test_layouts.py -k DoorKey",
+        "grid/test_levels.py -k DoorKey",
     ),
     "one more sword is no help": Mutation(
         "jaxenvs/craft/attack.py",

@@ -176,7 +176,7 @@ def test_params_may_differ_in_every_row():
     ended = [moment[2] | moment[3] for moment in play(envs, actions_for(envs, 1))[1:]]
     assert ended[0][0] and not ended[0][2]
     wrong = DOORS.default_params.replace(max_steps_in_episode=np.arange(2))
-    with pytest.raises(TypeError, match="params has 2 rows, this batch 3"):
+    with pytest.raises(TypeError, match="params has 2 values, this batch has 3"):
         to_gymnasium_vec(DOORS, ROWS, params=wrong)
     wrong = DOORS.default_params.replace(max_steps_in_episode=np.array([1, 2**40, 3]))
     with pytest.raises(TypeError, match=r"of dtype int32, got int64 .*1099511627776"):
@@ -227,7 +227,11 @@ ROW = np.array([True, False, False])
     ("call", "error", "words"),
     [
         (lambda e: e.step([0, 0, 0]), gymnasium.error.ResetNeeded, "no episode has begun"),
-        (lambda e: e.reset(options={"reset_mask": ROW}), gymnasium.error.ResetNeeded, "all rows"),
+        (
+            lambda e: e.reset(options={"reset_mask": ROW}),
+            gymnasium.error.ResetNeeded,
+            "all environments",
+        ),
         (lambda e: e.reset(options={"reset_mask": [1, 0, 0]}), ValueError, r"shape \(3,\) and"),
         (lambda e: e.reset(options={"reset_mask": ~ROW & ROW}), ValueError, "at least one True"),
         (lambda e: e.reset(options={"mask": ROW}), ValueError, "'mask'.*here: 'reset_mask'"),
@@ -255,7 +259,7 @@ def test_stepping_on_without_autoreset_names_the_rows():
     envs = to_gymnasium_vec(DOORS, 3, autoreset_mode=AutoresetMode.DISABLED, params=params)
     envs.reset(seed=1)
     envs.step([0, 0, 0])
-    with pytest.raises(gymnasium.error.ResetNeeded, match=r"rows \[0, 2\] have ended.*reset_mask"):
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"\[0, 2\] has ended.*reset_mask"):
         envs.step([0, 0, 0])
     options = {"reset_mask": np.array([True, False, True])}
     _, info = envs.reset(options=options)

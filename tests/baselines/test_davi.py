@@ -47,9 +47,9 @@ def test_a_target_is_the_least_of_cost_and_guess_over_the_neighbours(cube):
     _, boards = jax.jit(learner.walk)(jax.random.key(3))
     got = jax.jit(learner.targets)(weights, (), boards)
     goal = np.asarray(learner.env.goal(()))
-    views = np.asarray(boards.child).reshape(7, 6, 6, 2, 2)
+    observations = np.asarray(boards.child).reshape(7, 6, 6, 2, 2)
     guesses = np.asarray(
-        jax.vmap(jax.vmap(functools.partial(learner.network.apply, weights)))(views)
+        jax.vmap(jax.vmap(functools.partial(learner.network.apply, weights)))(observations)
     )
     for i in range(7):
         children = [

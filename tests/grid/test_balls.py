@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tasks
 import upstream
-from test_layouts import REJECT, chance
+from test_levels import REJECT, chance
 
 import jaxenvs
 from jaxenvs.grid import Action, Kind

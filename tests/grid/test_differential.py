@@ -1,4 +1,4 @@
-"""Our grid worlds against minigrid 3.2.0: same layout, same actions, same outputs at every step."""
+"""Our grid worlds against minigrid 3.2.0: same level, same actions, same outputs at every step."""
 
 import expert
 import jax

@@ -96,7 +96,7 @@ class Choosy(GridEnv):
     def max_steps(self):
         return 2
 
-    def layout(self, key):
+    def generate(self, key):
         (word,) = words(key, 1)
         accepted = word % jnp.uint32(4) == 0
         ground = jnp.where(accepted, jnp.uint8(tiles.EMPTY), jnp.uint8(Kind.FLOOR))

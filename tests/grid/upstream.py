@@ -1,4 +1,4 @@
-"""The real `minigrid` package beside our worlds: layouts carried over both ways, play recorded.
+"""The real `minigrid` package beside our worlds: levels carried over both ways, play recorded.
 
 The package indexes by [x, y] = [column, row]; ours by (row, column).
 """
@@ -62,7 +62,7 @@ def grid_of(env):
 
 
 def lift(env):
-    """The package's layout after a reset as our level."""
+    """The package's grid and agent after a reset, as our level."""
     x, y = env.agent_pos
     grid = jnp.asarray(grid_of(env))
     return Level.of(grid, int(y), int(x), int(env.agent_dir), **tasks.fields(env))
@@ -110,7 +110,7 @@ class DrawnUpstream(MiniGridEnv):
 
 
 class DrawnGrid(GridEnv):
-    """A world of ours that is always started by `reset_to`, so that its layout is never drawn."""
+    """A world of ours that is only started by `reset_to`: it never generates a level."""
 
     rows: int
     columns: int
@@ -128,7 +128,7 @@ class DrawnGrid(GridEnv):
     def max_steps(self):
         return self.limit
 
-    def layout(self, key):
+    def generate(self, key):
         return Level.of(jnp.full((self.rows, self.columns), tiles.EMPTY, jnp.uint8), 0, 0, 0)
 
 
@@ -181,8 +181,8 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
     moments: int = 1
 
-    def layout(self, key):
-        level = super().layout(key)
+    def generate(self, key):
+        level = super().generate(key)
         return level.replace(task=jnp.tile(level.task, (self.moments, 1)))
 
     def step_state(self, key, state, action, params):

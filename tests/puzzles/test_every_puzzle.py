@@ -136,7 +136,7 @@ def at_boards(name):
             "unpacked": puzzle.unpack(words),
             "moves": moves,
             "reached": jax.vmap(puzzle.pack)(moves.board),
-            "shown": jax.vmap(lambda b: puzzle.view(instance, b))(moves.board),
+            "shown": jax.vmap(lambda b: puzzle.observe_board(instance, b))(moves.board),
             "mask": puzzle.action_mask(state),
             "goal": puzzle.is_goal(instance, board),
             "dead": puzzle.is_dead(instance, board),

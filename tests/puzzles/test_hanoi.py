@@ -78,7 +78,7 @@ def test_packed_boards(disks, pegs):
     boards = boards_of(puzzle, 64)
     packed = jax.jit(jax.vmap(puzzle.pack))(boards)
     np.testing.assert_array_equal(jax.jit(jax.vmap(puzzle.unpack))(packed), boards)
-    pegs_of = jax.jit(jax.vmap(lambda board: puzzle.view((), board)))(boards)
+    pegs_of = jax.jit(jax.vmap(lambda board: puzzle.observe_board((), board)))(boards)
     assert sorted(np.unique(pegs_of)) == list(range(pegs))
     assert puzzle.text((), puzzle.read_level(puzzle.text((), boards[0])).board) == puzzle.text(
         (), boards[0]

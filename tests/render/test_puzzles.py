@@ -184,16 +184,15 @@ def test_a_turn_ends_where_the_rules_put_the_stickers(size):
         after = env.step(jax.random.key(0), state, jnp.int32(action)).state
         ended = np.asarray(env.picture_between(state, action, 1.0, 8)).astype(int)
         wanted = np.asarray(env.picture(after, 8)).astype(int)
-        views = [np.s_[: size * 8, half:], np.s_[2 * size * 8 :, half:]]
-        for view in views:
+        for solid in (np.s_[: size * 8, half:], np.s_[2 * size * 8 :, half:]):
             # Rounding of corners may move an edge by a point.
-            assert (abs(ended[view] - wanted[view]).max(axis=-1) > 64).mean() < 0.01, action
+            assert (abs(ended[solid] - wanted[solid]).max(axis=-1) > 64).mean() < 0.01, action
         started = np.asarray(env.picture_between(state, action, 0.0, 8))
         np.testing.assert_array_equal(started, env.picture(state, 8))
 
 
-def test_every_sticker_of_a_cube_is_seen_in_the_two_views():
-    front, back = pictures.views(3, 16)
+def test_every_sticker_of_a_cube_is_seen_from_one_of_two_sides():
+    front, back = pictures.solids(3, 16)
     assert set(np.unique(front)) | set(np.unique(back)) == set(range(2 + 54))
     assert not set(np.unique(front)) & set(np.unique(back)) - {0, 1}
 
