@@ -12,7 +12,7 @@ from . import plants
 from .body import fed
 from .ground import BLOCK_BITS, ITEM, LIT, is_in
 from .state import EARNED_BITS, World
-from .step import Moment
+from .step import Front, Moment
 from .tables import Action, Block, Harvest, Placement, Recipe, Rules
 
 
@@ -20,7 +20,6 @@ def choose(moment: Moment) -> Moment:
     """Find the number of the deed that is done, 0 for none, see `_deeds`."""
     rules, world, front, action = moment.rules, moment.world, moment.front, moment.action
     does = (action == Action.DO) & ~moment.hit & front.inside
-    free = front.inside & ~front.taken
     number = jnp.int32(0)
     for i, row in enumerate(_deeds(rules), 1):
         match row:
@@ -28,16 +27,30 @@ def choose(moment: Moment) -> Moment:
                 able = does & (front.block == row.block)
                 if row.chance < 1:
                     able = able & (moment.draws.sapling < row.chance)
-            case Placement():
-                able = (action == row.action) & free & is_in(front.block, row.on)
-                if row.bare and rules.floors:
-                    able = able & ((front.marks & 1) == 0)
-            case Recipe():
-                able = (action == row.action) & front.table & _lacks(world, row)
-                if row.at_furnace:
-                    able = able & front.furnace
+            case _:
+                able = (action == row.action) & is_place(rules, world, front, row)
         number = jnp.where(able & has(world, _needs(row)), i, number)
     return moment._replace(deed=number)
+
+
+def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
+    """Whether each action that places or makes something can be done."""
+    can: dict[int, Any] = {}
+    for row in (*rules.placements, *rules.recipes):
+        this = is_place(rules, world, front, row) & has(world, _needs(row))
+        can[row.action] = can[row.action] | this if row.action in can else this
+    return can
+
+
+def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) -> Any:
+    """Whether here a thing can be placed, or made, and there is not yet enough of it."""
+    match row:
+        case Placement():
+            free = front.inside & ~front.taken & is_in(front.block, row.on)
+            return free & ((front.marks & 1) == 0) if row.bare and rules.floors else free
+        case Recipe():
+            near = front.table & _lacks(world, row)
+            return near & front.furnace if row.at_furnace else near
 
 
 def do(moment: Moment) -> Moment:

@@ -14,9 +14,9 @@ from ..core.env import Env, Step, Transition
 from ..core.facts import RGB, Fact, Features
 from ..core.random import Key
 from ..core.spaces import Box, Discrete, Space
-from . import chance, deeds, facts, player, sight
+from . import body, chance, deeds, facts, player, sight
 from .chance import Draws
-from .ground import Ground, is_in
+from .ground import Ground
 from .look import pictures, sprites, tiles
 from .state import MOST_MOBS, CraftState, Slots, World, earned_vector, pack, unpack, worth
 from .step import Moment, Stage, advance
@@ -151,7 +151,7 @@ class CraftEnv(Env):
         light: Array,
     ) -> Moment:
         """The step before its first stage."""
-        ground = Ground(state.map)
+        ground = self.ground(state, world)
         return Moment(self.rules, ground, world, action, draws, params, light, self.reach)
 
     def after(self, state: CraftState, moment: Moment) -> CraftState:
@@ -171,19 +171,23 @@ class CraftEnv(Env):
 
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
         """Actions that may do more than noop; DO, moving and noop always may, but in sleep."""
-        world, rules = self.world(state), self.rules
-        front = player.look(Ground(state.map), world)
-        awake, free = ~world.sleeping, front.inside & ~front.taken
-        mask = [awake] * len(rules.actions)
+        world = self.world(state)
+        awake = ~player.is_idle(world)
+        mask = [awake] * len(self.rules.actions)
         mask[Action.NOOP] = jnp.ones((), jnp.bool_)
-        mask[Action.SLEEP] = awake & (world.vitals["energy"] < rules.best)
-        for row in rules.placements:
-            able = free & is_in(front.block, row.on)
-            mask[row.action] = awake & able & deeds.has(world, {row.item: row.cost})
-        for recipe in rules.recipes:
-            able = front.table & (front.furnace | (not recipe.at_furnace))
-            mask[recipe.action] = awake & able & deeds.has(world, recipe.costs)
+        for action, able in self.able(state, world, params).items():
+            mask[action] = awake & able
         return jnp.stack(mask)
+
+    def able(self, state: CraftState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
+        """Whether each action would do something; not DO and moves, which always may."""
+        front = player.look(self.ground(state, world), world)
+        tired = world.vitals["energy"] < body.most(self.rules, world, "energy")
+        return {Action.SLEEP: tired, **deeds.able(self.rules, world, front)}
+
+    def ground(self, state: CraftState, world: World) -> Ground:
+        """The map where the player is."""
+        return Ground(state.map)
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """Tell whether the `task` was reached; without one the return is a score."""

@@ -13,12 +13,9 @@ CLEARED = 8  # kills that open the ladder down
 
 def change(moment: Moment) -> Moment:
     """Climb a ladder; the first arrival on a floor gives a point of experience."""
-    rules, world, action = moment.rules, moment.world, moment.action
-    under = lies(rules, world, moment.ground.cell(world.row, world.column), world.row, world.column)
-    god = moment.params.god_mode
-    opens = (under == Item.LADDER_DOWN) & (world.kills >= CLEARED)
-    down = (action == Action.DESCEND) & (opens | god) & (world.floor < len(rules.floors) - 1)
-    up = (action == Action.ASCEND) & ((under == Item.LADDER_UP) | god) & (world.floor > 0)
+    rules, world = moment.rules, moment.world
+    can = able(rules, world, moment.ground, moment.params.god_mode)
+    down, up = ((moment.action == action) & able for action, able in can.items())
     floor = world.floor + one(down) - one(up)
     floors, world = _moved(rules, moment.floors, world, floor, down | up)
     stairs = world.stairs
@@ -28,6 +25,17 @@ def change(moment: Moment) -> Moment:
     )
     world = _entered(rules, world._replace(row=row, column=column, floor=floor))
     return moment._replace(world=world, floors=floors, ground=Ground(moment.ground.cells, floor))
+
+
+def able(rules: Rules, world: World, ground: Ground, god: Array) -> dict[int, Array]:
+    """Whether the player can descend, and ascend."""
+    row, column = world.row, world.column
+    under = lies(rules, world, ground.cell(row, column), row, column)
+    is_open = (under == Item.LADDER_DOWN) & (world.kills >= CLEARED)
+    return {
+        Action.DESCEND: (is_open | god) & (world.floor < len(rules.floors) - 1),
+        Action.ASCEND: ((under == Item.LADDER_UP) | god) & (world.floor > 0),
+    }
 
 
 def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> Array:

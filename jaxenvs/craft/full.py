@@ -42,7 +42,7 @@ from .ground import ITEM, LIT, Ground
 from .spawn import Odds
 from .state import FullLevel, FullState, World, floor_words, new_world
 from .step import Moment, Stage, holds, settles
-from .tables import ROLES, Rules, of_type
+from .tables import ROLES, Action, Rules, of_type
 
 DARKEST = 0.05  # light up to which a cell is not seen
 MOST_TRAIT = 9  # eight floors give eight points of experience
@@ -212,6 +212,10 @@ class CraftFull(CraftEnv):
             return jnp.zeros((0,), jnp.uint8)
         return jnp.round(light * 255).astype(jnp.uint8)
 
+    def ground(self, state: FullState, world: World) -> Ground:
+        """The map of the floor where the player is."""
+        return Ground(state.map, world.floor)
+
     def moment(
         self,
         state: FullState,
@@ -223,8 +227,19 @@ class CraftFull(CraftEnv):
     ) -> Moment:
         """The step before its first stage."""
         moment = super().moment(state, world, action, draws, params, light)
-        ground = Ground(state.map, world.floor)
-        return moment._replace(ground=ground, floors=state.floors)
+        return moment._replace(floors=state.floors)
+
+    def able(self, state: FullState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
+        """Whether each action would do something; not DO and moves, which always may."""
+        params = self.default_params if params is None else params
+        ground = self.ground(state, world)
+        return {
+            **super().able(state, world, params),
+            Action.REST: world.vitals["health"] < body.most(self.rules, world, "health"),
+            **floors.able(self.rules, world, ground, params.god_mode),
+            **magic.able(world, player.look(ground, world)),
+            **growth.able(world, params.max_attribute),
+        }
 
     def after(self, state: FullState, moment: Moment) -> FullState:
         """The state behind the last stage."""

@@ -1,6 +1,10 @@
 """Experience that becomes dexterity, strength or intelligence, and what possessions are worth."""
 
-from .state import one, unlock
+from typing import Any
+
+from jaxtyping import Array
+
+from .state import World, one, unlock
 from .step import Moment
 from .tables import Action
 
@@ -14,11 +18,17 @@ LEVELS = {
 def level_up(moment: Moment) -> Moment:
     """Spend a point of experience."""
     world, traits = moment.world, dict(moment.world.traits)
+    can = able(world, moment.params.max_attribute)
     for trait, action in LEVELS.items():
-        able = (world.traits["xp"] >= 1) & (traits[trait] < moment.params.max_attribute)
-        grows = one((moment.action == action) & able)
+        grows = one((moment.action == action) & can[action])
         traits[trait], traits["xp"] = traits[trait] + grows, traits["xp"] - grows
     return moment._replace(world=world._replace(traits=traits))
+
+
+def able(world: World, most: Any) -> dict[int, Array]:
+    """Whether each trait can grow."""
+    has = world.traits["xp"] >= 1
+    return {action: has & (world.traits[trait] < most) for trait, action in LEVELS.items()}
 
 
 def count(moment: Moment) -> Moment:

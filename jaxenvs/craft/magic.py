@@ -1,5 +1,7 @@
 """Arrows and spells of the player, potions, books, enchantment."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +11,7 @@ from . import projectiles
 from .full_rows import COLOURS
 from .harm import FIRE, ICE, PIECES
 from .state import World, one, unlock
-from .step import Moment
+from .step import Front, Moment
 from .tables import Achievement, Action, Block
 
 CAST, ENCHANT = 2, 9  # mana that it takes
@@ -28,18 +30,49 @@ EFFECTS = (  # of a potion: vital and points, by `World.effects`
 )
 
 
-def shoot(moment: Moment) -> Moment:
-    """Shoot an arrow, or cast a spell: it starts at the player's cell and flies in this step."""
-    rules, world, action = moment.rules, moment.world, moment.action
+def able(world: World, front: Front) -> dict[int, Any]:
+    """Whether each action of this module can be done."""
+    potions = {
+        Action.DRINK_POTION_RED + number: world.items[f"{colour}_potion"] > 0
+        for number, colour in enumerate(COLOURS)
+    }
+    books = {Action.READ_BOOK: world.items["books"] > 0}
+    return {**shots(world), **potions, **books, **tables(world, front)}
+
+
+def shots(world: World) -> dict[int, Any]:
+    """Whether the player can shoot, and cast each spell."""
     room = jnp.zeros((), jnp.bool_)
     for missile in world.missiles:
         room = room | ~missile.alive
-    bow = (world.items["bow"] >= 1) & (world.items["arrows"] >= 1)
-    shoots = (action == Action.SHOOT_ARROW) & bow & room
+    bow, mana = world.items["bow"] >= 1, world.vitals["mana"] >= CAST
+    casts = {action: room & mana & world.spells[spell] for spell, (action, *_) in CASTS.items()}
+    return {Action.SHOOT_ARROW: room & bow & (world.items["arrows"] >= 1), **casts}
+
+
+def tables(world: World, front: Front) -> dict[int, Any]:
+    """Whether the player can enchant sword, bow and armour at the table ahead."""
+    items = world.items
+    fire = (front.block == Block.ENCHANTMENT_TABLE_FIRE) & (items["ruby"] >= 1)
+    ice = (front.block == Block.ENCHANTMENT_TABLE_ICE) & (items["sapphire"] >= 1)
+    ready = (fire | ice) & (world.vitals["mana"] >= ENCHANT)
+    worn = sum((items[piece] for piece in PIECES[1:]), items[PIECES[0]])
+    return {
+        Action.ENCHANT_SWORD: ready & (items["sword"] > 0),
+        Action.ENCHANT_BOW: ready & (items["bow"] > 0),
+        Action.ENCHANT_ARMOUR: ready & (worn > 0),
+    }
+
+
+def shoot(moment: Moment) -> Moment:
+    """Shoot an arrow, or cast a spell: it starts at the player's cell and flies in this step."""
+    rules, world, action = moment.rules, moment.world, moment.action
+    can = shots(world)
+    shoots = (action == Action.SHOOT_ARROW) & can[Action.SHOOT_ARROW]
     world = unlock(world, Achievement.FIRE_BOW, shoots)
-    type, fires, able = jnp.int32(rules.shots[SHOT]), shoots, room & (world.vitals["mana"] >= CAST)
+    type, fires = jnp.int32(rules.shots[SHOT]), shoots
     for spell, (cast, achievement, _) in CASTS.items():
-        casts = (action == cast) & able & world.spells[spell]
+        casts = (action == cast) & can[cast]
         world = unlock(world, achievement, casts)
         type, fires = jnp.where(casts, rules.shots[spell], type), fires | casts
     facing = world.facing
@@ -88,16 +121,11 @@ def read(moment: Moment) -> Moment:
 
 def enchant(moment: Moment) -> Moment:
     """Enchant sword, bow or armour at a table of fire or of ice."""
-    world, front, action = moment.world, moment.front, moment.action
+    world, front = moment.world, moment.front
     fire = front.block == Block.ENCHANTMENT_TABLE_FIRE
-    table, kind = fire | (front.block == Block.ENCHANTMENT_TABLE_ICE), jnp.where(fire, FIRE, ICE)
-    items, charms = world.items, dict(world.charms)
-    gems = jnp.where(fire, items["ruby"], items["sapphire"])
-    able = table & (gems >= 1) & (world.vitals["mana"] >= ENCHANT)
-    sword = able & (action == Action.ENCHANT_SWORD) & (items["sword"] > 0)
-    bow = able & (action == Action.ENCHANT_BOW) & (items["bow"] > 0)
-    worn = sum((items[piece] for piece in PIECES[1:]), items[PIECES[0]])
-    armour = able & (action == Action.ENCHANT_ARMOUR) & (worn > 0)
+    kind, items, charms = jnp.where(fire, FIRE, ICE), world.items, dict(world.charms)
+    can = tables(world, front).items()
+    sword, bow, armour = ((moment.action == action) & able for action, able in can)
     slot = _piece(world, kind, moment.draws.armour)
     chosen = {"sword": sword, "bow": bow}
     chosen |= {piece: armour & (slot == number) for number, piece in enumerate(PIECES)}

@@ -29,9 +29,13 @@ _FRONT = (
 
 def doze(moment: Moment) -> Moment:
     """Who sleeps or rests does nothing."""
-    world = moment.world
-    idle = world.sleeping if world.resting is None else world.sleeping | world.resting
+    idle = is_idle(moment.world)
     return moment._replace(action=jnp.where(idle, Action.NOOP, moment.action))
+
+
+def is_idle(world: World) -> Bool[Array, ""]:
+    """Whether the player sleeps or rests."""
+    return world.sleeping if world.resting is None else world.sleeping | world.resting
 
 
 def face(moment: Moment) -> Moment:
