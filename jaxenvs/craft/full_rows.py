@@ -23,24 +23,14 @@ from .tables import (
     Recipe,
     Rules,
     Weapon,
+    blocks,
 )
 
 SIZE, FLOORS = 48, 9  # cells on a side, and how many maps
 BESIDE = 16  # cells beyond the border where a projectile that flew out stays
 PACE = 16  # of the counters: an eighth for each point of dexterity, and half of it asleep
-COUNTS = (
-    "wood",
-    "stone",
-    "coal",
-    "iron",
-    "diamond",
-    "sapling",
-    "arrows",
-    "torches",
-    "ruby",
-    "sapphire",
-    "books",
-)
+_COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
+COUNTS = tuple(_COUNTS.split())
 COLOURS = ("red", "green", "blue", "pink", "cyan", "yellow")  # of potions
 POTIONS = tuple(f"{colour}_potion" for colour in COLOURS)
 ARMOUR = ("helmet", "chestplate", "leggings", "boots")
@@ -50,37 +40,15 @@ CHARMS = ("sword", "bow", *ARMOUR)  # what can be enchanted
 STAIRS = ("down_row", "down_column", "up_row", "up_column")
 
 _B, _A = Block, Achievement
-_SOLID = frozenset(
-    {
-        _B.STONE,
-        _B.TREE,
-        _B.COAL,
-        _B.IRON,
-        _B.DIAMOND,
-        _B.CRAFTING_TABLE,
-        _B.FURNACE,
-        _B.PLANT,
-        _B.RIPE_PLANT,
-        _B.WALL,
-        _B.WALL_MOSS,
-        _B.STALAGMITE,
-        _B.SAPPHIRE,
-        _B.RUBY,
-        _B.CHEST,
-        _B.FOUNTAIN,
-        _B.FIRE_TREE,
-        _B.ENCHANTMENT_TABLE_FIRE,
-        _B.ENCHANTMENT_TABLE_ICE,
-        _B.NECROMANCER,
-        _B.GRAVE,
-        _B.GRAVE2,
-        _B.GRAVE3,
-    }
+_SOLID = blocks(
+    "STONE TREE COAL IRON DIAMOND CRAFTING_TABLE FURNACE PLANT RIPE_PLANT WALL WALL_MOSS "
+    "STALAGMITE SAPPHIRE RUBY CHEST FOUNTAIN FIRE_TREE ENCHANTMENT_TABLE_FIRE "
+    "ENCHANTMENT_TABLE_ICE NECROMANCER GRAVE GRAVE2 GRAVE3"
 )
 _OPEN = (frozenset(Block) | NEVER_PLACED) - _SOLID
-GROUND = frozenset({_B.GRASS, _B.PATH, _B.FIRE_GRASS, _B.ICE_GRASS})  # where mobs appear
-GRAVES = frozenset({_B.GRAVE, _B.GRAVE2, _B.GRAVE3})  # where they appear on the last floor
-_LAND = frozenset({_B.WATER, _B.LAVA})  # shunned by who walks
+GROUND = blocks("GRASS PATH FIRE_GRASS ICE_GRASS")  # where mobs appear
+GRAVES = blocks("GRAVE GRAVE2 GRAVE3")  # where they appear on the last floor
+_LAND = blocks("WATER LAVA")  # shunned by who walks
 _SWIMS = _OPEN - {_B.WATER}  # shunned by who swims
 _BARE = GROUND | {_B.SAND}  # where torches may lie
 
@@ -143,15 +111,20 @@ PACKING = Packing(
 
 _IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
 _STONE = {"wood": 1, "stone": 1}
+_TOOLS = (  # material, what it costs, whether at a furnace, level
+    ("WOOD", {"wood": 1}, False, 1),
+    ("STONE", _STONE, False, 2),
+    ("IRON", _IRON, True, 3),
+)
 _RECIPES = (
-    Recipe(Action.MAKE_WOOD_PICKAXE, "pickaxe", {"wood": 1}, False, None, level=1),
-    Recipe(Action.MAKE_STONE_PICKAXE, "pickaxe", _STONE, False, None, level=2),
-    Recipe(Action.MAKE_IRON_PICKAXE, "pickaxe", _IRON, True, None, level=3),
-    Recipe(Action.MAKE_DIAMOND_PICKAXE, "pickaxe", {"wood": 1, "diamond": 3}, False, None, level=4),
-    Recipe(Action.MAKE_WOOD_SWORD, "sword", {"wood": 1}, False, None, level=1),
-    Recipe(Action.MAKE_STONE_SWORD, "sword", _STONE, False, None, level=2),
-    Recipe(Action.MAKE_IRON_SWORD, "sword", _IRON, True, None, level=3),
-    Recipe(Action.MAKE_DIAMOND_SWORD, "sword", {"wood": 1, "diamond": 2}, False, None, level=4),
+    *(
+        Recipe(Action[f"MAKE_{material}_{tool.upper()}"], tool, costs, furnace, None, level=level)
+        for tool, diamonds in (("pickaxe", 3), ("sword", 2))
+        for material, costs, furnace, level in (
+            *_TOOLS,
+            ("DIAMOND", {"wood": 1, "diamond": diamonds}, False, 4),
+        )
+    ),
     Recipe(
         Action.MAKE_IRON_ARMOUR, ARMOUR, {"iron": 3, "coal": 3}, True, _A.MAKE_IRON_ARMOUR, level=1
     ),
@@ -191,25 +164,18 @@ _PLACEMENTS = (
     Placement(Action.PLACE_TORCH, None, "torches", 1, _BARE, _A.PLACE_TORCH),
 )
 _POSSESSIONS = (
-    Possession("wood", 1, _A.COLLECT_WOOD),
-    Possession("stone", 1, _A.COLLECT_STONE),
-    Possession("coal", 1, _A.COLLECT_COAL),
-    Possession("iron", 1, _A.COLLECT_IRON),
-    Possession("diamond", 1, _A.COLLECT_DIAMOND),
-    Possession("ruby", 1, _A.COLLECT_RUBY),
-    Possession("sapphire", 1, _A.COLLECT_SAPPHIRE),
-    Possession("sapling", 1, _A.COLLECT_SAPLING),
+    *(
+        Possession(item, 1, _A[f"COLLECT_{item.upper()}"])
+        for item in ("wood", "stone", "coal", "iron", "diamond", "ruby", "sapphire", "sapling")
+    ),
     Possession("bow", 1, _A.FIND_BOW),
     Possession("arrows", 1, _A.MAKE_ARROW),
     Possession("torches", 1, _A.MAKE_TORCH),
-    Possession("pickaxe", 1, _A.MAKE_WOOD_PICKAXE),
-    Possession("pickaxe", 2, _A.MAKE_STONE_PICKAXE),
-    Possession("pickaxe", 3, _A.MAKE_IRON_PICKAXE),
-    Possession("pickaxe", 4, _A.MAKE_DIAMOND_PICKAXE),
-    Possession("sword", 1, _A.MAKE_WOOD_SWORD),
-    Possession("sword", 2, _A.MAKE_STONE_SWORD),
-    Possession("sword", 3, _A.MAKE_IRON_SWORD),
-    Possession("sword", 4, _A.MAKE_DIAMOND_SWORD),
+    *(
+        Possession(tool, level, _A[f"MAKE_{material}_{tool.upper()}"])
+        for tool in ("pickaxe", "sword")
+        for level, material in enumerate(("WOOD", "STONE", "IRON", "DIAMOND"), 1)
+    ),
 )
 
 _MELEE = MobRow("", "melee", 0, GROUND, 9, _A.DEFEAT_ZOMBIE, _LAND, cooldown=5, chase=10, gate=0.75)

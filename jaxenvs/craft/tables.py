@@ -362,6 +362,11 @@ RIPE_AGE = 600  # steps that a plant grows
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})  # in no map
 
 
+def blocks(names: str) -> frozenset[Block]:
+    """A set of blocks by their names."""
+    return frozenset(Block[name] for name in names.split())
+
+
 def _type_field(types: int) -> tuple[Field, ...]:
     return (Field("type", (types - 1).bit_length()),) if types > 1 else ()
 

@@ -145,6 +145,19 @@ def ground(start):
 
 def body(start):
     """Vitals, counters, traits, items, magic and achievements of chance, often at a brink."""
+    vitals(start)
+    items(start)
+    rng, change = start.rng, start.change
+    change["achievements"] = rng.random(67) < rng.choice([0, 0.3, 0.9])
+    change["is_sleeping"], change["is_resting"] = rng.random(2) < 0.1
+    change["timestep"] = rng.choice([0, 150, 205, 299, 5_000])
+    change["player_direction"] = rng.integers(1, 5)
+    start.theirs.monsters_killed[start.floor] = rng.choice([0, 6, 7, 8, 70])
+    start.theirs.chests_opened[start.floor] = rng.random() < 0.3
+
+
+def vitals(start):
+    """Traits, points and counters."""
     rng, change = start.rng, start.change
     traits = {name: rng.integers(1, 6) for name in ("dexterity", "strength", "intelligence")}
     change |= {f"player_{name}": value for name, value in traits.items()}
@@ -168,6 +181,11 @@ def body(start):
             np.clip(value + rng.choice([0, 0.25, 0.5]), low, high)
         )
     change["player_recover_mana"] = np.float32(rng.integers(0, 30))
+
+
+def items(start):
+    """The bag, and magic."""
+    rng, change = start.rng, start.change
     kind = rng.integers(4)
     for name in peer.COUNTS:
         start.items[name] = 0 if kind == 0 else rng.integers(0, [0, 4, 99, 10][kind] + 1)
@@ -182,12 +200,6 @@ def body(start):
         [rng.integers(0, 3, 4), rng.integers(1, 3) * np.ones(4, int), np.zeros(4, int)]
     )
     change["learned_spells"] = rng.random(2) < 0.6
-    change["achievements"] = rng.random(67) < rng.choice([0, 0.3, 0.9])
-    change["is_sleeping"], change["is_resting"] = rng.random(2) < 0.1
-    change["timestep"] = rng.choice([0, 150, 205, 299, 5_000])
-    change["player_direction"] = rng.integers(1, 5)
-    start.theirs.monsters_killed[start.floor] = rng.choice([0, 6, 7, 8, 70])
-    start.theirs.chests_opened[start.floor] = rng.random() < 0.3
 
 
 def crowd(start):
@@ -338,6 +350,10 @@ def batch(count, seed=0):
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]
-    return jax.tree.map(
-        lambda model, *leaves: jnp.asarray(np.stack(leaves), model.dtype), worlds(), *states
-    ), names
+    return stacked(states), names
+
+
+def stacked(states):
+    """States as one, with the dtypes that a step of the package gives."""
+    cast = lambda model, *leaves: jnp.asarray(np.stack(leaves), model.dtype)  # noqa: E731
+    return jax.tree.map(cast, worlds(), *states)
