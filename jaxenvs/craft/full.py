@@ -25,9 +25,9 @@ from . import (
     boss,
     chests,
     deeds,
-    floors,
     full_sight,
     growth,
+    ladders,
     magic,
     mobs,
     plants,
@@ -74,7 +74,7 @@ def _odds(moment: Moment) -> Odds:
     rules, world, rows = moment.rules, moment.world, moment.rules.floors
     last, floor = world.floor == len(rows) - 1, world.floor
     wave = jnp.where(last, world.boss["progress"], floor)
-    coefficient = jnp.where(world.kills < floors.CLEARED, 3, 1)
+    coefficient = jnp.where(world.kills < ladders.CLEARED, 3, 1)
     coefficient = coefficient * jnp.where(last, jnp.where(world.boss["timer"] >= 1, 1000, 0), 1)
     chances, health, types = {}, {}, {}
     for role in ROLES:
@@ -95,7 +95,7 @@ def _odds(moment: Moment) -> Odds:
 
 STAGES = (
     Stage(player.doze),
-    Stage(floors.change),
+    Stage(ladders.change),
     Stage(player.face),
     Stage(attack.strike),
     Stage(deeds.choose, edge=settles("deed")),
@@ -179,7 +179,7 @@ class CraftFull(CraftEnv):
             name: jnp.where(params.god_mode, GOD.get(name, FULL.most), count)
             for name, count in world.items.items()
         }
-        world = world._replace(items=items, kills=jnp.int32(floors.CLEARED + 2))
+        world = world._replace(items=items, kills=jnp.int32(ladders.CLEARED + 2))
         stores = [
             jnp.stack(floor_words(self.rules, self.new_world(down, up, level.potion_mapping)))
             for down, up in zip(level.down_ladders, level.up_ladders, strict=True)
@@ -236,7 +236,7 @@ class CraftFull(CraftEnv):
         return {
             **super().able(state, world, params),
             Action.REST: world.vitals["health"] < body.most(self.rules, world, "health"),
-            **floors.able(self.rules, world, ground, params.god_mode),
+            **ladders.able(self.rules, world, ground, params.god_mode),
             **magic.able(world, player.look(ground, world)),
             **growth.able(world, params.max_attribute),
         }

@@ -10,9 +10,9 @@ from jaxtyping import Array, Float32, Int32, UInt8
 from ..core.settle import settled
 from . import sight
 from .boss import is_vulnerable
-from .floors import CLEARED, lies
 from .full_rows import ARMOUR, CHARMS, POTIONS, SPELLS, TRAITS
 from .ground import BLOCK, BLOCK_BITS, LIT, Ground
+from .ladders import CLEARED, lies
 from .state import World
 from .tables import ROLES, Block, Item, Rules
 

@@ -9,9 +9,9 @@ from peer import Choices, draws_of_mobs, loosely, strong
 
 from jaxenvs.craft import sight
 from jaxenvs.craft.chance import Draws, Loot
-from jaxenvs.craft.floors import lies
 from jaxenvs.craft.full import CraftFull, cells_of
 from jaxenvs.craft.full_rows import ARMOUR, BESIDE, COLOURS, COUNTS, FULL, POTIONS, TRAITS
+from jaxenvs.craft.ladders import lies
 from jaxenvs.craft.state import EARNED_BITS, Mob, Plants, Projectile, Slots, floor_words, of_floor
 from jaxenvs.craft.tables import APPEARING, ROLES
 
