@@ -28,7 +28,7 @@ from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
 HERE = Path(__file__).parent
-PLAYED = {  # where the first board shows little: a seed, and actions by chance
+PLAYED = {  # puzzles whose first board shows little: a seed, and random actions
     "Puzzle-2048-v0": (3, 400),
     "Puzzle-Minesweeper-10x10-v0": (23, 27),
     "Puzzle-PegSolitaire-v0": (3, 9),
@@ -80,7 +80,7 @@ def contact_sheet() -> np.ndarray:
 
 
 def sheet(boards: list[tuple[str, Env, Any, str]], columns: int, label: int) -> np.ndarray:
-    """Return boards in rows, each with its id and what is said of it below."""
+    """Return boards in rows, each with its id and a text below."""
     pygame.font.init()
     font = pygame.font.Font(None, 18)
     rows = -(-len(boards) // columns)
@@ -105,7 +105,7 @@ def sheet(boards: list[tuple[str, Env, Any, str]], columns: int, label: int) -> 
 
 
 def main(run: str | None = None) -> None:
-    """Draw all of them, or all that need no run."""
+    """Draw all pictures, or those that need no run."""
     gif.write_png(HERE / "grid.png", contact_sheet())
     gif.write_png(HERE / "craft.png", craft_sheet())
     gif.write_png(HERE / "puzzles.png", puzzle_sheet())

@@ -3,7 +3,7 @@
     python tests/mutations.py [NAME ...]     all, or those named; prints a table
 
 Each mutation is made in a copy of the tree, where the default tests of its files run until the
-first one fails. `survives` in the last column is a hole in the tests.
+first one fails. A mutation that `survives` shows a hole in the tests.
 """
 
 import os

@@ -35,14 +35,14 @@ ENGINES = ("jaxenvs.grid.", "jaxenvs.babyai.")
 SHARED = [id for module, id in MODULES.items() if module.startswith(ENGINES)]
 SOME = [id for id in MODULES.values() if id not in SHARED] + SHARED[::5]
 FEW = SOME[2::4]
-# Checks with programs of their own run on two of these, and with `make test-all` on all.
+# Checks that compile extra programs run on two of these, and with `make test-all` on all.
 FEWEST = ("Puzzle-SlidingTile-3x3-v0", "Grid-GoToObject-6x6-N2-v0")
 BY_DEFAULT = {"value": IDS, "x64": FEW, "eager": FEW, "level": FEW, "rows": FEW}
 COSTLY = ("eager", "level", "rows")
 
 
 def by_default(ids, of, full=()):
-    """Parameters of which `ids` run by default, `full` with `make test-all`, the rest as proofs."""
+    """Parameters: `ids` run by default, `full` with `make test-all`, the others are long proofs."""
 
     def marks(id):
         return [] if id in ids else [pytest.mark.full if id in full else pytest.mark.slow]
@@ -87,7 +87,7 @@ def digest(subject):
 
 @pytest.mark.parametrize("ids", [X64_SOON, *X64_LATE])
 def test_results_are_the_same_with_x64_on(ids, compiled):
-    """In a process of its own: the switch must come before anything is traced."""
+    """In a separate process: x64 must be switched on before anything is traced."""
     script = (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
         "import jax, json; jax.config.update('jax_enable_x64', True)\n"

@@ -21,7 +21,7 @@ every_mode = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mod
 
 
 def pair(env, mode, params=None, rows=ROWS):
-    """Our batch, and Gymnasium's own batch of our single environments."""
+    """Our batch, and Gymnasium's batch of our single environments."""
     ours = to_gymnasium_vec(env, rows, autoreset_mode=mode, params=params)
     singles = [lambda: to_gymnasium(env, params=params)] * rows
     return ours, SyncVectorEnv(singles, autoreset_mode=mode)
@@ -33,7 +33,7 @@ def actions_for(envs, steps=STEPS):
 
 
 def play(envs, actions, seed=SEED):
-    """All that a batch gives; without autoreset, the rows that ended are begun anew."""
+    """Everything that a batch returns; without autoreset, ended environments are reset."""
     found = [envs.reset(seed=seed)]
     for action in actions:
         found.append(envs.step(action))
@@ -94,7 +94,7 @@ def episodes(mode, rows=ROWS, steps=STEPS):
 
 
 def counts_right(mode):
-    """Releases of Gymnasium before 1.4 take the first step of an episode for none in SAME_STEP."""
+    """Before 1.4, Gymnasium does not count the first step of an episode in SAME_STEP."""
     release = tuple(map(int, gymnasium.__version__.split(".")[:2]))
     return mode is not AutoresetMode.SAME_STEP or release >= (1, 4)
 
@@ -122,7 +122,7 @@ def test_episode_statistics_lose_no_step_and_no_episode(mode):
 
 @every_mode
 def test_normalised_observations_are_those_of_gymnasiums_own_batch(mode):
-    """Gymnasium refuses other modes than NEXT_STEP here: of its own batch, and so of ours."""
+    """Gymnasium refuses modes other than NEXT_STEP here, for its batch and for ours."""
     params = jaxenvs.make("Classic-CartPole-v0").default_params.replace(max_steps_in_episode=LIMIT)
     ours, theirs = pair(jaxenvs.make("Classic-CartPole-v0"), mode, params)
     try:
@@ -194,7 +194,7 @@ def test_gymnasium_makes_a_batch_of_an_id():
     first, second = envs.render()
     assert first.shape == (80, 80, 3) and first.dtype == np.uint8
     np.testing.assert_array_equal(first, second)
-    obs[...] = 0  # the caller's own
+    obs[...] = 0  # a copy for the caller
     assert envs.step(jnp.array([0, 2]))[0].any()
     assert (envs.render()[0] != envs.render()[1]).any()
     envs.close()

@@ -17,7 +17,7 @@ FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 
 
 def by_default(ids, of=IDS):
-    """Parameters of which `ids` run by default, and the others among the long proofs."""
+    """Parameters for all ids: `ids` run by default, the others are long proofs."""
     return [id if id in ids else pytest.param(id, marks=pytest.mark.slow) for id in of]
 
 

@@ -1,4 +1,4 @@
-"""What learners do on eight devices; a process of its own, which says what it saw as JSON."""
+"""Learners on eight devices: a separate process, which prints its results as JSON."""
 
 import functools
 import json
@@ -48,7 +48,7 @@ def gradients() -> dict[str, float]:
         return agent.gradient(weights, batch, scale)[0]
 
     together = eight.devices.program(functools.partial(gradient, eight), (ROWS,), EVERYWHERE)
-    # Each device by its own statistics, then averaged: what is to be avoided.
+    # Normalised on each device separately, then averaged: the mistake to avoid.
     alone = eight.devices.program(
         lambda batch: eight.devices.mean(gradient(one, batch)), (ROWS,), EVERYWHERE
     )

@@ -200,9 +200,9 @@ def test_the_loss_is_least_at_the_policy_of_the_search(tiles):
     agent, weights, obs, state = tiles
     logits, value = jax.jit(agent.predict)(weights, obs)
     mask = masks(agent, state)
-    own = jax.nn.softmax(jnp.where(mask, logits, -jnp.inf))
+    same = jax.nn.softmax(jnp.where(mask, logits, -jnp.inf))
     nothing = dict.fromkeys(alphazero.Rollout._fields, None)
-    rollout = alphazero.Rollout(**{**nothing, "obs": obs, "mask": mask, "policy": own})
+    rollout = alphazero.Rollout(**{**nothing, "obs": obs, "mask": mask, "policy": same})
     loss = jax.jit(jax.grad(lambda w, r: agent.loss(w, r, value)[0]))
     at_own = jax.tree.leaves(loss(weights, rollout))
     other = jax.nn.softmax(jnp.where(mask, logits + jnp.arange(4.0), -jnp.inf))

@@ -23,7 +23,7 @@ DOORKEY = ["Grid-DoorKey-5x5-v0", "--eval-episodes", "256"]
 
 
 def start(argv: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
-    """A process with so many simulated devices."""
+    """A process with some number of simulated devices."""
     return subprocess.Popen(
         [sys.executable, *argv],
         env={
@@ -48,7 +48,7 @@ def end(process: subprocess.Popen, code: int = 0) -> tuple[str, str]:
 
 
 def learn(flags: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
-    """A `jaxenvs train` of its own."""
+    """A separate `jaxenvs train`."""
     return start(["-m", "jaxenvs.baselines.train", *flags], devices, **environment)
 
 
@@ -69,7 +69,7 @@ def eight(tmp_path_factory):
 def test_eight_devices_have_the_gradient_of_one(eight):
     gradients = eight[1]["gradients"]
     assert gradients["together"] < 1e-5
-    assert gradients["alone"] > 1e-2  # advantages normalised by each device's own statistics
+    assert gradients["alone"] > 1e-2  # advantages normalised on each device separately
 
 
 def test_a_minibatch_exchanges_once_and_gathers_nothing(eight):

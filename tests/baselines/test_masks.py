@@ -107,7 +107,7 @@ def test_an_update_in_which_masks_count_stays_finite(make):
 
 @pytest.mark.parametrize("make", [of_ppo, of_ppo_rnn])
 def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
-    """One observation; its illegal actions have weights of their own in the last layer."""
+    """One observation; its illegal actions have separate weights in the last layer."""
     agent = make(Gate(), rollout_steps=2)
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
@@ -195,7 +195,7 @@ def test_the_policy_of_values_spreads_its_chance_over_legal_actions():
 
 
 class AllLegal(Endless):
-    """A mask of its own, which allows everything."""
+    """Overrides the mask, which allows everything."""
 
     def action_mask(self, state, params=None):
         """Both."""

@@ -299,7 +299,7 @@ def free_address() -> str:
 
 
 def start(arguments: list[str]) -> subprocess.Popen:
-    """The command in a process of its own, at the head of a group as in a terminal."""
+    """The command in a separate process that leads a process group, as in a terminal."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-W", "error", "-m", "jaxenvs.baselines.train", *arguments]
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
@@ -328,7 +328,7 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
     process = start([SIGNAL, "--ray", *SMALL, "--actors", "1", "--out", str(out)])
     wait_for_rows(out, 2, process)
     started = processes("", process.pid)
-    assert len(started) > 4  # Ray's own and ours
+    assert len(started) > 4  # Ray's processes and ours
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
@@ -343,7 +343,7 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("twice", [True, False])
 def test_ends_without_a_word_leave_no_process_either(tmp_path, twice):
-    """A second Ctrl-C while an update waits for a fragment; kill -9, after which Ray's own end."""
+    """A second Ctrl-C while an update waits for a fragment; kill -9 also ends Ray's processes."""
     out = tmp_path / "run"
     slow = ["--actors", "1", "--set", "pause=0.5"] if twice else ["--actors", "1"]
     process = start([SIGNAL, "--ray", *SMALL, *slow, "--out", str(out)])
@@ -390,7 +390,7 @@ def test_a_cluster_that_is_there_is_joined_and_left(tmp_path):
         assert runs.load_policy(out).env_id == "Grid-Empty-5x5-v0"
         assert nothing_left(ours) and cluster.poll() is None
         process = start([SIGNAL, "--ray", *SMALL, "--total-steps", "1", "--out", f"{out}-own"])
-        _, errors = process.communicate(timeout=120)  # on a Ray of its own
+        _, errors = process.communicate(timeout=120)  # on a Ray that it starts
         assert process.returncode == 0, errors
         process = start([SIGNAL, "--ray", "--address", address, "--actors", "4"])
         _, errors = process.communicate(timeout=120)

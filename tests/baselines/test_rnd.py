@@ -1,4 +1,4 @@
-"""Random network distillation: what is new is rewarded, what is known is not."""
+"""Random network distillation: novelty is rewarded, familiar states are not."""
 
 import dataclasses
 import functools

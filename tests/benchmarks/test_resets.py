@@ -15,7 +15,7 @@ LEVEL = "Grid-Empty-5x5-v0"
 def test_trips_are_the_fullest_lane():
     done = np.zeros((3, 10), bool)
     done[1, [0, 4, 8]] = True  # all of lane 0
-    done[2, [1, 2, 3]] = True  # lanes of their own
+    done[2, [1, 2, 3]] = True  # separate lanes
     assert resets.trips(done, chunk=4).tolist() == [0, 3, 1]
 
 

@@ -53,7 +53,7 @@ def seconds(call):
 
 
 def of_every_family():
-    """Ids, of which one of a family runs by default."""
+    """All ids; one of each family runs by default."""
     return [id if id in BY_DEFAULT else pytest.param(id, marks=pytest.mark.slow) for id in IDS]
 
 
@@ -121,12 +121,12 @@ class Line(Env):
 
 @pytest.fixture(autouse=True)
 def nothing_called_yet():
-    """Each test counts its own calls."""
+    """Each test counts from zero."""
     Line.called.clear()
 
 
 def traced():
-    """Of the calls, how many were traced."""
+    """Number of calls that were traced."""
     return sum(isinstance(value, jax.core.Tracer) for value in Line.called)
 
 
@@ -174,7 +174,7 @@ def test_equal_fields_of_other_types_are_other_programs(as_a_user, values):
 
 
 def test_inside_a_trace_nothing_changes():
-    """The same program as without: also where all arguments are constants of the trace."""
+    """The program is the same as without, even if all arguments are constants of the trace."""
     env, venv = Line(), jaxenvs.make_vec(Line(), 3)
     state, states, keys = env.reset(KEY).state, venv.reset(KEY).state, jax.random.split(KEY, 2)
     actions = jnp.ones(3, jnp.int32)
@@ -229,7 +229,7 @@ def test_a_mistake_is_told_as_without_compilation(as_a_user):
 
 def test_what_cannot_be_compiled_runs_as_it_did():
     class Python(Line):
-        """It looks at a value, and tells in words."""
+        """It reads a value and describes it."""
 
         def step_state(self, key, state, action, params):
             word = "left" if action < 1 else "right"
@@ -246,7 +246,7 @@ def test_what_cannot_be_compiled_runs_as_it_did():
 
 
 class Twice(wrappers.Wrapper):
-    """Another's environment, with a `step` of its own."""
+    """A third-party environment that overrides `step`."""
 
     def step(self, key, state, action, params=None):
         """Step twice."""

@@ -1,4 +1,4 @@
-"""What an environment says of itself, for any environment: defaults, wrappers, sentences."""
+"""How any environment describes itself: defaults, wrappers, sentences."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ class Purse(jaxenvs.State):
 
 
 class Market(jaxenvs.Env):
-    """An environment of another make, with nothing but its rules."""
+    """A third-party environment with nothing but its rules."""
 
     action_space = jaxenvs.spaces.Discrete(3)
     observation_space = jaxenvs.spaces.Box(0, 9, (2, 2), np.uint8)

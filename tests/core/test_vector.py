@@ -58,7 +58,7 @@ class Loop:
         self.ended = [False] * ROWS
 
     def step(self, key, actions):
-        worlds = self.worlds(key)  # what step(key) would start in each row
+        worlds = self.worlds(key)  # what step(key) would start in each environment
         outputs = []
         for i, action in enumerate(actions):
             new = (row(worlds.obs, i), row(worlds.state.env, i))
@@ -96,7 +96,7 @@ def test_auto_reset_is_the_loop_anyone_would_write(mode, compiled):
         state = got.state
         ends[0] += int(got.terminated.sum())
         ends[1] += int(got.truncated.sum())
-    assert min(ends) > 0, "both kinds of end came about"
+    assert min(ends) > 0, "both kinds of end occurred"
 
 
 def test_a_step_that_only_begins_anew_ignores_its_action():
@@ -111,7 +111,7 @@ def test_a_step_that_only_begins_anew_ignores_its_action():
 
 
 def test_a_step_that_only_begins_anew_has_no_reward():
-    """In CartPole every step would have one, also one after the end."""
+    """In CartPole every step has a reward, even one after the end."""
     venv, reset, step, _ = batch("Classic-CartPole-v0", ROWS, autoreset="next_step")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
     actions = jnp.zeros(ROWS, jnp.int32)
@@ -163,7 +163,7 @@ def test_exact_makes_the_worlds_of_fresh_for_any_number_of_ends(rows, chunk, bat
 
 @pytest.mark.parametrize("batched", [False, True], ids=["one_params", "batched_params"])
 def test_exact_plays_as_fresh_step_by_step(batched):
-    """Limits from 1 up end a different set of rows in every step."""
+    """Limits from 1 up end different episodes in every step."""
     (exact, reset, step, _), (_, _, step_fresh, _) = (
         batch(LEVELS, 9, reset_source=source, **chunk)
         for source, chunk in (("exact", {"chunk": 2}), ("fresh", {}))
@@ -184,7 +184,7 @@ def test_exact_plays_as_fresh_step_by_step(batched):
 
 
 def test_exact_worlds_are_independent_of_each_other():
-    """As many ends in one step as there are rows, twice: every world is another."""
+    """All episodes end in one step, twice: all worlds differ."""
     rows = 64
     venv, reset, step, _ = batch("Grid-FourRooms-v0", rows, reset_source="exact", chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -305,7 +305,7 @@ def test_batched_params_reach_their_rows():
 
 
 def test_a_batch_steps_inside_the_callers_transforms():
-    """vmap over two batches with keys of their own: each is the batch alone."""
+    """vmap over two batches with different keys: each equals the batch alone."""
     venv = jaxenvs.make_vec(LEVELS, 3, reset_source="exact")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(2))
 

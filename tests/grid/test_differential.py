@@ -60,7 +60,7 @@ class Ways:
         return lambda env: expert.plan(env, player) or self.draw(BUSY, 50)
 
     def wandering(self, player):
-        """Begin at random, and let the player make the best of it."""
+        """Begin with random play, then let the player continue."""
 
         def play(env):
             start = self.draw(BUSY, min(20, env.max_steps // 4))
@@ -74,7 +74,7 @@ class Ways:
         return play
 
     def late(self, player):
-        """Win in the very step of the limit: the success counts, truncation does not."""
+        """Win in the step of the limit: the success counts, truncation does not."""
 
         def play(env):
             way = expert.plan(env, player) or []
@@ -84,7 +84,7 @@ class Ways:
         return play
 
     def detour(self, player):
-        """Stay a while, and wander off before each step of the way in vain."""
+        """Stay a while, with fruitless detours before each step of the path."""
 
         def play(env):
             around = [Action.LEFT, Action.RIGHT]
@@ -95,16 +95,16 @@ class Ways:
 
 
 def recorded(id, steps, seed=0):
-    """Episodes of the package: so many steps at random and by experts, each way in turn."""
+    """Episodes of the package: at least `steps` at random and by experts, each way in turn."""
     env = upstream.make(id)
     ways = Ways(env, seed)
     episodes = []
     for kind in (ways.random, ways.expert):
-        own = []
-        while len(own) < len(kind) or sum(len(e.actions) for e in own) < steps:
-            way = kind[len(own) % len(kind)]
-            own.append(upstream.record(env, way, seed=seed + len(episodes) + len(own)))
-        episodes += own
+        found = []
+        while len(found) < len(kind) or sum(len(e.actions) for e in found) < steps:
+            way = kind[len(found) % len(kind)]
+            found.append(upstream.record(env, way, seed=seed + len(episodes) + len(found)))
+        episodes += found
     return episodes, ways
 
 
@@ -287,7 +287,7 @@ def test_drawn_worlds_with_every_object_in_every_view():
 
 
 def test_drawn_worlds_as_an_accelerator_plays_them(monkeypatch):
-    """Where the compiler is told to choose by platform, the other choice gives the same."""
+    """Where code depends on the platform, the other branch gives the same results."""
 
     def elsewhere(*args, default, **platforms):
         return default(*args)

@@ -24,7 +24,7 @@ IDS = {
 
 @functools.partial(jax.jit, static_argnums=0)
 def played(env, key):
-    """Observations, states without clocks, and ends of random play, by row and step."""
+    """Observations, states without clocks, and ends of random play, by environment and step."""
 
     def row(key):
         key_reset, key_actions, key_steps = jax.random.split(key, 3)
@@ -42,7 +42,7 @@ def played(env, key):
 
 
 def seen_again(env):
-    """How often an observation came again, and how often with another state."""
+    """How often an observation occurred again, and how often with another state."""
     obs, state, done = jax.device_get(played(env, jax.random.key(0)))
     going_on = np.cumsum(done, axis=1) == 0
     known, again, other = {}, 0, 0

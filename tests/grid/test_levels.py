@@ -121,7 +121,7 @@ def unlikely(chances):
 
 
 def check_as_often(id, count):
-    """No feature may be unlikely, and unlikely again in new samples."""
+    """No feature may be unlikely twice: in the samples and in new ones."""
     suspects = unlikely(compare(id, count))
     assert not suspects or not suspects & unlikely(compare(id, count, seed=1)), suspects
 
@@ -143,7 +143,7 @@ def test_levels_come_as_often_as_upstream_over_many_resets(id):
 
 
 def test_the_comparison_sees_a_wrong_distribution():
-    """DoorKey's door may stand in the last row but for a quirk: a fair draw must be refused."""
+    """By a quirk DoorKey's door is never in the last row: uniform draws must fail the test."""
     id = "Grid-DoorKey-6x6-v0"
     env = jaxenvs.make(id)
     ours = features(id, env, Sample(*(x[:500] for x in drawn(id, 1200, 0))))
@@ -186,7 +186,7 @@ def reached(sample):
 
 
 def check_sound(id, sample):
-    """Facts that hold in every level, among them that it can be solved."""
+    """Facts that hold in every level, including that it can be solved."""
     grids, poses = sample.grids, sample.poses
     index = np.arange(len(grids))
     row, column = poses[:, 0], poses[:, 1]
@@ -222,7 +222,7 @@ def check_door_key(sample):
 
 
 def check_chain(id, sample):
-    """As many doors as rooms but one; none is open, and every room is shut."""
+    """One door fewer than rooms; none is open, and every room is closed."""
     doors = np.isin(sample.kinds, DOORS).sum(axis=(1, 2))
     assert (doors == jaxenvs.make(id).rooms - 1).all()
     assert (sample.kinds != Kind.DOOR).all() and (sample.kinds != Kind.LOCKED_DOOR).all()

@@ -22,7 +22,7 @@ CHUNK = 2_048
 def tries(id, resets, seed=0):
     """How many levels each of `resets` resets draws until one is accepted.
 
-    As `sample_level` draws them, but those that are still without a level go on together.
+    As `sample_level` does, but all resets still without a level draw again together.
     """
     env = jaxenvs.make(id)
 
@@ -105,7 +105,7 @@ class Choosy(GridEnv):
 
 
 def shows(state):
-    """Whether the world itself says that it was not accepted."""
+    """Whether the world shows that it was not accepted."""
     return np.asarray(state.grid[..., 1, 2]) == Kind.FLOOR
 
 
@@ -132,7 +132,7 @@ def test_a_reset_takes_the_first_level_that_is_accepted_or_says_so():
 
 
 def roll(venv, steps, limit):
-    """A batch in play, through resets: the states before each step, and what came of it."""
+    """A batch in play, through resets: the states before each step, and its results."""
     params = venv.default_params.replace(max_steps_in_episode=np.int32(limit))
     actions = jnp.zeros(venv.num_envs, jnp.int32)
 

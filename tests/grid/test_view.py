@@ -44,7 +44,7 @@ def lit_by_the_package(opaque):
 
 
 def random_views(size, count):
-    """Views as sparse as empty rooms and as dense as mazes; the agent's own cell is clear."""
+    """Views as sparse as empty rooms and as dense as mazes; the agent's cell is clear."""
     rng = np.random.default_rng(size)
     opaque = rng.random((count, size, size)) < rng.uniform(0, 0.8, (count, 1, 1))
     opaque[:, size // 2, size - 1] = False

@@ -36,7 +36,7 @@ def make(id, **fields):
 
 
 def family(env):
-    """What the package's class is about: the key of the tables of tasks and players."""
+    """Family of the package's class: the key of the tables of tasks and players."""
     if hasattr(env, "instrs"):
         return "BabyAI"
     name = type(env).__name__.removesuffix("Env").split("_")[0]
@@ -47,7 +47,7 @@ def family(env):
 def grid_of(env):
     """The package's grid as our tile bytes, (rows, columns), with what is in MiniGrid's boxes.
 
-    What is carried from the start lies where it lay: our level is from before it was lifted.
+    An object carried from the start lies in its first place, since our level is from before that.
     """
     grid = tiles.decode(env.grid.encode()).T
     if env.carrying is not None:
@@ -143,8 +143,8 @@ class Episode:
     mission: list
     reward: list
     terminated: list
-    truncated: list  # in our sense: and not terminated
-    balls: list  # where chance put them, in worlds where they move by themselves
+    truncated: list  # as with us: and not terminated
+    balls: list  # their random positions, in worlds where they move
 
 
 def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]):
@@ -192,7 +192,7 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
 
 def followed(env, episodes, longest):
-    """An environment of ours whose chance is the episodes', and their levels."""
+    """An environment of ours with the random outcomes of the episodes, and their levels."""
     levels = [episode.level for episode in episodes]
     if episodes[0].balls:
         fields = {f.name: getattr(env, f.name) for f in dataclasses.fields(env)}
@@ -244,7 +244,7 @@ def replay(env, episodes, params=None):
 
 
 def said(words):
-    """Sentence of each row of word ids, as an array of strings."""
+    """Sentences of word ids along the last axis, as an array of strings."""
     flat = words.reshape(-1, words.shape[-1])
     each, where = np.unique(flat, axis=0, return_inverse=True)
     return np.array([missions.text(row) for row in each])[where.reshape(-1)]
@@ -253,7 +253,7 @@ def said(words):
 def differences(env, episodes, params=None):
     """Replay the episodes and count, for each output, the moments at which the two sides differ.
 
-    Returns the counts and what `replay` gave.
+    Returns the counts and the result of `replay`.
     """
     ours = replay(env, episodes, params)
     counts = dict.fromkeys(FIELDS, 0)

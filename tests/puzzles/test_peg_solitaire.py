@@ -23,7 +23,7 @@ def sets(drawings):
 
 
 def one_of_each_class(words):
-    """The least of a board's eight images."""
+    """The least of a board's eight symmetric images."""
     cells = peg_solitaire._cells()
     bits = words[:, 0].astype(np.uint64) | (words[:, 1].astype(np.uint64) << np.uint64(32))
     images = []

@@ -1,6 +1,6 @@
 """2048, Minesweeper and Rubik's cube beside the real packages `jumanji` and `pgx`.
 
-Boards are handed to both sides; what chance adds there is taken from what the package did.
+Both sides get the same boards; random outcomes are taken from the package.
 """
 
 import importlib

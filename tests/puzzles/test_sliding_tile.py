@@ -122,7 +122,7 @@ def test_rewards(action, before, sparse, dense):
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_boards_are_drawn_uniformly(size):
-    """The blank and the tile of the first cell are anywhere alike, and all can be solved."""
+    """The blank and the tile of the first cell are uniformly placed; all boards are solvable."""
     puzzle = SlidingTile(size=size)
     boards, cells = drawn(puzzle, 6000), size * size
     assert (np.sort(boards, axis=1) == np.arange(cells)).all()
@@ -137,7 +137,7 @@ def test_boards_are_drawn_uniformly(size):
 
 
 def test_every_board_of_the_smallest_is_drawn():
-    """There are 12, each as likely as the next."""
+    """There are 12, equally likely."""
     counts = np.unique(drawn(SlidingTile(size=2), 6000), axis=0, return_counts=True)[1]
     assert len(counts) == 12
     assert ((counts - 500) ** 2 / 500).sum() < 31.3  # one in a thousand is beyond

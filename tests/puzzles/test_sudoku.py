@@ -46,7 +46,7 @@ def tightest(board, digits):
 
 
 def solution(board):
-    """Fill a grid by trial, the tightest cell first; None where there is no way."""
+    """Fill a grid by backtracking, the tightest cell first; None if that is impossible."""
     digits = allowed(board)
     cell = tightest(board, digits)
     if board[cell]:
@@ -139,7 +139,7 @@ def test_ends(played):
 
 
 def drawn(count, seed=4, blanks=1):
-    """Boards of levels; by default full grids but for a cell."""
+    """Boards of levels; by default full grids except for one cell."""
     draw = jax.jit(jax.vmap(lambda key: Sudoku(blanks=blanks).draw_level(key, None).board))
     return np.asarray(draw(jax.random.split(jax.random.key(seed), count)))
 
@@ -163,7 +163,7 @@ def test_every_level_can_be_solved(blanks):
 
 
 def test_all_symmetries_are_drawn():
-    """Where the digit of the first cell stands in the other rows: wherever the rules let it."""
+    """The digit of the first cell appears in the other rows wherever the rules allow it."""
     grids = drawn(LEVELS)
     possible = np.ones((9, 9), bool)
     possible[0, 1:] = possible[1:, 0] = possible[:3, :3] = False

@@ -26,7 +26,7 @@ def level_of(env, seed):
 def rest_of_trips(places):
     """Least length from each (visited, city) through all other cities and home.
 
-    Held and Karp's recursion in double precision, and nothing of the library.
+    Held and Karp's recursion in double precision, without the library.
     """
     n = len(places)
     ways = np.linalg.norm(places[:, None] - places[None, :], axis=-1)

@@ -43,7 +43,7 @@ def named(puzzles):
 
 @functools.cache
 def nearest(puzzle, levels):
-    """Boards at most so many turns away."""
+    """Boards up to `levels` turns away."""
     return bfs.distances(puzzle, (), puzzle.goal(()), limit=levels)
 
 
@@ -108,7 +108,7 @@ def test_there_are_as_many_boards_at_each_distance_as_is_known(puzzle):
 @pytest.mark.slow
 @pytest.mark.parametrize("puzzle", LEVELS, ids=str)
 def test_every_board_of_the_small_puzzles(puzzle):
-    """And the heuristic is a lower bound of all: nine million boards by the four small puzzles."""
+    """And the heuristic is a lower bound on all nine million boards of the four small puzzles."""
     counts = LEVELS[puzzle]
     found = nearest(puzzle, None if puzzle in SMALL else len(counts) - 1)
     assert found.counts == counts
@@ -119,7 +119,7 @@ def test_every_board_of_the_small_puzzles(puzzle):
 
 @pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
 def test_turns_have_their_periods(puzzle, order):
-    """Four quarters of a cube are one, three thirds of the others; a half is two quarters."""
+    """Four quarter turns of a cube, or three thirds of the others, do nothing; a half is two."""
     tables, stickers = puzzle.tables, np.arange(puzzle.tables.goal.size)
     period = 4 if isinstance(puzzle, Cube) else 3
     for action, name in enumerate(puzzle.action_names):
@@ -176,7 +176,7 @@ def test_drawn_boards_can_be_reached(puzzle, order):
 
 @pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
 def test_boards_are_drawn_uniformly(puzzle, order):
-    """A sticker is anywhere it can be alike, and so is another where the first is not."""
+    """A sticker is uniform over its places, and another over those that the first leaves."""
     tables, boards = puzzle.tables, drawn(puzzle, 2400)
     for kind in np.unique(tables.kind):
         turned = (tables.source != np.arange(tables.goal.size)).any(axis=0)

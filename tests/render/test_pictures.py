@@ -158,9 +158,9 @@ def test_params_change_what_is_drawn(monkeypatch, played):
         picture = lit
 
     dark = env.default_params.replace(max_steps_in_episode=90)
-    own = Lit(size=5)
+    bright = Lit(size=5)
     state = at(states, 0)
-    found = [jaxenvs.render(own, state, params=params).max() for params in (None, dark)]
+    found = [jaxenvs.render(bright, state, params=params).max() for params in (None, dark)]
     assert found == [25, 9]
 
 

@@ -1,4 +1,4 @@
-"""Sprites: every tile has a picture of its own, told apart without colour and at 8 pixels."""
+"""Sprites: all tiles look different, without colour and at 8 pixels too."""
 
 import itertools
 import subprocess
@@ -120,7 +120,7 @@ print(time.process_time() - start)
 
 @pytest.mark.parametrize("id", ["Grid-v0", "Craft-Classic-Ids-v0"])
 def test_an_atlas_is_drawn_in_two_seconds(id):
-    """As users do, in a process of its own: the checks of types take four times as long."""
+    """As for users, in a separate process: with type checks it takes four times as long."""
     command = [sys.executable, "-c", DRAW, id]
     assert float(subprocess.check_output(command, timeout=300)) < 2.0  # 0.5 s
 
