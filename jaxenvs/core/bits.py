@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
@@ -33,6 +34,18 @@ def kept(*fields: tuple[Any, int]) -> list[Array]:
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
     return [v != 0 if flag else v for v, flag in zip(values, flags, strict=True)]
+
+
+def nth_bit(word: Int32[Array, "*batch"], rank: Int32[Array, "*batch"]) -> Int32[Array, "*batch"]:
+    """Place of the bit with this rank, from the lowest, in a word of 16 bits: by halving."""
+    place = jnp.zeros_like(rank)
+    for width in (8, 4, 2, 1):
+        low = jax.lax.population_count(word & ((1 << width) - 1))
+        above = rank >= low
+        rank = jnp.where(above, rank - low, rank)
+        word = jnp.where(above, word >> width, word)
+        place = place + jnp.where(above, width, 0)
+    return place
 
 
 def words_for(count: int, bits: int) -> int:
