@@ -20,7 +20,7 @@ from ..core.bits import nth_bit
 from ..core.random import Key, below, hashed, permutation
 from ..core.struct import Struct, struct
 from .chance import uniform
-from .noise import noise
+from .noise import noises
 from .tables import Block, Item
 from .terrain import lattices
 
@@ -187,19 +187,20 @@ class FloorDraws(NamedTuple):
 
     angles: tuple[Float32[Array, "hills rows columns"], ...]  # of water, mountains, tunnels, woods
     cells: Float32[Array, "floors size size"]  # what becomes of a cell; hills, then dungeons
-    diamond: Float32[Array, ""]  # which stone of floor 0 is one, with `always_diamond`
-    ladders: Float32[Array, "floors 2"]  # on which cell is the one down and the one up; likewise
+    # By floor: which stone is a diamond (of floor 0), on which cells the ladders down and up are.
+    choices: Float32[Array, "floors 3"]
     rooms: Rooms
     potions: Int32[Array, " potions"]  # effect of each colour
 
 
 def draw(key: Key, angles: Any = None) -> FloorDraws:
     """Draw the chance of a world; `angles`: the lattices' own, NaN where they are to be drawn."""
-    first = itertools.count()
+    taken = 0
 
     def words(*shape: int) -> UInt32[Array, "..."]:
-        counter = list(itertools.islice(first, math.prod(shape)))
-        return hashed(key, jnp.asarray(np.array(counter, np.uint32).reshape(shape)))
+        nonlocal taken
+        start, taken = taken, taken + math.prod(shape)
+        return hashed(key, np.arange(start, taken, dtype=np.uint32).reshape(shape))
 
     drawn = tuple(uniform(words(len(HILLS), *shape)) for shape in lattices(SIZE))
     if angles is not None:
@@ -219,8 +220,7 @@ def draw(key: Key, angles: Any = None) -> FloorDraws:
     return FloorDraws(
         angles=drawn,
         cells=uniform(words(FLOORS, SIZE, SIZE)),
-        diamond=uniform(words()),
-        ladders=uniform(words(FLOORS, 2)),
+        choices=uniform(words(FLOORS, 3)),
         rooms=rooms,
         potions=permutation(words(POTIONS)),
     )
@@ -230,14 +230,13 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
     """Build the nine floors; `always_diamond`: whether one stone of floor 0 is a diamond."""
     hills = jax.vmap(_hills)(_HILL_COLUMNS, _ORE_COLUMNS, draws.angles, draws.cells[: len(HILLS)])
     dungeons = jax.vmap(_dungeon)(_DUNGEON_COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
-    cells = jnp.concatenate([hills, dungeons])
-    finished = jax.vmap(_finished, (0, 0, 0, None, None))
-    floors = finished(_FINISH_COLUMNS, cells, draws.ladders, draws.diamond, always_diamond)
-    order = np.argsort([row.floor for row in _ROWS])
-    return FullLevel(
-        **jax.tree.map(lambda x: jnp.stack([x[i] for i in order]), floors),
-        potion_mapping=draws.potions,
-    )
+    # Written once: in the middle of a reordering a GPU's compiler would repeat all of it.
+    parts = jax.lax.optimization_barrier((hills, dungeons))
+    built = [part[i] for part in parts for i in range(part.shape[0])]
+    cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
+    finished = jax.vmap(_finished, (0, 0, 0, None))
+    floors = finished(_FINISH_COLUMNS, cells, draws.choices, always_diamond)
+    return FullLevel(**floors, potion_mapping=draws.potions)
 
 
 def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
@@ -249,7 +248,13 @@ def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
 
 _HILL_COLUMNS = _columns(HILLS, *(name for name in Hills._fields if name != "ores"))
 _DUNGEON_COLUMNS = _columns(DUNGEONS, "special", "fountain", "rare")
-_FINISH_COLUMNS = _columns(_ROWS, "floor", "ladder", "light")
+_FLOOR = np.arange(FLOORS)
+_FINISH_COLUMNS = _columns(sorted(_ROWS, key=lambda row: row.floor), "ladder", "light") | {
+    "is_hills": np.isin(_FLOOR, [row.floor for row in HILLS]),
+    "sparkles": _FLOOR == 0,
+    "up": (_FLOOR > 0) & (_FLOOR < FLOORS - 1),
+    "down": _FLOOR < FLOORS - 1,
+}
 
 
 def _lots(row: Hills) -> dict[str, np.ndarray]:
@@ -274,17 +279,16 @@ _ORE_COLUMNS = jax.tree.map(lambda *x: np.stack(x), *map(_lots, HILLS))
 
 _SPAN = np.arange(SIZE) - SIZE // 2
 _FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)  # from the middle
-_FIRST, _MIDDLE = np.zeros((2, SIZE, SIZE), bool)
-_FIRST[0, 0] = _MIDDLE[SIZE // 2, SIZE // 2] = True
-# Beside a block a cell has these bits until it is finished.
-_GLOW, _TORCH = 64, 128
+_CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
+_GLOW, _TORCH = 64, 128  # bits of a cell beside its block, until it is finished
+_BITS, _LOW = 16, (1 << 16) - 1  # cells in a word, see `_words`
 
 
 def _hills(
     row: dict[str, Any], ores: dict[str, Any], angles: Any, lot: Float32[Array, "size size"]
 ) -> UInt8[Array, "size size"]:
     """Make water and shore, mountains with tunnels and caves, woods, ores and lava."""
-    water, mountain, tunnel, wood = (noise(lattice, SIZE) for lattice in angles)
+    water, mountain, tunnel, wood = noises(angles, SIZE)
     water = water + np.clip(_FAR / 5, 0, 1).astype(np.float32) - np.float32(1)
     rise = (_FAR / row["plain"]).clip(0, row["peak"])
     mountain = mountain + np.float32(0.05) + rise - np.float32(1)
@@ -302,8 +306,7 @@ def _hills(
         map = jnp.where((map == on) & (lot >= low) & (lot < high), block, map)
     lava = deep & (wood > 0.7)
     map = jnp.where(lava, row["lava"], map)
-    map = jnp.where(_FIRST & ~(map == Block.STONE).any(), Block.STONE, map)
-    map = jnp.where(_MIDDLE, row["start"], map)
+    map = jnp.where(_CELL[SIZE // 2, SIZE // 2] == _CELL, row["start"], map)
     glows = lava & (row["lava"] == Block.LAVA)
     return (map | jnp.where(glows, _GLOW, 0)).astype(jnp.uint8)
 
@@ -373,41 +376,39 @@ def _word(*flags: Bool[Array, "size rooms"]) -> UInt32[Array, " size"]:
 def _finished(
     row: dict[str, Any],
     cells: UInt8[Array, "size size"],
-    ladders: Float32[Array, " 2"],
-    diamond: Float32[Array, ""],
+    choices: Float32[Array, " 3"],
     always_diamond: Any,
 ) -> dict[str, Array]:
     """Choose the diamond and the ladders, and light the floor."""
     map = (cells & (_GLOW - 1)).astype(jnp.int32)
-    stone, ladder = map == Block.STONE, map == row["ladder"]
-    down, up = ladders
-    rows, columns = _chosen(stone, ladder, jnp.stack([diamond, down, up]))
-    line = np.arange(SIZE)
-
-    def here(which: int) -> Array:
-        return (line[:, None] == rows[which]) & (line[None, :] == columns[which])
-
-    sparkles = here(0) & stone & (row["floor"] == 0) & always_diamond
+    words = _words(map == Block.STONE, map == row["ladder"])
+    no_stone = ((words & _LOW) == 0).all() & row["is_hills"]
+    first = np.zeros(words.shape, bool)
+    first[0, 0] = True
+    words = jnp.where(first & no_stone, (words & ~(1 << _BITS)) | 1, words)
+    map = jnp.where((_CELL == 0) & no_stone, Block.STONE, map)
+    # As data: what follows would compute them again for every cell.
+    diamond, down, up = jax.lax.optimization_barrier(_chosen(words, choices))
+    sparkles = (diamond == _CELL) & (map == Block.STONE) & row["sparkles"] & always_diamond
     items = jnp.where(cells >= _TORCH, Item.TORCH, Item.NONE)
-    items = jnp.where(here(1) & (row["floor"] < FLOORS - 1), Item.LADDER_DOWN, items)
-    leads_up = (row["floor"] > 0) & (row["floor"] < FLOORS - 1)
-    items = jnp.where(here(2) & leads_up, Item.LADDER_UP, items)
+    items = jnp.where((down == _CELL) & row["down"], Item.LADDER_DOWN, items)
+    items = jnp.where((up == _CELL) & row["up"], Item.LADDER_UP, items)
     return {
         "map": jnp.where(sparkles, Block.DIAMOND, map).astype(jnp.uint8),
         "items": items.astype(jnp.uint8),
-        "light": _light(row["light"], (cells & _GLOW) != 0, rows[2], columns[2]),
-        "down_ladders": jnp.stack([rows[1], columns[1]]),
-        "up_ladders": jnp.stack([rows[2], columns[2]]),
+        "light": _light(row["light"], (cells & _GLOW) != 0, up),
+        "down_ladders": jnp.stack([down // SIZE, down % SIZE]),
+        "up_ladders": jnp.stack([up // SIZE, up % SIZE]),
     }
 
 
 def _light(
-    dark: Any, glows: Bool[Array, "size size"], row: Array, column: Array
+    dark: Any, glows: Bool[Array, "size size"], up: Int32[Array, ""]
 ) -> Float32[Array, "size size"]:
     """Light of a floor: its own, a torch's around the ladder up, and that of lava."""
-    line = np.arange(SIZE, dtype=np.float32)
-    down, right = line[:, None] - _patch(row), line[None, :] - _patch(column)
-    torch = (1 - jnp.sqrt(down * down + right * right) / np.float32(5)).clip(0, 1)
+    down, right = _CELL // SIZE - _patch(up // SIZE), _CELL % SIZE - _patch(up % SIZE)
+    distance = jnp.sqrt((down * down + right * right).astype(jnp.float32))
+    torch = (1 - distance / np.float32(5)).clip(0, 1)
     lava = jnp.pad(glows, 1).astype(jnp.float32)
     shine = jnp.zeros((SIZE, SIZE), jnp.float32)
     for down, right in itertools.product(range(3), range(3)):
@@ -416,43 +417,37 @@ def _light(
     return (dark + (1 - dark) * torch + shine).clip(0, 1)
 
 
-def _patch(place: Array) -> Array:
+def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
     """Middle of the nine rows, or columns, that a ladder lights; upstream's start wraps round."""
-    most = SIZE - 9
-    start = jnp.where(place < 4, most, jnp.minimum(place - 4, most))
-    return (start + 4).astype(jnp.float32)
+    most = SIZE - 5
+    return jnp.where(place < 4, most, jnp.minimum(place, most))
 
 
-_BITS = 16  # cells in a word
+def _words(
+    first: Bool[Array, "size size"], second: Bool[Array, "size size"]
+) -> Int32[Array, "size words"]:
+    """Words of 16 cells: whether they are of the first in the low half, of the second above."""
+    code = first.astype(jnp.int32) | (second.astype(jnp.int32) << _BITS)
+    bit = np.arange(_BITS, dtype=np.int32)
+    return (code.reshape(SIZE, -1, _BITS) << bit).sum(axis=2, dtype=jnp.int32)
 
 
 def _chosen(
-    first: Bool[Array, "size size"],
-    second: Bool[Array, "size size"],
-    uniforms: Float32[Array, " 3"],
-) -> tuple[Int32[Array, " 3"], Int32[Array, " 3"]]:
-    """Rows and columns of one cell of the first and two of the second; (0, 0) where none is.
-
-    The cells of both are counted, and found, in words of 16 cells.
-    """
-    code = first.astype(jnp.uint32) | (second.astype(jnp.uint32) << np.uint32(_BITS))
-    bits = code.reshape(SIZE, -1, _BITS) << np.arange(_BITS, dtype=np.uint32)
-    words = bits.sum(axis=2, dtype=jnp.uint32).astype(jnp.int32)
-    low, high = words & 0xFFFF, (words >> _BITS) & 0xFFFF
-    words = jnp.stack([low, high, high])
-    count = jax.lax.population_count(words).sum(axis=2, dtype=jnp.int32)
+    words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
+) -> Int32[Array, " 3"]:
+    """Choose a cell of the first and two of the second, see `_words`; 0 where there is none."""
+    words = (words >> np.array([0, _BITS, _BITS])[:, None, None]) & _LOW
+    counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]
+    count = sum(counts[1:], counts[0])
     before = (np.tri(SIZE, k=-1, dtype=np.int32) * count[:, None, :]).sum(axis=2, dtype=jnp.int32)
     total = before[:, -1] + count[:, -1]
     rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniforms)).astype(jnp.int32) - 1
     rank = rank.clip(0, jnp.maximum(total - 1, 0))[:, None]
     here = (before <= rank) & (rank < before + count)
-    row = jnp.where(here, np.arange(SIZE, dtype=np.int32), 0).sum(axis=1, dtype=jnp.int32)
-    rank = jnp.where(here, rank - before, 0).sum(axis=1, dtype=jnp.int32)
-    words = jnp.where(here[:, :, None], words, 0).sum(axis=1, dtype=jnp.int32)
-    column, word = jnp.zeros_like(rank), words[:, 0]
-    for i in range(1, words.shape[1]):
-        seen = jax.lax.population_count(word)
-        later = (column == (i - 1) * _BITS) & (rank >= seen)
-        rank = jnp.where(later, rank - seen, rank)
-        column, word = jnp.where(later, i * _BITS, column), jnp.where(later, words[:, i], word)
-    return row, jnp.where(total > 0, column + nth_bit(word, rank), 0)
+
+    def of_row(values: Any) -> Int32[Array, " 3"]:
+        return jnp.where(here, values, 0).sum(axis=1, dtype=jnp.int32)
+
+    cell, rank = of_row(np.arange(SIZE, dtype=np.int32) * SIZE), of_row(rank - before)
+    column = nth_bit([of_row(words[:, :, i]) for i in range(words.shape[2])], rank)
+    return jnp.where(total > 0, cell + column, 0)

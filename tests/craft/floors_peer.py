@@ -21,7 +21,8 @@ PARAMS = EnvParams()
 UNIFORM = functools.partial(jax.random.uniform, shape=(SIZE, SIZE))
 HILL_FLOORS = np.array([row.floor for row in HILLS])
 DUNGEON_FLOORS = np.array([row.floor for row in DUNGEONS])
-BUILT = np.concatenate([HILL_FLOORS, DUNGEON_FLOORS])  # floors in the order of draws
+BUILT = np.concatenate([HILL_FLOORS, DUNGEON_FLOORS])  # floors in the order of building
+ORDER = np.argsort(BUILT)
 
 
 @loosely
@@ -56,11 +57,13 @@ def draws(key, theirs):
     given = jnp.concatenate([hill_ladders, dungeon_ladders])
     number = jax.vmap(jax.vmap(_number, (None, 0, 0)))
     numbers, far = number(maps == ladder[:, None, None], places, given)
+    # Elsewhere than on floor 0 it stays a stone.
+    diamond = _diamond(diamond[0], theirs.map[0] == Block.STONE)
+    diamond = jnp.zeros(floors.FLOORS).at[0].set(diamond)
     return FloorDraws(
         angles=angles,
         cells=jnp.concatenate([lots, jnp.where(rare, 0.05, 0.5)]).astype(jnp.float32),
-        diamond=_diamond(diamond[0], theirs.map[0] == Block.STONE),
-        ladders=numbers.astype(jnp.float32),
+        choices=jnp.concatenate([diamond[:, None], numbers[ORDER]], axis=1).astype(jnp.float32),
         rooms=rooms,
         potions=jax.random.permutation(jax.random.split(rest[0])[1], jnp.arange(6)),
     ), far.any()
