@@ -1,0 +1,181 @@
+"""Pictures of the full game: the view in its light, by night and asleep, and the inventory below.
+
+Layout and order as upstream's: blocks, items, player, melee, passive and ranged mobs, what mobs and
+what the player shot; the light of each cell; night on the first floor; sleep. The sprites are our
+own. Night is as deep and as noisy in the whole of a cell as in its middle, and its noise comes from
+the clock. Of several who stand in a cell, or fly in it, the one drawn last is seen.
+
+A byte of the picture is a byte of a sprite times a share of the cell, plus shares of noise and of
+the colour of night: one pass over gathers of rows of sprites.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int32, UInt8
+
+from ..tables import ROLES, Item, Rules, of_type
+from .layers import KEY, MOST, PLACES, STATUS_ROWS, fliers, grounds, numbers, standers
+from .pictures import NIGHT, NOISE_CELLS, gathered
+from .sprites import ASLEEP
+
+WHOLE = 256  # in which shares are counted
+
+
+class Scene(NamedTuple):
+    """What a picture shows."""
+
+    blocks: UInt8[Array, "rows columns"]  # of the view; the necromancer as he can be hurt now
+    items: UInt8[Array, "rows columns"]  # on them, `Item`; a ladder down as it is open now
+    light: Float32[Array, "rows columns"]  # 0 to 1; 0 beyond the border
+    day: Float32[Array, ""]  # daylight, 0 to 1; 1 below the first floor
+    time: Int32[Array, ""]  # of the clock, for the noise of the night
+    row: Any  # of the player
+    column: Any
+    facing: Any  # 1 left, 2 right, 3 up, 4 down
+    sleeping: Any
+    mobs: dict[str, tuple[Any, ...]]  # slots by role
+    projectiles: tuple[Any, ...]  # slots, those drawn last at the end
+    things: dict[str, Any]  # count, level or kind by the names of `layers.PLACES`
+
+
+def scene_picture(
+    rules: Rules, scene: Scene, tile_size: int = 10
+) -> UInt8[Array, "height width 3"]:
+    """Draw a scene, and the inventory below it."""
+    ground, number = inventory(rules, scene.things)
+    cells = scene.blocks.astype(jnp.int32) * len(Item) + scene.items.astype(jnp.int32)
+    nobody = jnp.zeros(ground.shape, jnp.int32)
+    below = jnp.concatenate([cells, ground])
+    middle = jnp.concatenate([standing(rules, scene), nobody])
+    top = jnp.concatenate([flying(rules, scene), number])
+    drawn = _gathered(below, grounds(rules, tile_size))
+    for shown, sheet in ((middle, standers(rules, tile_size)), (top, fliers(rules, tile_size))):
+        over = _gathered(shown, sheet)
+        drawn = jnp.where(over == KEY, drawn, over)
+    drawn = _lit(drawn, *shares(scene, rules), scene.time, tile_size)
+    rows, columns = below.shape
+    return drawn.reshape(rows * tile_size, columns * tile_size, 3)
+
+
+def standing(rules: Rules, scene: Scene) -> Int32[Array, "rows columns"]:
+    """Who stands in each cell of the view, see `layers.standers`."""
+    given, (height, width) = numbers(rules), rules.view
+    middle = np.zeros((height, width), np.bool_)
+    middle[height // 2, width // 2] = True
+    shown = jnp.where(middle, jnp.where(scene.sleeping, ASLEEP, scene.facing), 0)
+    for role in ROLES:
+        first = [given.standing[row.name] for row in rules.types(role)]
+        for slot in scene.mobs[role]:
+            shown = jnp.where(_here(rules, scene, slot), of_type(first, slot.type), shown)
+    return shown.astype(jnp.int32)
+
+
+def flying(rules: Rules, scene: Scene) -> Int32[Array, "rows columns"]:
+    """What flies in each cell of the view, see `layers.fliers`."""
+    given, shown = numbers(rules), jnp.zeros(rules.view, jnp.int32)
+    first = [given.flying[row.name] for row in rules.projectiles]
+    for slot in scene.projectiles:
+        onwards = ((slot.d_row > 0) | (slot.d_column > 0)).astype(jnp.int32)
+        way = onwards + jnp.where(slot.d_column != 0, 0, 2)
+        shown = jnp.where(_here(rules, scene, slot), of_type(first, slot.type) + way, shown)
+    return shown.astype(jnp.int32)
+
+
+def _here(rules: Rules, scene: Scene, slot: Any) -> Array:
+    """Cells of the view where a slot is."""
+    height, width = rules.view
+    row = scene.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
+    column = scene.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+    return (row == slot.row) & (column == slot.column) & slot.alive
+
+
+def inventory(
+    rules: Rules, things: dict[str, Any]
+) -> tuple[Int32[Array, "4 columns"], Int32[Array, "4 columns"]]:
+    """Grounds and numbers of the inventory, see `layers.PLACES`."""
+    given, (_, width) = numbers(rules), rules.view
+    first = np.full(STATUS_ROWS * width, given.blank, np.int32)
+    icons, numbered = np.zeros_like(first), np.zeros(first.shape, np.bool_)
+    place = np.arange(first.size, dtype=np.int32)
+    count, kind = jnp.zeros(first.shape, jnp.int32), jnp.zeros(first.shape, jnp.int32)
+    for row, icon in zip(PLACES, given.icons, strict=True):
+        at = row.row * width + row.column
+        first[at], icons[at], numbered[at] = icon, len(row.icons), row.numbered
+        # Stacked they would be a kernel each.
+        count = jnp.where(place == at, things[row.name], count)
+        if row.enchantment is not None:
+            kind = jnp.where(place == at, things[row.enchantment], kind)
+    ground = first + count.clip(0, icons) + kind * (icons + 1)
+    written = numbered & ((count > 0) | (icons == 0))
+    number = jnp.where(written, given.digits + count.clip(0, MOST), 0)
+    return ground.reshape(STATUS_ROWS, width), number.reshape(STATUS_ROWS, width)
+
+
+def shares(
+    scene: Scene, rules: Rules
+) -> tuple[Int32[Array, "all_rows columns"], Int32[Array, "all_rows columns"], Int32[Array, ""]]:
+    """Shares of a cell, in WHOLE: of its sprites, of noise, and of the night's colour.
+
+    Their sum is WHOLE at most. The inventory is seen as it is, and the colour of the night is the
+    same in all cells of the view.
+    """
+    dark = 1 - scene.day
+    noisy = jnp.maximum(1 - 2 * scene.day, 0) * _distance(rules)
+    awake = jnp.where(scene.sleeping, np.float32(WHOLE / 2), np.float32(WHOLE))
+    seen = scene.light * (scene.day + dark * (1 - noisy) / 2) * awake
+    noise = dark * noisy / 2 * awake
+    night = dark / 2 * awake
+    below = ((0, STATUS_ROWS), (0, 0))
+    return (
+        jnp.pad(seen.astype(jnp.int32), below, constant_values=WHOLE),
+        jnp.pad(noise.astype(jnp.int32), below),
+        night.astype(jnp.int32),
+    )
+
+
+@functools.cache
+def _distance(rules: Rules) -> np.ndarray:
+    """Distance of each cell from the player, 1 in the corners."""
+    height, width = rules.view
+    row, column = np.mgrid[:height, :width]
+    distance = np.hypot(row - height // 2, column - width // 2)
+    return (distance / distance.max()).astype(np.float32)
+
+
+def _lit(
+    drawn: UInt8[Array, "rows size columns pixels"],
+    seen: Int32[Array, "rows columns"],
+    noise: Int32[Array, "rows columns"],
+    night: Int32[Array, ""],
+    time: Int32[Array, ""],
+    size: int,
+) -> UInt8[Array, "rows size columns pixels"]:
+    """Mix sprites, noise and the colour of night."""
+    rows, _, columns, _ = drawn.shape
+    view = np.arange(rows) < rows - STATUS_ROWS
+    colour = view[:, None] * np.tile(NIGHT, size)[None, :]
+    grain, turn = _grain(rows, columns, size)
+    turned = (time.astype(jnp.uint32) * turn >> 7).astype(jnp.uint8)
+    grey = (grain + turned[:, None, :, None]) & np.uint8(95) | np.uint8(32)
+    wide = lambda share: share.astype(jnp.uint16)[:, None, :, None]  # noqa: E731
+    mixed = drawn.astype(jnp.uint16) * wide(seen) + grey.astype(jnp.uint16) * wide(noise)
+    mixed += night.astype(jnp.uint16) * colour.astype(np.uint16)[:, None, None, :]
+    return (mixed >> 8).astype(jnp.uint8)
+
+
+@functools.lru_cache(maxsize=8)
+def _grain(rows: int, columns: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes of noise of each pixel, and how they turn in each cell with time."""
+    rng, side = np.random.default_rng(0), min(size, NOISE_CELLS)
+    turn = rng.integers(0, 2**31, (rows, columns), np.uint32) * 2 + 1
+    grain = rng.integers(0, 256, (rows, side, columns, side), np.uint8)
+    at = np.arange(size) * side // size
+    return grain[:, at][..., at].repeat(3, axis=-1), turn
+
+
+def _gathered(shown: Int32[Array, "rows columns"], sheet: np.ndarray) -> Array:
+    size = sheet.shape[1]
+    return gathered(shown, sheet.reshape(-1, size * 3), size)
