@@ -1,9 +1,9 @@
 """The sprites of the full game: grounds, and what is laid over them.
 
 With Classic's pairs of a block and somebody on it there would be thousands. A cell of the full game
-is a ground (a block and what lies on it, or an icon of the inventory), below somebody who stands
-there, below something that flies or a number. In the upper layers 0 means that the layer below is
-seen. The inventory lies as upstream's does: four rows below the view.
+is a ground (a block and what lies on it, or an icon of the inventory) below an overlay: somebody
+who stands there, what flies above, or a number. The inventory lies as upstream's does: four rows
+below the view.
 """
 
 import functools
@@ -109,21 +109,29 @@ PLACES = (
 class Numbers(NamedTuple):
     """How the sprites of an edition are numbered."""
 
-    standing: dict[str, int]  # of each mob; the player has those of `sprites`
-    flying: dict[str, int]  # of what flies to the left; right, up and down follow
-    digits: int  # of the number 0, among what flies; 1 to MOST follow
-    icons: tuple[int, ...]  # of each of PLACES without anything, among the grounds
     blank: int  # ground of a cell that tells nothing
+    icons: tuple[int, ...]  # ground of each of PLACES without anything
+    # An overlay is the number of who stands there times `flights`, plus that of what flies there.
+    standing: dict[str, int]  # of each mob; those of the player are in `sprites`
+    flying: dict[str, int]  # of what flies to the left; right, up and down follow
+    flights: int
+    digits: int  # overlay of the number 0; 1 to MOST follow
 
 
 @functools.cache
 def numbers(rules: Rules) -> Numbers:
     """Number the sprites of an edition."""
-    standing = {mob.name: ASLEEP + 1 + i for i, mob in enumerate(rules.mobs)}
-    flying = {row.name: 1 + 4 * i for i, row in enumerate(rules.projectiles)}
     blank = len(rules.blocks) * len(Item)
     ends = np.cumsum([blank + 1, *(len(_shown(place)) for place in PLACES)]).tolist()
-    return Numbers(standing, flying, 1 + 4 * len(rules.projectiles), tuple(ends[:-1]), blank)
+    first, flights = ASLEEP + 1, 1 + 4 * len(rules.projectiles)
+    return Numbers(
+        blank=blank,
+        icons=tuple(ends[:-1]),
+        standing={mob.name: first + i for i, mob in enumerate(rules.mobs)},
+        flying={row.name: 1 + 4 * i for i, row in enumerate(rules.projectiles)},
+        flights=flights,
+        digits=(first + len(rules.mobs)) * flights,
+    )
 
 
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
@@ -155,27 +163,25 @@ def grounds(rules: Rules, size: int) -> np.ndarray:
         for icon in _shown(place):
             moved = changed(icon, lambda shape: shrunk(shape, ICON, margin, margin))
             sheet.append(paint(nothing, moved))
-    return _finished(sheet)
+    return _kept(np.stack(sheet).round().astype(np.uint8))
 
 
 @functools.lru_cache(maxsize=8)
-def standers(rules: Rules, size: int) -> np.ndarray:
-    """Nobody, the player (see `sprites`) and the mobs: uint8 (standers, size, size, 3)."""
-    left = creatures.LEFT
+def overlays(rules: Rules, size: int) -> np.ndarray:
+    """Everybody below everything that flies, in the order of the former, then numbers: uint8
+    (overlays, size, size, 3), KEY where the ground is seen.
+    """
+    left, flying = creatures.LEFT, [()]
     player = [left, changed(left, mirrored), creatures.UP, creatures.DOWN, creatures.SLEEPER]
-    drawings = [(), *player, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
-    return _finished(_cut_out(layers, size) for layers in drawings)
-
-
-@functools.lru_cache(maxsize=8)
-def fliers(rules: Rules, size: int) -> np.ndarray:
-    """Nothing, what flies in four directions each, numbers: uint8 (fliers, size, size, 3)."""
-    drawings: list[tuple[Layer, ...]] = [()]
+    standing = [(), *player, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
     for row in rules.projectiles:
         right = missiles.PROJECTILES[row.name]
-        drawings += [changed(right, lambda shape, n=n: turned(shape, n)) for n in (2, 0, 3, 1)]
-    drawings += [_number(n, size) for n in range(MOST + 1)]
-    return _finished(_cut_out(layers, size) for layers in drawings)
+        flying += [changed(right, lambda shape, n=n: turned(shape, n)) for n in (2, 0, 3, 1)]
+    below, above = _cut_out(standing, size)[:, None], _cut_out(flying, size)[None]
+    both = np.where(above == KEY, below, above).reshape(-1, size, size, 3)
+    return _kept(
+        np.concatenate([both, _cut_out([_number(n, size) for n in range(MOST + 1)], size)])
+    )
 
 
 def _number(number: int, size: int) -> tuple[Layer, ...]:
@@ -202,18 +208,18 @@ def _small_digit(number: int, place: int) -> Shape:
     )
 
 
-def _cut_out(layers: Iterable[Layer], size: int) -> np.ndarray:
-    """Paint layers whose pixels are all there or not at all, KEY where they are not."""
-    layers = tuple(layers)
-    on_black = paint(np.zeros((size, size, 3)), layers)
-    on_white = paint(np.full((size, size, 3), 255.0), layers)
-    cover = 1 - (on_white - on_black).mean(axis=-1, keepdims=True) / 255
-    colour = (on_black / np.maximum(cover, 0.5)).clip(KEY + 1, 255)
-    return np.where(cover >= 0.5, colour, KEY)
+def _cut_out(drawings: Iterable[Iterable[Layer]], size: int) -> np.ndarray:
+    """Paint sprites whose pixels are all there or not at all, KEY where they are not."""
+    nothing, sheet = np.zeros((size, size, 3)), []
+    for layers in map(tuple, drawings):
+        on_black = paint(nothing, layers)
+        cover = 1 - (paint(nothing + 255, layers) - on_black).mean(axis=-1, keepdims=True) / 255
+        colour = (on_black / np.maximum(cover, 0.5)).round().clip(KEY + 1, 255)
+        sheet.append(np.where(cover >= 0.5, colour, KEY).astype(np.uint8))
+    return np.stack(sheet)
 
 
-def _finished(sprites: Iterable[np.ndarray]) -> np.ndarray:
-    sheet = np.stack(list(sprites)).round().astype(np.uint8)
+def _kept(sheet: np.ndarray) -> np.ndarray:
     sheet.flags.writeable = False
     coverage.cache_clear()
     return sheet

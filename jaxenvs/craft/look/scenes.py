@@ -16,8 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, UInt8
 
+from ...core.settle import settled
 from ..tables import ROLES, Item, Rules, of_type
-from .layers import KEY, MOST, PLACES, STATUS_ROWS, fliers, grounds, numbers, standers
+from .layers import KEY, MOST, PLACES, STATUS_ROWS, grounds, numbers, overlays
 from .pictures import NIGHT, NOISE_CELLS, gathered
 from .sprites import ASLEEP
 
@@ -45,23 +46,21 @@ def scene_picture(
     rules: Rules, scene: Scene, tile_size: int = 10
 ) -> UInt8[Array, "height width 3"]:
     """Draw a scene, and the inventory below it."""
-    ground, number = inventory(rules, scene.things)
     cells = scene.blocks.astype(jnp.int32) * len(Item) + scene.items.astype(jnp.int32)
-    nobody = jnp.zeros(ground.shape, jnp.int32)
-    below = jnp.concatenate([cells, ground])
-    middle = jnp.concatenate([standing(rules, scene), nobody])
-    top = jnp.concatenate([flying(rules, scene), number])
+    somebody = standing(rules, scene) * numbers(rules).flights + flying(rules, scene)
+    icons, counts = inventory(rules, scene.things)
+    below, above = jnp.concatenate([cells, icons]), jnp.concatenate([somebody, counts])
     drawn = _gathered(below, grounds(rules, tile_size))
-    for shown, sheet in ((middle, standers(rules, tile_size)), (top, fliers(rules, tile_size))):
-        over = _gathered(shown, sheet)
-        drawn = jnp.where(over == KEY, drawn, over)
-    drawn = _lit(drawn, *shares(scene, rules), scene.time, tile_size)
+    over = _gathered(above, overlays(rules, tile_size))
+    drawn = jnp.where(over == KEY, drawn, over)
+    # Settled, since XLA would fuse the last reshape and write a picture pixel by pixel on a CPU.
+    drawn = settled(_lit(drawn, *shares(scene, rules), scene.time, tile_size))
     rows, columns = below.shape
     return drawn.reshape(rows * tile_size, columns * tile_size, 3)
 
 
 def standing(rules: Rules, scene: Scene) -> Int32[Array, "rows columns"]:
-    """Who stands in each cell of the view, see `layers.standers`."""
+    """Who stands in each cell of the view, 0 nobody, see `layers.Numbers`."""
     given, (height, width) = numbers(rules), rules.view
     middle = np.zeros((height, width), np.bool_)
     middle[height // 2, width // 2] = True
@@ -74,7 +73,7 @@ def standing(rules: Rules, scene: Scene) -> Int32[Array, "rows columns"]:
 
 
 def flying(rules: Rules, scene: Scene) -> Int32[Array, "rows columns"]:
-    """What flies in each cell of the view, see `layers.fliers`."""
+    """What flies in each cell of the view, 0 nothing, see `layers.Numbers`."""
     given, shown = numbers(rules), jnp.zeros(rules.view, jnp.int32)
     first = [given.flying[row.name] for row in rules.projectiles]
     for slot in scene.projectiles:
@@ -95,7 +94,7 @@ def _here(rules: Rules, scene: Scene, slot: Any) -> Array:
 def inventory(
     rules: Rules, things: dict[str, Any]
 ) -> tuple[Int32[Array, "4 columns"], Int32[Array, "4 columns"]]:
-    """Grounds and numbers of the inventory, see `layers.PLACES`."""
+    """Grounds and overlays of the inventory, see `layers.PLACES`."""
     given, (_, width) = numbers(rules), rules.view
     first = np.full(STATUS_ROWS * width, given.blank, np.int32)
     icons, numbered = np.zeros_like(first), np.zeros(first.shape, np.bool_)
