@@ -58,8 +58,8 @@ class Place(NamedTuple):
     name: str  # what it tells of
     icons: tuple[str, ...]  # of 1, 2, ...; the last one also of more
     numbered: bool = True  # whether the count is written as well
-    enchantment: str | None = None  # name of what says whether fire (1) or ice (2) is on it
-    bare: bool = False  # whether an enchantment is seen without the thing
+    charm: str | None = None  # name of what says whether fire (1) or ice (2) is on it
+    bare: bool = False  # whether a charm is seen without the thing
 
 
 _MADE_OF = tuple(gear.MATERIALS)
@@ -75,13 +75,11 @@ PLACES = (
         for i, name in enumerate(("coal", "iron", "diamond", "sapphire", "ruby", "sapling"))
     ),
     Place(1, 6, "bow", ("bow",), numbered=False),
-    Place(
-        1, 8, "sword", tuple(f"{m}_sword" for m in _MADE_OF), False, "sword_enchantment", bare=True
-    ),
+    Place(1, 8, "sword", tuple(f"{m}_sword" for m in _MADE_OF), False, "sword", bare=True),
     *(Place(2, i, name, (name,)) for i, name in enumerate(("wood", "stone", "torches", "books"))),
     Place(2, 4, "fireball", ("fireball",), numbered=False),
     Place(2, 5, "iceball", ("iceball",), numbered=False),
-    Place(2, 6, "arrows", ("arrows",), enchantment="bow_enchantment"),
+    Place(2, 6, "arrows", ("arrows",), charm="bow"),
     Place(2, 8, "pickaxe", tuple(f"{m}_pickaxe" for m in _MADE_OF), numbered=False),
     *(
         Place(3, i, f"{colour}_potion", (f"{colour}_potion",))
@@ -94,7 +92,7 @@ PLACES = (
             piece,
             (f"iron_{piece}", f"diamond_{piece}"),
             False,
-            f"{piece}_enchantment",
+            piece,
             bare=True,
         )
         for i, piece in enumerate(ARMOUR)
@@ -137,7 +135,7 @@ def numbers(rules: Rules) -> Numbers:
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
     """Icons of a place: of none, 1, 2, ..., then the same enchanted with fire, and with ice."""
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
-    if place.enchantment is None:
+    if place.charm is None:
         return icons
     enchanted = [
         gear.enchanted(icon, element) if icon or place.bare else ()

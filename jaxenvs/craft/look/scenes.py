@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int32, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from ...core.settle import settled
-from ..tables import ROLES, Item, Rules, of_type
+from ..boss import is_vulnerable
+from ..floors import CLEARED
+from ..state import World
+from ..tables import ROLES, Block, Item, Rules, of_type
 from .layers import KEY, MOST, PLACES, STATUS_ROWS, grounds, numbers, overlays
 from .pictures import NIGHT, NOISE_CELLS, gathered
 from .sprites import ASLEEP
@@ -25,106 +28,119 @@ from .sprites import ASLEEP
 WHOLE = 256  # in which shares are counted
 
 
-class Scene(NamedTuple):
-    """What a picture shows."""
+class Cells(NamedTuple):
+    """What the view shows before anybody comes into it."""
 
-    blocks: UInt8[Array, "rows columns"]  # of the view; the necromancer as he can be hurt now
-    items: UInt8[Array, "rows columns"]  # on them, `Item`; a ladder down as it is open now
+    blocks: Int32[Array, "rows columns"]  # OUT_OF_BOUNDS beyond the border
+    items: Int32[Array, "rows columns"]  # on them, numbers of `Item`
     light: Float32[Array, "rows columns"]  # 0 to 1; 0 beyond the border
-    day: Float32[Array, ""]  # daylight, 0 to 1; 1 below the first floor
-    time: Int32[Array, ""]  # of the clock, for the noise of the night
-    row: Any  # of the player
-    column: Any
-    facing: Any  # 1 left, 2 right, 3 up, 4 down
-    sleeping: Any
-    mobs: dict[str, tuple[Any, ...]]  # slots by role
-    projectiles: tuple[Any, ...]  # slots, those drawn last at the end
-    things: dict[str, Any]  # count, level or kind by the names of `layers.PLACES`
 
 
-def scene_picture(
-    rules: Rules, scene: Scene, tile_size: int = 10
+def full_picture(
+    rules: Rules,
+    world: World,
+    cells: Cells,
+    daylight: Float32[Array, ""],
+    time: Int32[Array, ""],
+    tile_size: int = 10,
 ) -> UInt8[Array, "height width 3"]:
-    """Draw a scene, and the inventory below it."""
-    cells = scene.blocks.astype(jnp.int32) * len(Item) + scene.items.astype(jnp.int32)
-    somebody = standing(rules, scene) * numbers(rules).flights + flying(rules, scene)
-    icons, counts = inventory(rules, scene.things)
-    below, above = jnp.concatenate([cells, icons]), jnp.concatenate([somebody, counts])
+    """Draw what the player sees of a floor at an hour of the day, and what the player has."""
+    below, above = full_tiles(rules, world, cells)
     drawn = _gathered(below, grounds(rules, tile_size))
     over = _gathered(above, overlays(rules, tile_size))
     drawn = jnp.where(over == KEY, drawn, over)
     # Settled, since XLA would fuse the last reshape and write a picture pixel by pixel on a CPU.
-    drawn = settled(_lit(drawn, *shares(scene, rules), scene.time, tile_size))
+    drawn = settled(_lit(drawn, *shares(rules, world, cells.light, daylight), time, tile_size))
     rows, columns = below.shape
     return drawn.reshape(rows * tile_size, columns * tile_size, 3)
 
 
-def standing(rules: Rules, scene: Scene) -> Int32[Array, "rows columns"]:
+def full_tiles(
+    rules: Rules, world: World, cells: Cells
+) -> tuple[Int32[Array, "all_rows columns"], Int32[Array, "all_rows columns"]]:
+    """Grounds and overlays of the view, and of the inventory below it, see `layers.Numbers`."""
+    hurt = (cells.blocks == Block.NECROMANCER) & is_vulnerable(world)
+    blocks = jnp.where(hurt, Block.NECROMANCER_VULNERABLE, cells.blocks)
+    barred = (cells.items == Item.LADDER_DOWN) & (world.kills < CLEARED)
+    items = jnp.where(barred, Item.LADDER_DOWN_BLOCKED, cells.items)
+    somebody = standing(rules, world) * numbers(rules).flights + flying(rules, world)
+    icons, counts = inventory(rules, world)
+    ground = blocks.astype(jnp.int32) * len(Item) + items.astype(jnp.int32)
+    return jnp.concatenate([ground, icons]), jnp.concatenate([somebody, counts])
+
+
+def standing(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
     """Who stands in each cell of the view, 0 nobody, see `layers.Numbers`."""
     given, (height, width) = numbers(rules), rules.view
     middle = np.zeros((height, width), np.bool_)
     middle[height // 2, width // 2] = True
-    shown = jnp.where(middle, jnp.where(scene.sleeping, ASLEEP, scene.facing), 0)
+    shown = jnp.where(middle, jnp.where(world.sleeping, ASLEEP, world.facing), 0)
     for role in ROLES:
         first = [given.standing[row.name] for row in rules.types(role)]
-        for slot in scene.mobs[role]:
-            shown = jnp.where(_here(rules, scene, slot), of_type(first, slot.type), shown)
+        for slot in world.mobs[role]:
+            shown = jnp.where(_here(rules, world, slot), of_type(first, slot.type), shown)
     return shown.astype(jnp.int32)
 
 
-def flying(rules: Rules, scene: Scene) -> Int32[Array, "rows columns"]:
+def flying(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
     """What flies in each cell of the view, 0 nothing, see `layers.Numbers`."""
     given, shown = numbers(rules), jnp.zeros(rules.view, jnp.int32)
     first = [given.flying[row.name] for row in rules.projectiles]
-    for slot in scene.projectiles:
+    for slot in (*world.projectiles, *world.missiles):
         onwards = ((slot.d_row > 0) | (slot.d_column > 0)).astype(jnp.int32)
         way = onwards + jnp.where(slot.d_column != 0, 0, 2)
-        shown = jnp.where(_here(rules, scene, slot), of_type(first, slot.type) + way, shown)
+        shown = jnp.where(_here(rules, world, slot), of_type(first, slot.type) + way, shown)
     return shown.astype(jnp.int32)
 
 
-def _here(rules: Rules, scene: Scene, slot: Any) -> Array:
+def _here(rules: Rules, world: World, slot: Any) -> Bool[Array, "rows columns"]:
     """Cells of the view where a slot is."""
     height, width = rules.view
-    row = scene.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
-    column = scene.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
+    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
     return (row == slot.row) & (column == slot.column) & slot.alive
 
 
 def inventory(
-    rules: Rules, things: dict[str, Any]
+    rules: Rules, world: World
 ) -> tuple[Int32[Array, "4 columns"], Int32[Array, "4 columns"]]:
     """Grounds and overlays of the inventory, see `layers.PLACES`."""
     given, (_, width) = numbers(rules), rules.view
+    health = jnp.maximum(jnp.floor(world.vitals["health"]), 1)  # as upstream shows even the dead
+    counts = {**world.items, **world.vitals, **world.traits, **world.spells}
+    counts |= {"health": health, "floor": world.floor}
     first = np.full(STATUS_ROWS * width, given.blank, np.int32)
     icons, numbered = np.zeros_like(first), np.zeros(first.shape, np.bool_)
     place = np.arange(first.size, dtype=np.int32)
-    count, kind = jnp.zeros(first.shape, jnp.int32), jnp.zeros(first.shape, jnp.int32)
+    count, charm = jnp.zeros(first.shape, jnp.int32), jnp.zeros(first.shape, jnp.int32)
     for row, icon in zip(PLACES, given.icons, strict=True):
         at = row.row * width + row.column
         first[at], icons[at], numbered[at] = icon, len(row.icons), row.numbered
         # Stacked they would be a kernel each.
-        count = jnp.where(place == at, things[row.name], count)
-        if row.enchantment is not None:
-            kind = jnp.where(place == at, things[row.enchantment], kind)
-    ground = first + count.clip(0, icons) + kind * (icons + 1)
+        count = jnp.where(place == at, counts[row.name].astype(jnp.int32), count)
+        if row.charm is not None:
+            charm = jnp.where(place == at, world.charms[row.charm], charm)
+    ground = first + count.clip(0, icons) + charm * (icons + 1)
     written = numbered & ((count > 0) | (icons == 0))
     number = jnp.where(written, given.digits + count.clip(0, MOST), 0)
     return ground.reshape(STATUS_ROWS, width), number.reshape(STATUS_ROWS, width)
 
 
 def shares(
-    scene: Scene, rules: Rules
+    rules: Rules,
+    world: World,
+    light: Float32[Array, "rows columns"],
+    daylight: Float32[Array, ""],
 ) -> tuple[Int32[Array, "all_rows columns"], Int32[Array, "all_rows columns"], Int32[Array, ""]]:
     """Shares of a cell, in WHOLE: of its sprites, of noise, and of the night's colour.
 
     Their sum is WHOLE at most. The inventory is seen as it is, and the colour of the night is the
     same in all cells of the view.
     """
-    dark = 1 - scene.day
-    noisy = jnp.maximum(1 - 2 * scene.day, 0) * _distance(rules)
-    awake = jnp.where(scene.sleeping, np.float32(WHOLE / 2), np.float32(WHOLE))
-    seen = scene.light * (scene.day + dark * (1 - noisy) / 2) * awake
+    dark = jnp.where(world.floor == 0, 1 - daylight, 0)
+    noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)
+    awake = jnp.where(world.sleeping, np.float32(WHOLE / 2), np.float32(WHOLE))
+    seen = light * (1 - dark * (1 + noisy) / 2) * awake
     noise = dark * noisy / 2 * awake
     night = dark / 2 * awake
     below = ((0, STATUS_ROWS), (0, 0))
