@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ...core.settle import settled
 from ..boss import is_vulnerable
@@ -26,6 +26,8 @@ from .pictures import NIGHT, NOISE_CELLS, gathered
 from .sprites import ASLEEP
 
 WHOLE = 256  # in which shares are counted
+SHADE = {0: 511, 9: 255, 17: 255, 25: 127}  # first bits of sprites, noise, night, turn; their ones
+HALF = 16  # bits of a ground, below those of an overlay
 
 
 class Cells(NamedTuple):
@@ -46,12 +48,13 @@ def full_picture(
 ) -> UInt8[Array, "height width 3"]:
     """Draw what the player sees of a floor at an hour of the day, and what the player has."""
     below, above = full_tiles(rules, world, cells)
-    drawn = _gathered(below, grounds(rules, tile_size))
-    over = _gathered(above, overlays(rules, tile_size))
-    drawn = jnp.where(over == KEY, drawn, over)
+    both = below | above << HALF  # in a word, for two results would be two kernels
+    ground = _gathered(both & ((1 << HALF) - 1), grounds(rules, tile_size))
+    over = _gathered(both >> HALF, overlays(rules, tile_size))
+    shade = shades(rules, world, cells.light, daylight, time)
     # Settled, since XLA would fuse the last reshape and write a picture pixel by pixel on a CPU.
-    drawn = settled(_lit(drawn, *shares(rules, world, cells.light, daylight), time, tile_size))
-    rows, columns = below.shape
+    drawn = settled(_lit(jnp.where(over == KEY, ground, over), shade))
+    rows, columns = both.shape
     return drawn.reshape(rows * tile_size, columns * tile_size, 3)
 
 
@@ -96,9 +99,9 @@ def flying(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
 def _here(rules: Rules, world: World, slot: Any) -> Bool[Array, "rows columns"]:
     """Cells of the view where a slot is."""
     height, width = rules.view
-    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
-    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
-    return (row == slot.row) & (column == slot.column) & slot.alive
+    row, column = np.indices(rules.view, np.int32)  # whole grids: a broadcast would be a kernel
+    same_row = row == slot.row - world.row + height // 2
+    return same_row & (column == slot.column - world.column + width // 2) & slot.alive
 
 
 def inventory(
@@ -126,29 +129,31 @@ def inventory(
     return ground.reshape(STATUS_ROWS, width), number.reshape(STATUS_ROWS, width)
 
 
-def shares(
+def shades(
     rules: Rules,
     world: World,
     light: Float32[Array, "rows columns"],
     daylight: Float32[Array, ""],
-) -> tuple[Int32[Array, "all_rows columns"], Int32[Array, "all_rows columns"], Int32[Array, ""]]:
-    """Shares of a cell, in WHOLE: of its sprites, of noise, and of the night's colour.
+    time: Int32[Array, ""],
+) -> UInt32[Array, "all_rows columns"]:
+    """How a cell is lit: a word of the fields SHADE.
 
-    Their sum is WHOLE at most. The inventory is seen as it is, and the colour of the night is the
-    same in all cells of the view.
+    The shares of sprites, noise and night are in WHOLE, which is also their greatest sum. The
+    inventory is seen as it is.
     """
     dark = jnp.where(world.floor == 0, 1 - daylight, 0)
     noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)
     awake = jnp.where(world.sleeping, np.float32(WHOLE / 2), np.float32(WHOLE))
-    seen = light * (1 - dark * (1 + noisy) / 2) * awake
-    noise = dark * noisy / 2 * awake
-    night = dark / 2 * awake
-    below = ((0, STATUS_ROWS), (0, 0))
-    return (
-        jnp.pad(seen.astype(jnp.int32), below, constant_values=WHOLE),
-        jnp.pad(noise.astype(jnp.int32), below),
-        night.astype(jnp.int32),
+    shares = (
+        light * (1 - dark * (1 + noisy) / 2) * awake,
+        dark * noisy / 2 * awake,
+        dark / 2 * awake,
+        time.astype(jnp.uint32) * _turns(rules) >> 7 & 127,
     )
+    word = jnp.zeros(rules.view, jnp.uint32)
+    for share, at in zip(shares, SHADE, strict=True):
+        word = word | share.astype(jnp.uint32) << at
+    return jnp.pad(word, ((0, STATUS_ROWS), (0, 0)), constant_values=WHOLE)
 
 
 @functools.cache
@@ -161,34 +166,31 @@ def _distance(rules: Rules) -> np.ndarray:
 
 
 def _lit(
-    drawn: UInt8[Array, "rows size columns pixels"],
-    seen: Int32[Array, "rows columns"],
-    noise: Int32[Array, "rows columns"],
-    night: Int32[Array, ""],
-    time: Int32[Array, ""],
-    size: int,
+    drawn: UInt8[Array, "rows size columns pixels"], shade: UInt32[Array, "rows columns"]
 ) -> UInt8[Array, "rows size columns pixels"]:
     """Mix sprites, noise and the colour of night."""
-    rows, _, columns, _ = drawn.shape
-    view = np.arange(rows) < rows - STATUS_ROWS
-    colour = view[:, None] * np.tile(NIGHT, size)[None, :]
-    grain, turn = _grain(rows, columns, size)
-    turned = (time.astype(jnp.uint32) * turn >> 7).astype(jnp.uint8)
-    grey = (grain + turned[:, None, :, None]) & np.uint8(95) | np.uint8(32)
-    wide = lambda share: share.astype(jnp.uint16)[:, None, :, None]  # noqa: E731
-    mixed = drawn.astype(jnp.uint16) * wide(seen) + grey.astype(jnp.uint16) * wide(noise)
-    mixed += night.astype(jnp.uint16) * colour.astype(np.uint16)[:, None, None, :]
+    rows, size, columns, _ = drawn.shape
+    word = jnp.broadcast_to(shade[:, None, :, None], drawn.shape)
+    fields = [word >> at & np.uint32(ones) for at, ones in SHADE.items()]
+    seen, noise, night, turn = (field.astype(jnp.uint16) for field in fields)
+    grey = (_grain(rows, columns, size) + turn.astype(jnp.uint8)) & np.uint8(95) | np.uint8(32)
+    mixed = drawn.astype(jnp.uint16) * seen + grey.astype(jnp.uint16) * noise
+    mixed += np.tile(np.array(NIGHT, np.uint16), size) * night
     return (mixed >> 8).astype(jnp.uint8)
 
 
+@functools.cache
+def _turns(rules: Rules) -> np.ndarray:
+    """How the noise of each cell of the view changes with time: odd numbers."""
+    return np.random.default_rng(0).integers(0, 2**31, rules.view, np.uint32) * np.uint32(2) + 1
+
+
 @functools.lru_cache(maxsize=8)
-def _grain(rows: int, columns: int, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes of noise of each pixel, and how they turn in each cell with time."""
-    rng, side = np.random.default_rng(0), min(size, NOISE_CELLS)
-    turn = rng.integers(0, 2**31, (rows, columns), np.uint32) * 2 + 1
-    grain = rng.integers(0, 256, (rows, side, columns, side), np.uint8)
-    at = np.arange(size) * side // size
-    return grain[:, at][..., at].repeat(3, axis=-1), turn
+def _grain(rows: int, columns: int, size: int) -> np.ndarray:
+    """Bytes of noise, uint8 (rows, size, columns, size * 3)."""
+    side, at = min(size, NOISE_CELLS), np.arange(size) * min(size, NOISE_CELLS) // size
+    grain = np.random.default_rng(1).integers(0, 256, (rows, side, columns, side), np.uint8)
+    return grain[:, at][..., at].repeat(3, axis=-1)
 
 
 def _gathered(shown: Int32[Array, "rows columns"], sheet: np.ndarray) -> Array:
