@@ -94,7 +94,7 @@ def distinct(sheet, least=0.5):
 def test_every_ground_looks_different():
     distinct(layers.grounds(FULL, SIZE)[: NUMBERS.blank : len(Item)], 4)
     lying = [ground(Block.PATH, item) for item in Item]
-    distinct(np.stack(lying), 15)
+    distinct(np.stack(lying), 10)
     for place, first in zip(PLACES, NUMBERS.icons, strict=True):
         shown = first + np.arange(1, len(place.icons) + 1)
         kinds = np.concatenate([shown + kind * (len(place.icons) + 1) for kind in range(3)])

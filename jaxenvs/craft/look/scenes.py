@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt16
 
 from ...core.settle import settled
 from ..boss import is_vulnerable
@@ -26,8 +26,6 @@ from .pictures import NIGHT, NOISE_CELLS, gathered
 from .sprites import ASLEEP
 
 WHOLE = 256  # in which shares are counted
-SHADE = {0: 511, 9: 255, 17: 255, 25: 127}  # first bits of sprites, noise, night, turn; their ones
-HALF = 16  # bits of a ground, below those of an overlay
 
 
 class Cells(NamedTuple):
@@ -48,13 +46,12 @@ def full_picture(
 ) -> UInt8[Array, "height width 3"]:
     """Draw what the player sees of a floor at an hour of the day, and what the player has."""
     below, above = full_tiles(rules, world, cells)
-    both = below | above << HALF  # in a word, for two results would be two kernels
-    ground = _gathered(both & ((1 << HALF) - 1), grounds(rules, tile_size))
-    over = _gathered(both >> HALF, overlays(rules, tile_size))
+    ground = _gathered(below, grounds(rules, tile_size))
+    over = _gathered(above, overlays(rules, tile_size))
     shade = shades(rules, world, cells.light, daylight, time)
     # Settled, since XLA would fuse the last reshape and write a picture pixel by pixel on a CPU.
     drawn = settled(_lit(jnp.where(over == KEY, ground, over), shade))
-    rows, columns = both.shape
+    rows, columns = below.shape
     return drawn.reshape(rows * tile_size, columns * tile_size, 3)
 
 
@@ -99,9 +96,9 @@ def flying(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
 def _here(rules: Rules, world: World, slot: Any) -> Bool[Array, "rows columns"]:
     """Cells of the view where a slot is."""
     height, width = rules.view
-    row, column = np.indices(rules.view, np.int32)  # whole grids: a broadcast would be a kernel
-    same_row = row == slot.row - world.row + height // 2
-    return same_row & (column == slot.column - world.column + width // 2) & slot.alive
+    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
+    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+    return (row == slot.row) & (column == slot.column) & slot.alive
 
 
 def inventory(
@@ -129,31 +126,35 @@ def inventory(
     return ground.reshape(STATUS_ROWS, width), number.reshape(STATUS_ROWS, width)
 
 
+class Shade(NamedTuple):
+    """How cells are lit: shares in WHOLE, which is also their greatest sum."""
+
+    seen: UInt16[Array, "all_rows columns"]  # of the sprites
+    noise: UInt16[Array, "all_rows columns"]
+    night: UInt16[Array, "all_rows columns"]  # of its colour
+    turn: UInt16[Array, "all_rows columns"]  # no share: what is added to the bytes of noise
+
+
 def shades(
     rules: Rules,
     world: World,
     light: Float32[Array, "rows columns"],
     daylight: Float32[Array, ""],
     time: Int32[Array, ""],
-) -> UInt32[Array, "all_rows columns"]:
-    """How a cell is lit: a word of the fields SHADE.
-
-    The shares of sprites, noise and night are in WHOLE, which is also their greatest sum. The
-    inventory is seen as it is.
-    """
+) -> Shade:
+    """How the view is lit, and the inventory, which is seen as it is."""
     dark = jnp.where(world.floor == 0, 1 - daylight, 0)
     noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)
     awake = jnp.where(world.sleeping, np.float32(WHOLE / 2), np.float32(WHOLE))
-    shares = (
-        light * (1 - dark * (1 + noisy) / 2) * awake,
-        dark * noisy / 2 * awake,
-        dark / 2 * awake,
-        time.astype(jnp.uint32) * _turns(rules) >> 7 & 127,
+    view = Shade(
+        seen=light * (1 - dark * (1 + noisy) / 2) * awake,
+        noise=dark * noisy / 2 * awake,
+        night=jnp.broadcast_to(dark / 2 * awake, rules.view),
+        turn=time.astype(jnp.uint32) * _turns(rules) >> 7 & 255,
     )
-    word = jnp.zeros(rules.view, jnp.uint32)
-    for share, at in zip(shares, SHADE, strict=True):
-        word = word | share.astype(jnp.uint32) << at
-    return jnp.pad(word, ((0, STATUS_ROWS), (0, 0)), constant_values=WHOLE)
+    bright, below = Shade(WHOLE, 0, 0, 0), ((0, STATUS_ROWS), (0, 0))
+    fields = zip(view, bright, strict=True)
+    return Shade(*(jnp.pad(v.astype(jnp.uint16), below, constant_values=b) for v, b in fields))
 
 
 @functools.cache
@@ -166,13 +167,11 @@ def _distance(rules: Rules) -> np.ndarray:
 
 
 def _lit(
-    drawn: UInt8[Array, "rows size columns pixels"], shade: UInt32[Array, "rows columns"]
+    drawn: UInt8[Array, "rows size columns pixels"], shade: Shade
 ) -> UInt8[Array, "rows size columns pixels"]:
     """Mix sprites, noise and the colour of night."""
     rows, size, columns, _ = drawn.shape
-    word = jnp.broadcast_to(shade[:, None, :, None], drawn.shape)
-    fields = [word >> at & np.uint32(ones) for at, ones in SHADE.items()]
-    seen, noise, night, turn = (field.astype(jnp.uint16) for field in fields)
+    seen, noise, night, turn = (field[:, None, :, None] for field in shade)
     grey = (_grain(rows, columns, size) + turn.astype(jnp.uint8)) & np.uint8(95) | np.uint8(32)
     mixed = drawn.astype(jnp.uint16) * seen + grey.astype(jnp.uint16) * noise
     mixed += np.tile(np.array(NIGHT, np.uint16), size) * night
