@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, UInt8
+from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core import checks
 from ..core.env import Params
@@ -33,12 +33,14 @@ from . import (
     plants,
     player,
     projectiles,
+    sight,
     spawn,
 )
 from .chance import Draws
 from .env import CraftEnv
 from .full_rows import ARMOUR, CHARMS, COLOURS, FULL, SIZE, SPELLS, STAIRS, TRAITS
 from .ground import ITEM, LIT, Ground
+from .look import layers, scenes
 from .spawn import Odds
 from .state import FullLevel, FullState, World, floor_words, new_world
 from .step import Moment, Stage, holds, settles
@@ -139,6 +141,7 @@ class CraftFull(CraftEnv):
     """
 
     state_type: ClassVar[type[FullState]] = FullState
+    status_rows: ClassVar[int] = layers.STATUS_ROWS
     stages: ClassVar[tuple[Stage, ...]] = STAGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
@@ -252,12 +255,38 @@ class CraftFull(CraftEnv):
 
     def observe(self, state: FullState, params: Any = None) -> Array:
         """Return the observation named by the field `obs`."""
+        if self.obs == "pixels":
+            return self.picture(state, 10, params)
         show = full_sight.symbolic if self.obs == "symbolic" else full_sight.ids
         return show(self.rules, state.map, self.world(state), self.light(state, params))
 
     def view(self, state: FullState) -> full_sight.View:
         """What is around the player, see `full_sight.View`."""
         return full_sight.view(self.rules, state.map, self.world(state))
+
+    def picture(
+        self, state: FullState, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"]:
+        """Draw the view in its light, and the inventory."""
+        world, cells, daylight = self.world(state), self.cells(state), self.light(state, params)
+        return scenes.full_picture(self.rules, world, cells, daylight, state.time, tile_size)
+
+    def tiles(self, state: FullState) -> Int32[Array, "rows columns"]:
+        """Sprites of the view in full light, with nobody in it, and of the inventory."""
+        return scenes.full_tiles(self.rules, self.world(state), self.cells(state))[0]
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites of `tiles`, uint8 (sprites, tile_size, tile_size, 3)."""
+        return layers.grounds(self.rules, tile_size)
+
+    def cells(self, state: FullState) -> scenes.Cells:
+        """The view as pictures show it: where no light is kept, what is seen is fully lit."""
+        seen, world = self.view(state), self.world(state)
+        light = seen.lit.astype(jnp.float32)
+        if state.light.size:
+            shine, inside = sight.around(self.rules, Ground(state.light, world.floor), world)
+            light = jnp.where(inside, shine, 0).astype(jnp.float32) / 255
+        return scenes.Cells(seen.block, seen.item, light)
 
     def expand(self, ids: UInt8[Array, " ids"]) -> Array:
         """Turn an observation `ids` into `symbolic`."""
