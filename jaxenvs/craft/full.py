@@ -15,7 +15,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core import checks
-from ..core.env import Params
+from ..core.controls import Controls
+from ..core.env import Ending, Params
+from ..core.facts import Fact
 from ..core.random import Key
 from ..core.spaces import Box
 from ..core.struct import struct
@@ -25,8 +27,11 @@ from . import (
     boss,
     chests,
     deeds,
+    floors,
+    full_facts,
     full_sight,
     growth,
+    kits,
     ladders,
     magic,
     mobs,
@@ -35,16 +40,18 @@ from . import (
     projectiles,
     sight,
     spawn,
+    terrain,
 )
 from .chance import Draws
 from .env import CraftEnv
-from .full_rows import ARMOUR, CHARMS, COLOURS, FULL, SIZE, SPELLS, STAIRS, TRAITS
-from .ground import ITEM, LIT, Ground
+from .floors import FullLevel
+from .full_rows import ARMOUR, CHARMS, COLOURS, FLOORS, FULL, SIZE, SPELLS, STAIRS, TRAITS
+from .ground import ITEM, LIT, Ground, shone
 from .look import layers, scenes
 from .spawn import Odds
-from .state import FullLevel, FullState, World, floor_words, new_world
+from .state import FullState, World, floor_words, new_world, of_floor
 from .step import Moment, Stage, holds, settles
-from .tables import ROLES, Action, Rules, of_type
+from .tables import ROLES, Action, Block, Rules, of_type
 
 DARKEST = 0.05  # light up to which a cell is not seen
 MOST_TRAIT = 9  # eight floors give eight points of experience
@@ -160,7 +167,7 @@ class CraftFull(CraftEnv):
     @property
     def default_params(self) -> FullParams:
         """Upstream's numbers."""
-        return FullParams(max_steps_in_episode=np.int32(100_000))
+        return _default_params()
 
     @property
     def _spaces(self) -> dict[str, Box]:
@@ -171,25 +178,60 @@ class CraftFull(CraftEnv):
         }
 
     @property
+    def controls(self) -> Controls:
+        """Upstream's keys, and arrows."""
+        return Controls(full_facts.KEYS)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """What stands where in `ids` and in `symbolic`."""
+        return full_sight.observation_rows(self.rules)
+
+    @property
     def layout(self) -> full_sight.Layout:
         """Offsets in the observation `ids`."""
         return full_sight.layout(self.rules)
 
+    def draw_level(self, key: Key, params: Any) -> FullLevel:
+        """Draw a world."""
+        draws = floors.draw(key, params.fractal_noise_angles)
+        return floors.build(draws, params.always_diamond)
+
     def reset_state(self, key: Key, level: FullLevel, params: Any) -> FullState:
-        """Put the player into the middle of the overworld."""
-        world = self.new_world(level.down_ladders[0], level.up_ladders[0], level.potion_mapping)
-        items = {
-            name: jnp.where(params.god_mode, GOD.get(name, FULL.most), count)
-            for name, count in world.items.items()
-        }
-        world = world._replace(items=items, kills=jnp.int32(ladders.CLEARED + 2))
-        stores = [
-            jnp.stack(floor_words(self.rules, self.new_world(down, up, level.potion_mapping)))
+        """Put the player into the middle of the overworld, or where the level's kit begins."""
+        worlds = [
+            self.new_world(down, up, level.potion_mapping)
             for down, up in zip(level.down_ladders, level.up_ladders, strict=True)
         ]
-        cells = cells_of(level.map, level.item, level.light)
+        worlds[0] = worlds[0]._replace(kills=jnp.int32(ladders.CLEARED + 2))
+        stores = jnp.stack([jnp.stack(floor_words(self.rules, world)) for world in worlds])
+        world = kits.equipped(worlds[0], level.kit)
+        here = stores.at[world.floor].get(mode="promise_in_bounds")
+        at, below = level.up_ladders.at[world.floor].get(mode="clip"), world.floor > 0
+        world = world._replace(
+            **of_floor(self.rules, self.slots, iter([here[i] for i in range(here.shape[0])])),
+            row=jnp.where(below, at[0], world.row),
+            column=jnp.where(below, at[1], world.column),
+            items={
+                name: jnp.where(params.god_mode, GOD.get(name, FULL.most), count)
+                for name, count in world.items.items()
+            },
+        )
+        cells = cells_of(level.map, level.items, level.light)
         light = self.kept_light(level.light)
-        return self.packed(jnp.int32(0), cells, world, floors=jnp.stack(stores), light=light)
+        return self.packed(jnp.int32(0), cells, world, floors=stores, light=light)
+
+    def ending(self, level: FullLevel) -> Ending:
+        """Wait beside the necromancer, then deal the last blow."""
+        last, middle = FLOORS - 1, SIZE // 2
+        return Ending(
+            level.replace(
+                kit=jnp.int32(len(kits.KITS) - 1),
+                map=level.map.at[last, middle, middle].set(Block.NECROMANCER),
+                up_ladders=level.up_ladders.at[last].set(jnp.array([middle + 1, middle])),
+            ),
+            (Action.NOOP, Action.DO),
+        )
 
     def new_world(self, down: Array, up: Array, effects: Array) -> World:
         """The world at the start of a game, on a floor with these ladders."""
@@ -246,7 +288,11 @@ class CraftFull(CraftEnv):
 
     def after(self, state: FullState, moment: Moment) -> FullState:
         """The state behind the last stage."""
-        more = {"floors": moment.floors, "light": state.light}
+        light, front = state.light, moment.front
+        if light.size:
+            at = moment.world.floor, front.row, front.column
+            light = shone(light, at, moment.torch)
+        more = {"floors": moment.floors, "light": light}
         return self.packed(state.time, moment.ground.cells, moment.world, **more)
 
     def is_over(self, world: World) -> Bool[Array, ""]:
@@ -288,6 +334,15 @@ class CraftFull(CraftEnv):
             light = jnp.where(inside, shine, 0).astype(jnp.float32) / 255
         return scenes.Cells(seen.block, seen.item, light)
 
+    def facts(self, state: FullState, params: Any = None) -> tuple[Fact, ...]:
+        """The body, the bag, attributes, magic, the floor and its ladder, and the hour."""
+        world, _, light, days = full_facts.read(self, state, params)
+        return full_facts.told(world, light, days)
+
+    def describe(self, state: FullState, params: Any = None) -> str:
+        """Describe what the player has, knows and sees."""
+        return full_facts.describe(self, state, params)
+
     def expand(self, ids: UInt8[Array, " ids"]) -> Array:
         """Turn an observation `ids` into `symbolic`."""
         return full_sight.expand(self.rules, ids)
@@ -302,3 +357,9 @@ def cells_of(block: Array, item: Array, light: Array) -> UInt8[Array, "floors si
     lies = jnp.where(item != 0, ITEM, 0)
     lit = jnp.where(light > DARKEST, LIT, 0)
     return (block.astype(jnp.int32) | lies | lit).astype(jnp.uint8)
+
+
+@functools.lru_cache
+def _default_params() -> FullParams:
+    angles = tuple(np.full(shape, np.nan, np.float32) for shape in terrain.lattices(SIZE))
+    return FullParams(max_steps_in_episode=np.int32(100_000), fractal_noise_angles=angles)

@@ -74,6 +74,36 @@ def layout(rules: Rules) -> Layout:
     return Layout(*parts, size=ends[-1])
 
 
+def observation_rows(rules: Rules) -> tuple[tuple[str, str], ...]:
+    """Rows (index, meaning) of the observations."""
+    where, cells = layout(rules), rules.view[0] * rules.view[1] * _CHANNELS
+    meanings = {
+        "ground": "cells of the view, row by row: 64 * item + block; 0 in the dark",
+        "mobs": "0 none, else 1 + 8 * class + type: melee, passive, ranged",
+        "projectiles": "of mobs, the sum of 1 << type",
+        "missiles": "the player's, likewise",
+        "items": ", ".join(rules.items).replace("_", " "),
+        "charms": "sword, bow, helmet, chestplate, leggings, boots: 1 of fire, 2 of ice",
+        "health": "whole points, and 256ths",
+        "vitals": ", ".join(VITALS),
+        "traits": ", ".join(TRAITS),
+        "facing": "1 left, 2 right, 3 up, 4 down",
+        "light": "daylight, 255 at noon",
+        "flags": "asleep, resting, fireball, iceball, floor, ladder open, boss vulnerable",
+    }
+    rows = []
+    for name, meaning in meanings.items():
+        part = getattr(where, name)
+        index = f"{part.start}:{part.stop}" if isinstance(part, slice) else f"{part}"
+        rows.append((f"`ids[{index}]`", meaning))
+    flags = "the block, what lies there, who is there by class and type, whether it is seen"
+    return (
+        *rows,
+        (f"`symbolic[0:{cells}]`", f"{_CHANNELS} flags a cell: {flags}"),
+        (f"`symbolic[{cells}:]`", "51 numbers, as upstream has them"),
+    )
+
+
 def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) -> View:
     """What is around the player, in light and in the dark."""
     seen, inside = sight.around(rules, Ground(cells, world.floor), world)

@@ -19,7 +19,9 @@ BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
 _BITS = 31  # blocks in a word of a set: without the sign
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
-_LIGHT = _PATCH[:, (_PATCH**2).sum(0) < 4.75**2]  # rows and columns that a torch lights
+_FAR = np.sqrt((_PATCH**2).sum(0))
+_LIGHT = _PATCH[:, _FAR < 4.75]  # rows and columns of the cells that a torch lets see
+_SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
 
 
 class Ground:
@@ -131,6 +133,17 @@ class Ground:
 
     def _wrapped(self, x: Array) -> Array:
         return jnp.where(x < 0, x + self.size, x).clip(0, self.size - 1)
+
+
+def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: Array) -> Array:
+    """The light of all cells with that of a torch, on a cell (floor, row, column), if `when`."""
+    floor, row, column = at
+    ground = Ground(light, floor)
+    rows, columns = row + _PATCH[0], column + _PATCH[1]
+    new = jnp.minimum(ground.nearest(rows, columns) + _SHINE, 255).astype(jnp.uint8)
+    index = (floor * ground.size + rows) * ground.size + columns
+    index = jnp.where(when & ground.inside(rows, columns), index, light.size)
+    return light.reshape(-1).at[index].set(new, mode="drop").reshape(light.shape)
 
 
 def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:

@@ -128,18 +128,6 @@ class Level(Struct):
     map: UInt8[Array, "size size"]  # blocks
 
 
-@struct
-class FullLevel(Struct):
-    """Where an episode of the full game begins."""
-
-    map: UInt8[Array, "floors size size"]  # blocks
-    item: UInt8[Array, "floors size size"]  # what lies there
-    light: Float32[Array, "floors size size"]  # 0 to 1
-    down_ladders: Int32[Array, "floors 2"]  # row and column
-    up_ladders: Int32[Array, "floors 2"]
-    potion_mapping: Int32[Array, "6"]  # effect of each colour
-
-
 def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> World:
     """Return the world at the start; `health` is that of empty slots of mobs, by role."""
     zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxenvs.craft.floors import FullLevel
 from jaxenvs.craft.full import CraftFull, cells_of
 from jaxenvs.craft.full_rows import COLOURS
-from jaxenvs.craft.state import FullLevel
 
 ENV = CraftFull(obs="ids")
 
@@ -16,7 +16,7 @@ def level(rng):
     shape = (9, 48, 48)
     return FullLevel(
         map=jnp.asarray(rng.integers(2, 36, shape), jnp.uint8),
-        item=jnp.asarray(rng.integers(0, 2, shape), jnp.uint8),
+        items=jnp.asarray(rng.integers(0, 2, shape), jnp.uint8),
         light=jnp.asarray(rng.random(shape), jnp.float32),
         down_ladders=jnp.asarray(rng.integers(0, 48, (9, 2)), jnp.int32),
         up_ladders=jnp.asarray(rng.integers(0, 48, (9, 2)), jnp.int32),
@@ -44,7 +44,7 @@ def test_a_state_is_packed_and_comes_back_in_23_kilobytes():
 
 def test_a_cell_is_its_block_what_lies_there_and_its_light():
     given = level(np.random.default_rng(1))
-    cells = np.asarray(cells_of(given.map, given.item, given.light))
+    cells = np.asarray(cells_of(given.map, given.items, given.light))
     np.testing.assert_array_equal(cells & 63, given.map)
-    np.testing.assert_array_equal((cells >> 6) & 1, given.item)
+    np.testing.assert_array_equal((cells >> 6) & 1, given.items)
     np.testing.assert_array_equal(cells >> 7, np.asarray(given.light) > 0.05)

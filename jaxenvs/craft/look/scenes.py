@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt16
 
 from ...core.settle import settled
 from ..boss import is_vulnerable
-from ..floors import CLEARED
+from ..ladders import CLEARED
 from ..state import World
 from ..tables import ROLES, Block, Item, Rules, of_type
 from .layers import KEY, MOST, PLACES, STATUS_ROWS, grounds, numbers, overlays
