@@ -172,7 +172,7 @@ class CraftFull(CraftEnv):
     @property
     def _spaces(self) -> dict[str, Box]:
         return {
-            "symbolic": Box(0.0, 8.0, (full_sight.floats(self.rules),), np.float32),
+            "symbolic": Box(0.0, 50.0, (full_sight.floats(self.rules),), np.float32),
             "ids": Box(0, 255, (self.layout.size,), np.uint8),
             "pixels": Box(0, 255, (130, 110, 3), np.uint8),
         }

@@ -9,6 +9,7 @@ from peer import Choices, draws_of_mobs, loosely, strong
 
 from jaxenvs.craft import sight
 from jaxenvs.craft.chance import Draws, Loot
+from jaxenvs.craft.floors import FullLevel
 from jaxenvs.craft.full import CraftFull, cells_of
 from jaxenvs.craft.full_rows import ARMOUR, BESIDE, COLOURS, COUNTS, FULL, POTIONS, TRAITS
 from jaxenvs.craft.ladders import lies
@@ -168,6 +169,18 @@ def from_craftax(theirs):
     cells = cells_of(theirs.map, theirs.item_map, theirs.light_map)
     light = ENV.kept_light(theirs.light_map)
     return ENV.packed(theirs.timestep, cells, world, floors=words, light=light)
+
+
+def level_of(theirs):
+    """A first state of the package as a level of ours."""
+    return FullLevel(
+        map=theirs.map.astype(jnp.uint8),
+        items=theirs.item_map.astype(jnp.uint8),
+        light=theirs.light_map,
+        down_ladders=theirs.down_ladders,
+        up_ladders=theirs.up_ladders,
+        potion_mapping=theirs.potion_mapping,
+    )
 
 
 def on_floor(theirs, world, floor):
