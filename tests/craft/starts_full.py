@@ -61,16 +61,20 @@ class Start:
             if least <= apart <= most and (cell >= 0).all() and (cell < SIZE).all():
                 return tuple(int(x) for x in cell)
 
+    def inside(self, cell):
+        """Whether a cell is on the map."""
+        return all(0 <= x < SIZE for x in cell)
+
     def put(self, cell, block):
-        """Set a block where no ladder is."""
-        if self.item[cell] < Item.LADDER_DOWN:
+        """Set a block on the map, where no ladder is."""
+        if self.inside(cell) and self.item[cell] < Item.LADDER_DOWN:
             self.map[cell] = block
             self.item[cell] *= block in GROUND
 
     def mob(self, role, slot, cell, type=None, health=None, cooldown=None):
-        """A live mob; none where another one is, or the player."""
+        """A live mob on the map; none where another one is, or the player."""
         slots = self.kinds[role]
-        if tuple(cell) == tuple(self.position) or self.taken(cell):
+        if not self.inside(cell) or tuple(cell) == tuple(self.position) or self.taken(cell):
             return
         type = self.rng.integers(TYPES[role]) if type is None else type
         row = FULL.types(role)[type]
