@@ -295,7 +295,7 @@ def ours_as_fields(ours, params=None):
 
 def reader(world):
     """A function of a floor's number, words and cells: its fields."""
-    rows, columns = np.indices((48, 48), np.int32)
+    rows, columns = jnp.asarray(np.indices((48, 48), np.int32))
 
     def read(number, words, cells):
         kept = of_floor(FULL, SLOTS, iter([words[i] for i in range(words.shape[0])]))
