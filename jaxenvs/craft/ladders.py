@@ -1,5 +1,7 @@
 """Nine floors: ladders between them, and the words of those where the player is not."""
 
+from typing import Any
+
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -27,7 +29,7 @@ def change(moment: Moment) -> Moment:
     return moment._replace(world=world, floors=floors, ground=Ground(moment.ground.cells, floor))
 
 
-def able(rules: Rules, world: World, ground: Ground, god: Array) -> dict[int, Array]:
+def able(rules: Rules, world: World, ground: Ground, god: Any) -> dict[int, Array]:
     """Whether the player can descend, and ascend."""
     row, column = world.row, world.column
     under = lies(rules, world, ground.cell(row, column), row, column)
