@@ -48,31 +48,43 @@ from jaxenvs import testing  # noqa: E402
 
 # Memory mappings of a process after which its compiled programs are dropped. Each program takes
 # some, and Linux allows 65,530.
-MOST_MAPS = 25_000
+MOST_MAPS = 45_000
+TESTS_BETWEEN = 10  # two counts of the mappings: a test adds a thousand of them at most
 # Thresholds of garbage collection: Python's defaults would search everything that JAX has traced so
 # often that it took a tenth of the tests' time.
 GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
 # The files that take longest start first, so that workers finish together, by core-seconds.
 LONGEST = (
-    "grid/test_differential.py",
+    "test_ray.py",
     "test_search.py",
-    "test_masks.py",
-    "test_every_puzzle.py",
     "test_train.py",
-    "test_craft_differential.py",
-    "test_vector.py",
-    "test_dqn.py",
-    "test_solve_command.py",
-    "test_guide.py",
-    "test_levels.py",
-    "test_testing.py",
-    "test_properties.py",
-    "test_craft_env.py",
     "test_devices.py",
+    "test_masks.py",
+    "test_golden.py",
+    "test_contract.py",
+    "test_site.py",
+    "grid/test_differential.py",
+    "test_craft_differential.py",
+    "test_every_puzzle.py",
+    "render/test_craft.py",
+    "test_replay.py",
+    "test_dqn.py",
+    "test_vector.py",
     "test_alphazero.py",
+    "test_solve_command.py",
+    "test_wrappers.py",
+    "test_eager.py",
+    "test_craft_env.py",
+    "test_proofs.py",
+    "test_guide.py",
+    "test_testing.py",
+    "test_rejection.py",
+    "test_gymnasium.py",
+    "test_davi.py",
+    "test_levels.py",
     "test_sokoban.py",
-    "test_readme.py",
+    "test_properties.py",
 )
 
 
@@ -93,6 +105,7 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Group tests that share compiled programs (`--dist loadgroup`), the longest first."""
     for item in items:
@@ -121,7 +134,11 @@ def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Drop compiled programs before there are too many: the next one would crash LLVM."""
     done = item.session.stash.setdefault(TESTS_DONE, itertools.count(1))
     maps = Path("/proc/self/maps")
-    if next(done) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+    if (
+        next(done) % TESTS_BETWEEN == 0
+        and maps.exists()
+        and maps.read_bytes().count(b"\n") > MOST_MAPS
+    ):
         build.cache_clear()
         jax.clear_caches()
         gc.collect()

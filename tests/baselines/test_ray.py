@@ -90,6 +90,7 @@ def finished(cluster, tmp_path_factory):
     return out
 
 
+@pytest.mark.full
 def test_it_learns(finished):
     """By chance a signal is said rightly in 4 of 8 steps."""
     assert evaluation(finished)["mean_return"] > 7
@@ -97,6 +98,7 @@ def test_it_learns(finished):
     assert rows(finished)[0]["return"][0] < 6
 
 
+@pytest.mark.full
 def test_files_are_those_of_any_run(finished):
     config = json.loads((finished / "config.json").read_text())
     assert (config["algorithm"], config["id"]) == ("ppo-ray", SIGNAL)
@@ -266,13 +268,15 @@ def test_actors_that_die_again_and_again_end_the_run():
     workers.end()
 
 
-def test_a_run_of_another_algorithm_is_not_resumed(finished, tmp_path, capsys):
-    settings = {"num_envs": 8}
-    other = runs.Run.create(tmp_path / "ppo", runs.Config("Grid-v0", {}, 0, 1, settings))
+def test_a_run_of_another_algorithm_is_not_resumed(tmp_path, capsys):
+    ours, other = (
+        runs.Run.create(tmp_path / name, runs.Config(id, {}, 0, 1, {"num_envs": 8}, name))
+        for name, id in (("ppo-ray", SIGNAL), ("ppo", "Grid-v0"))
+    )
     assert main(["--ray", "--resume", str(other.path)]) == 2
     words = "was trained by ppo, not by ppo-ray; continue with: jaxenvs train --algo ppo --resume"
     assert words in capsys.readouterr().err
-    assert main(["--algo", "ppo", "--resume", str(finished)]) == 2
+    assert main(["--algo", "ppo", "--resume", str(ours.path)]) == 2
     assert "was trained by ppo-ray, not by ppo" in capsys.readouterr().err
 
 
@@ -322,6 +326,7 @@ def nothing_left(before: list[int], seconds: float = 30.0) -> bool:
     return True
 
 
+@pytest.mark.full
 def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
     """The signal goes to the whole group, as from a terminal."""
     out = tmp_path / "run"

@@ -260,7 +260,8 @@ def _wait_for(file, process: subprocess.Popen, seconds: float = 240.0) -> None:
 
 def test_an_agent_learns_to_cross_a_room(tmp_path):
     out = tmp_path / "empty"
-    flags = ["--total-steps", "100000", "--hidden", "64", "--embed", "4"]
+    flags = ["--total-steps", "49152", "--num-envs", "32", "--rollout-steps", "64"]
+    flags += ["--minibatches", "4", "--learning-rate", "1e-3", "--hidden", "64", "--embed", "4"]
     assert main(["Grid-Empty-5x5-v0", *flags, "--out", str(out)]) == 0
     assert json.loads((out / "eval.json").read_text())["mean_return"] > 0.9
 
@@ -393,7 +394,10 @@ def test_a_mission_without_a_choice_of_observations_is_trained_in(monkeypatch):
     assert config.fields == config.env_fields == {} and config.env == Errand()
 
 
-@pytest.mark.parametrize("id", ["Grid-MultiRoom-N2-S4-v0", "BabyAI-PickupLoc-v0"])
+@pytest.mark.parametrize(
+    "id",
+    ["Grid-MultiRoom-N2-S4-v0", pytest.param("BabyAI-PickupLoc-v0", marks=pytest.mark.full)],
+)
 def test_levels_that_may_be_rejected_are_learned_in(tmp_path, id):
     asked = [id, *TINY, "--reset-source", "exact", "--out", str(tmp_path / "run")]
     _, run, learner = ppo.prepare(asked)

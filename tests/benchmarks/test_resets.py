@@ -19,7 +19,7 @@ def test_trips_are_the_fullest_lane():
     assert resets.trips(done, chunk=4).tolist() == [0, 3, 1]
 
 
-@pytest.mark.parametrize(("limit", "ended"), [(0, 0), (5, 8)])
+@pytest.mark.parametrize(("limit", "ended"), [pytest.param(0, 0, marks=pytest.mark.full), (5, 8)])
 def test_staggered_clocks_spread_the_ends(limit, ended):
     batch = resets.staggered("Grid-DoorKey-8x8-v0", 40, "fresh", limit, chunk=8)
     state = jax.jit(batch.reset)(jax.random.key(0))

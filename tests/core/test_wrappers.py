@@ -94,9 +94,7 @@ def test_a_wrapped_environment_is_an_environment(kind):
 
 # The others are in "several".
 BATCHED = [
-    kind
-    if kind in ("OneHot", "StickyAction", "several")
-    else pytest.param(kind, marks=pytest.mark.slow)
+    kind if kind in ("StickyAction", "several") else pytest.param(kind, marks=pytest.mark.full)
     for kind in KINDS
 ]
 

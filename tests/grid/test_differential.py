@@ -1,5 +1,6 @@
 """Our grid worlds against minigrid 3.2.0: same level, same actions, same outputs at every step."""
 
+import defaults
 import expert
 import jax
 import numpy as np
@@ -11,9 +12,7 @@ import jaxenvs
 from jaxenvs.grid import Action, Kind, tiles
 
 IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
-# Every class of Grid, and every second one of BabyAI, whose classes share rules and instructions.
-FIRST = sorted({jaxenvs.spec(id).env_class: id for id in reversed(IDS)}.values())
-FIRST = [id for i, id in enumerate(FIRST) if id.startswith("Grid-") or i % 2]
+FIRST = [id for id in defaults.FIRST if id in IDS]
 STEPS, FEW_STEPS = 2_000, 400  # compared for each id by random play, and as many by experts
 RANDOM_LENGTH = 300  # steps of an episode of random play, at most
 # Left, right, forward, pick up, drop, toggle, done.
@@ -140,7 +139,7 @@ def upstream_world(id):
     return env
 
 
-@pytest.mark.parametrize("id", FIRST)
+@pytest.mark.parametrize("id", defaults.params(defaults.DIFFERENTIAL, full=FIRST, of=FIRST))
 def test_every_family_is_minigrid(id, record_property):
     compare(id, FEW_STEPS, record_property)
 
@@ -172,7 +171,7 @@ WORLDS = ("Grid-DoorKey-8x8-v0", "Grid-LavaCrossingS9N2-v0", "Grid-DistShift2-v0
 
 
 # By default each observation in two of the worlds, and each world twice or once.
-SEEN = {"full": WORLDS[:2], "onehot": WORLDS[2:], "dict": (WORLDS[0], CARRYING)}
+SEEN = {"full": WORLDS[:2], "onehot": WORLDS[::2], "dict": (WORLDS[0], CARRYING)}
 PAIRS = [
     pytest.param(id, obs, marks=[] if id in SEEN[obs] else [pytest.mark.full])
     for obs in OBSERVATIONS

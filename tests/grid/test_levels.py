@@ -10,6 +10,7 @@ import collections
 import contextlib
 import functools
 
+import defaults
 import jax
 import numpy as np
 import pytest
@@ -131,7 +132,7 @@ AS_OFTEN = [id for id in OF_EACH_MAKE if id.startswith("Grid-")]
 AS_OFTEN += ["BabyAI-PutNextLocalS6N4-v0", "BabyAI-MiniBossLevel-v0"]
 
 
-@pytest.mark.parametrize("id", AS_OFTEN)
+@pytest.mark.parametrize("id", defaults.params(defaults.LEVELS, full=AS_OFTEN, of=AS_OFTEN))
 def test_levels_come_as_often_as_upstream(id):
     check_as_often(id, 300)
 
@@ -232,7 +233,10 @@ def check_chain(id, sample):
     assert not inside[:, edge].any(), "nobody gets out"
 
 
-@pytest.mark.parametrize("id", OF_EACH_MAKE)
+OF_EACH = defaults.params(defaults.LEVELS, full=OF_EACH_MAKE, of=OF_EACH_MAKE)
+
+
+@pytest.mark.parametrize("id", OF_EACH)
 def test_every_level_is_sound_and_can_be_solved(id):
     check_sound(id, drawn(id, 1_200, 0))
 

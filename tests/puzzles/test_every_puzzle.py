@@ -64,8 +64,13 @@ ROWS, WALKED, EDGES = 24, 8, 192
 # Their files play the same rules by default: `test_twisty.py`, `test_hanoi.py` and so on.
 MORE = {
     "cube with half turns",
+    "cube of all faces",
+    "cube 3x3",
     "hanoi with four pegs",
     "peg solitaire near its end",
+    "sliding tile of several words",
+    "sokoban with dead ends",
+    "sudoku guided",
     "topspin by windows",
 }
 every_puzzle = pytest.mark.parametrize(
@@ -108,7 +113,7 @@ def boards_of(name):
     # Rows of instances in the order of the boards' thirds.
     instance, board = draw(jax.random.key(zlib.crc32(name.encode())))
     order = np.concatenate([np.arange(i, ROWS, 3) for i in range(3)])
-    return jax.tree.map(lambda leaf: leaf[order], instance), board
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[order], instance), jax.device_get(board)
 
 
 def first(tree):
@@ -116,7 +121,7 @@ def first(tree):
 
 
 def row(tree, index):
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], tree)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[index]), tree)
 
 
 @functools.cache
@@ -317,7 +322,7 @@ def test_levels_are_read_as_they_are_written(name):
     puzzle, boards = PUZZLES[name], jax.device_get(boards_of(name))
     pack = jax.jit(puzzle.pack)
     for index in (0, 1, ROWS // 2, ROWS - 1):
-        instance, board = jax.tree.map(lambda leaf, index=index: jnp.asarray(leaf[index]), boards)
+        instance, board = row(boards, index)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
         if index < 2:  # in a board that was played on, Sudoku's clues are not known

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from defaults import with_full
 from korf import INSTANCES
 
 import jaxenvs
@@ -120,7 +121,7 @@ def test_rewards(action, before, sparse, dense):
         assert puzzle.step_reward((), board, move, solved) == wanted
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("size", [3, *with_full(2, 4)])
 def test_boards_are_drawn_uniformly(size):
     """The blank and the tile of the first cell are uniformly placed; all boards are solvable."""
     puzzle = SlidingTile(size=size)

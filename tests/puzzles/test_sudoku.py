@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from defaults import with_full
 
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 from jaxenvs.puzzles.sudoku import Sudoku
@@ -155,7 +156,7 @@ def test_levels_come_from_full_grids(levels):
         assert full is not None and is_full(full)
 
 
-@pytest.mark.parametrize("blanks", [40, 55])
+@pytest.mark.parametrize("blanks", [40, *with_full(55)])
 def test_every_level_can_be_solved(blanks):
     for board in drawn(25, seed=3, blanks=blanks):
         full = solution(board.copy())
