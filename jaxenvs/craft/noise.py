@@ -8,7 +8,7 @@ from jaxtyping import Array, Float32
 
 
 def noises(
-    lattices: Sequence[Float32[Array, "rows columns"]], size: int
+    lattices: Sequence[Float32[Array, "_ _"]], size: int
 ) -> Float32[Array, "noises size size"]:
     """Return the noise of each lattice of gradients; an angle is a share of the full turn.
 
