@@ -96,6 +96,8 @@ def test_every_ground_looks_different():
     lying = [ground(Block.PATH, item) for item in Item]
     distinct(np.stack(lying), 10)
     for place, first in zip(PLACES, NUMBERS.icons, strict=True):
+        if not place.icons:
+            continue
         shown = first + np.arange(1, len(place.icons) + 1)
         kinds = np.concatenate([shown + kind * (len(place.icons) + 1) for kind in range(3)])
         distinct(layers.grounds(FULL, SIZE)[kinds if place.charm else shown], 2)

@@ -120,7 +120,7 @@ def inventory(
         count = jnp.where(place == at, counts[row.name].astype(jnp.int32), count)
         if row.charm is not None:
             charm = jnp.where(place == at, world.charms[row.charm], charm)
-    ground = first + count.clip(0, icons) + charm * (icons + 1)
+    ground = count.clip(0, icons) + charm * (icons + 1) + first
     written = numbered & ((count > 0) | (icons == 0))
     number = jnp.where(written, given.digits + count.clip(0, MOST), 0)
     return ground.reshape(STATUS_ROWS, width), number.reshape(STATUS_ROWS, width)
@@ -152,7 +152,7 @@ def shades(
         night=jnp.broadcast_to(dark / 2 * awake, rules.view),
         turn=time.astype(jnp.uint32) * _turns(rules) >> 7 & 255,
     )
-    bright, below = Shade(WHOLE, 0, 0, 0), ((0, STATUS_ROWS), (0, 0))
+    bright, below = (WHOLE, 0, 0, 0), ((0, STATUS_ROWS), (0, 0))
     fields = zip(view, bright, strict=True)
     return Shade(*(jnp.pad(v.astype(jnp.uint16), below, constant_values=b) for v, b in fields))
 
