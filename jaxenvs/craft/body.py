@@ -140,7 +140,7 @@ def limit(moment: Moment) -> Moment:
     if world.traits is None:  # what else there is cannot leave its limits
         vitals["health"] = jnp.where(moment.in_lava, 0, jnp.maximum(vitals["health"], 0))
     else:
-        least = dict.fromkeys(vitals, 0)
+        least: dict[str, Any] = dict.fromkeys(vitals, 0)
         least["health"] = jnp.where(moment.params.god_mode, np.float32(rules.best), np.float32(0))
         vitals = {
             name: jnp.minimum(jnp.maximum(points, least[name]), most(rules, world, name))

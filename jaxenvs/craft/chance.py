@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,9 +44,9 @@ class Draws(NamedTuple):
     whims: dict[str, Whims]  # by role
     appears: dict[str, Float32[Array, ""]]  # uniform: whether one of a role appears
     place: dict[str, Float32[Array, ""]]  # uniform: on which of the cells
-    loot: Loot | None = None  # the full game alone, as the next two
-    book: Float32[Array, ""] | None = None  # uniform: which spell, 0.5 and more: the first
-    armour: Float32[Array, ""] | None = None  # uniform: which piece is enchanted
+    loot: Any = None  # a `Loot`: the full game alone, as the next two
+    book: Any = None  # uniform: which spell, 0.5 and more: the first
+    armour: Any = None  # uniform: which piece is enchanted
 
 
 ORES = ("coal", "iron", "diamond", "sapphire", "ruby")
@@ -88,7 +88,7 @@ def _loot(word: Callable[[], Array]) -> Loot:
     def happens(chance: float) -> Array:
         return uniform(word()) < np.float32(chance)
 
-    def among(odds: np.ndarray) -> Array:
+    def among(odds: np.ndarray) -> Any:
         number = uniform(word())
         return sum(((number >= odd).astype(jnp.int32) for odd in odds[:-1]), jnp.int32(0))
 

@@ -150,7 +150,7 @@ def _change(row: Harvest | Placement | Recipe, item: str) -> int:
         case Placement():
             return -row.cost * (row.item == item)
         case Recipe():
-            return row.count * (row.makes == item and not row.level) - row.costs.get(item, 0)
+            return row.number * (row.makes == item and not row.level) - row.costs.get(item, 0)
 
 
 def _leaves(row: Harvest | Placement | Recipe) -> int:

@@ -216,8 +216,8 @@ class CraftEnv(Env):
     # More than the contract.
 
     @property
-    def layout(self) -> sight.Layout:
-        """Offsets in the observation `ids`."""
+    def layout(self) -> Any:
+        """Offsets in the observation `ids`, see `sight.Layout`."""
         return sight.layout(self.rules)
 
     def world(self, state: CraftState) -> World:
@@ -230,9 +230,7 @@ class CraftEnv(Env):
         """Build a state, with what `more` an edition's has; the inverse of `world`."""
         return self.state_type(time=time, map=map, words=pack(self.rules, world), **more)
 
-    def view(
-        self, state: CraftState
-    ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
+    def view(self, state: CraftState) -> Any:
         """Blocks around the player, and bits of who is there, see `sight.channels`."""
         return sight.view(self.rules, state.map, self.world(state))
 

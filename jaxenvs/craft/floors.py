@@ -237,7 +237,7 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
     finished = jax.vmap(_finished, (0, 0, 0, None))
     floors = finished(_FINISH_COLUMNS, cells, draws.choices, always_diamond)
-    return FullLevel(**floors, potion_mapping=draws.potions)
+    return FullLevel(**floors, potion_mapping=draws.potions, kit=jnp.int32(0))
 
 
 def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
@@ -365,7 +365,7 @@ def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"
     return words[0], words[1]
 
 
-def _word(*flags: Bool[Array, "size rooms"]) -> UInt32[Array, " size"]:
+def _word(*flags: Any) -> UInt32[Array, " size"]:
     """A bit for each flag of each room."""
     bit = np.arange(ROOMS, dtype=np.uint32)
     bits = [

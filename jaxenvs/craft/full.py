@@ -56,6 +56,7 @@ from .tables import ROLES, Action, Block, Rules, of_type
 DARKEST = 0.05  # light up to which a cell is not seen
 MOST_TRAIT = 9  # eight floors give eight points of experience
 MOST_REACH = 16
+MOST_SEEN = 3.3  # tenths of the mana of somebody whose intelligence is MOST_TRAIT
 
 
 @struct
@@ -141,7 +142,7 @@ class CraftFull(CraftEnv):
     Observation (field `obs`): `symbolic` float32 (8268,), upstream's: for each of the 9 x 11 cells,
         row by row, 37 block flags, 5 item flags, 40 flags for who is there by class and type, and
         whether the cell is lit; then 51 numbers. `ids` uint8 (445,), the same in numbers, by name
-        in `layout`; health is counted in 256ths, the light in 255ths.
+        in `layout`; health is counted in 256ths, the light in 255ths. `pixels` uint8 (130, 110, 3).
     Reward: 1, 3, 5 or 8 for every achievement that is new in this episode, 0.1 for every point of
         health; with the field `task`, 1 when that achievement is reached and 0 otherwise.
     Episode ends: without health, with the necromancer beaten, at the time limit.
@@ -152,7 +153,7 @@ class CraftFull(CraftEnv):
     stages: ClassVar[tuple[Stage, ...]] = STAGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
-    reward_range: ClassVar[tuple[float, float]] = (-0.9, sum(FULL.weights) + 0.9)
+    reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)  # strength 9
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -172,14 +173,14 @@ class CraftFull(CraftEnv):
     @property
     def _spaces(self) -> dict[str, Box]:
         return {
-            "symbolic": Box(0.0, 50.0, (full_sight.floats(self.rules),), np.float32),
+            "symbolic": Box(0.0, MOST_SEEN, (full_sight.floats(self.rules),), np.float32),
             "ids": Box(0, 255, (self.layout.size,), np.uint8),
             "pixels": Box(0, 255, (130, 110, 3), np.uint8),
         }
 
     @property
     def controls(self) -> Controls:
-        """Upstream's keys, and arrows."""
+        """Upstream's keys, and arrows; see `full_facts`."""
         return Controls(full_facts.KEYS)
 
     @property
@@ -228,7 +229,9 @@ class CraftFull(CraftEnv):
             level.replace(
                 kit=jnp.int32(len(kits.KITS) - 1),
                 map=level.map.at[last, middle, middle].set(Block.NECROMANCER),
-                up_ladders=level.up_ladders.at[last].set(jnp.array([middle + 1, middle])),
+                up_ladders=level.up_ladders.at[last].set(
+                    jnp.array([middle + 1, middle], jnp.int32)
+                ),
             ),
             (Action.NOOP, Action.DO),
         )
@@ -257,13 +260,13 @@ class CraftFull(CraftEnv):
             return jnp.zeros((0,), jnp.uint8)
         return jnp.round(light * 255).astype(jnp.uint8)
 
-    def ground(self, state: FullState, world: World) -> Ground:
+    def ground(self, state: Any, world: World) -> Ground:
         """The map of the floor where the player is."""
         return Ground(state.map, world.floor)
 
     def moment(
         self,
-        state: FullState,
+        state: Any,
         world: World,
         action: Array,
         draws: Draws,
@@ -274,7 +277,7 @@ class CraftFull(CraftEnv):
         moment = super().moment(state, world, action, draws, params, light)
         return moment._replace(floors=state.floors)
 
-    def able(self, state: FullState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
+    def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
         """Whether each action would do something; not DO and moves, which always may."""
         params = self.default_params if params is None else params
         ground = self.ground(state, world)
@@ -286,7 +289,7 @@ class CraftFull(CraftEnv):
             **growth.able(world, params.max_attribute),
         }
 
-    def after(self, state: FullState, moment: Moment) -> FullState:
+    def after(self, state: Any, moment: Moment) -> FullState:
         """The state behind the last stage."""
         light, front = state.light, moment.front
         if light.size:
@@ -299,25 +302,25 @@ class CraftFull(CraftEnv):
         """Whether the player is dead, or the necromancer."""
         return super().is_over(world) | (world.boss["progress"] >= boss.WAVES)
 
-    def observe(self, state: FullState, params: Any = None) -> Array:
+    def observe(self, state: Any, params: Any = None) -> Array:
         """Return the observation named by the field `obs`."""
         if self.obs == "pixels":
             return self.picture(state, 10, params)
         show = full_sight.symbolic if self.obs == "symbolic" else full_sight.ids
         return show(self.rules, state.map, self.world(state), self.light(state, params))
 
-    def view(self, state: FullState) -> full_sight.View:
+    def view(self, state: Any) -> full_sight.View:
         """What is around the player, see `full_sight.View`."""
         return full_sight.view(self.rules, state.map, self.world(state))
 
     def picture(
-        self, state: FullState, tile_size: int, params: Any = None
+        self, state: Any, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
         """Draw the view in its light, and the inventory."""
         world, cells, daylight = self.world(state), self.cells(state), self.light(state, params)
         return scenes.full_picture(self.rules, world, cells, daylight, state.time, tile_size)
 
-    def tiles(self, state: FullState) -> Int32[Array, "rows columns"]:
+    def tiles(self, state: Any) -> Int32[Array, "rows columns"]:
         """Sprites of the view in full light, with nobody in it, and of the inventory."""
         return scenes.full_tiles(self.rules, self.world(state), self.cells(state))[0]
 
@@ -325,7 +328,7 @@ class CraftFull(CraftEnv):
         """Sprites of `tiles`, uint8 (sprites, tile_size, tile_size, 3)."""
         return layers.grounds(self.rules, tile_size)
 
-    def cells(self, state: FullState) -> scenes.Cells:
+    def cells(self, state: Any) -> scenes.Cells:
         """The view as pictures show it: where no light is kept, what is seen is fully lit."""
         seen, world = self.view(state), self.world(state)
         light = seen.lit.astype(jnp.float32)
@@ -334,12 +337,12 @@ class CraftFull(CraftEnv):
             light = jnp.where(inside, shine, 0).astype(jnp.float32) / 255
         return scenes.Cells(seen.block, seen.item, light)
 
-    def facts(self, state: FullState, params: Any = None) -> tuple[Fact, ...]:
+    def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
         """The body, the bag, attributes, magic, the floor and its ladder, and the hour."""
         world, _, light, days = full_facts.read(self, state, params)
         return full_facts.told(world, light, days)
 
-    def describe(self, state: FullState, params: Any = None) -> str:
+    def describe(self, state: Any, params: Any = None) -> str:
         """Describe what the player has, knows and sees."""
         return full_facts.describe(self, state, params)
 

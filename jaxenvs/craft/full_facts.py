@@ -1,4 +1,7 @@
-"""The full game for people: upstream's keys, facts for the panel, and a state in words."""
+"""The full game for people: keys, facts for the panel, and a state in words.
+
+Keys are upstream's; where the window has its own use for one (g, h, n), with Shift.
+"""
 
 import functools
 from collections.abc import Callable
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
     from .full import CraftFull
 
 _KEYS = (  # in the order of `Action`; a space between two keys
-    "q a/left d/right w/up s/down space tab r t f p 1 2 3 5 6 7 e . , 4 8 y u i o g h j "
-    "z x c v b n m k l [ ] - = ;"
+    "q a/left d/right w/up s/down space/return tab r t f p 1 2 3 5 6 7 e . , 4 8 y u i o G H j "
+    "z x c v b N m k l [ ] - = ;"
 )
 KEYS = tuple(
     ActionKeys(action.name.lower().replace("_", " "), tuple(keys.split("/")))
@@ -84,14 +87,14 @@ def told(world: World, light: float, days: float) -> tuple[Fact, ...]:
     ladder = "open" if kills >= CLEARED else f"blocked, {CLEARED - kills} more to defeat"
     state = "asleep" if world.sleeping else "resting" if world.resting else ""
     hour = f"day {int(days) + 1}, {facts.hour(days % 1, light)}"
-    waves = [Fact("boss", f"{int(world.boss['progress'])} of {WAVES} waves beaten")]
+    waves = Fact("boss", f"{int(world.boss['progress'])} of {WAVES} waves beaten")
+    last = world.floor == len(FULL.floors) - 1
     return (
         *(*body, *things, *traits),
         Fact("enchanted", listed(charms) if charms else "nothing"),
         Fact("spells", listed(spells) if spells else "none"),
         Fact("floor", f"{int(world.floor)}, the {floor}"),
-        Fact("way down", ladder),
-        *(waves if world.floor == len(FULL.floors) - 1 else ()),
+        waves if last else Fact("way down", ladder),
         Fact("time", ", ".join(filter(None, (hour, state))), "clock", (days - facts.NOON) % 1),
         Fact("light", f"{light:.0%}"),
     )
@@ -129,7 +132,7 @@ def _named(view: full_sight.View, row: int, column: int) -> str:
     if not view.lit[row, column]:
         return "darkness"
     item, block = Item(int(view.item[row, column])), Block(int(view.block[row, column]))
-    name = block.name if item == Item.NONE else item.name
+    name = block.name.rstrip("23") if item == Item.NONE else item.name
     return _who(view, row, column) or name.lower().replace("_", " ")
 
 

@@ -131,8 +131,8 @@ _RECIPES = (
     Recipe(
         Action.MAKE_DIAMOND_ARMOUR, ARMOUR, {"diamond": 3}, False, _A.MAKE_DIAMOND_ARMOUR, level=2
     ),
-    Recipe(Action.MAKE_ARROW, "arrows", _STONE, False, None, count=2, below=99),
-    Recipe(Action.MAKE_TORCH, "torches", {"wood": 1, "coal": 1}, False, None, count=4, below=99),
+    Recipe(Action.MAKE_ARROW, "arrows", _STONE, False, None, number=2, below=99),
+    Recipe(Action.MAKE_TORCH, "torches", {"wood": 1, "coal": 1}, False, None, number=4, below=99),
 )
 _HARVESTS = (
     Harvest(_B.TREE, None, "wood", _B.GRASS, None),

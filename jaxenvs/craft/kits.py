@@ -32,7 +32,7 @@ _BOW = {**_BAG, "pickaxe": 3, "sword": 3, "bow": 1, "arrows": 12}
 _IRON = {**_BOW, **dict.fromkeys(ARMOUR, 1), "red_potion": 1, "blue_potion": 1}
 _DIAMOND = {**_IRON, **dict.fromkeys(ARMOUR, 2), "pickaxe": 4, "sword": 4, "ruby": 2, "sapphire": 2}
 _STRONG = {"strength": 3, "dexterity": 2, "intelligence": 2}
-_FIRE = dict.fromkeys(("sword", "helmet", "chestplate"), 1)
+_FIRE: dict[str, int] = dict.fromkeys(("sword", "helmet", "chestplate"), 1)
 _BOTH = {**_FIRE, "leggings": 2, "boots": 2, "bow": 2}
 _SPELLS = ("fireball", "iceball")
 

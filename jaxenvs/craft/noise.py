@@ -1,6 +1,7 @@
 """Perlin noise over a square map, one octave, stretched to [0, 1] as Craftax does."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -35,12 +36,12 @@ def _raw(
     fade_down, down = (x[None, :, None, None] for x in _along(size // rows))
     fade_right, right = (x[None, None, None, :] for x in _along(size // columns))
 
-    def corner(row: int, column: int) -> Array:
+    def corner(row: int, column: int) -> Any:
         s, f = (x[row : rows + row, None, column : columns + column, None] for x in (steep, flat))
         return (down - np.float32(row)) * s + (right - np.float32(column)) * f
 
-    left = corner(0, 0) * (1 - fade_down) + fade_down * corner(1, 0)
-    far = corner(0, 1) * (1 - fade_down) + fade_down * corner(1, 1)
+    left: Any = corner(0, 0) * (1 - fade_down) + fade_down * corner(1, 0)
+    far: Any = corner(0, 1) * (1 - fade_down) + fade_down * corner(1, 1)
     return ((1 - fade_right) * left + fade_right * far).reshape(size, size)
 
 

@@ -199,7 +199,7 @@ class Recipe(NamedTuple):
     costs: dict[str, int]  # items
     at_furnace: bool  # a furnace must be near as well
     achievement: Achievement | None
-    count: int = 1  # how many are added
+    number: int = 1  # how many are added
     level: int | None = None  # what the item becomes instead, from any lower level
     below: int | None = None  # made only with fewer than these
 
@@ -375,4 +375,6 @@ def of_type(values: Sequence[Any], type: Any) -> Any:
     """Value of a type: the number itself where all types have the same, else from a table."""
     if len(set(values)) == 1:
         return values[0]
-    return jnp.asarray(np.array(values)).at[type].get(mode="promise_in_bounds")
+    table = np.array(values)
+    table = table.astype(np.int32) if table.dtype == np.int64 else table
+    return jnp.asarray(table).at[type].get(mode="promise_in_bounds")

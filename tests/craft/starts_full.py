@@ -321,6 +321,18 @@ def garden(start):
         start.map[cell] = Block.RIPE_PLANT if age >= 600 else Block.PLANT
 
 
+def duel(start):
+    """Ahead is one of the floor's own, who falls at the first blow."""
+    direction = start.rng.integers(4)
+    start.change["player_direction"] = direction + 1
+    cell = tuple(int(x) for x in start.position + STEPS[direction])
+    start.put(cell, Block.PATH)
+    role = start.rng.choice(["melee", "ranged"])
+    numbers = {row.name: number for number, row in enumerate(FULL.types(role))}
+    type = numbers[FULL.floors[start.floor].mobs[role]]
+    start.mob(role, 0, cell, type=type, health=np.float32(0.1))
+
+
 def fresh(start):
     """A world as the package made it."""
 
@@ -336,6 +348,7 @@ KINDS = {  # parts, and the floor if there is only one
     "siege": ((body, siege), 8),
     "garden": ((ground, body, garden), 0),
     "battle": ((body, crowd), None),
+    "duel": ((body, duel), None),
 }
 
 

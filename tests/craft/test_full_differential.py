@@ -6,7 +6,7 @@ import starts_full as starts
 from lockstep import merged
 
 ROWS = 8 * len(starts.KINDS)  # every kind of start by every way to play, twice
-STEPS, LONG_STEPS, TRIALS = 12, 200, 6
+STEPS, LONG_STEPS, TRIALS = 12, 200, 10
 
 
 def check(report, least, events):

@@ -6,10 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import peer_full as peer
+import pytest
 import starts_full as starts
 
 from jaxenvs.craft import full_sight
 from jaxenvs.craft.full_rows import FULL
+from jaxenvs.craft.ground import shone
 from jaxenvs.craft.kits import KITS
 from jaxenvs.craft.tables import Action
 
@@ -78,3 +80,36 @@ def test_a_game_begins_on_any_floor_with_a_kit():
         at = (worlds.row[number], worlds.column[number])
         expected = theirs.up_ladders[kit.floor] if kit.floor else (24, 24)
         assert at == tuple(int(x) for x in expected)
+
+
+def test_each_action_has_a_key_that_neither_the_window_nor_time_needs():
+    keys = [key for row in ENV.controls.actions for key in row.keys]
+    assert len(ENV.controls.actions) == 43
+    assert len(keys) == len(set(keys)) and not {"h", "g", "n", "escape", "backspace"} & set(keys)
+    times = {"left", "right", "up", "down", "space"}
+    assert all(set(row.keys) - times for row in ENV.controls.actions)
+
+
+# Light for pictures.
+
+
+def with_torch(light, floor, row, column):
+    """The light of a map with that of a torch, as the package computes it."""
+    from craftax.craftax.constants import TORCH_LIGHT_MAP
+
+    wide = np.pad(light[floor], 4)
+    wide[row : row + 9, column : column + 9] += np.asarray(TORCH_LIGHT_MAP)
+    lit = light.copy()
+    lit[floor] = wide[4:-4, 4:-4].clip(0, 1)
+    return lit
+
+
+@pytest.mark.parametrize("cell", [(20, 30), (0, 47), (46, 2)])
+def test_a_torch_lights_what_is_around_as_the_packages_does(cell):
+    light = np.random.default_rng(0).random((9, 48, 48)).astype(np.float32)
+    kept = jnp.asarray(np.round(light * 255), jnp.uint8)
+    at = tuple(jnp.int32(x) for x in (3, *cell))
+    shine = jax.jit(shone)
+    difference = shine(kept, at, jnp.bool_(True)) / 255 - with_torch(light, 3, *cell)
+    assert abs(difference).max() <= 1.01 / 255  # both are rounded
+    np.testing.assert_array_equal(shine(kept, at, jnp.bool_(False)), kept)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from jaxenvs.craft import Block
+from jaxenvs.craft.floors import FullLevel
 from jaxenvs.craft.full import CraftFull
 from jaxenvs.craft.full_rows import FULL
 from jaxenvs.craft.look import layers, realms, scenes, sprites
 from jaxenvs.craft.look.layers import KEY, PLACES
-from jaxenvs.craft.state import FullLevel
 from jaxenvs.craft.tables import ROLES, Item
 
 ENV = CraftFull(obs="ids")
@@ -286,7 +286,7 @@ def test_the_observation_is_the_picture_in_the_light_of_the_map():
     rng, env = np.random.default_rng(0), CraftFull(obs="pixels")
     level = FullLevel(
         map=jnp.asarray(rng.integers(2, 36, (9, 48, 48)), jnp.uint8),
-        item=jnp.zeros((9, 48, 48), jnp.uint8),
+        items=jnp.zeros((9, 48, 48), jnp.uint8),
         light=jnp.asarray(rng.random((9, 48, 48)), jnp.float32),
         down_ladders=jnp.zeros((9, 2), jnp.int32),
         up_ladders=jnp.zeros((9, 2), jnp.int32),
