@@ -216,7 +216,7 @@ def draw(key: Key, angles: Any = None) -> FloorDraws:
         chest=1 + below(words(*each, 2), size - 2),
         fountain=1 + below(words(*each, 2), size - 2),
         has_fountain=uniform(words(*each)) > 0.5,
-        joins=below(words(*each), np.arange(1, ROOMS + 1)),
+        joins=below(words(*each), np.arange(1, ROOMS + 1, dtype=np.int32)),
     )
     return FloorDraws(
         angles=drawn,
@@ -249,7 +249,7 @@ def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
 
 _HILL_COLUMNS = _columns(HILLS, *(name for name in Hills._fields if name != "ores"))
 _DUNGEON_COLUMNS = _columns(DUNGEONS, "special", "fountain", "rare")
-_FLOOR = np.arange(FLOORS)
+_FLOOR = np.arange(FLOORS, dtype=np.int32)
 _FINISH_COLUMNS = _columns(sorted(_ROWS, key=lambda row: row.floor), "ladder", "light") | {
     "is_hills": np.isin(_FLOOR, [row.floor for row in HILLS]),
     "sparkles": _FLOOR == 0,
@@ -348,8 +348,8 @@ def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"
     second: the corridor from it along a row, that along a column, and once the special block.
     """
     grid = (rooms.chunk % 3, rooms.chunk // 3)
-    last = jnp.where(rooms.joins < np.arange(ROOMS), rooms.joins, ROOMS - 1)
-    line, words = np.arange(SIZE)[:, None], []
+    last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)
+    line, words = np.arange(SIZE, dtype=np.int32)[:, None], []
     for axis, chunk in enumerate(grid):
         corner = CHUNK * chunk + rooms.offset[:, axis]
         far = corner + rooms.size[:, axis] - 1
@@ -437,7 +437,7 @@ def _chosen(
     words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
 ) -> Int32[Array, " 3"]:
     """Choose a cell of the first and two of the second, see `_words`; 0 where there is none."""
-    words = (words >> np.array([0, _BITS, _BITS])[:, None, None]) & _LOW
+    words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW
     counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]
     count = sum(counts[1:], counts[0])
     before = (np.tri(SIZE, k=-1, dtype=np.int32) * count[:, None, :]).sum(axis=2, dtype=jnp.int32)
