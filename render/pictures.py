@@ -181,12 +181,13 @@ class Film(NamedTuple):
         tile_size = tile_size or frames.wall_tile_size(self.env, self.boards)
         paint = frames.board_painter(self.env, tile_size)
         columns, boards = frames.wall_columns(self.boards), self.boards
-        flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), self.states)
+        rows = len(self) * boards  # named, for leaves of no elements
+        flat = jax.tree.map(lambda leaf: leaf.reshape(rows, *leaf.shape[2:]), self.states)
         together = 1 if len(self) == 1 else AT_ONCE
         chunk = -(-together // boards) * boards
-        for start in range(0, len(self) * boards, chunk):
-            rows = jax.tree.map(lambda leaf, at=start: _padded(leaf[at : at + chunk], chunk), flat)
-            drawn = paint(rows, params)[: len(self) * boards - start]
+        for start in range(0, rows, chunk):
+            part = jax.tree.map(lambda leaf, at=start: _padded(leaf[at : at + chunk], chunk), flat)
+            drawn = paint(part, params)[: rows - start]
             for wall in np.split(drawn, len(drawn) // boards):
                 yield frames.mosaic(wall, columns)
 

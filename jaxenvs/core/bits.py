@@ -1,7 +1,9 @@
 """Small numbers side by side in 32-bit words: fields of one word, or an array of equal widths."""
 
+from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike, DTypeLike
@@ -33,6 +35,28 @@ def kept(*fields: tuple[Any, int]) -> list[Array]:
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
     return [v != 0 if flag else v for v, flag in zip(values, flags, strict=True)]
+
+
+def nth_bit(words: Sequence[Int32[Array, "*batch"]], rank: Array) -> Int32[Array, "*batch"]:
+    """Number of the bit with this rank, from the lowest of the first word, in words of 16 bits.
+
+    Meaningless if there is none.
+    """
+    word, number, before = words[0], jnp.zeros_like(rank), jnp.zeros_like(rank)
+    seen = jax.lax.population_count(word)
+    for i in range(1, len(words)):
+        later = rank >= seen
+        word, number = jnp.where(later, words[i], word), jnp.where(later, 16 * i, number)
+        before = jnp.where(later, seen, before)
+        seen = seen + jax.lax.population_count(words[i])
+    rank = rank - before
+    for width in (8, 4, 2, 1):  # by halving
+        low = jax.lax.population_count(word & ((1 << width) - 1))
+        above = rank >= low
+        rank = jnp.where(above, rank - low, rank)
+        word = jnp.where(above, word >> width, word)
+        number = number + jnp.where(above, width, 0)
+    return number
 
 
 def words_for(count: int, bits: int) -> int:

@@ -1,30 +1,48 @@
-"""Perlin noise over a square map, one octave, stretched to [0, 1] as Craftax does.
+"""Perlin noise over a square map, one octave, stretched to [0, 1] as Craftax does."""
 
-A gradient's share is a product of a row and a column factor, so rows are interpolated first, on the
-lattice's columns only: ten operations a cell, and no gradient is repeated over the map.
-"""
+from collections.abc import Sequence
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32
 
 
-def noise(angles: Float32[Array, "rows columns"], size: int) -> Float32[Array, "size size"]:
-    """Return noise from the lattice's gradients; an angle is a share of the full turn."""
-    turns = angles * np.float32(2 * np.pi)
-    rows, columns = (count - 1 for count in angles.shape)
-    fade, ramp = _along(size // rows)
-    fade, ramp = fade[None, :, None], ramp[None, :, None]
-    steep, flat = jnp.cos(turns)[:, None, :], jnp.sin(turns)[:, None, :]
-    steep = steep[:-1] * ((1 - fade) * ramp) + steep[1:] * (fade * (ramp - 1))
-    flat = flat[:-1] * (1 - fade) + flat[1:] * fade
-    steep, flat = (x.reshape(size, columns + 1, 1) for x in (steep, flat))
-    fade, ramp = _along(size // columns)
-    left = (1 - fade) * (steep[:, :-1] + ramp * flat[:, :-1])
-    right = fade * (steep[:, 1:] + (ramp - 1) * flat[:, 1:])
-    raw = (left + right).reshape(size, size)
-    low, high = raw.min(), raw.max()
-    return (raw - low) / (high - low)
+def noises(
+    lattices: Sequence[Float32[Array, "_ _"]], size: int
+) -> Float32[Array, "noises size size"]:
+    """Return the noise of each lattice of gradients; an angle is a share of the full turn.
+
+    All are one array from the angles on, so that a GPU needs few kernels.
+    """
+    turns = jnp.concatenate([x.reshape(-1) for x in lattices]) * np.float32(2 * np.pi)
+    ends = np.cumsum([x.size for x in lattices])[:-1]
+    steep, flat = (jnp.split(x, ends) for x in (jnp.cos(turns), jnp.sin(turns)))
+    raw = jnp.stack(
+        [
+            _raw(s.reshape(x.shape), f.reshape(x.shape), size).reshape(-1)
+            for x, s, f in zip(lattices, steep, flat, strict=True)
+        ]
+    )
+    low, high = raw.min(axis=1, keepdims=True), raw.max(axis=1, keepdims=True)
+    return ((raw - low) / (high - low)).reshape(-1, size, size)
+
+
+def _raw(
+    steep: Float32[Array, "rows columns"], flat: Float32[Array, "rows columns"], size: int
+) -> Float32[Array, "size size"]:
+    """Noise from the gradients' rows and columns, before it is stretched."""
+    rows, columns = (count - 1 for count in steep.shape)
+    fade_down, down = (x[None, :, None, None] for x in _along(size // rows))
+    fade_right, right = (x[None, None, None, :] for x in _along(size // columns))
+
+    def corner(row: int, column: int) -> Any:
+        s, f = (x[row : rows + row, None, column : columns + column, None] for x in (steep, flat))
+        return (down - np.float32(row)) * s + (right - np.float32(column)) * f
+
+    left: Any = corner(0, 0) * (1 - fade_down) + fade_down * corner(1, 0)
+    far: Any = corner(0, 1) * (1 - fade_down) + fade_down * corner(1, 1)
+    return ((1 - fade_right) * left + fade_right * far).reshape(size, size)
 
 
 def _along(cells: int) -> tuple[np.ndarray, np.ndarray]:

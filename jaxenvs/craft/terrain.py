@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float32, UInt8
 
 from ..core.random import Key, hashed
 from .chance import uniform
-from .noise import noise
+from .noise import noises
 from .tables import Block
 
 # Share of stone that is ore: coal first, iron of the rest, diamonds (high up) of what is left.
@@ -55,10 +55,10 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
     middle = size // 2
     span = np.abs(np.arange(size) - middle)
     flat = np.clip((span[:, None] + span[None, :]) / 5, 0, 1).astype(np.float32) - np.float32(1)
-    water = noise(draws.water, size) + flat
-    mountain = noise(draws.mountain, size) + np.float32(0.05) + flat
-    tunnel = noise(draws.path, size) > 0.8
-    wood = noise(draws.tree, size)
+    water, mountain, tunnel, wood = noises(draws[:4], size)
+    water = water + flat
+    mountain = mountain + np.float32(0.05) + flat
+    tunnel = tunnel > 0.8
     lot = draws.cells
 
     map = jnp.where(water > 0.6, Block.SAND, Block.GRASS)

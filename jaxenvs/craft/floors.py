@@ -1,0 +1,454 @@
+"""World generation of the full game with the distribution of Craftax 1.6.1: nine floors.
+
+Six floors are hills made of noise, three are dungeons of rooms; each is a row of a table. One
+uniform number a cell decides about ore and trees, where upstream draws one for each.
+Replicated though surely not meant: the graveyard, which has no stone, gets one at (0, 0)
+(`_hills`); both ladders may lie on one cell, and then the way down is missing (`_finished`); the
+light of a ladder near the upper or left border falls at the opposite one (`_patch`).
+"""
+
+import itertools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core.bits import nth_bit
+from ..core.random import Key, below, hashed, permutation
+from ..core.struct import Struct, struct
+from .chance import uniform
+from .noise import noises
+from .tables import Block, Item
+from .terrain import lattices
+
+SIZE = 48  # cells on a side
+FLOORS = 9
+ROOMS = 8  # of a dungeon
+CHUNK = 16  # cells on a side; no two rooms begin in the same of 3 x 3
+POTIONS = 6
+MOSSY = 0.1  # share of a dungeon's walls with moss, and of its paths with something rare
+_B = Block
+
+
+@struct
+class FullLevel(Struct):
+    """Where an episode of the full game begins: in the middle of floor 0, or as a kit has it."""
+
+    map: UInt8[Array, "floors size size"]  # blocks
+    items: UInt8[Array, "floors size size"]  # `Item`
+    light: Float32[Array, "floors size size"]  # 0 to 1
+    down_ladders: Int32[Array, "floors 2"]  # row and column, also where there is no ladder
+    up_ladders: Int32[Array, "floors 2"]
+    potion_mapping: Int32[Array, " potions"]  # effect of each colour
+    kit: Any = np.int32(0)  # number in `kits.KITS`; with one the game begins at a ladder up
+
+
+class Ore(NamedTuple):
+    """Something that lies here and there."""
+
+    block: Block
+    share: float  # of the cells that earlier ores left
+    on: Block = _B.STONE  # or the trees of a floor
+
+
+class Hills(NamedTuple):
+    """A floor made of noise."""
+
+    floor: int
+    ground: Block
+    sea: Block
+    coast: Block
+    tree: Block  # on the ground
+    ores: tuple[Ore, ...]
+    mountain: Block = _B.STONE
+    hollow: Block = _B.STONE  # tunnels and caves
+    lava: Block = _B.LAVA
+    start: Block = _B.PATH  # in the middle
+    ladder: Block = _B.PATH  # on which ladders stand
+    light: float = 0.0
+    wet: float = 0.7  # height of the water above which there is sea
+    clear: float = 0.8  # share of the ground without a tree, in woods
+    woods: float = 0.5  # noise above which there are woods
+    plain: float = 5.0  # cells from the middle in which mountains rise by one
+    peak: float = 1.0  # rise at most
+
+
+class Dungeon(NamedTuple):
+    """A floor of rooms."""
+
+    floor: int
+    special: Block  # in the first room
+    fountain: Block = _B.FOUNTAIN  # in half of the rooms
+    rare: Block = _B.PATH  # here and there on the way
+    ladder: Block = _B.PATH  # on which ladders stand
+    light: float = 1.0
+
+
+_GEMS = (Ore(_B.DIAMOND, 0.005), Ore(_B.SAPPHIRE, 0.0025), Ore(_B.RUBY, 0.0025))
+_GNOMES = Hills(
+    floor=2,
+    ground=_B.PATH,
+    sea=_B.WATER,
+    coast=_B.PATH,
+    tree=_B.STALAGMITE,
+    ores=(Ore(_B.COAL, 0.04), Ore(_B.IRON, 0.02), *_GEMS),
+    plain=17.0,
+    peak=1.5,
+)
+_RICH = (Ore(_B.DIAMOND, 0.01), Ore(_B.SAPPHIRE, 0.01), Ore(_B.RUBY, 0.01))
+HILLS = (
+    Hills(
+        floor=0,
+        ground=_B.GRASS,
+        sea=_B.WATER,
+        coast=_B.SAND,
+        tree=_B.TREE,
+        ores=(Ore(_B.COAL, 0.03), Ore(_B.IRON, 0.02), Ore(_B.DIAMOND, 0.001)),
+        hollow=_B.PATH,
+        start=_B.GRASS,
+        light=1.0,
+    ),
+    _GNOMES,
+    _GNOMES._replace(floor=5, ores=(Ore(_B.COAL, 0.04), Ore(_B.IRON, 0.03), *_RICH)),
+    Hills(
+        floor=6,
+        ground=_B.FIRE_GRASS,
+        sea=_B.LAVA,
+        coast=_B.SAND,
+        tree=_B.FIRE_TREE,
+        ores=(Ore(_B.COAL, 0.05), Ore(_B.RUBY, 0.025)),
+        start=_B.FIRE_GRASS,
+        ladder=_B.FIRE_GRASS,
+        light=1.0,
+        wet=0.5,
+    ),
+    Hills(
+        floor=7,
+        ground=_B.ICE_GRASS,
+        sea=_B.WATER,
+        coast=_B.ICE_GRASS,
+        tree=_B.ICE_SHRUB,
+        ores=(Ore(_B.DIAMOND, 0.005), Ore(_B.SAPPHIRE, 0.02)),
+        lava=_B.WATER,
+        start=_B.ICE_GRASS,
+        ladder=_B.ICE_GRASS,
+        wet=0.5,
+        clear=0.4,
+        plain=17.0,
+        peak=1.5,
+    ),
+    Hills(
+        floor=8,
+        ground=_B.PATH,
+        sea=_B.PATH,
+        coast=_B.PATH,
+        tree=_B.GRAVE,
+        ores=(
+            Ore(_B.WALL_MOSS, 0.1, _B.WALL),
+            Ore(_B.GRAVE2, 0.333, _B.GRAVE),
+            Ore(_B.GRAVE3, 0.5, _B.GRAVE),
+        ),
+        mountain=_B.WALL,
+        hollow=_B.WALL,
+        lava=_B.WALL,
+        start=_B.NECROMANCER,
+        clear=0.95,
+        woods=-1.0,
+        plain=10.0,
+        peak=10.0,
+    ),
+)
+DUNGEONS = (
+    Dungeon(floor=1, special=_B.PATH),
+    Dungeon(floor=3, special=_B.ENCHANTMENT_TABLE_ICE, fountain=_B.WATER, rare=_B.WATER),
+    Dungeon(floor=4, special=_B.ENCHANTMENT_TABLE_FIRE),
+)
+_ROWS = (*HILLS, *DUNGEONS)  # in the order in which they are built
+_MOST_ORES = max(len(row.ores) for row in HILLS)
+
+
+class Rooms(NamedTuple):
+    """All chance of a dungeon's rooms and corridors; a pair is of rows and columns."""
+
+    size: Int32[Array, "*floors rooms 2"]  # 5 to 9 cells
+    chunk: Int32[Array, "*floors rooms"]  # 0 to 8, each at most once
+    offset: Int32[Array, "*floors rooms 2"]  # 0 to 10 cells into the chunk
+    chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner, 1 to size - 2
+    fountain: Int32[Array, "*floors rooms 2"]  # likewise
+    has_fountain: Bool[Array, "*floors rooms"]
+    # The room a corridor leads to, of those before it and the last one, which counts after them.
+    joins: Int32[Array, "*floors rooms"]
+
+
+class FloorDraws(NamedTuple):
+    """All chance of a world. Uniform numbers in [0, 1); angles are shares of the full turn."""
+
+    angles: tuple[Float32[Array, "hills rows columns"], ...]  # of water, mountains, tunnels, woods
+    cells: Float32[Array, "floors size size"]  # what becomes of a cell; hills, then dungeons
+    # By floor: which stone is a diamond (of floor 0), on which cells the ladders down and up are.
+    choices: Float32[Array, "floors 3"]
+    rooms: Rooms
+    potions: Int32[Array, " potions"]  # effect of each colour
+
+
+def draw(key: Key, angles: Any = None) -> FloorDraws:
+    """Draw the chance of a world; `angles`: the lattices' own, NaN where they are to be drawn."""
+    taken = 0
+
+    def words(*shape: int) -> UInt32[Array, "..."]:
+        nonlocal taken
+        start, taken = taken, taken + math.prod(shape)
+        return hashed(key, np.arange(start, taken, dtype=np.uint32).reshape(shape))
+
+    drawn = tuple(uniform(words(len(HILLS), *shape)) for shape in lattices(SIZE))
+    if angles is not None:
+        given = zip(angles, drawn, strict=True)
+        drawn = tuple(jnp.where(jnp.isnan(a), d, a) for a, d in given)
+    each = (len(DUNGEONS), ROOMS)
+    size = 5 + below(words(*each, 2), 5)
+    rooms = Rooms(
+        size=size,
+        chunk=jax.vmap(permutation)(words(len(DUNGEONS), 9))[:, :ROOMS],
+        offset=below(words(*each, 2), 11),
+        chest=1 + below(words(*each, 2), size - 2),
+        fountain=1 + below(words(*each, 2), size - 2),
+        has_fountain=uniform(words(*each)) > 0.5,
+        joins=below(words(*each), np.arange(1, ROOMS + 1, dtype=np.int32)),
+    )
+    return FloorDraws(
+        angles=drawn,
+        cells=uniform(words(FLOORS, SIZE, SIZE)),
+        choices=uniform(words(FLOORS, 3)),
+        rooms=rooms,
+        potions=permutation(words(POTIONS)),
+    )
+
+
+def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
+    """Build the nine floors; `always_diamond`: whether one stone of floor 0 is a diamond."""
+    hills = jax.vmap(_hills)(_HILL_COLUMNS, _ORE_COLUMNS, draws.angles, draws.cells[: len(HILLS)])
+    dungeons = jax.vmap(_dungeon)(_DUNGEON_COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
+    # Written once: in the middle of a reordering a GPU's compiler would repeat all of it.
+    parts = jax.lax.optimization_barrier((hills, dungeons))
+    built = [part[i] for part in parts for i in range(part.shape[0])]
+    cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
+    finished = jax.vmap(_finished, (0, 0, 0, None))
+    floors = finished(_FINISH_COLUMNS, cells, draws.choices, always_diamond)
+    return FullLevel(**floors, potion_mapping=draws.potions, kit=jnp.int32(0))
+
+
+def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
+    """Numbers of the rows by name."""
+    values = {name: [getattr(row, name) for row in rows] for name in names}
+    kind = {True: np.int32, False: np.float32}
+    return {n: np.array(v, kind[all(isinstance(x, int) for x in v)]) for n, v in values.items()}
+
+
+_HILL_COLUMNS = _columns(HILLS, *(name for name in Hills._fields if name != "ores"))
+_DUNGEON_COLUMNS = _columns(DUNGEONS, "special", "fountain", "rare")
+_FLOOR = np.arange(FLOORS, dtype=np.int32)
+_FINISH_COLUMNS = _columns(sorted(_ROWS, key=lambda row: row.floor), "ladder", "light") | {
+    "is_hills": np.isin(_FLOOR, [row.floor for row in HILLS]),
+    "sparkles": _FLOOR == 0,
+    "up": (_FLOOR > 0) & (_FLOOR < FLOORS - 1),
+    "down": _FLOOR < FLOORS - 1,
+}
+
+
+def _lots(row: Hills) -> dict[str, np.ndarray]:
+    """Which numbers of a cell make it an ore: from `low`, below `high`, of a block `on`.
+
+    The numbers of trees, as high as they must be, are shared out among the ores on trees.
+    """
+    left: dict[Block, tuple[float, float]] = {row.tree: (row.clear, 1 - row.clear)}
+    columns: dict[str, list] = {"on": [], "block": [], "low": [], "high": []}
+    for ore in row.ores:
+        low, rest = left.get(ore.on, (0.0, 1.0))
+        high = low + rest * ore.share
+        left[ore.on] = (high, rest * (1 - ore.share))
+        for name, value in zip(columns, (ore.on, ore.block, low, high), strict=True):
+            columns[name].append(value)
+    kinds = {"on": np.int32, "block": np.int32, "low": np.float32, "high": np.float32}
+    none = _MOST_ORES - len(row.ores)
+    return {name: np.array([*v, *[0] * none], kinds[name]) for name, v in columns.items()}
+
+
+_ORE_COLUMNS = jax.tree.map(lambda *x: np.stack(x), *map(_lots, HILLS))
+
+_SPAN = np.arange(SIZE) - SIZE // 2
+_FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)  # from the middle
+_CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
+_GLOW, _TORCH = 64, 128  # bits of a cell beside its block, until it is finished
+_BITS, _LOW = 16, (1 << 16) - 1  # cells in a word, see `_words`
+
+
+def _hills(
+    row: dict[str, Any], ores: dict[str, Any], angles: Any, lot: Float32[Array, "size size"]
+) -> UInt8[Array, "size size"]:
+    """Make water and shore, mountains with tunnels and caves, woods, ores and lava."""
+    water, mountain, tunnel, wood = noises(angles, SIZE)
+    water = water + np.clip(_FAR / 5, 0, 1).astype(np.float32) - np.float32(1)
+    rise = (_FAR / row["plain"]).clip(0, row["peak"])
+    mountain = mountain + np.float32(0.05) + rise - np.float32(1)
+    high, deep = mountain > 0.7, mountain > 0.85
+    tunnel = tunnel > 0.8
+
+    map = jnp.where(water > 0.6, row["coast"], row["ground"])
+    map = jnp.where(water > row["wet"], row["sea"], map)
+    map = jnp.where(high, row["mountain"], map)
+    map = jnp.where((high & (tunnel | tunnel.T)) | (deep & (water > 0.4)), row["hollow"], map)
+    tree = (map == row["ground"]) & (wood > row["woods"]) & (lot > row["clear"])
+    map = jnp.where(tree, row["tree"], map)
+    for i in range(_MOST_ORES):
+        on, block, low, high = (ores[name][i] for name in ("on", "block", "low", "high"))
+        map = jnp.where((map == on) & (lot >= low) & (lot < high), block, map)
+    lava = deep & (wood > 0.7)
+    map = jnp.where(lava, row["lava"], map)
+    map = jnp.where(_CELL[SIZE // 2, SIZE // 2] == _CELL, row["start"], map)
+    glows = lava & (row["lava"] == Block.LAVA)
+    return (map | jnp.where(glows, _GLOW, 0)).astype(jnp.uint8)
+
+
+def _dungeon(
+    row: dict[str, Any], rooms: Rooms, lot: Float32[Array, "size size"]
+) -> UInt8[Array, "size size"]:
+    """Make rooms with torches, chests and fountains, and corridors between them.
+
+    What a cell is follows from the rooms' bits in its row's words and in its column's.
+    """
+    rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
+
+    def at(down: int, right: int) -> Array:
+        across = columns[:, None, right : right + SIZE]
+        return rows[:, down : down + SIZE, None] & across
+
+    room, way = at(1, 1)
+    beside = at(0, 1) | at(1, 0) | at(1, 2) | at(2, 1)
+    is_open = (room | way) != 0
+    is_near = (beside[0] | beside[1]) != 0
+    covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
+    # What the last room that covers a cell puts there: its bit is the highest.
+    map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
+    map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
+    map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)
+    rare, torch = lot < MOSSY, corner != 0
+    map = jnp.where((map == Block.PATH) & rare & ~torch, row["rare"], map)
+    wall = jnp.where(rare, Block.WALL_MOSS, Block.WALL)
+    map = jnp.where(is_open, map, jnp.where(is_near, wall, Block.DARKNESS))
+    return (map | jnp.where(torch, _TORCH, 0)).astype(jnp.uint8)
+
+
+def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
+    """Words of every row and of every column; a bit of both is a bit of the cell.
+
+    Of the first word a byte each, a bit a room: the room, its corners, chest and fountain. Of the
+    second: the corridor from it along a row, that along a column, and once the special block.
+    """
+    grid = (rooms.chunk % 3, rooms.chunk // 3)
+    last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)
+    line, words = np.arange(SIZE, dtype=np.int32)[:, None], []
+    for axis, chunk in enumerate(grid):
+        corner = CHUNK * chunk + rooms.offset[:, axis]
+        far = corner + rooms.size[:, axis] - 1
+        goal = corner[last]
+        between = (line >= jnp.minimum(corner, goal)) & (line <= jnp.maximum(corner, goal))
+        fountain = (line == corner + rooms.fountain[:, axis]) & rooms.has_fountain
+        turns = (line == corner, between) if axis == 0 else (between, line == goal)
+        inside = (line >= corner) & (line <= far)
+        edge = (line == corner) | (line == far)
+        chest = line == corner + rooms.chest[:, axis]
+        special = (line == corner + 2) & (np.arange(ROOMS) == 0)
+        words.append(jnp.stack([_word(inside, edge, chest, fountain), _word(*turns, special)]))
+    return words[0], words[1]
+
+
+def _word(*flags: Any) -> UInt32[Array, " size"]:
+    """A bit for each flag of each room."""
+    bit = np.arange(ROOMS, dtype=np.uint32)
+    bits = [
+        jnp.where(flag, np.uint32(1) << (bit + np.uint32(8 * i)), 0) for i, flag in enumerate(flags)
+    ]
+    return sum(bits[1:], bits[0]).sum(axis=1, dtype=jnp.uint32)
+
+
+def _finished(
+    row: dict[str, Any],
+    cells: UInt8[Array, "size size"],
+    choices: Float32[Array, " 3"],
+    always_diamond: Any,
+) -> dict[str, Array]:
+    """Choose the diamond and the ladders, and light the floor."""
+    map = (cells & (_GLOW - 1)).astype(jnp.int32)
+    words = _words(map == Block.STONE, map == row["ladder"])
+    no_stone = ((words & _LOW) == 0).all() & row["is_hills"]
+    first = np.zeros(words.shape, bool)
+    first[0, 0] = True
+    words = jnp.where(first & no_stone, (words & ~(1 << _BITS)) | 1, words)
+    map = jnp.where((_CELL == 0) & no_stone, Block.STONE, map)
+    # As data: what follows would compute them again for every cell.
+    diamond, down, up = jax.lax.optimization_barrier(_chosen(words, choices))
+    sparkles = (diamond == _CELL) & (map == Block.STONE) & row["sparkles"] & always_diamond
+    items = jnp.where(cells >= _TORCH, Item.TORCH, Item.NONE)
+    items = jnp.where((down == _CELL) & row["down"], Item.LADDER_DOWN, items)
+    items = jnp.where((up == _CELL) & row["up"], Item.LADDER_UP, items)
+    return {
+        "map": jnp.where(sparkles, Block.DIAMOND, map).astype(jnp.uint8),
+        "items": items.astype(jnp.uint8),
+        "light": _light(row["light"], (cells & _GLOW) != 0, up),
+        "down_ladders": jnp.stack([down // SIZE, down % SIZE]),
+        "up_ladders": jnp.stack([up // SIZE, up % SIZE]),
+    }
+
+
+def _light(
+    dark: Any, glows: Bool[Array, "size size"], up: Int32[Array, ""]
+) -> Float32[Array, "size size"]:
+    """Light of a floor: its own, a torch's around the ladder up, and that of lava."""
+    down, right = _CELL // SIZE - _patch(up // SIZE), _CELL % SIZE - _patch(up % SIZE)
+    distance = jnp.sqrt((down * down + right * right).astype(jnp.float32))
+    torch = (1 - distance / np.float32(5)).clip(0, 1)
+    lava = jnp.pad(glows, 1).astype(jnp.float32)
+    shine = jnp.zeros((SIZE, SIZE), jnp.float32)
+    for down, right in itertools.product(range(3), range(3)):
+        share = np.float32((1, 0.7, 0.2)[abs(down - 1) + abs(right - 1)])
+        shine = shine + share * lava[down : down + SIZE, right : right + SIZE]
+    return (dark + (1 - dark) * torch + shine).clip(0, 1)
+
+
+def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
+    """Middle of the nine rows, or columns, that a ladder lights; upstream's start wraps round."""
+    most = SIZE - 5
+    return jnp.where(place < 4, most, jnp.minimum(place, most))
+
+
+def _words(
+    first: Bool[Array, "size size"], second: Bool[Array, "size size"]
+) -> Int32[Array, "size words"]:
+    """Words of 16 cells: whether they are of the first in the low half, of the second above."""
+    code = first.astype(jnp.int32) | (second.astype(jnp.int32) << _BITS)
+    bit = np.arange(_BITS, dtype=np.int32)
+    return (code.reshape(SIZE, -1, _BITS) << bit).sum(axis=2, dtype=jnp.int32)
+
+
+def _chosen(
+    words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
+) -> Int32[Array, " 3"]:
+    """Choose a cell of the first and two of the second, see `_words`; 0 where there is none."""
+    words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW
+    counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]
+    count = sum(counts[1:], counts[0])
+    before = (np.tri(SIZE, k=-1, dtype=np.int32) * count[:, None, :]).sum(axis=2, dtype=jnp.int32)
+    total = before[:, -1] + count[:, -1]
+    rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniforms)).astype(jnp.int32) - 1
+    rank = rank.clip(0, jnp.maximum(total - 1, 0))[:, None]
+    here = (before <= rank) & (rank < before + count)
+
+    def of_row(values: Any) -> Int32[Array, " 3"]:
+        return jnp.where(here, values, 0).sum(axis=1, dtype=jnp.int32)
+
+    cell, rank = of_row(np.arange(SIZE, dtype=np.int32) * SIZE), of_row(rank - before)
+    column = nth_bit([of_row(words[:, :, i]) for i in range(words.shape[2])], rank)
+    return jnp.where(total > 0, cell + column, 0)
