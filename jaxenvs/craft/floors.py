@@ -439,11 +439,11 @@ def _chosen(
     words = (words >> np.array([0, _BITS, _BITS])[:, None, None]) & _LOW
     counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]
     count = sum(counts[1:], counts[0])
-    before = (np.tri(SIZE, k=-1, dtype=np.int32) * count[:, None, :]).sum(axis=2, dtype=jnp.int32)
-    total = before[:, -1] + count[:, -1]
+    after = jnp.cumsum(count, axis=1, dtype=jnp.int32)
+    before, total = after - count, after[:, -1]
     rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniforms)).astype(jnp.int32) - 1
     rank = rank.clip(0, jnp.maximum(total - 1, 0))[:, None]
-    here = (before <= rank) & (rank < before + count)
+    here = (before <= rank) & (rank < after)
 
     def of_row(values: Any) -> Int32[Array, " 3"]:
         return jnp.where(here, values, 0).sum(axis=1, dtype=jnp.int32)
