@@ -1,10 +1,10 @@
 """Gumbel AlphaZero (Danihelka et al., 2022) through mctx, where the agent sees the whole state.
 
-Run it with `jaxenvs train ID --algo alphazero` or `python -m jaxenvs.baselines.alphazero ID`; it
-needs the extra `search`. It is PPO whose actions come from a tree search in the true environment,
-and whose policy learns what the search found instead of a gradient of rewards. The search steps
-with keys of its own, so that no plan foresees random outcomes, but from the true state: plans would
-use what the agent cannot see, so partially observed environments need `--clairvoyant`.
+Run it with `jaxenvs train ID --algo alphazero`; it needs the extra `search`. It is PPO whose
+actions come from a tree search in the true environment, and whose policy learns what the search
+found instead of a gradient of rewards. The search steps with keys of its own, so that no plan
+foresees random outcomes, but from the true state: plans would use what the agent cannot see, so
+partially observed environments need `--clairvoyant`.
 Deliberate differences: no replay buffer (a few passes over each rollout, as in PPO); values begin
 at 0 and by default are not rescaled in each node. Otherwise the errors of a value that has seen no
 reward yet would make the policy confident, and it would stop exploring.
@@ -12,27 +12,24 @@ reward yet would make the policy confident, and it would stop exploring.
 
 import dataclasses
 import functools
-import sys
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs import Env
 from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.extras import require
-from jaxenvs.core.masking import Mask, legal
+from jaxenvs.core.masking import legal
 
-from . import evaluate, options, ppo, presets
+from . import evaluate, networks, options, ppo
 from .lambda_returns import LambdaReturns
 from .loop import command
-from .networks import ActorCritic, build
-from .ppo import Runner
-from .runs import Run
-
-ALGORITHM = "alphazero"
+from .networks import ActorCritic
+from .ppo import Rollout, Runner
+from .runs import Config, Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,12 +45,7 @@ class Settings(ppo.Learning):
     rescale: bool = False  # whether the values of a node are scaled to 0 to 1 before
     clairvoyant: bool = False  # whether to plan with parts of the state that the agent cannot see
 
-    def check(self) -> None:
-        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
-        super().check()
-        for name in ("simulations", "considered"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+    counts: ClassVar[tuple[str, ...]] = (*ppo.Learning.counts, "simulations", "considered")
 
 
 class Plan(NamedTuple):
@@ -62,21 +54,6 @@ class Plan(NamedTuple):
     action: Int32[Array, " envs"]
     policy: Float32[Array, "envs actions"]  # probabilities to learn
     value: Float32[Array, " envs"]
-
-
-class Rollout(NamedTuple):
-    """What happened, by step and environment."""
-
-    obs: PyTree[Array]
-    mask: Mask  # when the action was chosen
-    policy: Float32[Array, "*batch actions"]  # that the search found
-    value: Float32[Array, "*batch"]  # that the search found
-    reward: Float32[Array, "*batch"]
-    terminated: Bool[Array, "*batch"]
-    truncated: Bool[Array, "*batch"]
-    cut_value: Float32[Array, "*batch"]  # of the true successor where truncated, else 0
-    returns: Float32[Array, "*batch"]  # of the episode so far, this step included
-    lengths: Int32[Array, "*batch"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,7 +69,7 @@ class AlphaZero(LambdaReturns):
             raise ValueError(_hides(env))
 
     def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
-        """Act for `rollout_steps` steps in every environment, searching before each."""
+        """Act for `rollout_steps` steps; policies and values are those that the search found."""
 
         def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
             key_plan, key_step = jax.random.split(key)
@@ -101,6 +78,8 @@ class AlphaZero(LambdaReturns):
             step = self.env.step(key_step, runner.world, plan.action)
             record = Rollout(
                 obs=runner.obs,
+                action=(),
+                log_prob=(),
                 mask=self.mask(state),
                 policy=plan.policy,
                 value=plan.value,
@@ -207,25 +186,16 @@ def network(env: Env, settings: Settings) -> ActorCritic:
     Before the first reward random values are noise, and a search that follows it teaches the policy
     what it already prefers, until it no longer explores.
     """
-    return build(env, settings.hidden, settings.embed, value_gain=0.0)
+    return networks.build(env, settings.hidden, settings.embed, value_gain=0.0)
 
 
-def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, AlphaZero]:
-    """Turn the command line into a run and the algorithm; raises for what cannot work."""
+def build(asked: options.Options[Settings], config: Config) -> AlphaZero:
+    """Return the algorithm for what was asked; raises for what cannot work."""
     require(["mctx"], "search")
-    tuned = functools.partial(presets.preset, algorithm=ALGORITHM)
-    about = "Train an agent with Gumbel AlphaZero."
-    asked = options.parse(argv, Settings, tuned, about, ALGORITHM)
-    config, settings = options.config(asked, ALGORITHM), asked.settings
     venv, devices = options.environments(asked, config)
-    learner = AlphaZero(venv, network(venv.env, settings), settings, devices)
-    return asked, options.directory(asked, config), learner
+    return AlphaZero(venv, network(venv.env, asked.settings), asked.settings, devices)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Train from the command line; return the exit code."""
-    return command(prepare, report, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+ABOUT = "Train an agent with Gumbel AlphaZero."
+prepare = functools.partial(options.prepare, "alphazero", Settings, ABOUT, build)
+main = functools.partial(command, prepare, report)  # of a command line: the exit code

@@ -1,17 +1,15 @@
 """DAVI: a cost-to-go network by approximate value iteration (Agostinelli et al., 2019, DeepCubeA).
 
 Random walks lead away from the goal; each board on them learns the least of (cost + what an older
-copy of the network says) over its neighbours, and the goal is worth 0. Run it with
-`jaxenvs train ID --algo davi` or `python -m jaxenvs.baselines.davi ID`; `load_heuristic` gives what
-A* and beam search take. Deliberate differences: all boards of a walk are learned from, whose
-neighbours the walk has computed already; no batch normalisation; and for a puzzle whose actions
-have no inverse the walk goes to predecessors.
+copy of the network says) over its neighbours, and the goal is worth 0. Run it with `jaxenvs train
+ID --algo davi`; `load_heuristic` gives what A* and beam search take. Deliberate differences: all
+boards of a walk are learned from, whose neighbours the walk has computed already; no batch
+normalisation; and for a puzzle whose actions have no inverse the walk goes to predecessors.
 """
 
 import dataclasses
 import functools
 import os
-import sys
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
@@ -26,12 +24,12 @@ from jaxenvs import Env, spaces
 from jaxenvs.core.random import words
 from jaxenvs.puzzles.puzzle import Puzzle
 
-from . import options, presets
+from . import options
 from .checkpoints import RunError
 from .devices import ALONE, Devices
 from .loop import command
 from .networks import Encoder
-from .runs import Run
+from .runs import Config, Run
 
 ALGORITHM = "davi"
 _EVALUATION = 0x5EED  # folded into a seed's key: boards of their own, the same at every evaluation
@@ -218,7 +216,7 @@ class DAVI:
         self, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
     ) -> Float32[Array, ""]:
         """What the network says of a board."""
-        return self.network.apply(weights, self.env.view(instance, board))  # type: ignore[return-value]
+        return self.network.apply(weights, self.env.observe_board(instance, board))  # type: ignore[return-value]
 
     def cost_to_go(
         self, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
@@ -313,24 +311,16 @@ def report(run: Run, davi: DAVI, weights: PyTree[Array], count: int) -> None:
     print(f"Search with it: python -m jaxenvs.baselines.heuristic {run.path}")
 
 
-def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, DAVI]:
-    """Turn the command line into a run and the algorithm; raises for what cannot work."""
-    tuned = functools.partial(presets.preset, algorithm=ALGORITHM)
-    asked = options.parse(argv, Settings, tuned, "Learn a cost-to-go with DAVI.", ALGORITHM)
-    config = options.config(asked, ALGORITHM)
+def asked_for(asked: options.Options[Settings], config: Config) -> DAVI:
+    """Return the algorithm for what was asked; raises for what cannot work."""
     asked.settings.check()
     if asked.devices != "1":
         raise RunError(
             f"--devices {asked.devices}: {ALGORITHM} trains on one device; omit --devices"
         )
-    davi = build(config.env, asked.settings)
-    return asked, options.directory(asked, config), davi
+    return build(config.env, asked.settings)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Train from the command line; return the exit code."""
-    return command(prepare, report, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+ABOUT = "Learn a cost-to-go with DAVI."
+prepare = functools.partial(options.prepare, ALGORITHM, Settings, ABOUT, asked_for)
+main = functools.partial(command, prepare, report)  # of a command line: the exit code

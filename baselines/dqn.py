@@ -1,37 +1,35 @@
 """DQN (Mnih et al., 2015), double, dueling, with n-step returns, and its replay on the device.
 
-Run it with `jaxenvs train ID --algo dqn` or `python -m jaxenvs.baselines.dqn ID`. It is the
-learner for few environment steps: each is learned from many times. World, agent, replay (replay.py)
-and gradient steps are one compiled program. Actions of the n-step successor are chosen by the
-weights and valued by their slow copy (van Hasselt et al., 2016); heads as in Wang et al. (2016).
+Run it with `jaxenvs train ID --algo dqn`. It is the learner for few environment steps: each is
+learned from many times. World, agent, replay (replay.py) and gradient steps are one compiled
+program. Actions of the n-step successor are chosen by the weights and valued by their slow copy
+(van Hasselt et al., 2016); heads as in Wang et al. (2016).
 Deliberate differences: many environments fill the replay side by side; an episode cut by the time
-limit is bootstrapped with its true successor; layers are normalised (q_network.py); `n_step` > 1
-is not corrected for the actions that the policy would take now. Where the environment forbids
-actions, the best one is the best of the legal ones, in acting and in targets.
+limit is bootstrapped with its true successor; layers are normalised (q_network.py); `n_step` > 1 is
+not corrected for the actions that the policy would take now. Where the environment forbids actions,
+the best one is the best of the legal ones, in acting and in targets.
 """
 
 import dataclasses
 import functools
-import sys
 from typing import Any, ClassVar, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import legal
 from jaxenvs.core.memory import device_memory
 
-from . import options, ppo, presets, q_network, replay
+from . import options, ppo, q_network, replay
 from .checkpoints import RunError
 from .loop import SEEDS, command
+from .ppo import Runner
 from .pqn import PQN, Exploring, counted
 from .replay import Batch, Replay
-from .runs import Run
-
-ALGORITHM = "dqn"
+from .runs import Config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,21 +83,6 @@ class Settings(Exploring):
         return num_envs * self.rollout_steps
 
 
-class Runner(NamedTuple):
-    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
-
-    weights: PyTree[Array]
-    target: PyTree[Array]  # their slow copy
-    optimiser: PyTree[Array]  # Adam's moments and counts
-    updates: Int32[Array, "*seeds"]  # made so far
-    replay: Replay
-    world: PyTree[Array]  # VectorState
-    obs: PyTree[Array]  # what the next actions are chosen from
-    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
-    returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
-    lengths: Int32[Array, "*seeds envs"]  # their steps so far
-
-
 class Ends(NamedTuple):
     """Which episodes ended, by step and environment."""
 
@@ -115,26 +98,18 @@ class DQN(PQN):
 
     settings: Settings  # type: ignore[assignment]
 
-    runner: ClassVar[type] = Runner
-    divided: ClassVar[tuple[str, ...]] = ("replay", "world", "obs", "returns", "lengths")
+    divided: ClassVar[tuple[str, ...]] = (*PQN.divided, "replay")
 
-    def init(self, key: Array) -> Any:
+    def init(self, key: Array) -> Runner:
         """Start: weights twice, an empty replay, worlds and the key for all that follows."""
         start = super().init(key)
-        return Runner(
-            weights=start.weights,
+        return start._replace(
             target=jax.tree.map(jnp.copy, start.weights),
-            optimiser=start.optimiser,
             updates=jnp.int32(0),
             replay=replay.empty(start.obs, self.mask(start.world.env), self.settings.slots),
-            world=start.world,
-            obs=start.obs,
-            key=start.key,
-            returns=start.returns,
-            lengths=start.lengths,
         )
 
-    def update(self, runner: Any, _: None = None) -> tuple[Any, dict[str, Array]]:
+    def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
         """Act, remember, and learn from what is remembered; also return this update's metrics."""
         key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
         key_collect, key_learn, key_world = map(self.devices.own, keys)
@@ -149,15 +124,15 @@ class DQN(PQN):
         runner, losses = self.learn_when(steps >= self.settings.warm_up, runner, key_learn)
         return runner, {**ppo.episode_sums(ends), **losses, "epsilon": epsilon}
 
-    def epsilon(self, runner: Any) -> Float32[Array, ""]:
+    def epsilon(self, runner: Runner) -> Float32[Array, ""]:
         """The share of random actions."""
         return self.settings.epsilon(runner.updates)
 
-    def collect(self, runner: Any, key: Array) -> tuple[Any, Any]:
+    def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
         """Act for `rollout_steps` steps in every environment, and remember them."""
         epsilon = self.epsilon(runner)
 
-        def act(runner: Any, key: Array) -> tuple[Any, Ends]:
+        def act(runner: Runner, key: Array) -> tuple[Runner, Ends]:
             key_action, key_step = jax.random.split(key)
             mask = self.mask(runner.world.env)
             values = self.values(runner.weights, runner.obs)
@@ -230,13 +205,7 @@ class DQN(PQN):
         loss = (batch.weight * optax.losses.huber_loss(value, worth)).mean()
         return loss, {"q_loss": loss, "q": value.mean()}
 
-    @property
-    def optimiser(self) -> optax.GradientTransformation:
-        """Adam behind a clip of the global norm."""
-        return optax.chain(
-            optax.clip_by_global_norm(self.settings.max_grad_norm),
-            optax.adam(self.learning_rate, eps=1e-5),
-        )
+    optimiser = ppo.PPO.optimiser  # type: ignore[assignment]  # Adam: RAdam is PQN's
 
 
 def fit(learner: DQN, seeds: int) -> None:
@@ -259,11 +228,9 @@ def fit(learner: DQN, seeds: int) -> None:
         )
 
 
-def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, DQN]:
-    """Turn the command line into a run and the algorithm; raises for what cannot work."""
-    tuned = functools.partial(presets.preset, algorithm=ALGORITHM)
-    asked = options.parse(argv, Settings, tuned, "Train an agent with DQN.", ALGORITHM)
-    config, settings = options.config(asked, ALGORITHM), asked.settings
+def build(asked: options.Options[Settings], config: Config) -> DQN:
+    """Return the algorithm for what was asked; raises for what cannot work."""
+    settings = asked.settings
     venv, devices = options.environments(asked, config)
     if settings.batch_size % devices.count:
         raise RunError(
@@ -274,13 +241,8 @@ def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, DQN]:
     network = q_network.build(venv.env, settings.hidden, settings.embed, settings.dueling)
     learner = DQN(venv, network, settings, devices)
     fit(learner, asked.seeds)
-    return asked, options.directory(asked, config), learner
+    return learner
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Train from the command line; return the exit code."""
-    return command(prepare, ppo.report, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+prepare = functools.partial(options.prepare, "dqn", Settings, "Train an agent with DQN.", build)
+main = functools.partial(command, prepare, ppo.report)  # of a command line: the exit code

@@ -6,7 +6,6 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from types import TracebackType
 
 EXIT_CODE = 130  # what shells use for a process stopped by Ctrl-C
 
@@ -34,12 +33,7 @@ class Interrupt:
             self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._active:
             signal.set_wakeup_fd(self._old_fd)
             signal.signal(signal.SIGINT, self._old_handler)

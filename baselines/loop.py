@@ -144,7 +144,7 @@ def _rewind(run: Run, done: int) -> None:
 def command(
     prepare: Callable[[list[str]], tuple[Options[Any], Run, Any]],
     report: Callable[[Run, Any, PyTree[Array], int], None],
-    argv: list[str] | None,
+    argv: list[str] | None = None,
     train: Callable[[Run, Any, int, Any, int], Any] = train,
 ) -> int:
     """Train what `prepare` makes of a command line, then `report` it; return the exit code."""

@@ -36,9 +36,9 @@ class ActorCritic(nn.Module):
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
         features = Encoder(self.observation_space, self.embed)(self.read(obs))
         for width in self.hidden:
-            features = nn.tanh(_dense(width, np.sqrt(2))(features))
-        logits = _dense(self.num_actions, 0.01)(features)
-        return logits, _dense(1, self.value_gain)(features)[0]
+            features = nn.tanh(dense(width, np.sqrt(2))(features))
+        logits = dense(self.num_actions, 0.01)(features)
+        return logits, dense(1, self.value_gain)(features)[0]
 
     def begin(self) -> Any:
         """What it remembers before the first observation of an episode: nothing, ever."""
@@ -61,9 +61,9 @@ class Recurrent(ActorCritic):
     def setup(self) -> None:
         """Name the parts: some are applied to many observations at once, one in their order."""
         self.encoder = Encoder(self.observation_space, self.embed)
-        self.layers = [_dense(width, np.sqrt(2)) for width in self.hidden]
+        self.layers = [dense(width, np.sqrt(2)) for width in self.hidden]
         self.cell = nn.GRUCell(self.memory)
-        self.policy, self.critic = _dense(self.num_actions, 0.01), _dense(1, self.value_gain)
+        self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, self.value_gain)
 
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
         memory = self.recall(self.begin() if memory is None else memory, self.features(obs))
@@ -205,5 +205,6 @@ def expand(space: spaces.Space, obs: Array) -> Float32[Array, "*cells features"]
     return jnp.concatenate(channels, axis=-1).astype(jnp.float32)
 
 
-def _dense(width: int, scale: float) -> nn.Dense:
+def dense(width: int, scale: float) -> nn.Dense:
+    """A layer whose initial weights are orthogonal (Saxe et al., 2014), times `scale`."""
     return nn.Dense(width, kernel_init=nn.initializers.orthogonal(scale))

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -19,6 +20,7 @@ from .devices import Devices
 from .runs import NETWORKS, Config, Run
 
 S = TypeVar("S")  # the learner's settings, a dataclass
+L = TypeVar("L")  # the learner, see loop.py
 PROGRAM = "jaxenvs train"
 OUTSIDE = ("ppo-ray",)  # algorithms that take environments of Gymnasium
 # Settings that a resumed run may change: how far it goes, and where it runs.
@@ -64,9 +66,24 @@ class Options(Generic[S]):
     """Seconds that processes wait for each other at the start."""
 
 
-def parse(
-    argv: list[str], settings: type[S], preset: Any, about: str, algorithm: str = "ppo"
-) -> Options[S]:
+def prepare(
+    algorithm: str,
+    settings: type[S],
+    about: str,
+    build: Callable[[Options[S], Config], L],
+    argv: list[str],
+) -> tuple[Options[S], Run, L]:
+    """Turn the command line of a learner into a run and what `build` makes of it.
+
+    Raises what cannot work.
+    """
+    asked = parse(argv, settings, about, algorithm)
+    made = config(asked, algorithm)
+    learner = build(asked, made)
+    return asked, directory(asked, made), learner
+
+
+def parse(argv: list[str], settings: type[S], about: str, algorithm: str = "ppo") -> Options[S]:
     """Read the command line over the defaults of the id's preset, or of the run to resume.
 
     Raises `RunError` or what `jaxenvs.make` raises; `SystemExit` for --help and unknown flags.
@@ -95,7 +112,7 @@ def parse(
     if first.id is None:
         raise RunError(f"which environment? Give an id: {PROGRAM} Grid-DoorKey-5x5-v0")
     id = canonical(first.id, algorithm)
-    tuned = preset(id, first.preset)
+    tuned = presets.preset(id, first.preset, algorithm)
     options = read(Options(settings=settings(**tuned.settings)))
     return _checked(dataclasses.replace(options, id=id), algorithm)
 

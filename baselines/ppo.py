@@ -1,8 +1,8 @@
 """PPO (Schulman et al., 2017): world, agent and update in one compiled program, seeds by `vmap`.
 
-Run it with `jaxenvs train ID` or `python -m jaxenvs.baselines.ppo ID`. The choices of Huang et al.
-(2022) for vectorised environments are kept: orthogonal weights, Adam's epsilon 1e-5, gradients
-clipped by global norm, a learning rate that falls to zero, advantages normalised per minibatch.
+Run it with `jaxenvs train ID`. The choices of Huang et al. (2022) for vectorised environments are
+kept: orthogonal weights, Adam's epsilon 1e-5, gradients clipped by global norm, a learning rate
+that falls to zero, advantages normalised per minibatch.
 Deliberate differences: an episode cut by the time limit is bootstrapped with the value of its true
 successor, the value loss is clipped only if `value_clip` is given, and observations are stored as
 the environment gives them. Where rewards are rare, `advantage_floor` keeps normalisation from
@@ -12,25 +12,24 @@ without reward undo exploration.
 
 import dataclasses
 import functools
-import sys
 from typing import Any, ClassVar, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Step, VectorEnv
 from jaxenvs.core.masking import Mask, legal, legal_actions
 from jaxenvs.core.random import shuffled
 
-from . import evaluate, options, presets
+from . import evaluate, networks, options
 from .devices import ALONE, Devices
 from .loop import SEEDS, command
-from .networks import ActorCritic, build
+from .networks import ActorCritic
 from .rnd import RND
-from .runs import Run
+from .runs import Config, Run
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,15 +114,21 @@ class Settings(Learning):
 
 
 class Runner(NamedTuple):
-    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
+    """Everything a run consists of between two updates: saved as it is, resumed bit for bit.
+
+    What a learner has no use for is ().
+    """
 
     weights: PyTree[Array]
-    optimiser: PyTree[Array]  # Adam's moments and counts
-    world: PyTree[Array]  # VectorState
-    obs: PyTree[Array]  # what the next actions are chosen from
-    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
-    returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
-    lengths: Int32[Array, "*seeds envs"]  # their steps so far
+    target: PyTree[Array] = ()  # their slow copy
+    optimiser: PyTree[Array] = ()  # Adam's moments and counts
+    updates: PyTree[Array] = ()  # int32 (*seeds), made so far
+    replay: PyTree[Array] = ()  # the replay buffer
+    world: PyTree[Array] = ()  # VectorState
+    obs: PyTree[Array] = ()  # what the next actions are chosen from
+    key: PyTree[Array] = ()  # uint32 (*seeds, words), data of the PRNG key
+    returns: PyTree[Array] = ()  # float32 (*seeds, envs), rewards so far of the episodes under way
+    lengths: PyTree[Array] = ()  # int32 (*seeds, envs), their steps so far
     memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
     bonus: PyTree[Array] = ()  # what an exploration bonus has learned
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
@@ -133,8 +138,8 @@ class Rollout(NamedTuple):
     """What happened, by step and environment."""
 
     obs: PyTree[Array]
-    action: Int32[Array, "*batch"]
-    log_prob: Float32[Array, "*batch"]  # of the action when it was chosen
+    action: PyTree[Array]  # int32; () where a search says what to learn
+    log_prob: PyTree[Array]  # of the action when it was chosen; () where no loss needs it
     value: Float32[Array, "*batch"]  # of obs
     reward: Float32[Array, "*batch"]
     terminated: Bool[Array, "*batch"]
@@ -145,6 +150,7 @@ class Rollout(NamedTuple):
     memory: PyTree[Array] = ()  # from before the first step, if the network is recurrent
     mask: Mask = None  # when the action was chosen
     weight: PyTree[Array] = ()  # of the advantages, if V-trace weighs them
+    policy: PyTree[Array] = ()  # probabilities that a search found for the actions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,12 +165,7 @@ class PPO:
 
     runner: ClassVar[type] = Runner
     divided: ClassVar[tuple[str, ...]] = (
-        "world",
-        "obs",
-        "returns",
-        "lengths",
-        "memory",
-        "bonus_returns",
+        *("world", "obs", "returns", "lengths", "memory", "bonus_returns"),
     )
 
     def init(self, key: Array) -> Runner:
@@ -444,14 +445,12 @@ def episode_sums(rollout: Any) -> dict[str, Array]:
     }
 
 
-def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, PPO]:
-    """Turn the command line into a run and the algorithm; raises for what cannot work."""
-    asked = options.parse(argv, Settings, presets.preset, "Train an agent with PPO.")
-    config, settings = options.config(asked), asked.settings
+def build(asked: options.Options[Settings], config: Config) -> PPO:
+    """Return the algorithm for what was asked; raises for what cannot work."""
+    settings = asked.settings
     venv, devices = options.environments(asked, config)
-    network = build(venv.env, settings.hidden, settings.embed)
-    ppo = PPO(venv, network, settings, devices, RND.asked(settings, network))
-    return asked, options.directory(asked, config), ppo
+    network = networks.build(venv.env, settings.hidden, settings.embed)
+    return PPO(venv, network, settings, devices, RND.asked(settings, network))
 
 
 def report(run: Run, ppo: PPO, weights: PyTree[Array], count: int) -> None:
@@ -460,10 +459,5 @@ def report(run: Run, ppo: PPO, weights: PyTree[Array], count: int) -> None:
     print(f"Watch it: jaxenvs watch {run.path}")
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Train from the command line; return the exit code."""
-    return command(prepare, report, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+prepare = functools.partial(options.prepare, "ppo", Settings, "Train an agent with PPO.", build)
+main = functools.partial(command, prepare, report)  # of a command line: the exit code

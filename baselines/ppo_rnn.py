@@ -1,15 +1,14 @@
 """Recurrent PPO: a GRU (Cho et al., 2014) remembers what has been seen in the episode.
 
-Run it with `jaxenvs train ID --algo ppo-rnn` or `python -m jaxenvs.baselines.ppo_rnn ID`. It is PPO
-(ppo.py) whose minibatches are whole sequences: a rollout keeps what was remembered before its first
-step, and the network is unrolled from there with each gradient step's weights, forgetting at every
-end of an episode before the next observation. Deliberate difference to common practice: a cut
-episode is worth what its true successor says to the memory of that moment.
+Run it with `jaxenvs train ID --algo ppo-rnn`. It is PPO (ppo.py) whose minibatches are whole
+sequences: a rollout keeps what was remembered before its first step, and the network is unrolled
+from there with each gradient step's weights, forgetting at every end of an episode before the next
+observation. Deliberate difference to common practice: a cut episode is worth what its true
+successor says to the memory of that moment.
 """
 
 import dataclasses
 import functools
-import sys
 from typing import Any
 
 import jax
@@ -19,14 +18,12 @@ from jaxtyping import Array, PyTree
 from jaxenvs import Step
 from jaxenvs.core.masking import legal
 
-from . import options, ppo, presets
+from . import options, ppo
 from .loop import command
 from .networks import Recurrent, build_recurrent
 from .ppo import PPO, Runner
 from .rnd import RND
-from .runs import Run
-
-ALGORITHM = "ppo-rnn"
+from .runs import Config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,22 +77,14 @@ class RecurrentPPO(PPO):
         return legal(logits, rollout.mask), value
 
 
-def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, RecurrentPPO]:
-    """Turn the command line into a run and the algorithm; raises for what cannot work."""
-    tuned = functools.partial(presets.preset, algorithm=ALGORITHM)
-    asked = options.parse(argv, Settings, tuned, "Train an agent with recurrent PPO.", ALGORITHM)
-    config, settings = options.config(asked, ALGORITHM), asked.settings
+def build(asked: options.Options[Settings], config: Config) -> RecurrentPPO:
+    """Return the algorithm for what was asked; raises for what cannot work."""
+    settings = asked.settings
     venv, devices = options.environments(asked, config)
     network = build_recurrent(venv.env, settings.hidden, settings.embed, settings.memory)
-    bonus = RND.asked(settings, network)
-    learner = RecurrentPPO(venv, network, settings, devices, bonus)
-    return asked, options.directory(asked, config), learner
+    return RecurrentPPO(venv, network, settings, devices, RND.asked(settings, network))
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Train from the command line; return the exit code."""
-    return command(prepare, ppo.report, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+ABOUT = "Train an agent with recurrent PPO."
+prepare = functools.partial(options.prepare, "ppo-rnn", Settings, ABOUT, build)
+main = functools.partial(command, prepare, ppo.report)  # of a command line: the exit code

@@ -1,34 +1,31 @@
 """PQN (Gallici et al., 2024): Q-learning from rollouts, without a buffer or a target network.
 
-Run it with `jaxenvs train ID --algo pqn` or `python -m jaxenvs.baselines.pqn ID`. It is PPO's loop
-(ppo.py) around a network with LayerNorm whose actions are epsilon-greedy; targets are the
-lambda-returns of the rollout (Peng and Williams, 1994), computed once before its gradient steps, so
-that no gradient enters them. Deliberate difference: an episode cut by the time limit is
-bootstrapped with the best value of its true successor. Where the environment forbids actions, they
-are neither explored nor counted among those that might be the best.
+Run it with `jaxenvs train ID --algo pqn`. It is PPO's loop (ppo.py) around a network with LayerNorm
+whose actions are epsilon-greedy; targets are the lambda-returns of the rollout (Peng and Williams,
+1994), computed once before its gradient steps, so that no gradient enters them. Deliberate
+difference: an episode cut by the time limit is bootstrapped with the best value of its true
+successor. Where the environment forbids actions, they are neither explored nor counted among those
+that might be the best.
 """
 
 import dataclasses
 import functools
-import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import legal
 
-from . import options, ppo, presets, q_network
+from . import options, ppo, q_network
 from .lambda_returns import LambdaReturns
 from .loop import command
-from .ppo import Runner
+from .ppo import Rollout, Runner
 from .q_network import QNetwork
-from .runs import Run
-
-ALGORITHM = "pqn"
+from .runs import Config
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,20 +66,6 @@ class Settings(Exploring, ppo.Learning):
     max_grad_norm: float = 10.0  # global norm of the gradient, at most
 
 
-class Rollout(NamedTuple):
-    """What happened, by step and environment."""
-
-    obs: PyTree[Array]
-    action: Int32[Array, "*batch"]
-    value: Float32[Array, "*batch"]  # of the best legal action
-    reward: Float32[Array, "*batch"]
-    terminated: Bool[Array, "*batch"]
-    truncated: Bool[Array, "*batch"]
-    cut_value: Float32[Array, "*batch"]  # of the true successor where truncated, else 0
-    returns: Float32[Array, "*batch"]  # of the episode so far, this step included
-    lengths: Int32[Array, "*batch"]
-
-
 @dataclasses.dataclass(frozen=True)
 class PQN(LambdaReturns):
     """The algorithm: pure functions of a `Runner`, for one seed, on one of `devices`."""
@@ -105,7 +88,7 @@ class PQN(LambdaReturns):
         return jax.vmap(self.network.apply, in_axes=(None, 0))(weights, obs)  # type: ignore[return-value]
 
     def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
-        """Act for `rollout_steps` steps in every environment."""
+        """Act for `rollout_steps` steps; values are those of the best legal actions."""
         epsilon = self.epsilon(runner)
 
         def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
@@ -117,6 +100,7 @@ class PQN(LambdaReturns):
             record = Rollout(
                 obs=runner.obs,
                 action=action,
+                log_prob=(),
                 value=values.max(axis=-1),
                 **self.outcome(runner, step),
             )
@@ -147,20 +131,12 @@ def counted(optimiser: Any) -> Int32[Array, ""]:
     return optimiser[1][0].count
 
 
-def prepare(argv: list[str]) -> tuple[options.Options[Settings], Run, PQN]:
-    """Turn the command line into a run and the algorithm; raises for what cannot work."""
-    tuned = functools.partial(presets.preset, algorithm=ALGORITHM)
-    asked = options.parse(argv, Settings, tuned, "Train an agent with PQN.", ALGORITHM)
-    config, settings = options.config(asked, ALGORITHM), asked.settings
+def build(asked: options.Options[Settings], config: Config) -> PQN:
+    """Return the algorithm for what was asked; raises for what cannot work."""
     venv, devices = options.environments(asked, config)
-    network = q_network.build(venv.env, settings.hidden, settings.embed)
-    return asked, options.directory(asked, config), PQN(venv, network, settings, devices)
+    network = q_network.build(venv.env, asked.settings.hidden, asked.settings.embed)
+    return PQN(venv, network, asked.settings, devices)
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Train from the command line; return the exit code."""
-    return command(prepare, ppo.report, argv)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+prepare = functools.partial(options.prepare, "pqn", Settings, "Train an agent with PQN.", build)
+main = functools.partial(command, prepare, ppo.report)  # of a command line: the exit code

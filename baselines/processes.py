@@ -88,7 +88,7 @@ def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
     """
     end = time.monotonic() + timeout
     if index:
-        with _reached(host, port, end) as line:
+        with reached(host, port, end) as line:
             line.sendall(index.to_bytes(4, "big"))
             line.settimeout(max(end - time.monotonic(), 0.1))
             if not line.recv(1):
@@ -112,8 +112,8 @@ def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
         line.close()
 
 
-def _reached(host: str, port: int, end: float) -> socket.socket:
-    """Connect as soon as somebody listens."""
+def reached(host: str, port: int, end: float) -> socket.socket:
+    """Connect as soon as somebody listens; `OSError` where nobody does until `end` (monotonic)."""
     while True:
         try:
             return socket.create_connection((host, port), timeout=1)

@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -49,12 +48,7 @@ class ProgressLine:
         self._print("compiling ...")
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
     def update(self, metrics: dict[str, np.ndarray], note: str = "") -> list[dict[str, Any]]:

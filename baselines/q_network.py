@@ -22,7 +22,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 from jaxenvs import Env
 from jaxenvs.core.masking import Mask, legal
 
-from .networks import ActorCritic, Encoder, fields
+from .networks import ActorCritic, Encoder, dense, fields
 
 EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
 
@@ -36,11 +36,11 @@ class QNetwork(ActorCritic):
     def __call__(self, obs: PyTree[Array]) -> Float32[Array, " actions"]:  # type: ignore[override]
         features = Encoder(self.observation_space, self.embed)(self.read(obs))
         for width in self.hidden:
-            features = nn.relu(nn.LayerNorm()(_dense(width, np.sqrt(2))(features)))
-        values = _dense(self.num_actions, 0.1)(features)
+            features = nn.relu(nn.LayerNorm()(dense(width, np.sqrt(2))(features)))
+        values = dense(self.num_actions, 0.1)(features)
         if not self.dueling:
             return values
-        return _dense(1, 0.1)(features) + values - values.mean()
+        return dense(1, 0.1)(features) + values - values.mean()
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
@@ -87,7 +87,3 @@ def chosen(
     chex.assert_rank(values, 2, custom_message="values are [batch, actions]")
     chex.assert_shape(action, values.shape[:1], custom_message="one action for each row of values")
     return jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]
-
-
-def _dense(width: int, scale: float) -> nn.Dense:
-    return nn.Dense(width, kernel_init=nn.initializers.orthogonal(scale))

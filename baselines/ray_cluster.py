@@ -8,7 +8,6 @@ import collections
 import contextlib
 import os
 import signal
-import socket
 import sys
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import ray
 from ray.exceptions import RayError, RayTaskError
 
+from .processes import reached
 from .runs import RunError
 
 AUTO = "auto"  # --address: the cluster whose node this is
@@ -78,18 +78,13 @@ def _knock(address: str, timeout: int) -> None:
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
         raise RunError(f"--address {address}: give HOST:PORT of the cluster's head, or {AUTO}")
-    end = time.monotonic() + timeout
-    while True:
-        try:
-            socket.create_connection((host, int(port)), timeout=1).close()
-            return
-        except OSError as error:
-            if time.monotonic() > end:
-                raise RunError(
-                    f"--address {address}: nobody answers there after {timeout} s ({error}); start "
-                    f"the head with `ray start --head --port {port}`, or give the address it names"
-                ) from error
-            time.sleep(0.2)
+    try:
+        reached(host, int(port), time.monotonic() + timeout).close()
+    except OSError as error:
+        raise RunError(
+            f"--address {address}: nobody answers there after {timeout} s ({error.__cause__}); "
+            f"start the head with `ray start --head --port {port}`, or give the address it names"
+        ) from error
 
 
 @contextlib.contextmanager

@@ -35,15 +35,8 @@ class FragmentPPO(PPO):
         """Start: weights, and the key for all that follows."""
         key_weights, key_obs, key_rest = jax.random.split(key, 3)
         weights = self.network.init(key_weights, self.env.observation_space.sample(key_obs))
-        return Runner(
-            weights=weights,
-            optimiser=self.optimiser.init(weights),
-            world=(),
-            obs=(),
-            key=jax.random.key_data(key_rest),
-            returns=(),  # type: ignore[arg-type]
-            lengths=(),  # type: ignore[arg-type]
-        )
+        optimiser = self.optimiser.init(weights)
+        return Runner(weights, optimiser=optimiser, key=jax.random.key_data(key_rest))
 
     def improve(self, runner: Runner, rollout: Rollout, last_obs: Any) -> tuple[Runner, Any]:
         """Learn from a rollout, whose last step led to `last_obs`; also return metrics."""

@@ -9,18 +9,16 @@ after a stop is not bit-equal to one that was never stopped: its environments be
 import dataclasses
 import functools
 import sys
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import jax
 
 import jaxenvs
 from jaxenvs.core.extras import require
 
-from . import GYM, networks, options, ppo, presets
+from . import GYM, networks, options, ppo
 from .loop import command
-from .runs import Run, RunError
-
-ALGORITHM = "ppo-ray"
+from .runs import Config, RunError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,12 +31,11 @@ class Settings(ppo.Settings):
     address: str | None = None  # HOST:PORT of a Ray cluster to join, or auto; None: start one here
     patience: int = 300  # seconds until an actor or learner that does not answer counts as dead
 
+    counts: ClassVar[tuple[str, ...]] = (*ppo.Settings.counts, "actors", "learners", "patience")
+
     def check(self) -> None:
         """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
-        for name in ("actors", "learners", "patience"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
         if self.num_envs % self.actors:
             raise ValueError(
                 f"num_envs={self.num_envs} does not divide evenly among {self.actors} actors; "
@@ -61,24 +58,22 @@ class Settings(ppo.Settings):
             raise ValueError(f"bonus={self.bonus}: actors have no exploration bonus; omit it")
 
 
-def prepare(cluster: Any, argv: list[str]) -> tuple[options.Options[Settings], Run, Any]:
-    """Turn the command line into a run and its learner; raises for what cannot work.
+def build(cluster: Any, asked: options.Options[Settings], config: Config) -> Any:
+    """Return the learner for what was asked; raises for what cannot work.
 
     `cluster` is a `ray_cluster.Cluster`, which is started.
     """
     from .ray_learners import FragmentPPO, VTrace
 
-    asked = options.parse(argv, Settings, presets.preset, "Train with PPO and Ray.", ALGORITHM)
     if (asked.devices, asked.seeds, asked.coordinator) != ("1", 1, None):
         raise RunError("--devices, --seeds and --coordinator do not go with --ray; see --learners")
     settings = asked.settings
     settings.check()
-    config = options.config(asked, ALGORITHM)
     env, network = world(config.id, config.env_fields, settings)
     jax.config.update("jax_platforms", "cpu")  # accelerators are for the learners
     cluster.start(settings.address, settings.actors + settings.learners, asked.join_timeout)
     kind = VTrace if settings.mode == "async" else FragmentPPO
-    return asked, options.directory(asked, config), kind(env, network, settings)
+    return kind(env, network, settings)
 
 
 def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, networks.ActorCritic]:
@@ -104,13 +99,11 @@ def main(argv: list[str] | None = None) -> int:
     from .ray_training import Training
 
     cluster, training = Cluster(), Training()
+    learner = (Settings, "Train with PPO and Ray.", functools.partial(build, cluster))
+    prepare = functools.partial(options.prepare, "ppo-ray", *learner)
     try:
-        return command(functools.partial(prepare, cluster), training.report, argv, training.train)
+        return command(prepare, training.report, argv, training.train)
     finally:
         with undisturbed():
             training.end()
             cluster.stop()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -241,7 +241,7 @@ def domain(settings: Settings, weights: PyTree[Array]) -> search.Domain:
 
 def see(settings: Settings, weights: PyTree[Array], puzzle: Puzzle, board: Any, key: Any) -> Array:
     """The code of a noisy picture of a board."""
-    tiles = puzzle.view((), board).astype(jnp.int32)
+    tiles = puzzle.observe_board((), board).astype(jnp.int32)
     picture = noisy(compose(tiles, puzzle.atlas(settings.tile_size)), key, settings.noise)
     seen = shapes(picture, settings.tile_size)
     return WorldModel(settings).apply(weights, seen, method="encode") > 0  # type: ignore[operator]

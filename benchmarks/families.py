@@ -72,21 +72,9 @@ Loop = Callable[[Array, Any], tuple[Any, Any]]
 
 
 def _stepper(env_id: str, batch: int) -> Loop:
-    """`TRIPS` steps of a batch that never starts again, all that they give stored."""
-    venv = jaxenvs.make_vec(env_id, batch, autoreset="none", **contestants.obs_field(env_id))
-    actions = venv.env.action_space.n  # type: ignore[attr-defined]
-
-    def body(state: Any, key: Array) -> tuple[Any, Any]:
-        key_action, key_step = jax.random.split(key)
-        action = jax.random.randint(key_action, (batch,), 0, actions)
-        stepped = venv.step(key_step, state, action)
-        return stepped.state, (stepped.obs, stepped.reward, stepped.done)
-
-    def run(key: Array, states: Any) -> tuple[Any, Any]:
-        start = jaxenvs.VectorState(env=states, ended=None, pool=None)
-        return jax.lax.scan(body, start, jax.random.split(key, TRIPS))
-
-    return run
+    """`TRIPS` steps of a batch that never starts again, observations and rewards stored."""
+    rollout = contestants.own(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
+    return lambda key, states: rollout(key, jaxenvs.VectorState(env=states, ended=None, pool=None))
 
 
 def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:

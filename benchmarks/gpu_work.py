@@ -74,22 +74,20 @@ class Work:
         return 1e6 * (launches * LAUNCH + moved * self.num_envs / BANDWIDTH)
 
 
-def compile_here(contestant: Contestant, length: int = LENGTH) -> str:
-    """Return the scheduled HLO of a rollout, compiled for the device at hand."""
-    key = jax.eval_shape(jax.random.key, 0)
-    state = jax.eval_shape(contestant.reset, key)
-    run = jax.jit(contestant.rollout(length), donate_argnums=1)
-    return run.lower(key, state).compile().as_text() or ""
-
-
-def compile_rollout(contestant: Contestant, length: int = LENGTH) -> str:
-    """Return the scheduled HLO of a rollout, compiled for one H200 that need not be there.
+def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = False) -> str:
+    """Return the scheduled HLO of a rollout, compiled for one H200 or for the device at hand.
 
     Raises `RuntimeError` when the CUDA plugin is missing.
     """
     key = jax.eval_shape(jax.random.key, 0)
     state = jax.eval_shape(contestant.reset, key)
-    return compile_ahead(contestant.rollout(length), (key, state), donate=1).as_text() or ""
+    compiled = compile_here if here else compile_ahead
+    return compiled(contestant.rollout(length), (key, state), donate=1).as_text() or ""
+
+
+def compile_here(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
+    """Compile a function of arrays for the device at hand."""
+    return jax.jit(function, donate_argnums=donate).lower(*shapes).compile()
 
 
 def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
@@ -155,7 +153,7 @@ def measure(
 ) -> tuple[Work, str]:
     """Compile a rollout, for the GPU at hand or for an H200, and count one step; also its HLO."""
     start = time.perf_counter()
-    text = (compile_here if here else compile_rollout)(contestant)
+    text = compile_rollout(contestant, here=here)
     seconds = time.perf_counter() - start
     once: list[hlo.Kernel] = []
     trip: list[hlo.Kernel] = []

@@ -97,23 +97,10 @@ def own(setting: Setting, apart: bool = True) -> Trainer:
     import jaxenvs
     from jaxenvs.baselines import loop, networks, ppo
 
-    settings = ppo.Settings(
-        total_steps=setting.steps,
-        num_envs=setting.num_envs,
-        rollout_steps=setting.rollout_steps,
-        epochs=setting.epochs,
-        minibatches=setting.minibatches,
-        learning_rate=setting.learning_rate,
-        gamma=setting.gamma,
-        gae_lambda=setting.gae_lambda,
-        clip=setting.clip,
-        entropy=setting.entropy,
-        value_weight=setting.value_weight,
-        max_grad_norm=setting.max_grad_norm,
-        value_clip=setting.value_clip,
-        hidden=HIDDEN,
-        chunk=chunk_of(setting),
-    )
+    equal = dataclasses.asdict(setting)  # under the names of our own settings
+    del equal["name"]
+    steps = equal.pop("steps")
+    settings = ppo.Settings(**equal, total_steps=steps, hidden=HIDDEN, chunk=chunk_of(setting))
     venv = jaxenvs.make_vec(ID, setting.num_envs)
     network = two_networks(venv.env) if apart else networks.build(venv.env, settings.hidden, 0)
     learner = ppo.PPO(venv, network, settings)

@@ -10,7 +10,7 @@ donated. What the scan stores of every step is the learner's and is not counted.
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ def measure(contestant: Contestant, reset_source: str, obs: str, here: bool = Fa
     state = jax.eval_shape(contestant.reset, key)
     rollout = contestant.rollout(STEPS)
     stored = jax.eval_shape(rollout, key, state)[1]
-    compiled = _compile_here if here else gpu_work.compile_ahead
+    compiled = gpu_work.compile_here if here else gpu_work.compile_ahead
     bytes_of_state, pool = gpu_work.state_bytes(contestant)
     kept = gpu_work.tree_bytes(stored)
     return Memory(
@@ -71,10 +71,6 @@ def peak(compiled: Compiled) -> int:
     found: Any = compiled.memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes
     return int(sizes - found.alias_size_in_bytes + found.temp_size_in_bytes)
-
-
-def _compile_here(function: Callable, shapes: Sequence[Any], donate: int | None) -> Compiled:
-    return jax.jit(function, donate_argnums=donate).lower(*shapes).compile()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,22 +8,11 @@ from typing import Any
 
 from .peers import GAMES
 from .tables import text
-from .tables.plain import plain
-from .tables.text import short
-from .timing import Row, ratio, ratio_per_core
+from .tables.text import Column, fixed, layout, seconds, short, whole
+from .timing import Row, ratio
 
 OWN = "jaxenvs"  # the contestant that the ratios are about
 PANELS = 4  # of a picture, side by side
-HEAD = (
-    "envs",
-    "contestant",
-    "steps/s",
-    "slowest turn",
-    "us per step",
-    "speed-up",
-    "per core",
-    "compile",
-)
 
 
 def progress(rows: Sequence[Row]) -> None:
@@ -42,10 +31,10 @@ def ratios(groups: Sequence[Sequence[Row]]) -> list[dict[str, Any]]:
             batch |= {"obs": own.obs}
             for other in rows:
                 if other.contestant != OWN:
-                    against = {"against": other.contestant, "ratio": round(ratio(own, other), 2)}
-                    if own.processor_seconds:
-                        against["per_core"] = round(ratio_per_core(own, other), 2)
-                    found.append({**batch, **against})
+                    times = {"ratio": ratio(own, other)}
+                    times["per_core"] = ratio(own, other, "processor_seconds")
+                    known = {name: round(factor, 2) for name, factor in times.items() if factor}
+                    found.append({**batch, "against": other.contestant, **known})
     return found
 
 
@@ -56,8 +45,8 @@ def _own(rows: Sequence[Row]) -> list[Row]:
 def show(groups: Sequence[Sequence[Row]], missing: Sequence[dict[str, str]]) -> None:
     """Print a table for each id, and the contestants that are missing."""
     for env_id in dict.fromkeys(group[0].id for group in groups):
-        table = [_cells(row, group) for group in groups for row in group if row.id == env_id]
-        print(f"{env_id}\n{plain([HEAD, *table])}")
+        pairs = [(row, group) for group in groups for row in group if row.id == env_id]
+        print(f"{env_id}\n{layout(pairs, COLUMNS).plain()}")
     for absent in missing:
         print(f"{absent['contestant']}, {absent['id']}: {absent['reason']}")
 
@@ -140,19 +129,23 @@ def label(row: Row) -> str:
     return f"{row.contestant} ({row.reset_source}{obs})"
 
 
-def _cells(row: Row, group: Sequence[Row]) -> tuple[str, ...]:
-    faster = per_core = ""
-    if row.contestant != OWN and (own := _own(group)):
-        faster = text.ratio(ratio(own[0], row))
-        per_core = text.ratio(ratio_per_core(own[0], row)) if row.processor_seconds else ""
-    slowest = row.steps / max(row.seconds)
-    return (
-        f"{row.num_envs:,}",
-        label(row),
-        short(row.steps_per_second),
-        short(slowest),
-        f"{row.microseconds:,.1f}",
-        faster,
-        per_core,
-        f"{row.compile_seconds:.1f} s",
-    )
+def _factor(spent: str) -> Column:
+    """How many times faster our first row is than another's of the same turns."""
+
+    def cell(pair: tuple[Row, Sequence[Row]]) -> str:
+        row, own = pair[0], _own(pair[1])
+        return text.ratio(ratio(own[0], row, spent)) if own and row.contestant != OWN else ""
+
+    return cell
+
+
+COLUMNS: dict[str, Column] = {  # of a row and those who took turns with it
+    "envs": lambda pair: whole(pair[0].num_envs),
+    "contestant": lambda pair: label(pair[0]),
+    "steps/s": lambda pair: short(pair[0].steps_per_second),
+    "slowest turn": lambda pair: short(pair[0].steps / max(pair[0].seconds)),
+    "us per step": lambda pair: fixed(1)(pair[0].microseconds),
+    "speed-up": _factor("seconds"),
+    "per core": _factor("processor_seconds"),
+    "compile": lambda pair: seconds(pair[0].compile_seconds),
+}

@@ -32,12 +32,14 @@ from jaxenvs.baselines.devices import DEVICES, Devices
 from jaxenvs.commands.parser import Parser
 
 from . import contestants, gpu_work, hlo
-from .tables.plain import plain
+from .tables.text import Column, layout, whole
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
 AT_ONCE = "--xla_force_host_platform_device_count="
-HEAD = ("devices", "environments", "steps/s", "of one device", "compile")
-GPU_HEAD = ("devices", "environments", "kernels", "minibatches", *COLLECTIVES[:2])
+DEVICES_AND_ENVS: dict[str, Column] = {
+    "devices": lambda row: str(row["devices"]),
+    "environments": lambda row: whole(row["num_envs"]),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,28 +198,34 @@ def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def speed_table(rows: Sequence[dict[str, Any]]) -> str:
     """Speeds as plain text."""
     one = {row["num_envs"]: row["steps_per_second"] for row in rows if row["devices"] == 1}
-    cells = []
-    for row in rows:
+
+    def relative(row: dict[str, Any]) -> str:
         alone = one.get(row["num_envs"])
-        relative = f"{row['steps_per_second'] / alone:.2f}" if alone else "-"
-        speed, compiled = f"{row['steps_per_second']:,}", f"{row['compile_seconds']:.0f} s"
-        cells.append((str(row["devices"]), f"{row['num_envs']:,}", speed, relative, compiled))
-    return plain([HEAD, *cells])
+        return f"{row['steps_per_second'] / alone:.2f}" if alone else "-"
+
+    columns = {
+        **DEVICES_AND_ENVS,
+        "steps/s": lambda row: whole(row["steps_per_second"]),
+        "of one device": relative,
+        "compile": lambda row: f"{row['compile_seconds']:.0f} s",
+    }
+    return layout(rows, columns).plain()
 
 
 def described_table(rows: Sequence[dict[str, Any]]) -> str:
     """Kernels and exchanges of an update as plain text: in all, and in a minibatch."""
-    cells = []
-    for row in rows:
-        counts = [
-            f"{row['update'].get(kind, 0)}, {row['minibatch'].get(kind, 0)} in a minibatch"
-            for kind in COLLECTIVES[:2]
-        ]
-        kernels = f"{row['kernels']:,}"
-        cells.append(
-            (str(row["devices"]), f"{row['num_envs']:,}", kernels, str(row["minibatches"]), *counts)
-        )
-    return plain([GPU_HEAD, *cells])
+
+    def exchanged(kind: str) -> Column:
+        counts = "{}, {} in a minibatch"
+        return lambda row: counts.format(*(row[p].get(kind, 0) for p in ("update", "minibatch")))
+
+    columns = {
+        **DEVICES_AND_ENVS,
+        "kernels": lambda row: whole(row["kernels"]),
+        "minibatches": lambda row: str(row["minibatches"]),
+        **{kind: exchanged(kind) for kind in COLLECTIVES[:2]},
+    }
+    return layout(rows, columns).plain()
 
 
 def _parser() -> Parser:

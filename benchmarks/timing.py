@@ -18,6 +18,7 @@ import numpy as np
 
 from . import peers
 from .contestants import Contestant
+from .tables.turns import faster
 
 # Bytes of observations and rewards in one rollout: on a CPU few, to stay near its caches; on an
 # accelerator many, so that starting the program (tens of microseconds) is nothing beside its steps.
@@ -174,16 +175,9 @@ def take_turns(runners: Sequence[Runner], repeats: int) -> list[Row]:
     return [runner.row for runner in runners]
 
 
-def ratio(row: Row, other: Row) -> float:
-    """How many times faster `row` is: median over the turns, neighbours in time compared."""
-    return _ratio(row, other, row.seconds, other.seconds)
+def ratio(row: Row, other: Row, spent: str = "seconds") -> float | None:
+    """How many times faster `row` is, or by `processor_seconds` in a core's second.
 
-
-def ratio_per_core(row: Row, other: Row) -> float:
-    """The same by processor time: how many times more steps `row` makes in a core's second."""
-    return _ratio(row, other, row.processor_seconds, other.processor_seconds)
-
-
-def _ratio(row: Row, other: Row, spent: Sequence[float], spent_other: Sequence[float]) -> float:
-    turns = zip(spent, spent_other, strict=True)
-    return statistics.median((row.steps / a) / (other.steps / b) for a, b in turns)
+    None where those times were not taken; see `tables.turns.faster`.
+    """
+    return faster(row.as_dict(), other.as_dict(), spent)

@@ -21,14 +21,16 @@ from jaxenvs import registry
 from jaxenvs.core import drawing
 from jaxenvs.core.env import Env
 from jaxenvs.core.pixels import compose
-from jaxenvs.craft import CLASSIC
-from jaxenvs.craft.look import sprites
+from jaxenvs.craft import CLASSIC, Block
+from jaxenvs.craft.full_rows import FULL
+from jaxenvs.craft.look import layers, sprites
+from jaxenvs.craft.tables import Item
 from jaxenvs.render import frames, gif, play, screen, watch
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
 HERE = Path(__file__).parent
-PLAYED = {  # where the first board shows little: a seed, and actions by chance
+PLAYED = {  # puzzles whose first board shows little: a seed, and random actions
     "Puzzle-2048-v0": (3, 400),
     "Puzzle-Minesweeper-10x10-v0": (23, 27),
     "Puzzle-PegSolitaire-v0": (3, 9),
@@ -39,6 +41,7 @@ MISSION_WIDTH = 42  # characters of a line
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
 WALK = "tab left up up left up space"  # in the level of seed 1: to the door
 WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels of a cell
+SPRITE, SPRITE_COLUMNS = 48, 16  # pixels of a sprite of the sheet of the full game
 CRAFT_KEYS = HERE.parent / "tests" / "render" / "craft_keys.txt"  # of a game, after its seed
 CRAFT_STEPS = 609  # of it
 
@@ -50,6 +53,20 @@ def craft_sheet() -> np.ndarray:
     draw = jax.jit(jax.vmap(compose, (0, None)))
     pictures = draw(levels.map.astype(np.int32), sprites.atlas(CLASSIC, WORLD_CELL))
     return frames.mosaic(np.asarray(pictures), WORLD_COLUMNS)
+
+
+def craft_sprites() -> np.ndarray:
+    """Return every block, item, mob, missile and icon of the full game of Craft."""
+    size = SPRITE
+    ground, over = layers.grounds(FULL, size), layers.overlays(FULL, size)
+    numbers, path = layers.numbers(FULL), int(Block.PATH) * len(Item)
+    standing = over[numbers.flights : numbers.digits : numbers.flights]
+    laid = np.concatenate([standing, over[1 : numbers.flights]])
+    shown = [ground[: numbers.blank : len(Item)], ground[path + 1 : path + len(Item)]]
+    shown.append(np.where(laid == layers.KEY, ground[path], laid))
+    icons = ground[numbers.blank + 1 :]
+    shown.append(icons[icons.reshape(len(icons), -1).any(axis=1)])
+    return frames.mosaic(np.concatenate(shown), SPRITE_COLUMNS)
 
 
 def puzzle_sheet() -> np.ndarray:
@@ -80,7 +97,7 @@ def contact_sheet() -> np.ndarray:
 
 
 def sheet(boards: list[tuple[str, Env, Any, str]], columns: int, label: int) -> np.ndarray:
-    """Return boards in rows, each with its id and what is said of it below."""
+    """Return boards in rows, each with its id and a text below."""
     pygame.font.init()
     font = pygame.font.Font(None, 18)
     rows = -(-len(boards) // columns)
@@ -105,9 +122,10 @@ def sheet(boards: list[tuple[str, Env, Any, str]], columns: int, label: int) -> 
 
 
 def main(run: str | None = None) -> None:
-    """Draw all of them, or all that need no run."""
+    """Draw all pictures, or those that need no run."""
     gif.write_png(HERE / "grid.png", contact_sheet())
     gif.write_png(HERE / "craft.png", craft_sheet())
+    gif.write_png(HERE / "craft-sprites.png", craft_sprites())
     gif.write_png(HERE / "puzzles.png", puzzle_sheet())
     seed, *keys = CRAFT_KEYS.read_text().split()
     shot = f"Craft-Classic-Pixels-v0 --seed {seed} --frames {CRAFT_STEPS}"

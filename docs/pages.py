@@ -1,8 +1,8 @@
-"""Hook of mkdocs: makes the page of every id, and takes in the pages that lie beside the code.
+"""Hook of mkdocs: makes the page of every id, and adds the pages that lie beside the code.
 
-Nothing of it is kept in the repository. `jaxenvs.commands.page` says what stands on a page; its
-picture is the level of one seed, drawn by the environment itself. The pages of environments take
-most of the time, so each core makes a share: `pages.py FOLDER MODULE...` writes those of modules.
+The results are not kept in the repository. `jaxenvs.commands.page` has the content of a page; its
+picture is the level of one seed. Pages of environments take most of the time, so each core makes a
+share: `pages.py FOLDER MODULE...` writes the pages of these modules.
 """
 
 import functools
@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Before jax: a picture is drawn once, so its program is not worth much of a compiler's time.
+# Set before jax is imported: each program draws one picture, so it should compile quickly.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault(
     "XLA_FLAGS",
@@ -39,7 +39,7 @@ from jaxenvs.core.masking import legal
 from jaxenvs.puzzles import Puzzle
 
 ROOT = Path(__file__).resolve().parent.parent
-# Files of the repository that are pages, and where.
+# Files of the repository that become pages, and their addresses.
 TAKEN = {
     "README.md": "index.md",
     "baselines/README.md": "learners.md",
@@ -50,7 +50,7 @@ TAKEN = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-ORIGINALS = {  # of families: what their rules reproduce
+ORIGINALS = {  # the original of each family
     "BabyAI": "[BabyAI in MiniGrid](https://github.com/Farama-Foundation/Minigrid)",
     "Classic": "[Gymnasium](https://github.com/Farama-Foundation/Gymnasium)",
     "Craft": "[Craftax](https://github.com/MichaelTMatthews/Craftax)",
@@ -58,9 +58,9 @@ ORIGINALS = {  # of families: what their rules reproduce
 }
 SEED, SIDE = 3, 320  # of the level; pixels of the longer side of its picture, at most
 STEPS, FILM_SIDE, FILM_BYTES = 32, 192, 100_000  # of an animation; its bytes at most
-TOLD = 20  # pages between two lines about progress
-MOST_WORKERS = 8  # processes, each with its own copy of JAX
-# A link or a picture; code, in a fence or in backquotes, has groups that are empty.
+TOLD = 20  # pages between two lines of progress
+MOST_WORKERS = 8  # processes, each of which loads JAX
+# A link or a picture; code, in a fence or in backquotes, matches with empty groups.
 _LINK = re.compile(
     r"^```.*?^```$|`[^`\n]+`|\[((?:[^\[\]]|!\[[^\]]*\]\([^)]*\))*)\]\(([^)\s]+)\)",
     re.MULTILINE | re.DOTALL,
@@ -94,7 +94,7 @@ def on_page_markdown(markdown: str, page: Any, **rest: Any) -> str:
 
 
 def generated() -> Iterator[tuple[str, str | bytes]]:
-    """Every page and picture that is made here: where it stands, and what it is."""
+    """Every page and picture that is made here: its address and content."""
     for source, target in TAKEN.items():
         yield target, (ROOT / source).read_text("utf-8")
     for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
@@ -109,7 +109,7 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
 
 
 def _make_all(folder: Path) -> None:
-    """Write the pages of all environments, a process for each core; say how far it is."""
+    """Write the pages of all environments, with a process for each core, and print progress."""
     groups = modules()
     if len(groups) == 1:
         main(str(folder), *groups)
@@ -160,7 +160,7 @@ def modules() -> dict[str, list[str]]:
 def relinked(markdown: str, source: str, uri: str) -> str:
     """Turn links between files of the repository into links between pages.
 
-    `source` is the file in the repository, `uri` the page. A file that is no page is only named.
+    `source` is the file in the repository, `uri` the page. Links to other files become their names.
     """
     here = posixpath.dirname(uri)
 
@@ -232,7 +232,7 @@ def _size(id: str, is_here: bool) -> tuple[str, ...]:
 
 
 def _use(id: str) -> list[str]:
-    """A snippet of Python, and what the rules come from."""
+    """A snippet of Python, and the original."""
     spec = jaxenvs.spec(id)
     code = [
         "import jax",
@@ -287,7 +287,7 @@ def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """Protect what Markdown would read as its own, outside of code."""
+    """Escape Markdown's special characters outside of code."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(p if i % 2 else _SPECIAL.sub(r"\\\1", p) for i, p in enumerate(parts))
 
@@ -316,7 +316,7 @@ def _overview() -> str:
 
 
 def _listing(family: str) -> str:
-    """The table of a family: picture, id, what it is about, returns."""
+    """The table of a family: picture, id, summary, returns."""
     head = "| | id | | random | PPO (steps) |"
     lines = [f"# {family}", "", head, "| --- | --- | --- | --- | --- |"]
     table = reference()
@@ -349,7 +349,7 @@ def picture(id: str) -> bytes:
 
 
 def film(id: str) -> bytes:
-    """Return the GIF of random legal play, the same at every build; short enough to be small."""
+    """Return a GIF of random legal play, the same at every build, cut to a small size."""
     from jaxenvs.render import frames, gif
 
     env = jaxenvs.make(id)

@@ -63,11 +63,11 @@ registry.expect(
 
 
 def _in_a_notebook(env: Env) -> str:
-    """What a notebook shows of an environment; what draws it is imported when it is needed."""
+    """What a notebook shows of an environment; the drawing code is imported when needed."""
     return importlib.import_module(f"{__name__}.core.notebook").shown(env)
 
 
-# Set here, because the contract in `core/env.py` knows nothing of pictures, which are made of it.
+# Set here, because pictures depend on the contract in `core/env.py`, not the other way round.
 Env._repr_html_ = _in_a_notebook  # type: ignore[attr-defined]
 
 

@@ -89,12 +89,12 @@ def _completion(arguments: list[str]) -> int:
 
 
 def _help() -> str:
-    rows = [f"  {name:<7} {command.summary}" for name, command in COMMANDS.items()]
+    commands = [f"  {name:<7} {command.summary}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
             f"usage: {PROGRAM} COMMAND ...   (`{PROGRAM} COMMAND --help` for its options)",
             "",
-            *rows,
+            *commands,
             "",
             "options:",
             "  --version           print the version",

@@ -20,22 +20,10 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
     """Return a parser with the arguments that `play` and `watch` share."""
     made = Parser(f"jaxenvs {command}", summary, examples)
     add = made.add_argument
-    add(
-        "--seed",
-        type=number(0, 2**31 - 1),
-        default=0,
-        metavar="N",
-        help="random seed of levels and outcomes",
-    )
+    add_seed(made, 0, "random seed of levels and outcomes")
     made.add_fields("view_size=5")
-    add("--tile-size", type=number(4, 128), metavar="PIXELS", help="size of a cell (default: fits)")
+    add_drawing(made, "a film instead of opening a window", "one picture", "a replay")
     add("--fps", type=number(1, 60), default=8, metavar="N", help="steps per second (default 8)")
-    add(
-        "--gif",
-        metavar="FILE",
-        help="draw a film instead of opening a window: .gif, .mp4 or .webm; or one picture: .png",
-    )
-    add("--html", metavar="FILE", help="write a replay for the browser instead, one file with all")
     add(
         "--frames",
         type=number(1, 1_000_000),
@@ -46,6 +34,21 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
     add("--panel", action="store_true", help="draw the whole window into the film")
     add("--screenshot", metavar="FILE", help="draw the window as a PNG instead of opening it")
     return made
+
+
+def add_seed(made: Parser, default: int | None, what: str) -> None:
+    """Add `--seed`."""
+    seeds = number(0, 2**31 - 1)
+    made.add_argument("--seed", type=seeds, default=default, metavar="N", help=what)
+
+
+def add_drawing(made: Parser, film: str, picture: str, replay: str) -> None:
+    """Add the files that all three can draw, each with what it shows."""
+    add = made.add_argument
+    add("--tile-size", type=number(4, 128), metavar="PIXELS", help="size of a cell (default: fits)")
+    kinds = f"draw {film}: .gif, .mp4 or .webm; or {picture}: .png"
+    add("--gif", metavar="FILE", help=kinds)
+    add("--html", metavar="FILE", help=f"write {replay} for the browser, one file with all")
 
 
 def checked_outputs(options: argparse.Namespace) -> bool:

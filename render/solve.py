@@ -72,7 +72,7 @@ def _parser() -> Parser:
     add = made.add_argument
     add("id", metavar="ID", help="a puzzle listed by `jaxenvs list Puzzle`")
     add("--instance", metavar="FILE", help="text file with the level (default: drawn by --seed)")
-    add("--seed", type=number(0, 2**31 - 1), metavar="N", help="of the level (default 0)")
+    arguments.add_seed(made, None, "random seed of the level (default 0)")
     made.add_fields("scramble=20")
     add("--algorithm", choices=ALGORITHMS, default="astar", help="(default astar)")
     add("--weight", type=_weight, metavar="W", help="weight of the heuristic (default 1)")
@@ -91,13 +91,8 @@ def _parser() -> Parser:
         "cost); optimal: with a proof (default first; of bidirectional optimal)",
     )
     add("--watch", action="store_true", help="show the solution in a window")
-    add(
-        "--gif",
-        metavar="FILE",
-        help="draw the solution into a film: .gif, .mp4 or .webm; or the solved board: .png",
-    )
-    add("--html", metavar="FILE", help="write the solution as a replay for the browser")
-    add("--tile-size", type=number(4, 128), metavar="PIXELS", help="size of a cell (default: fits)")
+    film = "the solution as a film"
+    arguments.add_drawing(made, film, "the solved board", "the solution as a replay")
     add("--speed", type=number(1, 60), default=4, metavar="N", help="actions a second (default 4)")
     return made
 

@@ -28,14 +28,14 @@ if SHAPES_CHECKED:
     import jaxtyping
     from beartype import BeartypeConf, beartype
 
-    # An int is a good float (PEP 484); the hook takes its checker by the name of a module.
+    # An int is a valid float (PEP 484); the hook needs the module name of its checker.
     checker = types.ModuleType("checker_of_types")
     checker.check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # type: ignore[attr-defined]
     sys.modules[checker.__name__] = checker
     jaxtyped = jaxtyping.jaxtyped
 
     def outermost(*args: Any, **options: Any) -> Callable[[Any], Any]:
-        """`jaxtyped`, but not for what a function defines: it would be built in each call."""
+        """`jaxtyped`, except for nested functions, which would be checked anew in each call."""
         decorate = jaxtyped(*args, **options)
         return lambda it: it if "<locals>" in getattr(it, "__qualname__", "") else decorate(it)
 
@@ -46,33 +46,45 @@ if SHAPES_CHECKED:
 import jaxenvs  # noqa: E402
 from jaxenvs import testing  # noqa: E402
 
-# Areas of memory that a process maps before its compiled programs are dropped. Each program takes
-# some, and Linux gives 65,530.
-MOST_MAPS = 25_000
-# Objects between two collections of garbage, and how many of a generation before the next one: to
-# look through all that JAX has traced as often as Python would took a tenth of the tests' time.
+# Memory mappings of a process after which its compiled programs are dropped. Each program takes
+# some, and Linux allows 65,530.
+MOST_MAPS = 45_000
+TESTS_BETWEEN = 10  # two counts of the mappings: a test adds a thousand of them at most
+# Thresholds of garbage collection: Python's defaults would search everything that JAX has traced so
+# often that it took a tenth of the tests' time.
 GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
-# What takes longest begins first, so that workers finish together: files, by measured core-seconds.
+# The files that take longest start first, so that workers finish together, by core-seconds.
 LONGEST = (
-    "grid/test_differential.py",
+    "test_ray.py",
     "test_search.py",
-    "test_masks.py",
-    "test_every_puzzle.py",
     "test_train.py",
-    "test_craft_differential.py",
-    "test_vector.py",
-    "test_dqn.py",
-    "test_solve_command.py",
-    "test_guide.py",
-    "test_layouts.py",
-    "test_testing.py",
-    "test_properties.py",
-    "test_craft_env.py",
     "test_devices.py",
+    "test_masks.py",
+    "test_golden.py",
+    "test_contract.py",
+    "test_site.py",
+    "grid/test_differential.py",
+    "test_craft_differential.py",
+    "test_every_puzzle.py",
+    "render/test_craft.py",
+    "test_replay.py",
+    "test_dqn.py",
+    "test_vector.py",
     "test_alphazero.py",
+    "test_solve_command.py",
+    "test_wrappers.py",
+    "test_eager.py",
+    "test_craft_env.py",
+    "test_proofs.py",
+    "test_guide.py",
+    "test_testing.py",
+    "test_rejection.py",
+    "test_gymnasium.py",
+    "test_davi.py",
+    "test_levels.py",
     "test_sokoban.py",
-    "test_readme.py",
+    "test_properties.py",
 )
 
 
@@ -85,7 +97,7 @@ def _cache_folder() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make JAX strict, keep what it compiles, and seldom look for garbage."""
+    """Make JAX strict, keep its compiled programs, and collect garbage seldom."""
     gc.set_threshold(*GARBAGE)
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
     jax.config.update("jax_numpy_dtype_promotion", "strict")
@@ -93,17 +105,18 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what shares compiled programs together (`--dist loadgroup`), the longest first."""
+    """Group tests that share compiled programs (`--dist loadgroup`), the longest first."""
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=_turn)
 
 
 def _group(item: pytest.Item) -> str:
-    """The file of a test; if it asks for the compiled subject of an id, the module of its class.
+    """The file of a test; if it uses the compiled subject of an id, the module of its class.
 
-    Thus contract, golden trace and pictures of an id find its programs compiled.
+    So the contract, golden trace and pictures of an id share its compiled programs.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "compiled" in getattr(item, "fixturenames", ()) and "id" in params:
@@ -118,10 +131,14 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Let go of compiled programs before they are too many: the next one would crash LLVM."""
+    """Drop compiled programs before there are too many: the next one would crash LLVM."""
     done = item.session.stash.setdefault(TESTS_DONE, itertools.count(1))
     maps = Path("/proc/self/maps")
-    if next(done) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
+    if (
+        next(done) % TESTS_BETWEEN == 0
+        and maps.exists()
+        and maps.read_bytes().count(b"\n") > MOST_MAPS
+    ):
         build.cache_clear()
         jax.clear_caches()
         gc.collect()

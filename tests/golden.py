@@ -1,6 +1,6 @@
 """Golden traces: a hash of what 3 seeds and 256 fixed actions give.
 
-Every id has a trace; by default those of one id of each class are compared.
+Every id has a trace; `defaults.py` says which of them are compared by default.
 
     python tests/golden.py --write [ID ...]    after a change of behaviour, with new versions
 
@@ -16,16 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from conftest import build
+from defaults import IDS
 
-import jaxenvs
 from jaxenvs.commands.parser import Parser
 
 FILE = Path(__file__).with_name("golden.json")
 SEEDS, STEPS = 3, 256
 WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)  # of the rewards, by step
 TRACES = json.loads(FILE.read_text())
-FIRST = {jaxenvs.spec(id).env_class: id for id in reversed(jaxenvs.registry.list())}
-IDS = jaxenvs.registry.list()
 
 
 def fixed_actions(env, seed):

@@ -1,4 +1,4 @@
-"""Imports jaxenvs in a process of its own and ends with a message if that does more than it may.
+"""Imports jaxenvs in a separate process and fails with a message if that has side effects.
 
 python import_check.py: no backend, no output, no file written, no network, none of the extras.
 """

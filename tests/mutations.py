@@ -3,7 +3,7 @@
     python tests/mutations.py [NAME ...]     all, or those named; prints a table
 
 Each mutation is made in a copy of the tree, where the default tests of its files run until the
-first one fails. `survives` in the last column is a hole in the tests.
+first one fails. A mutation that `survives` shows a hole in the tests.
 """
 
 import os
@@ -48,7 +48,7 @@ MUTATIONS = {
         "jaxenvs/grid/doorkey.py",
         "below(word_door, size - 3)",
         "below(word_door, size - 2)",
-        "grid/test_layouts.py -k DoorKey",
+        "grid/test_levels.py -k DoorKey",
     ),
     "one more sword is no help": Mutation(
         "jaxenvs/craft/attack.py",

@@ -1,7 +1,7 @@
 """What every registered environment promises, whatever it is about.
 
-Needs only pytest, `conftest.py` and jaxenvs: it runs against an installed wheel as well. The
-promises themselves are in `jaxenvs/testing/contract.py`.
+Needs only pytest, jaxenvs, `conftest.py` and `defaults.py`: it runs against an installed wheel as
+well. The promises themselves are in `jaxenvs/testing/contract.py`.
 """
 
 import hashlib
@@ -10,53 +10,32 @@ import os
 import subprocess
 import sys
 
+import defaults
 import jax
 import numpy as np
 import pytest
+from defaults import FAMILIES, IDS
 
 import jaxenvs
 from jaxenvs import testing
 from jaxenvs.core.env import Env
 
-IDS = jaxenvs.registry.list()
-FIRST = sorted({jaxenvs.spec(id).env_class: id for id in reversed(IDS)}.values())
-FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
-# An id of each family, and all of them in parts that workers can share.
-X64_IDS = list(FAMILIES.values())
-X64_SOON = pytest.param(X64_IDS, id="families", marks=pytest.mark.family)
-X64_LATE = [
-    pytest.param(IDS[part::8], id=f"part{part}", marks=pytest.mark.slow) for part in range(8)
+# All of them with 64 bits, in parts that workers can share, beside those of the default tests.
+X64 = [
+    pytest.param(defaults.X64, id="two"),
+    pytest.param([*FAMILIES.values()], id="families", marks=[pytest.mark.family, pytest.mark.full]),
+    *(pytest.param(IDS[part::8], id=f"part{part}", marks=pytest.mark.slow) for part in range(8)),
 ]
-# What must be compiled runs by default on one id of each module, whose classes share their step,
-# and on every fifth of those that share it with other modules. The golden traces are rollouts of
-# every class.
-MODULES = {jaxenvs.spec(id).env_class.__module__: id for id in FIRST}
-ENGINES = ("jaxenvs.grid.", "jaxenvs.babyai.")
-SHARED = [id for module, id in MODULES.items() if module.startswith(ENGINES)]
-SOME = [id for id in MODULES.values() if id not in SHARED] + SHARED[::5]
-FEW = SOME[2::4]
-# Checks with programs of their own run on two of these, and with `make test-all` on all.
-FEWEST = ("Puzzle-SlidingTile-3x3-v0", "Grid-GoToObject-6x6-N2-v0")
-BY_DEFAULT = {"value": IDS, "x64": FEW, "eager": FEW, "level": FEW, "rows": FEW}
-COSTLY = ("eager", "level", "rows")
-
-
-def by_default(ids, of, full=()):
-    """Parameters of which `ids` run by default, `full` with `make test-all`, the rest as proofs."""
-
-    def marks(id):
-        return [] if id in ids else [pytest.mark.full if id in full else pytest.mark.slow]
-
-    return [pytest.param(id, marks=marks(id)) for id in of]
+BY_DEFAULT = {"value": (IDS, ()), "x64": (defaults.COSTLY_FULL, ())}
+BY_DEFAULT |= dict.fromkeys(("eager", "level", "rows"), (defaults.COSTLY, defaults.COSTLY_FULL))
 
 
 def promises():
     """Each check of the contract on each id."""
     for name in testing.CHECKS:
-        of = BY_DEFAULT.get(name, SOME)
-        ids = FEWEST if name in COSTLY else of
-        for id, case in zip(IDS, by_default(ids, IDS, full=of), strict=True):
-            family = [pytest.mark.family] if id in X64_IDS else []
+        default, full = BY_DEFAULT.get(name, (defaults.CONTRACT, defaults.CONTRACT_FULL))
+        for id, case in zip(IDS, defaults.params(default, full), strict=True):
+            family = [pytest.mark.family] if id in FAMILIES.values() else []
             yield pytest.param(id, name, marks=[*case.marks, *family])
 
 
@@ -85,15 +64,15 @@ def digest(subject):
     return hashlib.sha256(text.encode() + data).hexdigest()
 
 
-@pytest.mark.parametrize("ids", [X64_SOON, *X64_LATE])
+@pytest.mark.parametrize("ids", X64)
 def test_results_are_the_same_with_x64_on(ids, compiled):
-    """In a process of its own: the switch must come before anything is traced."""
+    """In a separate process: x64 must be switched on before anything is traced."""
     script = (
         f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r})\n"
         "import jax, json; jax.config.update('jax_enable_x64', True)\n"
         "import conftest\n"
         "from test_contract import digest\n"
-        f"print(json.dumps({{id: digest(conftest.build(id)) for id in {ids}}}))"
+        f"print(json.dumps({{id: digest(conftest.build(id)) for id in {[*ids]}}}))"
     )
     environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(

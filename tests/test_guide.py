@@ -1,4 +1,4 @@
-"""The guide "Write your own environment": its package and its commands, as a reader runs them.
+"""The guide "Write your own environment": its package and its commands, run as a reader would.
 
 Its family comes from outside, with nothing but its file, and must be seen wherever ours are.
 """

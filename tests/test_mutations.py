@@ -4,7 +4,7 @@ from mutations import MUTATIONS, ROOT
 
 
 def test_every_fault_still_applies():
-    """Code that moves takes its mutation along; else the script stops at it."""
+    """Whoever moves code moves its mutation too; otherwise the script would stop there."""
     for name, mutation in MUTATIONS.items():
         assert (ROOT / mutation.file).read_text().count(mutation.old) == 1, name
         files = [word for word in mutation.tests.split() if word.endswith(".py")]

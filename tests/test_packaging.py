@@ -122,7 +122,7 @@ def test_arrows_between_packages_run_one_way():
 
 
 def circles(imports: list[Import]) -> list[list[str]]:
-    """Modules that import each other, directly or through others, in functions or outside."""
+    """Modules that import each other, directly or indirectly, inside functions or outside."""
     modules = {name.removesuffix(".__init__") for name, _ in sources()}
     graph: dict[str, set[str]] = {name: set() for name in modules}
     for found in imports:
@@ -163,7 +163,7 @@ SHARED = ("jaxenvs.puzzles.puzzle",)  # what a search may ask of any puzzle
 
 
 def named_families(module: str, code: str) -> list[str]:
-    """Where a module outside the families imports one of them, or asks for one of its classes."""
+    """Places where a module outside the families imports one, or tests for one of its classes."""
     if module == "jaxenvs.__init__" or module.split(".")[1] in WORLDS:
         return []
     tree = ast.parse(code)
@@ -190,13 +190,13 @@ def names_in(node: ast.AST) -> set[str]:
 
 @functools.cache
 def environments() -> frozenset[str]:
-    """Names of the classes of all environments and their bases, but those that are known."""
+    """Names of the classes of all environments and their bases, except the allowed ones."""
     classes = {c for id in registry.list() for c in registry.spec(id).env_class.__mro__}
     return frozenset({c.__name__ for c in classes if issubclass(c, jaxenvs.Env)} - KNOWN)
 
 
 def test_nobody_outside_a_family_asks_for_its_classes():
-    """An environment of another make is treated as ours are; see `Env.controls`, `facts` ..."""
+    """Third-party environments are treated like ours; see `Env.controls`, `facts` ..."""
     found = [
         line for module, path in sources() for line in named_families(module, path.read_text())
     ]
@@ -224,7 +224,7 @@ def test_the_base_of_all_puzzles_may_be_asked_for():
 
 
 def test_only_the_command_names_the_outside_folders_in_a_string():
-    """A name given to `importlib` would be an arrow that the test above cannot see."""
+    """An import through `importlib` would be invisible to the test above."""
     pattern = re.compile(rf"jaxenvs\.({'|'.join(OUTSIDE)})(\.\w+)*(:\w+)?")
     for module, path in sources():
         if unit(module) in OUTSIDE or module == TABLE:
@@ -262,7 +262,7 @@ print(time.process_time() - before)
 
 
 def test_an_import_costs_less_than_a_tenth_of_a_second_beyond_jax(tmp_path: Path):
-    """Time of the processor, which other work hardly changes; best of three, bytecode there."""
+    """Processor time, which other work hardly affects; best of three, with cached bytecode."""
     command = [sys.executable, "-c", COST, str(tmp_path)]
     costs = [subprocess.check_output(command, timeout=300).split() for _ in range(3)]
     alone, every = (min(map(float, column)) for column in zip(*costs, strict=True))
@@ -275,13 +275,13 @@ RISKY_CALLS = {"eval", "exec", "compile", "np.load", "numpy.load", "jnp.load", "
 
 
 def test_nothing_here_unpickles_unpacks_or_evaluates():
-    """There is no reader of pickles, object arrays or archives; a new one needs hostile files."""
+    """Nothing reads pickles, object arrays or archives; a new reader needs hostile tests."""
     found = [(module, risk) for module, path in sources() for risk in risks(path.read_text())]
     assert not found
 
 
 def risks(source: str) -> list[str]:
-    """What a source does that could run what it reads."""
+    """Calls in a source that could execute what they read."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -372,7 +372,7 @@ def test_the_lowest_set_is_the_lower_bounds():
 
 
 def test_only_one_package_writes_the_pygame_folder():
-    """craftax asks for `pygame`, we for `pygame-ce`: it is installed without what it asks for."""
+    """craftax requires `pygame`, we `pygame-ce`: craftax is installed without its dependencies."""
     lines = (ROOT / ".ci" / "peers.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line[0] != "#")
     for name, version in pins.items():

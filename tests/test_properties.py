@@ -6,19 +6,18 @@ in all; `python tests/proofs/fuzzing.py` plays every id for longer.
 
 import functools
 
+import defaults
 import jax
 import pytest
+from defaults import HOSTILE
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_contract import IDS, SOME, by_default
 
 import jaxenvs
 from jaxenvs import testing
 from jaxenvs.testing import fuzzing
 
-OFTEN = SOME[::2]
-PLAYED = OFTEN[::2]  # by default, of those that `make test-all` plays
-ROWS, LENGTH, EXAMPLES = 128, 32, 41  # of a play; plays of an environment
+ROWS, LENGTH, EXAMPLES = 128, 32, 82  # of a play; plays of an environment
 
 
 @functools.cache
@@ -26,7 +25,7 @@ def fuzzer(env):
     return testing.Fuzzer(env, ROWS, LENGTH, fuzzing.NEAR)
 
 
-@pytest.mark.parametrize("id", by_default(PLAYED, IDS, full=OFTEN))
+@pytest.mark.parametrize("id", defaults.params(HOSTILE, full=defaults.HOSTILE_FULL))
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32 - 1), hostile=st.floats(0, 1), variation=st.floats(0, 4))
 def test_no_step_breaks_a_rule(id, seed, hostile, variation):
@@ -35,4 +34,4 @@ def test_no_step_breaks_a_rule(id, seed, hostile, variation):
 
 
 def test_these_are_a_million_steps():
-    assert len(PLAYED) * EXAMPLES * ROWS * LENGTH >= 1_000_000
+    assert len(HOSTILE) * EXAMPLES * ROWS * LENGTH >= 1_000_000

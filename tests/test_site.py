@@ -15,6 +15,7 @@ from jaxenvs.commands.page import Page, Section, page
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+BY_DEFAULT = ("first-steps", "training")  # the others compile more, and run in the full run
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +129,13 @@ def test_a_picture_is_the_same_each_time_and_small(id, pages):
         assert max(image.size) <= pages.SIDE and len(np.unique(np.asarray(image))) > 3
 
 
-@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.full] * (path.stem not in BY_DEFAULT))
+        for path in TUTORIALS
+    ],
+)
 def test_the_code_of_a_tutorial_runs(path, capsys):
     names = {}
     blocks = re.findall(r"```python\n(.*?)```", path.read_text(), re.DOTALL)

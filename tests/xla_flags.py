@@ -27,7 +27,7 @@ def accepted(*flags: str) -> bool:
 
 
 def known(*flags: str) -> tuple[str, ...]:
-    """Those of the flags that the installed XLA has."""
+    """The flags that the installed XLA supports."""
     return flags if accepted(*flags) else tuple(filter(accepted, flags))
 
 

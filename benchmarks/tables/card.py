@@ -17,14 +17,6 @@ SLOWEST = 4  # kernels of a step that are named
 COMMAND = "python -m jaxenvs.benchmarks.card"
 DONE = "done"  # the state of a job that was not cut short
 HEADER = ("driver", "jax", "commit", "date")  # of a file, named below its table
-# A value by the first of these names that a row has.
-NAMES = {
-    "id": ("id", "env_id", "puzzle"),
-    "num_envs": ("num_envs", "envs", "batch"),
-    "contestant": ("contestant", "learner", "name"),
-    "reset_source": ("reset_source", "source"),
-    "compile": ("compile_s", "compile_seconds"),
-}
 
 Documents = list[dict[str, Any]]
 
@@ -61,11 +53,6 @@ def card(documents: Documents) -> str:
     return "\n\n".join(shown)
 
 
-def value(row: dict[str, Any], name: str) -> Any:
-    """Return what a row calls by one of several names, or None."""
-    return next((row[key] for key in NAMES.get(name, (name,)) if row.get(key) is not None), None)
-
-
 def rows_of(documents: Documents) -> Iterator[dict[str, Any]]:
     """Yield every row with the name of its device and what its raw times say."""
     for document in documents:
@@ -82,8 +69,8 @@ def _derived(row: dict[str, Any]) -> dict[str, float]:
     for unit in ("steps", "nodes"):
         if unit in row and f"{unit}_per_second" not in row:
             found[f"{unit}_per_second"] = row[unit] / middle
-    if "steps" in row and value(row, "num_envs") and "microseconds" not in row:
-        found["microseconds"] = 1e6 * middle * value(row, "num_envs") / row["steps"]
+    if "steps" in row and row.get("num_envs") and "microseconds" not in row:
+        found["microseconds"] = 1e6 * middle * row["num_envs"] / row["steps"]
     return found
 
 
@@ -102,7 +89,7 @@ def notes(documents: Documents) -> str:
 
 def of(name: str, shown: Callable[[Any], str] = str) -> Column:
     """A column of one value."""
-    return lambda row: "" if value(row, name) is None else shown(value(row, name))
+    return lambda row: "" if row.get(name) is None else shown(row[name])
 
 
 WHERE: dict[str, Column] = {
@@ -127,10 +114,10 @@ def beside(documents: Documents) -> Table:
     lines: dict[tuple, dict[str, dict[str, Any]]] = {}
     labels: dict[str, bool] = {}  # of each contestant, whether it is ours
     for row in rows_of(documents):
-        name = value(row, "contestant") or OURS
-        label = str(value(row, "reset_source") or OURS) if name == OURS else name
+        name = row.get("contestant") or OURS
+        label = str(row.get("reset_source") or OURS) if name == OURS else name
         labels.setdefault(label, name == OURS)
-        key = (row["device"], value(row, "id"), value(row, "num_envs"))
+        key = (row["device"], row.get("id"), row.get("num_envs"))
         lines.setdefault(key, {})[label] = row
     first = lambda cell: lambda line: cell(next(iter(line.values())))  # noqa: E731
     columns = {head: first(cell) for head, cell in WHERE.items()}
@@ -196,7 +183,7 @@ def training(documents: Documents) -> Table:
         "preset": of("preset"),
         "seeds": of("seeds", whole),
         "steps/s": of("steps_per_second", short),
-        "compile, s": of("compile", fixed(1)),
+        "compile, s": of("compile_seconds", fixed(1)),
     }
     return plain(documents, columns)
 
@@ -221,7 +208,7 @@ def kernels(documents: Documents) -> Table:
     lines: dict[tuple, list[dict[str, Any]]] = {}
     for row in rows_of(documents):
         if row.get("part") == "kernels":
-            key = (row["device"], *(value(row, n) for n in ("id", "num_envs", "reset_source")))
+            key = (row["device"], *(row.get(n) for n in ("id", "num_envs", "reset_source")))
             lines.setdefault(key, []).append(row)
     columns = {
         head: lambda line, cell=cell: cell(line[0])
@@ -257,7 +244,7 @@ def puzzles(documents: Documents) -> Table:
         "steps/s": of("steps_per_second", short),
         "nodes/s": of("nodes_per_second", short),
         "solved": of("solved", _solved),
-        "compile, s": of("compile", fixed(1)),
+        "compile, s": of("compile_seconds", fixed(1)),
     }
     return plain(documents, columns)
 

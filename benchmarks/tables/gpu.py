@@ -109,13 +109,6 @@ def _evaluation(run: dict[str, Any]) -> str:
     found = [seed["mean_return"] for seed in run["eval"]["per_seed"]]
     if len(found) <= 8:
         return listed(found)
-    best, good, poor = (sum(map(f, found)) for f in (_above(0.95), _above(0.9), _below(0.5)))
+    best, good = (sum(number >= least for number in found) for least in (0.95, 0.9))
+    poor = sum(number < 0.5 for number in found)
     return f"{best} of {len(found)} seeds at 0.95 or better, {good} at 0.9, {poor} below 0.5"
-
-
-def _above(least: float) -> Callable[[float], bool]:
-    return lambda number: number >= least
-
-
-def _below(limit: float) -> Callable[[float], bool]:
-    return lambda number: number < limit

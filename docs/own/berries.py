@@ -1,4 +1,4 @@
-"""Berries: an environment of one's own in one file, for the guide."""
+"""Berries: an environment in one file, for the guide."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Our environments under the interfaces of others; each loads its package when it is asked for.
+"""Adapters to the interfaces of other packages; each imports its package when it is first used.
 
 env = jaxenvs.adapters.to_gymnasium("Grid-DoorKey-8x8-v0")
 """

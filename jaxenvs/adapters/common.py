@@ -1,4 +1,4 @@
-"""What adapters share: building the environment, checking params, reading actions from the host."""
+"""Shared by adapters: building the environment, checking params, reading actions."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -50,12 +50,12 @@ class Adapter:
 def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = None) -> Any:
     """Return the params, or the defaults, checked, as NumPy arrays of the right dtypes.
 
-    Leaves may have a first axis for the rows of a `batch`. Starts no backend of JAX: Gymnasium's
-    `AsyncVectorEnv` makes an environment before it forks, and a started one does not survive that.
+    Leaves may have a first axis for the environments of a `batch`. Starts no backend of JAX, which
+    would not survive a fork: Gymnasium's `AsyncVectorEnv` makes an environment before it forks.
     """
     params = env.default_params if params is None else params
     ends = [params]
-    if batch is not None:  # what holds for the least and the most of the rows holds for all
+    if batch is not None:  # if the least and the greatest value are valid, all are
         axes = batch.param_axes(batch.checked_params(params, where))
 
         def end(of: Callable[..., Any]) -> Any:
@@ -68,7 +68,7 @@ def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = Non
 
 
 def begin(env: Env, key: Key, params: Any) -> Reset:
-    """Start the episode that a row of a batch with this key would start."""
+    """Start the episode that an environment of a batch would start with this key."""
     level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
     return env.reset_to(jax.random.fold_in(key, RESET), level, params)
 

@@ -26,7 +26,7 @@ class DmEnv(common.Adapter, dm_env.Environment):
         self.jaxenv = env = common.environment(env, fields, "to_dm_env")
         self.params = common.host_params(env, params, "to_dm_env")
         self._key = jax.random.key(seed)
-        self._number = 0  # of calls: with the key it gives the call's own key
+        self._number = 0  # of calls: folded into the key of each call
         self._state: Any = None  # of the episode under way
         self._compile()
 
@@ -34,7 +34,7 @@ class DmEnv(common.Adapter, dm_env.Environment):
         """Start an episode."""
         self.params = jax.device_put(self.params)
         self._state, obs = self._reset(self._key, self._next(), self.params)
-        return dm_env.restart(_own(jax.device_get(obs)))
+        return dm_env.restart(_copied(jax.device_get(obs)))
 
     def step(self, action: Any) -> dm_env.TimeStep:
         """Advance by an action, or start an episode where none is under way (without the action).
@@ -48,7 +48,7 @@ class DmEnv(common.Adapter, dm_env.Environment):
         obs, reward, discount, done = jax.device_get(seen)
         self._state = None if done else state
         kind = dm_env.StepType.LAST if done else dm_env.StepType.MID
-        return dm_env.TimeStep(kind, reward[()], discount[()], _own(obs))
+        return dm_env.TimeStep(kind, reward[()], discount[()], _copied(obs))
 
     def observation_spec(self) -> Any:
         """Spec of an observation, or a dict of specs."""
@@ -78,7 +78,8 @@ class DmEnv(common.Adapter, dm_env.Environment):
 def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: Any) -> DmEnv:
     """Return an environment (or an id's, with its fields) as a `dm_env.Environment`.
 
-    `seed` decides all that is drawn; `params` are those of the episodes. Raises as `jaxenvs.make`.
+    All random numbers follow from `seed`; `params` hold for all episodes. Raises as `jaxenvs.make`
+    does.
     """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise TypeError(f"to_dm_env: seed must be an int, got {type(seed).__name__} {seed!r}")
@@ -101,6 +102,6 @@ def compiled(env: Env) -> tuple[Any, Any]:
     return jax.jit(reset), jax.jit(step)
 
 
-def _own(obs: Any) -> Any:
+def _copied(obs: Any) -> Any:
     """Copies that the caller may write to."""
     return jax.tree.map(np.array, obs)

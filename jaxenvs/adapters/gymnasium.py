@@ -64,7 +64,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._tile_size = render_tile_size
         self._compile()
         self._key: Array | None = None
-        self._number = 0  # of the step: with the key it gives the step's own key
+        self._number = 0  # of the step: folded into its key
         self._fresh = True  # whether the number has made a world already
         self._state: Any = None
         self._over = False
@@ -127,14 +127,13 @@ def to_gymnasium(
 ) -> GymnasiumEnv:
     """Return an environment (or an id's, with its fields) as a `gymnasium.Env`.
 
-    `params` are those of the episodes, `render_mode` is None or "rgb_array" (with tiles of
-    `render_tile_size` pixels). Where actions may be illegal, `info["action_mask"]` tells which are
-    legal. Raises as `jaxenvs.make` does, and `ValueError` for an unknown render mode.
+    `params` are those of all episodes, `render_mode` is None or "rgb_array" (with tiles of
+    `render_tile_size` pixels). Where actions may be illegal, `info["action_mask"]` marks the legal
+    ones. Raises as `jaxenvs.make` does, and `ValueError` for an unknown render mode.
 
-    JAX begins with the first episode, so that Gymnasium's `AsyncVectorEnv` may fork before; in a
-    process that has used JAX it needs `context="spawn"`. Episodes are counted by
-    `gymnasium.wrappers.RecordEpisodeStatistics` or by our `EpisodeStatistics`, not by both: each
-    writes `info["episode"]`.
+    JAX starts with the first episode, so Gymnasium's `AsyncVectorEnv` may fork before it; in a
+    process that has used JAX it needs `context="spawn"`. Use either Gymnasium's
+    `RecordEpisodeStatistics` or our `EpisodeStatistics`, not both: each writes `info["episode"]`.
     """
     return GymnasiumEnv(
         env, params=params, render_mode=render_mode, render_tile_size=render_tile_size, **fields
@@ -190,7 +189,7 @@ def checked_render_mode(
 
 
 def can_render(mode: str | None, state: Any) -> bool:
-    """Whether there is something to draw; says how to make an environment that draws."""
+    """Whether there is something to draw; if not, warn and say how to get it."""
     if mode is None:
         gymnasium.logger.warn('render: make the environment with render_mode="rgb_array"')
         return False
@@ -214,7 +213,7 @@ def refuse_options(options: dict[str, Any] | None, known: tuple[str, ...]) -> No
 
 
 def draw_words(generator: np.random.Generator, *rows: int) -> UInt8[np.ndarray, "..."] | Any:
-    """Draw the words of a key (or of one for each row) from Gymnasium's generator."""
+    """Draw the words of a key (or of one for each environment) from Gymnasium's generator."""
     return generator.integers(2**32, size=(*rows, 2), dtype=np.uint32)
 
 
@@ -224,7 +223,7 @@ def keys_of(words: np.ndarray) -> Array:
 
 
 def on_host(space: gymnasium.Space, value: Any) -> Any:
-    """An own, writable copy of an observation (or a batch) in the dtypes of its space."""
+    """A writable copy of an observation (or a batch) in the dtypes of its space."""
     if isinstance(space, gymnasium.spaces.Dict):
         return {name: on_host(part, value[name]) for name, part in space.items()}
     if isinstance(space, gymnasium.spaces.Discrete):
@@ -233,13 +232,13 @@ def on_host(space: gymnasium.Space, value: Any) -> Any:
 
 
 def plain(info: Any) -> Any:
-    """The same info with own copies: bools, NumPy scalars and arrays."""
+    """A copy of an info, of bools, NumPy scalars and arrays."""
     if isinstance(info, dict):
         return {name: plain(value) for name, value in info.items()}
 
-    def own(leaf: np.ndarray) -> Any:
+    def copied(leaf: np.ndarray) -> Any:
         if leaf.ndim:
             return leaf.copy()
         return bool(leaf) if leaf.dtype == np.bool_ else leaf[()]
 
-    return jax.tree.map(own, info)
+    return jax.tree.map(copied, info)

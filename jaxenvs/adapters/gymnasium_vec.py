@@ -1,8 +1,8 @@
 """A batch of one environment as a `gymnasium.vector.VectorEnv`, in all three autoreset modes.
 
-Row i of a batch with seed s plays as `to_gymnasium` with seed s + i does. Infos have the form that
-`gymnasium.vector.SyncVectorEnv` gives them. Deliberate differences: `options` are left as given,
-and a step after an end without autoreset raises an error that names the rows.
+Environment i of a batch with seed s plays as `to_gymnasium` with seed s + i does. Infos have the
+form that `gymnasium.vector.SyncVectorEnv` gives them. Deliberate differences: `options` are not
+changed, and without autoreset a step after an end raises an error that names the environments.
 """
 
 import functools
@@ -41,7 +41,7 @@ MODES = {
     AutoresetMode.NEXT_STEP: "next_step",
     AutoresetMode.DISABLED: "none",
 }
-FINAL = ("final_obs", "final_mask")  # in the info of a batch; Gymnasium has a form of its own
+FINAL = ("final_obs", "final_mask")  # in the info of a batch; Gymnasium's form differs
 Mask = Bool[np.ndarray, " num_envs"]
 
 
@@ -91,9 +91,10 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         seed: int | list[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode in every row, or in the rows of `options["reset_mask"]`.
+        """Start an episode in every environment, or in those of `options["reset_mask"]`.
 
-        Row i gets the seed `seed + i`, or `seed[i]`; None goes on with the numbers under way.
+        Environment i gets the seed `seed + i`, or `seed[i]`; None continues the current streams of
+        random numbers.
         """
         refuse_options(options, ("reset_mask",))
         rows = self._rows_of(options)
@@ -113,7 +114,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return on_host(self.observation_space, obs), info
 
     def step(self, actions: Any) -> tuple[Any, np.ndarray, Mask, Mask, dict[str, Any]]:
-        """Advance every row by its action; `gymnasium.error.InvalidAction` names what is wrong."""
+        """Advance every environment by its action; an invalid one raises `InvalidAction`."""
         begins = self._over & (self.mode is AutoresetMode.NEXT_STEP)  # rows that only begin anew
         seen, done, final_obs = self.advance(actions, begins)
         info = gathered(seen.info, ~(begins | self._fresh))
@@ -151,7 +152,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         return seen, done, final_obs
 
     def render(self) -> tuple[UInt8[np.ndarray, "height width 3"], ...] | None:
-        """Draw every row, if `render_mode` is "rgb_array"."""
+        """Draw every environment, if `render_mode` is "rgb_array"."""
         if not can_render(self.render_mode, self._state):
             return None
         paint = drawing.painter(self.jaxenv, self._tile_size, batched=True)
@@ -173,7 +174,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
             )
         if self._state is None and not rows.all():
             raise gymnasium.error.ResetNeeded(
-                "reset: reset all rows once before resetting some of them"
+                "reset: reset all environments once before resetting some of them"
             )
         return rows
 
@@ -187,7 +188,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         if not isinstance(seeds, (list, tuple)) or len(seeds) != self.num_envs:
             raise ValueError(
                 f"reset: seed must be None, a number or a list of {self.num_envs} of them, one for "
-                f"each row, got {seed!r}"
+                f"each environment, got {seed!r}"
             )
         seeded = rows & np.array([one is not None for one in seeds])
         if self._keys is not None and not seeded.any():
@@ -208,7 +209,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         if self.mode is AutoresetMode.DISABLED and self._over.any():
             rows = np.flatnonzero(self._over).tolist()
             raise gymnasium.error.ResetNeeded(
-                f"step: the episodes of rows {rows} have ended and nothing resets them; call "
+                f"step: the episode of each environment in {rows} has ended; call "
                 'reset(options={"reset_mask": terminated | truncated})'
             )
 
@@ -259,7 +260,7 @@ def to_gymnasium_vec(
 @functools.lru_cache(maxsize=64)
 def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
     """The compiled `reset`, `reset_rows` and `step`, shared by all adapters of a batch."""
-    own = jax.vmap(jax.random.fold_in)  # keys of the rows, with the numbers of their steps
+    folded = jax.vmap(jax.random.fold_in)  # keys of the rows, with the numbers of their steps
 
     def mask(state: Any, params: Any) -> Array | None:
         if not has_illegal(venv.env):
@@ -267,19 +268,19 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
         return venv.action_mask(state, params).astype(jnp.int8)
 
     def reset(keys: Keys, numbers: Array, params: Any) -> tuple[Any, Any]:
-        obs, state = venv.reset(own(keys, numbers), params)
+        obs, state = venv.reset(folded(keys, numbers), params)
         return state, (obs, mask(state, params))
 
     def reset_rows(
         keys: Keys, numbers: Array, state: Any, rows: Array, params: Any
     ) -> tuple[Any, Any]:
-        obs, state = venv.reset_rows(own(keys, numbers), state, rows, params)
+        obs, state = venv.reset_rows(folded(keys, numbers), state, rows, params)
         return state, (obs, mask(state, params))
 
     def step(
         keys: Keys, numbers: Array, state: Any, action: Any, params: Any
     ) -> tuple[Any, Seen, Any]:
-        stepped = venv.step(own(keys, numbers), state, action, params)
+        stepped = venv.step(folded(keys, numbers), state, action, params)
         obs, state, reward, terminated, truncated, info = stepped
         final_obs = info.get("final_obs") if venv.autoreset == "same_step" else None
         info = {name: value for name, value in info.items() if name not in FINAL}

@@ -1,10 +1,9 @@
-"""One environment as gymnax has them: `vmap` outside, and inside `step` an auto-reset or none.
+"""One environment with gymnax's interface: `vmap` is outside, auto-reset (or none) in `step`.
 
 Two interfaces: that of gymnax 1.0 (six values) and that of gymnax 0.0 (five values, `done` only).
-Deliberate differences: `terminated` and `truncated` are never both true, and where a `vmap` makes a
-batch of `step`, new worlds are made only for the environments whose episode ended, where gymnax
-makes one for each in every step. Termination does not follow from the state alone,
-so there is no `is_terminated` and no `is_terminal`.
+Deliberate differences: `terminated` and `truncated` are never both true; under `vmap`, levels are
+generated only for the environments whose episode ended (gymnax: for all, in every step). There is
+no `is_terminated` and no `is_terminal`, because termination does not follow from the state alone.
 """
 
 import dataclasses
@@ -151,8 +150,8 @@ def to_gymnax(
 ) -> GymnaxEnv:
     """Return an environment (or an id's, with its fields) with the interface of gymnax.
 
-    `legacy` chooses gymnax 0.0's five values, as PureJaxRL, rejax, PureJaxQL and Craftax_Baselines
-    expect them; `auto_reset=False` leaves resets to a wrapper around it, such as the optimistic one
+    `legacy` returns gymnax 0.0's five values, as PureJaxRL, rejax, PureJaxQL and Craftax_Baselines
+    expect; `auto_reset=False` leaves resets to a wrapper around it, such as the optimistic one
     of craftax. Both work with any gymnax from 0.0.9: only its spaces and its base class are used.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
@@ -188,8 +187,8 @@ def _end_of(step: Step) -> dict[str, Array]:
 def restarting(env: Env) -> Any:
     """The function (ended, key, state, params) to the state, or to a new episode's if it ended.
 
-    Alone it makes a world only after an end. Under `vmap` the batch layer does, for the rows whose
-    episode ended; the worlds are the same.
+    A single call generates a level only after an end. Under `vmap` the batch layer does, for the
+    environments whose episode ended; the levels are the same.
     """
     source = "exact" if env.reset_source == "pool" else env.reset_source
 

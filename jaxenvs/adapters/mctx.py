@@ -1,9 +1,9 @@
 """Search with mctx in a true environment: its root and its recurrent function.
 
-The search steps true states, including all that they hide from the agent: unless
-`env.fully_observed`, its plans use what the agent cannot know. It cannot foresee random outcomes,
-because it steps with keys of its own. A terminal state stays as it is, with value 0. The time limit
-is no end: the evaluation gives the value of what follows. Illegal actions have prior probability 0.
+The search steps true states, hidden parts included: unless `env.fully_observed`, its plans use what
+the agent cannot know. It cannot foresee random outcomes, because its steps use separate keys. A
+terminal state stays as it is, with value 0. The time limit does not end an episode here: the
+evaluation gives the value of what follows. Illegal actions have prior probability 0.
 """
 
 import functools

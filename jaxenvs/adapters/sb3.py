@@ -1,8 +1,8 @@
 """A batch of one environment as a `VecEnv` of Stable-Baselines3.
 
-Row i of a batch with seed s plays as `to_gymnasium` with seed s + i does, as in SB3's own
-`DummyVecEnv`, but all rows are one compiled program. Deliberate differences from `DummyVecEnv`:
-there are no single environments behind the rows, so `set_attr` sets params, and `env_is_wrapped` is
+Environment i of a batch with seed s plays as `to_gymnasium` with seed s + i does, as in SB3's
+`DummyVecEnv`, but the batch is one compiled program. Deliberate differences from `DummyVecEnv`:
+the batch is not made of single environments, so `set_attr` sets params, and `env_is_wrapped` is
 false.
 """
 
@@ -34,11 +34,11 @@ class _Batch(GymnasiumVectorEnv):
     MADE_BY = "to_sb3_vec"
 
     def states(self) -> Any:
-        """State of every row, on the host."""
+        """State of every environment, on the host."""
         return jax.device_get(self._state.env)
 
     def action_masks(self) -> Bool[np.ndarray, "num_envs actions"]:
-        """Which actions are legal in each row."""
+        """Which actions are legal in each environment."""
         return np.asarray(self.venv.action_mask(self._state, self.params))
 
 
@@ -55,7 +55,7 @@ class SB3VecEnv(VecEnv):
         self._actions: Any = None
 
     def reset(self) -> Any:
-        """Start an episode in every row, with the seeds of `seed()` if they are new."""
+        """Start an episode in every environment, with the seeds of `seed()` if they are new."""
         for options in self._options:
             refuse_options(options, ())
         obs, info = self.batch.reset(seed=list(self._seeds))
@@ -71,7 +71,7 @@ class SB3VecEnv(VecEnv):
         self._actions = actions
 
     def step_wait(self) -> VecEnvStepReturn:
-        """Advance every row; rows whose episode ended are already at the start of the next."""
+        """Advance every environment; where an episode ended, the next one has already started."""
         seen, done, final_obs = self.batch.advance(self._actions)
         infos = _rows(seen.info, self.num_envs)
         truncated = (seen.truncated & ~seen.terminated).tolist()
@@ -93,11 +93,11 @@ class SB3VecEnv(VecEnv):
         self.batch.close()
 
     def get_images(self) -> Sequence[UInt8[np.ndarray, "height width 3"] | None]:
-        """Draw every row, if `render_mode` is "rgb_array"."""
+        """Draw every environment, if `render_mode` is "rgb_array"."""
         return self.batch.render() or [None] * self.num_envs
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return a param of each row, or else an attribute that all rows share."""
+        """Return a param of each environment, or else an attribute that all share."""
         rows = list(self._get_indices(indices))
         if attr_name == MASKS:
             return [lambda row=row: self.batch.action_masks()[row] for row in rows]
@@ -111,7 +111,7 @@ class SB3VecEnv(VecEnv):
         return [value[()] if is_shared else value[row] for row in rows]
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Set a param of some rows, or of all; it holds from the next step on.
+        """Set a param of some environments, or of all; it holds from the next step on.
 
         Raises `AttributeError` for anything else (other settings are fields of `to_sb3_vec`), and
         what `make_vec` raises for a value that the param cannot have.
@@ -139,8 +139,8 @@ class SB3VecEnv(VecEnv):
         indices: VecEnvIndices = None,
         **method_kwargs: Any,
     ) -> list[Any]:
-        """Call a method of the environment for each row, with the row's state and params where the
-        method takes them and they are not given."""
+        """Call a method for each environment; its state and params are passed if the method takes
+        them and they are not given."""
         rows = list(self._get_indices(indices))
         if method_name == MASKS:
             return list(self.batch.action_masks()[rows])
@@ -150,20 +150,20 @@ class SB3VecEnv(VecEnv):
             return [method(*method_args, **method_kwargs) for _ in rows]
         states, found = self.batch.states(), []
         for row in rows:
-            own = {"state": jax.tree.map(lambda leaf, row=row: leaf[row], states)}
+            arguments = {"state": jax.tree.map(lambda leaf, row=row: leaf[row], states)}
             if "params" in takes:
-                own["params"] = self._params(row)
-            found.append(method(*method_args, **own | method_kwargs))
+                arguments["params"] = self._params(row)
+            found.append(method(*method_args, **arguments | method_kwargs))
         return found
 
     def _params(self, row: int) -> Any:
-        """Params of a row."""
+        """Params of one environment."""
         params = self.batch.params
         axes = param_axes(self.jaxenv, params)
         return jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[row], params, axes)
 
     def env_is_wrapped(self, wrapper_class: type, indices: VecEnvIndices = None) -> list[bool]:
-        """Tell that no row has a wrapper of Gymnasium; put `VecMonitor` around the batch."""
+        """False: no environment has a wrapper of Gymnasium; put `VecMonitor` around the batch."""
         return [False for _ in self._get_indices(indices)]
 
 
@@ -180,10 +180,10 @@ def to_sb3_vec(
     """Return `num_envs` copies of an environment as a `VecEnv` for Stable-Baselines3's learners.
 
     Ended episodes start again in the same step: `terminal_observation` and `TimeLimit.truncated`
-    are in the infos. Where actions may be illegal, `env_method("action_masks")` tells which are
-    legal, as sb3-contrib's `MaskablePPO` asks. Put `VecMonitor` around it for statistics of
-    episodes. Leaves of `params` may have a first axis of `num_envs`; `reset_source` is that of
-    `make_vec`. Raises as `make_vec` does.
+    are in the infos. Where actions may be illegal, `env_method("action_masks")` marks the
+    legal ones, as sb3-contrib's `MaskablePPO` expects. Put `VecMonitor` around the batch for
+    episode statistics. Leaves of `params` may have a first axis of `num_envs`; `reset_source` is
+    that of `make_vec`. Raises as `make_vec` does.
     """
     return SB3VecEnv(
         env,
@@ -197,7 +197,7 @@ def to_sb3_vec(
 
 
 def _rows(info: dict[str, Any], count: int) -> list[dict[str, Any]]:
-    """The info of each row, with own copies: bools, NumPy scalars and arrays."""
+    """Copies of each environment's info, of bools, NumPy scalars and arrays."""
     columns = [_cells(value, count) for value in info.values()]
     if not columns:
         return [{} for _ in range(count)]

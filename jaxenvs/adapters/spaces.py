@@ -47,8 +47,8 @@ def as_box(space: Space) -> Box:
 
 
 def ends(box: Box) -> tuple[Any, Any]:
-    """Low and high, each as one number if all entries share it: shorter to read, and what most
-    agents expect."""
+    """Low and high, each as one number if all entries share it: shorter, and what most agents
+    expect."""
     pair = (box.low, box.high)
     if not box.low.size or any((bound != bound.flat[0]).any() for bound in pair):
         return pair

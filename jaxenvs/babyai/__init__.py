@@ -1,4 +1,4 @@
-"""BabyAI worlds with the rules of MiniGrid; importing the package registers every level."""
+"""BabyAI worlds with the rules of MiniGrid; importing the package registers all ids."""
 
 from . import goto, levelgen, mission, opening, other, pickup, putnext, unlock
 from .env import BabyEnv, BabyState

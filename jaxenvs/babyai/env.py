@@ -1,9 +1,9 @@
 """BabyAI worlds: rooms, a mission as data, and the verifier of missions (MiniGrid 3.2
 `envs/babyai/core`).
 
-What a description means is fixed when the episode begins: the objects that fit it then carry its
-mark wherever they are taken. As upstream, the marks of a cell from which an object was taken (or
-where a box was opened) stay until the next drop action.
+What a description means is fixed when the episode begins: objects that fit it then are marked, and
+carry their marks wherever they are taken. As upstream, a cell from which an object was taken (or
+where a box was opened) keeps its marks until the next drop action.
 """
 
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ from ..grid.tiles import Colour, Kind
 from ..grid.view import direction_vector
 from . import mission as m
 
-TRIES = 200  # `level_budget` of levels that reject: at worst 3 drawings in 4 are rejected
+TRIES = 200  # `level_budget` where levels may be rejected: at worst 3 of 4 are
 LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100  # instructions, as bits
 
 
@@ -42,11 +42,11 @@ class BabyLevel(Level):
 
 @struct
 class BabyState(GridState):
-    """The world, the agent, and how far the mission is."""
+    """The grid, the agent, and the progress of the mission."""
 
-    # Bit d of a cell: the object in it, or the one taken from it, is one that description d means.
+    # Bit d of a cell: description d means the object in it, or the one taken from it.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: instructions done; 4-7: instructions once looked at; 8-15: marks of what is carried.
+    # Bits 0-3: instructions done; 4-7: instructions checked before; 8-15: marks of what is carried.
     progress: Int32[Array, ""]
 
 
@@ -55,12 +55,11 @@ class BabyEnv(RoomGrid):
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): as in every grid world (`GridEnv`); the `mission` of `dict` is uint8
-        (76,), word ids in which every part of a sentence has a place of its own, 0 where it is
-        absent.
+        (76,), word ids in which every part of a sentence has a fixed place, 0 where it is absent.
     Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0.
-    Episode ends: on success, in some levels on the wrong action, or at its limit: that of the
+    Episode ends: on success, in some levels on the wrong action, or at the time limit: that of the
         level, or room_size**2 * rooms for each place that the mission sends the agent to. The
-        param `max_steps_in_episode` is the limit of the longest mission; others have their share.
+        param `max_steps_in_episode` is the limit of the longest mission; shorter ones get a share.
     """
 
     room_size: int = 8
@@ -70,15 +69,15 @@ class BabyEnv(RoomGrid):
     reset_source: ClassVar[str] = "exact"  # a level costs more than a step, and some are rejected
     min_room_size: ClassVar[int] = 4
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # that a mission of the level can have
-    max_navigations: ClassVar[int] = 1  # of the longest mission; 1: all have one limit
+    max_navigations: ClassVar[int] = 1  # of the longest mission; 1: all have the same limit
 
-    # What a level gives.
+    # A level's part.
 
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
         """Draw the level and return its mission; may clear `plan.accepted`."""
         raise NotImplementedError
 
-    # The rest is the same for all.
+    # What follows is the same for all levels.
 
     @property
     def max_steps(self) -> int:
@@ -94,7 +93,7 @@ class BabyEnv(RoomGrid):
         ways = m.navigations(state.task)
         return share * ways + rest * ways // self.max_navigations
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw rooms, objects and mission."""
         plan = Plan(self, key)
         mission = self.draw(plan)
@@ -102,7 +101,7 @@ class BabyEnv(RoomGrid):
         return self.marked(plan.level(task=mission, accepted=accepted))
 
     def marked(self, level: Level) -> BabyLevel:
-        """Find out what the mission's descriptions mean in a level."""
+        """Mark the objects of a level that the mission's descriptions mean."""
         level = jax.lax.optimization_barrier(level)  # as data: it is read for every description
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
@@ -157,7 +156,7 @@ class BabyEnv(RoomGrid):
         }[self.verbs[0]]
         bare = jnp.full_like(level.grid, tiles.WALL).at[1:-1, 1:-1].set(tiles.EMPTY)
         task = jnp.zeros_like(level.task).at[0].set(word)
-        # A plain level: what the mission means in it is found when the episode begins.
+        # A plain level: it is marked when the episode begins.
         plain = Level(grid=bare, pose=level.pose, task=task, accepted=level.accepted)
         return Ending(plain.facing(*things), actions)
 
@@ -168,7 +167,7 @@ class BabyEnv(RoomGrid):
     def _judged(
         self, state: BabyState, scene: "_Scene", action: Array
     ) -> tuple[BabyState, Bool[Array, ""], Bool[Array, ""]]:
-        """Look at the instructions whose turn it is: (state, success, failure)."""
+        """Check the instructions whose turn it is: (state, success, failure)."""
         mission = state.task
         exists, good, bad = 0, jnp.int32(0), jnp.int32(0)
         for i, word in enumerate(mission):
@@ -195,7 +194,7 @@ class BabyEnv(RoomGrid):
     def _look(
         self, word: Array, number: int, begun: Array, scene: "_Scene", action: Array
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Whether an instruction is accomplished by this step, and whether it is spoilt."""
+        """Whether this step accomplishes an instruction, and whether it makes it fail."""
         first, second = np.uint8(1 << 2 * number), np.uint8(1 << (2 * number + 1) % 8)
         good, bad = jnp.zeros((), jnp.bool_), jnp.zeros((), jnp.bool_)
         verb = m.verb(word)
@@ -228,14 +227,14 @@ class OneRoom(BabyEnv):
 
 
 def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:
-    """Tile of one of the things, each as likely."""
+    """Tile of a uniformly drawn thing."""
     found = jnp.concatenate([jnp.atleast_1d(thing.tile) for thing in things])
     return found[plan.below(len(found))]
 
 
 @struct
 class _Scene:
-    """What an instruction is judged by, after the action."""
+    """What decides an instruction, after the action."""
 
     marks: UInt8[Array, ""]  # of the cell in front of the agent
     marks_held: UInt8[Array, ""]  # of what it holds
@@ -261,7 +260,7 @@ def _followed(before: BabyState, after: Any, action: Array) -> tuple[BabyState, 
     marks_before = ((before.progress >> 8) & 0xFF).astype(jnp.uint8)
     old = marks.at[here].get(mode="promise_in_bounds")
     marks_held = jnp.where(taken, old, jnp.where(dropped, jnp.uint8(0), marks_before))
-    # A drop action, even in vain, forgets the marks of cells that are empty now.
+    # A drop action, even one that fails, clears the marks of cells that are now empty.
     gone = (action == Action.DROP) & (grid == tiles.EMPTY)
     put = dropped & (np.arange(marks.size, dtype=np.int32) == here)
     marks = jnp.where(gone, jnp.uint8(0), jnp.where(put, marks_before, marks))

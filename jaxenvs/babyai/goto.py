@@ -110,10 +110,10 @@ class GoTo(BabyEnv):
 
 @level("GoToImpUnlock-v0")
 class GoToImpUnlock(BabyEnv):
-    """Go to an object in a locked room; that the door must be unlocked is not said.
+    """Go to an object in a locked room; the mission does not say that the door must be unlocked.
 
-    Upstream compares numbers by identity, so the key can lie in the locked room itself (such a
-    level has no solution: 5 % of them) and other objects lie there too. `key_outside` fixes both.
+    Upstream compares numbers by identity, so the key may lie in the locked room (in 5 % of the
+    levels, which have no solution), and other objects lie there too. `key_outside` fixes both.
     """
 
     key_outside: bool = False  # key and other objects lie outside the locked room
@@ -144,7 +144,7 @@ def locked_room(plan: Plan, *, key_outside: bool) -> tuple[Array, Array]:
 
 
 def distractors_in_rooms(plan: Plan, count: int, but: ArrayLike | None) -> None:
-    """Put `count` objects into each room, or into each but one."""
+    """Put `count` objects into each room, or into all but one."""
     if but is None:
         rooms = jnp.repeat(jnp.arange(plan.num_rooms, dtype=np.int32), count)
     else:
@@ -155,7 +155,7 @@ def distractors_in_rooms(plan: Plan, count: int, but: ArrayLike | None) -> None:
 
 @level("GoToRedBlueBall-v0")
 class GoToRedBlueBall(OneRoom):
-    """Go to the red or the blue ball, whichever there is, among other objects of one room."""
+    """Go to the red or blue ball, of which there is one, among other objects of one room."""
 
     num_dists: int = 7  # other objects
 

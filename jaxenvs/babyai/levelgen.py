@@ -1,7 +1,7 @@
 """Levels with sentences of every kind (MiniGrid 3.2 `envs/babyai/core/levelgen.py`, `synth.py`).
 
-Upstream draws descriptions of objects until one fits something (and gives the level up after 100
-in vain); here one of the fitting descriptions is drawn, with the same chances.
+Upstream draws descriptions of objects until one fits something (and gives up the level after 100
+failures); here one of the fitting descriptions is drawn, with the same probabilities.
 """
 
 from typing import ClassVar
@@ -49,8 +49,8 @@ class LevelGen(BabyEnv):
     num_dists: int = 18  # objects
     locked_prob: float = 0.5  # of a locked room
     locations: bool = True  # descriptions may say where an object is
-    unblocking: bool = True  # objects may have to be moved out of the way
-    implicit_unlock: bool = True  # all that fits a description may be in the locked room
+    unblocking: bool = True  # objects may block the way and have to be moved
+    implicit_unlock: bool = True  # all objects that a description means may be in the locked room
     actions: tuple[str, ...] = tuple(VERBS)  # that an instruction can ask for
     shapes: tuple[str, ...] = SHAPES  # of missions: one instruction, two, or a sequence
 
@@ -89,7 +89,7 @@ class LevelGen(BabyEnv):
         return self.instructions * (2 if "putnext" in self.actions else 1)
 
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
-        """Draw rooms, objects, agent and mission; reject what cannot be meant."""
+        """Draw rooms, objects, agent and mission; reject mazes and missions as upstream does."""
         locked, colour = self._locked_room(plan)
         plan.connect_all()
         plan.add_distractors(self.num_dists, unique=False)
@@ -122,7 +122,7 @@ class LevelGen(BabyEnv):
         what = self._descriptions(plan, things, pose, verbs, needed, locked)
         meant = m.fits(what, things.tile, things.row, things.column, pose)
         plan.accepted = plan.accepted & ~_clashes(verbs, meant, things).any()
-        if self.unblocking:  # no key that opens the door may be spoken of
+        if self.unblocking:  # no description may mean a key to the door
             key = jnp.asarray(m.description(Kind.KEY, colour)) & jnp.uint32(0x3F)
             of_door = needed & ((what & jnp.uint32(0x3F)) == key) & (locked >= 0)
             plan.accepted = plan.accepted & ~of_door.any()
@@ -143,7 +143,7 @@ class LevelGen(BabyEnv):
         self, plan: Plan, things: Thing, pose: m.Pose, verbs: Array, needed: Array, locked: Array
     ) -> UInt32[Array, " two_n"]:
         """Draw both descriptions of each instruction, among those that fit something."""
-        # Half of the descriptions say a place, all four places as often.
+        # Half of the descriptions name a place, all four equally often.
         places = [m.ANYWHERE] * 4 + [m.FRONT, m.BEHIND, m.ON_LEFT, m.ON_RIGHT]
         places = np.array(places if self.locations else places[:1], np.int32)
         kind, colour, place = np.meshgrid(

@@ -23,7 +23,7 @@ from ..grid.tiles import Colour, Kind
 from ..grid.view import direction_vector
 
 NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT = range(5)  # verbs
-ANYWHERE, FRONT, BEHIND, ON_LEFT, ON_RIGHT = range(5)  # places, seen from where the agent starts
+ANYWHERE, FRONT, BEHIND, ON_LEFT, ON_RIGHT = range(5)  # places, as seen by the agent at the start
 ANY_KIND, ANY_COLOUR = 0, len(Colour)
 STRICT, FIRST, SECOND, AFTER, CONTENTS = 3, 4, 14, 24, 25  # first bits of the fields
 UNIQUE = 9  # bit of a description
@@ -111,7 +111,7 @@ def comes_after(mission: UInt32[Array, " instructions"]) -> Bool[Array, ""]:
 
 
 def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
-    """How often the agent must go somewhere: BabyAI's measure of a mission's length."""
+    """Number of places that the agent must go to: BabyAI's measure of a mission's length."""
     verbs = verb(mission)
     return jnp.where(verbs == PUT_NEXT, 2, (verbs != NOTHING).astype(jnp.int32)).sum(
         dtype=jnp.int32
@@ -125,7 +125,7 @@ def descriptions(mission: UInt32[Array, " instructions"]) -> UInt32[Array, " des
 
 
 class Pose(NamedTuple):
-    """Where the agent starts, and the room in which places are told from there."""
+    """Where the agent starts, and the room within which descriptions name places."""
 
     row: Array
     column: Array
@@ -140,7 +140,7 @@ def fits(
     column: ArrayLike,
     pose: Pose,
 ) -> Bool[Array, "descriptions *cells"]:  # noqa: F821 - a shape that parses as Python
-    """Which tiles fit which descriptions. Shut doors count as doors; a room has its walls.
+    """Which tiles fit which descriptions. Shut doors count as doors; walls belong to their room.
 
     As upstream, walls are grey objects where a description names no kind.
     """
@@ -197,7 +197,7 @@ _AND, _NEXT_TO = missions.ids("and"), missions.ids("next to")
 
 
 def words(mission: UInt32[Array, " instructions"]) -> UInt8[Array, "76"]:
-    """Mission as word ids, each part of a sentence always at the same place, 0 where there is none.
+    """Mission as word ids: each part of a sentence has a fixed place, 0 where it is absent.
 
     Raises nothing; the articles come from `told`.
     """

@@ -133,8 +133,8 @@ class OpenDoorsOrder(BabyEnv):
     """Open one door, or two in the given order."""
 
     room_size: int = 6
-    num_doors: int = 2  # of the room, each of another colour
-    debug: bool = False  # toggling another door than the next fails
+    num_doors: int = 2  # of the room, of different colours
+    debug: bool = False  # toggling any door but the next fails
 
     rows_allowed: ClassVar[tuple[int, int]] = (3, 8)
     cols_allowed: ClassVar[tuple[int, int]] = (3, 8)

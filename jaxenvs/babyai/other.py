@@ -1,4 +1,4 @@
-"""Levels that mix actions or have one room to look for (MiniGrid 3.2 `envs/babyai/other.py`)."""
+"""Levels that mix actions or hide the target in a maze (MiniGrid 3.2 `envs/babyai/other.py`)."""
 
 from typing import ClassVar
 

@@ -15,17 +15,16 @@ from .env import TRIES, BabyEnv, OneRoom, any_of, level
 @level("Pickup-v0")
 @level("UnblockPickup-v0", num_dists=20, unblock=True)
 class Pickup(BabyEnv):
-    """Pick up an object somewhere in a maze; where `unblock` is set, some object is cut off by
-    others."""
+    """Pick up an object somewhere in a maze; with `unblock`, some are blocked by others."""
 
     num_dists: int = 18  # objects
-    unblock: bool = False  # some object can be reached only when others are moved
+    unblock: bool = False  # some object can be reached only by moving others
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
-        """Reject a maze in which an object cannot be reached, or with `unblock` the others."""
+        """Reject a maze in which an object cannot be reached; with `unblock`, accept only these."""
         plan.place_agent()
         plan.connect_all()
         objects = plan.add_distractors(self.num_dists, unique=False)

@@ -78,7 +78,7 @@ class TwoRooms(BabyEnv):
 @level("PutNextS6N3-v0", room_size=6, objs_per_room=3)
 @level("PutNextS7N4-v0", room_size=7, objs_per_room=4)
 class PutNext(TwoRooms):
-    """Put an object next to one of the other room."""
+    """Put an object next to one in the other room."""
 
     @property
     def max_steps(self) -> int:
@@ -98,11 +98,11 @@ class PutNext(TwoRooms):
 @level("PutNextS6N3Carrying-v0", room_size=6, objs_per_room=3)
 @level("PutNextS7N4Carrying-v0", room_size=7, objs_per_room=4)
 class PutNextCarrying(PutNext):
-    """As `PutNext`, with the object to move in the agent's hands from the start.
+    """`PutNext`, but the agent carries the object to move from the start.
 
-    Upstream hands it over once the first observation is made: there the agent sees the object in
-    its place. What upstream's wrappers draw of the world itself (`full`, `rgb`, `rgb_full`) is
-    drawn later and already shows it carried.
+    Upstream hands the object over after making the first observation, which therefore shows it in
+    its place. Observations that upstream's wrappers draw (`full`, `rgb`, `rgb_full`) are made later
+    and already show it carried.
     """
 
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
@@ -118,7 +118,7 @@ class PutNextCarrying(PutNext):
         )
 
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
-        """Return the observation; the first one as if nothing had been picked up yet."""
+        """Return the observation; in the first one nothing is picked up yet."""
         if self.obs in ("image", "dict", "onehot"):
             first = state.time == 0
             there = first & ((state.marks & 1) != 0)
@@ -132,7 +132,7 @@ class PutNextCarrying(PutNext):
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
 @level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
 class MoveTwoAcross(TwoRooms):
-    """Put an object next to one of the other room, then one from there next to one here."""
+    """Put an object next to one in the other room, then one of that room next to one in this."""
 
     objs_per_room: int = 2
 

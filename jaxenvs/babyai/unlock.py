@@ -19,8 +19,8 @@ from .goto import distractors_in_rooms, locked_room
 class Unlock(BabyEnv):
     """Find the key of a locked door somewhere in a maze, and open the door.
 
-    Upstream compares numbers by identity, so the key can lie in the locked room itself (such a
-    level has no solution: 4 % of them) and other objects lie there too. `key_outside` fixes both.
+    Upstream compares numbers by identity, so the key may lie in the locked room (in 4 % of the
+    levels, which have no solution), and other objects lie there too. `key_outside` fixes both.
     """
 
     key_outside: bool = False  # key and other objects lie outside the locked room
@@ -88,7 +88,7 @@ class KeyInBox(BabyEnv):
 class UnlockPickup(BabyEnv):
     """Open the locked door between two rooms and pick up the box behind it.
 
-    The limit is 72 steps; what was to be 288 steps upstream is never set there.
+    The time limit is 72 steps: upstream means it to be 288 but never sets that.
     """
 
     room_size: int = 6
@@ -112,7 +112,7 @@ class UnlockPickup(BabyEnv):
 
 @level("BlockedUnlockPickup-v0")
 class BlockedUnlockPickup(BabyEnv):
-    """As `UnlockPickup`, with a ball before the door."""
+    """`UnlockPickup` with a ball in front of the door."""
 
     room_size: int = 6
     num_rows: int = 1
@@ -137,8 +137,7 @@ class BlockedUnlockPickup(BabyEnv):
 
 @level("UnlockToUnlock-v0")
 class UnlockToUnlock(BabyEnv):
-    """Three rooms: unlock the right one for the key of the left one, where a ball is to be picked
-    up."""
+    """Three rooms: unlock the right one for the key to the left one, and pick up the ball there."""
 
     room_size: int = 6
     num_rows: int = 1

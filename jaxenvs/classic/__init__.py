@@ -1,4 +1,4 @@
-"""Classic control: small physics, for learners to be tried on."""
+"""Classic control: small physics problems for trying out learners."""
 
 from .cartpole import CartPole, CartPoleParams, CartPoleState
 

@@ -1,8 +1,8 @@
 """CartPole: a pole on a cart (Barto, Sutton and Anderson, 1983; Gymnasium 1.3 `CartPole-v1`).
 
-Deliberate differences: everything is float32, where Gymnasium steps a float64 state and rounds what
-is observed, so that long episodes drift apart; the numbers of the physics are params; and a pole
-that has fallen stays as it is.
+Deliberate differences: everything is float32, while Gymnasium steps a float64 state and rounds the
+observation, so long episodes drift apart; the constants of the physics are params; and a pole that
+has fallen stays as it is.
 """
 
 from typing import Any, ClassVar
@@ -22,14 +22,14 @@ from . import picture
 
 POSITION_LIMIT = np.float32(2.4)  # m from the middle of the track
 ANGLE_LIMIT = np.float32(np.radians(12))  # from upright
-START = 0.05  # the most that anything is away from zero at first
+START = 0.05  # largest absolute value of each number at the start
 
 Number = Float[Any, "..."] | float
 
 
 @struct
 class CartPoleParams(Params):
-    """Numbers of the physics, float32."""
+    """Constants of the physics, float32."""
 
     gravity: Number  # m/s2
     cart_mass: Number  # kg
@@ -56,7 +56,7 @@ class CartPole(Env):
     Actions: 0 push left, 1 push right.
     Observation: float32 (4,): position of the cart (m), its velocity (m/s), angle of the pole from
         upright (rad, clockwise), its angular velocity (rad/s).
-    Reward: 1 for every step, also for the one that ends the episode.
+    Reward: 1 for every step, including the last.
     Episode ends: when the pole is more than 12 degrees from upright or the cart more than 2.4 m
         from the middle; truncated after 500 steps.
     """
@@ -90,7 +90,7 @@ class CartPole(Env):
 
     @property
     def observation_space(self) -> Space:
-        """Twice the limits, which no step of an episode leaves; speeds have none."""
+        """Twice the limits, beyond which no step of an episode leads; speeds are unbounded."""
         high = np.array([2 * POSITION_LIMIT, np.inf, 2 * ANGLE_LIMIT, np.inf], np.float32)
         return Box(-high, high, (4,), np.float32)
 
@@ -105,7 +105,7 @@ class CartPole(Env):
         )
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "4"]:
-        """Draw what is observed first: four numbers, uniform within `START` of zero."""
+        """Draw the first observation: four numbers, uniform within `START` of zero."""
         signed = (words(key, 4) >> np.uint32(8)).astype(jnp.int32) - np.int32(2**23)
         return signed.astype(jnp.float32) * np.float32(START / 2**23)
 
@@ -129,7 +129,7 @@ class CartPole(Env):
         return jnp.stack([state.position, state.velocity, state.angle, state.spin])
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Tell whether the pole stands at the time limit."""
+        """Tell whether the pole still stands at the time limit."""
         return step.truncated
 
     def ending(self, level: Float32[Array, "4"]) -> Ending:
@@ -150,7 +150,7 @@ class CartPole(Env):
         )
 
     def tiles(self, state: CartPoleState) -> Int32[Array, "rows columns"]:
-        """The place where it happens: 0 sky, 1 track."""
+        """The background: 0 sky, 1 track."""
         return picture.ground()
 
     def atlas(self, tile_size: int) -> np.ndarray:
@@ -169,9 +169,9 @@ def _side(number: float) -> str:
     return "left" if number < 0 else "right"
 
 
-@jax.jit  # also where the step is not compiled: products and sums are then rounded alike
+@jax.jit  # even in eager steps, so that products and sums are always rounded alike
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
-    """The state a step later, when a push (N, to the right) has acted on the cart (Florian, 2007).
+    """The state after a step in which a push (N, to the right) acts on the cart (Florian, 2007).
 
     Euler's method: positions move by the speeds before the push.
     """

@@ -1,4 +1,4 @@
-"""Picture of a cart and its pole, computed for any state: smooth shapes over a track of tiles."""
+"""Picture of a cart and its pole: smooth shapes over a track of tiles."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +16,7 @@ BODY, WHEEL, POLE, BOLT = (92, 150, 250), (132, 140, 158), (236, 178, 96), (250,
 
 
 def ground() -> Int32[Array, "rows columns"]:
-    """The tiles of the place: 0 sky, 1 track."""
+    """Tiles of the background: 0 sky, 1 track."""
     rows = np.arange(ROWS, dtype=np.int32)[:, None] >= round(FLOOR / TILE)
     return jnp.asarray(np.broadcast_to(rows, (ROWS, COLUMNS)).astype(np.int32))
 
@@ -35,7 +35,7 @@ def cart_and_pole(
     angle: Float32[Array, ""],
     tile_size: int,
 ) -> UInt8[Array, "height width 3"]:
-    """Draw a cart `position` m from the middle whose pole leans by `angle` over the place."""
+    """Draw over `place` a cart `position` m from the middle whose pole leans by `angle`."""
     metre = tile_size / TILE  # in pixels
     rows, columns = (np.arange(n, dtype=np.float32) + np.float32(0.5) for n in place.shape[:2])
     x = (columns / np.float32(metre) - np.float32(COLUMNS * TILE / 2))[None, :] - position
@@ -53,7 +53,7 @@ def cart_and_pole(
         (pole, 0.04, POLE),
         (jnp.hypot(x, rise), 0.025, BOLT),
     ):
-        # A pixel takes the share of it that is inside, as far as its distance tells.
+        # Each pixel takes its share inside the shape, estimated from its distance to the edge.
         share = jnp.clip((np.float32(radius) - away) * np.float32(metre) + np.float32(0.5), 0, 1)
         picture = picture + share[..., None] * (np.array(colour, np.float32) - picture)
     return jnp.round(picture).astype(jnp.uint8)

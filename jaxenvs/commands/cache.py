@@ -1,6 +1,6 @@
 """Compiled programs on disk, so that a command starts quickly the second time.
 
-Only the command line keeps them; `import jaxenvs` changes no setting of JAX. JAX's own limit,
+Only the command line keeps them; `import jaxenvs` changes no setting of JAX. JAX's limit,
 `jax_compilation_cache_max_size`, is not used: it needs `filelock`; it writes at every read, which
 fails in a read-only folder; and a process killed between its two writes of an entry blocks all
 later ones. Instead a command trims the folder when it starts.
@@ -16,17 +16,17 @@ from typing import Any
 
 VARIABLE = "JAXENVS_CACHE"
 OFF = ("off", "0", "no", "false")
-PROGRAM = "-cache"  # ends the name of the file of a program
+PROGRAM = "-cache"  # suffix of the files of programs
 MOST_BYTES = 512 * 2**20
 FULL = 0.75  # share of it that is left after trimming
-SHORTEST = 0.05  # seconds of a compilation that is kept, at least
+SHORTEST = 0.05  # seconds: programs that compile faster are not kept
 TROUBLE = "persistent compilation cache entry"  # in JAX's warnings
 
 
 def start() -> None:
     """Keep what this process compiles, where that is possible. Never fails.
 
-    JAX's own variable JAX_COMPILATION_CACHE_DIR takes precedence.
+    JAX's variable JAX_COMPILATION_CACHE_DIR takes precedence.
     """
     import jax
 
@@ -58,8 +58,8 @@ def folder(variables: Mapping[str, str]) -> Path | None:
 def trim(path: Path, most: int = MOST_BYTES) -> None:
     """If the programs take more than `most` bytes, remove the least recently used.
 
-    Empty ones, which a kill leaves, go too: JAX neither warns of them nor writes them anew. Other
-    files in the folder stay.
+    Empty ones, left by killed processes, are removed too: JAX neither warns about them nor rewrites
+    them. Other files in the folder stay.
     """
     files = []
     for file in path.glob(f"*{PROGRAM}"):

@@ -1,4 +1,4 @@
-"""`jaxenvs check ID`: try the contract on environments, also on those of other packages."""
+"""`jaxenvs check ID`: check the contract of environments, including those of other packages."""
 
 import sys
 
@@ -6,10 +6,10 @@ from ..core import registry
 from ..testing import ContractError, check_env
 from .parser import Parser, guarded, number
 
-SUMMARY = """Check that environments keep the contract: what `jaxenvs.testing.check_env` tries.
+SUMMARY = """Check that environments keep the contract, as `jaxenvs.testing.check_env` does.
 
 Same results one operation at a time, compiled, batched and scanned; shapes, dtypes and spaces; both
-ends of an episode; random and hostile play. Exit code 1: one breaks it, and a line says what."""
+ends of an episode; random and hostile play. The exit code is 1 if one breaks it."""
 EXAMPLES = (
     "check Grid-DoorKey-8x8-v0",
     "check Mine-Walk-v0 --steps 1000000 --seed 3",
@@ -36,7 +36,7 @@ def _run(argv: list[str]) -> int:
         "--seed", type=whole, default=0, metavar="N", help="random seed of levels and play"
     )
     options = arguments.read(argv)
-    for id in options.ids:  # all of them before the first, which takes its time
+    for id in options.ids:  # all of them before the first check, which takes a while
         registry.spec(id)
     codes = [_check(id, options.steps, options.seed) for id in options.ids]
     return max(codes)

@@ -1,9 +1,9 @@
 """`jaxenvs --completion SHELL`: a script that completes commands, ids and options.
 
-Commands and options are in the script, taken from what each `--help` prints; after an update it is
-printed again. The ids are cached in `~/.cache/jaxenvs`, in a file that the first TAB after the
-installation of a package rewrites, since it may register more; other TABs start no Python. If that
-file cannot be written, the script falls back on the ids of the day on which it was printed.
+The script contains commands and options, taken from each `--help`, so print it again after an
+update. The ids are cached in a file in `~/.cache/jaxenvs`. The first TAB after a package is
+installed rewrites it, since the package may register ids; other TABs start no Python. If the file
+cannot be written, the script falls back on the ids that existed when it was printed.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _CHOICES = re.compile(r"(--[a-z-]+) \{([\w.,-]+)\}(?!\|)")
 
 
 class Words(NamedTuple):
-    """What may stand after a command."""
+    """Words that may follow a command."""
 
     summary: str
     places: dict[str, tuple[str, ...]]  # words by place, see `Command`
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def _kept() -> str:
-    """A program for `sh` that prints the cached words, renewed by `main` after an installation."""
+    """A program for `sh` that prints the cached words; `main` renews them after an installation."""
     places = sorted({path for path in sys.path if any(Path(path or ".").glob("*.dist-info"))})
     here = f"{sys.prefix} {' '.join(places)}"
     return _KEPT.format(
@@ -110,8 +110,8 @@ if [ "$stale" ]; then
         mv -f "$kept.$$" "$kept" || rm -f "$kept.$$"
 fi 2>/dev/null
 cat "$kept" 2>/dev/null"""
-# What bash and zsh share: `line` are the words before `word`, cut to the command, the last option
-# and what follows that; `list` is what fits there, and `folders` whether folders do.
+# Shared by bash and zsh: `line` has the words before `word`, cut to the command, the last option
+# and what follows it; `list` has the words that fit there, `folders` tells whether folders do.
 _CASES = """    local list= folders= command="${{line%% *}}" kept=
     local ids="{ids}"
     local families="{families}"
@@ -125,7 +125,7 @@ _CASES = """    local list= folders= command="${{line%% *}}" kept=
         case "$line" in
 {places}
     esac; fi"""
-# Bash cuts `--algo=ppo` in three words. Where there is no word in COMPREPLY, it completes files.
+# Bash cuts `--algo=ppo` into three words. If COMPREPLY is empty, it completes files.
 _BASH = """_jaxenvs() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" line="${{COMP_WORDS[*]:1:COMP_CWORD-1}}"
     [[ $word == "=" ]] && word=
@@ -154,7 +154,7 @@ _jaxenvs() {{
 
 
 def script(shell: str) -> str:
-    """Return the script of a shell of `SHELLS`; where no word fits, files are completed."""
+    """Return the script for a shell of `SHELLS`; it completes files where no word fits."""
     known = words()
     if shell == "fish":
         return "\n".join(_fish(known))
@@ -177,7 +177,7 @@ def script(shell: str) -> str:
 
 
 def _pattern(name: str, place: str) -> str:
-    """What the line before a place looks like, for `case`."""
+    """Pattern for `case` of the line before a place."""
     line = f"{name} {place.removesuffix('...')}".strip()
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
 

@@ -4,7 +4,7 @@
     (1, 2)  [full, rgb]    tuples             full  'a, b'  "5"     strings, quoted if they must be
     {"a": 1}               dicts, as JSON
 
-A list is read as a tuple, since an environment is hashable. What `repr` writes is read again.
+A list is read as a tuple, since an environment is hashable. The output of `repr` can be read.
 """
 
 import ast
@@ -23,7 +23,7 @@ _PIECE = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|.", re.DOTALL)
 
 
 def parse(pairs: Iterable[str]) -> dict[str, Any]:
-    """Read `NAME=VALUE` pairs as keywords; the last of a name counts. `ValueError` shows the form.
+    """Read `NAME=VALUE` pairs as keywords; of equal names the last counts. Raises `ValueError`.
 
     Values are None, bool, int, float, str, tuples of values, or dicts.
     """
@@ -100,7 +100,7 @@ def _string(text: str) -> str:
     whole = _PIECE.fullmatch(text)
     try:
         value = ast.literal_eval(text) if whole and len(text) > 1 else None
-    except (ValueError, SyntaxError):  # an escape that means nothing
+    except (ValueError, SyntaxError):  # an unknown escape
         value = None
     if not isinstance(value, str):
         raise ValueError(
@@ -118,7 +118,7 @@ def _dict(text: str) -> dict[Any, Any]:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What stands between the brackets of a tuple, cut at its own commas, not at those inside."""
+    """The parts of a tuple's text, split at its commas but not at those of nested tuples."""
     open_brackets: list[str] = []
     part, parts = "", []
     for piece in _PIECE.findall(text):

@@ -41,9 +41,9 @@ def plain(content: Page, width: int | None = None) -> list[str]:
 
 
 def _table(section: Section, width: int) -> Iterator[str]:
-    """Columns side by side, long cells wrapped; a heading of empty words is left out.
+    """Columns side by side, long cells wrapped; an empty heading is left out.
 
-    Where that leaves too little for the last column, its cells stand below their rows.
+    If too little width is left for the last column, its cells go below their rows.
     """
     shown = [section.head, *section.rows] if any(section.head) else section.rows
     if not section.rows:
@@ -60,7 +60,7 @@ def _table(section: Section, width: int) -> Iterator[str]:
 
 
 def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]:
-    """Widths of all columns but the last, and that of the last, 0 where it does not fit.
+    """Widths of all columns but the last, and of the last, 0 if it does not fit.
 
     No column is narrower than its longest word: names can be searched for and copied.
     """
@@ -80,5 +80,5 @@ def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` columns; a longer word has a line of its own."""
+    """Lines of at most `width` columns; a longer word gets a separate line."""
     return textwrap.wrap(text, width, break_on_hyphens=False, break_long_words=False)

@@ -1,4 +1,4 @@
-"""`jaxenvs list`: what is registered, all of it or what has some words."""
+"""`jaxenvs list`: all registered ids, or those that have some words."""
 
 import re
 
@@ -6,7 +6,7 @@ from ..core import registry
 from ..core.checks import suggestion
 from .parser import Parser, UsageError, guarded
 
-SUMMARY = "List the ids that are registered, or those with all of some words, with summaries."
+SUMMARY = "List all registered ids, or those that have every WORD, with summaries."
 EXAMPLES = ("list", "list Puzzle", "list lava", "list BabyAI open")
 
 
@@ -28,7 +28,7 @@ def _run(argv: list[str]) -> int:
 
 
 def _list(words: list[str]) -> list[str]:
-    """A line for each id that has all of the words; `UsageError` with near ones if none has."""
+    """A line for each id that has all the words; `UsageError` with similar words if none has."""
     specs = [registry.spec(id) for id in registry.list()]
     families = {family.lower() for family in registry.families()}
     found = specs
@@ -44,12 +44,12 @@ def _list(words: list[str]) -> list[str]:
 
 
 def _searched(spec: registry.EnvSpec) -> str:
-    """What a word is looked for in."""
+    """The text in which words are searched."""
     return " ".join((spec.id, *spec.aliases, spec.summary))
 
 
 def _nothing_found(words: list[str], text: str) -> str:
-    """Say so, with what an upstream id lacks here, or words that look alike."""
+    """The message, with the reason why an upstream id is absent, or with similar words."""
     asked = " ".join(words)
     for id, reason in registry.absences().items():
         if asked.lower() in id.lower():

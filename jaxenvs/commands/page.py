@@ -1,7 +1,7 @@
 """The page of an id, in a form that `info` prints and the site renders.
 
-All of it is read from the code: docstrings, spaces, the state's shapes, fields and the comments
-beside them. `reference.json` holds the returns (`benchmarks/reference.py` writes it).
+Everything is read from the code (docstrings, spaces, shapes of the state, fields and the comments
+beside them), except for the returns in `reference.json`, written by `benchmarks/reference.py`.
 """
 
 import dataclasses
@@ -30,12 +30,12 @@ _LABEL = re.compile(rf"(?:^|(?<=\. )){_WORD}")
 _NEXT = re.compile(rf"\n(?={_WORD.replace('(', '(?:', 1)})")
 _DTYPE = re.compile(r"`|(u?int|float)\d+|bool")
 _FIELD = re.compile(r"^    (\w+): [^#]*?(?:  # (.*))?$")
-MARGIN = 2  # standard errors by which a return must be above random play's, see `is_learned`
-EVALUATED, LAST = 256, 200  # episodes of each seed that a recorded return is the mean of
+MARGIN = 2  # standard errors that a return must exceed random play's by, see `is_learned`
+EVALUATED, LAST = 256, 200  # episodes of each seed in the mean of a recorded return
 UNLEARNED = (
     "Not learned: the mean return is at most two standard errors of the difference above random "
-    "play's. The run was too short, or the task asks for more than this learner can do; the number "
-    "in brackets is no reference.",
+    "play's. The run was too short, or the task is too hard for this learner; the number in "
+    "brackets is no reference.",
 )
 Rows = tuple[tuple[str, ...], ...]
 
@@ -50,7 +50,7 @@ class Section(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What is said about one id."""
+    """The content of the page of one id."""
 
     id: str
     family: str
@@ -83,8 +83,8 @@ def page(id: str) -> Page:
 def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
     """Return paragraphs by label, `Rules` for those without one.
 
-    A label that a class lacks is taken from its bases. Observations are those of the class and then
-    of its bases, since a family describes only what differs.
+    Labels that a class lacks are taken from its bases. Observations of the class come before those
+    of its bases, since a family describes only the differences.
     """
     said: dict[str, tuple[str, ...]] = dict.fromkeys(("Rules", *LABELS), ())
     for kind in env_class.__mro__:
@@ -125,13 +125,13 @@ def _facts(spec: EnvSpec, env: Env) -> Rows:
         "observation": f"`{env.observation_space}`",
         "fully observed": _sight(env),
         "state": f"{state_bytes(env)} bytes",
-        "worlds of a batch": f"`reset_source={spec.reset_source!r}`",
+        "levels of a batch": f"`reset_source={spec.reset_source!r}`",
     }
     return tuple(rows.items())
 
 
 def _sight(env: Env) -> str:
-    """Whether one observation determines the state, and which others would."""
+    """Whether one observation determines the state, and which values of `obs` make it so."""
     if env.fully_observed:
         return "yes"
     full = " or ".join(f"`obs={name!r}`" for name in env.full_observations)
@@ -161,8 +161,8 @@ def _observations(spec: EnvSpec, env: Env) -> tuple[tuple[str, ...], Rows]:
     head = ("array", "dtype", "shape", "values", "bytes")
     if not env.observations:
         return head, tuple(_arrays("observation", env.observation_space))
-    own = getattr(env, "obs")  # noqa: B009 - the field of those that list `observations`
-    names = sorted(env.observations, key=lambda name: name != own)
+    chosen = getattr(env, "obs")  # noqa: B009 - the field of those that list `observations`
+    names = sorted(env.observations, key=lambda name: name != chosen)
     made = [(name, spec.make(obs=name).observation_space) for name in names]
     rows = [row for name, space in made for row in _arrays(f"obs={name!r}", space)]
     return head, tuple(rows)
@@ -229,7 +229,7 @@ def _fields(env: Env) -> Section:
         for f in dataclasses.fields(env)  # type: ignore[arg-type]
         if f.init
     )
-    text = ("Keywords of `jaxenvs.make`: what changes a shape or the program.",)
+    text = ("Keywords of `jaxenvs.make`, which change a shape or the program.",)
     return Section("Constructor fields", text, ("field", "here", "what"), rows)
 
 
@@ -240,7 +240,7 @@ def _params(env: Env) -> Section:
         (f"`{f.name}`", _shown(getattr(params, f.name)), notes.get(f.name, ""))
         for f in dataclasses.fields(params)
     )
-    text = ("Numbers of `env.default_params`, which may differ in every row of a batch.",)
+    text = ("Numbers of `env.default_params`, which may differ within a batch.",)
     return Section("Params", text, ("param", "default", "what"), rows)
 
 
@@ -275,7 +275,7 @@ def comments(kind: type) -> dict[str, str]:
 
 
 def _returns(id: str) -> Section:
-    """What random play and recorded runs came to; what was not measured is said to be missing."""
+    """Returns of random play and of recorded runs, or a note that there are none."""
     table = reference()
     random, runs = table["random"].get(id), table["trained"].get(id, [])
     rows = [("random, legal actions", *_random_row(random))]
@@ -290,7 +290,8 @@ def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
     """Whether the mean return of a recorded run is above random play's by more than chance.
 
     The margin is `MARGIN` standard errors of the difference, with the spread of random play for
-    both: a policy that has learned nothing has it too. A run in a task of its own is not compared.
+    both, since a policy that has learned nothing has the same. A run in a changed task is not
+    compared.
     """
     if random is None or not is_same_task(run):
         return True
@@ -322,12 +323,12 @@ def _trained_row(run: dict[str, Any], random: dict[str, Any] | None) -> tuple[st
 
 
 def is_plain(run: dict[str, Any]) -> bool:
-    """Whether a recorded run is PPO on the id as it is: no fields of its own, no bonus."""
+    """Whether a recorded run is PPO on the unchanged id: no fields, no bonus."""
     return run["algorithm"] == "ppo" and not run["apart"]
 
 
 def is_same_task(run: dict[str, Any]) -> bool:
-    """Whether a recorded run acted in the id as it is: no fields of its own."""
+    """Whether a recorded run acted in the unchanged id: no fields."""
     return set(run["apart"]) <= {"RND"}
 
 
@@ -337,5 +338,5 @@ def _made(row: dict[str, Any]) -> str:
 
 @functools.cache
 def reference() -> dict[str, dict[str, Any]]:
-    """Rows of `random` and of `trained`, by id."""
+    """Records of `random` and of `trained`, by id."""
     return json.loads(REFERENCE.read_text("utf-8"))

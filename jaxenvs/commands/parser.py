@@ -1,4 +1,4 @@
-"""How a command line of this package is read: one parser, one `--set`, one form of errors."""
+"""What all commands share: the parser, `--set`, the form of errors."""
 
 import argparse
 import re
@@ -20,7 +20,7 @@ class UsageError(ValueError):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one sentence, with the nearest option for one it does not know.
+    """A parser whose errors are one sentence, with the nearest option if one is unknown.
 
     `examples` are command lines of `jaxenvs`, without that word; they end the help.
     """

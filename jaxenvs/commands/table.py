@@ -1,4 +1,4 @@
-"""The commands of `jaxenvs`: one row each, whose module is loaded when it is called."""
+"""The commands of `jaxenvs`, a row for each; its module is loaded when it is called."""
 
 import importlib
 import sys
@@ -16,8 +16,8 @@ class Command(NamedTuple):
     summary: str  # shown by --help
     module: str  # has `main(argv) -> exit code`
     takes: dict[str, str]
-    """What completes a word, by its place: "" is the first one after the command, an option the
-    one after that; with "..." behind it, any number of words. Elsewhere it is a file."""
+    """What completes a word, by its place: "" for the first word after the command, an option for
+    the word after it; followed by "...", for any number of words. Elsewhere files complete."""
     extra: str = ""  # pip extra that brings what the module needs
     keeps: bool = False  # whether compiled programs are kept for the next start
 
@@ -58,7 +58,7 @@ COMMANDS = {
         "check that environments keep the contract", "jaxenvs.commands.checking", {"...": "ids"}
     ),
 }
-# Where each shell looks for a completion script: folder and file.
+# Folder and file in which each shell looks for a completion script.
 SCRIPTS = {
     "bash": ("~/.local/share/bash-completion/completions", "jaxenvs"),
     "zsh": ("~/.zfunc", "_jaxenvs"),

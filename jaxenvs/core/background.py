@@ -10,7 +10,7 @@ NAME = "jaxenvs background"
 
 
 class Background(Generic[T]):
-    """Runs one job at a time in a thread of its own."""
+    """Runs one job at a time in a separate thread."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, NAME)
@@ -18,7 +18,7 @@ class Background(Generic[T]):
 
     @property
     def idle(self) -> bool:
-        """Whether there is no job whose result is still to be taken."""
+        """Whether no job is running or waiting for `take`."""
         return self._job is None
 
     def begin(self, job: Callable[[], T]) -> None:

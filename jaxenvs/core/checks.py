@@ -130,7 +130,7 @@ def _refuse_number(leaf: Any, dtype: np.dtype, where: str) -> NoReturn:
 def state_of(state: Any, like: PyTree, where: str) -> None:
     """Raise `TypeError` unless `state` has the structure, shapes and dtypes of `like`."""
     if jax.tree.structure(state) != jax.tree.structure(like):
-        advice = "take it from env.reset or env.step (a state of make_vec belongs to its own step)"
+        advice = "take it from env.reset or env.step (a state of make_vec fits no other step)"
         if jax.tree.structure(getattr(state, "state", None)) == jax.tree.structure(like):
             advice = "give its field `state`"
         raise TypeError(

@@ -10,7 +10,7 @@ Place = tuple[int, int]  # row, column
 
 
 class ActionKeys(NamedTuple):
-    """One action: its name and the keys that take it, the best one first.
+    """One action: its name and its keys, the best one first.
 
     While a policy plays, arrows and Space move in time, so a letter should be among the keys.
     """
@@ -21,7 +21,7 @@ class ActionKeys(NamedTuple):
 
 
 class Pointing(NamedTuple):
-    """How places on the board become actions: the mouse or a cursor points at them.
+    """How pointing at places on the board, with the mouse or a cursor, becomes actions.
 
     The board is divided evenly into places, such as the lamps of a board or the pegs of a tower.
     """

@@ -1,4 +1,4 @@
-"""Pictures of states: the one painter behind players, adapters, notebooks and pages."""
+"""Pictures of states, as players, adapters, notebooks and pages draw them."""
 
 import functools
 from collections.abc import Callable
@@ -31,10 +31,10 @@ def has_picture(env: Env) -> bool:
 
 @functools.lru_cache(maxsize=64)
 def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Array]:
-    """Return the compiled function from (state, params) to uint8 pixels: the environment's own
-    `picture`, or its tiles from the atlas.
+    """Return the compiled function from (state, params) to uint8 pixels: the environment's
+    `picture` if it has one, else its tiles from the atlas.
 
-    `batched` draws states with a leading axis, whose params may differ by row; None stands for the
+    `batched` draws states with a leading axis, whose params may have one too; None stands for the
     default params.
     """
     sheet = jnp.asarray(env.atlas(tile_size))

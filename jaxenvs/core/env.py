@@ -96,14 +96,14 @@ class Env:
     `atlas` where they apply. The base keeps the clock, the time limit, dtypes and checks.
     """
 
-    reset_source: ClassVar[str] = "exact"  # where a batch takes new worlds from, by default
+    reset_source: ClassVar[str] = "exact"  # where a batch takes new levels from, by default
     observations: ClassVar[tuple[str, ...]] = ()  # values of the field `obs`, if there is one
-    # Rows of a batch for each world that `exact` makes at a time on a CPU.
+    # Environments of a batch for each level that `exact` generates at a time on a CPU.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
-    levels_at_once: ClassVar[int] = 0  # most that are drawn together, where they are large; 0: all
+    levels_at_once: ClassVar[int] = 0  # large levels: how many are drawn together at most; 0: all
     level_budget: ClassVar[int] = 1  # levels drawn for a reset, at most, until one is accepted
-    achievements: ClassVar[tuple[str, ...]] = ()  # names of info["achievements"], where there are
-    # The action that a masked one counts as; None: a masked action only advances the clock.
+    achievements: ClassVar[tuple[str, ...]] = ()  # names of info["achievements"], if any
+    # What an illegal action counts as; None: it only advances the clock.
     idle_action: ClassVar[int | None] = None
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
     # Whether one observation determines the state, except for the clock. Plans made by stepping
@@ -152,7 +152,7 @@ class Env:
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Rows (index, meaning) for its page, where the shape does not tell what is where."""
+        """(index, meaning) of each entry, for its page, where the shape alone does not tell."""
         return ()
 
     @property
@@ -171,7 +171,7 @@ class Env:
         return ()
 
     def describe(self, state: Any, params: Any = None) -> str:
-        """Return what the agent may know of `state` in plain words, for people and language models.
+        """Describe what the agent may know of `state`, for people and language models.
 
         By default the facts as sentences, then the observation. Not for traces.
         """
@@ -183,9 +183,9 @@ class Env:
         return None
 
     def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
-        """Draw a level: all that differs between episodes. By default there is nothing to draw.
+        """Draw a level: all that differs between episodes. By default levels are empty.
 
-        A generator that rejects some of its drawings sets `level_budget` and writes `accepts`.
+        A generator that rejects levels sets `level_budget` and overrides `accepts`.
         """
         return ()
 
@@ -220,14 +220,14 @@ class Env:
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """Tell whether this step accomplished the task; an episode with such a step is a success.
 
-        None, the default, if the return is a score without a success.
+        None, the default, where the return is a score and nothing counts as success.
         """
         return None
 
     def ending(self, level: PyTree[Array]) -> Ending | None:
-        """Return a level near the end of its task, made of a drawn one, and the actions to the end.
+        """Change a drawn level to one near the end of its task; return it with the last actions.
 
-        `jaxenvs check` plays it; not for traces. None, the default, if the task has no end.
+        `jaxenvs check` plays them; not for traces. None, the default, if the task has no end.
         """
         return None
 
@@ -243,14 +243,14 @@ class Env:
     def picture(
         self, state: Any, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"] | None:
-        """Return a picture that shows more than the tiles; None, the default, where these are all.
+        """Return a picture that shows more than the tiles; None, the default, if there is none.
 
         Traceable for a given `tile_size`, in pixels; the picture is about as large as the tiles.
         """
         return None
 
     def view_tiles(self, state: Any) -> Int[Array, "height width"] | None:
-        """Return indices into `atlas` that draw what the agent sees; None if that is no map."""
+        """Return indices into `atlas` that draw the agent's view; None if it has none."""
         return None
 
     def trail(self, state: Any, action: int) -> Sequence[tuple[float, float]] | None:
@@ -264,7 +264,7 @@ class Env:
     def picture_between(
         self, state: Any, action: int, share: float, tile_size: int
     ) -> UInt8[Array, "height width 3"] | None:
-        """Return the picture with a share of an action done, from 0 to 1, for players to animate.
+        """Return the picture when a share of an action, from 0 to 1, is done: players animate it.
 
         None, the default, if there is nothing in between. Not for traces.
         """
@@ -346,7 +346,7 @@ class Env:
         return checks.tree_like(defaults if params is None else params, defaults, where, "params")
 
     def check_values(self, params: Any, where: str) -> None:
-        """Raise as `checked_params` does for bad values, which a compiled call cannot see."""
+        """Raise for bad values, which only an uncompiled call can see, as `checked_params` does."""
         _check_once(self, params, where)
 
     @property

@@ -16,7 +16,7 @@ Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 
 
 class Fact(NamedTuple):
-    """One row about a state: what the agent has or knows.
+    """One fact about a state: something that the agent has or knows.
 
     A `sentence` needs no label; a `bar` is filled to `amount` of `most`; a `count` is an icon with
     a number; a `clock` is a dial, `amount` the share of the day that has passed since noon; an
@@ -105,7 +105,7 @@ def drawn(rows: Iterable[Iterable[str]]) -> str:
 
 
 def observed(obs: PyTree[Array], name: str = "Observation") -> list[str]:
-    """Return an observation as text: its numbers by rows, or its shape where these are many."""
+    """Return an observation as text: its numbers row by row, or only its shape if it is large."""
     if isinstance(obs, Mapping):
         return [line for part, value in obs.items() for line in observed(value, _begun(part))]
     array = np.asarray(obs)

@@ -35,8 +35,8 @@ def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
 def has_illegal(env: Env) -> bool:
     """Whether `env` may forbid an action in some state.
 
-    Found by tracing, once for each environment, so programs for environments that allow every
-    action in every state contain no mask at all.
+    Found by tracing, once for each environment. Programs for environments that always allow every
+    action then contain no mask at all.
     """
     if not isinstance(env.action_space, Discrete) or type(env).action_mask is Env.action_mask:
         return False

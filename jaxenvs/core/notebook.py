@@ -1,4 +1,4 @@
-"""What a notebook shows of an environment. It never fails, is small, and waits for no compiler."""
+"""What a notebook shows of an environment: small, never an error, without waiting for XLA."""
 
 import dataclasses
 import functools

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Int32, PRNGKeyArray, UInt32
 from jaxtyping import Key as TypedKey
 
 Key = PRNGKeyArray  # one key, typed or raw
-Keys = TypedKey[Array, "..."] | UInt32[Array, "..."]  # one key, or one for each row
+Keys = TypedKey[Array, "..."] | UInt32[Array, "..."]  # one key, or one for each environment
 
 
 def words(key: Key, count: int) -> UInt32[Array, " {count}"]:

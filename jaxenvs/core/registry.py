@@ -31,7 +31,7 @@ class UnknownIdError(LookupError):
 
 @dataclasses.dataclass(frozen=True)
 class EnvSpec:
-    """One row of the registry."""
+    """One entry of the registry."""
 
     id: str
     env_class: type[Env]
@@ -53,7 +53,7 @@ class EnvSpec:
 
     @property
     def reset_source(self) -> str:
-        """Where `make_vec` takes new worlds from unless told otherwise."""
+        """Where `make_vec` takes new levels from by default."""
         return self.env_class.reset_source
 
     @property
@@ -88,8 +88,8 @@ def register(
 ) -> Callable[[EnvClass], EnvClass]:
     """Register a subclass of `Env` under `id`, with constructor fields; a class decorator.
 
-    `representative` makes the id stand for its class, see `representatives`. Raises `ValueError`
-    for an id that is malformed or taken.
+    `representative` makes the id stand for its class, see `representatives`. A malformed id, or
+    one that is taken, raises `ValueError`.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
@@ -113,7 +113,7 @@ def register(
 
 
 def spec(id: str) -> EnvSpec:
-    """Return the registry's row for an id or an alias; `UnknownIdError` names the closest ids."""
+    """Return the registry's entry for an id or an alias; `UnknownIdError` names the closest ids."""
     if not isinstance(id, str):
         raise TypeError(
             f"an environment id is a string such as 'Grid-v0', got {type(id).__name__} {id!r}"
@@ -204,7 +204,7 @@ def _unknown(id: str) -> str:
 
 
 def expect(modules: Mapping[str, str]) -> None:
-    """Name the modules that register ids, by the ids' first word; each is imported when needed."""
+    """Declare which module registers the ids of each first word; it is imported when needed."""
     _modules.update(modules)
 
 
@@ -220,7 +220,7 @@ def _load(id: str) -> None:
 
 
 def _load_all() -> None:
-    """Import all that registers ids."""
+    """Import every module that registers ids."""
     for word in _modules:
         _load(word)
     _load_plugins()

@@ -1,4 +1,4 @@
-"""`settled`: values that are computed once and kept, where a compiler would compute them again.
+"""`settled`: values computed once and kept, where XLA would compute them repeatedly.
 
 XLA fuses a chain of arithmetic into each of its consumers. A long chain with many results is then
 computed, and compiled, once for every result: minutes of compilation and tens of times the work.

@@ -1,4 +1,4 @@
-"""Descriptions of the arrays an environment takes and gives: sampled, tested and clipped in JAX."""
+"""Spaces of actions and observations: arrays are sampled, checked and clipped in JAX."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,7 +19,7 @@ class Space:
     dtype: np.dtype
 
     def sample(self, key: Key) -> PyTree[Array]:
-        """Draw an element; every element of the space can come."""
+        """Draw an element; every element of the space is possible."""
         raise NotImplementedError
 
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
@@ -173,7 +173,7 @@ class Dict(Space):
 
 
 def _check_representable(low: Any, high: Any, dtype: np.dtype) -> None:
-    """An integer bound outside its dtype would wrap around in silence."""
+    """Refuse an integer bound outside its dtype, which would wrap around silently."""
     limits = np.iinfo(dtype)
     if np.min(np.asarray(low)) < limits.min or np.max(np.asarray(high)) > limits.max:
         raise ValueError(f"Box: {dtype} holds {limits.min}..{limits.max}, got {low}..{high}")

@@ -1,6 +1,6 @@
 """`struct`: a frozen dataclass that is a pytree, compared and hashed by value.
 
-JAX's own `register_dataclass` rebuilds a struct through its constructor. A constructor with checked
+JAX's `register_dataclass` rebuilds a struct through its constructor. A constructor with checked
 types refuses what JAX puts into trees besides arrays, such as the axes of `vmap`. The dataclasses
 of chex avoid this, but cost a quarter of the library's import time and write a temporary file.
 """

@@ -18,8 +18,8 @@ from .struct import Struct, struct
 
 AUTORESETS = ("same_step", "next_step", "none")
 RESET_SOURCES = ("fresh", "exact", "auto", "pool")
-STEP, RESET, LEVEL, POOL = range(4)  # what a row's key is for
-_PURPOSE_SHIFT = 28  # the number that a key is folded with: purpose above, row below
+STEP, RESET, LEVEL, POOL = range(4)  # purposes of keys
+_PURPOSE_SHIFT = 28  # keys are folded with a number: purpose in the high bits, row in the low
 MAX_ENVS = 1 << _PURPOSE_SHIFT
 
 
@@ -28,7 +28,7 @@ class VectorState(Struct):
     """State of a batch: every leaf of `env` has the batch as its first axis."""
 
     env: Any
-    ended: UInt8[Array, " num_envs"] | None  # next_step: whose episode ended in the step before
+    ended: UInt8[Array, " num_envs"] | None  # next_step: the previous step ended the episode
     pool: Any  # pool: prepared levels, first axis of length pool_size
 
 
@@ -41,16 +41,16 @@ class VectorEnv:
                  `info["final_obs"]` is the true successor (computed only if it is read), and
                  `info["final_mask"]` its legal actions, where `env` ever forbids one;
       next_step  in the step after, which ignores its action and has reward 0;
-      none       never; call `reset_rows` for the rows that should start again.
+      none       never; call `reset_rows` for the environments that should start again.
 
-    `reset_source` says where its world comes from:
-      fresh  every step makes a world for every row and selects: right for tiny worlds on a GPU;
-      exact  worlds are made for the rows that ended only, `chunk` at a time, and only those rows
-             are written. The same worlds as `fresh`, bit for bit;
+    `reset_source` says where its level comes from:
+      fresh  every step generates a level for every environment: for tiny levels on a GPU;
+      exact  levels are generated for ended episodes only, `chunk` at a time: the same levels as
+             with `fresh`, bit for bit;
       auto   `exact` on a CPU, `fresh` elsewhere: for levels that are cheap to make;
-      pool   rows draw from `pool_size` prepared levels: the cheapest, but worlds repeat until
-             `refresh` draws new ones (between rollouts, say): `refresh_size` of them, which
-             take the places of the oldest; by default all.
+      pool   levels are drawn from `pool_size` prepared ones: the cheapest, but they repeat until
+             `refresh` (between rollouts, say) replaces the `refresh_size` oldest; by default
+             all.
     """
 
     env: Env
@@ -78,9 +78,9 @@ class VectorEnv:
 
     @eager.compiled
     def reset(self, key: Keys, params: Any = None) -> Reset:
-        """Start every row; `key` is one key, or one for each row.
+        """Start every environment; `key` is one key, or one for each environment.
 
-        Row i depends on the key and on i, not on the number of rows.
+        Environment i depends on the key and on i, not on `num_envs`.
         """
         key = self._key(key, "reset")
         params = self.checked_params(params, "reset")
@@ -93,7 +93,7 @@ class VectorEnv:
     def step(
         self, key: Keys, state: VectorState, action: PyTree[Array], params: Any = None
     ) -> Step:
-        """Advance every row by its action, and start again those whose episode ended."""
+        """Advance every environment by its action; restart those whose episode ended."""
         self._check_rows(state, action)
         key = self._key(key, "step")
         params = self.checked_params(params, "step")
@@ -132,7 +132,7 @@ class VectorEnv:
         rows: Bool[Array, " num_envs"],
         params: Any = None,
     ) -> Reset:
-        """Start the rows of the mask again and leave the others as they are."""
+        """Restart the environments of the mask and leave the others as they are."""
         self._check_rows(state, rows)
         key = self._key(key, "reset_rows")
         params = self.checked_params(params, "reset_rows")
@@ -146,7 +146,7 @@ class VectorEnv:
     def action_mask(
         self, state: VectorState, params: Any = None
     ) -> Bool[Array, "num_envs actions"]:
-        """Tell which actions are legal in each row."""
+        """Tell which actions are legal in each environment."""
         params = self.checked_params(params, "action_mask")
         mask = jax.vmap(self.env.action_mask, in_axes=(0, self.param_axes(params)))
         return mask(state.env, params)
@@ -172,7 +172,7 @@ class VectorEnv:
         return state.replace(pool=jax.tree.map(queued, state.pool, drawn))
 
     def _restart(self, key: Keys, pool: Any, env_state: Any, ended: Array, params: Any) -> Any:
-        """Return `env_state` with a new episode in the rows that ended."""
+        """Return `env_state` with a new episode in each row that ended."""
         how = {
             "exact": self._restart_in_chunks,
             "fresh": self._restart_by_selection,
@@ -195,7 +195,7 @@ class VectorEnv:
         )
 
     def _restart_by_selection(self, key: Keys, env_state: Any, ended: Array, params: Any) -> Any:
-        """Make a world for every row and take it where the row ended."""
+        """Generate a level for every row, and use it where the row ended."""
         new = self._new_rows(key, self._rows, params).state
         return _select(ended, new, env_state)
 
@@ -210,8 +210,8 @@ class VectorEnv:
         return _select(ended, self._begin(key, rows, levels, params).state, env_state)
 
     def _restart_in_chunks(self, key: Keys, env_state: Any, ended: Array, params: Any) -> Any:
-        """Make worlds for the ended rows only, by default as many at a time as suits the platform:
-        an idle lane costs its work on a CPU, another trip costs its kernels elsewhere."""
+        """Generate levels for the ended rows only, in chunks. The default chunk suits the platform:
+        on a CPU an idle lane costs its work, elsewhere each trip costs its kernels."""
         batch = (key, env_state, ended, params)
         if self.chunk:
             return self._restart_ended_rows(self.chunk, *batch)
@@ -226,10 +226,10 @@ class VectorEnv:
     def _restart_ended_rows(
         self, lanes: int, key: Keys, env_state: Any, ended: Array, params: Any
     ) -> Any:
-        """Make worlds for the ended rows only, in chunks, and write those rows in place.
+        """Generate levels for the ended rows only, in chunks, and write those rows in place.
 
-        Row `group * chunk + lane` is served by its lane, so a trip of the loop finds its rows by a
-        maximum over the groups, without a sort or a prefix sum over the batch.
+        Lane `lane` serves the rows `group * chunk + lane`, so a trip of the loop finds its rows by
+        a maximum over the groups, without a sort or a prefix sum over the batch.
         """
         lanes = min(lanes, self.num_envs)
         groups = -(-self.num_envs // lanes)
@@ -240,10 +240,10 @@ class VectorEnv:
         def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
             env_state, pending, number = carry
             first = groups - jnp.where(pending != 0, order, 0).max(axis=0)
-            # A lane without a row left writes to a row that does not exist, and that is dropped.
+            # A lane with no row left writes beyond the last row, which drops the write.
             rows = jnp.minimum(first * lanes + np.arange(lanes, dtype=np.int32), self.num_envs)
-            own = self._own(params, rows)
-            new, accepted = self._candidates(key, rows, number, own)
+            chosen = self._params_of(params, rows)
+            new, accepted = self._candidates(key, rows, number, chosen)
             env_state = jax.tree.map(
                 lambda leaf, world: leaf.at[jnp.where(accepted, rows, self.num_envs)].set(
                     world, mode="drop"
@@ -291,7 +291,7 @@ class VectorEnv:
         if self.env.levels_at_once and self.num_envs > self.env.levels_at_once:
 
             def draw(row: tuple[Key, Array]) -> Any:
-                return self.env.sample_level(row[0], self._own(params, row[1]))
+                return self.env.sample_level(row[0], self._params_of(params, row[1]))
 
             levels = jax.lax.map(draw, (keys, rows), batch_size=self.env.levels_at_once)
         else:
@@ -308,7 +308,7 @@ class VectorEnv:
         """Draw levels that ended rows will share."""
         if any(axis is not None for axis in jax.tree.leaves(self.param_axes(params))):
             raise ValueError(
-                "make_vec: a pool shares levels between rows and takes one set of params; "
+                "make_vec: environments share the levels of a pool, so they need the same params; "
                 "with batched params use reset_source='exact' or 'fresh'"
             )
         pool_key = jax.random.fold_in(key.reshape(-1)[0], POOL << _PURPOSE_SHIFT)
@@ -322,20 +322,20 @@ class VectorEnv:
         key = checks.any_key(key, where)
         if key.shape not in ((), (self.num_envs,)):
             raise TypeError(
-                f"{where}: give one key, or {self.num_envs} keys (one for each row); got a "
+                f"{where}: give one key, or {self.num_envs} keys (one for each environment); got a "
                 f"batch of shape {key.shape}"
             )
         return key
 
     @staticmethod
     def _row_keys(key: Keys, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
-        """Keys of the given rows: from the row's number, or from the row's own key."""
+        """Keys of the given rows: from the row's number, or from one key for each row."""
         if key.ndim == 0:  # one fold for both numbers: each is a threefry, a kernel or two
             numbers = rows.astype(jnp.uint32) | jnp.uint32(purpose << _PURPOSE_SHIFT)
             return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, numbers)
         return jax.vmap(jax.random.fold_in, in_axes=(0, None))(key[rows], purpose)
 
-    def _own(self, params: Any, rows: Array) -> Any:
+    def _params_of(self, params: Any, rows: Array) -> Any:
         """Params of the given rows, or of one row."""
         return jax.tree.map(
             lambda leaf, axis: leaf if axis is None else jnp.asarray(leaf)[rows],
@@ -344,11 +344,11 @@ class VectorEnv:
         )
 
     def param_axes(self, params: Any) -> Any:
-        """0 for leaves of `params` that carry a value for each row, None for the others."""
+        """0 for leaves of `params` that have a value for each environment, None for the others."""
         return param_axes(self.env, params)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Return the params, or the defaults, checked for the number of rows."""
+        """Return the params, or the defaults, checked against `num_envs`."""
         if params is None:
             params = self.env.default_params
         if jax.tree.structure(params) != jax.tree.structure(self.env.default_params):
@@ -358,7 +358,7 @@ class VectorEnv:
         for count in jax.tree.leaves(rows):
             if count != self.num_envs:
                 raise TypeError(
-                    f"{where}: a batched leaf of params has {count} rows, this batch "
+                    f"{where}: a batched leaf of params has {count} values, this batch has "
                     f"{self.num_envs}"
                 )
         return params
@@ -372,8 +372,8 @@ class VectorEnv:
             for leaf in jax.tree.leaves(tree):
                 if jnp.ndim(leaf) < 1 or jnp.shape(leaf)[0] != self.num_envs:
                     raise TypeError(
-                        f"this batch has {self.num_envs} rows: the {name} needs that as its first "
-                        f"axis, got shape {jnp.shape(leaf)}"
+                        f"this batch has {self.num_envs} environments: the {name} needs that as "
+                        f"its first axis, got shape {jnp.shape(leaf)}"
                     )
 
 
@@ -424,7 +424,7 @@ def _along(mask: Array, leaf: Array) -> Array:
 
 
 def _blank(stepped: Step, ended: Bool[Array, " num_envs"]) -> Step:
-    """Take back the step of rows that only begin anew: no reward, no end, empty info."""
+    """Undo the step of rows that only begin anew: no reward, no end, empty info."""
 
     def zero(leaf: Array) -> Array:
         return jnp.where(_along(ended, leaf), jnp.zeros_like(leaf), leaf)

@@ -1,4 +1,4 @@
-"""The base of environments around environments: what it does not change comes from inside."""
+"""The base of all wrappers: what a wrapper does not change comes from the environment inside."""
 
 from typing import Any
 
@@ -16,10 +16,10 @@ from .struct import Struct, struct
 
 @struct
 class WrappedState(Struct):
-    """State of the environment inside, and what the wrapper remembers beside it."""
+    """State of the environment inside, and what the wrapper remembers."""
 
     env: Any
-    own: Any
+    memory: Any
 
     @property
     def time(self) -> Int32[Array, "*batch"]:
@@ -31,9 +31,9 @@ class Wrapper(Env):
     """An environment that passes everything on to `env`; the base of all wrappers.
 
     A subclass overrides what it changes: `transform` for an observation that follows from the one
-    inside; `inner`, `reset_to` and `step` for memory of its own, kept in a `WrappedState`;
-    `default_params` and `inner_params` for params of its own; `fully_observed` where it leaves
-    something out of the observation, or remembers something that the observation does not show.
+    inside; `inner`, `reset_to` and `step` if it remembers something, in a `WrappedState`;
+    `default_params` and `inner_params` if it adds params; `fully_observed` if its observation
+    leaves out something, such as what it remembers.
     """
 
     env: Env
@@ -57,7 +57,7 @@ class Wrapper(Env):
 
     @property
     def rows_per_lane(self) -> int:  # type: ignore[override]
-        """Rows for each world made at a time, of the environment inside."""
+        """`rows_per_lane` of the environment inside."""
         return self.env.rows_per_lane
 
     @property
@@ -164,7 +164,7 @@ class Wrapper(Env):
         self.env.check_values(self.inner_params(params), where)
 
     def transform(self, obs: PyTree[Array]) -> PyTree[Array]:
-        """Observation given for the observation of the environment inside."""
+        """Turn an observation of the environment inside into the wrapper's."""
         return obs
 
     def draw_level(self, key: Key, params: Any) -> PyTree[Array]:
@@ -202,7 +202,7 @@ class Wrapper(Env):
         return self.env.succeeded(step._replace(state=self.inner(step.state)))
 
     def picture(self, state: Any, tile_size: int, params: Any = None) -> Array | None:
-        """Return the environment's own picture of the state inside, if it has one."""
+        """Return the picture that the environment inside draws of its state, if any."""
         return self.env.picture(self.inner(state), tile_size, self.inner_params(params))
 
     def view_tiles(self, state: Any) -> Array | None:

@@ -1,4 +1,4 @@
-"""Environments around environments: statistics, observations and actions changed on the way."""
+"""Wrappers: episode statistics, changed observations, changed actions."""
 
 from typing import Any
 
@@ -55,8 +55,8 @@ class Flatten(Wrapper):
 class OneHot(Wrapper):
     """One-hot uint8 vectors for integer observations.
 
-    The entries along the last axis are expanded each by its own range and joined, so MiniGrid's
-    (7, 7, 3) image becomes (7, 7, 20) and a `Discrete(n)` becomes (n,).
+    Each entry along the last axis is expanded by its range, and the results are joined: MiniGrid's
+    (7, 7, 3) image becomes (7, 7, 20), and a `Discrete(n)` becomes (n,).
     """
 
     def __post_init__(self) -> None:
@@ -101,18 +101,18 @@ class EpisodeStatistics(Wrapper):
         """Start an episode in the given level."""
         obs, state = self.env.reset_to(key, level, params)
         totals = EpisodeTotals(total=jnp.float32(0), length=jnp.int32(0))
-        return Reset(obs, WrappedState(env=state, own=totals))
+        return Reset(obs, WrappedState(env=state, memory=totals))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
         """Advance and count."""
         _check_wrapped(state, "EpisodeStatistics")
         stepped = self.env.step(key, state.env, action, params)
         totals = EpisodeTotals(
-            total=state.own.total + stepped.reward, length=state.own.length + jnp.int32(1)
+            total=state.memory.total + stepped.reward, length=state.memory.length + jnp.int32(1)
         )
         episode = {"return": totals.total, "length": totals.length, "finished": stepped.done}
         return stepped._replace(
-            state=WrappedState(env=stepped.state, own=totals),
+            state=WrappedState(env=stepped.state, memory=totals),
             info={**stepped.info, "episode": episode},
         )
 
@@ -158,30 +158,30 @@ class FrameStack(Wrapper):
 
     def observe(self, state: WrappedState, params: Any = None) -> PyTree[Array]:
         """Return the remembered observations."""
-        return state.own
+        return state.memory
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Start an episode in the given level."""
         obs, state = self.env.reset_to(key, level, params)
         frames = jax.tree.map(lambda x: jnp.repeat(x[None], self.count, axis=0), obs)
-        return Reset(frames, WrappedState(env=state, own=frames))
+        return Reset(frames, WrappedState(env=state, memory=frames))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
         """Advance and move the frames on."""
         _check_wrapped(state, "FrameStack")
         stepped = self.env.step(key, state.env, action, params)
         frames = jax.tree.map(
-            lambda old, new: jnp.concatenate([old[1:], new[None]]), state.own, stepped.obs
+            lambda old, new: jnp.concatenate([old[1:], new[None]]), state.memory, stepped.obs
         )
-        return stepped._replace(obs=frames, state=WrappedState(env=stepped.state, own=frames))
+        return stepped._replace(obs=frames, state=WrappedState(env=stepped.state, memory=frames))
 
 
 @struct
 class StickyParams(Struct):
-    """Params of the environment inside, and of the stickiness."""
+    """Params of the environment inside, and the probability of a repeat."""
 
     env: Any
-    repeat_probability: Float[Any, "*batch"] | float  # that an action is replaced by the one before
+    repeat_probability: Float[Any, "*batch"] | float  # of repeating the previous action instead
 
     @property
     def max_steps_in_episode(self) -> Any:
@@ -220,7 +220,7 @@ class StickyAction(Wrapper):
         obs, state = self.env.reset_to(key, level, params.env)
         spaces = self.action_space
         previous, _ = spaces.clip(jax.tree.map(jnp.zeros_like, spaces.sample(jax.random.key(0))))
-        return Reset(obs, WrappedState(env=state, own=previous))
+        return Reset(obs, WrappedState(env=state, memory=previous))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
         """Advance by the action or by the one before."""
@@ -230,16 +230,16 @@ class StickyAction(Wrapper):
         key_repeat, key_step = jax.random.split(checks.single_key(key, "step"))
         drawn = jax.random.uniform(key_repeat, dtype=jnp.float32) < params.repeat_probability
         repeats = drawn & (state.time > 0)
-        action = jax.tree.map(lambda old, new: jnp.where(repeats, old, new), state.own, action)
+        action = jax.tree.map(lambda old, new: jnp.where(repeats, old, new), state.memory, action)
         stepped = self.env.step(key_step, state.env, action, params.env)
         info = {**stepped.info, "invalid_action": invalid, "repeated_action": repeats}
-        return stepped._replace(state=WrappedState(env=stepped.state, own=action), info=info)
+        return stepped._replace(state=WrappedState(env=stepped.state, memory=action), info=info)
 
 
 def _check_wrapped(state: Any, name: str) -> None:
     if not isinstance(state, WrappedState):
         kind = type(state).__name__
-        raise TypeError(f"step: {name} needs a state of its own reset or step, got {kind}")
+        raise TypeError(f"step: {name} needs a state from its reset or step, got {kind}")
 
 
 def _boxes(space: Space, owner: str) -> list[Box]:

@@ -5,21 +5,24 @@ import operator
 from typing import Any
 
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32
+import numpy as np
+from jaxtyping import Array, Bool
 
 from ..core.bits import kept
 from ..core.settle import settled
+from . import harm
 from .body import fed
-from .state import Mob, World, unlock
+from .state import MOST_KILLS, Mob, World, one, unlock_of
 from .step import Moment
-from .tables import ROLES, Action, Rules
+from .tables import ROLES, Action, Rules, of_type
 
 
 def strike(moment: Moment) -> Moment:
     """DO at a mob ahead."""
     does, front = moment.action == Action.DO, moment.front
     blow = damage(moment.rules, moment.world)
-    world, hit = attack(moment.rules, moment.world, (front.row, front.column), blow, does)
+    cell = front.row, front.column
+    world, hit = attack(moment.rules, moment.world, cell, blow, does, eats=True)
     return moment._replace(world=world, hit=hit)
 
 
@@ -33,29 +36,53 @@ def revive(moment: Moment) -> Moment:
     return moment._replace(world=world._replace(mobs=mobs))
 
 
-def damage(rules: Rules, world: World) -> Int32[Array, ""]:
+def damage(rules: Rules, world: World) -> harm.Blow:
     """Damage of a blow. Upstream's quirk in Classic: it grows with the number of swords."""
+    if rules.floors:
+        return _charmed(rules, world)
     most = jnp.int32(1)
     for weapon in rules.weapons:
         most = jnp.maximum(most, weapon.damage * world.items[weapon.item])
     return most
 
 
+def _charmed(rules: Rules, world: World) -> harm.Blow:
+    """Damage of a sword of a level: strength adds to it, intelligence to its fire or ice."""
+    base = of_type([np.float32(weapon.damage) for weapon in rules.weapons], world.items["sword"])
+    strong, wise = (
+        (world.traits[name] - 1).astype(jnp.float32) for name in ("strength", "intelligence")
+    )
+    magic = 1 + np.float32(0.05) * wise
+    half = base * np.float32(0.5)
+    kinds = [jnp.where(world.charms["sword"] == kind, half, 0) for kind in (harm.FIRE, harm.ICE)]
+    return [base * (1 + np.float32(0.25) * strong), *(points * magic for points in kinds)]
+
+
 def attack(
-    rules: Rules, world: World, cell: tuple[Array, Array], blow: Array, when: Array
+    rules: Rules,
+    world: World,
+    cell: tuple[Array, Array],
+    blow: harm.Blow,
+    when: Array,
+    eats: bool,
 ) -> tuple[World, Bool[Array, ""]]:
     """Hit the mobs on a cell, the first live one of each role; also return whether there was one.
 
-    What is killed is eaten, where it can be.
+    What is killed is eaten, where it can be and the player `eats`.
     """
     hits = kept(*((hit, 1) for hit in _hits(world, cell, when)))
     rest, mobs, killed_any = iter(hits), dict(world.mobs), jnp.zeros((), jnp.bool_)
+    monsters = killed_any
     for role in ROLES:
-        after, kills = _struck(world.mobs[role], rest, blow)
+        after, kills, type = _struck(rules, role, world.mobs[role], rest, blow)
         mobs[role] = after
         killed = settled(functools.reduce(operator.or_, kills))
         killed_any = killed_any | killed
-        world = _reaped(rules, world, role, killed, kills)
+        if eats or role != "passive":
+            world = _reaped(rules, world, role, killed, type)
+        monsters = monsters | killed if role != "passive" else monsters
+    if rules.floors:
+        world = world._replace(kills=jnp.minimum(world.kills + one(monsters), MOST_KILLS))
     for role in ROLES:  # the cell of a dead mob is seen as free, whoever else is on it
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]
@@ -75,28 +102,28 @@ def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
     return hits
 
 
-def _struck(slots: tuple[Mob, ...], hits: Any, blow: Array) -> tuple[tuple[Mob, ...], list[Array]]:
-    """Slots of a role after a blow, and which it killed."""
-    after, kills = [], []
-    for mob in slots:
-        hit = next(hits)
-        health = jnp.where(hit, jnp.maximum(mob.health - blow, 0), mob.health)
-        kills.append(hit & (health <= 0))
+def _struck(
+    rules: Rules, role: str, slots: tuple[Mob, ...], hits: Any, blow: harm.Blow
+) -> tuple[tuple[Mob, ...], list[Array], Array]:
+    """Slots of a role after a blow, which it killed, and the type of the one that was hit."""
+    after, kills, hit = [], [], [next(hits) for _ in slots]
+    types = [jnp.where(h, mob.type, 0) for h, mob in zip(hit, slots, strict=True)]
+    type = functools.reduce(operator.or_, types)
+    points = harm.to_mob(rules, role, type, blow)
+    for h, mob in zip(hit, slots, strict=True):
+        health = jnp.where(h, jnp.maximum(mob.health - points, 0), mob.health)
+        kills.append(h & (health <= 0))
         after.append(mob._replace(health=health, alive=mob.alive & ~kills[-1]))
-    return tuple(after), kills
+    return tuple(after), kills, type
 
 
-def _reaped(rules: Rules, world: World, role: str, killed: Array, kills: list[Array]) -> World:
-    """What killing one of a role is worth."""
+def _reaped(rules: Rules, world: World, role: str, killed: Array, type: Array) -> World:
+    """What killing one of a type is worth."""
     rows = rules.types(role)
-    for type, row in enumerate(rows):
-        dead = killed
-        if len(rows) > 1:
-            of_it = [k & (m.type == type) for k, m in zip(kills, world.mobs[role], strict=True)]
-            dead = functools.reduce(operator.or_, of_it)
-        world = unlock(world, row.achievement, dead)
-        if row.food:
-            world = fed(rules, world, "food", "hunger", jnp.where(dead, row.food, 0))
+    world = unlock_of(world, [row.achievement for row in rows], type, killed)
+    food = of_type([row.food for row in rows], type)
+    if any(row.food for row in rows):
+        world = fed(rules, world, "food", "hunger", jnp.where(killed, food, 0))
     return world
 
 

@@ -1,9 +1,11 @@
 """All chance of a step, drawn once: the rules are a function of state, action and these draws."""
 
 import itertools
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float32, Int32, UInt32
 
 from ..core.random import Key, below, hashed
@@ -21,17 +23,39 @@ class Whims(NamedTuple):
     gate: Float32[Array, " slots"] | None = None  # uniform: with a purpose, or that step
 
 
+class Loot(NamedTuple):
+    """What a chest holds: 14 decisions."""
+
+    torches: Int32[Array, ""]  # 4 to 7, or 0
+    ore: Int32[Array, ""]  # number in ORES; beyond the last: none
+    coal: Int32[Array, ""]  # 1 to 3, if the ore is coal
+    iron: Int32[Array, ""]  # 1 or 2, if it is iron
+    potion: Int32[Array, ""]  # number of the colour
+    potions: Int32[Array, ""]  # 1 or 2 of it, or 0
+    arrows: Int32[Array, ""]  # 1 to 4, or 0
+    pickaxe: Int32[Array, ""]  # level 1 to 4, or 0
+    sword: Int32[Array, ""]  # level 1 to 4, or 0
+
+
 class Draws(NamedTuple):
-    """25 decisions, with the default slots. A uniform lies in [0, 1)."""
+    """25 decisions with the default slots, 41 in the full game. A uniform lies in [0, 1)."""
 
     sapling: Float32[Array, ""]  # uniform: whether grass gives a sapling
     whims: dict[str, Whims]  # by role
     appears: dict[str, Float32[Array, ""]]  # uniform: whether one of a role appears
     place: dict[str, Float32[Array, ""]]  # uniform: on which of the cells
+    loot: Loot | None = None  # the full game alone, as the next two
+    book: Float32[Array, ""] | None = None  # uniform: which spell, 0.5 and more: the first
+    armour: Float32[Array, ""] | None = None  # uniform: which piece is enchanted
 
 
-def draw(key: Key, slots: Slots) -> Draws:
-    """Draw the chance of a step."""
+ORES = ("coal", "iron", "diamond", "sapphire", "ruby")
+_ORE_ODDS = np.cumsum((0.3, 0.3, 0.15, 0.125, 0.125)).astype(np.float32)
+_LEVEL_ODDS = np.cumsum((0.4, 0.3, 0.2, 0.1)).astype(np.float32)  # of a tool
+
+
+def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
+    """Draw the chance of a step, of the full game if `full`."""
     number = itertools.count()
 
     def word() -> Array:
@@ -47,11 +71,38 @@ def draw(key: Key, slots: Slots) -> Draws:
             return Whims(step)
         return Whims(step, uniforms(count), uniforms(count))
 
-    return Draws(
+    draws = Draws(
         sapling=uniform(word()),
         whims={role: whims(role, count) for role, count in slots.mobs.items()},
         appears={role: uniform(word()) for role in APPEARING},
         place={role: uniform(word()) for role in APPEARING},
+    )
+    if not full:
+        return draws
+    return draws._replace(loot=_loot(word), book=uniform(word()), armour=uniform(word()))
+
+
+def _loot(word: Callable[[], Array]) -> Loot:
+    """Fill a chest."""
+
+    def happens(chance: float) -> Array:
+        return uniform(word()) < np.float32(chance)
+
+    def among(odds: np.ndarray) -> Array:
+        number = uniform(word())
+        return sum(((number >= odd).astype(jnp.int32) for odd in odds[:-1]), jnp.int32(0))
+
+    tool, is_pickaxe = happens(0.2), happens(0.5)
+    return Loot(
+        torches=jnp.where(happens(0.6), 4 + below(word(), 4), 0),
+        ore=jnp.where(happens(0.6), among(_ORE_ODDS), len(ORES)),
+        coal=1 + below(word(), 3),
+        iron=1 + below(word(), 2),
+        potion=below(word(), 6),
+        potions=jnp.where(happens(0.5), 1 + below(word(), 2), 0),
+        arrows=jnp.where(happens(0.25), 1 + below(word(), 4), 0),
+        pickaxe=jnp.where(tool & is_pickaxe, 1 + among(_LEVEL_ODDS), 0),
+        sword=jnp.where(tool & ~is_pickaxe, 1 + among(_LEVEL_ODDS), 0),
     )
 
 

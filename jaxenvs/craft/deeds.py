@@ -1,14 +1,18 @@
 """What the player does with blocks and items: gathering, building, making."""
 
+import functools
+import operator
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32
 
 from . import plants
 from .body import fed
-from .ground import is_in
+from .ground import BLOCK_BITS, ITEM, LIT, is_in
 from .state import EARNED_BITS, World
-from .step import Moment
+from .step import Front, Moment
 from .tables import Action, Block, Harvest, Placement, Recipe, Rules
 
 
@@ -16,7 +20,6 @@ def choose(moment: Moment) -> Moment:
     """Find the number of the deed that is done, 0 for none, see `_deeds`."""
     rules, world, front, action = moment.rules, moment.world, moment.front, moment.action
     does = (action == Action.DO) & ~moment.hit & front.inside
-    free = front.inside & ~front.taken
     number = jnp.int32(0)
     for i, row in enumerate(_deeds(rules), 1):
         match row:
@@ -24,14 +27,30 @@ def choose(moment: Moment) -> Moment:
                 able = does & (front.block == row.block)
                 if row.chance < 1:
                     able = able & (moment.draws.sapling < row.chance)
-            case Placement():
-                able = (action == row.action) & free & is_in(front.block, row.on)
-            case Recipe():
-                able = (action == row.action) & front.table
-                if row.at_furnace:
-                    able = able & front.furnace
+            case _:
+                able = (action == row.action) & is_place(rules, world, front, row)
         number = jnp.where(able & has(world, _needs(row)), i, number)
     return moment._replace(deed=number)
+
+
+def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
+    """Whether each action that places or makes something can be done."""
+    can: dict[int, Any] = {}
+    for row in (*rules.placements, *rules.recipes):
+        this = is_place(rules, world, front, row) & has(world, _needs(row))
+        can[row.action] = can[row.action] | this if row.action in can else this
+    return can
+
+
+def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) -> Any:
+    """Whether here a thing can be placed, or made, and there is not yet enough of it."""
+    match row:
+        case Placement():
+            free = front.inside & ~front.taken & is_in(front.block, row.on)
+            return free & ((front.marks & 1) == 0) if row.bare and rules.floors else free
+        case Recipe():
+            near = front.table & _lacks(world, row)
+            return near & front.furnace if row.at_furnace else near
 
 
 def do(moment: Moment) -> Moment:
@@ -41,9 +60,11 @@ def do(moment: Moment) -> Moment:
     items = dict(world.items)
     for item in rules.items:
         items[item] = items[item] + _of(deed, [_change(row, item) for row in rows])
+    for kind in dict.fromkeys(_makes(row) for row in rules.recipes if row.level):
+        items |= improved(items, kind, _of(deed, [_level(row, kind) for row in rows]))
     earned = list(world.earned)
     for word in range(len(earned)):
-        numbers = [row.achievement - word * EARNED_BITS for row in rows]
+        numbers = [_earns(row) - word * EARNED_BITS for row in rows]
         bits = [1 << n if 0 <= n < EARNED_BITS else 0 for n in numbers]
         earned[word] = earned[word] | _of(deed, bits)
     world = world._replace(items=items, earned=tuple(earned))
@@ -54,8 +75,14 @@ def do(moment: Moment) -> Moment:
     sown = [int(isinstance(r, Placement) and r.block == Block.PLANT) for r in rows]
     world = world._replace(plants=plants.regrown(world, front, _of(deed, eaten) != 0))
     world = plants.planted(world, front, _of(deed, sown) != 0)
-    ground = moment.ground.put(front.row, front.column, left, left != 0)
-    return moment._replace(ground=ground, world=world)
+    if not rules.floors:
+        ground = moment.ground.put(front.row, front.column, left, left != 0)
+        return moment._replace(ground=ground, world=world)
+    lays = _of(deed, [int(isinstance(r, Placement) and r.block is None) for r in rows]) != 0
+    marks = (front.marks << BLOCK_BITS) | jnp.where(lays, ITEM | LIT, 0)
+    cell = jnp.where(left != 0, left, front.block) | marks
+    ground = moment.ground.put(front.row, front.column, cell, (left != 0) | lays)
+    return moment._replace(ground=ground, world=world, torch=lays)
 
 
 def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
@@ -64,6 +91,39 @@ def has(world: World, needs: dict[str, int]) -> Bool[Array, ""]:
     for item, count in needs.items():
         enough = enough & (world.items[item] >= count)
     return enough
+
+
+def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict[str, Any]:
+    """Items of a kind, the first one below a level at that level."""
+    better, missing = {}, jnp.ones((), jnp.bool_)
+    for item in kind:
+        lower = items[item] < level
+        better[item] = jnp.where(missing & lower, level, items[item])
+        missing = missing & ~lower
+    return better
+
+
+def _lacks(world: World, row: Recipe) -> Any:
+    """Whether there is less of what a recipe makes than it allows."""
+    limit = row.below or row.level
+    if limit is None:
+        return True
+    return functools.reduce(operator.or_, [world.items[item] < limit for item in _makes(row)])
+
+
+def _makes(row: Recipe) -> tuple[str, ...]:
+    """Items of which a recipe makes one."""
+    return (row.makes,) if isinstance(row.makes, str) else row.makes
+
+
+def _level(row: Harvest | Placement | Recipe, kind: tuple[str, ...]) -> int:
+    """Level of one of these items that a deed leads to, 0 for none."""
+    return (row.level or 0) if isinstance(row, Recipe) and _makes(row) == kind else 0
+
+
+def _earns(row: Harvest | Placement | Recipe) -> int:
+    """Number of a deed's achievement, -1 for none."""
+    return -1 if row.achievement is None else int(row.achievement)
 
 
 def _deeds(rules: Rules) -> tuple[Harvest | Placement | Recipe, ...]:
@@ -75,7 +135,7 @@ def _needs(row: Harvest | Placement | Recipe) -> dict[str, int]:
     """Items without which a deed cannot be done."""
     match row:
         case Harvest():
-            return {} if row.tool is None else {row.tool: 1}
+            return {} if row.tool is None else {row.tool: row.level}
         case Placement():
             return {row.item: row.cost}
         case Recipe():
@@ -90,7 +150,7 @@ def _change(row: Harvest | Placement | Recipe, item: str) -> int:
         case Placement():
             return -row.cost * (row.item == item)
         case Recipe():
-            return int(row.makes == item) - row.costs.get(item, 0)
+            return row.count * (row.makes == item and not row.level) - row.costs.get(item, 0)
 
 
 def _leaves(row: Harvest | Placement | Recipe) -> int:
@@ -99,7 +159,7 @@ def _leaves(row: Harvest | Placement | Recipe) -> int:
         case Harvest():
             return 0 if row.leaves == row.block else int(row.leaves)
         case Placement():
-            return int(row.block)
+            return int(row.block or 0)
         case Recipe():
             return 0
 

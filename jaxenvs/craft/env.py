@@ -14,11 +14,11 @@ from ..core.env import Env, Step, Transition
 from ..core.facts import RGB, Fact, Features
 from ..core.random import Key
 from ..core.spaces import Box, Discrete, Space
-from . import chance, deeds, facts, player, sight
+from . import body, chance, deeds, facts, player, sight
 from .chance import Draws
-from .ground import Ground, is_in
+from .ground import Ground
 from .look import pictures, sprites, tiles
-from .state import MOST_MOBS, CraftState, Slots, World, earned_vector, pack, unpack
+from .state import MOST_MOBS, CraftState, Slots, World, earned_vector, pack, unpack, worth
 from .step import Moment, Stage, advance
 from .tables import Action, Rules
 
@@ -39,6 +39,7 @@ class CraftEnv(Env):
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
     rules: ClassVar[Rules]
+    state_type: ClassVar[type[CraftState]] = CraftState
     stages: ClassVar[tuple[Stage, ...]]  # of a step
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
     status_rows: ClassVar[int] = 2  # the inventory
@@ -119,28 +120,47 @@ class CraftEnv(Env):
 
     def step_state(self, key: Key, state: CraftState, action: Array, params: Any) -> Transition:
         """Draw the chance of the step and apply the rules."""
-        return self.advance(state, action, chance.draw(key, self.slots), params)
+        draws = chance.draw(key, self.slots, bool(self.rules.floors))
+        return self.advance(state, action, draws, params)
 
     def advance(self, state: CraftState, action: Array, draws: Draws, params: Any) -> Transition:
         """Apply the rules with given draws; `state.time` already counts this step."""
         before = self.world(state)
         light = sight.light(state.time - 1, params.day_length)
-        ground, reach = Ground(state.map), self.reach
-        moment = Moment(self.rules, ground, before, action, draws, params, light, reach)
-        moment = advance(self.stages, moment)
-        cells, after = moment.ground.cells, moment.world
-        new = [a & ~b for a, b in zip(after.earned, before.earned, strict=True)]
-        earned = sum((jax.lax.population_count(word) for word in new), jnp.int32(0))
+        moment = advance(self.stages, self.moment(state, before, action, draws, params, light))
+        after = moment.world
+        new = tuple(a & ~b for a, b in zip(after.earned, before.earned, strict=True))
         gained = after.vitals["health"] - before.vitals["health"]
-        reward = earned.astype(jnp.float32) + gained.astype(jnp.float32) * np.float32(0.1)
+        reward = worth(self.rules, new) + gained.astype(jnp.float32) * np.float32(0.1)
         if self.task is not None:
-            reward = earned_vector(self.rules, tuple(new))[self.achievements.index(self.task)]
+            reward = earned_vector(self.rules, new)[self.achievements.index(self.task)]
         return Transition(
-            self.packed(state.time, cells, after),
+            self.after(state, moment),
             reward,
-            after.vitals["health"] <= 0,
+            self.is_over(after),
             {"achievements": earned_vector(self.rules, after.earned)},
         )
+
+    def moment(
+        self,
+        state: CraftState,
+        world: World,
+        action: Array,
+        draws: Draws,
+        params: Any,
+        light: Array,
+    ) -> Moment:
+        """The step before its first stage."""
+        ground = self.ground(state, world)
+        return Moment(self.rules, ground, world, action, draws, params, light, self.reach)
+
+    def after(self, state: CraftState, moment: Moment) -> CraftState:
+        """The state behind the last stage."""
+        return self.packed(state.time, moment.ground.cells, moment.world)
+
+    def is_over(self, world: World) -> Bool[Array, ""]:
+        """Whether the episode ends by the rules."""
+        return world.vitals["health"] <= 0
 
     def observe(self, state: CraftState, params: Any = None) -> PyTree[Array]:
         """Return the observation named by the field `obs`."""
@@ -151,19 +171,23 @@ class CraftEnv(Env):
 
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
         """Actions that may do more than noop; DO, moving and noop always may, but in sleep."""
-        world, rules = self.world(state), self.rules
-        front = player.look(Ground(state.map), world)
-        awake, free = ~world.sleeping, front.inside & ~front.taken
-        mask = [awake] * len(rules.actions)
+        world = self.world(state)
+        awake = ~player.is_idle(world)
+        mask = [awake] * len(self.rules.actions)
         mask[Action.NOOP] = jnp.ones((), jnp.bool_)
-        mask[Action.SLEEP] = awake & (world.vitals["energy"] < rules.best)
-        for row in rules.placements:
-            able = free & is_in(front.block, row.on)
-            mask[row.action] = awake & able & deeds.has(world, {row.item: row.cost})
-        for recipe in rules.recipes:
-            able = front.table & (front.furnace | (not recipe.at_furnace))
-            mask[recipe.action] = awake & able & deeds.has(world, recipe.costs)
+        for action, able in self.able(state, world, params).items():
+            mask[action] = awake & able
         return jnp.stack(mask)
+
+    def able(self, state: CraftState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
+        """Whether each action would do something; not DO and moves, which always may."""
+        front = player.look(self.ground(state, world), world)
+        tired = world.vitals["energy"] < body.most(self.rules, world, "energy")
+        return {Action.SLEEP: tired, **deeds.able(self.rules, world, front)}
+
+    def ground(self, state: CraftState, world: World) -> Ground:
+        """The map where the player is."""
+        return Ground(state.map)
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """Tell whether the `task` was reached; without one the return is a score."""
@@ -200,9 +224,11 @@ class CraftEnv(Env):
         """Everything but map and clock, by name."""
         return unpack(self.rules, self.slots, state.words)
 
-    def packed(self, time: Array, map: UInt8[Array, "size size"], world: World) -> CraftState:
-        """Build a state; the inverse of `world`."""
-        return CraftState(time=time, map=map, words=pack(self.rules, world))
+    def packed(
+        self, time: Array, map: UInt8[Array, "*floors size size"], world: World, **more: Array
+    ) -> Any:
+        """Build a state, with what `more` an edition's has; the inverse of `world`."""
+        return self.state_type(time=time, map=map, words=pack(self.rules, world), **more)
 
     def view(
         self, state: CraftState

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.controls import keyed
 from ..core.facts import Fact, a, away, bar, count, drawn, listed, sentences
-from .look import icons, sprites
+from .look import gear, sprites
 from .sight import channels
 from .state import CraftState, World
 from .tables import VITALS, Block, Rules
@@ -175,4 +175,4 @@ def hour(share: float, light: float) -> str:
 
 def icon(name: str, size: int, background: tuple[int, int, int]) -> np.ndarray | None:
     """The icon of a vital or an item, uint8 (size, size, 3); None where nothing has that name."""
-    return sprites.icon(name, size, background) if name in icons.ICONS else None
+    return sprites.icon(name, size, background) if name in gear.ICONS else None

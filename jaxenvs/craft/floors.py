@@ -35,7 +35,7 @@ _B = Block
 
 @struct
 class FullLevel(Struct):
-    """Where an episode of the full game begins: the player stands in the middle of floor 0."""
+    """Where an episode of the full game begins: in the middle of floor 0, or as a kit has it."""
 
     map: UInt8[Array, "floors size size"]  # blocks
     items: UInt8[Array, "floors size size"]  # `Item`
@@ -43,6 +43,7 @@ class FullLevel(Struct):
     down_ladders: Int32[Array, "floors 2"]  # row and column, also where there is no ladder
     up_ladders: Int32[Array, "floors 2"]
     potion_mapping: Int32[Array, " potions"]  # effect of each colour
+    kit: Any = np.int32(0)  # number in `kits.KITS`; with one the game begins at a ladder up
 
 
 class Ore(NamedTuple):

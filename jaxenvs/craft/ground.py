@@ -1,87 +1,149 @@
-"""The map during a step: reads see the step's writes, which are made together at its end."""
+"""The map during a step: reads see the step's writes, which are made together at its end.
+
+A cell of Classic's map is a block. In the full game it is a byte: BLOCK bits of the block, whether
+an ITEM lies there (a ladder where the floor has one, else a torch), and whether it is LIT.
+"""
 
 from collections.abc import Iterable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core.bits import kept
 
+BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
+
 _BITS = 31  # blocks in a word of a set: without the sign
 _ONES = (1 << _BITS) - 1
+_PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
+_FAR = np.sqrt((_PATCH**2).sum(0))
+_LIGHT = _PATCH[:, _FAR < 4.75]  # rows and columns of the cells that a torch lets see
+_SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
 
 
 class Ground:
-    """A square map of blocks and the writes of this step, the latest last."""
+    """A square map of cells and the writes of this step, the latest last: of a floor, if of any."""
 
     def __init__(
         self,
-        cells: UInt8[Array, "size size"],
+        cells: UInt8[Array, "*floors size size"],
+        floor: Any = 0,
         writes: tuple[tuple[Array, Array], ...] = (),
     ) -> None:
-        self.cells, self.writes = cells, writes
+        self.cells, self.floor, self.writes = cells, floor, writes
 
     @property
     def size(self) -> int:
         """Cells on a side."""
-        return self.cells.shape[0]
+        return self.cells.shape[-1]
+
+    def block_of(self, cell: Array) -> Array:
+        """The block of a cell."""
+        return cell if self.cells.ndim == 2 else cell & BLOCK
+
+    def marks_of(self, cell: Array) -> Array:
+        """The bits of a cell above its block: 1 ITEM, 2 LIT."""
+        return jnp.int32(0) if self.cells.ndim == 2 else cell >> BLOCK_BITS
 
     def inside(self, row: Array, column: Array) -> Bool[Array, "*cells"]:
         """Whether a cell is on the map."""
         return (row >= 0) & (row < self.size) & (column >= 0) & (column < self.size)
 
-    def block(self, row: Array, column: Array) -> Int32[Array, ""]:
-        """Block of a cell; beyond the border as upstream reads: the first row or column beyond
-        the upper or left border is the last one of the map, else the nearest cell counts."""
+    def cell(self, row: Array, column: Array) -> Int32[Array, ""]:
+        """A cell; beyond the border as upstream reads: the first row or column beyond the upper
+        or left border is the last one of the map, else the nearest cell counts."""
         index = self._index(self._wrapped(row), self._wrapped(column))
-        block = self.cells.reshape(-1).at[index].get(mode="promise_in_bounds")
+        cell = self.cells.reshape(-1).at[index].get(mode="promise_in_bounds")
         # Read once: a kernel after the step's writes that read again would need the old map.
-        block = jax.lax.optimization_barrier(block).astype(jnp.int32)
+        cell = jax.lax.optimization_barrier(cell).astype(jnp.int32)
         for written, new in self.writes:
-            block = jnp.where(written == index, new, block)
-        return block
+            cell = jnp.where(written == index, new, cell)
+        return cell
+
+    def block(self, row: Array, column: Array) -> Int32[Array, ""]:
+        """Block of a cell, see `cell`."""
+        return self.block_of(self.cell(row, column))
 
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
-        """Blocks of the nearest cells of the map, before the step's writes."""
+        """The nearest cells of the map, before the step's writes."""
         index = self._index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 
-    def put(self, row: Array, column: Array, block: Any, when: Array) -> "Ground":
-        """Write a block if `when`; a cell beyond the border as upstream writes, see `block`, but
-        what is farther is dropped."""
+    def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
+        """Write a cell if `when`; beyond the border as upstream writes, see `cell`, but what is
+        farther is dropped."""
         row, column = (jnp.where(x < 0, x + self.size, x) for x in (row, column))
         index = jnp.where(when & self.inside(row, column), self._index(row, column), self._nowhere)
-        write = (index, jnp.asarray(block, jnp.int32))
-        return Ground(self.cells, (*self.writes, write))
+        write = (index, jnp.asarray(cell, jnp.int32))
+        return Ground(self.cells, self.floor, (*self.writes, write))
 
-    def written(self, rows: Array, columns: Array, block: int, when: Array) -> Array:
-        """Return the map with all writes made, and this block on the cells of the arrays last."""
-        last = jnp.where(when, self._index(rows, columns), self._nowhere)
-        indices, blocks = [], []
+    def lit(self, row: Array, column: Array, when: Array) -> tuple[Array, Array]:
+        """Indices and cells of what a torch on a cell lights if `when`, but for what is written.
+
+        The first map is lit everywhere.
+        """
+        rows, columns = row + _LIGHT[0], column + _LIGHT[1]
+        where = when & (jnp.asarray(self.floor) != 0) & self.inside(rows, columns)
+        cells = self.nearest(rows, columns) | LIT
+        index = jnp.where(where, self._index(rows, columns), self._nowhere)
+        for written, _ in self.writes:
+            index = jnp.where(index == written, self._nowhere, index)
+        return index, cells
+
+    def written(
+        self,
+        rows: Array,
+        columns: Array,
+        block: int,
+        when: Array,
+        more: tuple[Array, Array] | None = None,
+    ) -> Array:
+        """Return the map with all writes made, and this block on cells of the first map last.
+
+        `more`: indices and cells that no other write concerns, see `lit`.
+        """
+        last = jnp.where(when, rows * self.size + columns, self._nowhere)
+        cell = block if self.cells.ndim == 2 else block | LIT
+        indices, cells = [], []
         for i, (index, new) in enumerate(self.writes):  # of writes to one cell the last counts
-            index, new = kept((index, 16), (new, 6))
+            index, new = kept((index, 16), (new, 8))
             again = (last == index).any()
             for later, _ in self.writes[i + 1 :]:
                 again = again | (later == index)
             indices.append(jnp.where(again, self._nowhere, index))
-            blocks.append(new)
-        where = jnp.concatenate([jnp.stack(indices), last])
-        new = jnp.concatenate([jnp.stack(blocks), jnp.full_like(last, block)]).astype(jnp.uint8)
+            cells.append(new)
+        parts = [(jnp.stack(indices), jnp.stack(cells)), (last, jnp.full_like(last, cell))]
+        parts += [] if more is None else [more]
+        where, new = (jnp.concatenate(part) for part in zip(*parts, strict=True))
+        new = new.astype(jnp.uint8)
         # As data behind a barrier: else the scatter reads the old map itself, and must copy it.
         where, new = jax.lax.optimization_barrier((where, new))
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
     @property
     def _nowhere(self) -> int:
-        return self.size * self.size
+        return self.cells.size
 
     def _index(self, row: Array, column: Array) -> Array:
-        return row * self.size + column
+        index = row * self.size + column
+        return index if self.cells.ndim == 2 else index + self.floor * (self.size * self.size)
 
     def _wrapped(self, x: Array) -> Array:
         return jnp.where(x < 0, x + self.size, x).clip(0, self.size - 1)
+
+
+def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: Array) -> Array:
+    """The light of all cells with that of a torch, on a cell (floor, row, column), if `when`."""
+    floor, row, column = at
+    ground = Ground(light, floor)
+    rows, columns = row + _PATCH[0], column + _PATCH[1]
+    new = jnp.minimum(ground.nearest(rows, columns) + _SHINE, 255).astype(jnp.uint8)
+    index = (floor * ground.size + rows) * ground.size + columns
+    index = jnp.where(when & ground.inside(rows, columns), index, light.size)
+    return light.reshape(-1).at[index].set(new, mode="drop").reshape(light.shape)
 
 
 def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:

@@ -13,14 +13,14 @@ from jaxtyping import Array, Bool
 
 from ..core.bits import kept
 from ..core.settle import settled
-from . import projectiles
+from . import harm, projectiles
 from .body import hurt
 from .chance import Draws
 from .crowd import ROW, Crowd, place_of
 from .ground import Ground, is_in
 from .state import MOST_MOBS, Mob, World, mobs_of, unlock
 from .step import Moment
-from .tables import ASLEEP_FACTOR, ROLES, Achievement, MobRow, Rules, of_type
+from .tables import ROLES, Achievement, MobRow, Rules, of_type
 
 
 class _Turn(NamedTuple):
@@ -57,11 +57,21 @@ class _Turn(NamedTuple):
 
     def shuns(self, block: Array) -> Bool[Array, ""]:
         """Whether the mob's type does not enter a block that is not solid."""
-        sets = [row.shuns for row in self.rows]
-        if len(set(sets)) == 1:
-            return is_in(block, sets[0])
-        found = [is_in(block, blocks) & (self.mob.type == t) for t, blocks in enumerate(sets)]
+        kinds: dict[frozenset[int], list[int]] = {}  # types that shun the same
+        for type, row in enumerate(self.rows):
+            kinds.setdefault(row.shuns, []).append(type)
+        if len(kinds) == 1:
+            return is_in(block, self.rows[0].shuns)
+        type = self.mob.type
+        found = [is_in(block, blocks) & is_in(type, types) for blocks, types in kinds.items()]
         return functools.reduce(operator.or_, found)
+
+    @property
+    def besieges(self) -> Any:
+        """Whether the mob stays near wherever it is: on the last floor, but for passive ones."""
+        if not self.rules.floors or self.role == "passive":
+            return False
+        return harm.is_boss_floor(self.rules, self.world)
 
     def is_free(self, step: tuple[Array, Array]) -> Bool[Array, ""]:
         """Whether the mob may make a step."""
@@ -75,7 +85,7 @@ class _Turn(NamedTuple):
     def done(self, goes: Array, step: tuple[Array, Array], **changes: Any) -> tuple[Crowd, Mob]:
         """The mob at its new cell, or gone if it was far away."""
         mob = self.mob
-        stays = mob.alive & (self.distance < self.despawn_distance)
+        stays = mob.alive & ((self.distance < self.despawn_distance) | self.besieges)
         old = place_of(mob.row, mob.column)
         place = jnp.where(goes, place_of(mob.row + step[0], mob.column + step[1]), old)
         crowd = self.crowd.moved(self.slot, place, mob.alive, stays)
@@ -96,7 +106,8 @@ class _Intent(NamedTuple):
 
 def _melee(turn: _Turn) -> _Intent:
     """Comes nearer when it is near, and hits beside the player."""
-    chases = (turn.distance < turn.of("chase")) & (turn.whim("gate") < turn.of("gate"))
+    near = (turn.distance < turn.of("chase")) | turn.besieges
+    chases = near & (turn.whim("gate") < turn.of("gate"))
     towards = _towards(turn.world, turn.mob, turn.whim("axis"))
     step = _choose(chases, towards, _drift(turn.whim("step")))
     attacks = (turn.distance == 1) & (turn.mob.cooldown <= 0) & turn.mob.alive
@@ -181,8 +192,8 @@ def _carry_out(turn: _Turn, intent: _Intent) -> tuple[World, Crowd, Mob]:
         type = of_type([turn.rules.shots[row.projectile or ""] for row in turn.rows], mob.type)
         flying = projectiles.shot(world.projectiles, mob, type, intent.aim, attacks)
         return world._replace(projectiles=flying), crowd, after
-    asleep = of_type([int(ASLEEP_FACTOR * row.damage) for row in turn.rows], mob.type)
-    points = jnp.where(attacks, jnp.where(world.sleeping, asleep, turn.of("damage")), 0)
+    points = harm.to_player(turn.rules, world, turn.rows, mob.type, world.sleeping)
+    points = jnp.where(attacks, points, 0)
     world = unlock(world, Achievement.WAKE_UP, world.sleeping & attacks)
     return hurt(world, points, attacks), crowd, after
 

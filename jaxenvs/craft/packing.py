@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32
 
@@ -17,20 +18,34 @@ class Field(NamedTuple):
     low: int = 0  # the least value; it is kept as 0
     flag: bool = False  # a boolean
     saturates: bool = False  # a value out of range is clipped
+    real: bool = False  # float32, in a word of its own
 
 
 class Packing(NamedTuple):
     """The fields of everything; a group of fields begins a new word, no field crosses two."""
 
     player: tuple[tuple[Field, ...], ...]
-    mob: tuple[Field, ...]  # one word for a slot, as the next two
-    projectile: tuple[Field, ...]
+    mob: tuple[Field, ...]
+    projectile: tuple[Field, ...]  # one word for a slot, as the next
     plant: tuple[Field, ...]
+    floor: tuple[tuple[Field, ...], ...] = ()  # what else belongs to the player's floor
 
 
 def bytes_of(names: Iterable[str], low: int = 0) -> tuple[Field, ...]:
     """Fields of eight bits."""
-    return tuple(Field(name, 8, low) for name in names)
+    return fields_of(names, 8, low)
+
+
+def fields_of(
+    names: Iterable[str], bits: int, low: int = 0, flag: bool = False
+) -> tuple[Field, ...]:
+    """Fields of as many bits each."""
+    return tuple(Field(name, bits, low, flag) for name in names)
+
+
+def real(name: str) -> Field:
+    """A field of a float32."""
+    return Field(name, 32, real=True)
 
 
 def field_of(packing: Packing, name: str) -> Field:
@@ -45,6 +60,8 @@ def word_of(fields: Sequence[Field], it: Any) -> Int32[Array, "*slots"]:
 
 def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, Any]:
     """Undo `word_of`: values by name."""
+    if fields[0].real:
+        return {fields[0].name: _value(fields[0], word)}
     values = cut(word, *(field.bits for field in fields))
     return {f.name: _value(f, value) for f, value in zip(fields, values, strict=True)}
 
@@ -100,6 +117,8 @@ def written(it: Any, values: dict[str, Any]) -> Any:
 
 
 def _stored(field: Field, value: Any) -> Any:
+    if field.real:
+        return jax.lax.bitcast_convert_type(value, jnp.int32)
     if field.saturates:
         most = field.low + (1 << field.bits) - 1
         value = value.clip(field.low, most) if field.low else jnp.minimum(value, most)
@@ -107,6 +126,8 @@ def _stored(field: Field, value: Any) -> Any:
 
 
 def _value(field: Field, stored: Array) -> Any:
+    if field.real:
+        return jax.lax.bitcast_convert_type(stored, jnp.float32)
     if field.flag:
         return stored if stored.dtype == jnp.bool_ else stored != 0
     return stored if field.low == 0 else stored - (-field.low)

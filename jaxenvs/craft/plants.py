@@ -19,8 +19,12 @@ def grow(moment: Moment) -> Moment:
     plants = moment.world.plants
     age = jnp.where(plants.planted, plants.age + 1, 0)
     world = moment.world._replace(plants=plants._replace(age=age))
-    cells = moment.ground.written(plants.row, plants.column, Block.RIPE_PLANT, age >= RIPE_AGE)
-    return moment._replace(ground=Ground(cells), world=world)
+    ground, front, more = moment.ground, moment.front, None
+    if moment.torch is not None:
+        more = ground.lit(front.row, front.column, moment.torch)
+    ripe = age >= RIPE_AGE
+    cells = ground.written(plants.row, plants.column, Block.RIPE_PLANT, ripe, more)
+    return moment._replace(ground=Ground(cells, ground.floor), world=world)
 
 
 def regrown(world: World, front: Front, when: Array) -> Plants:

@@ -20,6 +20,7 @@ _FRONT = (
     Field("row", 8, low=-1),
     Field("column", 8, low=-1),
     Field("block", 6),
+    Field("marks", 2),
     Field("inside", 1, flag=True),
     Field("taken", 1, flag=True),
     Field("table", 1, flag=True),
@@ -27,8 +28,14 @@ _FRONT = (
 
 
 def doze(moment: Moment) -> Moment:
-    """A sleeper does nothing."""
-    return moment._replace(action=jnp.where(moment.world.sleeping, Action.NOOP, moment.action))
+    """Who sleeps or rests does nothing."""
+    idle = is_idle(moment.world)
+    return moment._replace(action=jnp.where(idle, Action.NOOP, moment.action))
+
+
+def is_idle(world: World) -> Bool[Array, ""]:
+    """Whether the player sleeps or rests."""
+    return world.sleeping if world.resting is None else world.sleeping | world.resting
 
 
 def face(moment: Moment) -> Moment:
@@ -47,20 +54,26 @@ def look(ground: Ground, world: World) -> Front:
     for mob in mobs_of(world):
         taken = taken | (mob.marked & (mob.row == row) & (mob.column == column))
     table, furnace = _around(ground, world)
-    inside, block = ground.inside(row, column), ground.block(row, column)
+    inside, cell = ground.inside(row, column), ground.cell(row, column)
+    block = ground.block_of(cell)
     row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)  # beyond: only after the end
-    return held(_FRONT, Front(row, column, block, inside, taken, table, furnace))
+    front = Front(row, column, block, ground.marks_of(cell), inside, taken, table, furnace)
+    return held(_FRONT, front)
 
 
 def move(moment: Moment) -> Moment:
-    """Go to the cell ahead if nothing is in the way; lava can be entered.
+    """Go to the cell ahead if nothing is in the way; in Classic lava can be entered.
 
-    Upstream's quirk: beyond the upper and left border the opposite border is read, and lava there
-    lets the player out (and die).
+    Upstream's quirk in Classic: beyond the upper and left border the opposite border is read, and
+    lava there lets the player out (and die). In god mode nothing on the map is in the way.
     """
-    world, front = moment.world, moment.front
-    free = front.inside & ~is_in(front.block, moment.rules.solid) & ~front.taken
-    goes = _is_move(moment.action) & (free | (front.block == Block.LAVA))
+    world, front, rules = moment.world, moment.front, moment.rules
+    free = front.inside & ~is_in(front.block, rules.solid | rules.barred) & ~front.taken
+    if rules.floors:
+        free = free | (front.inside & moment.params.god_mode)
+    else:
+        free = free | (front.block == Block.LAVA)
+    goes = _is_move(moment.action) & free
     row = jnp.where(goes, front.row, world.row)
     column = jnp.where(goes, front.column, world.column)
     return moment._replace(world=world._replace(row=row, column=column))
@@ -69,7 +82,8 @@ def move(moment: Moment) -> Moment:
 def _around(ground: Ground, world: World) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
     """Whether a table, and whether a furnace, is on one of the eight cells around the player."""
     row, column = world.row + _AROUND[0], world.column + _AROUND[1]
-    code = codes(ground.nearest(row, column), {Block.CRAFTING_TABLE}, {Block.FURNACE})
+    blocks = ground.block_of(ground.nearest(row, column))
+    code = codes(blocks, {Block.CRAFTING_TABLE}, {Block.FURNACE})
     count = jnp.where(ground.inside(row, column), (code & 1) | (code >> 1 << 4), 0)
     both = settled(count.sum(dtype=jnp.int32))
     return (both & 15) != 0, both > 15

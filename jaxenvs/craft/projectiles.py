@@ -3,15 +3,21 @@
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array
 
 from ..core.bits import kept
+from ..core.settle import settled
+from . import harm
+from .attack import attack
 from .body import hurt
 from .crowd import place_of
-from .ground import is_in
-from .state import Mob, Projectile
+from .ground import BLOCK_BITS, is_in
+from .state import Mob, Projectile, World
 from .step import Moment
-from .tables import Block, of_type
+from .tables import Block, Rules
+
+ARROWS, SPELLS = ("arrow", "arrow2"), ("fireball", "iceball")  # of the player
 
 
 def fly(moment: Moment) -> Moment:
@@ -22,10 +28,21 @@ def fly(moment: Moment) -> Moment:
     return moment
 
 
+def hit(moment: Moment) -> Moment:
+    """Let the player's projectiles hit who is on their cell, or on the next one, and fly on."""
+    for slot in range(len(moment.world.missiles)):
+        moment = _hit(moment, slot)
+    return moment
+
+
 def shot(
-    slots: tuple[Projectile, ...], mob: Mob, type: Any, aim: tuple[Array, Array], when: Array
+    slots: tuple[Projectile, ...],
+    mob: Mob | World,
+    type: Any,
+    aim: tuple[Array, Array],
+    when: Array,
 ) -> tuple[Projectile, ...]:
-    """Projectiles with a new one, from the mob's cell, in the first free slot."""
+    """Projectiles with a new one, from the cell of a mob or the player, in the first free slot."""
     after = []
     for one in slots:
         takes = when & ~one.alive
@@ -47,17 +64,52 @@ def _fly(moment: Moment, slot: int) -> Moment:
     rules, ground, world = moment.rules, moment.ground, moment.world
     one = world.projectiles[slot]
     row, column = one.row + one.d_row, one.column + one.d_column
-    block = ground.block(row, column)
+    cell = ground.cell(row, column)
+    block = ground.block_of(cell)
     at_player = (row == world.row) & (column == world.column)
-    hits = one.alive & at_player
+    starts = at_player
+    if rules.floors:  # where it starts counts too
+        starts = starts | ((one.row == world.row) & (one.column == world.column))
+    hits = one.alive & starts
     stopped = is_in(block, rules.solid - rules.overflown)
-    stopped = stopped | at_player | moment.crowd.sees(place_of(row, column))
+    stopped = stopped | starts | moment.crowd.sees(place_of(row, column))
     breaks = one.alive & is_in(block, rules.broken)
     flies = one.alive & ground.inside(row, column) & ~stopped
     flies, hits, breaks = kept((flies, 1), (hits, 1), (breaks, 1))
     after = one._replace(row=row, column=column, alive=flies)
-    points = of_type([row.damage for row in rules.projectiles], one.type)
+    points = harm.to_player(rules, world, rules.projectiles, one.type, False)
     world = hurt(world, jnp.where(hits, points, 0), hits)
     flying = (*world.projectiles[:slot], after, *world.projectiles[slot + 1 :])
-    ground = ground.put(row, column, Block.PATH, breaks)
+    cell = Block.PATH | (ground.marks_of(cell) << BLOCK_BITS)
+    ground = ground.put(row, column, cell, breaks)
     return moment._replace(ground=ground, world=world._replace(projectiles=flying))
+
+
+def _hit(moment: Moment, slot: int) -> Moment:
+    rules, ground, world = moment.rules, moment.ground, moment.world
+    one = world.missiles[slot]
+    row, column = one.row + one.d_row, one.column + one.d_column
+    blow = _aimed(rules, world, one.type)
+    world, here = attack(rules, world, (one.row, one.column), blow, one.alive, eats=False)
+    world, there = attack(rules, world, (row, column), blow, one.alive & ~here, eats=False)
+    stopped = is_in(ground.block(row, column), rules.solid) | here | there
+    flies = one.alive & ground.inside(row, column) & ~stopped
+    after = one._replace(row=row, column=column, alive=settled(flies))
+    missiles = (*world.missiles[:slot], after, *world.missiles[slot + 1 :])
+    return moment._replace(world=world._replace(missiles=missiles))
+
+
+def _aimed(rules: Rules, world: World, type: Array) -> harm.Blow:
+    """Damage of the player's projectile: dexterity guides arrows, intelligence fire and ice."""
+    blow = harm.by_type(rules.projectiles, type)
+    is_arrow = is_in(type, [rules.shots[name] for name in ARROWS])
+    half, charm = blow[0] * np.float32(0.5), world.charms["bow"]
+    for kind in (harm.FIRE, harm.ICE):
+        blow[kind] = blow[kind] + jnp.where(is_arrow & (charm == kind), half, 0)
+    dexterity, intelligence = (
+        (world.traits[name] - 1).astype(jnp.float32) for name in ("dexterity", "intelligence")
+    )
+    factor = jnp.where(is_arrow, 1 + np.float32(0.2) * dexterity, np.float32(1))
+    is_spell = is_in(type, [rules.shots[name] for name in SPELLS])
+    factor = jnp.where(is_spell, 1 + np.float32(0.5) * intelligence, factor)
+    return [points * factor for points in blow]

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float32, Int32, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from ..core.settle import settled
 from .ground import Ground
@@ -86,7 +86,29 @@ def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
 def view(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
-    """Blocks around the player, and who is there (bits of `channels`).
+    """Blocks around the player, and who is there (bits of `channels`), see `who`."""
+    cells, inside = around(rules, Ground(cells), world)
+    counts = [len(rules.types(role)) for role in ROLES]
+    groups = [(world.mobs[role], count) for role, count in zip(ROLES, counts, strict=True)]
+    mobs = who(rules, world, [*groups, (world.projectiles, len(rules.projectiles))])
+    blocks = jnp.where(inside, cells, Block.OUT_OF_BOUNDS)
+    return blocks.astype(jnp.uint8), mobs.astype(jnp.uint8)
+
+
+def around(
+    rules: Rules, ground: Ground, world: World
+) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
+    """Cells of the map in the view, and which are on it."""
+    height, width = rules.view
+    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
+    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+    return ground.nearest(row, column), ground.inside(row, column)
+
+
+def who(
+    rules: Rules, world: World, groups: Sequence[tuple[Sequence[Any], int]]
+) -> Int32[Array, "rows columns"]:
+    """Who is in each cell: bits by type, those of a group of slots beside those of the last one.
 
     Upstream's quirk: slots are written one after another, dead ones and those out of sight too. A
     slot up to a view's size beyond the upper or left edge is written at the opposite edge. It hides
@@ -95,35 +117,19 @@ def view(
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
     columns = np.arange(width, dtype=np.int32)[None, :]
-    ground = Ground(cells)
     top, left = world.row - height // 2, world.column - width // 2
-    row, column = top + rows, left + columns
-    inside, blocks = ground.inside(row, column), ground.nearest(row, column)
-    mobs = jnp.zeros((height, width), jnp.int32)
-    for bit, slots in enumerate(_seen(rules, world)):
-        shown = jnp.zeros((height, width), jnp.bool_)
-        for slot, alive in slots:
+    shown, first = jnp.zeros((height, width), jnp.int32), 0
+    for slots, types in groups:
+        for slot in slots:
             r, c = slot.row - top, slot.column - left
-            seen = alive & (r >= 0) & (r < height) & (c >= 0) & (c < width)
+            seen = slot.alive & (r >= 0) & (r < height) & (c >= 0) & (c < width)
             at_row = rows == jnp.where(r < 0, r + height, r)
             at_column = columns == jnp.where(c < 0, c + width, c)
-            shown = jnp.where(at_row & at_column, seen, shown)
-        mobs = mobs | (shown.astype(jnp.int32) << bit)
-    blocks = jnp.where(inside, blocks, Block.OUT_OF_BOUNDS)
-    return blocks.astype(jnp.uint8), mobs.astype(jnp.uint8)
-
-
-def _seen(rules: Rules, world: World) -> list[list[tuple[Any, Array]]]:
-    """For each channel its slots, and whether they are alive and of its type."""
-    groups: list[tuple[Sequence[Any], int]] = [
-        (world.mobs[role], len(rules.types(role))) for role in ROLES
-    ]
-    groups.append((world.projectiles, len(rules.projectiles)))
-    return [
-        [(slot, slot.alive if types == 1 else slot.alive & (slot.type == type)) for slot in slots]
-        for slots, types in groups
-        for type in range(types)
-    ]
+            bit = 1 << first if types == 1 else jnp.int32(1 << first) << slot.type
+            wanted = jnp.where(seen, bit, 0)
+            shown = jnp.where(at_row & at_column, (shown & ~bit) | wanted, shown)
+        first += types
+    return shown
 
 
 def ids(

@@ -1,7 +1,8 @@
 """Mobs that appear: one attempt a step for each role, on a cell uniform among those allowed.
 
 The cells within reach are looked at once. Two bits each, see `planes`, are kept in words of 16
-cells, so that counting, excluding and choosing are integer arithmetic on a few words.
+cells, so that counting, excluding and choosing are integer arithmetic on a few words. Classic
+counts distance in steps, the full game in a straight line.
 """
 
 import functools
@@ -16,28 +17,62 @@ from jaxtyping import Array, Int32
 
 from ..core.settle import settled
 from .ground import codes
+from .harm import is_boss_floor
 from .state import Mob, World, mobs_of
 from .step import Moment
 from .tables import APPEARING, Block, MobRow, Rules
 
+SIEGE = 6  # cells from the player to the graves from which mobs rise on the last floor
 _CELLS = 16  # in a word; the first plane in its low half, the second in the high half
 
 
 class _Reach(NamedTuple):
-    """The cells at less than `reach` steps from the player, row by row."""
+    """The cells nearer to the player than `reach`, row by row."""
 
+    reach: int
     rows: np.ndarray  # (words, 16) relative to the player
     columns: np.ndarray
-    distance: np.ndarray  # beyond `reach` where a word is not full
+    distance: np.ndarray  # beyond `reach` where a word is not full; squared if `straight`
+    straight: bool  # whether in a straight line, else in steps
 
     @property
     def words(self) -> int:
         """Words that hold the cells."""
         return self.rows.shape[0]
 
+    def limit(self, distance: Any) -> Any:
+        """A distance as `distance` has it."""
+        return distance * distance if self.straight else distance
+
+    def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
+        """Number of a mob's cell, -1 beyond reach or unless `when`."""
+        d_row, d_column = mob.row - world.row, mob.column - world.column
+        if self.straight:
+            near = d_row * d_row + d_column * d_column < self.reach * self.reach
+            column = d_column + self.reach - 1
+            half = (column >= self.reach).astype(jnp.int32)
+            word = 2 * (d_row + self.reach - 1) + half
+            number = word * _CELLS + column - self.reach * half
+        else:
+            near = jnp.abs(d_row) + jnp.abs(d_column) < self.reach
+            number = _middle(d_row, self.reach) + d_column
+        return jnp.where(when & near, number, -1)
+
 
 @functools.lru_cache
-def _reach(reach: int) -> _Reach:
+def _disc(reach: int) -> _Reach:
+    """Cells by straight distance: two words for a row of the square around them."""
+    span = np.arange(1 - reach, reach + 1, dtype=np.int32)
+    rows, columns = (a[:-1].reshape(-1, reach) for a in np.meshgrid(span, span, indexing="ij"))
+    distance = rows * rows + columns * columns
+    padding = ((0, 0), (0, _CELLS - reach))
+    far = np.pad(distance, padding, constant_values=reach * reach)
+    return _Reach(reach, np.pad(rows, padding), np.pad(columns, padding), far, True)
+
+
+@functools.lru_cache
+def _diamond(reach: int) -> _Reach:
+    """Cells by steps."""
     span = np.arange(1 - reach, reach, dtype=np.int32)
     rows, columns = (a.reshape(-1) for a in np.meshgrid(span, span, indexing="ij"))
     inside = np.abs(rows) + np.abs(columns) < reach
@@ -45,7 +80,7 @@ def _reach(reach: int) -> _Reach:
     missing = -len(rows) % _CELLS
     rows = np.pad(rows, (0, missing), constant_values=reach).reshape(-1, _CELLS)
     columns = np.pad(columns, (0, missing)).reshape(-1, _CELLS)
-    return _Reach(rows, columns, np.abs(rows) + np.abs(columns))
+    return _Reach(reach, rows, columns, np.abs(rows) + np.abs(columns), False)
 
 
 class Odds(NamedTuple):
@@ -59,12 +94,15 @@ class Odds(NamedTuple):
 def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
     """Let a mob of each role appear, or not."""
     rules, world, draws = moment.rules, moment.world, moment.draws
-    given, table, reach = odds(moment), _reach(moment.reach), moment.reach
-    grounds = _grounds(moment, table)
-    taken = [_number(world, mob, mob.marked, reach) for mob in mobs_of(world)]
+    given, table = odds(moment), (_disc if rules.floors else _diamond)(moment.reach)
+    grounds, boss = _grounds(moment, table), None
+    if rules.floors:
+        boss = is_boss_floor(rules, world)
+    taken = [table.number(world, mob, mob.marked) for mob in mobs_of(world)]
     for role in APPEARING:
         slots, type = world.mobs[role], jnp.asarray(given.types[role], jnp.int32)
-        allowed = _allowed(rules, role, type, table, grounds, taken)
+        siege = boss if role != "passive" else None
+        allowed = _allowed(rules, role, type, table, grounds, taken, siege)
         number = _chosen(allowed, draws.place[role])
         room = ~functools.reduce(operator.and_, [m.alive for m in slots])
         appears = room & (draws.appears[role] < given.chances[role])
@@ -77,7 +115,7 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         )
         after = _filled(slots, new, number >= 0, ~room)
         world = world._replace(mobs={**world.mobs, role: after})
-        first = _number(world, slots[0], ~room, reach)  # marked anew, see `_filled`
+        first = table.number(world, slots[0], ~room)  # marked anew, see `_filled`
         taken.append(jnp.maximum(number, first))
     return moment._replace(world=world)
 
@@ -100,9 +138,13 @@ def _grounds(moment: Moment, table: _Reach) -> Int32[Array, " words"]:
     """Words with the cells of the first plane (low half) and of the second (high half)."""
     ground, world, distance = moment.ground, moment.world, moment.params.mob_despawn_distance
     rows, columns = world.row + table.rows, world.column + table.columns
-    inside = ground.inside(rows, columns) & (table.distance < distance)
+    inside = ground.inside(rows, columns) & (table.distance < table.limit(distance))
+    blocks = ground.block_of(ground.nearest(rows, columns))
     # One use of the block: with two it would be written and read again on a GPU.
-    code = codes(ground.nearest(rows, columns), *planes(moment.rules))
+    code = codes(blocks, *planes(moment.rules))
+    if moment.rules.floors:
+        graves = codes(blocks, planes(moment.rules)[0], moment.rules.graves)
+        code = jnp.where(is_boss_floor(moment.rules, world), graves, code)
     both = (code & 1) | ((code >> 1) << _CELLS)
     bit = np.arange(_CELLS, dtype=np.int32)
     return settled(jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32))
@@ -115,8 +157,12 @@ def _allowed(
     table: _Reach,
     grounds: Int32[Array, " words"],
     taken: list[Array],
+    siege: Array | None,
 ) -> list[Array]:
-    """Words of the cells where a type may appear and no mob is seen."""
+    """Words of the cells where a type may appear and no mob is seen.
+
+    In a `siege` they are the near ones of the second plane.
+    """
     kinds: dict[tuple[int, tuple[int, ...]], list[int]] = {}  # types that appear alike
     for number, row in enumerate(rules.types(role)):
         kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
@@ -128,6 +174,8 @@ def _allowed(
             ground = functools.reduce(operator.or_, [grounds >> (i * _CELLS) for i in halves])
             some = ground & fars[nearest][word]
             found = some if len(kinds) == 1 else jnp.where(_is_one_of(type, types), some, found)
+        if siege is not None:
+            found = jnp.where(siege, (grounds >> _CELLS) & ~_far(table, SIEGE)[word], found)
         for at, bit in taken:
             found = found & ~jnp.where(at == word, bit, 0)
         return found
@@ -146,7 +194,7 @@ def _allowed(
 
 def _far(table: _Reach, nearest: int) -> np.ndarray:
     """Words of the cells farther than `nearest`."""
-    distant = (table.distance > nearest).astype(np.int32)
+    distant = (table.distance > table.limit(nearest)).astype(np.int32)
     return (distant << np.arange(_CELLS, dtype=np.int32)).sum(axis=1, dtype=np.int32)
 
 
@@ -157,13 +205,6 @@ def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
 
 def _is_one_of(type: Array, types: list[int]) -> Array:
     return functools.reduce(operator.or_, [type == t for t in types])
-
-
-def _number(world: World, mob: Mob, when: Array, reach: int) -> Int32[Array, ""]:
-    """Number of a mob's cell, -1 beyond reach or unless `when`."""
-    d_row, d_column = mob.row - world.row, mob.column - world.column
-    near = when & (jnp.abs(d_row) + jnp.abs(d_column) < reach)
-    return jnp.where(near, _middle(d_row, reach) + d_column, -1)
 
 
 def _middle(d_row: Array, reach: int) -> Array:
@@ -207,23 +248,25 @@ def _nth_bit(word: Array, rank: Array) -> Array:
 def _filled(slots: tuple[Mob, ...], new: Mob, appears: Array, full: Array) -> tuple[Mob, ...]:
     """Slots with a new mob in the first dead one; its cooldown is what it was.
 
-    With every slot alive upstream marks the cell of the first one anew.
+    Upstream's quirks: that slot changes its type also where nobody appears. With every slot alive
+    the first one does, and its cell is marked anew.
     """
-    after, wanted = [], appears
+    after, wanted, first = [], appears, jnp.ones((), jnp.bool_)
     for mob in slots:
-        takes = wanted & ~mob.alive
-        wanted = wanted & mob.alive
+        takes, retypes = wanted & ~mob.alive, first & ~mob.alive
+        wanted, first = wanted & mob.alive, first & mob.alive
         after.append(
             mob._replace(
                 row=jnp.where(takes, new.row, mob.row),
                 column=jnp.where(takes, new.column, mob.column),
                 health=jnp.where(takes, new.health, mob.health),
-                type=jnp.where(takes, new.type, mob.type),
+                type=jnp.where(retypes, new.type, mob.type),
                 alive=mob.alive | takes,
                 marked=mob.marked | takes,
             )
         )
-    after[0] = after[0]._replace(marked=after[0].marked | full)
+    type = jnp.where(full, new.type, after[0].type)
+    after[0] = after[0]._replace(marked=after[0].marked | full, type=type)
     return tuple(after)
 
 

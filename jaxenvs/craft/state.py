@@ -5,18 +5,20 @@ and the floor where the player is: all slots of mobs, projectiles and plants. Th
 `World`, the same unpacked and by name; `Rules.packing` says where each number is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from ..core.env import State
 from ..core.struct import Struct, struct
 from .packing import of_word, of_words, word_of, words_of
-from .tables import ROLES, VITALS, Rules
+from .tables import ROLES, Rules, of_type
 
 EARNED_BITS = 31  # achievements in a word
+MOST_KILLS = 63  # counted on a floor: 8 open its ladder
 MOST_MOBS = 15  # slots of all roles: while they move, a bit of a word each, beside a cell
 
 
@@ -28,6 +30,7 @@ class Slots(NamedTuple):
     ranged: int = 2
     projectile: int = 3
     plant: int = 10
+    missile: int = 3  # of the player, in the full game alone
 
     @property
     def mobs(self) -> dict[str, int]:
@@ -40,7 +43,7 @@ class Mob(NamedTuple):
 
     row: Any
     column: Any
-    health: Any  # 0 or less is kept as 0
+    health: Any  # 0 or less is kept as 0; a float32 in the full game
     cooldown: Any  # steps until it may attack; 0 or less is kept as 0
     type: Any  # among those of its role
     alive: Any
@@ -72,28 +75,50 @@ class Plants(NamedTuple):
 class World(NamedTuple):
     """The player, and the floor where the player is, without map and clock, by name.
 
-    int32 or bool scalars, but for the plants.
+    int32 or bool scalars, but for the plants, and for float32 healths in the full game.
     """
 
     row: Any  # of the player; -1 after a step over the upper border into lava
     column: Any
     facing: Any  # 1 left, 2 right, 3 up, 4 down: the action that turned there
     sleeping: Any
-    vitals: dict[str, Any]  # health, food, drink, energy: 0 to 9
+    vitals: dict[str, Any]  # health, food, drink, energy; mana in the full game
     counters: dict[str, Any]  # recover, hunger, thirst, fatigue, see `Rules.pace`
     items: dict[str, Any]  # the inventory, counts
     earned: tuple[Any, ...]  # achievements as bits, EARNED_BITS in a word
     mobs: dict[str, tuple[Mob, ...]]
     projectiles: tuple[Projectile, ...]
-    plants: Plants
+    plants: Plants  # of floor 0
+
+    # The full game alone.
+    resting: Any = None
+    floor: Any = None  # where the player is, 0 to 8
+    traits: Any = None  # xp, dexterity, strength, intelligence
+    spells: Any = None  # whether fireball, and whether iceball, is learned
+    charms: Any = None  # sword, bow and four pieces of armour: 0 plain, 1 of fire, 2 of ice
+    effects: Any = None  # number of a potion's effect by colour, see `magic.EFFECTS`
+    boss: Any = None  # progress: waves beaten; timer: steps left in which a wave may appear
+    mana_counter: Any = None  # float32: steps since the last point of mana, grown by intelligence
+    stairs: Any = None  # of the floor: down_row, down_column, up_row, up_column
+    kills: Any = None  # of melee and ranged mobs on the floor, to MOST_KILLS
+    opened: Any = None  # whether a chest of the floor was opened
+    missiles: tuple[Projectile, ...] = ()  # shot by the player
 
 
 @struct
 class CraftState(State):
     """The state of an episode; `CraftEnv.world(state)` reads it by name."""
 
-    map: UInt8[Array, "size size"]  # blocks
+    map: UInt8[Array, "*floors size size"]  # cells, see `ground`
     words: Int32[Array, " words"]  # see `pack`
+
+
+@struct
+class FullState(CraftState):
+    """The state of an episode of the full game."""
+
+    floors: Int32[Array, "floors floor_words"]  # those that the player left, see `floor_words`
+    light: UInt8[Array, "*lit"]  # of the map's cells, 0 to 255; none where it is not observed
 
 
 @struct
@@ -108,20 +133,25 @@ def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> 
     zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
     middle, zeros = jnp.int32(size // 2), jnp.zeros(slots.plant, jnp.int32)
     mob, one = Mob(zero, zero, zero, zero, zero, no, no), jnp.int32(1)
+    missiles, of_health = (slots.missile, jnp.float32) if rules.floors else (0, jnp.int32)
     return World(
         row=middle,
         column=middle,
         facing=jnp.int32(3),
         sleeping=no,
-        vitals=dict.fromkeys(VITALS, jnp.int32(rules.best)),
+        vitals={
+            **dict.fromkeys(rules.vitals, jnp.int32(rules.best)),
+            "health": jnp.asarray(rules.best, of_health),
+        },
         counters=dict.fromkeys(rules.counters, zero),
         items=dict.fromkeys(rules.items, zero),
         earned=(zero,) * earned_words(rules),
         mobs={
-            role: (mob._replace(health=jnp.asarray(health[role], jnp.int32)),) * count
+            role: (mob._replace(health=jnp.asarray(health[role], of_health)),) * count
             for role, count in slots.mobs.items()
         },
         projectiles=(Projectile(zero, zero, one, one, zero, no),) * slots.projectile,
+        missiles=(Projectile(zero, zero, one, one, zero, no),) * missiles,
         plants=Plants(zeros, zeros, zeros, jnp.zeros(slots.plant, jnp.bool_)),
     )
 
@@ -134,10 +164,17 @@ def earned_words(rules: Rules) -> int:
 def pack(rules: Rules, world: World) -> Int32[Array, " words"]:
     """Pack a world into words: the player, achievements, and one word for every slot."""
     packing = rules.packing
-    words = [*words_of(packing.player, world), *world.earned]
-    words += [word_of(rules.mob_fields, mob) for mob in mobs_of(world)]
-    words += [word_of(rules.projectile_fields, one) for one in world.projectiles]
+    words = [*words_of(packing.player, world), *world.earned, *floor_words(rules, world)]
     return jnp.concatenate([jnp.stack(words), word_of(packing.plant, world.plants)])
+
+
+def floor_words(rules: Rules, world: World) -> list[Int32[Array, ""]]:
+    """Pack what belongs to the player's floor: its ladders, mobs, and what flies there."""
+    words = words_of(rules.packing.floor, world)
+    for mob in mobs_of(world):
+        words += words_of((rules.mob_fields,), mob)
+    flying = (*world.projectiles, *world.missiles)
+    return words + [word_of(rules.projectile_fields, one) for one in flying]
 
 
 def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
@@ -146,19 +183,30 @@ def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
     rest = iter([words[i] for i in range(end)])
     player = _nested(of_words(packing.player, rest))
     earned = tuple(next(rest) for _ in range(earned_words(rules)))
-    mobs = {
-        role: tuple(Mob(**_one(rules.mob_fields, rest)) for _ in range(count))
-        for role, count in slots.mobs.items()
-    }
-    fields = rules.projectile_fields
-    flying = tuple(Projectile(**_one(fields, rest)) for _ in range(slots.projectile))
     plants = Plants(**of_word(packing.plant, words[end:]))
-    return World(**player, earned=earned, mobs=mobs, projectiles=flying, plants=plants)
+    return World(**player, **of_floor(rules, slots, rest), earned=earned, plants=plants)
 
 
-def _one(fields: Any, words: Iterator[Array]) -> dict[str, Any]:
-    """Values of the next slot; a type that is not kept is the only one."""
-    return {"type": jnp.int32(0), **of_word(fields, next(words))}
+def of_floor(rules: Rules, slots: Slots, words: Iterator[Array]) -> dict[str, Any]:
+    """Read the words that `floor_words` wrote: fields of a world by name."""
+    values = _nested(of_words(rules.packing.floor, words))
+    values["mobs"] = {
+        role: tuple(_mob(rules, words) for _ in range(count)) for role, count in slots.mobs.items()
+    }
+    names = {"projectiles": slots.projectile, "missiles": slots.missile if rules.floors else 0}
+    for name, count in names.items():
+        values[name] = tuple(_projectile(rules, words) for _ in range(count))
+    return values
+
+
+def _mob(rules: Rules, words: Iterator[Array]) -> Mob:
+    """The next slot; a type that is not kept is the only one, and all that live are seen."""
+    values = {"type": jnp.int32(0), **of_words((rules.mob_fields,), words)}
+    return Mob(**{"marked": values["alive"], **values})
+
+
+def _projectile(rules: Rules, words: Iterator[Array]) -> Projectile:
+    return Projectile(**{"type": jnp.int32(0), **of_word(rules.projectile_fields, next(words))})
 
 
 def _nested(values: dict[str, Any]) -> dict[str, Any]:
@@ -187,11 +235,40 @@ def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achiev
     return ((words >> (number % EARNED_BITS)) & 1) != 0
 
 
+def worth(rules: Rules, earned: tuple[Any, ...]) -> Float32[Array, ""]:
+    """Sum of the weights of achievements."""
+    weights = rules.weights or (1,) * len(rules.achievements)
+    total = jnp.int32(0)
+    for weight in sorted(set(weights)):
+        for word, bits in enumerate(earned):
+            those = enumerate(weights[word * EARNED_BITS :][:EARNED_BITS])
+            mask = sum(1 << bit for bit, given in those if given == weight)
+            some = bits if len(set(weights)) == 1 else bits & mask
+            if mask:
+                total = total + weight * jax.lax.population_count(some)
+    return total.astype(jnp.float32)
+
+
 def unlock(world: World, achievement: int, when: Any) -> World:
     """Note an achievement if `when`."""
     word, bit = divmod(int(achievement), EARNED_BITS)
     earned = list(world.earned)
     earned[word] = earned[word] | (when.astype(jnp.int32) << bit)
+    return world._replace(earned=tuple(earned))
+
+
+def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when: Any) -> World:
+    """Note the achievement of a type, from a list by type, if `when`."""
+    if len(set(achievements)) == 1 and achievements[0] is not None:
+        return unlock(world, achievements[0], when)
+    earned = list(world.earned)
+    for word in range(len(earned)):
+        bits = [
+            1 << a % EARNED_BITS if a is not None and a // EARNED_BITS == word else 0
+            for a in achievements
+        ]
+        if any(bits):
+            earned[word] = earned[word] | jnp.where(when, of_type(bits, type), 0)
     return world._replace(earned=tuple(earned))
 
 

@@ -18,7 +18,8 @@ class Front(NamedTuple):
 
     row: Array
     column: Array
-    block: Array  # beyond the border as upstream reads, see `Ground.block`
+    block: Array  # beyond the border as upstream reads, see `Ground.cell`
+    marks: Array  # whether something lies there, and whether it is lit, see `ground`
     inside: Array  # whether it is on the map
     taken: Array  # whether a mob is seen there
     table: Array  # whether a crafting table is on one of the eight cells around the player
@@ -36,11 +37,13 @@ class Moment(NamedTuple):
     params: Any
     light: Float32[Array, ""]  # of the state before
     reach: int  # steps from the player at which mobs may appear, exclusive
+    floors: Any = None  # words of the floors that the player left, in the full game
     front: Any = None  # a `Front`, behind `player.face`
     hit: Any = None  # whether the player hit a mob, behind `attack.strike`
     crowd: Any = None  # a `Crowd`, behind `mobs.move`
     in_lava: Any = None  # whether the player is, behind `body.burn`
     deed: Any = None  # number of what the player does, behind `deeds.choose`
+    torch: Any = None  # whether the player lays one, behind `deeds.do`
 
 
 Rule = Callable[[Moment], Moment]

@@ -188,14 +188,20 @@ class Achievement(IntEnum):
     DEFEAT_ARCHER = 66
 
 
+VITALS = ("health", "food", "drink", "energy")
+
+
 class Recipe(NamedTuple):
     """One thing that can be made beside a crafting table."""
 
     action: Action
-    makes: str  # item, one more of it
+    makes: str | tuple[str, ...]  # item; of several the first that is below `level`
     costs: dict[str, int]  # items
     at_furnace: bool  # a furnace must be near as well
-    achievement: Achievement
+    achievement: Achievement | None
+    count: int = 1  # how many are added
+    level: int | None = None  # what the item becomes instead, from any lower level
+    below: int | None = None  # made only with fewer than these
 
 
 class Harvest(NamedTuple):
@@ -205,21 +211,23 @@ class Harvest(NamedTuple):
     tool: str | None  # item that is needed
     item: str | None  # item won, one
     leaves: Block
-    achievement: Achievement
+    achievement: Achievement | None
     chance: float = 1.0
+    level: int = 1  # of the tool, at least
     food: int = 0  # added to it; hunger is stilled
     drink: int = 0  # added to it; thirst is stilled
 
 
 class Placement(NamedTuple):
-    """A block that can be put on the cell ahead."""
+    """A block, or a torch, that can be put on the cell ahead."""
 
     action: Action
-    block: Block
+    block: Block | None  # None: a torch, which lies on the block
     item: str  # item that it costs
     cost: int
-    on: frozenset[Block]  # blocks it may replace
+    on: frozenset[Block]  # blocks it may replace, or lie on
     achievement: Achievement
+    bare: bool = True  # whether nothing may lie there
 
 
 class Need(NamedTuple):
@@ -251,6 +259,9 @@ class MobRow(NamedTuple):
     shuns: frozenset[Block] = frozenset()  # blocks it does not enter, besides solid ones
     food: int = 0  # that killing it gives
     damage: int = 0  # points of its blow
+    fire: int = 0  # points of fire, beside them
+    ice: int = 0  # points of ice
+    resists: tuple[float, float, float] = (0, 0, 0)  # shares of damage, fire and ice kept off
     cooldown: int = 0  # steps from one attack to the next
     chase: int = 0  # steps from the player: melee approaches below it, ranged from it on
     gate: float = 0.0  # of a uniform draw: melee approaches below it, ranged keeps its range above
@@ -265,6 +276,26 @@ class ProjectileRow(NamedTuple):
 
     name: str
     damage: int  # points
+    fire: int = 0
+    ice: int = 0
+
+
+class FloorRow(NamedTuple):
+    """A floor of the full game."""
+
+    name: str
+    mobs: dict[str, str]  # name of the type that appears, by role
+    chances: dict[str, float]  # that one appears in a step, by role
+    night: float  # added to the chance of melee in full darkness
+    achievement: Achievement | None  # for entering it
+
+
+class Possession(NamedTuple):
+    """An achievement of those who have an item at the end of a step."""
+
+    item: str
+    least: int  # this many, or this level
+    achievement: Achievement
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)  # equal to itself alone
@@ -289,8 +320,15 @@ class Rules:
     weapons: tuple[Weapon, ...]  # a bare hand does 1
     mobs: tuple[MobRow, ...]  # those of a role in the order of their types
     projectiles: tuple[ProjectileRow, ...]  # in the order of their types
-
     packing: Packing
+
+    # What Classic has nothing of.
+    floors: tuple[FloorRow, ...] = ()  # the last one is the boss's
+    weights: tuple[int, ...] = ()  # reward of each achievement; none: 1
+    barred: frozenset[Block] = frozenset()  # not solid, yet the player does not enter these
+    graves: frozenset[Block] = frozenset()  # where mobs appear on the last floor
+    possessions: tuple[Possession, ...] = ()
+    vitals: tuple[str, ...] = VITALS
 
     def types(self, role: str) -> tuple[MobRow, ...]:
         """Rows of a role; a row's place is the number of its type."""
@@ -298,8 +336,8 @@ class Rules:
 
     @functools.cached_property
     def mob_fields(self) -> tuple[Field, ...]:
-        """Fields of a mob's word, with its type where a role has several."""
-        return (*self.packing.mob, *_type_field(max(len(self.types(role)) for role in ROLES)))
+        """Fields of a mob's words, with its type where a role has several."""
+        return (*_type_field(max(len(self.types(role)) for role in ROLES)), *self.packing.mob)
 
     @functools.cached_property
     def projectile_fields(self) -> tuple[Field, ...]:
@@ -320,9 +358,13 @@ class Rules:
 ROLES = ("melee", "passive", "ranged")  # classes of mobs, in the order of moving
 APPEARING = ("passive", "melee", "ranged")  # the same, in the order of appearing
 ASLEEP_FACTOR = 3.5  # damage of a mob to a sleeping player, relative to one awake
-VITALS = ("health", "food", "drink", "energy")
 RIPE_AGE = 600  # steps that a plant grows
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})  # in no map
+
+
+def blocks(names: str) -> frozenset[Block]:
+    """A set of blocks by their names."""
+    return frozenset(Block[name] for name in names.split())
 
 
 def _type_field(types: int) -> tuple[Field, ...]:

@@ -1,4 +1,4 @@
-"""Grid worlds with the rules of MiniGrid; importing the package registers every level."""
+"""Grid worlds with the rules of MiniGrid; importing the package registers all ids."""
 
 from . import (
     absent,

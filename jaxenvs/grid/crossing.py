@@ -1,4 +1,4 @@
-"""Crossings: rivers of lava or wall across the room, each with one way through
+"""Crossings: rivers of lava or wall across the room, each with one opening
 (MiniGrid 3.2 `crossing.py`)."""
 
 from typing import ClassVar
@@ -53,7 +53,7 @@ class Crossing(SquareGridEnv):
         way = {"lava": "avoid the lava", "wall": "find the opening"}[self.obstacle]
         return f"{way} and get to the green goal square"
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw rivers, then a staircase path through the rooms between them, one opening a step."""
         size, count = self.size, self.crossings
         places = np.arange(2, size - 2, 2, dtype=np.int32)  # where a river can lie
@@ -92,7 +92,7 @@ class Crossing(SquareGridEnv):
 def _band(
     chosen: Bool[Array, " places"], places: np.ndarray, number: Int32[Array, " steps"], size: int
 ) -> tuple[Int32[Array, " steps"], Int32[Array, " steps"]]:
-    """Rivers before and after band `number`; the border stands for those that do not exist."""
+    """Rivers before and after band `number`; where there is none, the border."""
     order = jnp.cumsum(chosen, dtype=jnp.int32)  # 1 for the first river
 
     def river(wanted: Array, missing: int) -> Array:

@@ -48,7 +48,7 @@ class DistShift(GridEnv):
         """Time limit of the original."""
         return 4 * HEIGHT * WIDTH
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Lay out the one level there is."""
         grid = room(HEIGHT, WIDTH)
         grid[[1, self.second_strip], 3 : WIDTH - 3] = tiles.LAVA

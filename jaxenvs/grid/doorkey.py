@@ -27,7 +27,7 @@ class DoorKey(SquareGridEnv):
 
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "use the key to open the door and then get to the goal"
-    # A key that is not in sight is carried, and the agent within the wall stands in the open door.
+    # A key that is not on the grid is carried; an agent in the wall stands in the open door.
     full_shows_all: ClassVar[bool] = True
 
     @property
@@ -35,7 +35,7 @@ class DoorKey(SquareGridEnv):
         """Time limit of the original."""
         return 10 * self.size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw wall, door, key and agent."""
         size, inner = self.size, self.size - 2
         word_wall, word_door, word_agent, word_turn, word_key = words(key, 5)

@@ -1,7 +1,7 @@
 """Dynamic-Obstacles: reach the goal among balls that wander (MiniGrid 3.2 `dynamicobstacles.py`).
 
-Difference from the package: a ball with free cells around it always moves. There it gives up after
-101 cells drawn in vain: once in 146,000 moves if one cell is free, once in 10**11 if two are.
+Difference from the package: a ball with free cells around it always moves. There a ball gives up
+after drawing 101 occupied cells: once in 146,000 moves if one cell is free, once in 10**11 if two.
 """
 
 from typing import ClassVar
@@ -38,8 +38,8 @@ UPPER_ROW, LOWER_ROW, LEFT_COLUMN, RIGHT_COLUMN = 0b000000111, 0b111000000, 0b00
 class DynamicObstacles(SquareGridEnv):
     """Before each action every ball moves in turn to a free cell of the eight around it.
 
-    Walking forward when a ball or a wall stood ahead before the balls moved is a collision, even if
-    the cell is free now; a ball that has just come there only blocks.
+    Walking forward is a collision if a ball or a wall was ahead before the balls moved, even if the
+    cell is free now. A ball that has just moved there only blocks.
 
     Actions: 0 turn left, 1 turn right, 2 forward.
     Reward: 1 - 0.9 * steps / max_steps on the goal, -1 for a collision. Episode ends: on the goal,
@@ -66,7 +66,7 @@ class DynamicObstacles(SquareGridEnv):
         """Three actions: the first of `Action`."""
         return Discrete(Action.FORWARD + 1)
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Place agent and balls; the task is row and column of each ball, packed."""
         inner = self.size - 2
         free = inner * inner - 1  # the goal is the last of the inner cells
@@ -98,7 +98,7 @@ class DynamicObstacles(SquareGridEnv):
         action: Array,
         params: Params,
     ) -> Transition:
-        """Act after the balls have moved to `cells`; what stood ahead before is what is run into.
+        """Act after the balls have moved to `cells`; the agent collides with what was ahead before.
 
         A cell is its row and column, packed as in the task.
         """
@@ -116,7 +116,7 @@ class DynamicObstacles(SquareGridEnv):
         return step._replace(reward=reward, terminated=step.terminated | collides)
 
     def wandered(self, key: Key, state: GridState) -> Int32[Array, " obstacles"]:
-        """Draw the balls' next cells: one after the other takes a free cell around it, if any."""
+        """Draw the balls' next cells: each in turn takes a free cell around it, if any."""
         word = words(key, self.obstacles)
         rows, columns = tasks.part(state.task, 0), tasks.part(state.task, 1)
         bare = _bare_around(state, rows, columns)
@@ -143,7 +143,7 @@ class DynamicObstacles(SquareGridEnv):
 def _with_balls(
     grid: UInt8[Array, "height width"], old: Int32[Array, " n"], new: Int32[Array, " n"]
 ) -> UInt8[Array, "height width"]:
-    """Take the balls from the cells of these numbers and put them on the others."""
+    """Move the balls from the cells of these numbers to the others."""
 
     def select(flat: Array, old: Array, new: Array) -> Array:
         cells = np.arange(flat.size, dtype=np.int32)
@@ -171,7 +171,7 @@ def _with_balls(
 def _bare_around(
     state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
 ) -> Int32[Array, " n"]:
-    """Which of the cells around each ball hold nothing but balls, as bits."""
+    """Cells around each ball that are empty apart from balls, as bits."""
     width = state.grid.shape[1]
     d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)
     cells = (rows * width + columns)[:, None] + (d_row - 1) * np.int32(width) + d_column - 1
@@ -182,13 +182,13 @@ def _bare_around(
 
 
 def _bit(rows: Int32[Array, "*n"], columns: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
-    """Bit of a cell so many rows and columns from a ball; 0 if it is not around it."""
+    """Bit of the cell at this offset in `rows` and `columns` from a ball; 0 if not around it."""
     inside = (jnp.abs(rows) <= 1) & (jnp.abs(columns) <= 1)
     return jnp.where(inside, jnp.int32(1) << (3 * rows + columns + 4).clip(0, 8), 0)
 
 
 def _bit_of(bits: Int32[Array, ""], number: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Keep the set bit of this number alone; none of none. A ball has eight cells around it."""
+    """Keep only the set bit with this number, 0 if there is none; a ball has eight cells around."""
     for i in range(7):
         bits = jnp.where(number > i, bits & (bits - 1), bits)
     return bits & -bits

@@ -30,7 +30,7 @@ class Empty(SquareGridEnv):
     mission: ClassVar[str] = "get to the green goal square"
     full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Place the agent; all else is fixed."""
         inner = self.size - 2
         grid = put(room(self.size, self.size), inner, inner, tiles.GOAL)

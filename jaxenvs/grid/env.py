@@ -26,17 +26,17 @@ from . import facts, missions, sprites, tiles
 from .rules import EMPTY, act
 from .state import REJECTED, Action, GridState, Level, packed
 from .tiles import Colour, Kind
-from .view import direction_vector, observation_rows, visible, window
+from .view import direction_vector, observation_layout, visible, window
 
 OBSERVATIONS = ("image", "dict", "full", "onehot", "rgb", "rgb_full")
 ONEHOT_SIZE = 20  # 11 objects, 6 colours, 3 door states
 
 
 class GridEnv(Env):
-    """A grid world; a family adds a level generator, its size and, where it has one, a goal rule.
+    """A grid world; a family adds `generate`, its size and, if it differs, `judge`.
 
-    A class whose mission tells what the view does not, such as which of the doors to go to, makes
-    `dict` the default of `obs`: what its ids make can then be solved.
+    If the mission tells what the view cannot, such as which door to go to, the class makes `dict`
+    the default of `obs`, so that its ids are solvable.
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
@@ -51,16 +51,16 @@ class GridEnv(Env):
 
     view_size: int = 7  # odd; cells seen ahead and across
     obs: str = "image"  # which observation is made
-    see_through_walls: bool = False  # nothing hides what is behind it
+    see_through_walls: bool = False  # nothing blocks sight
     tile_size: int = 8  # pixels, of the rgb observations
 
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
     mission: ClassVar[str] = ""  # of every episode; a family with several writes `mission_words`
     mission_length: ClassVar[int] = 16  # words of the observation
-    reset_source: ClassVar[str] = "auto"  # a level is some integer arithmetic
+    reset_source: ClassVar[str] = "auto"  # a level takes only some integer arithmetic
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    # Whether `full` determines the state. It leaves out what the agent carries and stands on, what
-    # is in a box, and the mission: a family says so where all of that follows.
+    # Whether `full` determines the state. It leaves out what the agent carries and stands on, the
+    # contents of boxes, and the mission: true only in families where all of these follow.
     full_shows_all: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -73,7 +73,7 @@ class GridEnv(Env):
         checks.integer_field(owner, "tile_size", self.tile_size, 4, 128)
         checks.one_of(owner, "see_through_walls", self.see_through_walls, (False, True))
 
-    # What a family gives.
+    # A family's part.
 
     @property
     def height(self) -> int:
@@ -90,8 +90,8 @@ class GridEnv(Env):
         """Time limit of the original."""
         raise NotImplementedError
 
-    def layout(self, key: Key) -> Level:
-        """Draw a level in closed form (no rejection), with MiniGrid's distribution."""
+    def generate(self, key: Key) -> Level:
+        """Generate a level in closed form (no rejection), with MiniGrid's distribution."""
         raise NotImplementedError
 
     def judge(
@@ -102,7 +102,7 @@ class GridEnv(Env):
         return forward & (front == tiles.GOAL), forward & (front == tiles.LAVA)
 
     def contents(self, state: GridState) -> UInt8[ArrayLike, ""]:
-        """Tile left by a plain box that is opened; the key of a `KEY_BOX` needs no mention."""
+        """Tile left by an opened plain box; a `KEY_BOX` leaves its key without this."""
         return EMPTY
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:
@@ -113,7 +113,7 @@ class GridEnv(Env):
 
     @property
     def fully_observed(self) -> bool:  # type: ignore[override]  # it depends on the field `obs`
-        """Whether the whole grid is shown, and with it all there is to know."""
+        """Whether the whole grid is shown and determines the state."""
         return self.full_shows_all and self.obs in ("full", "rgb_full")
 
     @property
@@ -144,11 +144,11 @@ class GridEnv(Env):
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """What the indices of each observation mean."""
-        return observation_rows(self.view_size)
+        return observation_layout(self.view_size)
 
     def draw_level(self, key: Key, params: Params) -> Level:
         """Draw a level; it does not depend on the params."""
-        return self.layout(key)
+        return self.generate(key)
 
     def reset_state(self, key: Key, level: Level, params: Params) -> GridState:
         """Put the agent into the level with empty hands."""
@@ -158,7 +158,7 @@ class GridEnv(Env):
         return GridState(time=jnp.int32(0), grid=level.grid, agent=agent, task=level.task)
 
     def accepts(self, level: Level) -> Bool[Array, ""]:
-        """What the level says; one that says nothing is accepted."""
+        """Return `level.accepted`; a level without it is accepted."""
         return jnp.ones((), jnp.bool_) if level.accepted is None else level.accepted
 
     def step_state(self, key: Key, state: GridState, action: Array, params: Params) -> Transition:
@@ -169,13 +169,13 @@ class GridEnv(Env):
         return Transition(after, reward, success | failure, self.info(after))
 
     def prize(self, state: GridState, params: Params) -> Float32[Array, ""]:
-        """MiniGrid's reward of a success at this moment; a limit of 0 counts as 1."""
+        """MiniGrid's reward for success now; a limit of 0 counts as 1."""
         limit = jnp.maximum(self.time_limit(state, params), 1)
         share = state.time.astype(jnp.float32) / limit.astype(jnp.float32)
         return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
 
     def info(self, state: GridState) -> dict[str, Array]:
-        """Return `level_rejected` where levels can be: see `level_budget`."""
+        """Return `level_rejected` if levels can be rejected, see `level_budget`."""
         return {} if self.level_budget == 1 else {"level_rejected": state.rejected}
 
     def observe(self, state: GridState, params: Any = None) -> PyTree[Array]:
@@ -187,17 +187,17 @@ class GridEnv(Env):
         return step.terminated & (step.reward > 0)
 
     def ending(self, level: Level) -> Ending | None:
-        """Walk onto a goal; a family with another task writes its own."""
+        """Walk onto a goal; families with another task override this."""
         return Ending(level.facing(tiles.GOAL), (Action.FORWARD,))
 
     def view(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
-        """Tiles in sight, `[across, ahead]`, 0 elsewhere; the agent's own cell shows its hands."""
+        """Tiles in sight, `[across, ahead]`, 0 elsewhere; the agent's cell shows its hands."""
         size = self.view_size
         cells = window(state.grid, state.row, state.column, state.direction, size)
         hands = jnp.where(state.carried == 0, jnp.uint8(tiles.EMPTY), state.carried)
-        own = np.zeros((size, size), bool)
-        own[size // 2, size - 1] = True
-        shown = jnp.where(own, hands, cells)
+        is_agent = np.zeros((size, size), bool)
+        is_agent[size // 2, size - 1] = True
+        shown = jnp.where(is_agent, hands, cells)
         if self.see_through_walls:
             return shown
         return jnp.where(visible(tiles.is_opaque(cells)), shown, jnp.uint8(Kind.UNSEEN))
@@ -239,9 +239,9 @@ class GridEnv(Env):
     def view_tiles(self, state: GridState) -> Int32[Array, "view_size view_size"]:
         """Sprites of what the agent sees, far row first, the agent at the bottom looking up."""
         size = self.view_size
-        own = np.zeros((size, size), np.int32)
-        own[size - 1, size // 2] = 1 + 3  # facing up
-        return sprites.sprite(self.view(state).T, jnp.asarray(own), jnp.zeros((), jnp.bool_))
+        agent = np.zeros((size, size), np.int32)
+        agent[size - 1, size // 2] = 1 + 3  # facing up
+        return sprites.sprite(self.view(state).T, jnp.asarray(agent), jnp.zeros((), jnp.bool_))
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""

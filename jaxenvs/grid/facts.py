@@ -88,13 +88,13 @@ def icon(name: str, size: int) -> np.ndarray | None:
 
 
 def describe(env: "GridEnv", state: GridState) -> str:
-    """Tell the mission, what the agent carries and sees, and draw the view or the whole grid."""
+    """Describe the mission and what the agent carries and sees; draw its view or the grid."""
     mission, carried, direction, view, grid, row, column = _read(env, state)
     whole = env.obs in ("full", "rgb_full")
     cells = _around(grid, row, column, direction) if whole else _in_view(view)
     sentences = [f"Mission: {mission}."] if mission else []
     sentences.append(f"You carry {_thing(carried) or 'nothing'}.")
-    if whole or env.obs == "dict":  # else the observation does not tell
+    if whole or env.obs == "dict":  # otherwise not in the observation
         sentences.append(f"You face {HEADINGS[direction]}.")
     sentences += [_sighted(cells), _lines_of_sight(cells, whole)]
     at, shown = ((row, column), grid) if whole else ((-1, len(view) // 2), view.T)
@@ -126,7 +126,7 @@ def _in_view(view: np.ndarray) -> Cells:
     size = len(view)
     places = ((across, row) for across in range(size) for row in range(size))
     cells = {(size - 1 - row, across - size // 2): int(view[across, row]) for across, row in places}
-    return {**cells, (0, 0): tiles.EMPTY}  # its own cell shows its hands
+    return {**cells, (0, 0): tiles.EMPTY}  # the agent's cell shows what it carries
 
 
 def _around(grid: np.ndarray, row: int, column: int, direction: int) -> Cells:
@@ -146,7 +146,7 @@ def _thing(tile: int) -> str:
 
 
 def _sighted(cells: Cells) -> str:
-    """All things in sight, the nearest first; floor and walls are no things."""
+    """Objects in sight, the nearest first."""
     found = [
         (abs(ahead) + abs(right), -ahead, right, tile)
         for (ahead, right), tile in cells.items()

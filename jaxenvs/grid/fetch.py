@@ -23,7 +23,7 @@ THINGS = 12  # keys and balls, of six colours
 class Fetch(SquareGridEnv):
     """Keys and balls lie about; pick up one of the mission's kind and colour.
 
-    Reward: 1 - 0.9 * steps / max_steps for such a one. Episode ends: when anything is picked up, or
+    Reward: 1 - 0.9 * steps / max_steps for doing so. Episode ends: when anything is picked up, or
     after 5 * size**2 steps.
     """
 
@@ -42,7 +42,7 @@ class Fetch(SquareGridEnv):
         """Time limit of the original."""
         return 5 * self.size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw things, agent, and the thing wanted; the task is its tile and the mission's form."""
         inner, count = self.size - 2, self.objects
         word_target, word_phrase, word_turn, *_ = word = words(key, 4 + 2 * count)
@@ -57,12 +57,12 @@ class Fetch(SquareGridEnv):
     def judge(
         self, before: GridState, after: GridState, action: Array, front: Array
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return (success, failure): whether what is in hand is wanted."""
+        """Return (success, failure): whether the thing picked up is wanted."""
         wanted = after.carried == tasks.tile(after.task, 0)
         return wanted, (after.carried != 0) & ~wanted
 
     def ending(self, level: Level) -> Ending:
-        """Pick up a red ball, asked for or not."""
+        """Pick up a red ball, wanted or not."""
         return Ending(level.facing(Kind.BALL), (Action.PICKUP,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:

@@ -31,7 +31,7 @@ class FourRooms(FixedGridEnv):
         """Time limit of the original."""
         return 100
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw gaps, agent and goal."""
         word = words(key, 7)
         offset = 1 + below(word[:4], SIDE)  # of the gaps: upper, lower, left, right

@@ -20,12 +20,12 @@ DOORS = 4
 @register_level("GoToDoor-6x6-v0", size=6)
 @register_level("GoToDoor-8x8-v0", size=8)
 class GoToDoor(SquareGridEnv):
-    """A room with a door in each wall, no two of a colour; say `done` beside the right one.
+    """A room with a door of a different colour in each wall; say `done` beside the right one.
 
     The room is 5 to `size` cells high and wide and lies in the grid's upper left corner.
 
-    Reward: 1 - 0.9 * steps / max_steps for `done` on the cell before the door, looking anywhere.
-    Episode ends: on `done`, on toggle, or after 4 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps for `done` on the cell before the door, facing any
+    direction. Episode ends: on `done`, on toggle, or after 4 * size**2 steps.
     """
 
     size: int = 5
@@ -34,7 +34,7 @@ class GoToDoor(SquareGridEnv):
 
     min_size: ClassVar[int] = 5
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw room, doors, agent, and the door wanted; the task is its cell and its tile."""
         word = words(key, 9 + DOORS)
         height, width = (5 + below(word[i], self.size - 4) for i in range(2))

@@ -18,10 +18,10 @@ THINGS = 18  # keys, balls and boxes, of six colours
 class GoToObject(SquareGridEnv):
     """Different things lie about; say `done` beside the one that the mission names.
 
-    What counts is where it lay at first, even if it was carried away.
+    Its first cell counts, even if it was carried away.
 
-    Reward: 1 - 0.9 * steps / max_steps for `done` beside that cell, looking anywhere. Episode ends:
-    on `done`, on toggle, or after 5 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps for `done` beside that cell, facing any direction.
+    Episode ends: on `done`, on toggle, or after 5 * size**2 steps.
     """
 
     size: int = 6
@@ -40,7 +40,7 @@ class GoToObject(SquareGridEnv):
         """Time limit of the original."""
         return 5 * self.size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw things, agent, and the thing wanted; the task is its cell and its tile."""
         inner, count = self.size - 2, self.objects
         word = words(key, 3 + 2 * count)

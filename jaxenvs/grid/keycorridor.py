@@ -56,7 +56,7 @@ class KeyCorridor(PickUpWorld):
         """Time limit of the original."""
         return 30 * self.room_size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw a corridor."""
         plan = Plan(self, key)
         ball = corridor(plan)

@@ -26,7 +26,7 @@ class LavaGap(SquareGridEnv):
     mission: ClassVar[str] = "avoid the lava and get to the green goal square"
     full_shows_all: ClassVar[bool] = True  # nothing can be carried, opened or read
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw the column of lava and its gap."""
         size = self.size
         word_column, word_row = words(key, 2)

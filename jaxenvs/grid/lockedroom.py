@@ -21,7 +21,7 @@ DEPTH, WIDTH = 5, 6  # inside of a room
 
 @register_level("LockedRoom-v0")
 class LockedRoom(FixedGridEnv):
-    """Three rooms on each side of a hallway; the goal lies in the locked one, its key in another.
+    """Three rooms on each side of a hallway: the goal is in the locked one, its key in another.
 
     The mission names the colours of both rooms' doors; no two doors share a colour.
 
@@ -38,7 +38,7 @@ class LockedRoom(FixedGridEnv):
         """Time limit of the original."""
         return 10 * SIZE
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw rooms, colours, goal, key and agent; the task is the colours of the two rooms."""
         word = words(key, 6 + ROOMS)
         locked = below(word[0], ROOMS)

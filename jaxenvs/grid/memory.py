@@ -1,4 +1,4 @@
-"""Memory: see an object, walk a hallway, choose the like of it (MiniGrid 3.2 `memory.py`)."""
+"""Memory: see an object, walk down a hallway, choose the same one (MiniGrid 3.2 `memory.py`)."""
 
 from typing import ClassVar
 
@@ -22,7 +22,7 @@ from .tiles import Colour, Kind
 @register_level("MemoryS13Random-v0", size=13, random_length=True)
 @register_level("MemoryS17Random-v0", size=17, random_length=True)
 class Memory(SquareGridEnv):
-    """A green key or ball lies in the first room; past the hallway turn to the same one.
+    """A green key or ball lies in the first room; at the end of the hallway, turn to the same one.
 
     Nothing can be picked up: that action counts as toggle.
 
@@ -35,7 +35,7 @@ class Memory(SquareGridEnv):
 
     min_size: ClassVar[int] = 7
     mission: ClassVar[str] = "go to the matching object at the end of the hallway"
-    full_shows_all: ClassVar[bool] = True  # all three objects, which tell the cell that wins
+    full_shows_all: ClassVar[bool] = True  # the three objects determine the cell that wins
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -49,7 +49,7 @@ class Memory(SquareGridEnv):
         """Time limit of the original."""
         return 5 * self.size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw hallway, objects and agent; the task is the cell that wins."""
         middle = self.size // 2
         word_end, word_agent, word_objects = words(key, 3)
@@ -88,7 +88,7 @@ class Memory(SquareGridEnv):
     def judge(
         self, before: GridState, after: GridState, action: Array, front: Array
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return (success, failure): where the agent stands, whatever it did."""
+        """Return (success, failure) by where the agent stands, whatever it did."""
         row, column = tasks.part(after.task, 0), tasks.part(after.task, 1)
         there = after.column == column
         loses = self.size - 1 - row

@@ -24,9 +24,9 @@ for _kind in (Kind.DOOR, Kind.KEY, Kind.BALL, Kind.BOX):
 
 
 def ids(text: str, length: int | None = None) -> np.ndarray:
-    """Word ids of a mission, uint8 (length,), padded with 0; a comma is a word of its own.
+    """Word ids of a mission, uint8 (length,), padded with 0; a comma counts as a word.
 
-    Raises `KeyError` for a word that is not in `WORDS` and `ValueError` for too many of them.
+    Raises `KeyError` for a word that is not in `WORDS`, `ValueError` for too many words.
     """
     words = [_IDS[word] for word in text.replace(",", " ,").split()]
     length = len(words) if length is None else length

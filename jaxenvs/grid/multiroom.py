@@ -1,7 +1,7 @@
 """MultiRoom: a chain of rooms behind closed doors (MiniGrid 3.2 `multiroom.py`).
 
-The package draws chains until one has all its rooms. So do we, several at a time: a level is the
-first complete one of them, accepted if there is one.
+Like the package, we draw chains until one has all its rooms, but several at a time: a level is the
+first complete chain among them, and is rejected if none is complete.
 """
 
 from typing import ClassVar, NamedTuple
@@ -24,7 +24,7 @@ SIZE = 25
 SMALLEST, LARGEST = 4, 15  # sides of a room, walls included; the largest that `Room` can pack
 TRIES = 8  # to put the next room of a chain somewhere
 WORDS = 2  # random words of a try, and of a first room
-CHAINS = 8  # drawn side by side for a level, the first complete one taken
+CHAINS = 8  # drawn side by side for a level
 RIGHT, BELOW, LEFT, ABOVE = range(4)  # walls of a room
 
 
@@ -77,18 +77,18 @@ _ROOM_BITS = sum(_BITS)
 @register_level("MultiRoom-N4-S5-v1", rooms=4, max_room_size=5)
 @register_level("MultiRoom-N6-v0", rooms=6)
 class MultiRoom(FixedGridEnv):
-    """Rooms in a chain, each entered by a door of another colour than the last; the goal is in the
-    last room.
+    """Rooms in a chain, each entered by a door of another colour than the previous one; the goal is
+    in the last room.
 
-    The package's `N4-S5-v0` has six rooms by mistake, and keeps them; `v1` has four.
+    As in the package, `N4-S5-v0` has six rooms (a mistake that was kept); `v1` has four.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 20 * rooms
     steps.
 
     Resets: a chain is complete with probability 0.87 (`N2-S4`), 0.51 (`N4-S5-v0`), 0.67 (`v1`) or
-    0.22 (`N6`), measured over 100,000 chains. On every device worlds are made only for rows that
-    ended: making them for all rows takes the same loop, and more rounds until the last is accepted.
-    Where worlds may repeat, a pool saves the loop.
+    0.22 (`N6`), measured over 100,000 chains. On every device levels are generated only for
+    environments that ended: for all of them, the loop would run until the last one is accepted.
+    Where levels may repeat, a pool saves the loop.
     """
 
     rooms: int = 6  # of the chain
@@ -110,7 +110,7 @@ class MultiRoom(FixedGridEnv):
         """Time limit of the original."""
         return 20 * self.rooms
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw chains of rooms and take the first complete one; then doors, goal and agent."""
         doors, single = self.rooms - 1, 3 + self.rooms - 1
         word = words(key, single + CHAINS * WORDS * (1 + doors * TRIES))
@@ -129,7 +129,7 @@ class MultiRoom(FixedGridEnv):
     def _chain(
         self, of_first: UInt32[Array, " words"], of_tries: UInt32[Array, "doors tries words"]
     ) -> tuple[Int32[Array, " rooms"], Bool[Array, ""]]:
-        """Packed rooms, and whether there was a place for every one."""
+        """Packed rooms, and whether all of them fitted."""
         sizes = self.max_room_size - SMALLEST + 1
         row, column = digits(of_first[0], SIZE - 2, SIZE - 2)
         height, width = digits(of_first[1], sizes, sizes)
@@ -142,10 +142,10 @@ class MultiRoom(FixedGridEnv):
         return jnp.stack(chain), complete
 
     def _next(self, rooms: list[Room], word: UInt32[Array, "tries words"]) -> Int32[Array, ""]:
-        """Pack the first of the tries at a next room that has a place; -1 if none has."""
+        """Pack the next room: the first of the tries that fits; -1 if none does."""
         last, sizes = rooms[-1], self.max_room_size - SMALLEST + 1
         wall, height, width = digits(word[:, 0], 3, sizes, sizes)
-        wall = wall + (wall >= last.entry).astype(jnp.int32)  # any but the one of its own door
+        wall = wall + (wall >= last.entry).astype(jnp.int32)  # any but the wall of its door
         height, width = SMALLEST + height, SMALLEST + width
         sideways = (wall == RIGHT) | (wall == LEFT)
         along, shift = digits(

@@ -32,7 +32,7 @@ class ObstructedWorld(RoomGrid):
     """
 
     room_size: int = 6
-    key_in_box: bool = True  # the keys are in grey boxes
+    key_in_box: bool = True  # keys are in grey boxes
     blocked: bool = True  # a green ball lies in front of each locked door
     rooms_visited: int = 2  # sets the time limit
 
@@ -82,7 +82,7 @@ class ObstructedDoor(ObstructedWorld):
     rows_allowed: ClassVar[tuple[int, int]] = (1, 1)
     cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw door, key, ball and agent."""
         plan = Plan(self, key)
         colour = plan.colour()
@@ -112,8 +112,8 @@ class ObstructedMaze(ObstructedWorld):
     """Nine rooms; in each quarter of the maze, two locked doors lead from a room beside the middle
     to the corners. The blue ball is in a corner.
 
-    In version 0 of the mazes a blocking ball can come to lie on a key or box and replace it: such a
-    maze has no solution. `keys_last` fixes it.
+    In version 0 of the mazes a blocking ball may replace a key or box, and such a maze has no
+    solution. `keys_last` fixes it.
 
     Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with it in the agent's
     hands, or after 4 * room_size**2 * rooms_visited steps.
@@ -132,7 +132,7 @@ class ObstructedMaze(ObstructedWorld):
         super().__post_init__()
         checks.integer_field("ObstructedMaze", "quarters", self.quarters, 1, 4)
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw the doors of each quarter with balls and keys, then target and agent."""
         plan = Plan(self, key)
         colours = plan.colours(len(Colour))

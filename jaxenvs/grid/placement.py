@@ -1,4 +1,4 @@
-"""Closed-form placement: what MiniGrid does by rejection, drawn directly with its distribution."""
+"""Closed-form placement: draws directly from the distributions that MiniGrid gets by rejection."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ def lines(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 def put(
     grid: UInt8[ArrayLike, "height width"], row: ArrayLike, column: ArrayLike, tile: ArrayLike
 ) -> UInt8[Array, "height width"]:
-    """Write one tile; a selection over the cells, which fuses with what made the grid."""
+    """Write one tile by a selection over the cells, which fuses with what made the grid."""
     rows, columns = lines(*np.shape(grid))
     here = (rows == row) & (columns == column)
     return jnp.where(here, jnp.asarray(tile, jnp.uint8), grid)
@@ -64,7 +64,7 @@ def inner_cell(index: Int32[Array, "*n"], inner: ArrayLike) -> tuple[Array, Arra
 def distinct(word: UInt32[Array, " n"], count: int) -> Int32[Array, " n"]:
     """Uniform integers in `[0, count)`, no two alike, in random order.
 
-    Each is drawn among the values that are left and then stepped past those taken, lowest first.
+    Each is drawn among the remaining values: a rank, raised past the taken values, lowest first.
     """
     drawn: list[Array] = []
     ascending: list[Array] = []
@@ -76,12 +76,12 @@ def distinct(word: UInt32[Array, " n"], count: int) -> Int32[Array, " n"]:
         for place, taken in enumerate(ascending):
             ascending[place], index = jnp.minimum(taken, index), jnp.maximum(taken, index)
         ascending.append(index)
-    # As data: in the kernel that fills a grid the chain would be followed for every cell.
+    # As data: fused into the kernel that fills a grid, the chain would run for every cell.
     return jax.lax.optimization_barrier(jnp.stack(drawn))
 
 
 def item(number: Int32[Array, "*n"]) -> UInt8[Array, "*n"]:
-    """Tile of a thing that can be carried: 6 keys, then 6 balls, then 6 boxes, one a colour."""
+    """Tile of a thing to carry: 6 keys, then 6 balls, then 6 boxes, one of each colour."""
     return tiles.tile(tiles.Kind.KEY + number // 6, number % 6)
 
 

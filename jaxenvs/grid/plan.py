@@ -1,4 +1,4 @@
-"""The plan with which levels of rooms are drawn.
+"""A level of rooms under construction.
 
 MiniGrid 3.2 (`core/roomgrid.py`) places by rejection; a plan draws from the same distributions
 directly, except that a level with no place left for an object is not accepted.
@@ -22,7 +22,7 @@ from .tiles import Colour, Kind
 
 KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # of objects that lie about
 NUM_COLOURS = len(Colour)
-STRIDE = 4  # steps of the search for what can be reached, between two looks at the end
+STRIDE = 4  # steps of the reachability search between two checks whether it is done
 NEVER = np.uint32(0xFFFFFFFF)  # cost of an edge that can have no door
 
 
@@ -35,10 +35,10 @@ class Thing(NamedTuple):
 
 
 class Plan:
-    """A level under construction: a drawing board for the time of tracing.
+    """A level under construction, which exists only while tracing.
 
-    The methods are named after MiniGrid's and draw from the distributions of their namesakes.
-    Before the agent is placed it counts as standing in the middle of the middle room.
+    The methods have the names and distributions of MiniGrid's. Until the agent is placed, it counts
+    as standing in the middle of the middle room.
     """
 
     def __init__(self, env: RoomGrid, key: Key) -> None:
@@ -77,7 +77,7 @@ class Plan:
         return self.below(2) == 0
 
     def pick(self, allowed: Bool[Array, "*shape"]) -> Int32[Array, ""]:
-        """Flat index of a True entry, each as likely; if there is none, the level is rejected."""
+        """Flat index of a uniform True entry; if there is none, the level is rejected."""
         self.accepted = self.accepted & allowed.any()
         return choose(self.words(allowed.size), allowed.reshape(-1))
 
@@ -118,9 +118,9 @@ class Plan:
         *,
         present: ArrayLike = True,
     ) -> Thing:
-        """Put a door in a wall of the room; what is not given is drawn (`locked` by a fair coin).
+        """Put a door in a wall of the room; arguments left out are drawn (`locked` by a fair coin).
 
-        Where not `present` it is drawn all the same and left out.
+        Unless `present`, it is drawn but not placed.
         """
         edges = jnp.asarray(self._geometry.edge)[room]
         if side is None:
@@ -142,7 +142,7 @@ class Plan:
         return door
 
     def remove_wall(self, room: int, side: int) -> None:
-        """Open the wall between two rooms but for its ends."""
+        """Open the wall between two rooms except for its ends."""
         edge = self._geometry.edge[room, side]
         along = np.arange(1, self.env.room_size - 1, dtype=np.int32)
         upright = self._geometry.upright[edge]
@@ -154,16 +154,16 @@ class Plan:
     def connect_all(self, avoid: ArrayLike | None = None) -> None:
         """Add unlocked doors in random places until every room can be reached from the agent's.
 
-        MiniGrid adds doors in a random order of the edges and stops as soon as all is connected:
-        those up to the least word that connects. `avoid` is a colour that none of them has (6 for
-        none).
+        MiniGrid adds doors in a random order of the edges until all rooms are connected. Here each
+        edge has a random word, and those up to the least word that connects all get a door. No door
+        has the colour `avoid` (6 for none).
         """
         a, b = self._geometry.rooms.T
         count = len(a)
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # The largest word on the way between two rooms, on the way where it is least.
+        # Over all paths between two rooms, the least of their largest words.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):
@@ -207,7 +207,7 @@ class Plan:
     def add_object(
         self, room: ArrayLike, kind: ArrayLike | None = None, colour: ArrayLike | None = None
     ) -> Thing:
-        """Put a key, ball or box into the room; what is not given is drawn."""
+        """Put a key, ball or box into the room; kind and colour are drawn unless given."""
         if kind is None:
             kind = KINDS[0] + self.below(len(KINDS))
         return self.place(room, tiles.tile(kind, self.colour() if colour is None else colour))
@@ -215,7 +215,7 @@ class Plan:
     def add_distractors(
         self, count: int, rooms: ArrayLike | None = None, *, unique: bool = True
     ) -> Thing:
-        """Put `count` random keys, balls and boxes into a room, into given ones or into any.
+        """Put `count` random keys, balls and boxes into one room, several given ones or any.
 
         `unique`: no two objects of the level have the same kind and colour.
         """
@@ -223,7 +223,7 @@ class Plan:
         if rooms is None:
             rooms = below(room_words, self.num_rooms)
         rooms = jnp.broadcast_to(jnp.asarray(rooms, jnp.int32), (count,))
-        # Words of the cells are hashed inside the loop: they are many.
+        # Words of the cells are hashed inside the loop, because there are many.
         start, cells = self._counter, self.env.room_size**2
         self._counter += count * cells
 
@@ -295,7 +295,7 @@ class Plan:
     # Questions.
 
     def all_objects(self) -> Thing:
-        """Return everything that lies in a room, then every edge's door (tile 0 where none is)."""
+        """Return all objects in rooms, then the door of every edge (tile 0 if it has none)."""
         doors = Thing(self.doors, jnp.asarray(self.door_rows), jnp.asarray(self.door_columns))
         parts = [*self.objects, doors]
         return Thing(
@@ -307,7 +307,7 @@ class Plan:
 
     @property
     def has_neighbour(self) -> Bool[Array, "rooms 4"]:
-        """On which sides of which rooms there is another room."""
+        """Whether each room has a neighbour on each side."""
         return jnp.asarray(self._geometry.edge >= 0)
 
     def inside(self, room: ArrayLike, things: Thing) -> Bool[Array, "*things"]:
@@ -319,7 +319,7 @@ class Plan:
         return within & (jnp.asarray(room) >= 0)
 
     def all_reachable(self) -> Bool[Array, ""]:
-        """Whether the agent can come beside every object and door, without moving an object.
+        """Whether the agent can get next to every object and door without moving an object.
 
         Doors count as passable, locked ones as well.
         """

@@ -44,7 +44,7 @@ class Playground(FixedGridEnv):
         """There is no task."""
         return None
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw doors, agent and things."""
         walls = room(SIZE, SIZE)
         walls[PITCH : SIZE - 1 : PITCH, :] = walls[:, PITCH : SIZE - 1 : PITCH] = tiles.WALL

@@ -22,10 +22,10 @@ THINGS = 18  # keys, balls and boxes, of six colours
 class PutNear(SquareGridEnv):
     """Different things lie about, no two in touch; put the named one beside the other named one.
 
-    Corners touch. What counts is where the other one lay at first.
+    Diagonal neighbours touch. The first cell of the other thing counts.
 
-    Reward: 1 - 0.9 * steps / max_steps when it is put there. Episode ends: when the wrong thing is
-    picked up, when the agent tries to drop what it carries, or after 5 * size steps.
+    Reward: 1 - 0.9 * steps / max_steps on success. Episode ends: when the wrong thing is picked up,
+    when the agent tries to drop what it carries, or after 5 * size steps.
     """
 
     size: int = 6
@@ -38,7 +38,7 @@ class PutNear(SquareGridEnv):
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
-        # So many have room wherever the others lie.
+        # At most as many as fit wherever the others lie.
         most = min(((self.size - 2) ** 2 - 1) // 9 + 1, THINGS)
         checks.integer_field("PutNear", "objects", self.objects, 2, most)
 
@@ -47,7 +47,7 @@ class PutNear(SquareGridEnv):
         """Time limit of the original."""
         return 5 * self.size
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw things, agent and the two things named.
 
         The task is the target's cell and tile, and the tile of the thing to move.
@@ -66,7 +66,7 @@ class PutNear(SquareGridEnv):
     def judge(
         self, before: GridState, after: GridState, action: Array, front: Array
     ) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-        """Return (success, failure): where it was dropped, or whether the wrong one is in hand."""
+        """Return (success, failure) by where the thing was dropped, or which one was picked up."""
         tries = (action == Action.DROP) & (before.carried != 0)
         d_row, d_column = direction_vector(after.direction)
         rows, columns = tasks.offset(after.row + d_row, after.column + d_column, after.task)

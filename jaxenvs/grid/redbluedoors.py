@@ -45,7 +45,7 @@ class RedBlueDoors(SquareGridEnv):
         """Time limit of the original."""
         return 20 * self.size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw doors and agent."""
         size, inner = self.size, self.size - 2
         left, right = size // 2, size // 2 + size - 1

@@ -59,7 +59,7 @@ class RoomGrid(GridEnv):
 
 
 class PickUpWorld(RoomGrid):
-    """Rooms with one thing to pick up; `task` is its tile, of which the level has no other."""
+    """Rooms with one thing to pick up; `task` is its tile, which occurs only once."""
 
     def ending(self, level: Level) -> Ending:
         """Pick up the target."""

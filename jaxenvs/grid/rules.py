@@ -1,4 +1,4 @@
-"""What an action does in a grid world: MiniGrid's step, before anything is judged."""
+"""What an action does in a grid world: MiniGrid's step without rewards and ends."""
 
 import jax
 import jax.numpy as jnp
@@ -33,8 +33,8 @@ def act(
     left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)  # what stays in front
     left = jnp.where(drops, state.carried, left)
     left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried, contents), left)
-    # As data behind a barrier they are made once; else the grid's kernel reads the old agent again
-    # and a scan must copy the agent first.
+    # Behind a barrier they are computed once. Otherwise the grid's kernel would read the old agent
+    # again, and a scan would have to copy it first.
     index, left = jax.lax.optimization_barrier((index, left))
     turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
     after = state.replace(
@@ -55,8 +55,8 @@ def _written(
 ) -> UInt8[Array, " cells"]:
     """Write one cell.
 
-    A scatter touches one byte and lets a scan keep the map in place; on a GPU it is a kernel of its
-    own, where a selection over a small map fuses with its neighbours.
+    A scatter touches one byte and lets a scan keep the map in place. On a GPU it is a separate
+    kernel, whereas a selection over a small map fuses with its neighbours.
     """
 
     def scatter(cells: Array, index: Array, tile: Array) -> Array:
@@ -73,8 +73,8 @@ def _written(
 def toggled(
     front: UInt8[Array, ""], carried: UInt8[Array, ""], contents: UInt8[ArrayLike, ""]
 ) -> UInt8[Array, ""]:
-    """What a tile becomes when toggled: doors open and close, a key of its colour unlocks one for
-    good and is kept, a box gives way to its contents."""
+    """What a tile becomes when toggled: doors open and close, a key unlocks a door of its colour
+    for good and is kept, a box is replaced by its contents."""
     kind, painted = tiles.kind(front), front & jnp.uint8(0xF0)
     fits = carried == (painted | jnp.uint8(Kind.KEY))
     opens = (kind == Kind.CLOSED_DOOR) | ((kind == Kind.LOCKED_DOOR) & fits)

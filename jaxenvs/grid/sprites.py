@@ -1,6 +1,6 @@
 """Sprites of the grid worlds, drawn by code: tile byte, agent on it, in sight or not.
 
-A paint is RGB or the name of a shade of the tile's own colour. Edges lie on eighths, so the
+A paint is RGB or the name of a shade of the tile's colour. Edges lie on eighths, so the
 pictures are crisp from 8 pixels on. Doors differ by shape as well as by colour: an open one has a
 hole, a closed one a knob, a locked one a padlock.
 """
@@ -47,7 +47,7 @@ class Look(NamedTuple):
     """How the tiles of one kind look."""
 
     layers: tuple[Layer, ...]
-    codes: tuple[int, ...]  # bytes that look so, each in its own colour
+    codes: tuple[int, ...]  # tile bytes that look like this, each in its colour
     ground: bool = True  # whether the floor shows around the layers
     agent: str = ""  # how an agent is drawn with it: "on" it, or "hands" that carry it
     colour: Colour | None = None  # of all of them, where a byte's colour is that of its contents
@@ -189,7 +189,7 @@ VALID_CODES = tuple(sorted(code for look in LOOKS for code in look.codes))
 def atlas(size: int) -> np.ndarray:
     """All sprites, uint8 (NUM_SPRITES, size, size, 3), indexed as `sprite` numbers them.
 
-    What is no tile, and an agent where none can stand, shows a magenta chequerboard.
+    Bytes that are no tile, and agents on tiles that they cannot enter, are magenta chequerboards.
     """
     nothing = np.zeros((size, size, 3))
     unknown = _paint(nothing, UNKNOWN)
@@ -198,16 +198,16 @@ def atlas(size: int) -> np.ndarray:
     grounds = (ground, ground + LIGHT_ON_GROUND * (LIGHT - ground))
     for lit, look in itertools.product((0, 1), LOOKS):
         for code in look.codes:
-            own = COLOURS[Colour(code >> 4) if look.colour is None else look.colour]
+            colour = COLOURS[Colour(code >> 4) if look.colour is None else look.colour]
             below = grounds[lit] if look.ground else nothing
-            picture = _paint(below, look.layers, own, lit)
+            picture = _paint(below, look.layers, colour, lit)
             sheet[lit, 0, code] = picture.round()
             if look.agent == "on":
                 sheet[lit, 1:, code] = _agents(picture, 7 / 8, 1 / 16, 1 / 16)
             elif look.agent == "hands":
                 carriers = _agents(below, 9 / 16, 7 / 32, 7 / 16)
                 held = _held(look.layers)
-                sheet[lit, 1:, code] = [_paint(p, held, own, lit).round() for p in carriers]
+                sheet[lit, 1:, code] = [_paint(p, held, colour, lit).round() for p in carriers]
     sheet.flags.writeable = False
     coverage.cache_clear()
     return sheet.reshape(NUM_SPRITES, size, size, 3)
@@ -231,20 +231,20 @@ def _held(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
 
 
 def _paint(
-    picture: np.ndarray, layers: tuple[Layer, ...], own: RGB = (0, 0, 0), lit: int = 0
+    picture: np.ndarray, layers: tuple[Layer, ...], colour: RGB = (0, 0, 0), lit: int = 0
 ) -> np.ndarray:
-    """Paint layers over a picture (size, size, 3) of floats; `own` is the colour of the tile."""
+    """Paint layers over a picture (size, size, 3) of floats; `colour` is the tile's."""
 
     def rgb(paint: Paint) -> np.ndarray:
-        plain = _rgb(paint, own)
+        plain = _rgb(paint, colour)
         return plain + lit * LIGHT_ON_THINGS * (LIGHT - plain)
 
     return paint(picture, layers, rgb)
 
 
-def _rgb(paint: Paint, own: RGB) -> np.ndarray:
-    """Resolve a shade of the tile's own colour."""
+def _rgb(paint: Paint, colour: RGB) -> np.ndarray:
+    """Resolve a shade of the tile's colour."""
     if not isinstance(paint, str):
         return np.array(paint, float)
     towards, amount = SHADES[paint]
-    return np.array(own, float) + amount * (np.array(towards, float) - np.array(own, float))
+    return np.array(colour, float) + amount * (np.array(towards, float) - np.array(colour, float))

@@ -1,4 +1,4 @@
-"""What a grid world remembers, where it begins, and what the agent can do in it."""
+"""States, levels and actions of grid worlds."""
 
 from enum import IntEnum
 from typing import Any
@@ -54,7 +54,7 @@ class Level(Struct):
         return self.replace(pose=Level.of(self.grid, row, column, direction).pose)
 
     def facing(self, *codes: ArrayLike) -> Any:
-        """The same level with the agent in the upper left and these tiles in a row before it."""
+        """The same level with the agent in the upper left, facing these tiles in a row."""
         grid = jnp.asarray(self.grid).at[1, 1].set(tiles.EMPTY)
         for column, code in enumerate(codes, start=2):
             grid = grid.at[1, column].set(jnp.asarray(code).astype(jnp.uint8))
@@ -63,8 +63,8 @@ class Level(Struct):
 
 @struct
 class GridState(State):
-    """The world and the agent. The agent is packed into one word: in a scan each small array that
-    is rewritten costs a kernel."""
+    """The grid and the agent, who is packed into one word: in a scan each small array that is
+    rewritten costs a kernel."""
 
     grid: UInt8[Array, "height width"]  # tile bytes, see tiles.py
     # From the lowest byte: row, column, direction (2 bits) and REJECTED, carried tile (0 none).

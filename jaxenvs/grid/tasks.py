@@ -1,4 +1,4 @@
-"""What an episode is about, packed: bytes of one int32, because in a scan each array that is kept
+"""Tasks of episodes as bytes of one int32, because in a scan each array of the state
 costs a kernel."""
 
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ def offset(
 
 
 def judge_stop(after: GridState, action: Array) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """(success, failure) where the agent says `done` beside the task's cell, looking anywhere.
+    """(success, failure): `done` beside the task's cell, facing any direction, is a success.
 
     Elsewhere `done` fails, and so does every toggle.
     """

@@ -1,8 +1,8 @@
 """Tiles: one byte holds a cell's kind (low four bits) and colour (three bits above).
 
 Numbers of kinds, colours and door states are MiniGrid 3.2's (`minigrid/core/constants.py`). Closed
-and locked doors take kinds of their own because a byte has no third field, and so does a grey box
-with a key in it, which a learner sees as a grey box.
+and locked doors are separate kinds, because a byte has no third field; so is a grey box with a key
+in it, which a learner sees as a grey box.
 """
 
 from enum import IntEnum
@@ -44,7 +44,7 @@ class Colour(IntEnum):
 
 
 NUM_CODES = 128
-EMPTY, WALL, GOAL, LAVA = 0x01, 0x52, 0x18, 0x09  # the only colour in which each of them comes
+EMPTY, WALL, GOAL, LAVA = 0x01, 0x52, 0x18, 0x09  # each exists in this colour only
 
 
 def tile(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
@@ -80,7 +80,7 @@ def is_portable(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
 
 
 def is_opaque(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
-    """Whether it stops sight: walls and doors that are not open."""
+    """Whether it blocks sight: walls, and doors that are not open."""
     return _is_any(code, Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 
 
@@ -98,7 +98,7 @@ def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 3"]:
 def decode(image: np.ndarray) -> np.ndarray:
     """Turn MiniGrid's triples (NumPy, last axis 3) into tile bytes; the inverse of `encode`.
 
-    Triples do not tell what is in a box: it comes out empty.
+    Triples do not contain the contents of boxes: these become empty.
     """
     thing, colour_, state = (np.asarray(image)[..., i].astype(np.uint8) for i in range(3))
     shut_door = (thing == Kind.DOOR) & (state > 0)

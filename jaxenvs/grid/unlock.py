@@ -45,14 +45,14 @@ class Unlock(RoomGrid):
     cols_allowed: ClassVar[tuple[int, int]] = (2, 2)
     min_room_size: ClassVar[int] = 4
     mission: ClassVar[str] = "open the door"
-    full_shows_all: ClassVar[bool] = True  # the only key is carried if it is not in sight
+    full_shows_all: ClassVar[bool] = True  # the only key is carried if it is not on the grid
 
     @property
     def max_steps(self) -> int:
         """Time limit of the original."""
         return 8 * self.room_size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw door, key and agent."""
         plan = Plan(self, key)
         lock(plan)
@@ -100,7 +100,7 @@ class UnlockPickup(PickUpWorld):
         """Time limit of the original."""
         return (16 if self.blocked else 8) * self.room_size**2
 
-    def layout(self, key: Key) -> Level:
+    def generate(self, key: Key) -> Level:
         """Draw box, door, key and agent."""
         plan = Plan(self, key)
         box = plan.add_object(1, Kind.BOX)

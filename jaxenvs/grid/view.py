@@ -1,7 +1,7 @@
-"""The agent's egocentric view and what it can see of it (MiniGrid 3.2 `gen_obs`, in closed form).
+"""The agent's egocentric view and its occlusion (MiniGrid 3.2 `gen_obs`, in closed form).
 
 A view cell is `[across, ahead]` as in MiniGrid's image: `across` runs from the agent's left to its
-right, `ahead` from the far row 0 to the agent's own row `size - 1`; the agent is at `[size // 2,
+right, `ahead` from the far row 0 to the agent's row `size - 1`; the agent is at `[size // 2,
 size - 1]` and looks towards row 0.
 """
 
@@ -14,11 +14,11 @@ from jaxtyping import Array, Bool, Int32, UInt8
 
 from . import tiles
 
-TABLE_LIMIT = 7  # a table over (seed, transparent) has 4**size bytes: 16 kB for 7, 256 kB for 9
+TABLE_LIMIT = 7  # view size; a table over (seed, transparent) has 4**size bytes: 16 kB for 7
 
 
-def observation_rows(size: int) -> tuple[tuple[str, str], ...]:
-    """Rows (index, meaning) of the observations of a view of this size."""
+def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
+    """(index, meaning) of the entries of the observations, for a view of this size."""
     kinds = ", ".join(f"{kind.value} {kind.name.lower()}" for kind in tiles.Kind if kind <= 10)
     colours = ", ".join(f"{c.value} {c.name.lower()}" for c in tiles.Colour)
     return (
@@ -29,7 +29,7 @@ def observation_rows(size: int) -> tuple[tuple[str, str], ...]:
         ("`full[column, row]`", "as `image`; the agent is (10, 0, direction)"),
         ("`onehot[..., 0:11]`", "`image[..., 0]`; then 11 to 16 the colour, 17 to 19 the door"),
         ("`direction`", "0 right, 1 down, 2 left, 3 up"),
-        ("`mission`", "word ids, see `jaxenvs.grid.missions.WORDS`; 0 fills up"),
+        ("`mission`", "word ids, see `jaxenvs.grid.missions.WORDS`; padded with 0"),
     )
 
 
@@ -44,13 +44,13 @@ def direction_vector(direction: Array) -> tuple[Int32[Array, ""], Int32[Array, "
 def window(
     grid: UInt8[Array, "height width"], row: Array, column: Array, direction: Array, size: int
 ) -> UInt8[Array, "{size} {size}"]:
-    """Tiles in front of the agent, turned to its view; outside the grid there is wall."""
+    """Tiles of the agent's view before occlusion; outside the grid there is wall."""
     height, width = grid.shape
     along_rows = (direction & 1) == 1  # looking down or up: `ahead` counts rows
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
     right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # Ahead and sideways change one coordinate each, so all but the sum is per line, not per cell.
+    # Ahead and sideways change one coordinate each, so all but the sum is computed once per line.
     a = jnp.where(along_rows, row, column) + sign * ahead
     b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
     a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)

@@ -13,7 +13,7 @@ WIDTH, GAP, STROKE = 0.6, 0.3, 0.19  # of a digit of height 1, between two, of i
 
 
 def number(value: int, height: Length, centre_y: Length = 0.5, most_width: Length = 0.76) -> Shape:
-    """Return a number in the middle of the unit square, smaller where it would be too wide."""
+    """Return a number in the middle of the unit square, scaled down if it would be too wide."""
     figures = [int(figure) for figure in str(value)]
     wide = len(figures) * (WIDTH + GAP) - GAP
     scale = min(height, most_width / (wide + STROKE))
@@ -32,7 +32,7 @@ def _placed(points: Points, scale: float, left: float, top: float) -> Points:
 
 
 def _stroke(points: Points, width: float) -> Shape:
-    """Return what is near a chain of straight lines."""
+    """Return the points near a chain of straight lines."""
 
     def inside(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         near = np.zeros(np.broadcast(x, y).shape, bool)

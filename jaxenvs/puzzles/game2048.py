@@ -1,10 +1,10 @@
-"""2048 (G. Cirulli 2014): slide equal tiles together; after every move a tile comes by chance.
+"""2048 (G. Cirulli 2014): slide equal tiles together; after every move a random tile appears.
 
-The board is four words, a row each and a byte for each cell: exact up to 131072, the largest tile
-there can be (two words of half a byte for each cell would end at 32768). A move is arithmetic on
-the words: a table of all 65,536 rows takes three times as long on a CPU.
+The board is four words, one for each row, with a byte for each cell: exact up to 131072, the
+largest possible tile (half a byte for each cell would end at 32768). A move is arithmetic on the
+words: a table of all 65,536 rows takes three times as long on a CPU.
 
-Rules and chance are apart, for planners: `afterstate` moves, `outcomes` lists what may come.
+For planners, rules and chance are separate: `afterstate` moves, `outcomes` lists the new tiles.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -22,8 +22,8 @@ from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
 from .puzzle import DIRECTIONS, PuzzleLevel
 
-LARGEST = 17  # exponent of 131072: sixteen cells and a spawned 4 make no more
-MERGED = np.uint32(0x80)  # marks the byte of a tile that a move has made
+LARGEST = 17  # exponent of 131072, the most that sixteen cells and a spawned 4 can make
+MERGED = np.uint32(0x80)  # marks the byte of a tile that a move has joined
 ONES = np.uint32(0x01010101)
 BYTE = np.uint32(0xFF)
 FOUR = np.uint32(0.1 * 2**32)  # a new tile is a 4 if a uniform word is below
@@ -33,21 +33,21 @@ Board = UInt8[Array, "4 4"]  # exponents, 0 where a cell is empty
 
 
 class Afterstate(NamedTuple):
-    """The board between a move and the tile that comes."""
+    """The board between a move and the new tile."""
 
     board: Board
     reward: Float32[Array, ""]  # sum of the tiles made
-    valid: Bool[Array, ""]  # the move changes the board; if not, no tile comes
+    valid: Bool[Array, ""]  # the move changes the board; if not, no tile appears
 
 
 class Outcomes(NamedTuple):
-    """The boards that chance may lead to: a 2 in each of the 16 cells, then a 4 in each.
+    """The boards after the new tile: a 2 in each of the 16 cells, then a 4 in each.
 
-    Where a cell is taken the board is as it was and the probability 0.
+    Where a cell is not empty, the board is unchanged and its probability 0.
     """
 
     board: UInt8[Array, "32 4 4"]
-    probability: Float32[Array, "32"]  # sum 1; all 0 on a full board, which no move leaves
+    probability: Float32[Array, "32"]  # sum 1; all 0 on a full board, which is no afterstate
 
 
 @struct
@@ -61,8 +61,8 @@ class Game2048State(State):
 class Game2048(Env):
     """Slide all tiles one way: equal neighbours join, each tile once, those at the wall first.
 
-    After a move that changes the board a 2 (or, one time in ten, a 4) comes in an empty cell; an
-    episode begins with two. A move that changes nothing spends a step.
+    After a move that changes the board, a 2 (or, one time in ten, a 4) appears in an empty cell; an
+    episode begins with two tiles. A move that changes nothing costs a step.
 
     Actions: 0 up, 1 right, 2 down, 3 left.
     Observation: uint8 (4, 4), 0 in an empty cell, else the exponent: 1 for a 2, 11 for a 2048.
@@ -115,7 +115,7 @@ class Game2048(Env):
         return Game2048State(time=jnp.int32(0), rows=_rows(level.board))
 
     def step_state(self, key: Key, state: Game2048State, action: Array, params: Any) -> Transition:
-        """Move, and let a tile come if the board has changed."""
+        """Move, and add a tile if the board has changed."""
         rows, reward = _moved(state.rows, action)
         changed = _differ(rows, state.rows)
         rows = jnp.where(changed, _with_tile(rows, hashed(key, 0)), rows)
@@ -137,7 +137,7 @@ class Game2048(Env):
         return Afterstate(_board(rows), reward, _differ(rows, before))
 
     def outcomes(self, board: Board) -> Outcomes:
-        """Return every board that a new tile may lead to from an afterstate."""
+        """Return every board that an afterstate and a new tile can make."""
         empty = board == 0
         cell = np.eye(16, dtype=np.uint8).reshape(16, 4, 4) * empty.astype(jnp.uint8)
         count = jnp.maximum(empty.sum(dtype=jnp.int32), 1)
@@ -148,7 +148,7 @@ class Game2048(Env):
         )
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Join two 128s; the new tile comes between 32 and 8, whatever it is."""
+        """Join two 128s; the new tile, a 2 or a 4, appears between 32 and 8."""
         board = np.array([[3, 4, 3, 4], [4, 3, 4, 3], [3, 4, 3, 4], [5, 6, 7, 7]], np.uint8)
         return Ending(level.replace(board=jnp.asarray(board)), (1,))
 
@@ -245,8 +245,8 @@ def _empty(lines: UInt32[Array, "*words"]) -> UInt32[Array, "*words"]:
 def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
     """Put a 2 or a 4 in one of the empty cells; `word` is uniform.
 
-    Its product with the number of empty cells has the cell's rank in the high half, and what
-    decides between 2 and 4 in the low half.
+    In its product with the number of empty cells, the high half is the rank of the cell, and the
+    low half decides between 2 and 4.
     """
     empty = _empty(rows)
     shifts = np.arange(0, 32, 8, dtype=np.uint32)

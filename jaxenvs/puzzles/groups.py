@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-SIFTED = 40  # random elements in a row that must be products of what is known
+SIFTED = 40  # successive random elements that the chain must already generate
 _MOVES_OF_A_RANDOM_ELEMENT = 200
 
 
@@ -47,7 +47,7 @@ class _Level:
 def chain(generators: np.ndarray, seed: int = 0) -> Chain:
     """Build the chain of the group of some permutations, each x -> where x goes.
 
-    It is too small with a probability of about 2 ** -SIFTED; a test knows the right orders.
+    It is too small with a probability of about 2 ** -SIFTED; a test compares known orders.
     """
     rng = np.random.default_rng(seed)
     points = generators.shape[1]
@@ -69,7 +69,7 @@ def chain(generators: np.ndarray, seed: int = 0) -> Chain:
 
 
 def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
-    """Divide an element by what is known; add what is left of it, and tell whether there was."""
+    """Sift an element through the chain; add its residue and tell whether there was one."""
     depth = 0
     for level in levels:
         to = int(element[level.point])
@@ -125,7 +125,7 @@ def contains(group: Chain, element: np.ndarray) -> bool:
 
 
 def orbits(moves: np.ndarray) -> list[np.ndarray]:
-    """Sets of points that change places with each other, without those that stay; int32 each."""
+    """Sets of points that exchange places, without points that never move; int32 each."""
     label = np.arange(moves.shape[1])
     while (smallest := np.minimum(label, label[moves].min(axis=0))).tolist() != label.tolist():
         label = smallest

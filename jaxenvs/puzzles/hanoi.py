@@ -1,7 +1,7 @@
 """Tower of Hanoi (E. Lucas 1883): carry a tower of disks to the last peg.
 
-A board holds the number of each disk's peg in binary, one word for each digit and in it one bit for
-each disk, the smallest lowest: the smallest disk on a peg is the lowest bit of a word.
+A board holds the peg of each disk in binary: one word for each digit, in it one bit for each disk,
+the smallest lowest. So the smallest disk on a peg is the lowest bit of a word.
 """
 
 import functools
@@ -31,14 +31,14 @@ class Hanoi(Puzzle):
 
     Actions: from peg a the top disk to peg b, for all pairs (0, 1), (0, 2), ... in order.
     Observation: uint8 (disks,), the peg of each disk, the smallest first.
-    Reward: 1 when all disks are on the last peg. Episode ends: then, or at the time limit of four
-        times the moves that the tower on the first peg needs (at least 200).
+    Reward: 1 when all disks are on the last peg. Episode ends: then, or at the time limit, which is
+        four times the moves from a tower on the first peg (at least 200).
     State: the board has a word for each binary digit of a peg's number, and in it a bit for each
         disk, the smallest lowest.
     """
 
     disks: int = 5  # each of another size
-    pegs: int = 3  # all are to come to the last
+    pegs: int = 3  # the last one is the goal of all disks
     start: str = "random"  # a random peg for each disk; "tower": all on the first peg
 
     legend: ClassVar[str] = (
@@ -143,7 +143,9 @@ class Hanoi(Puzzle):
         """Undo `pack`."""
         return bits.unpack(words, self._digits, self.disks, jnp.uint32)
 
-    def view(self, instance: Any, board: UInt32[Array, " digits"]) -> UInt8[Array, " disks"]:
+    def observe_board(
+        self, instance: Any, board: UInt32[Array, " digits"]
+    ) -> UInt8[Array, " disks"]:
         """The peg of each disk."""
         disk = np.arange(self.disks, dtype=np.uint32)
         peg = jnp.zeros((self.disks,), jnp.uint32)
@@ -152,10 +154,10 @@ class Hanoi(Puzzle):
         return peg.astype(jnp.uint8)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Moves of some disks, as if the others were not there, and those of the rest."""
+        """The sum, over sets of disks, of the least moves of each set alone."""
         if self.pegs == 3:
             return self.oracle(instance, board)
-        peg = self.view(instance, board).astype(jnp.int32)
+        peg = self.observe_board(instance, board).astype(jnp.int32)
         most = max(count for count in range(1, 13) if self.pegs**count <= _TABLE)
         total, last = jnp.int32(0), self.disks
         while last > 0:
@@ -167,11 +169,11 @@ class Hanoi(Puzzle):
         return total.astype(jnp.float32)
 
     def oracle(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """The least moves with three pegs: from the largest disk, each either is where the tower is
-        to come, or moves once, when all smaller ones stand on the third peg."""
+        """The least moves with three pegs: from the largest on, each disk is already where the
+        tower should go, or moves there once, when all smaller disks are on the third peg."""
         if self.pegs != 3:
             return super().oracle(instance, board)
-        peg = self.view(instance, board).astype(jnp.int32)
+        peg = self.observe_board(instance, board).astype(jnp.int32)
         moves, target = jnp.int32(0), jnp.int32(2)
         for disk in reversed(range(self.disks)):
             away = peg[disk] != target
@@ -189,8 +191,8 @@ class Hanoi(Puzzle):
     def read_level(self, text: str) -> PuzzleLevel:
         """Read a line for each peg: its disks from the lowest up, 1 the smallest, `-` for none.
 
-        Raises `ValueError` for another number of lines, disks that are not all there, and a disk on
-        a smaller one.
+        Raises `ValueError` for another number of lines, missing disks, and a disk on a smaller
+        one.
         """
         lines = text.strip().splitlines()
         if len(lines) != self.pegs:
@@ -216,7 +218,7 @@ class Hanoi(Puzzle):
 
     def text(self, instance: Any, board: Any) -> str:
         """A line for each peg, as `read_level` reads it."""
-        peg = np.asarray(self.view(instance, jnp.asarray(board)))
+        peg = np.asarray(self.observe_board(instance, jnp.asarray(board)))
         stacks = [np.flatnonzero(peg == number)[::-1] + 1 for number in range(self.pegs)]
         return "\n".join(" ".join(map(str, stack)) or "-" for stack in stacks)
 
@@ -228,7 +230,7 @@ class Hanoi(Puzzle):
         tile.
         """
         size, wide = self.disks, 2 * (self.disks // 2) + 1
-        peg = self.view(state.instance, state.board)
+        peg = self.observe_board(state.instance, state.board)
         index = np.arange(size, dtype=np.int32)
         lower = (peg[:, None] == peg[None, :]) & (index[:, None] < index[None, :])
         height = lower.sum(axis=1, dtype=jnp.int32)  # disks below each

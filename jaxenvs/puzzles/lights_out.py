@@ -1,7 +1,7 @@
 """Lights Out (Tiger Electronics 1995): press lamps until all are dark.
 
-Presses commute and undo themselves, so that a solution is a set of presses: linear algebra over two
-elements (M. Anderson, T. Feil, "Turning lights out with linear algebra", 1998) finds the least.
+Presses commute and undo themselves, so a solution is a set of presses; linear algebra over two
+elements (M. Anderson, T. Feil, "Turning lights out with linear algebra", 1998) finds the smallest.
 """
 
 import functools
@@ -20,7 +20,7 @@ from ..core.registry import register
 from ..core.spaces import Box, Space
 from .puzzle import Move, Puzzle, PuzzleLevel, PuzzleState
 
-LARGEST = 16  # at most 256 sets of presses change nothing, as far as this
+LARGEST = 16  # up to this size, at most 256 sets of presses change nothing
 DARK, LIT = ".0", "O1"  # characters of a lamp in a text, the first of each is written
 
 
@@ -45,7 +45,7 @@ class LightsOut(Puzzle):
     """
 
     size: int = 5  # lamps on a side
-    scramble: int | None = None  # different lamps pressed from dark; None: each or not, by a coin
+    scramble: int | None = None  # different lamps pressed from dark; None: each by a fair coin
 
     legend: ClassVar[str] = "The lamps, row by row: O is lit, a dot is dark"
 
@@ -106,7 +106,9 @@ class LightsOut(Puzzle):
         """Undo `pack`."""
         return words
 
-    def view(self, instance: Any, board: UInt32[Array, " words"]) -> UInt8[Array, "rows columns"]:
+    def observe_board(
+        self, instance: Any, board: UInt32[Array, " words"]
+    ) -> UInt8[Array, "rows columns"]:
         """1 where a lamp is lit."""
         return bits.unpack(board, self.size**2, 1).reshape(self.size, self.size)
 
@@ -130,13 +132,13 @@ class LightsOut(Puzzle):
         else:
             pressed = permutation(drawn) < self.scramble
         presses = bits.pack(pressed.astype(jnp.uint8), 1)
-        # A press switches the lamps of whose presses it is switched.
+        # The relation is symmetric: press a switches lamp b if press b switches lamp a.
         return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 
     def read_level(self, text: str) -> PuzzleLevel:
         """Read a row of `.` (dark) and `O` (lit), or 0 and 1, from each line.
 
-        Raises `ValueError` for another shape or character, and for lamps that no presses put out.
+        Raises `ValueError` for another shape or character, and for lamps that no presses darken.
         """
         lines = text.strip().splitlines()
         if len(lines) != self.size:
@@ -160,12 +162,12 @@ class LightsOut(Puzzle):
 
     def text(self, instance: Any, board: Any) -> str:
         """A row for each line, as `read_level` reads it."""
-        lamps = np.asarray(self.view(instance, jnp.asarray(board)))
+        lamps = np.asarray(self.observe_board(instance, jnp.asarray(board)))
         return "\n".join("".join((DARK[0], LIT[0])[lamp] for lamp in row) for row in lamps)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """0 dark, 1 lit."""
-        return self.view(state.instance, state.board).astype(jnp.int32)
+        return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (2, tile_size, tile_size, 3)."""
@@ -198,8 +200,8 @@ def _tables(size: int) -> Tables:
 def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Solve `presses @ x = lamps` for all lamps at once, over two elements.
 
-    Returns a matrix that makes a solution of lamps that have one, and a basis of what every such
-    set of lamps meets evenly: as the presses are symmetric, of the sets that switch nothing too.
+    Returns a matrix that maps solvable lamps to a solution, and a basis of the sets with an even
+    overlap with all solvable lamps; as presses are symmetric, these sets switch nothing.
     """
     count = len(presses)
     rows = np.concatenate([presses, np.eye(count, dtype=bool)], axis=1)

@@ -1,6 +1,6 @@
-"""Maze: find the way to the target (rules and law of the levels as in Jumanji 1.1 `Maze-v0`).
+"""Maze: find the path to the target (rules and distribution of levels of Jumanji 1.1 `Maze-v0`).
 
-Differences from Jumanji: the time limit truncates; levels are drawn by all cells at once.
+Differences from Jumanji: the time limit truncates; all cells of a level are drawn in parallel.
 """
 
 from typing import Any, ClassVar
@@ -21,9 +21,9 @@ from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel, PuzzleState
 
 FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # what a cell shows
 CHARACTERS = " #.@+"
-MOST_SIDE = 125  # so that a chamber's bounds fit into six bits each
+MOST_SIDE = 125  # a chamber's bounds then fit into six bits each
 INVERSE = np.array([2, 3, 0, 1], np.int32)
-FAR = 1 << 30  # distance of a cell that no way leads to
+FAR = 1 << 30  # distance of a cell without a path to the target
 _MEANING = (
     f"{FLOOR} floor, {WALL} wall, {TARGET} target, {PLAYER} player, {ARRIVED} player on the target"
 )
@@ -40,7 +40,7 @@ class MazeInstance(Struct):
 @register("Puzzle-Maze-10x10-v0", rows=10, columns=10, representative=True)
 @register("Puzzle-Maze-23x23-v0", rows=23, columns=23)
 class Maze(Puzzle):
-    """Between any two free cells of the map there is exactly one way; walk to the target.
+    """Walk to the target of a maze in which exactly one path joins any two free cells.
 
     Cells in even rows and even columns (from 0) are free, those in odd rows and odd columns are
     walls. Start and target are any two free cells.
@@ -56,7 +56,7 @@ class Maze(Puzzle):
     columns: int = 10  # of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
-    rows_per_lane: ClassVar[int] = 128  # a map costs more than the trip of a loop
+    rows_per_lane: ClassVar[int] = 128  # a map costs more than a trip of the loop
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
 
     def __post_init__(self) -> None:
@@ -130,12 +130,12 @@ class Maze(Puzzle):
         return (rows + columns).astype(jnp.float32)
 
     def oracle(self, instance: MazeInstance, board: Int32[Array, ""]) -> Float32[Array, ""]:
-        """Length of the shortest way to the target; infinite if there is none."""
+        """Length of the shortest path to the target; infinite if there is none."""
         steps = self.distances(instance).reshape(-1)[board]
         return jnp.where(steps == FAR, np.float32(np.inf), steps.astype(jnp.float32))
 
     def distances(self, instance: MazeInstance) -> Int32[Array, "{self.rows} {self.columns}"]:
-        """Steps from each cell to the target; `FAR` in walls and where no way leads."""
+        """Steps from each cell to the target; `FAR` in walls and where there is no path."""
         walls = instance.walls != 0
         cells = jnp.arange(self.rows * self.columns, dtype=jnp.int32).reshape(walls.shape)
         start = jnp.where(cells == instance.target, 0, jnp.int32(FAR))
@@ -153,7 +153,7 @@ class Maze(Puzzle):
         pair = (start, nearer(start))
         return jax.lax.while_loop(go_on, lambda p: (p[1], nearer(p[1])), pair)[1]
 
-    def view(
+    def observe_board(
         self, instance: MazeInstance, board: Int32[Array, ""]
     ) -> UInt8[Array, "{self.rows} {self.columns}"]:
         """The map with target and player."""
@@ -191,12 +191,12 @@ class Maze(Puzzle):
 
     def text(self, instance: MazeInstance, board: Int32[Array, ""]) -> str:
         """Draw the map as `read_level` reads it."""
-        shown = np.asarray(self.view(instance, board))
+        shown = np.asarray(self.observe_board(instance, board))
         return "\n".join("".join(CHARACTERS[cell] for cell in row) for row in shown)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "{self.rows} {self.columns}"]:
         """The observation's numbers."""
-        return self.view(state.instance, state.board).astype(jnp.int32)
+        return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites of floor, wall, target, player, player on the target."""
@@ -208,12 +208,12 @@ class Maze(Puzzle):
 def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}"]:
     """Draw the walls of a map by recursive division, all chambers of a depth at once.
 
-    A chamber (at first the whole map) gets a wall across its longer side (upright when both are
-    equal) in a uniform odd place, with a door in a uniform even place; so do the chambers on both
-    sides, until they are one cell wide. Every cell in an even row and column follows the chamber
-    it is in: it knows its bounds, and all cells of a chamber hash the same word.
+    A chamber (at first the whole map) gets a wall across its longer side (upright if they are
+    equal) in a uniform odd place, with a door in a uniform even place; then the chambers on both
+    sides do, until they are one cell wide. Every cell in an even row and column keeps the bounds of
+    its chamber, and all cells of a chamber hash the same word.
 
-    Returns 1 where a wall is. An even side is one that lacks its last free line.
+    Returns 1 where a wall is. A map with an even side is one whose last free line is missing.
     """
     height, width = (rows + 1) // 2, (columns + 1) // 2  # cells in even rows and columns
     row, column = np.indices((height, width), np.int32)
@@ -251,7 +251,7 @@ def _divide(
     wide = jnp.minimum(2 * right - 1, shape[1]) - 2 * left
     upright = wide >= high
     word = hashed(key, (depth << 12) | (top << 6) | left)
-    # 16 bits for each: a place is as likely as another to 1 / 65,536.
+    # 16 bits for each: places are equally likely up to 1 / 65,536.
     places = jnp.where(upright, wide, high) // 2
     cut = jnp.where(upright, left, top) + 1 + _below_16(word >> np.uint32(16), places)
     doors = (jnp.where(upright, high, wide) + 1) // 2

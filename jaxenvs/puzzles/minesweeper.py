@@ -1,8 +1,8 @@
 """Minesweeper: open all cells without a mine (rules as in Jumanji 1.1 `Minesweeper-v0`).
 
-As there only the chosen cell opens, and the first cell may be a mine. Differences: a mine that was
-opened shows as a mine, not as the number of mines beside it; a cell that is open already may be
-chosen again, for nothing, unless the field `strict` is set.
+As in Jumanji, only the chosen cell opens, and the first one may be a mine. Differences: an opened
+mine shows as a mine, not as the number of mines beside it; choosing an open cell does nothing,
+unless the field `strict` is set.
 """
 
 from typing import Any, ClassVar
@@ -35,14 +35,14 @@ class MinesweeperState(State):
 
 @register("Puzzle-Minesweeper-10x10-v0", rows=10, columns=10, mines=10)
 class Minesweeper(Env):
-    """Some cells hide mines; an open cell tells how many of its eight neighbours do.
+    """Open all cells without a mine; an open cell shows how many of its eight neighbours have one.
 
     Actions: the cell to open, row * columns + column.
     Observation: uint8 (rows, columns), 0 to 8 the number in an open cell, 9 a covered cell, 10 a
         mine that was opened.
     Reward: 1 for every cell opened without a mine.
     Episode ends: when a mine is opened, when all cells without one are open, and at the time limit
-        (as many steps as there are cells); `strict`: also when an open cell is chosen.
+        (one step for each cell); `strict`: also when an open cell is chosen.
     """
 
     rows: int = 10  # of cells
@@ -63,7 +63,7 @@ class Minesweeper(Env):
 
     @property
     def default_params(self) -> Params:
-        """As many steps as there are cells."""
+        """A time limit of one step for each cell."""
         return Params(max_steps_in_episode=np.int32(self.rows * self.columns))
 
     @property
@@ -138,7 +138,7 @@ class Minesweeper(Env):
         return Ending(level.replace(board=mines), (1, 0))
 
     def facts(self, state: MinesweeperState, params: Any = None) -> tuple[Fact, ...]:
-        """How many mines there are."""
+        """The number of mines."""
         return (Fact("mines", f"{self.mines}"),)
 
     def describe(self, state: MinesweeperState, params: Any = None) -> str:

@@ -19,7 +19,7 @@ LARGEST = 64
 @register("Puzzle-Pancake-10-v0", size=10, representative=True)
 @register("Puzzle-Pancake-20-v0", size=20)
 class Pancake(Puzzle):
-    """Turn over the first pancakes of a stack, as many as you like, until it is sorted.
+    """Turn over any number of pancakes from the top of a stack, until it is sorted.
 
     Actions: action a turns over the upper a + 2 pancakes; always legal.
     Observation: uint8 (size,), widths 1 to size from the top down.
@@ -41,7 +41,7 @@ class Pancake(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """How many are turned over."""
+        """Numbers of pancakes turned over."""
         return tuple(f"flip {count}" for count in range(2, self.size + 1))
 
     @property
@@ -84,7 +84,7 @@ class Pancake(Puzzle):
         return jnp.arange(1, self.size + 1, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """As many bits for each width as the largest needs."""
+        """The widths, each in the bits that the largest needs."""
         return bits.pack(board - np.uint8(1), self._bits)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
@@ -95,20 +95,19 @@ class Pancake(Puzzle):
     def _bits(self) -> int:
         return (self.size - 1).bit_length()
 
-    def view(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
+    def observe_board(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
         """The widths."""
         return board
 
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
-        """Neighbours whose widths differ by more than one, the plate being the largest: a flip
-        changes one pair of neighbours (M. Helmert, "Landmark heuristics for the pancake problem",
-        2010)."""
+        """Neighbours whose widths differ by more than one (the plate counts as the largest): a flip
+        changes only one pair (M. Helmert, "Landmark heuristics for the pancake problem", 2010)."""
         plate = jnp.full((1,), self.size + 1, jnp.int32)
         stack = jnp.concatenate([board.astype(jnp.int32), plate])
         return (abs(stack[1:] - stack[:-1]) != 1).sum(dtype=jnp.int32).astype(jnp.float32)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw any stack, or flip the sorted one, never the same count twice in a row."""
+        """Draw any stack, or flip the sorted one, never the same count twice in succession."""
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         board = permutation(words(key, self.size)).astype(jnp.uint8) + np.uint8(1)
@@ -132,7 +131,7 @@ class Pancake(Puzzle):
         return " ".join(map(str, np.asarray(board)))
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """A row for each pancake, which is two tiles wide for each unit, and one for the plate.
+        """A row for each pancake, two tiles for each unit of its width, and a row for the plate.
 
         0 nothing, 1 plate, then three for each pancake from the smallest: its left end, its middle,
         its right end.

@@ -24,8 +24,8 @@ BOARD = ("  OOO  ", "  OOO  ", "OOOOOOO", "OOO.OOO", "OOOOOOO", "  OOO  ", "  OO
 CENTRE = 16
 ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
 REWARDS = ("goal", "pegs")
-# Worth of a peg: 1, -1 or nothing. After a jump the peg is worth no more than the two before it.
-# Of some thousand such functions these exclude the most boards of random games.
+# Value of a peg in each hole: 1, -1 or 0. No jump increases the sum. Of some thousand such
+# functions these exclude the most boards of random games.
 PAGODAS = (
     ("  -+-  ", "  +.+  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
     ("  ...  ", "  +++  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
@@ -51,13 +51,13 @@ class PegSolitaire(Puzzle):
     Actions: 76 jumps, by the hole from which a peg jumps, then up, right, down, left.
     Observation: uint8 (7, 7), 0 outside the board, 1 a hole, 2 a peg.
     Reward: 1 when one peg is left and it is in the centre; with `reward="pegs"` also minus the
-        number of pegs where no jump is left before.
+        number of pegs left when no peg can jump.
     Episode ends: solved, or when no peg can jump.
     State: the board is a bit for each of the 33 holes, 1 for a peg, row by row, the first lowest.
     """
 
     scramble: int | None = None  # random jumps back from the goal; None: the central game
-    reward: str = "goal"  # "pegs": also minus the pegs where no jump is left
+    reward: str = "goal"  # "pegs": also minus the pegs left when none can jump
 
     reward_range: ClassVar[tuple[float, float]] = (-32.0, 1.0)
     legend: ClassVar[str] = "The board, row by row: O is a peg, a dot an empty hole"
@@ -131,7 +131,7 @@ class PegSolitaire(Puzzle):
         """Undo `pack`."""
         return words
 
-    def view(self, instance: Any, board: UInt32[Array, "2"]) -> UInt8[Array, "7 7"]:
+    def observe_board(self, instance: Any, board: UInt32[Array, "2"]) -> UInt8[Array, "7 7"]:
         """0 outside, 1 a hole, 2 a peg."""
         cell = _cells()
         hole = np.maximum(cell, 0)
@@ -139,8 +139,8 @@ class PegSolitaire(Puzzle):
         return jnp.where(cell < 0, np.uint8(0), peg.astype(jnp.uint8) + np.uint8(1))
 
     def heuristic(self, instance: Any, board: UInt32[Array, "2"]) -> Float32[Array, ""]:
-        """Each jump takes one peg; 32 more than that where a pagoda function shows that there is no
-        solution: one that no jump can raise, and that is less here than at the goal."""
+        """The pegs to remove, one by each jump; 32 more where a pagoda function, which no jump can
+        raise, proves that there is no solution: it is lower here than at the goal."""
         jumps = _count(board) - 1
         lost = jnp.zeros((), jnp.bool_)
         for one, minus in _pagodas():
@@ -157,8 +157,8 @@ class PegSolitaire(Puzzle):
         return jnp.where(self.is_dead(instance, move.board), -pegs, reward)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Take the central game, or jump back from the goal: `scramble` jumps, or fewer where no
-        more can be undone."""
+        """Take the central game, or undo `scramble` random jumps from the goal, fewer if no more
+        can be undone."""
         if self.scramble is None:
             start = np.array([~np.uint32(1 << CENTRE), 1], np.uint32)
             return PuzzleLevel(board=jnp.asarray(start))
@@ -178,7 +178,7 @@ class PegSolitaire(Puzzle):
         """Read seven lines, `O` a peg and `.` a hole; the corners are left out or blank.
 
         Raises `ValueError` for another shape or character, and for a board that the rule of three
-        shows to have no solution; of the others some have none either.
+        proves unsolvable; some of the other boards are unsolvable too.
         """
         lines = [line.strip() for line in text.strip().splitlines()]
         if len(lines) != len(BOARD):
@@ -199,12 +199,12 @@ class PegSolitaire(Puzzle):
 
     def text(self, instance: Any, board: Any) -> str:
         """The board, as `read_level` reads it."""
-        cells = np.asarray(self.view(instance, jnp.asarray(board)))
+        cells = np.asarray(self.observe_board(instance, jnp.asarray(board)))
         return "\n".join("".join(" .O"[cell] for cell in row).rstrip() for row in cells)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "7 7"]:
         """0 outside, 1 a hole, 2 a peg."""
-        return self.view(state.instance, state.board).astype(jnp.int32)
+        return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (3, tile_size, tile_size, 3)."""
@@ -214,7 +214,7 @@ class PegSolitaire(Puzzle):
 
 
 def _count(words: UInt32[Array, "2"]) -> Int32[Array, ""]:
-    """Number of bits that are set."""
+    """Number of set bits."""
     return jax.lax.population_count(words).sum(axis=-1, dtype=jnp.uint32).astype(jnp.int32)
 
 
@@ -250,8 +250,8 @@ def _tables() -> Tables:
 
 
 def _thirds(pegs: list[int]) -> list[int]:
-    """Parities, for both directions of the diagonals, of the pegs on each and those on the next: a
-    jump over three adjacent diagonals changes all three numbers by one."""
+    """Parities of the pegs on two adjacent thirds of the diagonals, in both directions. A jump
+    keeps them: it crosses three adjacent diagonals and changes the pegs on each by one."""
     row, column = _tables().row[pegs], _tables().column[pegs]
     counts = [np.bincount(lines % 3, minlength=3) for lines in (row + column, row - column)]
     return [int(c[i] + c[j]) % 2 for c in counts for i, j in ((0, 1), (1, 2))]

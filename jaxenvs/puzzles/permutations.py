@@ -1,4 +1,4 @@
-"""Tables of twisty puzzles, built from their geometry: stickers, and where each turn takes them."""
+"""Tables of twisty puzzles, built from their geometry: stickers, and where turns take them."""
 
 import dataclasses
 import functools
@@ -13,7 +13,7 @@ _TRACKED = 4  # pieces of a pattern database
 
 
 class Pattern(NamedTuple):
-    """A pattern database: the places of some pieces, and the turns that these need."""
+    """A pattern database: the least turns for each placement of some pieces."""
 
     tracked: np.ndarray  # int32, a sticker of each piece
     cells: np.ndarray  # int32, stickers to which they can go
@@ -67,8 +67,8 @@ class Permutations:
 
 
 class _Sticker(NamedTuple):
-    piece: tuple[int, ...]  # centre of the piece, or what it is known by
-    face: tuple[int, ...]  # outward direction, or what it is known by
+    piece: tuple[int, ...]  # centre of the piece, or another identifier
+    face: tuple[int, ...]  # outward direction, or another identifier
 
 
 def _permutation(stickers: list, turned: dict) -> np.ndarray:
@@ -83,7 +83,7 @@ def _permutation(stickers: list, turned: dict) -> np.ndarray:
 def _with_powers(
     turns: list[tuple[str, np.ndarray]], half: bool
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
-    """Each turn clockwise, its inverse, and with `half` the turn done twice."""
+    """Each turn clockwise and anticlockwise, and with `half` also twice."""
     names, sources, inverse = [], [], []
     for name, source in turns:
         first = len(names)
@@ -93,7 +93,7 @@ def _with_powers(
     return tuple(names), np.stack(sources), np.array(inverse, np.int32)
 
 
-# Face: outward, to the right and down, as seen from outside; x right, y up, z to the viewer.
+# Face: outward, to the right and down, as seen from outside; x right, y up, z towards the eye.
 FACES = {
     "U": ((0, 1, 0), (1, 0, 0), (0, 0, 1)),
     "F": ((0, 0, 1), (1, 0, 0), (0, -1, 0)),
@@ -209,6 +209,6 @@ def _beside(stickers: list[_Sticker]) -> np.ndarray:
 
 
 def _kinds(stickers: list[_Sticker]) -> np.ndarray:
-    """Number of stickers on the piece of each: what tells kinds of pieces apart."""
+    """Number of stickers on the piece of each, which distinguishes kinds of pieces."""
     pieces = [s.piece for s in stickers]
     return np.array([pieces.count(piece) for piece in pieces], np.int32)

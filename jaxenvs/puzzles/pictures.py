@@ -169,10 +169,10 @@ def _rotated(points: np.ndarray, axis: np.ndarray, quarters: float) -> np.ndarra
 
 def _projected(quads: np.ndarray, eye: int, pixels: int) -> list[np.ndarray]:
     """The quads that face the eye, as points of the map."""
-    view = np.array(EYES[eye]) / np.linalg.norm(EYES[eye])
-    right = np.cross((0.0, 1.0, 0.0), view)
+    towards = np.array(EYES[eye]) / np.linalg.norm(EYES[eye])
+    right = np.cross((0.0, 1.0, 0.0), towards)
     right /= np.linalg.norm(right)
-    flat = np.stack([quads @ right, quads @ -np.cross(view, right)], axis=-1)
+    flat = np.stack([quads @ right, quads @ -np.cross(towards, right)], axis=-1)
     return list((flat / REACH + 1) / 2 * pixels * FINE)
 
 
@@ -188,10 +188,10 @@ def _fill(labels: np.ndarray, quad: np.ndarray, label: int) -> None:
     window[inside[: window.shape[0], : window.shape[1]]] = label
 
 
-def views(
+def solids(
     size: int, tile_size: int, face: int = 0, quarters: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Both maps of a cube beside its net, `face` turned clockwise by `quarters`."""
+    """Maps of a cube seen from both `EYES`, `face` turned clockwise by `quarters`."""
     pixels = size * tile_size
     return solid(size, pixels, 0, face, quarters), solid(size, pixels, 1, face, quarters)
 
@@ -205,8 +205,8 @@ def cube(
     shades = np.repeat(SHADE, board.shape[0] // 6)
     height, width, _ = net.shape
     for labels, is_low in zip(maps, (False, True), strict=True):
-        view = painted(labels, board, shades)
-        side = view.shape[0]
+        solid_cube = painted(labels, board, shades)
+        side = solid_cube.shape[0]
         top, left = height - side if is_low else 0, width * 3 // 4 - side // 2
-        net = net.at[top : top + side, left : left + side].set(view)
+        net = net.at[top : top + side, left : left + side].set(solid_cube)
     return net

@@ -2,7 +2,7 @@
 
 The rules are one pure function, `apply`; `step` (for learners), `neighbours` (for search) and the
 action mask are derived from it. What stays the same in an episode (walls, targets, distances) is
-the instance, apart from the board, which alone is what a search stores and hashes.
+the instance. It is separate from the board, and a search stores and hashes only boards.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -22,7 +22,7 @@ DIRECTIONS = ("up", "right", "down", "left")  # the inverse of a is (a + 2) % 4
 
 
 class Move(NamedTuple):
-    """What an action leads to; where it is not valid the board is as it was."""
+    """Result of an action; an invalid one leaves the board unchanged."""
 
     board: PyTree[Array]
     cost: Float32[Array, "*actions"]
@@ -30,7 +30,7 @@ class Move(NamedTuple):
 
 
 class Predecessors(NamedTuple):
-    """Boards from which one action leads here; several may have the same action."""
+    """Boards from which one action leads here; an action may lead here from several."""
 
     board: PyTree[Array]
     action: Int32[Array, " predecessors"]
@@ -55,16 +55,16 @@ class PuzzleState(State):
 
 
 class Puzzle(Env):
-    """Base of the deterministic puzzles: all is known, and only actions change the board.
+    """Base of deterministic puzzles: everything is known, and only actions change the board.
 
-    An author writes `apply`, `is_goal`, `pack`, `unpack`, `view`, `action_names`, `draw_level`,
-    `tiles` and `atlas`, and where they exist `inverse` or `predecessors`, `goal`, `heuristic`,
-    `oracle`, `is_dead`, `read_level`, `text` with its `legend`.
+    An author writes `apply`, `is_goal`, `pack`, `unpack`, `observe_board`, `action_names`,
+    `draw_level`, `tiles` and `atlas`, and where they exist `inverse` or `predecessors`, `goal`,
+    `heuristic`, `oracle`, `is_dead`, `read_level`, `text` with its `legend`.
     """
 
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    unit_cost: ClassVar[bool] = True  # every action costs 1, so that costs are whole numbers
+    unit_cost: ClassVar[bool] = True  # every action costs 1
     steps_limit: ClassVar[int] = 200  # time limit by default
     fully_observed: ClassVar[bool] = True
     legend: ClassVar[str] = "The board"  # what `text` shows, before a colon
@@ -77,7 +77,7 @@ class Puzzle(Env):
         raise NotImplementedError
 
     def apply(self, instance: Any, board: Any, action: Int32[Array, ""]) -> Move:
-        """Apply the rules; an action that is not valid leaves the board as it is."""
+        """Apply the rules; an invalid action leaves the board unchanged."""
         raise NotImplementedError
 
     def is_goal(self, instance: Any, board: Any) -> Bool[Array, ""]:
@@ -85,19 +85,19 @@ class Puzzle(Env):
         raise NotImplementedError
 
     def is_dead(self, instance: Any, board: Any) -> Bool[Array, ""]:
-        """Tell whether the episode ends unsolved; a board said to be dead has no solution."""
+        """Tell whether the episode ends unsolved; true only if the board has no solution."""
         return jnp.zeros((), jnp.bool_)
 
     def pack(self, board: Any) -> UInt32[Array, " words"]:
-        """Write the board as 32-bit words; other words for every other board."""
+        """Write the board as 32-bit words, different for each board."""
         raise NotImplementedError
 
     def unpack(self, words: UInt32[Array, " words"]) -> Any:
         """Undo `pack`."""
         raise NotImplementedError
 
-    def view(self, instance: Any, board: Any) -> PyTree[Array]:
-        """Return the observation; other boards look different (or set `fully_observed = False`)."""
+    def observe_board(self, instance: Any, board: Any) -> PyTree[Array]:
+        """Return the observation: one for each board, unless `fully_observed = False`."""
         raise NotImplementedError
 
     def heuristic(self, instance: Any, board: Any) -> Float32[Array, ""]:
@@ -105,7 +105,7 @@ class Puzzle(Env):
         return jnp.zeros((), jnp.float32)
 
     def goal(self, instance: Any) -> Any:
-        """Return the only solved board; without it there is no search from both ends."""
+        """Return the only solved board, which search from both ends needs."""
         raise NotImplementedError(f"{self.name} has no single goal")
 
     def oracle(self, instance: Any, board: Any) -> Array:
@@ -133,13 +133,13 @@ class Puzzle(Env):
         raise NotImplementedError(f"{self.name} cannot read levels")
 
     def text(self, instance: Any, board: Any) -> str:
-        """Draw a board in characters, as `read_level` reads it where there is that."""
+        """Draw a board in characters, which `read_level`, if there is one, can read."""
         raise NotImplementedError(f"{self.name} has no text")
 
-    # What follows from it.
+    # Derived from the author's part.
 
     def describe(self, state: PuzzleState, params: Any = None) -> str:
-        """Draw the board with a legend; without `text` write the observation."""
+        """Draw the board with a legend, or without `text` write the observation."""
         if type(self).text is Puzzle.text:
             return super().describe(state, params)
         board = self.text(state.instance, state.board)
@@ -157,7 +157,7 @@ class Puzzle(Env):
 
     @property
     def num_actions(self) -> int:
-        """How many actions there are."""
+        """Number of actions."""
         return len(self.action_names)
 
     def neighbours(self, instance: Any, board: Any) -> Move:
@@ -183,7 +183,7 @@ class Puzzle(Env):
         return Transition(state.replace(board=move.board), reward, ended, {"solved": solved})
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Take the last action to the goal; a puzzle without a single goal writes its own."""
+        """Take the last action to the goal; a puzzle without a single goal overrides this."""
         before = self.predecessors(level.instance, self.goal(level.instance))
         first = int(np.argmax(before.valid))
         board = jax.tree.map(lambda leaf: leaf[first], before.board)
@@ -194,13 +194,13 @@ class Puzzle(Env):
         return step.info["solved"]
 
     def observe(self, state: PuzzleState, params: Any = None) -> PyTree[Array]:
-        """Return the observation, see `view`."""
-        return self.view(state.instance, state.board)
+        """Return the observation of the board, see `observe_board`."""
+        return self.observe_board(state.instance, state.board)
 
     def walk(self, key: Key, instance: Any, board: Any, steps: int) -> Any:
-        """Take random actions from a board, each a valid one that does not undo the one before.
+        """Take random valid actions from a board, none of which undoes the previous one.
 
-        Where no such action is left the walk stays.
+        If there is no such action, the walk stays where it is.
         """
         drawn = words(key, max(1, steps))
 
@@ -219,10 +219,10 @@ class Puzzle(Env):
         boards: PyTree[Array],
         able: Bool[Array, " boards"],
     ) -> tuple[PyTree[Array], Int32[Array, ""]]:
-        """Go from `board` to one of `boards` that are `able`; return it and its index.
+        """Go from `board` to a random one of the `boards` that are `able`; return it and its index.
 
-        Of boards led to by actions, the one that undoes action `last` (-1: none) is left out. Where
-        nothing is left, the board and `last` stay.
+        The board of the action that undoes action `last` (-1: none) is left out. If no other is
+        left, the board and `last` stay.
         """
         if self.inverse is not None:
             undo = jnp.asarray(self.inverse)[jnp.maximum(last, 0)]

@@ -34,15 +34,16 @@ class SlidingTile(Puzzle):
 
     Actions: the blank moves 0 up, 1 right, 2 down, 3 left.
     Observation: uint8 (size, size), the number on each tile, 0 for the blank.
-    Reward (field `reward`): `sparse` 1 when solved; `dense` 1 for a tile that came to its place,
-        -1 for one that left it. Episode ends: solved, or at the time limit of 20 steps a cell.
+    Reward (field `reward`): `sparse` 1 when solved; `dense` 1 for a tile that reached its place,
+        -1 for one that left it. Episode ends: when solved, or at the time limit of 20 steps for
+        each cell.
     State: the board is packed as a search stores it: a few bits for each cell, row by row, the
         first lowest.
     """
 
     size: int = 4  # cells on a side
     scramble: int | None = None  # random moves from the solved board; None: any board, uniformly
-    reward: str = "sparse"  # or "dense": for each tile that comes to its place or leaves it
+    reward: str = "sparse"  # or "dense": for each tile that reaches or leaves its place
 
     reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)
     legend: ClassVar[str] = "The tiles, row by row, with a dot for the blank"
@@ -93,7 +94,7 @@ class SlidingTile(Puzzle):
         blank = self._blank(board)
         row, column = blank // self.size, blank % self.size
         last = self.size - 1
-        # Arithmetic, and no table: a gather would be a kernel of its own.
+        # Arithmetic instead of a table: a gather would be a separate kernel.
         room = jnp.where(action % 2 == 0, row, column)
         valid = jnp.where((action == 0) | (action == 3), room > 0, room < last)
         far = jnp.where(action % 2 == 0, self.size, 1)
@@ -112,7 +113,7 @@ class SlidingTile(Puzzle):
         """Whether every tile is at its place."""
         goal = _tables(self.size).goal
         wrong = board[0] ^ goal[0]
-        for i in range(1, len(goal)):  # not a reduction: this fuses with what reads it
+        for i in range(1, len(goal)):  # unlike a reduction, this fuses with its consumer
             wrong |= board[i] ^ goal[i]
         return wrong == 0
 
@@ -132,7 +133,9 @@ class SlidingTile(Puzzle):
         """The number in each cell, row by row."""
         return bits.unpack(board, self.size**2, _tables(self.size).bits)
 
-    def view(self, instance: Any, board: UInt32[Array, " words"]) -> UInt8[Array, "size size"]:
+    def observe_board(
+        self, instance: Any, board: UInt32[Array, " words"]
+    ) -> UInt8[Array, "size size"]:
         """The numbers."""
         return self.numbers(board).reshape(self.size, self.size)
 
@@ -149,7 +152,7 @@ class SlidingTile(Puzzle):
         return moves.astype(jnp.float32)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """1 when solved, or the change of the tiles at their places."""
+        """1 when solved, or the change in the number of tiles at their places."""
         if self.reward == "sparse":
             return super().step_reward(instance, before, move, solved)
         goal = self.numbers(self.goal(()))
@@ -168,7 +171,7 @@ class SlidingTile(Puzzle):
     def _shuffled(self, key: Key) -> UInt32[Array, " words"]:
         """A uniform permutation as a product of exchanges, whose number tells its parity.
 
-        If the parity is not the blank's, two tiles are exchanged. No array of cells is made: each
+        If the parity is not the blank's, two tiles are exchanged. No array of cells is needed: each
         field of a word follows its cell through the exchanges, all in one kernel.
         """
         tables, cells = _tables(self.size), self.size**2
@@ -180,7 +183,7 @@ class SlidingTile(Puzzle):
         blank = jnp.int32(0)  # the cell of number 0: by the exchanges backwards
         for last, other in enumerate(others, 1):
             blank = _exchanged(blank, last, other)
-        # From blank first to blank last is a cycle of all numbers, as many exchanges less one.
+        # From blank first to blank last is a cycle of all numbers: one exchange fewer than numbers.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)
@@ -233,12 +236,12 @@ class SlidingTile(Puzzle):
 
     def text(self, instance: Any, board: Any) -> str:
         """The numbers in rows, a dot for the blank."""
-        rows = np.asarray(self.view(instance, board))
+        rows = np.asarray(self.observe_board(instance, board))
         return "\n".join(" ".join(f"{n or '.':>2}" for n in row) for row in rows)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "size size"]:
         """The number in each cell; sprite 0 is the blank."""
-        return self.view((), state.board).astype(jnp.int32)
+        return self.observe_board((), state.board).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (size * size, tile_size, tile_size, 3)."""

@@ -33,14 +33,14 @@ _MEANING = (
 class Stock(Struct):
     """What moves. Cells are numbered row by row."""
 
-    boxes: UInt8[Array, " boxes"]  # their cells, rising, so that equal boards are equal arrays
+    boxes: UInt8[Array, " boxes"]  # their cells, ascending, so that equal boards are equal arrays
     player: UInt8[Array, ""]  # its cell
 
 
 @register("Puzzle-Sokoban-6x6-v0", size=6, boxes=2, pulls=8)
 @register("Puzzle-Sokoban-10x10-v0", size=10, boxes=4, pulls=16)
 class Sokoban(Puzzle):
-    """Push the boxes onto the targets: one at a time, never pulled. Boxes may get stuck.
+    """Push all boxes onto targets, one at a time, without pulling. Boxes may get stuck.
 
     Actions: 0 up, 1 right, 2 down, 3 left; a box ahead is pushed if the cell behind it is free.
     Observation: uint8 (size, size), 0 floor, 1 wall, 2 target, 3 box, 4 box on a target, 5 player,
@@ -49,16 +49,16 @@ class Sokoban(Puzzle):
         are on targets.
     Episode ends: when all boxes are on targets, at the time limit, and with `dead_ends` when a box
         is where no pushes lead to a target.
-    State: cells are row * size + column. The instance has for each the least pushes of a box from
-        there to a target: 0 on a target, 254 where no pushes lead to one, 255 in a wall.
+    State: cells are row * size + column. For each cell, the instance has the least pushes of a box
+        from there to a target: 0 on a target, 254 if no pushes lead to one, 255 in a wall.
 
-    Levels are drawn by pulling boxes from the targets, `pulls` times; with `levels`, the path of a
-    file or folder in the format of Boxoban (Guez et al. 2018), each of its levels is as likely.
+    Levels are drawn by pulling boxes from the targets, `pulls` times, or uniformly from `levels`,
+    the path of a file or folder in the format of Boxoban (Guez et al. 2018).
     """
 
     size: int = 10  # cells on a side, with the walls around
-    boxes: int = 4  # and as many targets
-    pulls: int = 16  # pulls of a cell that make a level
+    boxes: int = 4  # also the number of targets
+    pulls: int = 16  # by one cell each, to make a level
     levels: str | None = None  # file or folder to read them from; None: drawn
     dead_ends: bool = False  # the episode ends when a box is where no pushes lead to a target
 
@@ -105,15 +105,15 @@ class Sokoban(Puzzle):
 
     @property
     def level_count(self) -> int:
-        """How many levels were read; 0 where they are drawn."""
+        """Number of levels read; 0 if they are drawn."""
         if self.levels is None:
             return 0
         return len(sokoban_levels.read(self.levels, self.size, self.boxes).player)
 
     def level(self, number: Int32[Array, ""] | int) -> PuzzleLevel:
-        """Return the level of this number, from 0, of those that were read; the nearest there is.
+        """Return a level that was read, by its number from 0; out of range, the nearest one.
 
-        Raises `ValueError` where levels are drawn.
+        Raises `ValueError` if levels are drawn.
         """
         if self.levels is None:
             raise ValueError(
@@ -184,10 +184,9 @@ class Sokoban(Puzzle):
     def step_reward(
         self, instance: UInt8[Array, " cells"], before: Stock, move: Move, solved: Array
     ) -> Float32[Array, ""]:
-        """-0.1, 1 or -1 for a box, 10 at the end; rounded once, and the same in all programs."""
+        """-0.1, 1 or -1 for a box, 10 at the end; rounded once, so equal in all programs."""
         gained = self._on_targets(instance, move.board) - self._on_targets(instance, before)
-        # Not a number of tenths divided by ten: XLA may multiply by 0.1 instead, and 10.9 would be
-        # more than it is.
+        # Not tenths divided by ten: XLA may multiply by 0.1 instead, and round 10.9 upwards.
         whole = gained + 10 * solved.astype(jnp.int32)
         return whole.astype(jnp.float32) - np.float32(0.1)
 
@@ -207,8 +206,8 @@ class Sokoban(Puzzle):
     def heuristic(self, instance: UInt8[Array, " cells"], board: Stock) -> Float32[Array, ""]:
         """Pushes of each box to its nearest target, and the steps to the nearest box.
 
-        A push brings one box nearer by one at most; before the first one the player walks. A box
-        that is lost counts 254.
+        A push brings one box nearer by at most one; the player walks before the first push. A box
+        with no way to a target counts 254.
         """
         boxes, player = board.boxes.astype(jnp.int32), board.player.astype(jnp.int32)
         pushes = instance[boxes].astype(jnp.int32).sum(dtype=jnp.int32)
@@ -217,7 +216,7 @@ class Sokoban(Puzzle):
         steps = (rows + columns).min() - 1
         return jnp.where(self.is_goal(instance, board), 0, pushes + steps).astype(jnp.float32)
 
-    def view(
+    def observe_board(
         self, instance: UInt8[Array, " cells"], board: Stock
     ) -> UInt8[Array, "{self.size} {self.size}"]:
         """The field with boxes and player."""
@@ -243,12 +242,12 @@ class Sokoban(Puzzle):
 
     def text(self, instance: UInt8[Array, " cells"], board: Stock) -> str:
         """Draw the field as `read_level` reads it."""
-        shown = np.asarray(self.view(instance, board))
+        shown = np.asarray(self.observe_board(instance, board))
         return "\n".join("".join(CHARACTERS[cell] for cell in row) for row in shown)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "{self.size} {self.size}"]:
         """The observation's numbers."""
-        return self.view(state.instance, state.board).astype(jnp.int32)
+        return self.observe_board(state.instance, state.board).astype(jnp.int32)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites in the order of the observation's numbers."""
@@ -269,8 +268,8 @@ def _at(boxes: Int32[Array, " boxes"], cell: Int32[Array, ""]) -> Bool[Array, ""
 def _replaced(
     boxes: Int32[Array, " boxes"], old: Int32[Array, ""], new: Int32[Array, ""]
 ) -> Int32[Array, " boxes"]:
-    """Move the box at `old` to the free cell `new`, and keep the cells rising: those between the
-    two places move up by one."""
+    """Move the box at `old` to the free cell `new`, and keep the cells ascending: the entries
+    between the two places shift by one."""
     place = np.arange(boxes.shape[0], dtype=np.int32)
     out = (boxes < old).sum(dtype=jnp.int32)
     into = (boxes < new).sum(dtype=jnp.int32) - (old < new).astype(jnp.int32)

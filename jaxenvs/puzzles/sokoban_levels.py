@@ -22,7 +22,7 @@ DEAD, WALL = 254, 255  # in a map of push distances: a box never comes to a targ
 CHARACTERS = " #.$*@+"  # floor, wall, target, box, box on target, player, player on target
 PLAYS = 8
 LARGEST = 2**28  # bytes of all files: two and a half times all of Boxoban
-_LAYOUT, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))  # counters of the hash
+_FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))  # counters of the hash
 
 
 class Drawn(NamedTuple):
@@ -48,7 +48,7 @@ class Levels(NamedTuple):
 def push_distances(
     floor: Bool[Array, "size size"], targets: Bool[Array, "size size"]
 ) -> UInt8[Array, " cells"]:
-    """Least pushes of a lone box from each cell to a target, for a player who is where he likes.
+    """Least pushes of a lone box from each cell to a target, if the player could stand anywhere.
 
     0 on a target, `DEAD` where no pushes lead to one, `WALL` in walls; the border must be wall.
     """
@@ -75,7 +75,7 @@ def push_distances(
 def flooded(
     free: UInt32[Array, " rows"], start: UInt32[Array, " rows"], turns: int
 ) -> UInt32[Array, " rows"]:
-    """Cells to which ways of at most so many changes of row lead; a word for each row of cells."""
+    """Cells reached with at most `turns` changes of row; a word for each row of cells."""
 
     def along(reach: Array) -> Array:
         """Fill each row to the next obstacles: by 1, 2, 4, 8 cells, to both sides."""
@@ -112,9 +112,9 @@ def _to_cells(rows: UInt32[Array, " size"]) -> Bool[Array, " cells"]:
 def draw(key: Key, size: int, boxes: int, pulls: int) -> Drawn:
     """Draw a level that has a solution and is not solved.
 
-    Boxes begin on the targets and are pulled away; what was done, done backwards, is a solution.
-    There is room for the first pull by construction, and no pull may bring the last box back. Of
-    `PLAYS` such plays the one that leaves most to push is taken.
+    Boxes begin on the targets and are pulled away; the same moves backwards are a solution. There
+    is room for the first pull by construction, and no pull may bring the last box back. Of `PLAYS`
+    such plays the one that needs the most pushes is taken.
     """
     floor = rooms(key, size, boxes)
     cells = floor.reshape(-1)
@@ -158,10 +158,10 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     inner = size - 2
     side = max(3, int(np.ceil(np.sqrt(boxes + 2))))
     steps = inner * inner * 3 // 4
-    drawn = _words(key, _LAYOUT, steps + 2)
+    drawn = _words(key, _FLOOR, steps + 2)
     corner = below(drawn[:2], inner - side + 1)
     ways = drawn[2:]
-    # It goes on straight with probability 1/2.
+    # It continues straight with probability 1/2.
     turns = ((ways >> np.uint32(2)) & np.uint32(1)) != 0
     time = np.arange(steps, dtype=np.int32)
     latest = jax.lax.cummax(jnp.where(turns, time, 0))
@@ -215,7 +215,7 @@ def _targets(
     first: Int32[Array, ""],
     boxes: int,
 ) -> Int32[Array, " {boxes}"]:
-    """Choose different cells of the mask besides the first, the better ones before the others."""
+    """Choose different cells of the mask besides the first, preferring the better ones."""
     drawn = _words(key, _TARGETS, mask.size) >> np.uint32(1)
     drawn = drawn | (better.astype(jnp.uint32) << np.uint32(31))
     index = np.arange(mask.size, dtype=np.int32)
@@ -237,9 +237,9 @@ def _among(cells: Int32[Array, " count"], size: int) -> Bool[Array, " {size}"]:
 def _reach(
     floor: UInt32[Array, " size"], boxes: Int32[Array, " boxes"], player: Int32[Array, ""]
 ) -> tuple[UInt32[Array, " size"], UInt32[Array, " size"]]:
-    """Cells without a box, and those of them to which the player can walk, by rows.
+    """Cells without a box, and those that the player can walk to, a word for each row.
 
-    Some of the farthest may be missing, none is wrong.
+    Some of the farthest may be missing; none is wrong.
     """
     size = floor.shape[0]
     line = np.arange(size, dtype=np.int32)
@@ -293,7 +293,7 @@ def _apart(a: Array, b: Array, size: int) -> Array:
 
 
 def _hashed(word: UInt32[Array, ""], count: int) -> UInt32[Array, " {count}"]:
-    """Make random words of one."""
+    """Hash one word to several."""
     return mix(word ^ mix(jnp.arange(1, count + 1, dtype=jnp.uint32)))
 
 
@@ -304,8 +304,8 @@ def _hashed(word: UInt32[Array, ""], count: int) -> UInt32[Array, " {count}"]:
 def read(path: str, size: int, boxes: int) -> Levels:
     """Read the levels of a Boxoban file, or of all `.txt` files of a folder in order of names.
 
-    Lines that begin with `;` and empty lines come between levels. `ValueError` says which line is
-    wrong. The levels are kept, so that a file that changes later is not read again.
+    Lines that begin with `;` and empty lines separate levels. `ValueError` names the wrong line.
+    The levels are cached: a file that changes later is not read again.
     """
     place = Path(path).expanduser()
     if not place.exists():
@@ -377,7 +377,7 @@ def parsed(rows: list[str], size: int, boxes: int, first: int = 1, file: str = "
 
 
 def _check_rows(rows: list[str], size: int, first: int, file: str) -> None:
-    """Raise unless this is a square of known characters with walls around."""
+    """Raise unless this is a square of known characters enclosed by walls."""
     for number, row in enumerate(rows, first):
         if len(row) != size:
             raise ValueError(f"{file}: line {number} has {len(row)} characters, expected {size}")

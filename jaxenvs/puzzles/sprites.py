@@ -75,7 +75,7 @@ PERSON = (
     Layer(disc(1 / 2, 1 / 2, 5 / 16), WHITE),
     Layer(union(disc(13 / 32, 7 / 16, 1 / 20), disc(19 / 32, 7 / 16, 1 / 20)), INK),
 )
-AIM = (  # where something is to come
+AIM = (  # a target
     Layer(minus(disc(1 / 2, 1 / 2, 1 / 4), disc(1 / 2, 1 / 2, 11 / 64)), GREEN),
     Layer(disc(1 / 2, 1 / 2, 5 / 64), GREEN),
 )
@@ -164,7 +164,7 @@ def minesweeper(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def sudoku(tile_size: int) -> np.ndarray:
-    """Empty, 1 to 9 placed, 1 to 9 given, and the same again for the ground of every other box."""
+    """Empty, 1 to 9 placed, 1 to 9 given, then the same on the ground of every other box."""
     looks: list[Layers] = []
     for ground in (FLOOR, (58, 62, 76)):
         rim = minus(WHOLE, block(1 / 32, 1 / 32, 31 / 32, 31 / 32))
@@ -195,8 +195,8 @@ def lights(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def hanoi(tile_size: int, disks: int) -> np.ndarray:
-    """Nothing, a pole, the base; then of each disk, from the smallest, the left end, the middle,
-    the right end, and all of it where it is one tile wide. Ends of every other fill half a tile."""
+    """Nothing, a pole, the base; then for each disk, from the smallest, its left end, middle and
+    right end, and a disk one tile wide. The ends of every other disk fill half a tile."""
     pole = block(3 / 8, -1, 5 / 8, 2)
     looks: list[Layers] = [
         NOTHING,
@@ -236,7 +236,7 @@ def pancakes(tile_size: int, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def tokens(tile_size: int, size: int) -> np.ndarray:
-    """Nothing, then round tokens with the numbers from 0, and these again in the turnstile."""
+    """Nothing, then round tokens with the numbers from 0, then the same in the turnstile."""
     looks: list[Layers] = [NOTHING]
     grounds = ((Layer(WHOLE, FLOOR),), (Layer(WHOLE, (64, 84, 124)),))
     for ground in grounds:
@@ -303,7 +303,7 @@ def maze(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def tsp(tile_size: int) -> np.ndarray:
-    """Nothing, a city, one that was visited, the traveller there, home, the traveller at home."""
+    """Nothing, a city, a visited city, the traveller in a city, home, the traveller at home."""
     city = (Layer(WHOLE, FLOOR), Layer(disc(1 / 2, 1 / 2, 5 / 16), YELLOW))
     visited = (Layer(WHOLE, FLOOR), Layer(disc(1 / 2, 1 / 2, 5 / 16), (92, 98, 114)))
     roof = polygon((1 / 2, 1 / 16), (15 / 16, 1 / 2), (1 / 16, 1 / 2))

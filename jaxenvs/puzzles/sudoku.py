@@ -1,8 +1,8 @@
 """Sudoku: one digit after another, each new to its row, its column and its 3x3 box.
 
-Rules as in Jumanji 1.1 `Sudoku-v0`; its levels are read from a file, these are drawn: a full grid
-by the symmetries of Sudoku from one, then cells erased at random. So each has a solution, with many
-blanks more than one; every full grid that keeps the rules is a goal.
+Rules as in Jumanji 1.1 `Sudoku-v0`, whose levels are read from a file. Here they are drawn: random
+symmetries of Sudoku change one full grid, then random cells are erased. So each level has a
+solution, with many blanks more than one; every full grid that obeys the rules is a goal.
 """
 
 import functools
@@ -30,7 +30,7 @@ LINES = np.arange(9, dtype=np.int32)
 BOX_START = LINES // 3 * 3
 # A full grid: each row is the one above moved by three, each band by one more.
 BASE = ((3 * (LINES % 3) + LINES // 3)[:, None] + LINES[None, :]) % 9
-GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19  # every other box looks different
+GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19  # of every other box
 
 Board = UInt8[Array, "9 9"]  # digits, 0 where a cell is empty
 
@@ -40,15 +40,15 @@ Board = UInt8[Array, "9 9"]  # digits, 0 where a cell is empty
 class Sudoku(Puzzle):
     """Fill the 9x9 grid so that no row, column or 3x3 box has a digit twice; nothing is erased.
 
-    With the field `guided` the rules choose the cell, the empty one with the fewest candidates (of
-    several the first): 9 successors instead of hundreds, which in all orders fill the same grids.
-    This is the one to search.
+    With the field `guided` the rules choose the cell: the empty one with the fewest candidates, of
+    several the first. A board then has 9 successors instead of hundreds, and the same solutions, so
+    search this variant.
 
     Actions: 81 * row + 9 * column + digit - 1; guided: digit - 1.
     Observation: uint8 (9, 9), the digits, 0 in an empty cell.
     Reward: 1 when the grid is full.
     Episode ends: then, when no digit can be placed, and at the time limit.
-    State: the board is the observation; the instance is true in cells that were given.
+    State: the board is the observation; the instance is true in given cells.
     """
 
     blanks: int = 40  # empty cells at the beginning
@@ -82,7 +82,7 @@ class Sudoku(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """A digit is written where the cursor is; guided: in the cell that is given."""
+        """A digit is written at the cursor; guided: in the chosen cell."""
         if self.guided:
             return Controls(keyed(*((digit, digit) for digit in self.action_names)))
 
@@ -134,7 +134,7 @@ class Sudoku(Puzzle):
         return (board == 0).any() & (candidates == 0).all()
 
     def predecessors(self, instance: Bool[Array, "9 9"], board: Board) -> Predecessors:
-        """Erase one cell that was not given; guided: if it would have been chosen."""
+        """Erase one cell that was not given; guided: only if the rules would have chosen it."""
         cells = jnp.arange(CELLS, dtype=jnp.int32)
         digits = board.reshape(-1).astype(jnp.int32) - 1
         actions = jnp.maximum(digits if self.guided else 9 * cells + digits, 0)
@@ -161,7 +161,7 @@ class Sudoku(Puzzle):
         """Undo `pack`."""
         return bits.unpack(words, CELLS, 4).reshape(9, 9)
 
-    def view(self, instance: Bool[Array, "9 9"], board: Board) -> Board:
+    def observe_board(self, instance: Bool[Array, "9 9"], board: Board) -> Board:
         """Return the digits."""
         return board
 
@@ -229,7 +229,7 @@ def _either(parts: Iterable[Array]) -> Array:
 
 
 def _candidates(board: Board) -> UInt32[Array, "9 9"]:
-    """Bits of the digits that can be placed in each cell; none where there is one already."""
+    """Bits of the digits that can be placed in each cell; none in filled cells."""
     rows, columns, boxes = _used(board)
     beside = jnp.broadcast_to(boxes[:, None, :, None], (3, 3, 3, 3)).reshape(9, 9)
     used = rows[:, None] | columns[None, :] | beside

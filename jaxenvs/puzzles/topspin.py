@@ -35,7 +35,7 @@ class TopSpin(Puzzle):
 
     size: int = 20  # tokens of the ring
     window: int = 4  # tokens in the turnstile, an even number
-    moves: str = "ring"  # "window": the turnstile goes anywhere, as much of the literature counts
+    moves: str = "ring"  # "window": the turnstile goes anywhere, a common convention
     scramble: int | None = None  # random actions from the goal; None: any ring, uniformly
 
     legend: ClassVar[str] = "The tokens in the order of the ring, from place 0"
@@ -101,7 +101,7 @@ class TopSpin(Puzzle):
 
     @property
     def reaches_odd(self) -> bool:
-        """Whether odd permutations can be reached; if not, half of all rings."""
+        """Whether odd permutations can be reached; if not, only half of all rings can."""
         turned = self.moves == "ring" and self.size % 2 == 0
         return turned or self.window % 4 == 2
 
@@ -119,20 +119,20 @@ class TopSpin(Puzzle):
         return jnp.arange(self.size, dtype=jnp.uint8)
 
     def pack(self, board: UInt8[Array, " size"]) -> UInt32[Array, " words"]:
-        """As many bits for each token as the last needs."""
+        """The tokens, each in the bits that the last one needs."""
         return bits.pack(board, (self.size - 1).bit_length())
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt8[Array, " size"]:
         """Undo `pack`."""
         return bits.unpack(words, self.size, (self.size - 1).bit_length())
 
-    def view(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
+    def observe_board(self, instance: Any, board: UInt8[Array, " size"]) -> UInt8[Array, " size"]:
         """The tokens."""
         return board
 
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
-        """The largest of half the wrong neighbours, as a reversal changes two pairs, and of the
-        exact actions for a few tokens next to each other, whatever the rest."""
+        """The maximum of half the wrong neighbours (a reversal changes two pairs) and of the exact
+        actions for some consecutive tokens, whatever the rest."""
         tokens = board.astype(jnp.int32)
         apart = abs(tokens - jnp.roll(tokens, 1))
         wrong = ((apart != 1) & (apart != self.size - 1)).sum(dtype=jnp.int32)
@@ -163,8 +163,8 @@ class TopSpin(Puzzle):
     def read_level(self, text: str) -> PuzzleLevel:
         """Read the tokens in the order of the ring.
 
-        Raises `ValueError` unless these are the numbers from 0, each once, and for a ring that no
-        actions sort.
+        Raises `ValueError` unless these are the numbers from 0, each once, in an order that actions
+        can sort.
         """
         names = text.split()
         if sorted(names) != sorted(map(str, range(self.size))):
@@ -218,7 +218,7 @@ def _rectangle(size: int) -> np.ndarray:
 
 
 def _tracked(size: int) -> int:
-    """Number of tokens of a pattern: as many as a table holds."""
+    """Number of tokens of a pattern, limited by the size of a table."""
     return max(count for count in range(1, 6) if size**count <= _TABLE)
 
 

@@ -1,7 +1,8 @@
 """TSP: the shortest round trip through all cities (after Jumanji 1.1 `TSP-v1`).
 
-Differences from Jumanji: the trip begins in the first city (a round trip has no first one, and the
-cities are drawn alike); a city that was visited is no way to end the episode: nothing happens.
+Differences from Jumanji: the trip begins in the first city (which makes no difference to a round
+trip through cities that are drawn alike); going to a visited city does nothing and does not end the
+episode.
 """
 
 from typing import Any, ClassVar
@@ -28,27 +29,27 @@ MARKS = ("", "visited", "here")
 
 @struct
 class Tour(Struct):
-    """Where the traveller was and is; at the end home again."""
+    """Where the traveller was and is; at the end, home again."""
 
-    visited: UInt32[Array, ""]  # bit i: city i was visited, or the trip began there
+    visited: UInt32[Array, ""]  # bit i: city i is visited, or the trip began there
     city: Int32[Array, ""]  # where the traveller is
 
 
 @register("Puzzle-TSP-10-v0", cities=10)
 @register("Puzzle-TSP-20-v0", cities=20)
 class TSP(Puzzle):
-    """Visit every city of the unit square once, from the first one and back, by the shortest way.
+    """Visit every city of the unit square once, from the first one and back, on the shortest route.
 
-    Actions: i goes to city i; to a city that was visited nothing happens. The last city is left
-        for home at once.
+    Actions: i goes to city i; nothing happens if it is visited. From the last city the traveller
+        returns home in the same step.
     Observation: float32 (cities, 4): x, y, 1 if visited, 1 if the traveller is there. City 0 is
         home.
-    Reward: minus the length of the way, with the way home in the last step.
+    Reward: minus the distance travelled, including the return home in the last step.
     Episode ends: when all cities are visited, and at the time limit (by default 2 * cities steps).
     State: the instance has x and y of each city.
     """
 
-    cities: int = 10  # home among them
+    cities: int = 10  # home included
 
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (-2 * 2**0.5, 0.0)
@@ -88,7 +89,7 @@ class TSP(Puzzle):
 
     @property
     def controls(self) -> Controls:
-        """A place on the map stands for the city nearest to its middle."""
+        """Pointing at a place chooses the city nearest to its middle."""
 
         def nearest(state: Any, place: Place) -> int:
             at = (np.array((place[1], place[0])) + 0.5) / GRID
@@ -110,7 +111,7 @@ class TSP(Puzzle):
     def apply(
         self, instance: Float32[Array, "cities 2"], board: Tour, action: Int32[Array, ""]
     ) -> Move:
-        """Go to a city, and on home if it is the last."""
+        """Go to a city, and on to home if it is the last one."""
         there, bit = instance[action], jnp.uint32(1) << action.astype(jnp.uint32)
         valid = (board.visited & bit) == 0
         visited = board.visited | bit
@@ -123,7 +124,7 @@ class TSP(Puzzle):
     def step_reward(
         self, instance: Float32[Array, "cities 2"], before: Tour, move: Move, solved: Array
     ) -> Float32[Array, ""]:
-        """Minus the length of the way."""
+        """Minus the distance travelled."""
         return jnp.where(move.valid, -move.cost, np.float32(0))
 
     def is_goal(self, instance: Float32[Array, "cities 2"], board: Tour) -> Bool[Array, ""]:
@@ -153,8 +154,8 @@ class TSP(Puzzle):
     def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
         """Length of a least tree over what is left: here, the cities to visit, home.
 
-        The rest of the trip is such a tree itself. No move makes it shorter by more than the
-        move's length: the tree of what is left then and the move are a tree of what is left now.
+        The rest of the trip is such a tree. No move shortens the tree by more than the move's
+        length: the move and the tree after it are a tree of what was left before.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         left = ((board.visited >> index) & np.uint32(1)) == 0
@@ -164,7 +165,9 @@ class TSP(Puzzle):
         # A hair below, for the rounding of the sums.
         return jnp.where(self.is_goal(instance, board), np.float32(0), tree * np.float32(1 - 1e-6))
 
-    def view(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, "cities 4"]:
+    def observe_board(
+        self, instance: Float32[Array, "cities 2"], board: Tour
+    ) -> Float32[Array, "cities 4"]:
         """Places, and what was visited, and where the traveller is."""
         index = np.arange(self.cities, dtype=np.int32)
         visited = (board.visited >> index.astype(np.uint32)) & np.uint32(1)
@@ -174,7 +177,7 @@ class TSP(Puzzle):
     def read_level(self, text: str) -> PuzzleLevel:
         """Read a line `x y`, from 0 to 1, for each city, home first.
 
-        A line may go on with `visited` or, once, with `here`; by default the trip begins.
+        A line may end with `visited` or, once, with `here`; without these the trip begins at home.
         """
         lines = text.strip("\n").splitlines()
         if len(lines) != self.cities:
@@ -213,7 +216,7 @@ class TSP(Puzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "16 16"]:
         """The unit square: 0 nothing, 1 city, 2 visited, 3 traveller, 4 home, 5 traveller at home.
 
-        Of cities in one tile the one with the largest number is shown.
+        If cities share a tile, the largest of these numbers is shown.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         visited = (state.board.visited >> index) & np.uint32(1)

@@ -1,7 +1,7 @@
 """Twisty puzzles: Rubik's cube, Pyraminx and Skewb are one class with different tables.
 
-A board is the colour of every sticker; an action permutes them. Levels are drawn uniformly from all
-boards that can be reached, by the group's stabiliser chain: no walk, and no rejection.
+A board is the colour of every sticker; an action permutes them. The group's stabiliser chain draws
+levels uniformly from all boards that can be reached, without a random walk or rejection.
 """
 
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ _COLOURS = {"W": "white", "G": "green", "R": "red", "B": "blue", "O": "orange", 
 
 
 class TwistyPuzzle(Puzzle):
-    """Base: a subclass says its `tables`, its faces, its pictures and the letters of its colours.
+    """Base: a subclass has `tables`, `faces`, pictures and the `letters` of its colours.
 
     State: the board is the observation, flat.
     """
@@ -52,12 +52,12 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """Turns by the name of what turns: clockwise, with ' back, with 2 by half."""
+        """The name of what turns: alone clockwise, with ' anticlockwise, with 2 by half."""
         return self.tables.names
 
     @property
     def controls(self) -> Controls:
-        """The letter of what turns, with Shift back; digits turn by half."""
+        """The letter of what turns, with Shift anticlockwise; digits turn by half."""
         halves = [name for name in self.action_names if name.endswith("2")]
 
         def key(name: str) -> str:
@@ -91,7 +91,7 @@ class TwistyPuzzle(Puzzle):
 
     @property
     def faces(self) -> tuple[tuple[str, str], ...]:
-        """Rows (index, meaning) that say where the stickers are."""
+        """(index, meaning) of each face: where its stickers are."""
         raise NotImplementedError
 
     @property
@@ -124,12 +124,12 @@ class TwistyPuzzle(Puzzle):
     def _bits(self) -> int:
         return (self.tables.colours - 1).bit_length()
 
-    def view(self, instance: Any, board: UInt8[Array, " stickers"]) -> UInt8[Array, "..."]:
+    def observe_board(self, instance: Any, board: UInt8[Array, " stickers"]) -> UInt8[Array, "..."]:
         """The board, by faces."""
         return board.reshape(self.shape)
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """The largest of some pattern databases: exact turns for four pieces, whatever the rest."""
+        """The maximum of pattern databases: exact turns for four pieces, whatever the rest."""
         bound = jnp.int32(0)
         for pattern in self.tables.patterns:
             at = jnp.int32(0)
@@ -148,7 +148,7 @@ class TwistyPuzzle(Puzzle):
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
-        # Only numbers are chased: one kernel on a GPU. Each is read once; what wraps or clips an
+        # Only indices are followed: one kernel on a GPU. Each is read once; wrapping or clipping an
         # index would read it twice, and the compiler's work would double with every level.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
@@ -161,7 +161,8 @@ class TwistyPuzzle(Puzzle):
         return PuzzleLevel(board=jnp.asarray(self.tables.goal)[sticker])
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Read turns from the solved puzzle, or the letters of all stickers in the view's order.
+        """Read turns from the solved puzzle, or the letters of all stickers as the observation has
+        them.
 
         Raises `ValueError` for an unknown turn or colour, and for stickers that no turns can reach.
         """
@@ -211,17 +212,18 @@ class TwistyPuzzle(Puzzle):
 class Cube(TwistyPuzzle):
     """Rubik's cube: turn faces until each has one colour.
 
-    The 2x2 cube turns U, F and R only, which holds its last corner, so that one board is solved;
-    `all_faces` turns all six, and any of its 24 positions in space is solved.
+    The 2x2 cube turns only U, F and R, so its last corner stays in place and one board is solved;
+    `all_faces` turns all six, and the solved cube may be in any of 24 positions in space.
 
-    Actions: for each face of U F R (B L D) clockwise, back, and with `turns="half"` by half.
+    Actions: for each face of U F R (B L D) a turn clockwise, one back, and with `turns="half"` a
+        half turn.
     Observation: uint8 (6, size, size), colours 0 to 5 (white, green, red, blue, orange, yellow) of
         the faces U F R B L D: U seen with B on top, the sides with U on top, D with F on top.
-    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    Reward: 1 when solved. Episode ends: when solved, or at the time limit.
     """
 
     size: int = 3  # stickers on a side of a face, 2 or 3
-    turns: str = "quarter"  # "half" has half turns as actions too
+    turns: str = "quarter"  # "half": half turns are actions too
     all_faces: bool = False  # of a 2x2 cube; a 3x3 always turns all
 
     letters: ClassVar[str] = "WGRBOY"
@@ -282,7 +284,7 @@ class Cube(TwistyPuzzle):
         self, state: PuzzleState, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
         """Draw the net, and beside it the cube as seen from two sides."""
-        return self._drawn(state, tile_size, pictures.views(self.size, tile_size))
+        return self._drawn(state, tile_size, pictures.solids(self.size, tile_size))
 
     def picture_between(
         self, state: PuzzleState, action: int, share: float, tile_size: int
@@ -291,24 +293,24 @@ class Cube(TwistyPuzzle):
         name = self.action_names[action]
         face, quarters = "UFRBLD".index(name[0]), {"": 1, "'": -1, "2": 2}[name[1:]]
         return self._drawn(
-            state, tile_size, pictures.views(self.size, tile_size, face, quarters * share)
+            state, tile_size, pictures.solids(self.size, tile_size, face, quarters * share)
         )
 
     def _drawn(
-        self, state: PuzzleState, tile_size: int, views: tuple[np.ndarray, np.ndarray]
+        self, state: PuzzleState, tile_size: int, solids: tuple[np.ndarray, np.ndarray]
     ) -> UInt8[Array, "height width 3"]:
         net = compose(self.tiles(state), self.atlas(tile_size))
-        return pictures.cube(net, state.board, views)
+        return pictures.cube(net, state.board, solids)
 
 
 @register("Puzzle-Pyraminx-v0")
 class Pyraminx(TwistyPuzzle):
     """Pyraminx without its tips: turn the corners of a tetrahedron until each face has one colour.
 
-    Actions: for each vertex U L R B by a third clockwise and back.
+    Actions: two for each vertex U L R B: a third of a turn clockwise, and back.
     Observation: uint8 (4, 6), colours 0 to 3 of each face, which lies opposite the vertex of its
         number: three axial stickers by vertex, then the edge stickers opposite these vertices.
-    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    Reward: 1 when solved. Episode ends: when solved, or at the time limit.
     """
 
     letters: ClassVar[str] = "GRBY"
@@ -350,10 +352,10 @@ class Pyraminx(TwistyPuzzle):
 class Skewb(TwistyPuzzle):
     """Skewb: a cube whose halves turn about its corners, until each face has one colour.
 
-    Actions: about each of the four corners of one tetrad, by a third clockwise and back.
+    Actions: two for each of the four corners of one tetrad: a third of a turn clockwise, and back.
     Observation: uint8 (6, 5), colours 0 to 5 of the faces U F R B L D: the centre, then the corners
         row by row, seen as in `Cube`.
-    Reward: 1 when it is solved. Episode ends: solved, or at the time limit.
+    Reward: 1 when solved. Episode ends: when solved, or at the time limit.
     """
 
     letters: ClassVar[str] = "WGRBOY"
@@ -387,7 +389,7 @@ class Skewb(TwistyPuzzle):
 
 
 def _faces_of_a_cube() -> tuple[tuple[str, str], ...]:
-    """Rows of a layout: which way up each face is seen."""
+    """(index, meaning) of each face: which faces are above it and on its left."""
     outward = {normal: name for name, (normal, _, _) in permutations.FACES.items()}
     rows = []
     for face, (name, (_, right, down)) in enumerate(permutations.FACES.items()):

@@ -41,32 +41,34 @@ def astar(
 
     domain: a `Puzzle`, or a `Domain` of functions.
     level: `PuzzleLevel`, a state of the puzzle, or a board.
-    heuristic: (instance, board) -> estimate of the cost to a goal; by default the domain's own.
+    heuristic: (instance, board) -> estimate of the cost to a goal; by default `domain.heuristic`.
     weight: of the heuristic. Nodes are expanded by priority: cost so far + weight * heuristic.
         Above 1 a solution comes sooner and may cost more.
-    batch_size: nodes expanded together. node_budget: rows in all, for all levels.
+    batch_size: nodes expanded together. node_budget: nodes stored for all levels together.
     terminate: "first" ends when no open node has a lower priority than the cheapest goal found; if
         the heuristic is admissible, that goal costs at most max(1, weight) times the optimum.
         "optimal" ends when no open node can lead to a cheaper goal, which proves the optimum if
         the heuristic is admissible. With weight 1 the two are the same.
-    admissible: whether the heuristic never exceeds the true cost; by default so for the domain's.
-        Otherwise only unsolvability can be proven, if every reachable board was examined.
+    admissible: whether the heuristic never exceeds the true cost, which is the default for
+        `domain.heuristic` only. If not, only unsolvability can be proven, by examining every
+        reachable board.
     bucket_width: difference of priority below which the order of nodes does not matter. By default
         a quarter of the cheapest action, times the weight if that is above 1.
 
     Costs must not be negative. They are added in float32, so proofs hold up to rounding: integers
     are exact up to 2**24.
 
-    If the budget is spent without a solution, `solved` is False and the actions lead to the board
-    with the least bound. Works inside `jit`. Raises `TypeError` for what cannot be searched and
+    If the budget runs out, `solved` is False and the actions lead to the board with the lowest
+    bound. Works inside `jit`. Raises `TypeError` for a domain or level that cannot be searched,
     `ValueError` for settings out of range or a budget above the memory.
     """
-    own = heuristic is None
+    is_default = heuristic is None
     settings = checked_settings(
         "astar", domain, weight, batch_size, node_budget, terminate, max_length,
-        own if admissible is None else admissible, False, bucket_width,
+        is_default if admissible is None else admissible, False, bucket_width,
     )  # fmt: skip
-    return _run("astar", domain, level, domain.heuristic if own else heuristic, own, settings)
+    bound = domain.heuristic if is_default else heuristic
+    return _run("astar", domain, level, bound, is_default, settings)
 
 
 def qstar(
@@ -84,18 +86,18 @@ def qstar(
 ) -> Result:
     """Search as `astar` does, one action of a board at a time.
 
-    q: (instance, board) -> float32 (actions,), a bound of the cost of each action and all that
-        follows; by default from the domain's heuristic of each neighbour. A network that gives all
-        in one pass is what this search is for.
+    q: (instance, board) -> float32 (actions,), a bound of the cost to a goal by each action; by
+        default from the heuristic of each neighbour. This search is meant for a network that
+        computes all of them in one pass.
     """
-    own = q is None
+    is_default = q is None
     checked_domain(domain, "qstar")
     settings = checked_settings(
         "qstar", domain, weight, batch_size, node_budget, terminate, max_length,
-        own if admissible is None else admissible, True, bucket_width,
+        is_default if admissible is None else admissible, True, bucket_width,
     )  # fmt: skip
     q = _Costs(domain) if q is None else q
-    return _run("qstar", domain, level, q, own, settings)
+    return _run("qstar", domain, level, q, is_default, settings)
 
 
 class _Costs(NamedTuple):
@@ -129,12 +131,14 @@ def checked_settings(
     )  # fmt: skip
 
 
-def _run(where: str, domain: Any, level: Any, bound: Any, own: bool, settings: Settings) -> Result:
+def _run(
+    where: str, domain: Any, level: Any, bound: Any, is_default: bool, settings: Settings
+) -> Result:
     levels, many = as_levels(domain, level, where)
     rows = rows_for(domain, settings, jax.tree.leaves(levels.board)[0].shape[0])
     key_words = jax.eval_shape(lambda board: keys_of(domain, board, many), levels.board).shape[1]
     check_memory(where, rows, settings, domain.num_actions, key_words)
-    coarse = own and domain.unit_cost and settings.weight in (0.0, 1.0)
+    coarse = is_default and domain.unit_cost and settings.weight in (0.0, 1.0)
     result = _search(domain, bound, settings, coarse, many, levels)
     return result if many else result.single()
 

@@ -1,4 +1,4 @@
-"""Beam search: after each action only the most promising boards are kept."""
+"""Beam search: after each action only the boards with the lowest scores are kept."""
 
 import functools
 from collections.abc import Callable
@@ -41,8 +41,8 @@ def beam(
     """Search with a beam of `width` boards for at most `max_length` actions.
 
     Boards are kept by cost + heuristic, and the cheapest goal of the first step that reaches one is
-    the solution. Quick and without proof: `optimal` is never true. Several levels go side by side
-    until the slowest ends. Works inside `jit`; errors as in `astar`.
+    the solution. Quick, but without proof: `optimal` is never true. Several levels are searched
+    side by side until the slowest ends. Works inside `jit`; errors as in `astar`.
     """
     checked_domain(domain, "beam")
     checks.integer_field("beam", "width", width, 1)

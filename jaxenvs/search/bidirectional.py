@@ -85,14 +85,15 @@ def bidirectional(
     """Search from a level (or levels, by a leading axis) and from its goal at once.
 
     puzzle: with `goal` and `predecessors`. heuristic: (instance, board) -> estimate of the cost to
-        the goal; by default the puzzle's own. The backward search has none.
-    admissible: whether it never exceeds the true cost, which proofs need; it may be inconsistent.
-    node_budget: rows of both sides.
+        the goal; by default `puzzle.heuristic`. The backward search has none.
+    admissible: whether the heuristic never exceeds the true cost, as proofs require; it may be
+        inconsistent.
+    node_budget: nodes stored for both sides together.
     terminate: "optimal" ends with a proof, "first" where the two sides first meet: the
         solution may cost any amount more than the cheapest.
 
-    The rest, the result and errors as in `astar`; `TypeError` for a puzzle without a single goal or
-    predecessors. If unsolved, `board` is the one with the lowest heuristic.
+    The other arguments, the result and the errors are those of `astar`; `TypeError` also for a
+    puzzle without a single goal or predecessors. If unsolved, `board` has the lowest heuristic.
     """
     checked_domain(puzzle, "bidirectional")
     levels, many = as_levels(puzzle, level, "bidirectional")
@@ -127,10 +128,10 @@ def _places(puzzle: Any, levels: PuzzleLevel) -> int:
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4, 5))
 def _search(
-    puzzle: Any, places: int, bound: Any, settings: Settings, own: bool, many: bool,
-    levels: PuzzleLevel,
+    puzzle: Any, places: int, bound: Any, settings: Settings, is_default: bool,
+    many: bool, levels: PuzzleLevel,
 ) -> Result:  # fmt: skip
-    coarse = own and puzzle.unit_cost
+    coarse = is_default and puzzle.unit_cost
     count = jax.tree.leaves(levels.board)[0].shape[0]
     ends = jax.vmap(puzzle.goal, axis_size=count)(levels.instance)
     goals = PuzzleLevel(board=ends, instance=levels.instance)
@@ -144,7 +145,7 @@ def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
 
 
 class _Both:
-    """Two engines that take turns: the one whose first entries promise less goes on."""
+    """Two engines in turns: the one with the lower first priority continues."""
 
     def __init__(self, forward: Engine, back: Engine) -> None:
         self.forward, self.back, self.settings = forward, back, forward.settings

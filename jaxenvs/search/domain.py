@@ -1,4 +1,4 @@
-"""What a search needs to know of a problem: a puzzle, or any functions of the same form."""
+"""What can be searched: a puzzle, or any functions of the same form."""
 
 import dataclasses
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Domain:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Name in messages."""
         return "Domain"
 
 
@@ -49,7 +49,7 @@ def checked_domain(domain: Any, where: str) -> Any:
         name = getattr(domain, "name", type(domain).__name__)
         raise TypeError(
             f"{where}: {name} cannot be searched: it has no {', '.join(missing)}; give a puzzle "
-            "(a jaxenvs.puzzles.Puzzle, whose only chance is its level) or a search.Domain"
+            "(a jaxenvs.puzzles.Puzzle, in which only the level is random) or a search.Domain"
         )
     return domain
 

@@ -1,4 +1,4 @@
-"""How much a search keeps, and whether there is room for it."""
+"""Memory of a search, and whether the device has it."""
 
 import jax
 

@@ -15,13 +15,13 @@ class Result(Struct):
 
     solved: Bool[Array, "*levels"]
     cost: Float32[Array, "*levels"]  # of the actions; infinite where not solved
-    # From the start to the goal, padded with -1; unsolved: to the board with the least bound.
+    # From the start to the goal, padded with -1; unsolved: to the board with the lowest bound.
     actions: Int32[Array, "*levels longest"]
     length: Int32[Array, "*levels"]  # if above `longest`, `actions` is all -1
     optimal: Bool[Array, "*levels"]  # proven: no cheaper solution exists
     unsolvable: Bool[Array, "*levels"]  # proven: every reachable board was examined
     lower_bound: Float32[Array, "*levels"]  # of the least cost; -inf without an admissible bound
-    board: Any  # the goal, or the board with the least bound
+    board: Any  # the goal, or the board with the lowest bound
     nodes: Int32[Array, ""]  # stored boards, including more expensive copies
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]

@@ -65,7 +65,7 @@ class _Probe(NamedTuple):
 
 
 def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
-    """Add the boards that are new, or cheaper than known; equal boards must be in descending cost.
+    """Add boards that are new or cheaper than known; equal boards must be in descending cost.
 
     There must be room for all lanes.
     """

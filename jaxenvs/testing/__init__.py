@@ -1,4 +1,4 @@
-"""What an author of an environment checks it with: `check_env` and the play behind it."""
+"""Checks for authors of environments: `check_env`, and the hostile play that it includes."""
 
 from .contract import CHECKS, ContractError, Subject, check_env
 from .fuzzing import Fuzzed, Fuzzer, fuzz

@@ -1,7 +1,7 @@
 """The contract as a checker: `check_env(env)` tries what every environment promises.
 
-For authors of environments, and for this package's own tests: those run each of `CHECKS` on every
-id. A check is a function of a `Subject` that raises `AssertionError` with a sentence.
+For authors of environments, and for the tests of jaxenvs, which run each of `CHECKS` on every id.
+A check is a function of a `Subject` that raises `AssertionError` with a sentence.
 """
 
 import dataclasses
@@ -33,14 +33,14 @@ try:
 except ImportError:  # before jax 0.8
     from jax.experimental import enable_x64  # type: ignore[attr-defined]
 
-ROWS = 4  # of a batch
+BATCH = 4  # environments
 RESETS = 16  # levels that are looked at
-STEPS = 256  # of an episode, which goes on after its end
+STEPS = 256  # of an episode, counting those after its end
 EPSILON = float(np.finfo(np.float32).eps)
 
 
 class ContractError(AssertionError):
-    """What an environment breaks of the contract, a line for each check that failed."""
+    """An environment breaks the contract; a line for each check that failed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,11 +80,12 @@ class Subject:
 
 
 def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str]:
-    """Try the whole contract on an environment, or on what an id makes.
+    """Check the whole contract of an environment, given itself or by its id.
 
-    `steps` is the number of random and hostile steps beside the fixed checks (see `fuzzing`), on
-    levels of `seed`. Returns the names of the checks that passed; raises `ContractError` with a
-    line for each that did not. An environment of 100 actions takes some ten seconds to compile.
+    `steps` is the number of random and hostile steps (see `fuzzing`) besides the fixed checks;
+    `seed` determines the levels. Returns the names of the checks that passed; raises
+    `ContractError` with a line for each that failed. An environment of 100 actions takes about ten
+    seconds to compile.
     """
     if isinstance(env, str):
         env = make(env)
@@ -120,8 +121,8 @@ def plan(env: Env, seed: int = 0, steps: int = STEPS) -> tuple[Array, Array, PyT
 def assert_same(a: PyTree, b: PyTree, what: str, one_program: bool = False) -> None:
     """Assert that two pytrees are equal in structure, dtypes and every bit.
 
-    Floats of two programs may differ in the last two bits: XLA compiles a sum of products in one
-    way or another.
+    Floats of two programs may differ in the last two bits: XLA compiles sums of products in
+    different ways.
     """
 
     def equal(x: Any, y: Any) -> bool:
@@ -140,12 +141,12 @@ def assert_same(a: PyTree, b: PyTree, what: str, one_program: bool = False) -> N
 
 
 def at(tree: PyTree, index: int) -> PyTree:
-    """Row or moment of a pytree."""
+    """Entry of a pytree along its first axis."""
     return jax.tree.map(lambda leaf: leaf[index], tree)
 
 
 def stack(trees: list[Any]) -> Any:
-    """Join pytrees along a new first axis; what is NumPy's stays so, and compiles nothing."""
+    """Join pytrees along a new first axis; NumPy arrays stay NumPy and compile nothing."""
 
     def join(*leaves: Any) -> Any:
         numpy = isinstance(leaves[0], np.ndarray | np.generic)
@@ -155,7 +156,7 @@ def stack(trees: list[Any]) -> Any:
 
 
 def _types(tree: PyTree) -> tuple[Any, list[tuple[Any, ...]]]:
-    """Structure with shape, dtype and weakness of every leaf: what decides about recompiling."""
+    """Structure with shape, dtype and weakness of every leaf: a change means recompiling."""
     leaves, structure = jax.tree.flatten(tree)
     return structure, [(x.shape, x.dtype, x.weak_type) for x in leaves]
 
@@ -173,16 +174,16 @@ def check_value(subject: Subject) -> None:
         raise AssertionError("an environment is frozen: it must not take new attributes")
     params, again = env.default_params, env.default_params
     assert hasattr(params, "max_steps_in_episode"), "params need max_steps_in_episode"
-    # As static arguments of `jit` they must do both.
+    # Static arguments of `jit` must do both.
     try:
         alike = (params == again) is True and hash(params) == hash(again)
-    except Exception:  # of arrays `==` may be anything
+    except Exception:  # `==` of arrays may return or raise anything
         alike = False
     assert alike, "params must compare and hash by value: make their class with jaxenvs.struct"
 
 
 def check_types(subject: Subject) -> None:
-    """Structure, shapes, dtypes and weak types are those of the reset after every step."""
+    """Every step keeps the structure, shapes, dtypes and weak types of the reset."""
     env = subject.env
     key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
     obs, state = jax.eval_shape(env.reset, key)
@@ -202,7 +203,7 @@ def check_types(subject: Subject) -> None:
 
 
 def check_x64(subject: Subject) -> None:
-    """Where JAX allows 64 bits nothing has them: a dtype that is left to JAX would."""
+    """Nothing has 64 bits even where JAX allows them, as a dtype left to JAX would."""
     env = subject.env
     with enable_x64(True):
         key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
@@ -222,9 +223,9 @@ def _check_leaves(tree: PyTree, name: str) -> None:
 def check_no_key(subject: Subject) -> None:
     """The state holds plain arrays and no key, with which a planner could foresee chance.
 
-    Its integers of 32 bits are searched for the words of the keys that a reset and a step get, of
-    those for the level and the first state, and of what these split into. Words that were changed,
-    or that are of keys split further, are not seen.
+    Its 32-bit integers are searched for the words of the keys that a reset and a step get, of those
+    for the level and the first state, and of the keys that these split into. Changed words, and
+    words of keys split further, are not detected.
     """
     env, params = subject.env, subject.env.default_params
     leaves = jax.tree.leaves(env.state_shape)
@@ -263,7 +264,7 @@ def check_spaces(subject: Subject) -> None:
 
 
 def check_transforms(subject: Subject) -> None:
-    """Scan over steps, one jitted call a step, a row of a batch: the same results."""
+    """A scan over steps, a jitted call for each step and a batch give the same results."""
     params = subject.env.default_params
     key, keys, actions = plan(subject.env)
     first, scanned = jax.device_get(subject.episode)
@@ -275,19 +276,19 @@ def check_transforms(subject: Subject) -> None:
         step = subject.step(keys[i], state, at(actions, i), params)
         assert_same(step, at(scanned, i), f"step {i} alone and in a scan")
         state = step.state
-    # Rows are moments of the episode, in reverse order: each must be as if it were alone.
-    rows = range(ROWS - 1, -1, -1)
+    # The batch holds the steps of the episode in reverse order: each must be as if it were alone.
+    rows = range(BATCH - 1, -1, -1)
     before = stack([at(scanned.state, i) for i in rows])
     following = [stack([at(tree, i + 1) for i in rows]) for tree in (keys, actions)]
-    batch = subject.batch_step(following[0], before, following[1], stack([params] * ROWS))
+    batch = subject.batch_step(following[0], before, following[1], stack([params] * BATCH))
     for row, i in enumerate(rows):
         assert_same(at(batch, row), at(scanned, i + 1), f"step {i + 1} in a batch and in a scan")
 
 
 def check_eager(subject: Subject) -> None:
-    """One operation at a time, without the program of an eager call, everything is the same.
+    """Everything is the same one operation at a time, without the program of an eager call.
 
-    Loops are compiled, each by itself: `jax.disable_jit` would run them in Python for minutes.
+    Loops are compiled one by one: `jax.disable_jit` would run them in Python for minutes.
     """
     env, params = subject.env, subject.env.default_params
     key, keys, actions = plan(env)
@@ -324,18 +325,18 @@ def check_one_compilation(subject: Subject) -> None:
 
 
 def check_time_limit(subject: Subject) -> None:
-    """The limit truncates, may differ in a batch, and the task's own end has precedence."""
+    """The limit truncates, may differ within a batch, and the end of the task has precedence."""
     env = subject.env
-    given = jnp.arange(1, ROWS + 1, dtype=jnp.int32)
-    params = limited(stack([env.default_params] * ROWS), given)
-    keys = jax.random.split(jax.random.key(5), ROWS)
+    given = jnp.arange(1, BATCH + 1, dtype=jnp.int32)
+    params = limited(stack([env.default_params] * BATCH), given)
+    keys = jax.random.split(jax.random.key(5), BATCH)
     state = stack(jax.device_get([subject.reset(key, env.default_params).state for key in keys]))
     limits = np.asarray(jax.vmap(env.time_limit)(state, params))
-    assert (limits <= given).all(), "an episode's own limit is a share of what is given"
-    for time in range(1, ROWS + 1):
+    assert (limits <= given).all(), "the limit of an episode must not exceed that of the params"
+    for time in range(1, BATCH + 1):
         actions = jax.vmap(env.action_space.sample)(keys)
         step = subject.batch_step(keys, state, actions, params)
-        np.testing.assert_array_equal(step.state.time, jnp.full(ROWS, time), "the clock")
+        np.testing.assert_array_equal(step.state.time, jnp.full(BATCH, time), "the clock")
         cut = (limits <= time) & ~np.asarray(step.terminated)
         np.testing.assert_array_equal(step.truncated, cut, "truncated at the limit")
         np.testing.assert_array_equal(step.done, step.truncated | step.terminated, "done")
@@ -344,11 +345,11 @@ def check_time_limit(subject: Subject) -> None:
 
 
 def check_ending(subject: Subject) -> None:
-    """The task ends as `ending` says and no sooner, and at the limit its own end counts."""
+    """The task ends as `ending` says, not earlier, and at the limit the task's end counts."""
     env, params = subject.env, subject.env.default_params
     try:
         ending = env.ending(jax.jit(env.sample_level)(jax.random.key(0)))
-    except NotImplementedError:  # a puzzle that knows no way back from its goal
+    except NotImplementedError:  # a puzzle without `inverse` and `predecessors`
         ending = None
     if ending is None:
         return
@@ -365,7 +366,7 @@ def check_ending(subject: Subject) -> None:
 
 
 def check_rows(subject: Subject) -> None:
-    """Row i of a batch does not depend on the number of rows, through resets as well."""
+    """Environment i of a batch does not depend on the size of the batch, even through resets."""
     small, large = (_play_batch(subject.env, rows) for rows in (2, 3))
     assert_same(small, jax.tree.map(lambda leaf: leaf[:, :2], large), "batches of 2 and of 3")
 
@@ -389,7 +390,7 @@ def _play_batch(env: Env, rows: int) -> PyTree:
 
 
 def check_sight(subject: Subject) -> None:
-    """If fully observed, states with equal observations are equal, except for their clocks."""
+    """If fully observed, states with equal observations are equal except for their clocks."""
     env, params = subject.env, subject.env.default_params
     if not env.fully_observed:
         return
@@ -441,14 +442,13 @@ def check_pictures(subject: Subject) -> None:
 
 
 def check_words(subject: Subject) -> None:
-    """Every action has a name and a row of keys, and a state can be told as facts and in words."""
+    """Every action has a name and an entry of `controls`; a state has facts and a description."""
     env = subject.env
     state = subject.reset(jax.random.key(0), env.default_params).state
     if isinstance(env.action_space, Discrete):
-        rows = env.controls.names
-        assert len(set(rows)) == env.action_space.n, f"controls are {len(rows)} rows: {rows[:8]}"
-        names = env.action_names
-        assert len(names) in (0, len(rows)), f"action_names are {len(names)} names"
+        keyed, names = env.controls.names, env.action_names
+        assert len(set(keyed)) == env.action_space.n, f"controls name {len(keyed)}: {keyed[:8]}"
+        assert len(names) in (0, len(keyed)), f"action_names are {len(names)} names"
     assert all(isinstance(fact, Fact) for fact in env.facts(state)), "facts are no Facts"
     words = env.describe(state)
     assert words and isinstance(words, str), f"describe returns {words!r}"

@@ -1,7 +1,7 @@
 """Random and hostile play, with rules of the contract checked after every step on the device.
 
-Rows of a batch differ in their levels, time limits and other params. Half of the actions are drawn
-evenly; of the others some are masked and some lie outside of the space.
+The environments of a batch differ in their levels, time limits and other params. Half of the
+actions are uniform; of the others some are masked and some lie outside the space.
 """
 
 import dataclasses
@@ -19,18 +19,18 @@ from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vector import make_vec
 from ..core.wrapper import Wrapper
 
-LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits beside the default, steps
-USUAL = 7 * len(LIMITS)  # times as many rows have the default as each of these
-SPREADS = (0.0, 0.5, 4.0)  # of params, in turn
-NEAR = 0.5  # variation up to which observations and rewards of this package's ids keep their spaces
-OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # what a hostile float is
+LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)  # time limits besides the default, steps
+USUAL = 7 * len(LIMITS)  # environments with the default, for each with one of these
+VARIATIONS = (0.0, 0.5, 4.0)  # of params, in turn
+NEAR = 0.5  # variation up to which observations and rewards of our ids stay in their spaces
+OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # hostile floats
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")
 
 Rules = dict[str, Bool[Array, "*batch"]]  # True where a rule is broken
 
 
 class Fuzzed(NamedTuple):
-    """What was found."""
+    """Result of hostile play."""
 
     steps: int
     broken: dict[str, int]  # rule: steps that break it
@@ -39,17 +39,17 @@ class Fuzzed(NamedTuple):
 def fuzz(
     env: Env, *, steps: int, seed: int = 0, rows: int = 256, length: int = 64, near: float = 0.0
 ) -> Fuzzed:
-    """Play at least `steps` steps in `rows` environments, begun anew every `length` steps.
+    """Play at least `steps` steps in `rows` environments, restarted every `length` steps.
 
-    Observations and rewards must lie in their spaces up to a `variation` of the float params of
-    `near` (see `Fuzzer.play`): by default, with the default params.
+    Observations and rewards must lie in their spaces while float params vary by at most `near` (see
+    `Fuzzer.play`): by default, only with the default params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
     calls = -(-max(steps, 1) // (rows * length))
     for call in range(calls):
         key = jax.random.fold_in(jax.random.key(seed), call)
-        found = jax.device_get(fuzzer.play(key, 0.5, SPREADS[call % len(SPREADS)]))
+        found = jax.device_get(fuzzer.play(key, 0.5, VARIATIONS[call % len(VARIATIONS)]))
         total = {rule: total.get(rule, 0) + int(count) for rule, count in found.items()}
     return Fuzzed(calls * rows * length, total)
 
@@ -69,7 +69,7 @@ class Fuzzer:
     ) -> dict[str, Int32[Array, ""]]:
         """Count the steps that break each rule.
 
-        `hostile` is the share of actions that are masked or outside of their space. Float params
+        `hostile` is the share of actions that are masked or outside their space. Float params
         are multiplied or divided by up to `2 ** variation`. Where `variation` is above `near`, the
         spaces are not checked.
         """
@@ -80,7 +80,7 @@ class Fuzzer:
             self.env,
             self.rows,
             autoreset="none",
-            reset_source="exact" if source == "pool" else source,  # params differ by row
+            reset_source="exact" if source == "pool" else source,  # params differ within the batch
         )
         state = venv.reset(key_reset, params).state
 
@@ -105,7 +105,7 @@ class Fuzzer:
         return jax.vmap(self.env.observation_space.contains)(obs)
 
     def _vary(self, key: Key, variation: Array) -> Any:
-        """Params for each row: limits of all kinds, and floats near the defaults."""
+        """Params for each environment: limits of all kinds, and floats near the defaults."""
         defaults = self.env.checked_params(None, "fuzz")
         leaves, structure = jax.tree_util.tree_flatten_with_path(defaults)
         varied = []
@@ -121,7 +121,7 @@ class Fuzzer:
         return jax.tree.unflatten(structure, varied)
 
     def _act(self, key: Key, state: Any, params: Any, hostile: Array) -> PyTree[Array]:
-        """Draw an action: of the space, of those masked, or outside of the space."""
+        """Draw an action: in the space, masked, or outside the space."""
         key_kind, key_sample, key_masked, key_wild = jax.random.split(key, 4)
         space = self.env.action_space
         action = space.sample(key_sample)
@@ -163,7 +163,7 @@ class Fuzzer:
     def _moved(
         self, key: Key, state: Any, action: PyTree, step: Step, params: Any
     ) -> Bool[Array, ""]:
-        """Tell whether a masked action changed more than the clock, or than an idle one does."""
+        """Tell whether a masked action changed more than the clock, or than the idle action."""
         env = self.env
         if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):
             return jnp.zeros((), jnp.bool_)
@@ -177,7 +177,7 @@ class Fuzzer:
 
 
 def limited(params: Any, limit: Any) -> Any:
-    """Params with another time limit, also where those of a wrapper hold them."""
+    """Params with another time limit, even if they are nested in a wrapper's."""
     return jax.tree_util.tree_map_with_path(
         lambda path, leaf: limit if _is_limit(path) else leaf, params
     )
@@ -188,7 +188,7 @@ def _is_limit(path: Any) -> bool:
 
 
 def _wild(key: Key, space: Space) -> PyTree[Array]:
-    """Any number of the dtype, for most spaces outside of them."""
+    """Any number of the dtype, which is outside most spaces."""
     if isinstance(space, Dict):
         keys = jax.random.split(key, len(space.spaces))
         parts = zip(keys, space.spaces.items(), strict=True)

@@ -1,4 +1,4 @@
-"""`to_dm_env` under dm_env's own conformance test, for one id of each family and dicts."""
+"""`to_dm_env` passes dm_env's conformance test, for one id of each family and for dicts."""
 
 import pickle
 import unittest
@@ -103,7 +103,7 @@ def test_seeds_repeat_everything():
     env = to_dm_env(DOORS)
     assert len({int(env.reset().observation["number"]) for _ in range(20)}) > 2
     assert env.step(0).step_type is dm_env.StepType.MID
-    env.reset().observation["half"][...] = 9.0  # the caller's own
+    env.reset().observation["half"][...] = 9.0  # a copy for the caller
 
 
 def test_a_pickled_episode_goes_on_as_it_does_here():

@@ -21,7 +21,7 @@ every_mode = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mod
 
 
 def pair(env, mode, params=None, rows=ROWS):
-    """Our batch, and Gymnasium's own batch of our single environments."""
+    """Our batch, and Gymnasium's batch of our single environments."""
     ours = to_gymnasium_vec(env, rows, autoreset_mode=mode, params=params)
     singles = [lambda: to_gymnasium(env, params=params)] * rows
     return ours, SyncVectorEnv(singles, autoreset_mode=mode)
@@ -33,7 +33,7 @@ def actions_for(envs, steps=STEPS):
 
 
 def play(envs, actions, seed=SEED):
-    """All that a batch gives; without autoreset, the rows that ended are begun anew."""
+    """Everything that a batch returns; without autoreset, ended environments are reset."""
     found = [envs.reset(seed=seed)]
     for action in actions:
         found.append(envs.step(action))
@@ -94,7 +94,7 @@ def episodes(mode, rows=ROWS, steps=STEPS):
 
 
 def counts_right(mode):
-    """Releases of Gymnasium before 1.4 take the first step of an episode for none in SAME_STEP."""
+    """Before 1.4, Gymnasium does not count the first step of an episode in SAME_STEP."""
     release = tuple(map(int, gymnasium.__version__.split(".")[:2]))
     return mode is not AutoresetMode.SAME_STEP or release >= (1, 4)
 
@@ -122,7 +122,7 @@ def test_episode_statistics_lose_no_step_and_no_episode(mode):
 
 @every_mode
 def test_normalised_observations_are_those_of_gymnasiums_own_batch(mode):
-    """Gymnasium refuses other modes than NEXT_STEP here: of its own batch, and so of ours."""
+    """Gymnasium refuses modes other than NEXT_STEP here, for its batch and for ours."""
     params = jaxenvs.make("Classic-CartPole-v0").default_params.replace(max_steps_in_episode=LIMIT)
     ours, theirs = pair(jaxenvs.make("Classic-CartPole-v0"), mode, params)
     try:
@@ -176,7 +176,7 @@ def test_params_may_differ_in_every_row():
     ended = [moment[2] | moment[3] for moment in play(envs, actions_for(envs, 1))[1:]]
     assert ended[0][0] and not ended[0][2]
     wrong = DOORS.default_params.replace(max_steps_in_episode=np.arange(2))
-    with pytest.raises(TypeError, match="params has 2 rows, this batch 3"):
+    with pytest.raises(TypeError, match="params has 2 values, this batch has 3"):
         to_gymnasium_vec(DOORS, ROWS, params=wrong)
     wrong = DOORS.default_params.replace(max_steps_in_episode=np.array([1, 2**40, 3]))
     with pytest.raises(TypeError, match=r"of dtype int32, got int64 .*1099511627776"):
@@ -194,7 +194,7 @@ def test_gymnasium_makes_a_batch_of_an_id():
     first, second = envs.render()
     assert first.shape == (80, 80, 3) and first.dtype == np.uint8
     np.testing.assert_array_equal(first, second)
-    obs[...] = 0  # the caller's own
+    obs[...] = 0  # a copy for the caller
     assert envs.step(jnp.array([0, 2]))[0].any()
     assert (envs.render()[0] != envs.render()[1]).any()
     envs.close()
@@ -227,7 +227,11 @@ ROW = np.array([True, False, False])
     ("call", "error", "words"),
     [
         (lambda e: e.step([0, 0, 0]), gymnasium.error.ResetNeeded, "no episode has begun"),
-        (lambda e: e.reset(options={"reset_mask": ROW}), gymnasium.error.ResetNeeded, "all rows"),
+        (
+            lambda e: e.reset(options={"reset_mask": ROW}),
+            gymnasium.error.ResetNeeded,
+            "all environments",
+        ),
         (lambda e: e.reset(options={"reset_mask": [1, 0, 0]}), ValueError, r"shape \(3,\) and"),
         (lambda e: e.reset(options={"reset_mask": ~ROW & ROW}), ValueError, "at least one True"),
         (lambda e: e.reset(options={"mask": ROW}), ValueError, "'mask'.*here: 'reset_mask'"),
@@ -255,7 +259,7 @@ def test_stepping_on_without_autoreset_names_the_rows():
     envs = to_gymnasium_vec(DOORS, 3, autoreset_mode=AutoresetMode.DISABLED, params=params)
     envs.reset(seed=1)
     envs.step([0, 0, 0])
-    with pytest.raises(gymnasium.error.ResetNeeded, match=r"rows \[0, 2\] have ended.*reset_mask"):
+    with pytest.raises(gymnasium.error.ResetNeeded, match=r"\[0, 2\] has ended.*reset_mask"):
         envs.step([0, 0, 0])
     options = {"reset_mask": np.array([True, False, True])}
     _, info = envs.reset(options=options)

@@ -58,7 +58,7 @@ def same(a, b):
 
 
 def by_hand(env, key, actions):
-    """What a single rollout must be, by a loop over the environment itself."""
+    """The expected single rollout, by a loop over the environment."""
     step, fold = jax.jit(env.step), jax.random.fold_in
 
     @jax.jit
@@ -77,7 +77,7 @@ def by_hand(env, key, actions):
 
 @pytest.fixture(scope="module")
 def batch():
-    """Rollouts under `vmap` of the adapter itself."""
+    """Rollouts under `vmap` of the adapter."""
     keys = jax.random.split(KEY, ROWS)
     with jax.numpy_dtype_promotion("standard"):
         return keys, jax.jit(jax.vmap(rollout(to_gymnax(FLAT))))(keys, ACTIONS)
@@ -97,7 +97,7 @@ def test_six_values_of_every_step(batch):
 
 
 def test_alone_and_in_any_batch_the_worlds_are_the_same(batch):
-    """Alone a `cond` decides about a new world, in a batch the batch layer."""
+    """A `cond` generates a new level in a single step, the batch layer in a batch."""
     keys, wanted = batch
     run = rollout(to_gymnax(FLAT))
     same(jax.jit(run)(keys[1], ACTIONS[1]), jax.tree.map(lambda leaf: leaf[1], wanted))

@@ -43,7 +43,7 @@ class Logged(NamedTuple):
 
 
 class Log:
-    """Counts returns; the params are static, as in wrappers that jit methods of their own."""
+    """Counts returns; the params are static, as in wrappers that jit their methods."""
 
     def __init__(self, env):
         self.env = env
@@ -62,7 +62,7 @@ class Log:
 
 
 class OptimisticResets:
-    """A batch with one new world for every `RATIO` rows, which those that ended share."""
+    """A batch with one new level for every `RATIO` environments, shared by those that ended."""
 
     def __init__(self, env):
         self.env = env

@@ -22,7 +22,7 @@ from jaxenvs.core.spaces import Box, Dict, Discrete
 
 @chex.dataclass(frozen=True)
 class Kept:
-    """A state of jumanji's holds its key."""
+    """A state as in jumanji, which holds its key."""
 
     key: Any
     state: Any
@@ -43,7 +43,7 @@ def named(obs):
 
 @dataclasses.dataclass(eq=False)
 class Jumanji(Environment):
-    """One of our environments as jumanji has them."""
+    """One of our environments with jumanji's interface."""
 
     env: jaxenvs.Env
     limit: int
@@ -59,7 +59,7 @@ class Jumanji(Environment):
         return Kept(key=key, state=state), restart(named(obs))
 
     def step(self, state, action):
-        """Advance; jumanji tells a limit from an end by the discount."""
+        """Advance; in jumanji the discount distinguishes a limit from an end."""
         key, key_step = jax.random.split(state.key)
         step = self.env.step(key_step, state.state, action, self.params)
         obs = named(step.obs)

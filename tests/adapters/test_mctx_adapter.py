@@ -17,7 +17,7 @@ ENV = SlidingTile(size=3, scramble=8)
 
 
 def blind(weights, obs, state):
-    """Every action is as good as the other; a place is worth its weight."""
+    """Uniform logits; the value of a place is its weight."""
     rows = len(state.time)
     return jnp.zeros((rows, 4)), jnp.full(rows, jnp.float32(weights))
 

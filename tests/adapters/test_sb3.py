@@ -1,4 +1,4 @@
-"""`to_sb3_vec` against Stable-Baselines3's own batch of single environments, and its learners."""
+"""`to_sb3_vec` against Stable-Baselines3's batch of single environments, and its learners."""
 
 import pickle
 
@@ -23,7 +23,7 @@ older = pytest.mark.filterwarnings("ignore:.*is out of date. You should consider
 
 
 def play(envs, actions):
-    """All that a batch gives, with the infos of its resets."""
+    """Everything that a batch returns, with the infos of its resets."""
     envs.seed(SEED)
     found = [(plain(envs.reset()), list(envs.reset_infos))]
     for action in actions:

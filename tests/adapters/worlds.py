@@ -16,9 +16,10 @@ IDS = jaxenvs.registry.list()
 FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 
 
-def by_default(ids, of=IDS):
-    """Parameters of which `ids` run by default, and the others among the long proofs."""
-    return [id if id in ids else pytest.param(id, marks=pytest.mark.slow) for id in of]
+def by_default(ids, of=IDS, full=()):
+    """Parameters: `ids` run by default, `full` with `make test-all`, the others are long proofs."""
+    run = dict.fromkeys(ids, ()) | dict.fromkeys(full, pytest.mark.full)
+    return [pytest.param(id, marks=run.get(id, pytest.mark.slow)) for id in of]
 
 
 @struct

@@ -1,4 +1,8 @@
-"""What learners do on eight devices; a process of its own, which says what it saw as JSON."""
+"""Learners on eight devices: a separate process, which prints its results as JSON.
+
+on_eight.py         gradients and the program of an update
+on_eight.py OUT     a run, which it leaves there
+"""
 
 import functools
 import json
@@ -48,7 +52,7 @@ def gradients() -> dict[str, float]:
         return agent.gradient(weights, batch, scale)[0]
 
     together = eight.devices.program(functools.partial(gradient, eight), (ROWS,), EVERYWHERE)
-    # Each device by its own statistics, then averaged: what is to be avoided.
+    # Normalised on each device separately, then averaged: the mistake to avoid.
     alone = eight.devices.program(
         lambda batch: eight.devices.mean(gradient(one, batch)), (ROWS,), EVERYWHERE
     )
@@ -68,7 +72,7 @@ def program() -> dict[str, object]:
     keys = jax.random.split(jax.random.key(0), 1)
     runners = loop.start(agent, keys)
     compiled = loop.run_chunk.lower(agent, runners).compile()
-    after, metrics = loop.run_chunk(agent, runners)
+    after, metrics = compiled(runners)
     copies = [
         np.asarray(shard.data) for shard in jax.tree.leaves(after.weights)[0].addressable_shards
     ]
@@ -86,16 +90,25 @@ def program() -> dict[str, object]:
 
 
 def main() -> None:
-    """`on_eight.py OUT`: also leave a run of eight devices there."""
+    """Do what the arguments ask for."""
     assert jax.device_count() == 8
     jax.config.update("jax_numpy_dtype_promotion", "strict")
-    found = {"gradients": gradients(), "program": program()}
+    found = run(Path(sys.argv[1])) if sys.argv[1:] else looked()
+    print(json.dumps(found))
+
+
+def looked() -> dict[str, object]:
+    """Gradients and a program."""
+    return {"gradients": gradients(), "program": program()}
+
+
+def run(out: Path) -> dict[str, object]:
+    """Train with the command; how it ended, and what it left."""
     flags = "--num-envs 16 --rollout-steps 8 --minibatches 2 --hidden 8 --embed 2 --eval-episodes 4"
     argv = ["Grid-Empty-Random-5x5-v0", *flags.split(), "--devices", "all"]
-    argv += ["--total-steps", "256", "--reset-source", "pool", "--out", sys.argv[1]]
-    found["exit"] = train.main(argv)
-    found["files"] = sorted(path.name for path in Path(sys.argv[1]).iterdir())
-    print(json.dumps(found))
+    argv += ["--total-steps", "256", "--reset-source", "pool", "--out", str(out)]
+    code = train.main(argv)
+    return {"exit": code, "files": sorted(path.name for path in out.iterdir())}
 
 
 if __name__ == "__main__":

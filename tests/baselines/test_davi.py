@@ -47,9 +47,9 @@ def test_a_target_is_the_least_of_cost_and_guess_over_the_neighbours(cube):
     _, boards = jax.jit(learner.walk)(jax.random.key(3))
     got = jax.jit(learner.targets)(weights, (), boards)
     goal = np.asarray(learner.env.goal(()))
-    views = np.asarray(boards.child).reshape(7, 6, 6, 2, 2)
+    observations = np.asarray(boards.child).reshape(7, 6, 6, 2, 2)
     guesses = np.asarray(
-        jax.vmap(jax.vmap(functools.partial(learner.network.apply, weights)))(views)
+        jax.vmap(jax.vmap(functools.partial(learner.network.apply, weights)))(observations)
     )
     for i in range(7):
         children = [
@@ -139,13 +139,22 @@ def test_the_heuristic_of_a_run_guides_a_search(finished):
     assert compared["solved"] == compared["proven"] == 1.0 and compared["ratio"] >= 1.0
 
 
-def test_what_cannot_work_is_refused(finished, tmp_path, capsys):
+@pytest.mark.full
+def test_the_command_leaves_a_run_that_was_evaluated(finished):
+    assert len(runs.Run.open(finished).rows()) == 3
+    assert json.loads((finished / "eval.json").read_text())["boards"] == 8
+
+
+def test_what_cannot_work_is_refused(tmp_path, capsys):
     out = ["--out", str(tmp_path / "run")]
     assert davi.main(["Puzzle-2048-v0", *out]) == 2
     assert "has no single goal" in capsys.readouterr().err
     assert davi.main(["Puzzle-Cube-2x2-v0", "--walks", "0", *out]) == 2
     assert "walks=0 must be at least 1" in capsys.readouterr().err
+    settings = dataclasses.asdict(davi.Settings(**TINY))
+    config = runs.Config("Puzzle-SlidingTile-3x3-v0", {}, 0, 2, settings, davi.ALGORITHM)
+    run = runs.Run.create(tmp_path / "two", config)
     with pytest.raises(runs.RunError, match="has 2 seeds: give one of 0 to 1"):
-        davi.load_heuristic(finished, seed=2)
+        davi.load_heuristic(run.path, seed=2)
     with pytest.raises(runs.RunError, match="was trained by davi"):
-        runs.load_policy(finished)
+        runs.load_policy(run.path)

@@ -23,7 +23,7 @@ DOORKEY = ["Grid-DoorKey-5x5-v0", "--eval-episodes", "256"]
 
 
 def start(argv: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
-    """A process with so many simulated devices."""
+    """A process with some number of simulated devices."""
     return subprocess.Popen(
         [sys.executable, *argv],
         env={
@@ -48,7 +48,7 @@ def end(process: subprocess.Popen, code: int = 0) -> tuple[str, str]:
 
 
 def learn(flags: list[str], devices: int = 1, **environment: str) -> subprocess.Popen:
-    """A `jaxenvs train` of its own."""
+    """A separate `jaxenvs train`."""
     return start(["-m", "jaxenvs.baselines.train", *flags], devices, **environment)
 
 
@@ -58,35 +58,47 @@ def free_port() -> int:
         return server.getsockname()[1]
 
 
+def on_eight(*arguments: str) -> dict:
+    """What on_eight.py saw."""
+    said, _ = end(start([str(HERE / "on_eight.py"), *arguments], 8))
+    return json.loads(said.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def seen():
+    """Gradients and the program of an update on eight devices."""
+    return on_eight()
+
+
 @pytest.fixture(scope="module")
 def eight(tmp_path_factory):
-    """A run of eight devices, and what on_eight.py saw."""
+    """A run of eight devices, and how it ended."""
     out = tmp_path_factory.mktemp("devices") / "run"
-    said, _ = end(start([str(HERE / "on_eight.py"), str(out)], 8))
-    return out, json.loads(said.splitlines()[-1])
+    return out, on_eight(str(out))
 
 
-def test_eight_devices_have_the_gradient_of_one(eight):
-    gradients = eight[1]["gradients"]
+def test_eight_devices_have_the_gradient_of_one(seen):
+    gradients = seen["gradients"]
     assert gradients["together"] < 1e-5
-    assert gradients["alone"] > 1e-2  # advantages normalised by each device's own statistics
+    assert gradients["alone"] > 1e-2  # advantages normalised on each device separately
 
 
-def test_a_minibatch_exchanges_once_and_gathers_nothing(eight):
-    program = eight[1]["program"]
+def test_a_minibatch_exchanges_once_and_gathers_nothing(seen):
+    program = seen["program"]
     assert program["minibatch"] == {"all-reduce": 1}
     # Besides: two for the moments of advantages and two for the metrics.
     assert program["update"] == {"all-reduce": program["minibatches"] + 4}
 
 
-def test_weights_stay_equal_and_environments_are_divided(eight):
-    program = eight[1]["program"]
+def test_weights_stay_equal_and_environments_are_divided(seen):
+    program = seen["program"]
     assert program["equal_weights"]
     assert program["envs_of_a_device"] == 2
     assert program["different_levels"] > 4  # of 8: devices do not draw the same ones
     assert program["episodes"] > 16  # of all devices
 
 
+@pytest.mark.full
 def test_a_run_of_eight_devices_leaves_what_a_run_leaves(eight):
     out, seen = eight
     assert seen["exit"] == 0
@@ -124,6 +136,7 @@ def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
         assert a["value_loss"] == pytest.approx(b["value_loss"], rel=1e-5)
 
 
+@pytest.mark.full
 def test_slurm_tells_its_tasks_who_they_are(tmp_path):
     tasks = {
         "SLURM_JOB_ID": str(free_port()),

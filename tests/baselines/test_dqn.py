@@ -286,6 +286,7 @@ def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     np.testing.assert_allclose(values, [0.0, 5.0], atol=0.6)
 
 
+@pytest.mark.full
 def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
     flags = ["Grid-Empty-Random-5x5-v0", "--algo", "dqn", *TINY, "--total-steps", "128"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"

@@ -67,6 +67,12 @@ def of_dqn(env, **settings):
 LEARNERS = [of_ppo, of_ppo_rnn, of_pqn, of_dqn]
 
 
+def by_default(*chosen):
+    """All learners as parameters, of which the others run in the full run alone."""
+    full = pytest.mark.full
+    return [make if make in chosen else pytest.param(make, marks=full) for make in LEARNERS]
+
+
 @functools.cache
 def collected(agent):
     """What a fresh learner has done, of one seed: the runner after it, and the rollout."""
@@ -81,7 +87,7 @@ def wasted(obs, action) -> float:
     return float(np.take_along_axis(visited, np.asarray(action)[..., None], axis=-1).mean())
 
 
-@pytest.mark.parametrize("make", LEARNERS)
+@pytest.mark.parametrize("make", by_default(of_ppo, of_ppo_rnn, of_dqn))
 def test_no_learner_takes_an_illegal_action(make):
     after, rollout = collected(make(TSP))
     if make is of_dqn:
@@ -93,7 +99,7 @@ def test_no_learner_takes_an_illegal_action(make):
         np.testing.assert_array_equal(rollout.terminated.sum(axis=0), 1)  # 19 steps a tour
 
 
-@pytest.mark.parametrize("make", LEARNERS)
+@pytest.mark.parametrize("make", by_default(of_ppo, of_dqn))
 def test_an_update_in_which_masks_count_stays_finite(make):
     agent = make(TSP)
     runners, metrics = loop.run_chunk(agent, loop.start(agent, KEY[None]))
@@ -105,9 +111,9 @@ def test_an_update_in_which_masks_count_stays_finite(make):
         np.testing.assert_allclose(metrics["entropy"], uniform, atol=0.02)
 
 
-@pytest.mark.parametrize("make", [of_ppo, of_ppo_rnn])
+@pytest.mark.parametrize("make", [of_ppo, pytest.param(of_ppo_rnn, marks=pytest.mark.full)])
 def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
-    """One observation; its illegal actions have weights of their own in the last layer."""
+    """One observation; its illegal actions have separate weights in the last layer."""
     agent = make(Gate(), rollout_steps=2)
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
@@ -158,10 +164,12 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
 
 @pytest.mark.parametrize("double", [True, False])
 def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
-    agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, double=double, dueling=False)
+    agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, dueling=False)
     network = dataclasses.replace(agent.network, dueling=False)
     agent = dataclasses.replace(agent, network=network)
-    after, _ = collected(agent)
+    after, _ = collected(agent)  # what is done does not depend on how targets are made
+    settings = dataclasses.replace(agent.settings, double=double)
+    agent = dataclasses.replace(agent, settings=settings)
     weights = biased(agent.network.init(KEY, jnp.ones(1)), "Dense_1")
     window = jax.jit(dqn.replay.window, static_argnums=(3, 4))
     first = jnp.array([0, 1, 3, 4, 6], jnp.int32)  # slot 5 is the true successor of slot 4
@@ -195,14 +203,14 @@ def test_the_policy_of_values_spreads_its_chance_over_legal_actions():
 
 
 class AllLegal(Endless):
-    """A mask of its own, which allows everything."""
+    """Overrides the mask, which allows everything."""
 
     def action_mask(self, state, params=None):
         """Both."""
         return jnp.ones(2, jnp.bool_)
 
 
-@pytest.mark.parametrize("make", LEARNERS)
+@pytest.mark.parametrize("make", by_default(of_ppo, of_dqn))
 def test_masks_that_allow_everything_are_not_in_the_program(make):
     """The traced update is, letter by letter, that of an environment without a mask."""
     texts = []
@@ -236,8 +244,15 @@ def tours(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize(
+    ("greedy", "which"),
+    [
+        (True, 0),
+        (False, 1),
+        pytest.param(True, 1, marks=pytest.mark.full),
+        pytest.param(False, 0, marks=pytest.mark.full),
+    ],
+)
 def test_a_loaded_policy_never_takes_an_illegal_action(tours, which, greedy):
     """Every tour ends after nine steps; an illegal action would make it longer."""
     policy = tours[which]

@@ -45,8 +45,9 @@ def test_advantages_are_those_of_a_plain_loop(seed):
             terminated=terminated, truncated=truncated, cut_value=rollout.returns
         )
     last_value = jnp.arange(5, dtype=jnp.float32)
-    got = ppo.advantages(rollout, last_value, gamma, gae_lambda)
+    got = np.asarray(ppo.advantages(rollout, last_value, gamma, gae_lambda))
 
+    rollout, last_value = jax.device_get((rollout, last_value))
     steps, envs = rollout.reward.shape
     for env in range(envs):
         later = 0.0

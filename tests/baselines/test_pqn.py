@@ -40,11 +40,12 @@ def test_targets_are_the_lambda_returns_of_a_plain_loop():
     collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
     after, rollouts = collect(runners, jax.random.split(jax.random.key(1), 1))
     after, rollout = jax.tree.map(lambda leaf: leaf[0], (after, rollouts))
-    got = agent.targets(after, rollout)[1]
-    assert rollout.terminated.any() and rollout.truncated.any()
-
+    got = np.asarray(jax.jit(agent.targets)(after, rollout)[1])
     following = jnp.concatenate([rollout.obs[1:], after.obs[None]])
-    best = [np.asarray(agent.values(after.weights, obs).max(axis=-1)) for obs in following]
+    values = jax.jit(agent.values)
+    best = [np.asarray(values(after.weights, obs)).max(axis=-1) for obs in following]
+    rollout = jax.device_get(rollout)
+    assert rollout.terminated.any() and rollout.truncated.any()
     for env in range(4):
         later = best[-1][env]
         for t in reversed(range(16)):

@@ -90,6 +90,7 @@ def finished(cluster, tmp_path_factory):
     return out
 
 
+@pytest.mark.full
 def test_it_learns(finished):
     """By chance a signal is said rightly in 4 of 8 steps."""
     assert evaluation(finished)["mean_return"] > 7
@@ -97,6 +98,7 @@ def test_it_learns(finished):
     assert rows(finished)[0]["return"][0] < 6
 
 
+@pytest.mark.full
 def test_files_are_those_of_any_run(finished):
     config = json.loads((finished / "config.json").read_text())
     assert (config["algorithm"], config["id"]) == ("ppo-ray", SIGNAL)
@@ -266,13 +268,15 @@ def test_actors_that_die_again_and_again_end_the_run():
     workers.end()
 
 
-def test_a_run_of_another_algorithm_is_not_resumed(finished, tmp_path, capsys):
-    settings = {"num_envs": 8}
-    other = runs.Run.create(tmp_path / "ppo", runs.Config("Grid-v0", {}, 0, 1, settings))
+def test_a_run_of_another_algorithm_is_not_resumed(tmp_path, capsys):
+    ours, other = (
+        runs.Run.create(tmp_path / name, runs.Config(id, {}, 0, 1, {"num_envs": 8}, name))
+        for name, id in (("ppo-ray", SIGNAL), ("ppo", "Grid-v0"))
+    )
     assert main(["--ray", "--resume", str(other.path)]) == 2
     words = "was trained by ppo, not by ppo-ray; continue with: jaxenvs train --algo ppo --resume"
     assert words in capsys.readouterr().err
-    assert main(["--algo", "ppo", "--resume", str(finished)]) == 2
+    assert main(["--algo", "ppo", "--resume", str(ours.path)]) == 2
     assert "was trained by ppo-ray, not by ppo" in capsys.readouterr().err
 
 
@@ -299,7 +303,7 @@ def free_address() -> str:
 
 
 def start(arguments: list[str]) -> subprocess.Popen:
-    """The command in a process of its own, at the head of a group as in a terminal."""
+    """The command in a separate process that leads a process group, as in a terminal."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-W", "error", "-m", "jaxenvs.baselines.train", *arguments]
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
@@ -322,13 +326,14 @@ def nothing_left(before: list[int], seconds: float = 30.0) -> bool:
     return True
 
 
+@pytest.mark.full
 def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
     """The signal goes to the whole group, as from a terminal."""
     out = tmp_path / "run"
     process = start([SIGNAL, "--ray", *SMALL, "--actors", "1", "--out", str(out)])
     wait_for_rows(out, 2, process)
     started = processes("", process.pid)
-    assert len(started) > 4  # Ray's own and ours
+    assert len(started) > 4  # Ray's processes and ours
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
@@ -343,7 +348,7 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("twice", [True, False])
 def test_ends_without_a_word_leave_no_process_either(tmp_path, twice):
-    """A second Ctrl-C while an update waits for a fragment; kill -9, after which Ray's own end."""
+    """A second Ctrl-C while an update waits for a fragment; kill -9 also ends Ray's processes."""
     out = tmp_path / "run"
     slow = ["--actors", "1", "--set", "pause=0.5"] if twice else ["--actors", "1"]
     process = start([SIGNAL, "--ray", *SMALL, *slow, "--out", str(out)])
@@ -390,7 +395,7 @@ def test_a_cluster_that_is_there_is_joined_and_left(tmp_path):
         assert runs.load_policy(out).env_id == "Grid-Empty-5x5-v0"
         assert nothing_left(ours) and cluster.poll() is None
         process = start([SIGNAL, "--ray", *SMALL, "--total-steps", "1", "--out", f"{out}-own"])
-        _, errors = process.communicate(timeout=120)  # on a Ray of its own
+        _, errors = process.communicate(timeout=120)  # on a Ray that it starts
         assert process.returncode == 0, errors
         process = start([SIGNAL, "--ray", "--address", address, "--actors", "4"])
         _, errors = process.communicate(timeout=120)

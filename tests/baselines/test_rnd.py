@@ -1,4 +1,4 @@
-"""Random network distillation: what is new is rewarded, what is known is not."""
+"""Random network distillation: novelty is rewarded, familiar states are not."""
 
 import dataclasses
 import functools
@@ -132,7 +132,7 @@ def curious(env, **settings) -> ppo.PPO:
 def test_a_step_is_rewarded_for_what_it_led_to():
     agent = curious(Clock())
     runner, rollout = started(agent)
-    after, rewarded = agent.bonus.rewarded(runner, rollout, ALONE)
+    after, rewarded = jax.jit(agent.bonus.rewarded, static_argnums=2)(runner, rollout, ALONE)
     led_to = np.concatenate([rollout.obs[1:], runner.obs[None]])
     learn, before = jax.jit(agent.bonus.learn), jnp.zeros(8)
     _, returns, bonus = learn(runner.bonus, before, jnp.asarray(led_to))

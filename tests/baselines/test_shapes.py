@@ -17,7 +17,7 @@ from jaxenvs.baselines.rnd import Moments
 from jaxenvs.baselines.vtrace import baselines, corrected_advantages
 from jaxenvs.puzzles import SlidingTile
 
-pytestmark = pytest.mark.usefixtures("as_a_user")  # without jaxtyping's own checks
+pytestmark = pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
 STEPS, ENVS, ROWS = 7, 5, 6
 KEY = jax.random.key(0)
 FLAT, COLUMN, TABLE = jnp.zeros(ROWS), jnp.zeros((ROWS, 1)), jnp.zeros((ROWS, 4))

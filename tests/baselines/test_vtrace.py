@@ -229,6 +229,7 @@ def test_a_fragment_learner_starts_from_the_spaces_alone():
     assert runners.world == () and runners.returns == ()
 
 
+@pytest.mark.full
 def test_a_fragment_teaches_what_the_rollout_teaches_the_compiled_learner():
     compiled = learner(Clock(), num_envs=4, rollout_steps=8, epochs=2, minibatches=2)
     given = FragmentPPO(compiled.env.env, compiled.network, compiled.settings)

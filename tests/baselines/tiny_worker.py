@@ -1,4 +1,4 @@
-"""An actor of Ray's that needs nothing, and does as it is told."""
+"""A Ray actor without dependencies, which obeys the test."""
 
 import os
 import time

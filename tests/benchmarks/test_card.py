@@ -340,6 +340,7 @@ def test_every_test_that_needs_a_gpu_is_marked():
         assert text.count(card_tests.MARK) >= asked - defined or path.samefile(__file__), path
 
 
+@pytest.mark.full
 def test_a_job_in_earnest_from_a_checkout(tmp_path):
     """With nothing of this package installed: `-S` hides what `.pth` files add."""
     words = [sys.executable, str(ROOT / "benchmarks"), "card", "--tiny", "--only", "graphs"]

@@ -55,7 +55,13 @@ def test_a_world_is_shared_only_when_there_are_too_few():
     assert which.tolist() == [0, 1, 2, 0]
 
 
-@pytest.mark.parametrize("peer", peers.of(LEVEL), ids=lambda peer: peer.name)
+@pytest.mark.parametrize(
+    "peer",
+    [
+        pytest.param(peer, id=peer.name, marks=[pytest.mark.full] * ("optimistic" not in peer.name))
+        for peer in peers.of(LEVEL)
+    ],
+)
 @pytest.mark.parametrize(
     ("env_id", "shape"),
     [

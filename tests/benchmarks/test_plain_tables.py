@@ -10,6 +10,7 @@ import pytest
 from jaxenvs.benchmarks import report
 from jaxenvs.benchmarks.tables import registry
 from jaxenvs.benchmarks.tables.plain import plain
+from jaxenvs.benchmarks.tables.text import layout
 from jaxenvs.benchmarks.timing import Row
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +39,8 @@ def test_bench_prints_whole_cells_in_80_columns(monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     assert "…" not in shown
-    cells = [report.HEAD, *(report._cells(each, group) for each in group)]
+    table = layout([(each, group) for each in group], report.COLUMNS)
+    cells = [table.head, *table.rows]
     assert words(cells) <= set(shown.split())
 
 

@@ -30,7 +30,7 @@ def theirs(gymnasium):
 
 @pytest.fixture(scope="module")
 def batch_step():
-    """One step of a batch in which every row has a state of its own."""
+    """One step of a batch of different states."""
     env = jaxenvs.make(ID)
     return jax.jit(jax.vmap(lambda state, action: env.step(jax.random.key(0), state, action)))
 
@@ -42,7 +42,7 @@ def states(observed):
 
 
 def test_steps_are_those_of_gymnasium(theirs, batch_step):
-    """From the same float32 state and action, step by step; rows that ended start anew."""
+    """From the same float32 state and action, step by step; ended episodes restart."""
     rng, theirs = np.random.default_rng(0), theirs.unwrapped
     wide = np.array([2.5, 3.0, 0.2, 3.0])
     now = rng.uniform(-wide, wide, (ROWS, 4)).astype(np.float32)
@@ -80,7 +80,7 @@ def test_the_id_of_gymnasium_means_the_same():
 
 
 def balancing(obs):
-    """Push to where the pole leans and falls: a policy that never drops it."""
+    """Push towards where the pole leans and falls, a policy that never drops it."""
     return (obs @ jnp.array([0.1, 0.3, 3.0, 1.0], jnp.float32) > 0).astype(jnp.int32)
 
 

@@ -25,7 +25,7 @@ SETTINGS = (
 
 @pytest.fixture
 def jax_alone(monkeypatch):
-    """JAX without a cache, as a user's process has it; the tests' own comes back afterwards."""
+    """JAX without a cache, as in a user's process; the tests' cache is restored afterwards."""
     before = {name: jax.config.values[name] for name in SETTINGS}
     jax.config.update("jax_compilation_cache_dir", None)
     compilation_cache.reset_cache()
@@ -145,7 +145,7 @@ def test_a_disk_that_is_full_is_no_trouble(kept, events):
 
 
 def test_an_empty_program_is_made_anew(tmp_path):
-    """JAX takes it for none and does not write it again."""
+    """JAX treats it as missing but never rewrites it."""
     half, whole = tmp_path / "half-cache", tmp_path / "whole-cache"
     half.touch()
     whole.write_bytes(b"1")

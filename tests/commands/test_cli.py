@@ -163,7 +163,7 @@ def output(monkeypatch):
 
 
 def closed_pipe(unbuffered: bool):
-    """A file that nobody reads any more."""
+    """A pipe whose reader is gone."""
     reading, writing = os.pipe()
     os.close(reading)
     return io.TextIOWrapper(os.fdopen(writing, "wb", buffering=0), write_through=unbuffered)
@@ -256,9 +256,9 @@ def test_check_reports_each_id_and_ends_with_the_worst(capsys, monkeypatch):
 
 @pytest.fixture(scope="module")
 def scripts():
-    """The script of each shell; what the commands print of themselves is asked for once.
+    """The script of each shell; the help of each command is printed only once.
 
-    Nothing is kept: the Python that would say which words there are fails.
+    No words are cached: the Python that would print them fails.
     """
     with pytest.MonkeyPatch.context() as patch:
         known = completion.words()

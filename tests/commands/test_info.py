@@ -166,7 +166,7 @@ def test_references_of_random_play_are_of_registered_ids():
 
 
 def test_what_was_not_recorded_is_said(monkeypatch):
-    """A run on another task, or with a bonus, is no reference of PPO on this one."""
+    """A run on another task, or with a bonus, is no reference for PPO on this one."""
     (ppo,) = (r for r in rows("Grid-Empty-8x8-v0", "Reference returns") if r[0] == "PPO")
     row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
     assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]

@@ -1,4 +1,4 @@
-"""Mistakes of a caller: each raises while tracing, or is clipped, and is told how to fix it."""
+"""Mistakes of a caller raise while tracing, or are clipped; messages say how to fix them."""
 
 import dataclasses
 import re
@@ -165,15 +165,15 @@ def test_numbers_of_any_integer_type_are_params(env, limit):
     assert not step.truncated
 
 
-def test_a_batch_refuses_what_has_another_number_of_rows(env):
+def test_a_batch_refuses_arrays_of_another_size(env):
     venv = jaxenvs.make_vec(env, 4)
     state = jax.jit(venv.reset)(KEY).state
     wrong = jnp.zeros(3, jnp.int32)
-    assert "4 rows" in refused(venv.step, KEY, state, wrong)
-    assert "4 rows" in refused(venv.step, KEY, state, 0)
+    assert "4 environments" in refused(venv.step, KEY, state, wrong)
+    assert "4 environments" in refused(venv.step, KEY, state, 0)
     assert "4 keys" in refused(venv.reset, jax.random.split(KEY, 3))
     params = env.default_params.replace(max_steps_in_episode=wrong)
-    assert "rows" in refused(venv.reset, KEY, params)
+    assert "this batch has 4" in refused(venv.reset, KEY, params)
     assert "reset" in refused(venv.step, KEY, state.env, jnp.zeros(4, jnp.int32))
     assert "jax.random.key(0)" in refused(venv.reset, 0)
 

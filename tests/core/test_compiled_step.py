@@ -1,4 +1,4 @@
-"""What the compiled step writes: `exact` touches the rows that ended, in place, and no others."""
+"""What the compiled step writes: `exact` writes only ended environments, in place."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import jaxenvs
 
 ROWS, SIZE = 512, 8
 CELLS = SIZE * SIZE
-# The grids of all rows, however the compiler folds them.
+# Shapes of the grids of the whole batch, however the compiler reshapes them.
 WHOLE = {f"u8[{ROWS},{SIZE},{SIZE}]", f"u8[{ROWS},{CELLS}]", f"u8[{ROWS * CELLS}]"}
 FREE = {"parameter", "get-tuple-element", "bitcast", "tuple", "while", "call"}  # move no data
 INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%\S+ = (\S+?)(?:\{\S*)? ([\w\-]+)\(")
@@ -38,14 +38,14 @@ def compiled_text(source):
 
 @pytest.fixture(scope="module")
 def as_users_compile():
-    """`compiled_text` by source, from a process without the flags that make tests quick."""
+    """`compiled_text` by reset source, from a process without the tests' XLA flags."""
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     command = [sys.executable, __file__, "exact", "fresh"]
     return json.loads(subprocess.check_output(command, env=environment, text=True, timeout=300))
 
 
 def writers(text):
-    """Computation -> kinds of its instructions that write the grids of all rows."""
+    """Computation -> kinds of its instructions that write the grids of the whole batch."""
     bodies, name = {}, None
     for line in text.splitlines():
         if line.endswith("{") and not line.startswith(" "):
@@ -68,13 +68,13 @@ def writers(text):
 
 
 def test_exact_writes_grids_by_scatters_alone(as_users_compile):
-    """One by the move, one in the loop over ended rows, in place: no copy, no selection."""
+    """The move writes one, the loop over ended episodes one, in place: no copy, no selection."""
     found = writers(as_users_compile["exact"])
     assert sorted(kind for kinds in found.values() for kind in kinds) == ["scatter", "scatter"]
 
 
 def test_fresh_shows_that_this_looks_in_the_right_place(as_users_compile):
-    """`fresh` selects over all rows in every step, and is seen to."""
+    """`fresh` selects over the whole batch in every step, which the test detects."""
     found = writers(as_users_compile["fresh"])
     assert "fusion" in [kind for kinds in found.values() for kind in kinds]
 

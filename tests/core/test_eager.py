@@ -10,6 +10,7 @@ import time
 from typing import Any, ClassVar
 
 import chex
+import defaults
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -23,9 +24,6 @@ from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Discrete
 from jaxenvs.testing.contract import enable_x64
 
-IDS = jaxenvs.registry.list()
-FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
-BY_DEFAULT = set(FAMILIES.values())
 KEY = jax.random.key(0)
 LATER = 10  # calls after the first
 MOST_SECONDS = 5e-3  # of processor time, in a later call
@@ -52,12 +50,7 @@ def seconds(call):
     return time.process_time() - start
 
 
-def of_every_family():
-    """Ids, of which one of a family runs by default."""
-    return [id if id in BY_DEFAULT else pytest.param(id, marks=pytest.mark.slow) for id in IDS]
-
-
-@pytest.mark.parametrize("id", of_every_family())
+@pytest.mark.parametrize("id", defaults.params(defaults.EAGER, full=defaults.FAMILIES.values()))
 def test_later_calls_compile_nothing_and_take_no_time(as_a_user, id):
     env = jaxenvs.make(id)
     keys = jax.random.split(KEY, LATER + 1)
@@ -121,12 +114,12 @@ class Line(Env):
 
 @pytest.fixture(autouse=True)
 def nothing_called_yet():
-    """Each test counts its own calls."""
+    """Each test counts from zero."""
     Line.called.clear()
 
 
 def traced():
-    """Of the calls, how many were traced."""
+    """Number of calls that were traced."""
     return sum(isinstance(value, jax.core.Tracer) for value in Line.called)
 
 
@@ -174,7 +167,7 @@ def test_equal_fields_of_other_types_are_other_programs(as_a_user, values):
 
 
 def test_inside_a_trace_nothing_changes():
-    """The same program as without: also where all arguments are constants of the trace."""
+    """The program is the same as without, even if all arguments are constants of the trace."""
     env, venv = Line(), jaxenvs.make_vec(Line(), 3)
     state, states, keys = env.reset(KEY).state, venv.reset(KEY).state, jax.random.split(KEY, 2)
     actions = jnp.ones(3, jnp.int32)
@@ -229,7 +222,7 @@ def test_a_mistake_is_told_as_without_compilation(as_a_user):
 
 def test_what_cannot_be_compiled_runs_as_it_did():
     class Python(Line):
-        """It looks at a value, and tells in words."""
+        """It reads a value and describes it."""
 
         def step_state(self, key, state, action, params):
             word = "left" if action < 1 else "right"
@@ -246,7 +239,7 @@ def test_what_cannot_be_compiled_runs_as_it_did():
 
 
 class Twice(wrappers.Wrapper):
-    """Another's environment, with a `step` of its own."""
+    """A third-party environment that overrides `step`."""
 
     def step(self, key, state, action, params=None):
         """Step twice."""
@@ -290,7 +283,7 @@ def test_with_x64_on_the_dtypes_are_the_same():
     chex.assert_trees_all_equal_dtypes(step, env.step(KEY, env.reset(KEY).state, 2))
 
 
-def test_programs_of_environments_long_gone_are_dropped(monkeypatch):
+def test_programs_of_environments_long_gone_are_dropped(monkeypatch, request):
     kept = functools.lru_cache(maxsize=4)(eager.program.__wrapped__)
     monkeypatch.setattr(eager, "program", kept)
     client = jax.devices()[0].client
@@ -301,5 +294,7 @@ def test_programs_of_environments_long_gone_are_dropped(monkeypatch):
         gc.collect()
         return len(client.live_executables())
 
+    gc.freeze()  # look only through what is made from here on
+    request.addfinalizer(gc.unfreeze)
     before = reset(range(10, 14))
     assert reset(range(14, 24)) <= before and kept.cache_info().currsize == 4

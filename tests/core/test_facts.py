@@ -1,4 +1,4 @@
-"""What an environment says of itself, for any environment: defaults, wrappers, sentences."""
+"""How any environment describes itself: defaults, wrappers, sentences."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ class Purse(jaxenvs.State):
 
 
 class Market(jaxenvs.Env):
-    """An environment of another make, with nothing but its rules."""
+    """A third-party environment with nothing but its rules."""
 
     action_space = jaxenvs.spaces.Discrete(3)
     observation_space = jaxenvs.spaces.Box(0, 9, (2, 2), np.uint8)
@@ -86,7 +86,7 @@ def test_wrappers_pass_on_what_the_environment_says(kind):
     env = getattr(wrappers, kind)(env=Bazaar())
     state = PURSE
     if kind not in ("Flatten",):
-        state = wrappers.WrappedState(env=PURSE, own=())
+        state = wrappers.WrappedState(env=PURSE, memory=())
     assert env.controls == Bazaar().controls and env.status_rows == 0
     assert env.facts(state) == Bazaar().facts(PURSE)
     assert env.describe(state) == Bazaar().describe(PURSE)
@@ -109,7 +109,7 @@ def test_places_of_a_wrapped_puzzle_are_those_of_its_state():
     level = env.read_level("\n".join(f"{i / 10} {0.2 + i % 2 / 2}" for i in range(10)))
     inside = PuzzleState(time=jnp.int32(0), board=level.board, instance=level.instance)
     pointing = wrappers.EpisodeStatistics(env=env).controls.pointing
-    assert pointing.action(wrappers.WrappedState(env=inside, own=()), (3, 7)) == 4
+    assert pointing.action(wrappers.WrappedState(env=inside, memory=()), (3, 7)) == 4
 
 
 def test_every_id_has_a_name_and_controls_for_each_action():

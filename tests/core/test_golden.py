@@ -1,14 +1,12 @@
 """Behaviour is frozen by version: a trace that changes needs a new id."""
 
+import defaults
 import golden
 import pytest
-from golden import FIRST, IDS, TRACES
-
-LATE = {*IDS} - {*FIRST.values()}
-CASES = [pytest.param(id, marks=[pytest.mark.slow] if id in LATE else []) for id in IDS]
+from golden import IDS, TRACES
 
 
-@pytest.mark.parametrize("id", CASES)
+@pytest.mark.parametrize("id", defaults.params(defaults.GOLDEN, full=defaults.FIRST))
 def test_the_trace_is_the_one_of_its_version(id, compiled):
     assert id in TRACES, f"{id} is new: record it with `python tests/golden.py --write`"
     family, version = id.rsplit("-v", 1)

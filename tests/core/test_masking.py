@@ -44,7 +44,7 @@ def test_the_entropy_of_a_masked_uniform_policy_is_the_logarithm_of_its_legal_ac
     [
         ("Grid-Empty-5x5-v0", False),
         ("Classic-CartPole-v0", False),
-        ("Puzzle-LightsOut-5x5-v0", False),  # a mask of its own, which is always all ones
+        ("Puzzle-LightsOut-5x5-v0", False),  # overrides the mask, which is always all ones
         ("Puzzle-SlidingTile-3x3-v0", True),
         ("Puzzle-TSP-20-v0", True),
     ],
@@ -85,7 +85,7 @@ def test_constant_masks_and_those_of_params_are_seen_while_something_else_is_tra
 
 
 def test_a_batch_gives_the_mask_of_the_true_successor():
-    """In the last step of a tour every city is visited, where the next tour only begins."""
+    """After the last step of a tour every city is visited; the next tour has only begun."""
     venv = jaxenvs.make_vec("Puzzle-TSP-10-v0", 3, cities=3)
     step = jax.jit(venv.step)
     state = jax.jit(venv.reset)(KEY).state

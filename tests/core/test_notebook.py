@@ -36,7 +36,7 @@ def test_it_shows_a_level_the_spaces_and_the_params(monkeypatch):
 
 
 class Broken(Env):
-    """Its names are markup, and all else fails."""
+    """Its names are markup, and everything else raises."""
 
     label: str = HOSTILE
     action_names = (HOSTILE,) * 100
@@ -49,7 +49,7 @@ def test_an_authors_mistakes_leave_the_rest_and_markup_stays_text():
 
 
 class Slow(Env):
-    """Has nothing to draw before it is told to."""
+    """Blocks drawing until the test allows it."""
 
     @property
     def default_params(self):

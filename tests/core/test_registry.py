@@ -1,4 +1,4 @@
-"""Ids: what is registered, what is refused, and with which words."""
+"""Ids: registration, errors and their messages."""
 
 import os
 import re
@@ -224,7 +224,7 @@ print(jaxenvs.spec("Plugin-Room-v0").summary)
 
 
 def test_installed_packages_bring_environments_by_entry_point(tmp_path):
-    """A distribution made by hand on the path, in a process of its own."""
+    """A handmade distribution on the path, in a separate process."""
     (tmp_path / "plugin_of_a_test.py").write_text(PLUGIN)
     metadata = tmp_path / "plugin_of_a_test-1.0.dist-info"
     metadata.mkdir()
@@ -290,7 +290,7 @@ assert not heavy, heavy
 
 
 def test_an_id_imports_its_family_alone():
-    """In a process of its own, where nothing was asked for before."""
+    """In a separate process, in which nothing is imported yet."""
     library = os.path.dirname(os.path.dirname(jaxenvs.__file__))
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", LATE],

@@ -20,7 +20,7 @@ mesh = jax.make_mesh((DEVICES,), ("envs",), axis_types=(AxisType.Auto,))
 
 
 def play(venv, keys):
-    params = venv.default_params.replace(max_steps_in_episode=5)  # so that every row ends twice
+    params = venv.default_params.replace(max_steps_in_episode=5)  # so that every episode ends twice
 
     def step(state, key):
         row_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys, key)

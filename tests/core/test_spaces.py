@@ -1,4 +1,4 @@
-"""Spaces: every value can come, the ends too; what lies inside is told, what does not is moved."""
+"""Spaces: sampling reaches every value and both ends; `contains` and `clip` are right."""
 
 import jax
 import jax.numpy as jnp
@@ -41,7 +41,7 @@ def test_a_whole_32_bit_range_is_covered(limits):
     assert values.dtype == np.float64
     share = (values - limits.min) / (float(limits.max) - limits.min)
     assert chisquare(np.histogram(share, 16, (0, 1))[0]).pvalue > 1e-4
-    # With two values at the very end of the range each of them comes.
+    # Of two values at the very end of the range, both are sampled.
     for low in (limits.min, limits.max - 1):
         assert set(drawn(Box(low, low + 1, (), limits.dtype), 64).tolist()) == {low, low + 1}
 

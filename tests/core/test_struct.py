@@ -128,7 +128,7 @@ def test_traced_params_say_how_they_are_given():
 
 
 class Wrapper:
-    """The form of wrappers made for gymnax: the environment and its params are static."""
+    """Like wrappers for gymnax, with the environment and its params as static arguments."""
 
     def __init__(self, env):
         self.env, self.traces = env, 0

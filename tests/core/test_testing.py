@@ -174,7 +174,7 @@ class TwoClocks(Walk):
 
 
 class Silent(Walk):
-    """It does not tell of invalid actions."""
+    """It does not report invalid actions."""
 
     def step(self, key, state, action, params=None):
         """All well."""
@@ -183,7 +183,7 @@ class Silent(Walk):
 
 
 class WrongMask(Walk):
-    """It calls a step illegal that it takes."""
+    """It masks a step as illegal but takes it."""
 
     def action_mask(self, state, params=None):
         """Never left."""
@@ -246,7 +246,7 @@ class PrizeParams(Params):
 
 
 class Prize(Walk):
-    """Its reward is in the range of `Walk` as long as its param is the default's."""
+    """Its reward is in the range of `Walk` only with the default params."""
 
     @property
     def default_params(self) -> Params:
@@ -260,7 +260,7 @@ class Prize(Walk):
 
 
 def test_a_good_environment_passes():
-    """A wrapper's params hold those of the environment, with a time limit of its own."""
+    """A wrapper's params hold those of the environment, with another time limit."""
     wrapped = jaxenvs.wrappers.StickyAction(env=HalfLimit())
     done = testing.check_env(wrapped, steps=500)
     assert done == [*testing.CHECKS, "hostile_steps"]
@@ -340,7 +340,7 @@ class Foresight(Walk):
 
 
 class ForesightFromLevel(Foresight):
-    """The key comes by way of the level, and chance is drawn from it."""
+    """The key is part of the level, and random outcomes are drawn from it."""
 
     def draw_level(self, key, params):
         """The words of a key that another is split from."""
@@ -357,7 +357,7 @@ class ForesightFromLevel(Foresight):
 
 
 class Bits(Walk):
-    """Its state holds words drawn in a reset, which foretell nothing."""
+    """Its state holds words drawn in a reset, which reveal nothing about the future."""
 
     def reset_state(self, key, level, params):
         """Begin, with a board of bits."""

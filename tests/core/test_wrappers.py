@@ -61,7 +61,7 @@ def _played(env, actions, params, key):
 
 
 def test_a_wrapper_shows_what_the_environment_inside_shows():
-    """But the action that may be repeated is not observed."""
+    """The action that may be repeated is not observed."""
     whole = dataclasses.replace(BASE, obs="full")
     assert whole.fully_observed and not BASE.fully_observed
     for kind in (wrappers.Flatten, wrappers.OneHot, wrappers.FrameStack):
@@ -94,16 +94,14 @@ def test_a_wrapped_environment_is_an_environment(kind):
 
 # The others are in "several".
 BATCHED = [
-    kind
-    if kind in ("OneHot", "StickyAction", "several")
-    else pytest.param(kind, marks=pytest.mark.slow)
+    kind if kind in ("StickyAction", "several") else pytest.param(kind, marks=pytest.mark.full)
     for kind in KINDS
 ]
 
 
 @pytest.mark.parametrize("kind", BATCHED)
 def test_a_batch_of_a_wrapped_environment_starts_anew(kind):
-    """The rows that ended show what a reset with the same key shows, memory included."""
+    """Ended environments equal a reset with the same key, memory included."""
     env = KINDS[kind]
     venv = jaxenvs.make_vec(env, 3, reset_source="exact")
     params = venv.default_params
@@ -318,7 +316,7 @@ def test_levels_are_rejected_inside_a_wrapper_too():
 
 
 class Hurried(type(BASE)):
-    """Its own limit is a third of what is given."""
+    """Its limit is a third of the params' limit."""
 
     def time_limit(self, state, params):
         return params.max_steps_in_episode // 3

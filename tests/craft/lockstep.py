@@ -16,7 +16,6 @@ import player
 import starts
 
 import jaxenvs
-from jaxenvs.craft import CLASSIC
 
 PLAY = {"expert": 0, "random": 1, "busy": 2, "walker": 3}  # ways to play
 # Odds of the 17 actions: busy presses DO in half of the steps, a walker mostly goes.
@@ -37,18 +36,26 @@ def action_of(key, way, theirs):
 
 def compare(env, outputs, our_outputs, params):
     """Which fields differ after a step of both."""
-    obs, theirs, their_reward, their_done = outputs
-    our_obs, ours, our_reward, our_done = our_outputs
-    wanted, given = peer.fields(theirs), peer.fields(peer.to_craftax(env, ours, params))
+    wanted, given = (
+        peer.fields(outputs[1]),
+        peer.fields(peer.to_craftax(env, our_outputs[1], params)),
+    )
+    # All of the observation is exact but the light, last but one, which is the cube of a cosine.
+    light = np.arange(outputs[0].shape[-1]) == outputs[0].shape[-1] - 2
+    return differences(wanted, given, outputs, our_outputs, np.where(light, 1e-5, 0))
+
+
+def differences(wanted, given, outputs, our_outputs, tolerance):
+    """Which fields of two states differ, and whether observation, reward and end do."""
+    obs, _, their_reward, their_done = outputs
+    our_obs, _, our_reward, our_done = our_outputs
     different = {
         name: jnp.any(jnp.abs(wanted[name] - given[name]) > 1e-4)
         if jnp.issubdtype(wanted[name].dtype, jnp.floating)
         else jnp.any(wanted[name] != given[name])
         for name in wanted
     }
-    # All of the observation is exact but the light, last but one, which is the cube of a cosine.
-    light = np.arange(obs.shape[-1]) == obs.shape[-1] - 2
-    different["obs"] = jnp.any(jnp.abs(obs - our_obs) > np.where(light, 1e-5, 0).astype(np.float32))
+    different["obs"] = jnp.any(jnp.abs(obs - our_obs) > tolerance.astype(np.float32))
     different["reward"] = jnp.abs(their_reward - our_reward) > 1e-4
     different["done"] = their_done != our_done
     return different
@@ -163,7 +170,7 @@ def play(theirs, keys, ways, steps, params, run=None):
                 differences={k: int((v & playing).sum()) for k, v in found.items()},
                 events={k: int((v & playing).sum()) for k, v in event.items()},
                 achievements={
-                    a.name: int((new[..., a] & playing).sum()) for a in CLASSIC.achievements
+                    a.name: int((new[..., a] & playing).sum()) for a in run.env.rules.achievements
                 },
                 first=first,
             )

@@ -107,7 +107,7 @@ class Choices:
 
         def noting(key, a, shape=(), replace=True, p=None, **more):
             chosen = choice(key, a, shape, replace, p, **more)
-            if p is not None and p.shape[0] > 2:
+            if p is not None and p.shape[0] > 99:  # not a choice of another kind
                 self.made.append((p > 0, jnp.reshape(chosen, ())))
             return chosen
 
@@ -151,9 +151,13 @@ def step(key, state, action, params=PARAMS, package=PACKAGE):
 def draws_of(key, slots=SLOTS):
     """The chance of a step as the package draws it from a step's key."""
     rest, key_do = jax.random.split(key)
-    rest, carry = jax.random.split(rest)
-    key_spawn = jax.random.split(rest)[1]
+    rest, key_mobs = jax.random.split(rest)
     sapling = jax.random.uniform(jax.random.split(key_do)[1])
+    return Draws(sapling, *draws_of_mobs(key_mobs, jax.random.split(rest)[1], slots))
+
+
+def draws_of_mobs(carry, key_spawn, slots):
+    """The chance of the mobs' moves and of those that appear: whims, chances and places by role."""
 
     def uniform():
         nonlocal carry
@@ -185,7 +189,7 @@ def draws_of(key, slots=SLOTS):
     chances, places = (
         dict(zip(APPEARING, them, strict=True)) for them in zip(*spawns, strict=True)
     )
-    return Draws(sapling, whims, chances, places)
+    return whims, chances, places
 
 
 @loosely

@@ -103,7 +103,7 @@ def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
         world = world._replace(**{name: {**getattr(world, name), **given}})
     world = world._replace(**{k: jnp.asarray(v) for k, v in parts.items()})
     world = change(world) if change else world
-    return ENV.packed(_int(time), jnp.asarray(blocks), world)
+    return _packed()(_int(time), jnp.asarray(blocks), world)
 
 
 def mob(row, column, health=3, cooldown=0, alive=True, marked=True):
@@ -142,7 +142,14 @@ def _int(value):
 
 
 @functools.cache
-def _advance():
+def _packed():
+    return jax.jit(ENV.packed)
+
+
+@functools.cache
+def advance():
+    """One step, compiled: (state, action, draws, params) to its transition and the world after."""
+
     def step(state, action, draws, params):
         ticked = state.ticked()
         after = ENV.advance(ticked, action, draws, params)
@@ -180,7 +187,7 @@ def play(state, *actions, draws=QUIET, params=None):
     moments = []
     for i, action in enumerate(actions):
         now = draws[i] if isinstance(draws, list) else draws
-        moments.append(Moment(*_advance()(state, _int(action), now, params)))
+        moments.append(Moment(*advance()(state, _int(action), now, params)))
         state = moments[-1].state
     return moments
 

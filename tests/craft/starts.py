@@ -18,7 +18,7 @@ STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # left, right, up, down
 GROUNDS = [
     {"GRASS": 12, "SAND": 1, "PATH": 3, "WATER": 1, "TREE": 1, "STONE": 1},
     {"PATH": 10, "STONE": 4, "COAL": 1, "IRON": 1, "DIAMOND": 1, "LAVA": 1},
-    {block.name: 1 for block in Block if block >= Block.GRASS and block != Block.WOOD},
+    {block.name: 1 for block in CLASSIC.blocks if block >= Block.GRASS and block != Block.WOOD},
 ]
 VITALS, COUNTERS = ("health", "food", "drink", "energy"), peer.COUNTERS
 LIMITS = {"recover": (-15, 25), "hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30)}

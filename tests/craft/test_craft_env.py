@@ -6,13 +6,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scene
-from scene import ENV, mob, play, set_slot
+from scene import ENV, mob, set_slot
 
 import jaxenvs
 from jaxenvs.craft import CLASSIC, Action, Block, CraftClassic, chance
 
 A = Action
 view = jax.jit(ENV.view)
+# Shares the programs of the contract.
+of_the_contract = pytest.mark.parametrize("id", ["Craft-Classic-Ids-v0"])
 
 
 # What is seen.
@@ -71,7 +73,7 @@ def test_reward_of_a_task():
 
 def test_masked_actions_do_what_noop_does():
     """Everything in a state; only how the player looks may differ, and that by moving alone."""
-    mask = jax.jit(ENV.action_mask)
+    mask, advance, params = jax.jit(ENV.action_mask), scene.advance(), ENV.default_params
     pictures = ["B > .", "F v B", "> #", "^ \n L", "> C", "B < F", "> ~"]
     bags = [{}, {"wood": 2}, {"stone": 1, "wood": 1}, {"sapling": 1}]
     bags += [{"wood": 9, "stone": 9, "coal": 9, "iron": 9}]
@@ -83,9 +85,10 @@ def test_masked_actions_do_what_noop_does():
                 state = scene.scene(picture, items=bag, **body)
                 legal = np.asarray(mask(state))
                 allowed += legal
-                noop = play(state, A.NOOP)[0]
-                for action in CLASSIC.actions:
-                    (moment,) = play(state, action)
+                noop, *others = jax.device_get(
+                    [advance(state, np.int32(a), scene.QUIET, params)[0] for a in CLASSIC.actions]
+                )
+                for action, moment in zip(CLASSIC.actions, [noop, *others], strict=True):
                     changed = not _same(moment.state, noop.state) or moment.reward != noop.reward
                     assert legal[action] or not changed, (picture, bag, action)
                     if action >= A.SLEEP:  # and the mask is not too kind
@@ -99,8 +102,9 @@ def _same(a, b):
     )
 
 
-def test_the_time_limit_truncates_and_lava_in_the_last_step_terminates(compiled):
-    game = compiled("Craft-Classic-Ids-v0")
+@of_the_contract
+def test_the_time_limit_truncates_and_lava_in_the_last_step_terminates(id, compiled):
+    game = compiled(id)
 
     def last(drawing, action, time):
         state = scene.scene(drawing, time=time)
@@ -167,8 +171,9 @@ def test_draws_are_uniform_and_independent():
     assert abs(correlation).max() < 5 / np.sqrt(count)
 
 
-def test_a_step_is_its_draws_and_the_rules(compiled):
-    game = compiled("Craft-Classic-Ids-v0")
+@of_the_contract
+def test_a_step_is_its_draws_and_the_rules(id, compiled):
+    game = compiled(id)
     advance = jax.jit(game.env.advance)
     params = game.env.default_params
     state = game.reset(jax.random.key(0), params).state

@@ -42,6 +42,7 @@ class Haunted(CraftClassic):
 
 
 ENV = Haunted(size=16, obs="ids")
+packed = jax.jit(ENV.packed)
 
 
 def state(*ghosts, blocks=Block.SAND):
@@ -50,7 +51,7 @@ def state(*ghosts, blocks=Block.SAND):
     slots = [scene.mob(row, column)._replace(type=jnp.int32(1)) for row, column in ghosts]
     slots += world.mobs["melee"][len(slots) :]
     world = world._replace(mobs={**world.mobs, "melee": tuple(slots)}, facing=jnp.int32(2))
-    return ENV.packed(jnp.int32(60), jnp.full((16, 16), blocks, jnp.uint8), world)
+    return packed(jnp.int32(60), np.full((16, 16), blocks, np.uint8), world)
 
 
 @jax.jit

@@ -235,7 +235,7 @@ def atoms(instr):
 
 
 class Bot(BabyAIBot):
-    """The package's own expert, with an end to its patience: it can think in circles."""
+    """The package's expert, limited to `PATIENCE` searches: it can loop forever."""
 
     searches = 0  # for one action
 
@@ -319,7 +319,7 @@ OBEY = {
 
 
 def against_the_instruction(env):
-    """Where an instruction is strict: open another door, or take another thing."""
+    """If an instruction is strict: open another door, or take another thing."""
     for atom in atoms(env.instrs):
         if getattr(atom, "strict", False):
             doors = type(atom).__name__ == "OpenInstr"

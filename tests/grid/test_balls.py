@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tasks
 import upstream
-from test_layouts import REJECT, chance
+from test_levels import REJECT, chance
 
 import jaxenvs
 from jaxenvs.grid import Action, Kind
@@ -41,7 +41,7 @@ def moved_upstream(env, count):
 
 
 def moved(env, count):
-    """Where ours are, from the same world; the map must show them there."""
+    """Where our balls are, from the same world; the grid must show them there."""
     ours, level = jaxenvs.make(ID), upstream.lift(env)
     state = jax.jit(ours.reset_to)(jax.random.key(0), level).state
     keys = jax.random.split(jax.random.key(1), count)

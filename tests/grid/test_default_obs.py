@@ -36,7 +36,7 @@ def test_a_pick_up_world_needs_no_mission(kind):
 
 
 def test_what_is_made_solves_a_task_that_the_view_does_not_tell():
-    """Two levels of Fetch alike but for the mission: the default observation tells them apart."""
+    """The default observation distinguishes two levels of Fetch that differ only in the mission."""
     env = jaxenvs.make("Grid-Fetch-5x5-N2-v0")
 
     @jax.jit

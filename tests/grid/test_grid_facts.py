@@ -76,7 +76,7 @@ def test_a_box_does_not_tell_of_the_key_in_it():
 
 
 def reader(words):
-    """An agent that knows nothing but the words: it fetches the key, opens the door, and leaves."""
+    """An agent that reads only the description: it fetches the key, opens the door and leaves."""
     lines = words.splitlines()
     cells = {(r, c): x for r, row in enumerate(lines[6:]) for c, x in enumerate(row.split())}
     at, here = next((cell, x) for cell, x in cells.items() if x in drawing.AGENT)

@@ -1,6 +1,5 @@
 """Missions of BabyAI in worlds made by hand, judged by minigrid 3.2.0 and by ours."""
 
-import pytest
 import upstream
 from minigrid.core.world_object import Ball, Key
 from minigrid.envs.babyai.core.verifier import BeforeInstr, GoToInstr, ObjDesc
@@ -22,8 +21,7 @@ def go_to_a_key_then_to_a_ball(env):
     env.instrs = BeforeInstr(GoToInstr(ObjDesc("key", "blue")), GoToInstr(ObjDesc("ball", "red")))
 
 
-@pytest.mark.parametrize(("drops", "wins"), [(False, True), (True, False)])
-def test_a_drop_in_vain_forgets_where_a_carried_object_lay(drops, wins):
+def test_a_drop_in_vain_forgets_where_a_carried_object_lay():
     """The ball is picked up and the key faced; then the agent faces the ball's old cell.
 
     For the package the ball is still there, until a drop action, even one before a key.
@@ -31,8 +29,10 @@ def test_a_drop_in_vain_forgets_where_a_carried_object_lay(drops, wins):
     env = upstream.make(ID)
     env.gen_mission = lambda: go_to_a_key_then_to_a_ball(env)
     turn = [Action.LEFT] * 2
-    actions = [Action.PICKUP, *turn, *[Action.DROP] * drops, *turn]
-    episode = upstream.record(env, actions, seed=0)
-    assert (episode.reward[-1] > 0) == wins
-    counts, _ = upstream.differences(jaxenvs.make(ID), [episode])
+    episodes = []
+    for drops, wins in ((0, True), (1, False)):
+        actions = [Action.PICKUP, *turn, *[Action.DROP] * drops, *turn]
+        episodes.append(upstream.record(env, actions, seed=0))
+        assert (episodes[-1].reward[-1] > 0) == wins
+    counts, _ = upstream.differences(jaxenvs.make(ID), episodes)
     assert counts == dict.fromkeys(upstream.FIELDS, 0)

@@ -22,7 +22,7 @@ def world(rows, columns, limit=LIMIT):
 
 
 def play(picture, *actions, limit=LIMIT):
-    """Steps that come of the actions, one for each."""
+    """The steps of the actions."""
     level = drawing.parse(picture)
     rows, columns = level.grid.shape
     env, reset_to, step = world(rows - 2, columns - 2)
@@ -43,7 +43,7 @@ def holds(state):
 
 
 def becomes(before, actions, after, carried=""):
-    """Assert what a line of four cells turns into, and that nobody ended or was paid."""
+    """Assert what four cells become, without a reward or an end."""
     steps = play(before, *actions)
     assert drawing.draw(steps[-1].state) == drawing.tidy(after)
     assert holds(steps[-1].state) == carried
@@ -212,8 +212,8 @@ def test_rewards_stay_finite_without_any_time():
 def test_the_agent_sees_its_hands_instead_of_its_floor():
     """The cell below the agent shows what it carries, never the goal or door it stands on."""
     steps = play("> kr Dg .", DONE, PICKUP, FORWARD, FORWARD)
-    own = [step.obs[3, 6].tolist() for step in steps]
-    assert own == [[1, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0]]
+    cells = [step.obs[3, 6].tolist() for step in steps]
+    assert cells == [[1, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0], [Kind.KEY, 0, 0]]
     assert play("> G . .", FORWARD)[-1].obs[3, 6].tolist() == [1, 0, 0]
 
 

@@ -83,7 +83,7 @@ def test_a_level_takes_plain_numbers():
 
 
 def test_a_level_of_a_wrong_shape_is_refused_while_tests_run():
-    """The proof that shapes are checked: this raises only under the import hook."""
+    """This raises only under the import hook, which proves that shapes are checked."""
     with pytest.raises(TypeError, match="pose"):
         Level(grid=jnp.zeros((3, 3), jnp.uint8), pose=jnp.zeros(4, jnp.int8))
     with pytest.raises(TypeError, match="grid"):

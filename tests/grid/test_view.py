@@ -1,5 +1,7 @@
 """What the agent sees: occlusion against the rule in plain Python and against the package."""
 
+import functools
+
 import drawing
 import jax
 import jax.numpy as jnp
@@ -44,7 +46,7 @@ def lit_by_the_package(opaque):
 
 
 def random_views(size, count):
-    """Views as sparse as empty rooms and as dense as mazes; the agent's own cell is clear."""
+    """Views as sparse as empty rooms and as dense as mazes; the agent's cell is clear."""
     rng = np.random.default_rng(size)
     opaque = rng.random((count, size, size)) < rng.uniform(0, 0.8, (count, 1, 1))
     opaque[:, size // 2, size - 1] = False
@@ -116,22 +118,28 @@ def seen_rows(picture):
     return [" ".join(row) for row in words]
 
 
+@functools.cache
+def four_rooms():
+    """An environment, a level, and what is seen and lit, compiled."""
+    env = jaxenvs.make("Grid-FourRooms-v0", view_size=5)
+    level = jax.jit(env.sample_level)(jax.random.key(1))
+    return env, level, jax.jit(lambda state: (env.view(state), env.lit(state)))
+
+
 @pytest.mark.parametrize("direction", range(4))
 def test_the_lit_cells_of_the_map_are_those_of_the_view(direction):
     """Each cell ahead lands on its cell of the map, for every direction."""
-    env = jaxenvs.make("Grid-FourRooms-v0", view_size=5)
-    level = jax.jit(env.sample_level)(jax.random.key(1))
+    env, level, look = four_rooms()
     level = level.replace(pose=jnp.array([8, 7, direction], jnp.int8))
     state = env.reset_to(jax.random.key(0), level).state
-    seen, size = np.asarray(jax.jit(env.view)(state)) != Kind.UNSEEN, 5
+    view, lit = jax.device_get(look(state))
+    seen, size = view != Kind.UNSEEN, 5
     (d_row, d_column), wanted = ((0, 1), (1, 0), (0, -1), (-1, 0))[direction], set()
     for across, ahead in zip(*np.nonzero(seen), strict=True):
         forward, right = size - 1 - ahead, across - size // 2
         wanted.add((8 + forward * d_row + right * d_column, 7 + forward * d_column - right * d_row))
     inside = {cell for cell in wanted if min(cell) >= 0 and max(cell) < 19}
-    assert (
-        set(zip(*(x.tolist() for x in np.nonzero(jax.jit(env.lit)(state))), strict=True)) == inside
-    )
+    assert set(zip(*(x.tolist() for x in np.nonzero(lit)), strict=True)) == inside
 
 
 def test_outside_the_grid_there_is_wall():

@@ -1,4 +1,4 @@
-"""The real `minigrid` package beside our worlds: layouts carried over both ways, play recorded.
+"""The real `minigrid` package beside our worlds: levels carried over both ways, play recorded.
 
 The package indexes by [x, y] = [column, row]; ours by (row, column).
 """
@@ -36,7 +36,7 @@ def make(id, **fields):
 
 
 def family(env):
-    """What the package's class is about: the key of the tables of tasks and players."""
+    """Family of the package's class: the key of the tables of tasks and players."""
     if hasattr(env, "instrs"):
         return "BabyAI"
     name = type(env).__name__.removesuffix("Env").split("_")[0]
@@ -47,7 +47,7 @@ def family(env):
 def grid_of(env):
     """The package's grid as our tile bytes, (rows, columns), with what is in MiniGrid's boxes.
 
-    What is carried from the start lies where it lay: our level is from before it was lifted.
+    An object carried from the start lies in its first place, since our level is from before that.
     """
     grid = tiles.decode(env.grid.encode()).T
     if env.carrying is not None:
@@ -62,7 +62,7 @@ def grid_of(env):
 
 
 def lift(env):
-    """The package's layout after a reset as our level."""
+    """The package's grid and agent after a reset, as our level."""
     x, y = env.agent_pos
     grid = jnp.asarray(grid_of(env))
     return Level.of(grid, int(y), int(x), int(env.agent_dir), **tasks.fields(env))
@@ -110,7 +110,7 @@ class DrawnUpstream(MiniGridEnv):
 
 
 class DrawnGrid(GridEnv):
-    """A world of ours that is always started by `reset_to`, so that its layout is never drawn."""
+    """A world of ours that is only started by `reset_to`: it never generates a level."""
 
     rows: int
     columns: int
@@ -128,7 +128,7 @@ class DrawnGrid(GridEnv):
     def max_steps(self):
         return self.limit
 
-    def layout(self, key):
+    def generate(self, key):
         return Level.of(jnp.full((self.rows, self.columns), tiles.EMPTY, jnp.uint8), 0, 0, 0)
 
 
@@ -143,8 +143,8 @@ class Episode:
     mission: list
     reward: list
     terminated: list
-    truncated: list  # in our sense: and not terminated
-    balls: list  # where chance put them, in worlds where they move by themselves
+    truncated: list  # as with us: and not terminated
+    balls: list  # their random positions, in worlds where they move
 
 
 def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]):
@@ -181,8 +181,8 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
     moments: int = 1
 
-    def layout(self, key):
-        level = super().layout(key)
+    def generate(self, key):
+        level = super().generate(key)
         return level.replace(task=jnp.tile(level.task, (self.moments, 1)))
 
     def step_state(self, key, state, action, params):
@@ -192,7 +192,7 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
 
 def followed(env, episodes, longest):
-    """An environment of ours whose chance is the episodes', and their levels."""
+    """An environment of ours with the random outcomes of the episodes, and their levels."""
     levels = [episode.level for episode in episodes]
     if episodes[0].balls:
         fields = {f.name: getattr(env, f.name) for f in dataclasses.fields(env)}
@@ -244,7 +244,7 @@ def replay(env, episodes, params=None):
 
 
 def said(words):
-    """Sentence of each row of word ids, as an array of strings."""
+    """Sentences of word ids along the last axis, as an array of strings."""
     flat = words.reshape(-1, words.shape[-1])
     each, where = np.unique(flat, axis=0, return_inverse=True)
     return np.array([missions.text(row) for row in each])[where.reshape(-1)]
@@ -253,7 +253,7 @@ def said(words):
 def differences(env, episodes, params=None):
     """Replay the episodes and count, for each output, the moments at which the two sides differ.
 
-    Returns the counts and what `replay` gave.
+    Returns the counts and the result of `replay`.
     """
     ours = replay(env, episodes, params)
     counts = dict.fromkeys(FIELDS, 0)

@@ -18,7 +18,7 @@ CLEARING, UNLOCKING = 30, 60  # about what it costs to move a thing away, to fet
 
 
 class StuckError(Exception):
-    """The player sees no way, or the world refuses one."""
+    """The player finds no path, or the world blocks it."""
 
 
 # The world as a graph.
@@ -73,7 +73,7 @@ def flooded(env, start, passes):
 
 
 def openable(env, clearing, banned):
-    """Locked doors whose key the agent has or can get, those of `banned` aside."""
+    """Locked doors, except the `banned` ones, whose key the agent has or can get."""
     opened = set()
 
     def passes(cell):
@@ -96,7 +96,7 @@ def is_locked(thing):
 
 
 def cost(thing, cell, clearing, doors):
-    """Actions to enter a cell, about; None if it cannot be entered."""
+    """Approximate number of actions to enter a cell; None if it cannot be entered."""
     if thing is None or kind(thing) == "floor":
         return 1
     if kind(thing) == "door":
@@ -192,7 +192,7 @@ def fetch(env, cells, clearing=True, banned=frozenset(), from_boxes=True):
 
 
 def put_down(env):
-    """Put down what is carried where it is in nobody's way."""
+    """Drop the carried thing where it blocks nothing."""
     start = pose_of(env)[:2]
 
     def passes(cell, without=None):
@@ -215,7 +215,7 @@ def put_down(env):
 
 
 def clear(env, cell, banned=frozenset()):
-    """Take the thing on the cell in front away; what was carried before is carried again."""
+    """Move away the thing in front, then carry again what was carried before."""
     held = env.carrying
     if held is None:
         yield Action.PICKUP

@@ -2,8 +2,8 @@
 
     python tests/proofs/fuzzing.py --steps 100000000 --out benchmarks/results/fuzzing.json
 
-The rules are those of `jaxenvs/testing/fuzzing.py`; each id has an equal share of the steps. What
-is done is kept in the file after each id, and a run goes on from there.
+The rules are those of `jaxenvs/testing/fuzzing.py`; each id gets an equal share of the steps. The
+results are saved after each id, and a later run continues from there.
 """
 
 import datetime
@@ -72,7 +72,7 @@ def begun(steps: int, seed: int) -> dict[str, Any]:
 
 
 def played(id: str, steps: int, seed: int) -> dict[str, Any]:
-    """What play of one id finds; its compiled program is dropped afterwards."""
+    """The result of playing one id; its compiled program is dropped afterwards."""
     start = time.perf_counter()
     found = fuzz(jaxenvs.make(id), steps=steps, seed=seed, length=128, near=NEAR)
     jax.clear_caches()

@@ -2,8 +2,8 @@
 
     python tests/proofs/kills.py                      # 20 kills, and 5 within a save
 
-Each training is a process of its own. It is compared with one that nobody disturbed: every array
-of the last checkpoint (weights, optimiser, environments, keys), and the log but for its times.
+Each training is a separate process. It is compared with an undisturbed one: every array of the last
+checkpoint (weights, optimiser, environments, keys), and the log except for its times.
 """
 
 import json
@@ -33,7 +33,7 @@ TRAINING = (
     *(ID, "--num-envs", "8", "--rollout-steps", "32", "--total-steps", f"{UPDATES * 8 * 32}"),
     *("--chunk", "1", "--seeds", "2", "--checkpoint-every", "1", "--eval-episodes", "16"),
 )
-TIMES = ("seconds", "steps_per_second")  # of a row of the log
+TIMES = ("seconds", "steps_per_second")  # of a line of the log
 HEAD = ("kill", "after s", "what it did", "updates saved", "same end")
 
 
@@ -53,7 +53,7 @@ def outcome(folder: Path) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
 
 
 def phase(folder: Path) -> str:
-    """What a training was at when it was killed, by what it left."""
+    """What a training was doing when it was killed, judging by its files."""
     if not (folder / "config.json").is_file():
         return "starting"
     if (folder / "eval.json").is_file():
@@ -66,7 +66,7 @@ def phase(folder: Path) -> str:
 
 
 def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | None:
-    """Kill a training when it is time, of seconds since it made its folder; None if it ended."""
+    """Kill a training some seconds after it made its folder; None if it ended before."""
     process = _start(command(*TRAINING, "--out", str(folder)))
     begun = _begun(process, folder)
     while process.poll() is None and not is_time(time.monotonic() - begun):
@@ -84,7 +84,7 @@ def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | N
 
 
 def go_on(folder: Path) -> float:
-    """End what was killed: resume it, or begin it where there is nothing to resume.
+    """Finish a killed training: resume it, or restart it if there is nothing to resume.
 
     Returns the seconds since its folder was there.
     """
@@ -102,7 +102,7 @@ def compare(
     like: tuple[dict[str, np.ndarray], list[dict[str, Any]]],
     is_time: Callable[[float], bool],
 ) -> dict[str, Any] | None:
-    """Kill a training, go on, and compare; None where it ended before it was time."""
+    """Kill a training, resume it, and compare; None if it ended before the kill."""
     try:
         row = killed(folder, is_time)
         if row is None:
@@ -156,7 +156,7 @@ def measure(
 
 
 def show(found: dict[str, Any]) -> None:
-    """Print the kills as a table, and what they come to."""
+    """Print the kills as a table, and a summary."""
     rows = found["kills"]
     keys = ("after_seconds", "phase", "saved", "same")
     lines = [(f"{i}", *(str(row[key]) for key in keys)) for i, row in enumerate(rows, 1)]
@@ -166,7 +166,7 @@ def show(found: dict[str, Any]) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Measure; the exit code is 1 where a run ended otherwise."""
+    """Measure; the exit code is 1 if a run ended differently."""
     parser = Parser("python tests/proofs/kills.py", __doc__)
     parser.add_argument(
         "--kills", type=int, default=20, help="kills at random moments (default 20)"

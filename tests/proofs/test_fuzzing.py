@@ -3,12 +3,14 @@
 import json
 
 import fuzzing
+import pytest
 
 from jaxenvs.testing import Fuzzed
 
 ID = "Classic-CartPole-v0"
 
 
+@pytest.mark.full
 def test_it_counts_keeps_and_goes_on(tmp_path, capsys):
     out = tmp_path / "fuzzing.json"
     asked = ["CartPole-v1", "--steps", "1", "--out", str(out)]

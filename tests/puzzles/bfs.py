@@ -1,5 +1,5 @@
-"""Breadth-first search in NumPy over a puzzle's own `neighbours`: what its other parts must agree
-with.
+"""Breadth-first search in NumPy over the `neighbours` of a puzzle, with which its other parts must
+agree.
 
 Boards are expanded in batches of one size, so that each puzzle compiles once; four million states
 take some ten seconds.
@@ -80,7 +80,7 @@ def each(
 
 
 def keys(words: np.ndarray) -> np.ndarray:
-    """A uint64 for each board: its words, or where there are more than two a hash of them.
+    """A uint64 for each board: its words, or a hash if there are more than two.
 
     Two of four million hashes are equal with a probability of 4e-7; the counts would show it.
     """
@@ -96,7 +96,7 @@ def keys(words: np.ndarray) -> np.ndarray:
 
 
 def unique(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Keys in order without those that come again, and their words."""
+    """Sorted keys without repetitions, and their words."""
     found, first = np.unique(keys(words), return_index=True)
     return found, words[first]
 
@@ -107,7 +107,7 @@ def _among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _batches(words: np.ndarray, batch: int) -> Any:
-    """Cut into batches of one size, the last filled with its first row; and how many are real."""
+    """Cut into batches of one size, the last padded with its first entry; and the true sizes."""
     for start in range(0, len(words), batch):
         part = words[start : start + batch]
         padded = np.concatenate([part, np.repeat(part[:1], batch - len(part), axis=0)])

@@ -64,8 +64,13 @@ ROWS, WALKED, EDGES = 24, 8, 192
 # Their files play the same rules by default: `test_twisty.py`, `test_hanoi.py` and so on.
 MORE = {
     "cube with half turns",
+    "cube of all faces",
+    "cube 3x3",
     "hanoi with four pegs",
     "peg solitaire near its end",
+    "sliding tile of several words",
+    "sokoban with dead ends",
+    "sudoku guided",
     "topspin by windows",
 }
 every_puzzle = pytest.mark.parametrize(
@@ -75,7 +80,7 @@ every_puzzle = pytest.mark.parametrize(
 
 
 def has(puzzle, method, *args):
-    """Whether the class has what not every puzzle has."""
+    """Whether the class has an optional method."""
     try:
         jax.eval_shape(getattr(puzzle, method), *args)
     except NotImplementedError:
@@ -85,7 +90,7 @@ def has(puzzle, method, *args):
 
 @functools.cache
 def boards_of(name):
-    """Instances and boards by rows: a third as drawn, a third walked on, a third near the goal."""
+    """Instances and boards: a third as drawn, a third after a walk, a third near the goal."""
     puzzle = PUZZLES[name]
 
     @jax.jit
@@ -108,7 +113,7 @@ def boards_of(name):
     # Rows of instances in the order of the boards' thirds.
     instance, board = draw(jax.random.key(zlib.crc32(name.encode())))
     order = np.concatenate([np.arange(i, ROWS, 3) for i in range(3)])
-    return jax.tree.map(lambda leaf: leaf[order], instance), board
+    return jax.tree.map(lambda leaf: np.asarray(leaf)[order], instance), jax.device_get(board)
 
 
 def first(tree):
@@ -116,12 +121,12 @@ def first(tree):
 
 
 def row(tree, index):
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf)[index], tree)
+    return jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)[index]), tree)
 
 
 @functools.cache
 def at_boards(name):
-    """Everything about each board that the tests below look at, as NumPy arrays."""
+    """Everything about each board that the tests below use, as NumPy arrays."""
     puzzle = PUZZLES[name]
 
     def look(instance, board):
@@ -136,7 +141,7 @@ def at_boards(name):
             "unpacked": puzzle.unpack(words),
             "moves": moves,
             "reached": jax.vmap(puzzle.pack)(moves.board),
-            "shown": jax.vmap(lambda b: puzzle.view(instance, b))(moves.board),
+            "shown": jax.vmap(lambda b: puzzle.observe_board(instance, b))(moves.board),
             "mask": puzzle.action_mask(state),
             "goal": puzzle.is_goal(instance, board),
             "dead": puzzle.is_dead(instance, board),
@@ -157,7 +162,7 @@ def at_boards(name):
 
 @functools.cache
 def edges_of(name):
-    """Random valid moves: row of the board, action, and what is found on both sides."""
+    """Random valid moves: index of the board, action, and the results on both sides."""
     puzzle = PUZZLES[name]
     rows, actions = np.nonzero(at_boards(name)["moves"].valid)
     chosen = np.random.default_rng(0).integers(len(rows), size=EDGES)
@@ -227,7 +232,7 @@ def test_packing_is_exact(name):
 
 @every_puzzle
 def test_another_board_is_another_observation(name):
-    """Else a planner would know what the agent does not, and `fully_observed` would be wrong."""
+    """Otherwise planners would know more than the agent, and `fully_observed` would be wrong."""
     puzzle, seen = PUZZLES[name], at_boards(name)
     assert puzzle.fully_observed
     words = seen["reached"].reshape(ROWS * puzzle.num_actions, -1)
@@ -270,7 +275,7 @@ def test_every_predecessor_is_found_and_leads_here(name):
 
 @every_puzzle
 def test_the_heuristic_is_consistent(name):
-    """At most the cost of a move and what it says after it: then it is never too large."""
+    """It is at most the cost of a move plus its value after it, so it is never too large."""
     seen, (rows, _, edge) = at_boards(name), edges_of(name)
     assert seen["bound"].dtype == np.float32 and np.isfinite(seen["bound"]).all()
     assert (seen["bound"] >= 0).all() and (seen["bound"][seen["goal"]] == 0).all()
@@ -280,7 +285,7 @@ def test_the_heuristic_is_consistent(name):
 
 @every_puzzle
 def test_the_closed_form_is_the_least_cost(name):
-    """It is 0 at a goal, and elsewhere that of the best move and what is left after it."""
+    """It is 0 at a goal, and elsewhere the cost of the best move plus the rest."""
     seen = at_boards(name)
     if "least" not in seen:
         assert type(PUZZLES[name]) not in {LightsOut, Maze}
@@ -317,7 +322,7 @@ def test_levels_are_read_as_they_are_written(name):
     puzzle, boards = PUZZLES[name], jax.device_get(boards_of(name))
     pack = jax.jit(puzzle.pack)
     for index in (0, 1, ROWS // 2, ROWS - 1):
-        instance, board = jax.tree.map(lambda leaf, index=index: jnp.asarray(leaf[index]), boards)
+        instance, board = row(boards, index)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
         if index < 2:  # in a board that was played on, Sudoku's clues are not known

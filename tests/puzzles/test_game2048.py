@@ -46,7 +46,7 @@ def begin(board):
 
 @pytest.fixture(scope="module")
 def every_line():
-    """All lines of tiles that can be, what becomes of them, and what is made."""
+    """All possible lines of tiles, the lines after a move, and the sums of tiles made."""
     lines = list(itertools.product(range(LARGEST + 1), repeat=4))
     after, made = zip(*map(slid, lines), strict=True)
     return [np.array(x).reshape(-1, 4, *np.shape(x)[1:]) for x in (lines, after, made)]
@@ -73,7 +73,7 @@ def test_a_tile_is_joined_only_once_and_first_at_the_wall():
 
 
 def test_the_largest_tiles_are_exact():
-    """A reward that overflows was a fault of another package."""
+    """Another package had a reward that overflowed."""
     taken = step(keys[0], begin([[16, 16, 15, 15]] * 4), jnp.int32(LEFT))
     assert taken.reward == 4 * (2**17 + 2**16)
     assert np.asarray(taken.obs)[:, 0].tolist() == [17] * 4
@@ -189,6 +189,6 @@ def test_an_episode_begins_with_two_tiles_anywhere():
 
 
 def test_no_game_of_legal_moves_meets_the_time_limit():
-    """A tile comes with each: the sum grows by 2 at least, and the fullest board has 262,140."""
+    """Each move adds a tile, so the sum grows by at least 2, and the fullest board has 262,140."""
     most = sum(2**e for e in range(2, LARGEST + 1))
     assert env.default_params.max_steps_in_episode > (most - 4) / 2

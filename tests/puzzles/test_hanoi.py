@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from defaults import with_full
 
 from jaxenvs.puzzles.hanoi import Hanoi, frame_stewart
 from jaxenvs.puzzles.puzzle import PuzzleLevel
@@ -39,7 +40,7 @@ def test_moves(before, move, after):
     assert puzzle.text((), moved.board).replace("\n", "/") == (after or before)
 
 
-@pytest.mark.parametrize("disks", [1, 4, 7])
+@pytest.mark.parametrize("disks", [1, 7, *with_full(4)])
 def test_three_pegs_from_every_board(disks):
     puzzle = Hanoi(disks=disks)
     found = bfs.distances(puzzle, (), puzzle.goal(()), batch=256)
@@ -48,7 +49,7 @@ def test_three_pegs_from_every_board(disks):
     assert found.of(np.asarray(puzzle.pack(tower(puzzle)))[None]) == 2**disks - 1
 
 
-@pytest.mark.parametrize(("disks", "pegs"), [(3, 4), (8, 4), (4, 5)])
+@pytest.mark.parametrize(("disks", "pegs"), [(8, 4), (4, 5), *with_full((3, 4))])
 def test_more_pegs(disks, pegs):
     puzzle = Hanoi(disks=disks, pegs=pegs)
     found = bfs.distances(puzzle, (), puzzle.goal(()))
@@ -72,13 +73,15 @@ def boards_of(puzzle, count):
     return np.asarray(draw(jax.random.split(jax.random.key(0), count)))
 
 
-@pytest.mark.parametrize(("disks", "pegs"), [(20, 3), (16, 4), (17, 4), (20, 8), (11, 5)])
+@pytest.mark.parametrize(
+    ("disks", "pegs"), [(20, 3), (17, 4), (11, 5), *with_full((16, 4), (20, 8))]
+)
 def test_packed_boards(disks, pegs):
     puzzle = Hanoi(disks=disks, pegs=pegs)
     boards = boards_of(puzzle, 64)
     packed = jax.jit(jax.vmap(puzzle.pack))(boards)
     np.testing.assert_array_equal(jax.jit(jax.vmap(puzzle.unpack))(packed), boards)
-    pegs_of = jax.jit(jax.vmap(lambda board: puzzle.view((), board)))(boards)
+    pegs_of = jax.jit(jax.vmap(lambda board: puzzle.observe_board((), board)))(boards)
     assert sorted(np.unique(pegs_of)) == list(range(pegs))
     assert puzzle.text((), puzzle.read_level(puzzle.text((), boards[0])).board) == puzzle.text(
         (), boards[0]

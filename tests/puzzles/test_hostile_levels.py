@@ -48,7 +48,7 @@ def spoilt(text: str, dice: random.Random) -> str:
 
 
 def spoil(id: str, count: int) -> dict[str, int]:
-    """Read spoilt levels of a puzzle; how many were levels, and how many refused."""
+    """Read corrupted levels of a puzzle; count those accepted and those refused."""
     puzzle, dice = jaxenvs.make(id), random.Random(id)
     level = jax.jit(puzzle.sample_level)(jax.random.key(0))
     whole = puzzle.text(level.instance, level.board)

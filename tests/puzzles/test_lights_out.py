@@ -27,7 +27,7 @@ def test_a_press_switches_a_cross(lamp, drawing):
 def test_a_press_reaches_the_second_word():
     puzzle = LightsOut(size=7)
     move = puzzle.apply((), puzzle.goal(()), jnp.int32(26))  # row 3, column 5: lamps 19 to 33
-    lit = np.flatnonzero(np.asarray(puzzle.view((), move.board)))
+    lit = np.flatnonzero(np.asarray(puzzle.observe_board((), move.board)))
     np.testing.assert_array_equal(lit, [19, 25, 26, 27, 33])
 
 

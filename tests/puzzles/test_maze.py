@@ -28,7 +28,7 @@ def maps(rows, columns, count=200):
 
 
 def plain_search(walls, start):
-    """Steps from a cell to each free cell, and nothing of the library."""
+    """Steps from a cell to each free cell, computed without the library."""
     rows, columns = walls.shape
     found, queue = {start: 0}, collections.deque([start])
     while queue:
@@ -43,7 +43,7 @@ def plain_search(walls, start):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_map_is_a_tree(shape):
-    """All free cells are connected, by one passage less than there are cells: no way round."""
+    """All free cells are connected by one passage fewer than cells: there are no loops."""
     for walls in maps(*shape):
         free = walls == 0
         passages = (free[1:] & free[:-1]).sum() + (free[:, 1:] & free[:, :-1]).sum()
@@ -122,7 +122,7 @@ def test_the_time_limit_truncates():
 
 
 def test_the_oracle_is_the_distance():
-    """Against a plain search, and against the search over the puzzle's own moves."""
+    """Against a plain search, and against the search over the puzzle's moves."""
     env = Maze(rows=9, columns=12)
     field = jax.jit(env.distances)
     for seed in range(5):

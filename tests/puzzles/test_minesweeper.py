@@ -75,7 +75,7 @@ def test_the_mask_names_the_covered_cells():
 
 
 def test_mines_are_hidden():
-    """What is seen of a new field does not depend on where the mines are."""
+    """The first observation does not depend on where the mines are."""
     other = begin(["....", "....", "***."])
     assert (small.observe(begin()) == small.observe(other)).all()
     assert (small.observe(begin()) == COVERED).all()

@@ -7,10 +7,10 @@ and prints what they cost.
 import time
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from bfs import distances
+from defaults import with_full
 from korf import INSTANCES
 
 from jaxenvs import search
@@ -51,7 +51,8 @@ def test_the_easiest_of_korfs_first_ten():
     assert result.cost == row.optimal == 46
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.slow)])
+# `search/test_search.py` finds exact distances of these by default.
+@pytest.mark.parametrize("count", [*with_full(10), pytest.param(100, marks=pytest.mark.slow)])
 def test_random_eight_puzzles_take_their_exact_distance(count):
     puzzle = SlidingTile(size=3)
     levels = drawn(puzzle, count)
@@ -81,5 +82,5 @@ def test_lights_out_7x7_takes_what_linear_algebra_says(presses):
     puzzle = LightsOut(size=7, scramble=presses)
     levels = drawn(puzzle, 4)
     result = solved(puzzle, levels, batch_size=1024, node_budget=6_000_000, max_length=16)
-    exact = jax.vmap(puzzle.oracle)(levels.instance, levels.board)
-    np.testing.assert_array_equal(result.cost, exact.astype(jnp.float32))
+    exact = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)
+    np.testing.assert_array_equal(result.cost, np.asarray(exact, np.float32))

@@ -1,6 +1,6 @@
 """2048, Minesweeper and Rubik's cube beside the real packages `jumanji` and `pgx`.
 
-Boards are handed to both sides; what chance adds there is taken from what the package did.
+Both sides get the same boards; random outcomes are taken from the package.
 """
 
 import importlib
@@ -191,14 +191,14 @@ def test_cube_stickers(size):
 
     def turn_ours(board, action):
         board = cube.apply((), board, action).board
-        return board, (cube.view((), board), cube.is_goal((), board))
+        return board, (cube.observe_board((), board), cube.is_goal((), board))
 
     def turn_theirs(board, action):
         board = utils.rotate_cube(board, action)
         return board, (board, utils.is_solved(board))
 
     start = utils.make_solved_cube(size)
-    assert (np.asarray(cube.view((), cube.goal(()))) == np.asarray(start)).all()
+    assert (np.asarray(cube.observe_board((), cube.goal(()))) == np.asarray(start)).all()
     # Back to the solved cube at the end.
     undo = cube.inverse[ours[::-1]]
     back = np.array([names.index(cube.action_names[action]) for action in undo])

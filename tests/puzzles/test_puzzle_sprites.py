@@ -1,4 +1,4 @@
-"""The puzzles' sprites: as many as the tiles name, each its own picture."""
+"""The puzzles' sprites: one for each tile number, all different."""
 
 import numpy as np
 import pytest

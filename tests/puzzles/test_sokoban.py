@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from bfs import distances, each
+from defaults import with_full
 
 import jaxenvs
 from jaxenvs.puzzles import Sokoban
@@ -25,7 +26,7 @@ def jitted(env, name):
 def drawn(env, count, seed=0):
     """Levels, one after the other in every leaf."""
     keys = jax.random.split(jax.random.key(seed), count)
-    return jax.jit(jax.vmap(env.sample_level))(keys)
+    return jax.device_get(jax.jit(jax.vmap(env.sample_level))(keys))
 
 
 def nth(tree, index):
@@ -133,12 +134,12 @@ def predecessors_of(env, instance, words):
     return each(env, back, words, instance, batch=256)
 
 
-@pytest.mark.parametrize("env", [SMALL, Sokoban()])
+@pytest.mark.parametrize("env", [SMALL, *with_full(Sokoban())])
 def test_predecessors_are_all_and_only_the_true_ones(env):
     """Every edge of a part of the state space, forwards and backwards."""
     moves = functools.partial(_packed_moves, env)
     for seed in range(3):
-        level = nth(drawn(env, 3), seed)
+        level = nth(drawn(env, 60), seed)
         states = distances(env, level.instance, level.board, limit=12, batch=256).words[:3000]
         after, valid = each(env, moves, states, level.instance, batch=256)
         forwards = {
@@ -200,14 +201,15 @@ def test_more_levels_have_a_solution(env, count):
 
 
 @pytest.mark.parametrize(
-    "env", [SMALL, Sokoban(), Sokoban(size=5, boxes=1), Sokoban(size=5, boxes=2, pulls=1)]
+    "env",
+    [Sokoban(), Sokoban(size=5, boxes=2, pulls=1), *with_full(SMALL, Sokoban(size=5, boxes=1))],
 )
 def test_drawn_levels_are_well_made(env):
     """No level is solved, boxes are apart and on the floor, walls are around, all is connected."""
     levels, size, count = drawn(env, 500), env.size, 500
     cells, boxes = np.asarray(levels.instance), np.asarray(levels.board.boxes).astype(int)
     player = np.asarray(levels.board.player).astype(int)
-    assert not np.asarray(jax.vmap(env.is_goal)(levels.instance, levels.board)).any()
+    assert not np.asarray(jax.jit(jax.vmap(env.is_goal))(levels.instance, levels.board)).any()
     assert ((cells == 0).sum(axis=1) == env.boxes).all()
     assert (np.diff(boxes, axis=1) > 0).all()
     rows = np.arange(count)
@@ -243,7 +245,7 @@ def test_levels_differ_and_rooms_fill_the_field():
 def test_push_distances_are_those_of_a_lone_box():
     """Against a search of a single box with the player anywhere."""
     env = Sokoban()
-    levels = drawn(env, 10)
+    levels = drawn(env, 500)
     for i in range(10):
         walls, targets = walls_and_targets(levels.instance[i], 10)
         wanted = np.where(walls, WALL, DEAD)

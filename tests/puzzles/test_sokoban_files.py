@@ -1,4 +1,4 @@
-"""Files of Sokoban levels: what is read, and what is refused with its line."""
+"""Files of Sokoban levels: valid ones are read, errors name the line."""
 
 import dataclasses
 

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from defaults import with_full
 
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 from jaxenvs.puzzles.sudoku import Sudoku
@@ -46,7 +47,7 @@ def tightest(board, digits):
 
 
 def solution(board):
-    """Fill a grid by trial, the tightest cell first; None where there is no way."""
+    """Fill a grid by backtracking, the tightest cell first; None if that is impossible."""
     digits = allowed(board)
     cell = tightest(board, digits)
     if board[cell]:
@@ -139,7 +140,7 @@ def test_ends(played):
 
 
 def drawn(count, seed=4, blanks=1):
-    """Boards of levels; by default full grids but for a cell."""
+    """Boards of levels; by default full grids except for one cell."""
     draw = jax.jit(jax.vmap(lambda key: Sudoku(blanks=blanks).draw_level(key, None).board))
     return np.asarray(draw(jax.random.split(jax.random.key(seed), count)))
 
@@ -155,7 +156,7 @@ def test_levels_come_from_full_grids(levels):
         assert full is not None and is_full(full)
 
 
-@pytest.mark.parametrize("blanks", [40, 55])
+@pytest.mark.parametrize("blanks", [40, *with_full(55)])
 def test_every_level_can_be_solved(blanks):
     for board in drawn(25, seed=3, blanks=blanks):
         full = solution(board.copy())
@@ -163,7 +164,7 @@ def test_every_level_can_be_solved(blanks):
 
 
 def test_all_symmetries_are_drawn():
-    """Where the digit of the first cell stands in the other rows: wherever the rules let it."""
+    """The digit of the first cell appears in the other rows wherever the rules allow it."""
     grids = drawn(LEVELS)
     possible = np.ones((9, 9), bool)
     possible[0, 1:] = possible[1:, 0] = possible[:3, :3] = False

@@ -36,14 +36,22 @@ DEEPEST = 5000  # levels of more boards are among the long proofs
 SMALL = [puzzle for puzzle in LEVELS if puzzle not in (Cube(size=3), Cube(size=3, turns="half"))]
 
 
-def named(puzzles):
-    """Parameters with names."""
-    return [pytest.param(*p, id=str(p[0])) for p in puzzles]
+# Turns by a half and all faces are rows of the same tables.
+OF_EACH_CLASS = (Cube(size=2), Cube(size=3), Pyraminx(), Skewb())
+
+
+def named(puzzles, default=None):
+    """Parameters with names; those not in `default` run with `full`, if it is given."""
+
+    def marks(puzzle):
+        return [] if default is None or puzzle in default else [pytest.mark.full]
+
+    return [pytest.param(*p, id=str(p[0]), marks=marks(p[0])) for p in puzzles]
 
 
 @functools.cache
 def nearest(puzzle, levels):
-    """Boards at most so many turns away."""
+    """Boards up to `levels` turns away."""
     return bfs.distances(puzzle, (), puzzle.goal(()), limit=levels)
 
 
@@ -95,7 +103,7 @@ def test_another_package_finds_the_same_orders(puzzle, order):
     assert PermutationGroup(turns).order() == order
 
 
-@pytest.mark.parametrize("puzzle", LEVELS, ids=str)
+@pytest.mark.parametrize("puzzle", named(((p,) for p in LEVELS), default=OF_EACH_CLASS))
 def test_there_are_as_many_boards_at_each_distance_as_is_known(puzzle):
     counts = LEVELS[puzzle]
     levels = sum(count < DEEPEST for count in counts[:7])
@@ -108,7 +116,7 @@ def test_there_are_as_many_boards_at_each_distance_as_is_known(puzzle):
 @pytest.mark.slow
 @pytest.mark.parametrize("puzzle", LEVELS, ids=str)
 def test_every_board_of_the_small_puzzles(puzzle):
-    """And the heuristic is a lower bound of all: nine million boards by the four small puzzles."""
+    """And the heuristic is a lower bound on all nine million boards of the four small puzzles."""
     counts = LEVELS[puzzle]
     found = nearest(puzzle, None if puzzle in SMALL else len(counts) - 1)
     assert found.counts == counts
@@ -119,7 +127,7 @@ def test_every_board_of_the_small_puzzles(puzzle):
 
 @pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
 def test_turns_have_their_periods(puzzle, order):
-    """Four quarters of a cube are one, three thirds of the others; a half is two quarters."""
+    """Four quarter turns of a cube, or three thirds of the others, do nothing; a half is two."""
     tables, stickers = puzzle.tables, np.arange(puzzle.tables.goal.size)
     period = 4 if isinstance(puzzle, Cube) else 3
     for action, name in enumerate(puzzle.action_names):
@@ -167,16 +175,16 @@ def test_sequences_come_back_when_they_should(puzzle, turns, period):
     assert puzzle.is_goal((), puzzle.read_level(" ".join([turns] * period)).board)
 
 
-@pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
+@pytest.mark.parametrize(("puzzle", "order"), named(ORDERS, default=OF_EACH_CLASS))
 def test_drawn_boards_can_be_reached(puzzle, order):
     for board in drawn(puzzle, 2400)[:40]:
         level = puzzle.read_level(puzzle.text((), board.reshape(-1)))
         np.testing.assert_array_equal(level.board, board)
 
 
-@pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
+@pytest.mark.parametrize(("puzzle", "order"), named(ORDERS, default=OF_EACH_CLASS))
 def test_boards_are_drawn_uniformly(puzzle, order):
-    """A sticker is anywhere it can be alike, and so is another where the first is not."""
+    """A sticker is uniform over its places, and another over those that the first leaves."""
     tables, boards = puzzle.tables, drawn(puzzle, 2400)
     for kind in np.unique(tables.kind):
         turned = (tables.source != np.arange(tables.goal.size)).any(axis=0)
@@ -203,12 +211,13 @@ def _can_go(puzzle, sticker, place):
     return place in orbit
 
 
-@pytest.mark.parametrize("puzzle", SMALL, ids=str)
+@pytest.mark.parametrize("puzzle", named(((p,) for p in SMALL), default=OF_EACH_CLASS))
 def test_a_scramble_is_no_further_than_its_turns(puzzle):
     """Distances of all boards up to four turns; the first turns of a scramble are never undone."""
+    pack = jax.jit(jax.vmap(puzzle.pack))
     for turns in (0, 1, 4):
         scrambled = type(puzzle)(**_fields(puzzle), scramble=turns)
-        words = np.asarray(jax.vmap(puzzle.pack)(jnp.asarray(drawn(scrambled, 64))))
+        words = np.asarray(pack(drawn(scrambled, 64)))
         far = nearest(puzzle, 4).of(words)
         assert (far >= 0).all() and (far <= turns).all()
         assert turns > 1 or (far == turns).all()

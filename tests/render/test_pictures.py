@@ -64,7 +64,7 @@ def test_a_picture_is_the_compositors_in_an_array_that_shows_itself(played):
 
 @pytest.mark.parametrize("colours", [2, 256, 257])
 def test_a_png_has_the_exact_colours(colours):
-    every = np.random.default_rng(colours).permutation(2**24)[:colours].astype(np.uint32)
+    every = np.random.default_rng(colours).choice(2**24, colours, replace=False).astype(np.uint32)
     numbers = np.arange(20 * 31) % colours
     packed = every[numbers].reshape(20, 31)
     picture = np.stack([packed >> 16, packed >> 8 & 255, packed & 255], -1).astype(np.uint8)
@@ -158,9 +158,9 @@ def test_params_change_what_is_drawn(monkeypatch, played):
         picture = lit
 
     dark = env.default_params.replace(max_steps_in_episode=90)
-    own = Lit(size=5)
+    bright = Lit(size=5)
     state = at(states, 0)
-    found = [jaxenvs.render(own, state, params=params).max() for params in (None, dark)]
+    found = [jaxenvs.render(bright, state, params=params).max() for params in (None, dark)]
     assert found == [25, 9]
 
 

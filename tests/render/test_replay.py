@@ -1,13 +1,16 @@
 """Replays: what the file holds is what the compositor draws, and a browser shows that."""
 
 import base64
+import functools
 import html
 import io
 import json
 import re
 import shutil
 import subprocess
+import tempfile
 import zlib
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -35,6 +38,14 @@ in_a_browser = pytest.mark.skipif(
 
 def film(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
     """Write a replay of random play, and return the boards' pictures of every moment."""
+    content, pictures, session = filmed(id, boards, tile_size, speed)
+    path.write_bytes(content)
+    return pictures, session
+
+
+@functools.cache
+def filmed(id: str, boards: int, tile_size: int | None, speed: float):
+    """The replay itself, the pictures, and the session that was played."""
     env = jaxenvs.make(id)
     session = Session(env, RANDOM, boards, speed=speed)
     reel = replay.Reel(env, boards, tile_size)
@@ -48,8 +59,10 @@ def film(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
         tile = replay_tile(env) if tile_size is None else tile_size
         pictures.append(frames.board_painter(env, tile)(session.now.state))
     names = [row.name for row in env.controls.actions]
-    reel.write(path, id, names, session.pilot.name, session.speed)
-    return np.stack(pictures, axis=1), session
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "film.html"
+        reel.write(path, id, names, session.pilot.name, session.speed)
+        return path.read_bytes(), np.stack(pictures, axis=1), session
 
 
 def replay_tile(env) -> int:

@@ -31,7 +31,7 @@ class Level(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Graphs:
-    """What a search needs to know of graphs; one compilation serves them all."""
+    """The search domain of all graphs, which therefore share one compilation."""
 
     name: str = "Graphs"
     num_actions: int = ACTIONS

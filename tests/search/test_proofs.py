@@ -42,7 +42,7 @@ def searching(way):
 
 
 def claims(way, exact, result):
-    """How many claims do not hold, and how many proofs there are of each kind."""
+    """Number of false claims, and number of proofs of each kind."""
     cost, lower = np.asarray(result.cost), np.asarray(result.lower_bound)
     solved, optimal = np.asarray(result.solved), np.asarray(result.optimal)
     unsolvable = np.asarray(result.unsolvable)
@@ -132,7 +132,7 @@ def test_every_claim_holds_on_many_random_graphs(way):
 
 @pytest.mark.slow
 def test_a_larger_weight_expands_no_more_of_a_hundred_15_puzzles():
-    """Cost within weight times the optimum, where weight 1 proves it within a million nodes."""
+    """Costs are within weight times the optimum, if weight 1 proves that in a million nodes."""
     puzzle = SlidingTile(size=4, scramble=70)
     keys = jax.random.split(jax.random.key(0), 100)
     levels = jax.jit(jax.vmap(puzzle.sample_level))(keys)

@@ -8,6 +8,7 @@ from jaxenvs import cli
 
 TILES = "1 2 3\n4 5 6\n. 7 8\n"
 FAST = ["--batch-size", "64", "--node-budget", "20000"]
+PROVEN = ["--terminate", "optimal", *FAST]  # of 3x3 tiles: compiled once for all tests
 
 
 def solve(*arguments: str) -> int:
@@ -27,7 +28,7 @@ def level(tmp_path):
 
 
 def test_a_level_of_a_file_is_solved_and_both_boards_are_printed(level, capsys):
-    given = ["--instance", level(TILES), "--terminate", "optimal", *FAST]
+    given = ["--instance", level(TILES), *PROVEN]
     assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0
     start, found, end = capsys.readouterr().out.split("\n\n")
     assert start.split() == TILES.split()
@@ -37,7 +38,9 @@ def test_a_level_of_a_file_is_solved_and_both_boards_are_printed(level, capsys):
     assert end.split() == ["1", "2", "3", "4", "5", "6", "7", "8", "."]
 
 
-@pytest.mark.parametrize("algorithm", ["qstar", "beam", "bidirectional"])
+@pytest.mark.parametrize(
+    "algorithm", ["qstar", "beam", pytest.param("bidirectional", marks=pytest.mark.full)]
+)
 def test_the_other_algorithms(algorithm, level, capsys):
     batch = FAST[:2] if algorithm == "beam" else FAST
     given = ["--instance", level(TILES), "--algorithm", algorithm, *batch]
@@ -48,7 +51,7 @@ def test_the_other_algorithms(algorithm, level, capsys):
 def test_a_seed_draws_the_same_level_again(capsys):
     drawn = []
     for seed in ("5", "5", "6"):
-        solve("Puzzle-LightsOut-5x5-v0", "--seed", seed, "--set", "size=3", *FAST)
+        solve("Puzzle-SlidingTile-3x3-v0", "--seed", seed, *PROVEN)
         drawn.append(capsys.readouterr().out.split("\n\n")[0])
     assert drawn[0] == drawn[1] != drawn[2]
 
@@ -78,7 +81,7 @@ def test_the_solution_is_drawn_into_a_gif(level, tmp_path, capsys):
     from PIL import Image
 
     path = str(tmp_path / "a.gif")
-    given = ["--instance", level(TILES), "--gif", path, "--tile-size", "8", *FAST]
+    given = ["--instance", level(TILES), "--gif", path, "--tile-size", "8", *PROVEN]
     assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0
     assert f"wrote {path}: 3 pictures" in capsys.readouterr().out
     with Image.open(path) as image:
@@ -103,7 +106,7 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
 
     monkeypatch.setattr(arguments, "check_display", lambda: None)
     monkeypatch.setattr(window, "open_window", look)
-    given = ["--instance", level(TILES), "--watch", *FAST]
+    given = ["--instance", level(TILES), "--watch", *PROVEN]
     assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0
     # After the end the same level begins again.
     assert seen == [[(-1, False), (1, False), (1, True), (-1, False)]]

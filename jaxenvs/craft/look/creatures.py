@@ -1,7 +1,9 @@
-"""How the player, mobs and projectiles look: layers of shapes in the unit square."""
+"""How the player and the mobs of both games look: layers of shapes in the unit square."""
 
-from ...core.paint import Layer, block, disc, dots, line, minus, polygon, union
+from ...core.paint import Layer, block, disc, dots, line, minus, union
+from . import monsters
 from .blocks import INK, WHITE
+from .monsters import BONE
 
 SKIN, HAIR, SHIRT, SHIRT_DARK, TROUSERS = (
     (242, 200, 162),
@@ -87,7 +89,6 @@ COW = (
     Layer(block(0.1, 0.44, 0.44, 0.58, 0.06), (244, 172, 172)),
     Layer(dots(0.045, (0.19, 0.32), (0.35, 0.32)), WHITE),
 )
-BONE = (232, 228, 212)
 SKELETON = (
     Layer(union(block(0.32, 0.74, 0.42, 0.97), block(0.56, 0.74, 0.66, 0.97)), BONE),
     Layer(block(0.22, 0.44, 0.76, 0.8, 0.06), INK),
@@ -101,20 +102,5 @@ SKELETON = (
         minus(disc(0.74, 0.58, 0.25), disc(0.69, 0.58, 0.23), block(0, 0, 0.72, 1)), (196, 124, 58)
     ),
 )
-ARROW = (  # flying right
-    Layer(block(0.06, 0.42, 0.92, 0.58, 0.04), INK),
-    Layer(block(0.1, 0.46, 0.8, 0.54), (188, 132, 74)),
-    Layer(polygon((0.66, 0.28), (0.98, 0.5), (0.66, 0.72)), INK),
-    Layer(polygon((0.72, 0.37), (0.91, 0.5), (0.72, 0.63)), (216, 222, 232)),
-    Layer(
-        union(
-            polygon((0.04, 0.3), (0.2, 0.3), (0.32, 0.46), (0.14, 0.46)),
-            polygon((0.04, 0.7), (0.2, 0.7), (0.32, 0.54), (0.14, 0.54)),
-        ),
-        (240, 236, 230),
-    ),
-)
-
-# By the names of the rows of an edition: one drawn to the front, and one that flies to the right.
-MOBS = {"zombie": ZOMBIE, "cow": COW, "skeleton": SKELETON}
-PROJECTILES = {"arrow": ARROW}
+# By the names of the rows of an edition.
+MOBS = {"zombie": ZOMBIE, "cow": COW, "skeleton": SKELETON, **monsters.MOBS}

@@ -4,7 +4,7 @@ import functools
 
 from ...core.paint import RGB, Layer, Shape, block, disc, dots, line, minus, polygon, union
 from .blocks import SPROUT
-from .creatures import BONE
+from .monsters import BONE
 
 HEART = (
     Layer(
@@ -73,7 +73,8 @@ MATERIALS = {"wood": (176, 120, 64), "stone": (158, 162, 172), "iron": (244, 208
 HANDLE = (120, 80, 48)
 
 
-def _pickaxe(colour: RGB) -> tuple[Layer, ...]:
+def pickaxe(colour: RGB) -> tuple[Layer, ...]:
+    """Return a pickaxe with a head of a colour."""
     head = minus(
         disc(0.42, 0.58, 0.56),
         disc(0.34, 0.66, 0.46),
@@ -83,7 +84,8 @@ def _pickaxe(colour: RGB) -> tuple[Layer, ...]:
     return (Layer(line(0.1, 0.9, 0.76, 0.24, 0.13), HANDLE), Layer(head, colour))
 
 
-def _sword(colour: RGB) -> tuple[Layer, ...]:
+def sword(colour: RGB) -> tuple[Layer, ...]:
+    """Return a sword with a blade of a colour."""
     return (
         Layer(line(0.08, 0.92, 0.34, 0.66, 0.13), HANDLE),
         Layer(polygon((0.3, 0.58), (0.84, 0.04), (0.96, 0.04), (0.96, 0.16), (0.42, 0.7)), colour),
@@ -102,8 +104,8 @@ ICONS: dict[str, tuple[Layer, ...]] = {
     "coal": _lump((58, 58, 66), (112, 112, 124)),
     "iron": INGOT,
     "diamond": JEWEL,
-    **{f"{name}_pickaxe": _pickaxe(colour) for name, colour in MATERIALS.items()},
-    **{f"{name}_sword": _sword(colour) for name, colour in MATERIALS.items()},
+    **{f"{name}_pickaxe": pickaxe(colour) for name, colour in MATERIALS.items()},
+    **{f"{name}_sword": sword(colour) for name, colour in MATERIALS.items()},
 }
 _DIGITS = (  # three columns, five rows each
     "111101101101111",

@@ -50,7 +50,8 @@ def picture(
         shade = jnp.where(world.sleeping, AWAKE_SHADES + level, awake)
         below = blank * (SHADES - 1) + things
         table = _rows(rules, tile_size)
-        return _gathered(jnp.concatenate([day * SHADES + shade, below]), table, tile_size)
+        drawn = gathered(jnp.concatenate([day * SHADES + shade, below]), table, tile_size)
+        return drawn.reshape(shown.shape[0] * tile_size, shown.shape[1] * tile_size, 3)
     sheet = jnp.asarray(atlas(rules, tile_size))
     variant = jnp.where(world.sleeping, 0, variant)
     noise = jnp.asarray(_noise(tile_size)).at[variant].get(mode="clip")[..., None]
@@ -120,10 +121,10 @@ def _rows(rules: Rules, size: int) -> np.ndarray:
     return rows
 
 
-def _gathered(
+def gathered(
     shown: Int32[Array, "rows columns"], rows_of_pixels: np.ndarray, size: int
-) -> UInt8[Array, "height width 3"]:
-    """Put shaded sprites side by side."""
+) -> UInt8[Array, "rows size columns pixels"]:
+    """Put sprites side by side, given as rows of pixels (sprites * size, size * 3)."""
     rows, columns = shown.shape
     shape = (rows, size, columns, size * 3)
     table = jnp.asarray(rows_of_pixels)
@@ -142,5 +143,4 @@ def _gathered(
         never = lambda first: jnp.broadcast_to((first[0, 0] * 0).astype(jnp.uint8), shape)  # noqa: E731
         return jax.lax.cond(always, gather, never, first)
 
-    drawn = jax.lax.platform_dependent(shown * size, cpu=apart, default=gather)
-    return drawn.reshape(rows * size, columns * size, 3)
+    return jax.lax.platform_dependent(shown * size, cpu=apart, default=gather)

@@ -13,8 +13,11 @@ import numpy as np
 from ...core.paint import RGB, Layer, changed, coverage, mirrored, paint, shrunk, turned
 from ..tables import NEVER_PLACED, VITALS, Block, Rules
 from . import creatures
-from .blocks import BLOCKS, WHITE
-from .icons import ICONS, digit
+from .blocks import WHITE
+from .gear import ICONS
+from .icons import digit
+from .missiles import PROJECTILES
+from .realms import BLOCKS
 
 NOBODY = 0
 PLAYER = 1  # facing left, right, up, down: 1 to 4; asleep: 5
@@ -62,7 +65,7 @@ def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, in
         drawings.append(creatures.MOBS[mob.name])
     for row in rules.projectiles:
         overlays[row.name] = len(drawings) + 1
-        shape = creatures.PROJECTILES[row.name]
+        shape = PROJECTILES[row.name]
         drawings += [_turned(shape, 2), shape, _turned(shape, 3), _turned(shape, 1)]
     return tuple(drawings), overlays
 

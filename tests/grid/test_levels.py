@@ -10,6 +10,7 @@ import collections
 import contextlib
 import functools
 
+import defaults
 import jax
 import numpy as np
 import pytest
@@ -121,7 +122,7 @@ def unlikely(chances):
 
 
 def check_as_often(id, count):
-    """No feature may be unlikely, and unlikely again in new samples."""
+    """No feature may be unlikely twice: in the samples and in new ones."""
     suspects = unlikely(compare(id, count))
     assert not suspects or not suspects & unlikely(compare(id, count, seed=1)), suspects
 
@@ -131,7 +132,7 @@ AS_OFTEN = [id for id in OF_EACH_MAKE if id.startswith("Grid-")]
 AS_OFTEN += ["BabyAI-PutNextLocalS6N4-v0", "BabyAI-MiniBossLevel-v0"]
 
 
-@pytest.mark.parametrize("id", AS_OFTEN)
+@pytest.mark.parametrize("id", defaults.params(defaults.LEVELS, full=AS_OFTEN, of=AS_OFTEN))
 def test_levels_come_as_often_as_upstream(id):
     check_as_often(id, 300)
 
@@ -143,7 +144,7 @@ def test_levels_come_as_often_as_upstream_over_many_resets(id):
 
 
 def test_the_comparison_sees_a_wrong_distribution():
-    """DoorKey's door may stand in the last row but for a quirk: a fair draw must be refused."""
+    """By a quirk DoorKey's door is never in the last row: uniform draws must fail the test."""
     id = "Grid-DoorKey-6x6-v0"
     env = jaxenvs.make(id)
     ours = features(id, env, Sample(*(x[:500] for x in drawn(id, 1200, 0))))
@@ -186,7 +187,7 @@ def reached(sample):
 
 
 def check_sound(id, sample):
-    """Facts that hold in every level, among them that it can be solved."""
+    """Facts that hold in every level, including that it can be solved."""
     grids, poses = sample.grids, sample.poses
     index = np.arange(len(grids))
     row, column = poses[:, 0], poses[:, 1]
@@ -222,7 +223,7 @@ def check_door_key(sample):
 
 
 def check_chain(id, sample):
-    """As many doors as rooms but one; none is open, and every room is shut."""
+    """One door fewer than rooms; none is open, and every room is closed."""
     doors = np.isin(sample.kinds, DOORS).sum(axis=(1, 2))
     assert (doors == jaxenvs.make(id).rooms - 1).all()
     assert (sample.kinds != Kind.DOOR).all() and (sample.kinds != Kind.LOCKED_DOOR).all()
@@ -232,7 +233,10 @@ def check_chain(id, sample):
     assert not inside[:, edge].any(), "nobody gets out"
 
 
-@pytest.mark.parametrize("id", OF_EACH_MAKE)
+OF_EACH = defaults.params(defaults.LEVELS, full=OF_EACH_MAKE, of=OF_EACH_MAKE)
+
+
+@pytest.mark.parametrize("id", OF_EACH)
 def test_every_level_is_sound_and_can_be_solved(id):
     check_sound(id, drawn(id, 1_200, 0))
 

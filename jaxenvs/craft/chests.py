@@ -1,0 +1,38 @@
+"""Chests: what is found in them."""
+
+import jax.numpy as jnp
+
+from .chance import ORES
+from .full_rows import POTIONS
+from .state import one
+from .step import Moment
+from .tables import Action, Block
+
+BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)  # whose first chest holds a bow, or a book besides
+
+
+def open(moment: Moment) -> Moment:
+    """Take all that is in a chest.
+
+    Upstream's quirk: a chest at the opposite border that is seen beyond the border counts as
+    opened, and the floor's first chest then holds no bow or book.
+    """
+    world, loot = moment.world, moment.draws.loot
+    seen = (moment.action == Action.DO) & (moment.front.block == Block.CHEST)
+    opens = seen & moment.front.inside & ~moment.hit
+    first = opens & ~world.opened
+    has_book = (world.floor == BOOK_FLOORS[0]) | (world.floor == BOOK_FLOORS[1])
+    found = {"torches": loot.torches, "arrows": loot.arrows, "books": one(first & has_book)}
+    amounts = {"coal": loot.coal, "iron": loot.iron}
+    for number, ore in enumerate(ORES):
+        found[ore] = jnp.where(loot.ore == number, amounts.get(ore, 1), 0)
+    for number, potion in enumerate(POTIONS):
+        found[potion] = jnp.where(loot.potion == number, loot.potions, 0)
+    items = dict(world.items)
+    for item, count in found.items():
+        items[item] = items[item] + jnp.where(opens, count, 0)
+    for tool, level in (("pickaxe", loot.pickaxe), ("sword", loot.sword)):
+        items[tool] = jnp.maximum(items[tool], jnp.where(opens, level, 0))
+    items["bow"] = jnp.where(first & (world.floor == BOW_FLOOR), 1, items["bow"])
+    world = world._replace(items=items, opened=world.opened | seen)
+    return moment._replace(world=world)

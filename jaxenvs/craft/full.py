@@ -1,0 +1,365 @@
+"""Craftax (Matthews et al. 2024, package `craftax` 1.6.1), the whole game: the environment.
+
+Differences from the package: the time limit truncates and never terminates; in god mode the player
+stays on the map; randomness comes from JAX keys drawn once a step; of the light of a cell only
+whether it is seen is kept, but for pictures.
+Replicated though surely not meant: see `chests.open`, `magic.enchant`, `body.live`, `sight.who`,
+`spawn`.
+"""
+
+import functools
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt8
+
+from ..core import checks
+from ..core.controls import Controls
+from ..core.env import Ending, Params
+from ..core.facts import Fact
+from ..core.random import Key
+from ..core.spaces import Box
+from ..core.struct import struct
+from . import (
+    attack,
+    body,
+    boss,
+    chests,
+    deeds,
+    floors,
+    full_facts,
+    full_sight,
+    growth,
+    kits,
+    ladders,
+    magic,
+    mobs,
+    plants,
+    player,
+    projectiles,
+    sight,
+    spawn,
+    terrain,
+)
+from .chance import Draws
+from .env import CraftEnv
+from .floors import FullLevel
+from .full_rows import ARMOUR, CHARMS, COLOURS, FLOORS, FULL, SIZE, SPELLS, STAIRS, TRAITS
+from .ground import ITEM, LIT, Ground, shone
+from .look import layers, scenes
+from .spawn import Odds
+from .state import FullState, World, floor_words, new_world, of_floor
+from .step import Moment, Stage, holds, settles
+from .tables import ROLES, Action, Block, Rules, of_type
+
+DARKEST = 0.05  # light up to which a cell is not seen
+MOST_TRAIT = 9  # eight floors give eight points of experience
+MOST_REACH = 16
+
+
+@struct
+class FullParams(Params):
+    """Numbers of the game; each may differ within a batch."""
+
+    day_length: Any = np.int32(300)  # steps
+    always_diamond: Any = np.bool_(False)  # whether one stone of the overworld is a diamond
+    mob_despawn_distance: Any = np.int32(14)  # steps from the player, at most `reach`
+    max_attribute: Any = np.int32(5)  # of dexterity, strength and intelligence
+    god_mode: Any = np.bool_(False)  # nothing is in the way or kills, and the bag is full
+    # Gradients of the noise of water, mountains, tunnels and woods, in full turns; NaN: drawn.
+    fractal_noise_angles: Any = ()
+
+
+_LIMITS = {
+    "max_steps_in_episode": (1, 2**31 - 1),
+    "day_length": (1, 2**31 - 1),
+    "max_attribute": (1, MOST_TRAIT),
+}
+
+
+def _odds(moment: Moment) -> Odds:
+    """What may appear: thrice as much before a floor is cleared; with the boss, wave by wave."""
+    rules, world, rows = moment.rules, moment.world, moment.rules.floors
+    last, floor = world.floor == len(rows) - 1, world.floor
+    wave = jnp.where(last, world.boss["progress"], floor)
+    coefficient = jnp.where(world.kills < ladders.CLEARED, 3, 1)
+    coefficient = coefficient * jnp.where(last, jnp.where(world.boss["timer"] >= 1, 1000, 0), 1)
+    chances, health, types = {}, {}, {}
+    for role in ROLES:
+        numbers = {row.name: number for number, row in enumerate(rules.types(role))}
+        given = [np.float32(row.chances[role]) for row in rows]
+        chances[role] = jnp.asarray(of_type(given, floor), jnp.float32)
+        if role == "melee":
+            dark = (1 - moment.light) * (1 - moment.light)
+            night = of_type([np.float32(row.night) for row in rows], floor)
+            chances[role] = chances[role] + night * dark
+        if role != "passive":
+            chances[role] = chances[role] * coefficient.astype(jnp.float32)
+        which = floor if role == "passive" else wave
+        types[role] = of_type([numbers[row.mobs[role]] for row in rows], which)
+        health[role] = of_type([np.float32(row.health) for row in rules.types(role)], types[role])
+    return Odds(chances, health, types)
+
+
+STAGES = (
+    Stage(player.doze),
+    Stage(ladders.change),
+    Stage(player.face),
+    Stage(attack.strike),
+    Stage(deeds.choose, edge=settles("deed")),
+    Stage(deeds.do),
+    Stage(chests.open),
+    Stage(boss.fight),
+    Stage(magic.shoot),
+    Stage(magic.drink),
+    Stage(magic.read),
+    Stage(magic.enchant),
+    Stage(growth.level_up),
+    Stage(player.move, edge=holds("row", "column")),
+    Stage(mobs.move),
+    Stage(projectiles.fly),
+    Stage(projectiles.hit),
+    Stage(plants.grow),
+    Stage(functools.partial(spawn.appear, odds=_odds)),
+    Stage(body.live),
+    Stage(body.limit),
+    Stage(growth.count),
+)
+
+
+class CraftFull(CraftEnv):
+    """Nine floors from the overworld to a necromancer's graveyard, by Craftax's rules.
+
+    Actions: 43, as `Action`: 0 noop, 1 to 4 left, right, up, down, 5 do, 6 sleep, 7 to 10 place
+        stone, table, furnace, plant, 11 to 16 make wood, stone, iron pickaxe and sword, 17 rest,
+        18 descend, 19 ascend, 20 to 23 make diamond pickaxe, sword, iron armour, diamond armour,
+        24 shoot, 25 make arrows, 26 and 27 cast fireball, iceball, 28 place torch, 29 to 34 drink
+        the red, green, blue, pink, cyan, yellow potion, 35 read, 36 and 37 enchant sword, armour,
+        38 make torches, 39 to 41 gain dexterity, strength, intelligence, 42 enchant the bow. Who
+        sleeps or rests does nothing.
+    Observation (field `obs`): `symbolic` float32 (8268,), upstream's: for each of the 9 x 11 cells,
+        row by row, 37 block flags, 5 item flags, 40 flags for who is there by class and type, and
+        whether the cell is lit; then 51 numbers. `ids` uint8 (445,), the same in numbers, by name
+        in `layout`; health is counted in 256ths, the light in 255ths.
+    Reward: 1, 3, 5 or 8 for every achievement that is new in this episode, 0.1 for every point of
+        health; with the field `task`, 1 when that achievement is reached and 0 otherwise.
+    Episode ends: without health, with the necromancer beaten, at the time limit.
+    """
+
+    state_type: ClassVar[type[FullState]] = FullState
+    status_rows: ClassVar[int] = layers.STATUS_ROWS
+    stages: ClassVar[tuple[Stage, ...]] = STAGES
+    rules: ClassVar[Rules] = FULL
+    achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
+    reward_range: ClassVar[tuple[float, float]] = (-0.9, sum(FULL.weights) + 0.9)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.integer_field(type(self).__name__, "reach", self.reach, 1, MOST_REACH)
+
+    @property
+    def limits(self) -> dict[str, tuple[float, float]]:
+        """Lowest and highest value of each number in params."""
+        return {**_LIMITS, "mob_despawn_distance": (1, self.reach)}
+
+    @property
+    def default_params(self) -> FullParams:
+        """Upstream's numbers."""
+        return _default_params()
+
+    @property
+    def _spaces(self) -> dict[str, Box]:
+        return {
+            "symbolic": Box(0.0, 50.0, (full_sight.floats(self.rules),), np.float32),
+            "ids": Box(0, 255, (self.layout.size,), np.uint8),
+            "pixels": Box(0, 255, (130, 110, 3), np.uint8),
+        }
+
+    @property
+    def controls(self) -> Controls:
+        """Upstream's keys, and arrows."""
+        return Controls(full_facts.KEYS)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """What stands where in `ids` and in `symbolic`."""
+        return full_sight.observation_rows(self.rules)
+
+    @property
+    def layout(self) -> full_sight.Layout:
+        """Offsets in the observation `ids`."""
+        return full_sight.layout(self.rules)
+
+    def draw_level(self, key: Key, params: Any) -> FullLevel:
+        """Draw a world."""
+        draws = floors.draw(key, params.fractal_noise_angles)
+        return floors.build(draws, params.always_diamond)
+
+    def reset_state(self, key: Key, level: FullLevel, params: Any) -> FullState:
+        """Put the player into the middle of the overworld, or where the level's kit begins."""
+        worlds = [
+            self.new_world(down, up, level.potion_mapping)
+            for down, up in zip(level.down_ladders, level.up_ladders, strict=True)
+        ]
+        worlds[0] = worlds[0]._replace(kills=jnp.int32(ladders.CLEARED + 2))
+        stores = jnp.stack([jnp.stack(floor_words(self.rules, world)) for world in worlds])
+        world = kits.equipped(worlds[0], level.kit)
+        here = stores.at[world.floor].get(mode="promise_in_bounds")
+        at, below = level.up_ladders.at[world.floor].get(mode="clip"), world.floor > 0
+        world = world._replace(
+            **of_floor(self.rules, self.slots, iter([here[i] for i in range(here.shape[0])])),
+            row=jnp.where(below, at[0], world.row),
+            column=jnp.where(below, at[1], world.column),
+            items={
+                name: jnp.where(params.god_mode, GOD.get(name, FULL.most), count)
+                for name, count in world.items.items()
+            },
+        )
+        cells = cells_of(level.map, level.items, level.light)
+        light = self.kept_light(level.light)
+        return self.packed(jnp.int32(0), cells, world, floors=stores, light=light)
+
+    def ending(self, level: FullLevel) -> Ending:
+        """Wait beside the necromancer, then deal the last blow."""
+        last, middle = FLOORS - 1, SIZE // 2
+        return Ending(
+            level.replace(
+                kit=jnp.int32(len(kits.KITS) - 1),
+                map=level.map.at[last, middle, middle].set(Block.NECROMANCER),
+                up_ladders=level.up_ladders.at[last].set(jnp.array([middle + 1, middle])),
+            ),
+            (Action.NOOP, Action.DO),
+        )
+
+    def new_world(self, down: Array, up: Array, effects: Array) -> World:
+        """The world at the start of a game, on a floor with these ladders."""
+        zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
+        world = new_world(self.rules, self.slots, SIZE, dict.fromkeys(ROLES, 1))
+        return world._replace(
+            resting=no,
+            floor=zero,
+            traits={trait: jnp.int32(trait != "xp") for trait in TRAITS},
+            spells=dict.fromkeys(SPELLS, no),
+            charms=dict.fromkeys(CHARMS, zero),
+            effects={colour: effects[number] for number, colour in enumerate(COLOURS)},
+            boss={"progress": zero, "timer": jnp.int32(boss.WAVE_STEPS)},
+            mana_counter=jnp.float32(0),
+            stairs=dict(zip(STAIRS, (*down, *up), strict=True)),
+            kills=zero,
+            opened=no,
+        )
+
+    def kept_light(self, light: Array) -> UInt8[Array, "*lit"]:
+        """The light of all cells, where pictures are observed."""
+        if self.obs != "pixels":
+            return jnp.zeros((0,), jnp.uint8)
+        return jnp.round(light * 255).astype(jnp.uint8)
+
+    def ground(self, state: FullState, world: World) -> Ground:
+        """The map of the floor where the player is."""
+        return Ground(state.map, world.floor)
+
+    def moment(
+        self,
+        state: FullState,
+        world: World,
+        action: Array,
+        draws: Draws,
+        params: Any,
+        light: Array,
+    ) -> Moment:
+        """The step before its first stage."""
+        moment = super().moment(state, world, action, draws, params, light)
+        return moment._replace(floors=state.floors)
+
+    def able(self, state: FullState, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
+        """Whether each action would do something; not DO and moves, which always may."""
+        params = self.default_params if params is None else params
+        ground = self.ground(state, world)
+        return {
+            **super().able(state, world, params),
+            Action.REST: world.vitals["health"] < body.most(self.rules, world, "health"),
+            **ladders.able(self.rules, world, ground, params.god_mode),
+            **magic.able(world, player.look(ground, world)),
+            **growth.able(world, params.max_attribute),
+        }
+
+    def after(self, state: FullState, moment: Moment) -> FullState:
+        """The state behind the last stage."""
+        light, front = state.light, moment.front
+        if light.size:
+            at = moment.world.floor, front.row, front.column
+            light = shone(light, at, moment.torch)
+        more = {"floors": moment.floors, "light": light}
+        return self.packed(state.time, moment.ground.cells, moment.world, **more)
+
+    def is_over(self, world: World) -> Bool[Array, ""]:
+        """Whether the player is dead, or the necromancer."""
+        return super().is_over(world) | (world.boss["progress"] >= boss.WAVES)
+
+    def observe(self, state: FullState, params: Any = None) -> Array:
+        """Return the observation named by the field `obs`."""
+        if self.obs == "pixels":
+            return self.picture(state, 10, params)
+        show = full_sight.symbolic if self.obs == "symbolic" else full_sight.ids
+        return show(self.rules, state.map, self.world(state), self.light(state, params))
+
+    def view(self, state: FullState) -> full_sight.View:
+        """What is around the player, see `full_sight.View`."""
+        return full_sight.view(self.rules, state.map, self.world(state))
+
+    def picture(
+        self, state: FullState, tile_size: int, params: Any = None
+    ) -> UInt8[Array, "height width 3"]:
+        """Draw the view in its light, and the inventory."""
+        world, cells, daylight = self.world(state), self.cells(state), self.light(state, params)
+        return scenes.full_picture(self.rules, world, cells, daylight, state.time, tile_size)
+
+    def tiles(self, state: FullState) -> Int32[Array, "rows columns"]:
+        """Sprites of the view in full light, with nobody in it, and of the inventory."""
+        return scenes.full_tiles(self.rules, self.world(state), self.cells(state))[0]
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites of `tiles`, uint8 (sprites, tile_size, tile_size, 3)."""
+        return layers.grounds(self.rules, tile_size)
+
+    def cells(self, state: FullState) -> scenes.Cells:
+        """The view as pictures show it: where no light is kept, what is seen is fully lit."""
+        seen, world = self.view(state), self.world(state)
+        light = seen.lit.astype(jnp.float32)
+        if state.light.size:
+            shine, inside = sight.around(self.rules, Ground(state.light, world.floor), world)
+            light = jnp.where(inside, shine, 0).astype(jnp.float32) / 255
+        return scenes.Cells(seen.block, seen.item, light)
+
+    def facts(self, state: FullState, params: Any = None) -> tuple[Fact, ...]:
+        """The body, the bag, attributes, magic, the floor and its ladder, and the hour."""
+        world, _, light, days = full_facts.read(self, state, params)
+        return full_facts.told(world, light, days)
+
+    def describe(self, state: FullState, params: Any = None) -> str:
+        """Describe what the player has, knows and sees."""
+        return full_facts.describe(self, state, params)
+
+    def expand(self, ids: UInt8[Array, " ids"]) -> Array:
+        """Turn an observation `ids` into `symbolic`."""
+        return full_sight.expand(self.rules, ids)
+
+
+# In the bag of a god; of all else there is the most.
+GOD = {"pickaxe": 4, "sword": 4, "bow": 1, **dict.fromkeys(ARMOUR, 2)}
+
+
+def cells_of(block: Array, item: Array, light: Array) -> UInt8[Array, "floors size size"]:
+    """The map's bytes: block, whether something lies there, and whether it is lit, see `ground`."""
+    lies = jnp.where(item != 0, ITEM, 0)
+    lit = jnp.where(light > DARKEST, LIT, 0)
+    return (block.astype(jnp.int32) | lies | lit).astype(jnp.uint8)
+
+
+@functools.lru_cache
+def _default_params() -> FullParams:
+    angles = tuple(np.full(shape, np.nan, np.float32) for shape in terrain.lattices(SIZE))
+    return FullParams(max_steps_in_episode=np.int32(100_000), fractal_noise_angles=angles)

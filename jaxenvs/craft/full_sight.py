@@ -1,0 +1,246 @@
+"""What the player of the full game sees: cells in light, and fifty-one numbers."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, Int32, UInt8
+
+from ..core.settle import settled
+from . import sight
+from .boss import is_vulnerable
+from .full_rows import ARMOUR, CHARMS, POTIONS, SPELLS, TRAITS
+from .ground import BLOCK, BLOCK_BITS, LIT, Ground
+from .ladders import CLEARED, lies
+from .state import World
+from .tables import ROLES, Block, Item, Rules
+
+TYPES = 8  # channels of a class: melee, passive, ranged, mobs' and the player's projectiles
+CLASSES = 5
+ROOTS = (  # counts shown as a tenth of their root, in upstream's order
+    "wood",
+    "stone",
+    "coal",
+    "iron",
+    "diamond",
+    "sapphire",
+    "ruby",
+    "sapling",
+    "torches",
+    "arrows",
+)
+SHARES = {"books": 2, "pickaxe": 4, "sword": 4}  # shown as a share of these
+VITALS = ("food", "drink", "energy", "mana")
+PARTS = 256  # in which a point of health is counted
+
+
+class View(NamedTuple):
+    """Cells of the view, int32 (rows, columns)."""
+
+    block: Array  # OUT_OF_BOUNDS beyond the border
+    item: Array  # number of an `Item`, but never LADDER_DOWN_BLOCKED
+    lit: Array  # bool: what is dark is not seen
+    mob: Array  # 0 none, else 1 + 8 * class + type; classes are melee, passive, ranged
+    projectiles: Array  # bits by type, of mobs'
+    missiles: Array  # bits by type, of the player's
+
+
+class Layout(NamedTuple):
+    """Where things are in the compact observation, uint8."""
+
+    ground: slice  # cells row by row, 64 * item + block; 0 in the dark
+    mobs: slice  # see `View.mob`
+    projectiles: slice  # see `View.projectiles`
+    missiles: slice
+    items: slice  # counts and levels, in the order of `Rules.items`
+    charms: slice  # sword, bow, helmet, chestplate, leggings, boots: 0 plain, 1 of fire, 2 of ice
+    health: slice  # whole points, and 256ths
+    vitals: slice  # food, drink, energy, mana
+    traits: slice  # xp, dexterity, strength, intelligence
+    facing: int  # 1 left, 2 right, 3 up, 4 down
+    light: int  # daylight, 0 to 255
+    flags: slice  # sleeping, resting, fireball, iceball, floor, ladder is open, boss is vulnerable
+    size: int
+
+
+def layout(rules: Rules) -> Layout:
+    """Offsets of the compact observation."""
+    sizes = [rules.view[0] * rules.view[1]] * 4
+    sizes += [len(rules.items), len(CHARMS), 2, len(VITALS), len(TRAITS), 1, 1, 7]
+    ends = np.cumsum(sizes).tolist()
+    parts: list[Any] = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    parts[9], parts[10] = parts[9].start, parts[10].start
+    return Layout(*parts, size=ends[-1])
+
+
+def observation_rows(rules: Rules) -> tuple[tuple[str, str], ...]:
+    """Rows (index, meaning) of the observations."""
+    where, cells = layout(rules), rules.view[0] * rules.view[1] * _CHANNELS
+    meanings = {
+        "ground": "cells of the view, row by row: 64 * item + block; 0 in the dark",
+        "mobs": "0 none, else 1 + 8 * class + type: melee, passive, ranged",
+        "projectiles": "of mobs, the sum of 1 << type",
+        "missiles": "the player's, likewise",
+        "items": ", ".join(rules.items).replace("_", " "),
+        "charms": "sword, bow, helmet, chestplate, leggings, boots: 1 of fire, 2 of ice",
+        "health": "whole points, and 256ths",
+        "vitals": ", ".join(VITALS),
+        "traits": ", ".join(TRAITS),
+        "facing": "1 left, 2 right, 3 up, 4 down",
+        "light": "daylight, 255 at noon",
+        "flags": "asleep, resting, fireball, iceball, floor, ladder open, boss vulnerable",
+    }
+    rows = []
+    for name, meaning in meanings.items():
+        part = getattr(where, name)
+        index = f"{part.start}:{part.stop}" if isinstance(part, slice) else f"{part}"
+        rows.append((f"`ids[{index}]`", meaning))
+    flags = "the block, what lies there, who is there by class and type, whether it is seen"
+    return (
+        *rows,
+        (f"`symbolic[0:{cells}]`", f"{_CHANNELS} flags a cell: {flags}"),
+        (f"`symbolic[{cells}:]`", "51 numbers, as upstream has them"),
+    )
+
+
+def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) -> View:
+    """What is around the player, in light and in the dark."""
+    seen, inside = sight.around(rules, Ground(cells, world.floor), world)
+    height, width = rules.view
+    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
+    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+    item = jnp.where(inside, lies(rules, world, seen, row, column), Item.NONE)
+    mobs = sight.who(rules, world, [(world.mobs[role], TYPES) for role in ROLES])
+    flying = sight.who(rules, world, [(world.projectiles, TYPES), (world.missiles, TYPES)])
+    return View(
+        block=jnp.where(inside, seen & BLOCK, Block.OUT_OF_BOUNDS),
+        item=item,
+        lit=inside & ((seen & LIT) != 0),
+        mob=32 - jax.lax.clz(mobs),  # in a cell there is one at most
+        projectiles=flying & 255,
+        missiles=flying >> TYPES,
+    )
+
+
+def ids(
+    rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
+) -> UInt8[Array, " ids"]:
+    """Compact observation, see `layout`."""
+    seen = view(rules, cells, world)
+    ground = seen.block | (seen.item << BLOCK_BITS)
+    planes = [ground, seen.mob, seen.projectiles, seen.missiles]
+    shown = [jnp.where(seen.lit, plane, 0).astype(jnp.uint8).reshape(-1) for plane in planes]
+    health = world.vitals["health"]
+    whole = jnp.floor(health)
+    part = jnp.minimum(jnp.round((health - whole) * PARTS), PARTS - 1)
+    numbers = [
+        *(world.items[name] for name in rules.items),
+        *(world.charms[name] for name in CHARMS),
+        *(whole, part),
+        *(world.vitals[name] for name in VITALS),
+        *(world.traits[name] for name in TRAITS),
+        world.facing,
+        jnp.round(light * 255),
+        *_flags(world),
+    ]
+    return jnp.concatenate([*shown, jnp.stack([n.astype(jnp.uint8) for n in numbers])])
+
+
+def symbolic(
+    rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
+) -> Float32[Array, " floats"]:
+    """Upstream's symbolic observation."""
+    seen = view(rules, cells, world)
+    ground = seen.block | (seen.item << BLOCK_BITS)
+    planes = [ground, seen.mob, seen.projectiles, seen.missiles]
+    shown = [jnp.where(seen.lit, plane, 0).reshape(-1) for plane in planes]
+    items = {name: world.items[name] for name in rules.items}
+    vitals = [world.vitals[name].astype(jnp.float32) for name in ("health", *VITALS)]
+    traits = [world.traits[name] for name in TRAITS]
+    charms = [world.charms[name] for name in CHARMS]
+    numbers = _numbers(items, charms, vitals, traits, world.facing, light, _flags(world))
+    return jnp.concatenate([_cells(*shown), numbers])
+
+
+def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
+    """Turn a compact observation into the symbolic one; light and health have 8 bits of a part."""
+    where, numbers = layout(rules), ids.astype(jnp.int32)
+    planes = (where.ground, where.mobs, where.projectiles, where.missiles)
+    read = {
+        name: [numbers[i] for i in range(part.start, part.stop)]
+        for name, part in where._asdict().items()
+        if isinstance(part, slice) and part not in planes
+    }
+    items = dict(zip(rules.items, read["items"], strict=True))
+    whole, part = (number.astype(jnp.float32) for number in read["health"])
+    vitals = [whole + part / PARTS, *(points.astype(jnp.float32) for points in read["vitals"])]
+    light = ids[where.light].astype(jnp.float32) / 255
+    facing = numbers[where.facing]
+    rest = _numbers(items, read["charms"], vitals, read["traits"], facing, light, read["flags"])
+    return jnp.concatenate([_cells(*(numbers[plane] for plane in planes)), rest])
+
+
+def floats(rules: Rules) -> int:
+    """Length of the symbolic observation."""
+    return rules.view[0] * rules.view[1] * _CHANNELS + 51
+
+
+_CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
+
+
+def _flags(world: World) -> list[Any]:
+    """Flags of the player and of the floor, and the floor's number between them."""
+    spells = (world.spells[spell] for spell in SPELLS)
+    is_open = world.kills >= CLEARED
+    return [world.sleeping, world.resting, *spells, world.floor, is_open, is_vulnerable(world)]
+
+
+def _numbers(
+    items: dict[str, Any],
+    charms: list[Any],
+    vitals: list[Any],
+    traits: list[Any],
+    facing: Any,
+    light: Any,
+    flags: list[Any],
+) -> Float32[Array, "51"]:
+    """Numbers behind the cells."""
+    sword, bow, *worn = charms
+    tenth = np.float32(10)
+    roots = [jnp.sqrt(_real(items[name])) / tenth for name in (*ROOTS, *POTIONS)]
+    shares = [_real(items[name]) / np.float32(most) for name, most in SHARES.items()]
+    points = [_real(number) / tenth for number in (*vitals, *traits)]
+    turned = [_real(facing == way) for way in range(1, 5)]
+    armour = [_real(items[name]) / np.float32(2) for name in ARMOUR]
+    *states, floor, is_open, vulnerable = (_real(flag) for flag in flags)
+    before = [*roots[: len(ROOTS)], *shares, *map(_real, (sword, bow, items["bow"]))]
+    after = [light, *states, floor / tenth, is_open, vulnerable]
+    numbers = [*before, *roots[len(ROOTS) :], *points, *turned, *armour, *map(_real, worn), *after]
+    return jnp.stack(numbers)
+
+
+def _real(number: Any) -> Float32[Array, ""]:
+    return number.astype(jnp.float32)
+
+
+def _cells(
+    ground: Int32[Array, " cells"],
+    mob: Int32[Array, " cells"],
+    projectiles: Int32[Array, " cells"],
+    missiles: Int32[Array, " cells"],
+) -> Float32[Array, " flags"]:
+    """Flags of each cell: block, item, mobs by class and type, whether it is seen."""
+    number = np.arange(_CHANNELS, dtype=np.int32)
+    items, mobs = len(Block), len(Block) + len(Item)
+    flying = mobs + 3 * TYPES
+    low = settled(ground | (mob << 8))[:, None]
+    high = settled(projectiles | (missiles << TYPES))[:, None]
+    shown = (low & 255) != 0
+    is_block = (low & BLOCK) == number
+    is_item = ((low >> BLOCK_BITS) & 3) == number - items
+    is_mob = (low >> 8) == number - mobs + 1
+    flies = ((high >> np.clip(number - flying, 0, 31)) & 1) != 0
+    flags = jnp.where(number < mobs, is_item & shown, jnp.where(number < flying, is_mob, flies))
+    flags = jnp.where(number < items, is_block & shown, flags)
+    return jnp.where(number == _CHANNELS - 1, shown, flags).astype(jnp.float32).reshape(-1)

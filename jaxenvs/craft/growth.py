@@ -1,0 +1,39 @@
+"""Experience that becomes dexterity, strength or intelligence, and what possessions are worth."""
+
+from typing import Any
+
+from jaxtyping import Array
+
+from .state import World, one, unlock
+from .step import Moment
+from .tables import Action
+
+LEVELS = {
+    "dexterity": Action.LEVEL_UP_DEXTERITY,
+    "strength": Action.LEVEL_UP_STRENGTH,
+    "intelligence": Action.LEVEL_UP_INTELLIGENCE,
+}
+
+
+def level_up(moment: Moment) -> Moment:
+    """Spend a point of experience."""
+    world, traits = moment.world, dict(moment.world.traits)
+    can = able(world, moment.params.max_attribute)
+    for trait, action in LEVELS.items():
+        grows = one((moment.action == action) & can[action])
+        traits[trait], traits["xp"] = traits[trait] + grows, traits["xp"] - grows
+    return moment._replace(world=world._replace(traits=traits))
+
+
+def able(world: World, most: Any) -> dict[int, Array]:
+    """Whether each trait can grow."""
+    has = world.traits["xp"] >= 1
+    return {action: has & (world.traits[trait] < most) for trait, action in LEVELS.items()}
+
+
+def count(moment: Moment) -> Moment:
+    """Note what the player has, however it was come by."""
+    world = moment.world
+    for row in moment.rules.possessions:
+        world = unlock(world, row.achievement, world.items[row.item] >= row.least)
+    return moment._replace(world=world)

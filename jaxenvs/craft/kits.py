@@ -1,0 +1,79 @@
+"""Where a game can begin besides the overworld: each floor, with what a player has by then.
+
+`env.reset_to(key, level.replace(kit=5))` begins on floor 5; `env.step` and its rewards go on from
+there, and what a kit holds is not rewarded.
+"""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .full_rows import ARMOUR, FULL
+from .state import World, unlock
+from .tables import of_type
+
+
+class Kit(NamedTuple):
+    """What a player has."""
+
+    name: str
+    floor: int
+    items: dict[str, int] = {}  # noqa: RUF012
+    traits: dict[str, int] = {}  # noqa: RUF012
+    spells: tuple[str, ...] = ()
+    charms: dict[str, int] = {}  # noqa: RUF012
+    waves: int = 0  # beaten of the boss
+    cleared: bool = False  # whether the floor's ladder is open, and no wave is under way
+
+
+_BAG = {"wood": 9, "stone": 20, "coal": 5, "iron": 3, "sapling": 1, "torches": 8, "arrows": 4}
+_BOW = {**_BAG, "pickaxe": 3, "sword": 3, "bow": 1, "arrows": 12}
+_IRON = {**_BOW, **dict.fromkeys(ARMOUR, 1), "red_potion": 1, "blue_potion": 1}
+_DIAMOND = {**_IRON, **dict.fromkeys(ARMOUR, 2), "pickaxe": 4, "sword": 4, "ruby": 2, "sapphire": 2}
+_STRONG = {"strength": 3, "dexterity": 2, "intelligence": 2}
+_FIRE = dict.fromkeys(("sword", "helmet", "chestplate"), 1)
+_BOTH = {**_FIRE, "leggings": 2, "boots": 2, "bow": 2}
+_SPELLS = ("fireball", "iceball")
+
+KITS = (
+    Kit("nothing", 0),
+    Kit("dungeon", 1, {**_BAG, "pickaxe": 2, "sword": 2}),
+    Kit("gnomish mines", 2, _BOW, {"strength": 2}),
+    Kit("sewers", 3, _IRON, {"strength": 3}),
+    Kit("vaults", 4, _IRON, {"strength": 3, "dexterity": 2}, ("fireball",)),
+    Kit("troll mines", 5, {**_DIAMOND, "books": 1}, _STRONG, ("fireball",), {"sword": 1}),
+    Kit("fire realm", 6, _DIAMOND, _STRONG | {"dexterity": 3}, _SPELLS, _FIRE),
+    Kit("ice realm", 7, _DIAMOND, _STRONG | {"intelligence": 4}, _SPELLS, _BOTH),
+    Kit("graveyard", 8, _DIAMOND, dict.fromkeys(_STRONG, 3) | {"strength": 4}, _SPELLS, _BOTH),
+    Kit("last wave", 8, _DIAMOND, dict.fromkeys(_STRONG, 3), _SPELLS, _BOTH, 7, cleared=True),
+)
+
+
+def equipped(world: World, kit: Any) -> World:
+    """The world of a player with a kit, by its number; it stands on the kit's floor."""
+
+    def of(values: list[Any]) -> Array:
+        return jnp.asarray(of_type(values, kit), jnp.int32)
+
+    floor = of([row.floor for row in KITS])
+    world = world._replace(
+        floor=floor,
+        items={name: of([row.items.get(name, 0) for row in KITS]) for name in world.items},
+        traits={
+            name: of([row.traits.get(name, int(name != "xp")) for row in KITS])
+            for name in world.traits
+        },
+        spells={name: of([name in row.spells for row in KITS]) != 0 for name in world.spells},
+        charms={name: of([row.charms.get(name, 0) for row in KITS]) for name in world.charms},
+        boss={
+            "progress": of([row.waves for row in KITS]),
+            "timer": jnp.where(of([row.cleared for row in KITS]) != 0, 0, world.boss["timer"]),
+        },
+    )
+    for row in FULL.possessions:
+        world = unlock(world, row.achievement, world.items[row.item] >= row.least)
+    for number, entered in enumerate(FULL.floors):
+        if entered.achievement is not None:
+            world = unlock(world, entered.achievement, floor >= number)
+    return world

@@ -1,0 +1,76 @@
+"""Nine floors: ladders between them, and the words of those where the player is not."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from .ground import ITEM, Ground
+from .state import Slots, World, floor_words, of_floor, one, unlock_of
+from .step import Moment
+from .tables import Action, Item, Rules
+
+CLEARED = 8  # kills that open the ladder down
+
+
+def change(moment: Moment) -> Moment:
+    """Climb a ladder; the first arrival on a floor gives a point of experience."""
+    rules, world = moment.rules, moment.world
+    can = able(rules, world, moment.ground, moment.params.god_mode)
+    down, up = ((moment.action == action) & able for action, able in can.items())
+    floor = world.floor + one(down) - one(up)
+    floors, world = _moved(rules, moment.floors, world, floor, down | up)
+    stairs = world.stairs
+    row, column = (
+        jnp.where(down, stairs[f"up_{axis}"], jnp.where(up, stairs[f"down_{axis}"], here))
+        for axis, here in (("row", world.row), ("column", world.column))
+    )
+    world = _entered(rules, world._replace(row=row, column=column, floor=floor))
+    return moment._replace(world=world, floors=floors, ground=Ground(moment.ground.cells, floor))
+
+
+def able(rules: Rules, world: World, ground: Ground, god: Any) -> dict[int, Array]:
+    """Whether the player can descend, and ascend."""
+    row, column = world.row, world.column
+    under = lies(rules, world, ground.cell(row, column), row, column)
+    is_open = (under == Item.LADDER_DOWN) & (world.kills >= CLEARED)
+    return {
+        Action.DESCEND: (is_open | god) & (world.floor < len(rules.floors) - 1),
+        Action.ASCEND: ((under == Item.LADDER_UP) | god) & (world.floor > 0),
+    }
+
+
+def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> Array:
+    """Number of the `Item` on a cell: a ladder where the floor has one, else a torch."""
+    stairs, last = world.stairs, len(rules.floors) - 1
+    is_up = (row == stairs["up_row"]) & (column == stairs["up_column"]) & (world.floor < last)
+    is_down = (row == stairs["down_row"]) & (column == stairs["down_column"])
+    is_up, is_down = is_up & (world.floor > 0), is_down & (world.floor < last)
+    item = jnp.where(is_up, Item.LADDER_UP, jnp.where(is_down, Item.LADDER_DOWN, Item.TORCH))
+    return jnp.where((cell & ITEM) != 0, item, Item.NONE)
+
+
+def _moved(
+    rules: Rules, floors: Array, world: World, floor: Array, moves: Array
+) -> tuple[Array, World]:
+    """Words of all floors, and the world with the new floor's; the old floor's words are kept."""
+    old = jnp.stack(floor_words(rules, world))
+    new = jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old)
+    kept = floors.at[jnp.where(moves, world.floor, floors.shape[0])].set(old, mode="drop")
+    slots = Slots(
+        **{role: len(mobs) for role, mobs in world.mobs.items()},
+        projectile=len(world.projectiles),
+        missile=len(world.missiles),
+    )
+    words = iter([new[i] for i in range(new.shape[0])])
+    return kept, world._replace(**of_floor(rules, slots, words))
+
+
+def _entered(rules: Rules, world: World) -> World:
+    """Note where the player is; a floor that is new gives a point of experience."""
+    deeper, entries = world.floor != 0, [row.achievement for row in rules.floors]
+    after = unlock_of(world, entries, world.floor, deeper)
+    new = [(a & ~b) != 0 for a, b in zip(after.earned, world.earned, strict=True)]
+    first = new[0] | new[1] | new[2]
+    traits = {**after.traits, "xp": after.traits["xp"] + one(first)}
+    return after._replace(traits=traits)

@@ -1,0 +1,223 @@
+"""The sprites of the full game: grounds, and what is laid over them.
+
+With Classic's pairs of a block and somebody on it there would be thousands. A cell of the full game
+is a ground (a block and what lies on it, or an icon of the inventory) below an overlay: somebody
+who stands there, what flies above, or a number. The inventory lies as upstream's does: four rows
+below the view.
+"""
+
+import functools
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from ...core.paint import (
+    Layer,
+    Shape,
+    block,
+    changed,
+    coverage,
+    mirrored,
+    paint,
+    shrunk,
+    turned,
+    union,
+)
+from ..tables import Item, Rules
+from . import creatures, gear, missiles, realms
+from .blocks import WHITE
+from .icons import digit
+from .sprites import ASLEEP, LARGE, RIM
+
+STATUS_ROWS = 4
+MOST = 99  # that a number shows
+ICON = 0.8  # side of an icon in the middle of its tile
+DIGIT = 0.56  # scale of digits in large tiles
+SMALL_DIGITS = (  # in small ones: three columns, four rows each
+    "111101101111",
+    "010110010111",
+    "110001010111",
+    "111011001111",
+    "101101111001",
+    "111110001110",
+    "100111101111",
+    "111001010010",
+    "111111101111",
+    "111101111001",
+)
+ARMOUR = tuple(gear.ARMOUR)
+KEY = 0  # of a colour's byte: transparent
+
+
+class Place(NamedTuple):
+    """A cell of the inventory."""
+
+    row: int
+    column: int
+    name: str  # what it tells of
+    icons: tuple[str, ...]  # of 1, 2, ...; the last one also of more
+    numbered: bool = True  # whether the count is written as well
+    charm: str | None = None  # name of what says whether fire (1) or ice (2) is on it
+    bare: bool = False  # whether a charm is seen without the thing
+
+
+_MADE_OF = tuple(gear.MATERIALS)
+PLACES = (
+    *(
+        Place(0, i, name, (name,))
+        for i, name in enumerate(("health", "food", "drink", "energy", "mana"))
+    ),
+    Place(0, 6, "floor", ()),
+    Place(0, 9, "xp", ("xp",)),
+    *(
+        Place(1, i, name, (name,))
+        for i, name in enumerate(("coal", "iron", "diamond", "sapphire", "ruby", "sapling"))
+    ),
+    Place(1, 6, "bow", ("bow",), numbered=False),
+    Place(1, 8, "sword", tuple(f"{m}_sword" for m in _MADE_OF), False, "sword", bare=True),
+    *(Place(2, i, name, (name,)) for i, name in enumerate(("wood", "stone", "torches", "books"))),
+    Place(2, 4, "fireball", ("fireball",), numbered=False),
+    Place(2, 5, "iceball", ("iceball",), numbered=False),
+    Place(2, 6, "arrows", ("arrows",), charm="bow"),
+    Place(2, 8, "pickaxe", tuple(f"{m}_pickaxe" for m in _MADE_OF), numbered=False),
+    *(
+        Place(3, i, f"{colour}_potion", (f"{colour}_potion",))
+        for i, colour in enumerate(gear.POTIONS)
+    ),
+    *(
+        Place(
+            i,
+            7,
+            piece,
+            (f"iron_{piece}", f"diamond_{piece}"),
+            False,
+            piece,
+            bare=True,
+        )
+        for i, piece in enumerate(ARMOUR)
+    ),
+    *(
+        Place(i + 1, 9, name, (name,))
+        for i, name in enumerate(("dexterity", "strength", "intelligence"))
+    ),
+)
+
+
+class Numbers(NamedTuple):
+    """How the sprites of an edition are numbered."""
+
+    blank: int  # ground of a cell that tells nothing
+    icons: tuple[int, ...]  # ground of each of PLACES without anything
+    # An overlay is the number of who stands there times `flights`, plus that of what flies there.
+    standing: dict[str, int]  # of each mob; those of the player are in `sprites`
+    flying: dict[str, int]  # of what flies to the left; right, up and down follow
+    flights: int
+    digits: int  # overlay of the number 0; 1 to MOST follow
+
+
+@functools.cache
+def numbers(rules: Rules) -> Numbers:
+    """Number the sprites of an edition."""
+    blank = len(rules.blocks) * len(Item)
+    ends = np.cumsum([blank + 1, *(len(_shown(place)) for place in PLACES)]).tolist()
+    first, flights = ASLEEP + 1, 1 + 4 * len(rules.projectiles)
+    return Numbers(
+        blank=blank,
+        icons=tuple(ends[:-1]),
+        standing={mob.name: first + i for i, mob in enumerate(rules.mobs)},
+        flying={row.name: 1 + 4 * i for i, row in enumerate(rules.projectiles)},
+        flights=flights,
+        digits=(first + len(rules.mobs)) * flights,
+    )
+
+
+def _shown(place: Place) -> list[tuple[Layer, ...]]:
+    """Icons of a place: of none, 1, 2, ..., then the same enchanted with fire, and with ice."""
+    icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
+    if place.charm is None:
+        return icons
+    enchanted = [
+        gear.enchanted(icon, element) if icon or place.bare else ()
+        for element in gear.ELEMENTS
+        for icon in icons
+    ]
+    return icons + enchanted
+
+
+@functools.lru_cache(maxsize=8)
+def grounds(rules: Rules, size: int) -> np.ndarray:
+    """Every block without and with each item on it, nothing, and the icons of PLACES: uint8
+    (grounds, size, size, 3).
+    """
+    nothing = np.zeros((size, size, 3))
+    sheet = []
+    for cell in rules.blocks:
+        ground = paint(nothing, realms.BLOCKS[cell])
+        sheet += [paint(ground, realms.ITEMS.get(item, ())) for item in Item]
+    sheet.append(nothing)
+    margin = (1 - ICON) / 2
+    for place in PLACES:
+        for icon in _shown(place):
+            moved = changed(icon, lambda shape: shrunk(shape, ICON, margin, margin))
+            sheet.append(paint(nothing, moved))
+    return _kept(np.stack(sheet).round().astype(np.uint8))
+
+
+@functools.lru_cache(maxsize=8)
+def overlays(rules: Rules, size: int) -> np.ndarray:
+    """Everybody below everything that flies, in the order of the former, then numbers: uint8
+    (overlays, size, size, 3), KEY where the ground is seen.
+    """
+    left, flying = creatures.LEFT, [()]
+    player = [left, changed(left, mirrored), creatures.UP, creatures.DOWN, creatures.SLEEPER]
+    standing = [(), *player, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
+    for row in rules.projectiles:
+        right = missiles.PROJECTILES[row.name]
+        flying += [changed(right, lambda shape, n=n: turned(shape, n)) for n in (2, 0, 3, 1)]
+    below, above = _cut_out(standing, size)[:, None], _cut_out(flying, size)[None]
+    both = np.where(above == KEY, below, above).reshape(-1, size, size, 3)
+    return _kept(
+        np.concatenate([both, _cut_out([_number(n, size) for n in range(MOST + 1)], size)])
+    )
+
+
+def _number(number: int, size: int) -> tuple[Layer, ...]:
+    """Return a number of one or two digits in the lower right, white on black."""
+    digits = [int(mark) for mark in reversed(str(number))]
+    if size < LARGE:
+        white = union(*(_small_digit(one, place) for place, one in enumerate(digits)))
+        black = block(1 - 0.4 * len(digits), 0.6, 1, 1)
+        return (Layer(black, (0, 0, 0)), Layer(white, WHITE))
+    layers: list[Layer] = []
+    for grow, colour in ((2 * RIM, (0, 0, 0)), (0.0, WHITE)):
+        for place, one in enumerate(digits):
+            left = 1 - DIGIT * (1 + 4 / 7 * place)
+            layers.append(Layer(shrunk(digit(one, grow), DIGIT, left, 1 - DIGIT), colour))
+    return tuple(layers)
+
+
+def _small_digit(number: int, place: int) -> Shape:
+    """Return a digit of 3 x 4 tenths of a tile; `place` 0 is in the corner, 1 left of it."""
+    cells = [divmod(i, 3) for i, mark in enumerate(SMALL_DIGITS[number]) if mark == "1"]
+    left = 0.7 - 0.4 * place
+    return union(
+        *(block(left + c / 10, 0.6 + r / 10, left + (c + 1) / 10, 0.7 + r / 10) for r, c in cells)
+    )
+
+
+def _cut_out(drawings: Iterable[Iterable[Layer]], size: int) -> np.ndarray:
+    """Paint sprites whose pixels are all there or not at all, KEY where they are not."""
+    nothing, sheet = np.zeros((size, size, 3)), []
+    for layers in map(tuple, drawings):
+        on_black = paint(nothing, layers)
+        cover = 1 - (paint(nothing + 255, layers) - on_black).mean(axis=-1, keepdims=True) / 255
+        colour = (on_black / np.maximum(cover, 0.5)).round().clip(KEY + 1, 255)
+        sheet.append(np.where(cover >= 0.5, colour, KEY).astype(np.uint8))
+    return np.stack(sheet)
+
+
+def _kept(sheet: np.ndarray) -> np.ndarray:
+    sheet.flags.writeable = False
+    coverage.cache_clear()
+    return sheet

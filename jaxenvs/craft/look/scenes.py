@@ -1,0 +1,197 @@
+"""Pictures of the full game: the view in its light, by night and asleep, and the inventory below.
+
+Layout and order as upstream's: blocks, items, player, melee, passive and ranged mobs, what mobs and
+what the player shot; the light of each cell; night on the first floor; sleep. The sprites are our
+own. Night is as deep and as noisy in the whole of a cell as in its middle, and its noise comes from
+the clock. Of several who stand in a cell, or fly in it, the one drawn last is seen.
+
+A byte of the picture is a byte of a sprite times a share of the cell, plus shares of noise and of
+the colour of night: one pass over gathers of rows of sprites.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt16
+
+from ...core.settle import settled
+from ..boss import is_vulnerable
+from ..ladders import CLEARED
+from ..state import World
+from ..tables import ROLES, Block, Item, Rules, of_type
+from .layers import KEY, MOST, PLACES, STATUS_ROWS, grounds, numbers, overlays
+from .pictures import NIGHT, NOISE_CELLS, gathered
+from .sprites import ASLEEP
+
+WHOLE = 256  # in which shares are counted
+
+
+class Cells(NamedTuple):
+    """What the view shows before anybody comes into it."""
+
+    blocks: Int32[Array, "rows columns"]  # OUT_OF_BOUNDS beyond the border
+    items: Int32[Array, "rows columns"]  # on them, numbers of `Item`
+    light: Float32[Array, "rows columns"]  # 0 to 1; 0 beyond the border
+
+
+def full_picture(
+    rules: Rules,
+    world: World,
+    cells: Cells,
+    daylight: Float32[Array, ""],
+    time: Int32[Array, ""],
+    tile_size: int = 10,
+) -> UInt8[Array, "height width 3"]:
+    """Draw what the player sees of a floor at an hour of the day, and what the player has."""
+    below, above = full_tiles(rules, world, cells)
+    ground = _gathered(below, grounds(rules, tile_size))
+    over = _gathered(above, overlays(rules, tile_size))
+    shade = shades(rules, world, cells.light, daylight, time)
+    # Settled, since XLA would fuse the last reshape and write a picture pixel by pixel on a CPU.
+    drawn = settled(_lit(jnp.where(over == KEY, ground, over), shade))
+    rows, columns = below.shape
+    return drawn.reshape(rows * tile_size, columns * tile_size, 3)
+
+
+def full_tiles(
+    rules: Rules, world: World, cells: Cells
+) -> tuple[Int32[Array, "all_rows columns"], Int32[Array, "all_rows columns"]]:
+    """Grounds and overlays of the view, and of the inventory below it, see `layers.Numbers`."""
+    hurt = (cells.blocks == Block.NECROMANCER) & is_vulnerable(world)
+    blocks = jnp.where(hurt, Block.NECROMANCER_VULNERABLE, cells.blocks)
+    barred = (cells.items == Item.LADDER_DOWN) & (world.kills < CLEARED)
+    items = jnp.where(barred, Item.LADDER_DOWN_BLOCKED, cells.items)
+    somebody = standing(rules, world) * numbers(rules).flights + flying(rules, world)
+    icons, counts = inventory(rules, world)
+    ground = blocks.astype(jnp.int32) * len(Item) + items.astype(jnp.int32)
+    return jnp.concatenate([ground, icons]), jnp.concatenate([somebody, counts])
+
+
+def standing(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
+    """Who stands in each cell of the view, 0 nobody, see `layers.Numbers`."""
+    given, (height, width) = numbers(rules), rules.view
+    middle = np.zeros((height, width), np.bool_)
+    middle[height // 2, width // 2] = True
+    shown = jnp.where(middle, jnp.where(world.sleeping, ASLEEP, world.facing), 0)
+    for role in ROLES:
+        first = [given.standing[row.name] for row in rules.types(role)]
+        for slot in world.mobs[role]:
+            shown = jnp.where(_here(rules, world, slot), of_type(first, slot.type), shown)
+    return shown.astype(jnp.int32)
+
+
+def flying(rules: Rules, world: World) -> Int32[Array, "rows columns"]:
+    """What flies in each cell of the view, 0 nothing, see `layers.Numbers`."""
+    given, shown = numbers(rules), jnp.zeros(rules.view, jnp.int32)
+    first = [given.flying[row.name] for row in rules.projectiles]
+    for slot in (*world.projectiles, *world.missiles):
+        onwards = ((slot.d_row > 0) | (slot.d_column > 0)).astype(jnp.int32)
+        way = onwards + jnp.where(slot.d_column != 0, 0, 2)
+        shown = jnp.where(_here(rules, world, slot), of_type(first, slot.type) + way, shown)
+    return shown.astype(jnp.int32)
+
+
+def _here(rules: Rules, world: World, slot: Any) -> Bool[Array, "rows columns"]:
+    """Cells of the view where a slot is."""
+    height, width = rules.view
+    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
+    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+    return (row == slot.row) & (column == slot.column) & slot.alive
+
+
+def inventory(
+    rules: Rules, world: World
+) -> tuple[Int32[Array, "4 columns"], Int32[Array, "4 columns"]]:
+    """Grounds and overlays of the inventory, see `layers.PLACES`."""
+    given, (_, width) = numbers(rules), rules.view
+    health = jnp.maximum(jnp.floor(world.vitals["health"]), 1)  # as upstream shows even the dead
+    counts = {**world.items, **world.vitals, **world.traits, **world.spells}
+    counts |= {"health": health, "floor": world.floor}
+    first = np.full(STATUS_ROWS * width, given.blank, np.int32)
+    icons, numbered = np.zeros_like(first), np.zeros(first.shape, np.bool_)
+    place = np.arange(first.size, dtype=np.int32)
+    count, charm = jnp.zeros(first.shape, jnp.int32), jnp.zeros(first.shape, jnp.int32)
+    for row, icon in zip(PLACES, given.icons, strict=True):
+        at = row.row * width + row.column
+        first[at], icons[at], numbered[at] = icon, len(row.icons), row.numbered
+        # Stacked they would be a kernel each.
+        count = jnp.where(place == at, counts[row.name].astype(jnp.int32), count)
+        if row.charm is not None:
+            charm = jnp.where(place == at, world.charms[row.charm], charm)
+    ground = count.clip(0, icons) + charm * (icons + 1) + first
+    written = numbered & ((count > 0) | (icons == 0))
+    number = jnp.where(written, given.digits + count.clip(0, MOST), 0)
+    return ground.reshape(STATUS_ROWS, width), number.reshape(STATUS_ROWS, width)
+
+
+class Shade(NamedTuple):
+    """How cells are lit: shares in WHOLE, which is also their greatest sum."""
+
+    seen: UInt16[Array, "all_rows columns"]  # of the sprites
+    noise: UInt16[Array, "all_rows columns"]
+    night: UInt16[Array, "all_rows columns"]  # of its colour
+    turn: UInt16[Array, "all_rows columns"]  # no share: what is added to the bytes of noise
+
+
+def shades(
+    rules: Rules,
+    world: World,
+    light: Float32[Array, "rows columns"],
+    daylight: Float32[Array, ""],
+    time: Int32[Array, ""],
+) -> Shade:
+    """How the view is lit, and the inventory, which is seen as it is."""
+    dark = jnp.where(world.floor == 0, 1 - daylight, 0)
+    noisy = jnp.maximum(2 * dark - 1, 0) * _distance(rules)
+    awake = jnp.where(world.sleeping, np.float32(WHOLE / 2), np.float32(WHOLE))
+    view = Shade(
+        seen=light * (1 - dark * (1 + noisy) / 2) * awake,
+        noise=dark * noisy / 2 * awake,
+        night=jnp.broadcast_to(dark / 2 * awake, rules.view),
+        turn=time.astype(jnp.uint32) * _turns(rules) >> 7 & 255,
+    )
+    bright, below = (WHOLE, 0, 0, 0), ((0, STATUS_ROWS), (0, 0))
+    fields = zip(view, bright, strict=True)
+    return Shade(*(jnp.pad(v.astype(jnp.uint16), below, constant_values=b) for v, b in fields))
+
+
+@functools.cache
+def _distance(rules: Rules) -> np.ndarray:
+    """Distance of each cell from the player, 1 in the corners."""
+    height, width = rules.view
+    row, column = np.mgrid[:height, :width]
+    distance = np.hypot(row - height // 2, column - width // 2)
+    return (distance / distance.max()).astype(np.float32)
+
+
+def _lit(
+    drawn: UInt8[Array, "rows size columns pixels"], shade: Shade
+) -> UInt8[Array, "rows size columns pixels"]:
+    """Mix sprites, noise and the colour of night."""
+    rows, size, columns, _ = drawn.shape
+    seen, noise, night, turn = (field[:, None, :, None] for field in shade)
+    grey = (_grain(rows, columns, size) + turn.astype(jnp.uint8)) & np.uint8(95) | np.uint8(32)
+    mixed = drawn.astype(jnp.uint16) * seen + grey.astype(jnp.uint16) * noise
+    mixed += np.tile(np.array(NIGHT, np.uint16), size) * night
+    return (mixed >> 8).astype(jnp.uint8)
+
+
+@functools.cache
+def _turns(rules: Rules) -> np.ndarray:
+    """How the noise of each cell of the view changes with time: odd numbers."""
+    return np.random.default_rng(0).integers(0, 2**31, rules.view, np.uint32) * np.uint32(2) + 1
+
+
+@functools.lru_cache(maxsize=8)
+def _grain(rows: int, columns: int, size: int) -> np.ndarray:
+    """Bytes of noise, uint8 (rows, size, columns, size * 3)."""
+    side, at = min(size, NOISE_CELLS), np.arange(size) * min(size, NOISE_CELLS) // size
+    grain = np.random.default_rng(1).integers(0, 256, (rows, side, columns, side), np.uint8)
+    return grain[:, at][..., at].repeat(3, axis=-1)
+
+
+def _gathered(shown: Int32[Array, "rows columns"], sheet: np.ndarray) -> Array:
+    size = sheet.shape[1]
+    return gathered(shown, sheet.reshape(-1, size * 3), size)

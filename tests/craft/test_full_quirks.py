@@ -1,0 +1,172 @@
+"""What the package surely did not mean, and our full game does all the same: both are asked."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import lockstep_full as lockstep
+import numpy as np
+import pytest
+import starts_full as starts
+from test_full_differential import ROWS
+
+from jaxenvs.craft.tables import Achievement, Action, Block, Item
+
+UP, RIGHT = 3, 2
+AHEAD, BELOW = np.array([0, 1]), np.array([1, 0])
+
+
+def beyond(start, block):
+    """At the upper border, and a block at the lower one."""
+    start.position = np.array([0, 20])
+    start.map[1, 20], start.map[47, 20] = Block.PATH, block
+    start.change["player_direction"] = UP
+
+
+def chest(start):
+    beyond(start, Block.CHEST)
+
+
+def table(start):
+    beyond(start, Block.ENCHANTMENT_TABLE_FIRE)
+    start.items |= {"ruby": 1, "sword": 1}
+    start.change["player_mana"] = 9
+
+
+def necromancer(start):
+    beyond(start, Block.NECROMANCER)
+    start.change["boss_timesteps_to_spawn_this_round"] = 0
+
+
+def naked(start):
+    """At a table, a helmet on, and only the helmet enchanted."""
+    start.change |= {"player_direction": RIGHT, "player_mana": 9}
+    start.put(tuple(start.position + AHEAD), Block.ENCHANTMENT_TABLE_ICE)
+    start.items |= {"sapphire": 1, "armour": np.array([1, 0, 0, 0])}
+    start.change["armour_enchantments"] = np.array([2, 0, 0, 0])
+
+
+def wise(start):
+    start.change |= {"player_intelligence": 3, "player_recover_mana": np.float32(10)}
+
+
+def learned(start):
+    start.change["learned_spells"] = np.ones(2, bool)
+    start.items["books"] = 1
+
+
+def twins(start):
+    """A live snail two cells above, and behind it in the same cell a dead one."""
+    cell = start.position - 2 * BELOW
+    start.put(tuple(cell), Block.PATH)
+    start.mob("passive", 0, cell, type=2)
+    for side in ([1, 0], [-1, 0], [0, 1], [0, -1]):
+        start.put(tuple(cell + side), Block.WALL)
+    start.kinds["passive"].position[start.floor, 1] = cell
+    start.kinds["passive"].type_id[start.floor, 1] = 2
+
+
+def empty(start):
+    """No mob, and no room for one to appear."""
+    start.map[:] = Block.WALL
+    start.map[tuple(start.position)] = Block.PATH
+
+
+def wet(start):
+    """A torch on the water ahead."""
+    cell = tuple(start.position + AHEAD)
+    start.map[cell], start.item[cell] = Block.WATER, Item.TORCH
+    start.change["player_direction"] = RIGHT
+    start.items["stone"] = 1
+
+
+QUIRKS = {  # start, floor, action, what must hold before and after a step of the package
+    "a chest beyond the border counts as opened": (
+        chest,
+        1,
+        Action.DO,
+        lambda a, b: b.chests_opened[1] and not b.achievements[Achievement.OPEN_CHEST],
+    ),
+    "a table beyond the border enchants": (
+        table,
+        4,
+        Action.ENCHANT_SWORD,
+        lambda a, b: b.sword_enchantment == 1,
+    ),
+    "a blow beyond the border hits the boss and is no achievement": (
+        necromancer,
+        8,
+        Action.DO,
+        lambda a, b: b.boss_progress == 1 and not b.achievements[Achievement.DAMAGE_NECROMANCER],
+    ),
+    "a piece of armour that is not worn can be enchanted": (
+        naked,
+        3,
+        Action.ENCHANT_ARMOUR,
+        lambda a, b: (b.armour_enchantments[1:] == 2).sum() == 1,
+    ),
+    "intelligence multiplies all mana that was counted": (
+        wise,
+        0,
+        Action.NOOP,
+        lambda a, b: b.player_recover_mana == 16.5,
+    ),
+    "a book with nothing new to learn is lost": (
+        learned,
+        0,
+        Action.READ_BOOK,
+        lambda a, b: b.inventory.books == 0 and b.achievements[Achievement.LEARN_FIREBALL],
+    ),
+    "a dead mob hides a live one of its type": (
+        twins,
+        1,
+        Action.NOOP,
+        lambda a, b: b.passive_mobs.mask[1, 0],
+    ),
+    "a free slot changes its type where nobody appears": (
+        empty,
+        5,
+        Action.NOOP,
+        lambda a, b: b.melee_mobs.type_id[5, 0] == 5 and not b.melee_mobs.mask[5].any(),
+    ),
+    "stone goes on water under a torch, which stays": (
+        wet,
+        3,
+        Action.PLACE_STONE,
+        lambda a, b: (
+            (b.map[3] == Block.STONE).sum() > (a.map[3] == Block.STONE).sum()
+            and (b.item_map[3] == a.item_map[3]).all()
+        ),
+    ),
+}
+
+
+@functools.cache
+def played():
+    """A step of both games from each start: states before and after, observations, differences."""
+    states, ways = [], []
+    for number, (edit, floor, action, _) in enumerate(QUIRKS.values()):
+        start = starts.Start(0, floor, np.random.default_rng(number))
+        edit(start)
+        states.append(start.state())
+        ways.append(-1 - action)
+    rows = [*range(len(states))] * ROWS
+    theirs = starts.stacked([states[row] for row in rows[:ROWS]])
+    run, params = lockstep.sides(), lockstep.numbers(ROWS, 0, share=0, gods=0)
+    theirs, ours = run.begin(theirs, params)
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32))
+    ways = jnp.asarray([ways[row] for row in rows[:ROWS]], jnp.int32)
+    outputs, action, draws, *_ = run.theirs(theirs, keys, ways, params)
+    found = run.compare(outputs, run.ours(ours, action, draws, params), params)
+    return jax.device_get((theirs, outputs[1], outputs[0], found))
+
+
+@pytest.mark.parametrize("name", QUIRKS)
+def test_quirk(name):
+    before, after, obs, found = played()
+    row = list(QUIRKS).index(name)
+    pick = lambda tree: jax.tree.map(lambda leaf: leaf[row], tree)  # noqa: E731
+    assert QUIRKS[name][-1](pick(before), pick(after))
+    assert not [field for field, differs in found.items() if differs[row]]
+    if "hides" in name:  # two rows above the player, as a snail: channel 52
+        assert obs[row, (2 * 11 + 5) * 83 + 52] == 0

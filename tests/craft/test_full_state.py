@@ -1,0 +1,50 @@
+"""The state of the full game: what is packed comes back, in few bytes."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxenvs.craft.floors import FullLevel
+from jaxenvs.craft.full import CraftFull, cells_of
+from jaxenvs.craft.full_rows import COLOURS
+
+ENV = CraftFull(obs="ids")
+
+
+def level(rng):
+    """A level of chance: blocks, torches and light anywhere."""
+    shape = (9, 48, 48)
+    return FullLevel(
+        map=jnp.asarray(rng.integers(2, 36, shape), jnp.uint8),
+        items=jnp.asarray(rng.integers(0, 2, shape), jnp.uint8),
+        light=jnp.asarray(rng.random(shape), jnp.float32),
+        down_ladders=jnp.asarray(rng.integers(0, 48, (9, 2)), jnp.int32),
+        up_ladders=jnp.asarray(rng.integers(0, 48, (9, 2)), jnp.int32),
+        potion_mapping=jnp.asarray(rng.permutation(6), jnp.int32),
+    )
+
+
+@jax.jit
+def begun(key, level):
+    state = ENV.reset_state(key, level, ENV.default_params)
+    world = ENV.world(state)
+    more = {"floors": state.floors, "light": state.light}
+    return state, world, ENV.packed(state.time, state.map, world, **more)
+
+
+def test_a_state_is_packed_and_comes_back_in_23_kilobytes():
+    given = level(np.random.default_rng(0))
+    state, world, again = begun(jax.random.key(0), given)
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert sum(leaf.nbytes for leaf in jax.tree.leaves(state)) <= 23_000
+    assert [int(world.effects[colour]) for colour in COLOURS] == given.potion_mapping.tolist()
+    assert (int(world.stairs["down_row"]), int(world.kills)) == (int(given.down_ladders[0, 0]), 10)
+
+
+def test_a_cell_is_its_block_what_lies_there_and_its_light():
+    given = level(np.random.default_rng(1))
+    cells = np.asarray(cells_of(given.map, given.items, given.light))
+    np.testing.assert_array_equal(cells & 63, given.map)
+    np.testing.assert_array_equal((cells >> 6) & 1, given.items)
+    np.testing.assert_array_equal(cells >> 7, np.asarray(given.light) > 0.05)
