@@ -63,13 +63,13 @@ MUTATIONS = {
         "craft/test_floors.py",
     ),
     "a corridor ends in its own room's column": Mutation(
-        "jaxenvs/craft/floors.py",
+        "jaxenvs/craft/dungeons.py",
         "(between, line == goal)",
         "(between, line == corner)",
         "craft/test_floors.py",
     ),
     "a later room keeps the chest": Mutation(
-        "jaxenvs/craft/floors.py",
+        "jaxenvs/craft/dungeons.py",
         "chest > (covers ^ chest)",
         "chest > 0",
         "craft/test_floors.py",
