@@ -21,7 +21,7 @@ from jaxenvs import registry
 from jaxenvs.core import drawing
 from jaxenvs.core.env import Env
 from jaxenvs.core.pixels import compose
-from jaxenvs.craft import CLASSIC, Block
+from jaxenvs.craft import CLASSIC, Block, floors
 from jaxenvs.craft.full_rows import FULL
 from jaxenvs.craft.look import layers, sprites
 from jaxenvs.craft.tables import Item
@@ -41,6 +41,7 @@ MISSION_WIDTH = 42  # characters of a line
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
 WALK = "tab left up up left up space"  # in the level of seed 1: to the door
 WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels of a cell
+FLOOR_COLUMNS, FLOOR_CELL, DIM = 3, 7, 0.4  # of the full game's floors; share of light in the dark
 SPRITE, SPRITE_COLUMNS = 48, 16  # pixels of a sprite of the sheet of the full game
 CRAFT_KEYS = HERE.parent / "tests" / "render" / "craft_keys.txt"  # of a game, after its seed
 CRAFT_STEPS = 609  # of it
@@ -53,6 +54,17 @@ def craft_sheet() -> np.ndarray:
     draw = jax.jit(jax.vmap(compose, (0, None)))
     pictures = draw(levels.map.astype(np.int32), sprites.atlas(CLASSIC, WORLD_CELL))
     return frames.mosaic(np.asarray(pictures), WORLD_COLUMNS)
+
+
+def floors_sheet() -> np.ndarray:
+    """Return the nine floors of one world of the full game; what is dark there is dim here."""
+    size, draws = FLOOR_CELL, floors.draw(jax.random.key(0))
+    level = jax.device_get(jax.jit(floors.build)(draws, np.bool_(False)))
+    cells = layers.grounds(FULL, size)[level.map.astype(np.int32) * len(Item) + level.items]
+    count, rows, columns = level.map.shape
+    light = DIM + (1 - DIM) * level.light[..., None, None, None]
+    pictures = (cells * light).astype(np.uint8).swapaxes(2, 3)
+    return frames.mosaic(pictures.reshape(count, rows * size, columns * size, 3), FLOOR_COLUMNS)
 
 
 def craft_sprites() -> np.ndarray:
@@ -126,6 +138,7 @@ def main(run: str | None = None) -> None:
     gif.write_png(HERE / "grid.png", contact_sheet())
     gif.write_png(HERE / "craft.png", craft_sheet())
     gif.write_png(HERE / "craft-sprites.png", craft_sprites())
+    gif.write_png(HERE / "craft-floors.png", floors_sheet())
     gif.write_png(HERE / "puzzles.png", puzzle_sheet())
     seed, *keys = CRAFT_KEYS.read_text().split()
     shot = f"Craft-Classic-Pixels-v0 --seed {seed} --frames {CRAFT_STEPS}"

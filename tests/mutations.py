@@ -56,6 +56,36 @@ MUTATIONS = {
         "weapon.damage * jnp.minimum(world.items[weapon.item], 1)",
         "craft/test_craft_mobs.py",
     ),
+    "the light of a ladder keeps within the border": Mutation(
+        "jaxenvs/craft/floors.py",
+        "jnp.where(place < 4, most, jnp.minimum(place, most))",
+        "place.clip(4, most)",
+        "craft/test_floors.py",
+    ),
+    "a corridor ends in its own room's column": Mutation(
+        "jaxenvs/craft/dungeons.py",
+        "(between, line == goal)",
+        "(between, line == corner)",
+        "craft/test_floors.py",
+    ),
+    "a later room keeps the chest": Mutation(
+        "jaxenvs/craft/dungeons.py",
+        "chest > (covers ^ chest)",
+        "chest > 0",
+        "craft/test_floors.py",
+    ),
+    "the graveyard has no stone": Mutation(
+        "jaxenvs/craft/floors.py",
+        "jnp.where((_CELL == 0) & no_stone, Block.STONE, map)",
+        "map",
+        "craft/test_floors.py",
+    ),
+    "iron is more frequent than coal": Mutation(
+        "jaxenvs/craft/floors.py",
+        "ores=(Ore(_B.COAL, 0.03), Ore(_B.IRON, 0.02), Ore(_B.DIAMOND, 0.001)),",
+        "ores=(Ore(_B.COAL, 0.02), Ore(_B.IRON, 0.03), Ore(_B.DIAMOND, 0.001)),",
+        "craft/test_floors.py",
+    ),
     "a window reverses other tokens": Mutation(
         "jaxenvs/puzzles/topspin.py",
         "(first + self.window - 1 - inside)",

@@ -3,7 +3,7 @@
 Six floors are hills made of noise, three are dungeons of rooms; each is a row of a table. One
 uniform number a cell decides about ore and trees, where upstream draws one for each.
 Replicated though surely not meant: the graveyard, which has no stone, gets one at (0, 0)
-(`_hills`); both ladders may lie on one cell, and then the way down is missing (`_finished`); the
+(`_finished`); both ladders may lie on one cell, and then the way down is missing (`_finished`); the
 light of a ladder near the upper or left border falls at the opposite one (`_patch`).
 """
 
@@ -17,19 +17,17 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core.bits import nth_bit
-from ..core.random import Key, below, hashed, permutation
+from ..core.random import Key, hashed, permutation
 from ..core.struct import Struct, struct
+from . import dungeons
 from .chance import uniform
+from .dungeons import DUNGEONS, SIZE, TORCH, Rooms
 from .noise import noises
 from .tables import Block, Item
 from .terrain import lattices
 
-SIZE = 48  # cells on a side
 FLOORS = 9
-ROOMS = 8  # of a dungeon
-CHUNK = 16  # cells on a side; no two rooms begin in the same of 3 x 3
 POTIONS = 6
-MOSSY = 0.1  # share of a dungeon's walls with moss, and of its paths with something rare
 _B = Block
 
 
@@ -74,17 +72,6 @@ class Hills(NamedTuple):
     woods: float = 0.5  # noise above which there are woods
     plain: float = 5.0  # cells from the middle in which mountains rise by one
     peak: float = 1.0  # rise at most
-
-
-class Dungeon(NamedTuple):
-    """A floor of rooms."""
-
-    floor: int
-    special: Block  # in the first room
-    fountain: Block = _B.FOUNTAIN  # in half of the rooms
-    rare: Block = _B.PATH  # here and there on the way
-    ladder: Block = _B.PATH  # on which ladders stand
-    light: float = 1.0
 
 
 _GEMS = (Ore(_B.DIAMOND, 0.005), Ore(_B.SAPPHIRE, 0.0025), Ore(_B.RUBY, 0.0025))
@@ -161,26 +148,8 @@ HILLS = (
         peak=10.0,
     ),
 )
-DUNGEONS = (
-    Dungeon(floor=1, special=_B.PATH),
-    Dungeon(floor=3, special=_B.ENCHANTMENT_TABLE_ICE, fountain=_B.WATER, rare=_B.WATER),
-    Dungeon(floor=4, special=_B.ENCHANTMENT_TABLE_FIRE),
-)
 _ROWS = (*HILLS, *DUNGEONS)  # in the order in which they are built
 _MOST_ORES = max(len(row.ores) for row in HILLS)
-
-
-class Rooms(NamedTuple):
-    """All chance of a dungeon's rooms and corridors; a pair is of rows and columns."""
-
-    size: Int32[Array, "*floors rooms 2"]  # 5 to 9 cells
-    chunk: Int32[Array, "*floors rooms"]  # 0 to 8, each at most once
-    offset: Int32[Array, "*floors rooms 2"]  # 0 to 10 cells into the chunk
-    chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner, 1 to size - 2
-    fountain: Int32[Array, "*floors rooms 2"]  # likewise
-    has_fountain: Bool[Array, "*floors rooms"]
-    # The room a corridor leads to, of those before it and the last one, which counts after them.
-    joins: Int32[Array, "*floors rooms"]
 
 
 class FloorDraws(NamedTuple):
@@ -207,17 +176,7 @@ def draw(key: Key, angles: Any = None) -> FloorDraws:
     if angles is not None:
         given = zip(angles, drawn, strict=True)
         drawn = tuple(jnp.where(jnp.isnan(a), d, a) for a, d in given)
-    each = (len(DUNGEONS), ROOMS)
-    size = 5 + below(words(*each, 2), 5)
-    rooms = Rooms(
-        size=size,
-        chunk=jax.vmap(permutation)(words(len(DUNGEONS), 9))[:, :ROOMS],
-        offset=below(words(*each, 2), 11),
-        chest=1 + below(words(*each, 2), size - 2),
-        fountain=1 + below(words(*each, 2), size - 2),
-        has_fountain=uniform(words(*each)) > 0.5,
-        joins=below(words(*each), np.arange(1, ROOMS + 1, dtype=np.int32)),
-    )
+    rooms = dungeons.draw(words)
     return FloorDraws(
         angles=drawn,
         cells=uniform(words(FLOORS, SIZE, SIZE)),
@@ -230,9 +189,9 @@ def draw(key: Key, angles: Any = None) -> FloorDraws:
 def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
     """Build the nine floors; `always_diamond`: whether one stone of floor 0 is a diamond."""
     hills = jax.vmap(_hills)(_HILL_COLUMNS, _ORE_COLUMNS, draws.angles, draws.cells[: len(HILLS)])
-    dungeons = jax.vmap(_dungeon)(_DUNGEON_COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
+    halls = jax.vmap(dungeons.make)(dungeons.COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
     # Written once: in the middle of a reordering a GPU's compiler would repeat all of it.
-    parts = jax.lax.optimization_barrier((hills, dungeons))
+    parts = jax.lax.optimization_barrier((hills, halls))
     built = [part[i] for part in parts for i in range(part.shape[0])]
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
     finished = jax.vmap(_finished, (0, 0, 0, None))
@@ -248,7 +207,6 @@ def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
 
 
 _HILL_COLUMNS = _columns(HILLS, *(name for name in Hills._fields if name != "ores"))
-_DUNGEON_COLUMNS = _columns(DUNGEONS, "special", "fountain", "rare")
 _FLOOR = np.arange(FLOORS, dtype=np.int32)
 _FINISH_COLUMNS = _columns(sorted(_ROWS, key=lambda row: row.floor), "ladder", "light") | {
     "is_hills": np.isin(_FLOOR, [row.floor for row in HILLS]),
@@ -281,7 +239,7 @@ _ORE_COLUMNS = jax.tree.map(lambda *x: np.stack(x), *map(_lots, HILLS))
 _SPAN = np.arange(SIZE) - SIZE // 2
 _FAR = np.sqrt(_SPAN[:, None] ** 2 + _SPAN[None, :] ** 2).astype(np.float32)  # from the middle
 _CELL = np.arange(SIZE * SIZE, dtype=np.int32).reshape(SIZE, SIZE)
-_GLOW, _TORCH = 64, 128  # bits of a cell beside its block, until it is finished
+_GLOW = 64  # a bit of a cell beside its block, until it is finished, as TORCH
 _BITS, _LOW = 16, (1 << 16) - 1  # cells in a word, see `_words`
 
 
@@ -312,68 +270,6 @@ def _hills(
     return (map | jnp.where(glows, _GLOW, 0)).astype(jnp.uint8)
 
 
-def _dungeon(
-    row: dict[str, Any], rooms: Rooms, lot: Float32[Array, "size size"]
-) -> UInt8[Array, "size size"]:
-    """Make rooms with torches, chests and fountains, and corridors between them.
-
-    What a cell is follows from the rooms' bits in its row's words and in its column's.
-    """
-    rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
-
-    def at(down: int, right: int) -> Array:
-        across = columns[:, None, right : right + SIZE]
-        return rows[:, down : down + SIZE, None] & across
-
-    room, way = at(1, 1)
-    beside = at(0, 1) | at(1, 0) | at(1, 2) | at(2, 1)
-    is_open = (room | way) != 0
-    is_near = (beside[0] | beside[1]) != 0
-    covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
-    # What the last room that covers a cell puts there: its bit is the highest.
-    map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
-    map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
-    map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)
-    rare, torch = lot < MOSSY, corner != 0
-    map = jnp.where((map == Block.PATH) & rare & ~torch, row["rare"], map)
-    wall = jnp.where(rare, Block.WALL_MOSS, Block.WALL)
-    map = jnp.where(is_open, map, jnp.where(is_near, wall, Block.DARKNESS))
-    return (map | jnp.where(torch, _TORCH, 0)).astype(jnp.uint8)
-
-
-def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
-    """Words of every row and of every column; a bit of both is a bit of the cell.
-
-    Of the first word a byte each, a bit a room: the room, its corners, chest and fountain. Of the
-    second: the corridor from it along a row, that along a column, and once the special block.
-    """
-    grid = (rooms.chunk % 3, rooms.chunk // 3)
-    last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)
-    line, words = np.arange(SIZE, dtype=np.int32)[:, None], []
-    for axis, chunk in enumerate(grid):
-        corner = CHUNK * chunk + rooms.offset[:, axis]
-        far = corner + rooms.size[:, axis] - 1
-        goal = corner[last]
-        between = (line >= jnp.minimum(corner, goal)) & (line <= jnp.maximum(corner, goal))
-        fountain = (line == corner + rooms.fountain[:, axis]) & rooms.has_fountain
-        turns = (line == corner, between) if axis == 0 else (between, line == goal)
-        inside = (line >= corner) & (line <= far)
-        edge = (line == corner) | (line == far)
-        chest = line == corner + rooms.chest[:, axis]
-        special = (line == corner + 2) & (np.arange(ROOMS) == 0)
-        words.append(jnp.stack([_word(inside, edge, chest, fountain), _word(*turns, special)]))
-    return words[0], words[1]
-
-
-def _word(*flags: Any) -> UInt32[Array, " size"]:
-    """A bit for each flag of each room."""
-    bit = np.arange(ROOMS, dtype=np.uint32)
-    bits = [
-        jnp.where(flag, np.uint32(1) << (bit + np.uint32(8 * i)), 0) for i, flag in enumerate(flags)
-    ]
-    return sum(bits[1:], bits[0]).sum(axis=1, dtype=jnp.uint32)
-
-
 def _finished(
     row: dict[str, Any],
     cells: UInt8[Array, "size size"],
@@ -391,7 +287,7 @@ def _finished(
     # As data: what follows would compute them again for every cell.
     diamond, down, up = jax.lax.optimization_barrier(_chosen(words, choices))
     sparkles = (diamond == _CELL) & (map == Block.STONE) & row["sparkles"] & always_diamond
-    items = jnp.where(cells >= _TORCH, Item.TORCH, Item.NONE)
+    items = jnp.where(cells >= TORCH, Item.TORCH, Item.NONE)
     items = jnp.where((down == _CELL) & row["down"], Item.LADDER_DOWN, items)
     items = jnp.where((up == _CELL) & row["up"], Item.LADDER_UP, items)
     return {
@@ -440,11 +336,11 @@ def _chosen(
     words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW
     counts = [jax.lax.population_count(words[:, :, i]) for i in range(words.shape[2])]
     count = sum(counts[1:], counts[0])
-    before = (np.tri(SIZE, k=-1, dtype=np.int32) * count[:, None, :]).sum(axis=2, dtype=jnp.int32)
-    total = before[:, -1] + count[:, -1]
+    after = jnp.cumsum(count, axis=1, dtype=jnp.int32)
+    before, total = after - count, after[:, -1]
     rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniforms)).astype(jnp.int32) - 1
     rank = rank.clip(0, jnp.maximum(total - 1, 0))[:, None]
-    here = (before <= rank) & (rank < before + count)
+    here = (before <= rank) & (rank < after)
 
     def of_row(values: Any) -> Int32[Array, " 3"]:
         return jnp.where(here, values, 0).sum(axis=1, dtype=jnp.int32)

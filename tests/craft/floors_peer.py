@@ -12,7 +12,8 @@ from craftax.craftax.world_gen.world_gen_configs import ALL_SMOOTHGEN_CONFIGS
 from peer import loosely
 
 from jaxenvs.craft import floors
-from jaxenvs.craft.floors import DUNGEONS, HILLS, SIZE, FloorDraws, FullLevel, Rooms
+from jaxenvs.craft.dungeons import DUNGEONS, SIZE, Rooms
+from jaxenvs.craft.floors import HILLS, FloorDraws, FullLevel
 from jaxenvs.craft.tables import Block
 
 assert version("craftax") == "1.6.1", "the rules are stated for craftax 1.6.1"

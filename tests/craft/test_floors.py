@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from jaxenvs.craft import floors
+from jaxenvs.craft.dungeons import DUNGEONS, SIZE
 from jaxenvs.craft.tables import Block, Item
 from jaxenvs.craft.terrain import lattices
 
 BUILD = jax.jit(floors.build)
 DRAW = jax.jit(floors.draw)
-SIZE, LAST = floors.SIZE, floors.FLOORS - 1
+LAST = floors.FLOORS - 1
 BETWEEN = range(1, LAST)  # floors with a ladder up and one down
 EXACT = ("map", "items", "down_ladders", "up_ladders", "potion_mapping")
 # Cells of a floor in 512 worlds of the package: mean, and standard deviation where it is known.
@@ -196,7 +197,7 @@ def test_blocks_items_and_light_are_as_many_as_in_the_packages_worlds_for_long()
 
 def test_ladders_stand_on_the_ground_of_their_floor():
     worlds = our_worlds(96)
-    ground = {row.floor: row.ladder for row in (*floors.HILLS, *floors.DUNGEONS)}
+    ground = {row.floor: row.ladder for row in (*floors.HILLS, *DUNGEONS)}
     for floor in range(floors.FLOORS):
         for places in (worlds.down_ladders, worlds.up_ladders):
             blocks = worlds.map[np.arange(96), floor, *places[:, floor].T]
@@ -278,7 +279,7 @@ def test_given_angles_make_the_same_terrain_of_every_key_on_every_floor():
 def test_given_angles_make_the_packages_terrain():
     rng = np.random.default_rng(1)
     angles = tuple(rng.random(shape, np.float32) for shape in lattices(SIZE))
-    make = jax.jit(functools.partial(floors_peer.world, angles=angles))
+    make = jax.jit(lambda key: floors_peer.world(key, False, angles))
     for seed in range(2):
         key = jax.random.PRNGKey(seed)
         theirs = make(key)

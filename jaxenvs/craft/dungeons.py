@@ -1,0 +1,132 @@
+"""Dungeons of the full game: rooms with torches, chests and fountains, joined by corridors."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
+
+from ..core.random import below, permutation
+from .chance import uniform
+from .tables import Block
+
+SIZE = 48  # cells on a side
+ROOMS = 8
+CHUNK = 16  # cells on a side; no two rooms begin in the same of 3 x 3
+MOSSY = 0.1  # share of the walls with moss, and of the paths with something rare
+TORCH = 128  # a bit of a cell beside its block
+_B = Block
+
+
+class Dungeon(NamedTuple):
+    """A floor of rooms."""
+
+    floor: int
+    special: Block  # in the first room
+    fountain: Block = _B.FOUNTAIN  # in half of the rooms
+    rare: Block = _B.PATH  # here and there on the way
+    ladder: Block = _B.PATH  # on which ladders stand
+    light: float = 1.0
+
+
+DUNGEONS = (
+    Dungeon(floor=1, special=_B.PATH),
+    Dungeon(floor=3, special=_B.ENCHANTMENT_TABLE_ICE, fountain=_B.WATER, rare=_B.WATER),
+    Dungeon(floor=4, special=_B.ENCHANTMENT_TABLE_FIRE),
+)
+COLUMNS = {
+    name: np.array([getattr(row, name) for row in DUNGEONS], np.int32)
+    for name in ("special", "fountain", "rare")
+}
+
+
+class Rooms(NamedTuple):
+    """All chance of a dungeon's rooms and corridors; a pair is of rows and columns."""
+
+    size: Int32[Array, "*floors rooms 2"]  # 5 to 9 cells
+    chunk: Int32[Array, "*floors rooms"]  # 0 to 8, each at most once
+    offset: Int32[Array, "*floors rooms 2"]  # 0 to 10 cells into the chunk
+    chest: Int32[Array, "*floors rooms 2"]  # cells from the room's corner, 1 to size - 2
+    fountain: Int32[Array, "*floors rooms 2"]  # likewise
+    has_fountain: Bool[Array, "*floors rooms"]
+    # The room a corridor leads to, of those before it and the last one, which counts after them.
+    joins: Int32[Array, "*floors rooms"]
+
+
+def draw(words: Callable[..., UInt32[Array, "..."]]) -> Rooms:
+    """Draw the rooms of all dungeons; `words(*shape)` are new random words."""
+    each = (len(DUNGEONS), ROOMS)
+    size = 5 + below(words(*each, 2), 5)
+    return Rooms(
+        size=size,
+        chunk=jax.vmap(permutation)(words(len(DUNGEONS), 9))[:, :ROOMS],
+        offset=below(words(*each, 2), 11),
+        chest=1 + below(words(*each, 2), size - 2),
+        fountain=1 + below(words(*each, 2), size - 2),
+        has_fountain=uniform(words(*each)) > 0.5,
+        joins=below(words(*each), np.arange(1, ROOMS + 1, dtype=np.int32)),
+    )
+
+
+def make(
+    row: dict[str, Any], rooms: Rooms, lot: Float32[Array, "size size"]
+) -> UInt8[Array, "size size"]:
+    """Make rooms with torches, chests and fountains, and corridors between them.
+
+    What a cell is follows from the rooms' bits in its row's words and in its column's.
+    """
+    rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
+
+    def at(down: int, right: int) -> Array:
+        across = columns[:, None, right : right + SIZE]
+        return rows[:, down : down + SIZE, None] & across
+
+    room, way = at(1, 1)
+    beside = at(0, 1) | at(1, 0) | at(1, 2) | at(2, 1)
+    is_open = (room | way) != 0
+    is_near = (beside[0] | beside[1]) != 0
+    covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
+    # What the last room that covers a cell puts there: its bit is the highest.
+    map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
+    map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
+    map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)
+    rare, torch = lot < MOSSY, corner != 0
+    map = jnp.where((map == Block.PATH) & rare & ~torch, row["rare"], map)
+    wall = jnp.where(rare, Block.WALL_MOSS, Block.WALL)
+    map = jnp.where(is_open, map, jnp.where(is_near, wall, Block.DARKNESS))
+    return (map | jnp.where(torch, TORCH, 0)).astype(jnp.uint8)
+
+
+def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
+    """Words of every row and of every column; a bit of both is a bit of the cell.
+
+    Of the first word a byte each, a bit a room: the room, its corners, chest and fountain. Of the
+    second: the corridor from it along a row, that along a column, and once the special block.
+    """
+    grid = (rooms.chunk % 3, rooms.chunk // 3)
+    last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)
+    line, words = np.arange(SIZE, dtype=np.int32)[:, None], []
+    for axis, chunk in enumerate(grid):
+        corner = CHUNK * chunk + rooms.offset[:, axis]
+        far = corner + rooms.size[:, axis] - 1
+        goal = corner[last]
+        between = (line >= jnp.minimum(corner, goal)) & (line <= jnp.maximum(corner, goal))
+        fountain = (line == corner + rooms.fountain[:, axis]) & rooms.has_fountain
+        turns = (line == corner, between) if axis == 0 else (between, line == goal)
+        inside = (line >= corner) & (line <= far)
+        edge = (line == corner) | (line == far)
+        chest = line == corner + rooms.chest[:, axis]
+        special = (line == corner + 2) & (np.arange(ROOMS) == 0)
+        words.append(jnp.stack([_word(inside, edge, chest, fountain), _word(*turns, special)]))
+    return words[0], words[1]
+
+
+def _word(*flags: Any) -> UInt32[Array, " size"]:
+    """A bit for each flag of each room."""
+    bit = np.arange(ROOMS, dtype=np.uint32)
+    bits = [
+        jnp.where(flag, np.uint32(1) << (bit + np.uint32(8 * i)), 0) for i, flag in enumerate(flags)
+    ]
+    return sum(bits[1:], bits[0]).sum(axis=1, dtype=jnp.uint32)
