@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxenvs.craft import floors
+from jaxenvs.craft import dungeons, floors
 from jaxenvs.craft.dungeons import DUNGEONS, SIZE
 from jaxenvs.craft.tables import Block, Item
 from jaxenvs.craft.terrain import lattices
@@ -211,6 +211,16 @@ def test_potions_are_permuted():
     mappings = our_worlds(96).potion_mapping
     assert (np.sort(mappings, axis=1) == np.arange(floors.POTIONS)).all()
     assert len(np.unique(mappings, axis=0)) > 50
+
+
+def test_a_later_room_covers_the_chest_of_an_earlier_one():
+    draws = DRAW(jax.random.key(0))
+    rooms = jax.tree.map(np.array, draws.rooms)
+    rooms.chunk[:] = np.arange(dungeons.ROOMS)  # the second one below the first
+    rooms.has_fountain[:], rooms.size[:] = False, 9
+    rooms.offset[:, :2], rooms.chest[:, :2] = ((10, 0), (0, 0)), ((7, 3), (1, 5))
+    map = np.asarray(BUILD(draws._replace(rooms=rooms), np.bool_(False)).map)[[1, 3, 4]]
+    assert (map[:, 17, 5] == Block.CHEST).all() and not (map[:, 17, 3] == Block.CHEST).any()
 
 
 # Quirks of the package.
