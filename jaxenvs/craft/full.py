@@ -19,6 +19,7 @@ from ..core.controls import Controls
 from ..core.env import Ending, Params
 from ..core.facts import Fact
 from ..core.random import Key
+from ..core.registry import register
 from ..core.spaces import Box
 from ..core.struct import struct
 from . import (
@@ -129,6 +130,9 @@ STAGES = (
 )
 
 
+@register("Craft-Symbolic-v0", obs="symbolic", aliases=("Craftax-Symbolic-v1",))
+@register("Craft-Ids-v0", obs="ids")
+@register("Craft-Pixels-v0", obs="pixels", aliases=("Craftax-Pixels-v1",))
 class CraftFull(CraftEnv):
     """Nine floors from the overworld to a necromancer's graveyard, by Craftax's rules.
 

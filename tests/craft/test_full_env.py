@@ -8,12 +8,13 @@ import numpy as np
 import peer_full as peer
 import pytest
 import starts_full as starts
+from conftest import build
 
 from jaxenvs.craft import full_sight
 from jaxenvs.craft.full_rows import FULL
 from jaxenvs.craft.ground import shone
 from jaxenvs.craft.kits import KITS
-from jaxenvs.craft.tables import Action
+from jaxenvs.craft.tables import Action, Block
 
 ROWS = 2 * len(starts.KINDS)
 ENV = peer.ENV
@@ -113,3 +114,21 @@ def test_a_torch_lights_what_is_around_as_the_packages_does(cell):
     difference = shine(kept, at, jnp.bool_(True)) / 255 - with_torch(light, 3, *cell)
     assert abs(difference).max() <= 1.01 / 255  # both are rounded
     np.testing.assert_array_equal(shine(kept, at, jnp.bool_(False)), kept)
+
+
+@pytest.mark.full
+def test_a_torch_that_is_laid_is_seen_in_the_picture():
+    subject = build("Craft-Pixels-v0")
+    env, params = subject.env, subject.env.default_params
+    level = jax.jit(env.sample_level)(jax.random.key(2))
+    row, column = (int(x) for x in level.up_ladders[2])
+    open_ground = np.array(level.map)
+    open_ground[2, row - 2 : row + 3, column - 2 : column + 3] = Block.PATH
+    level = level.replace(map=jnp.asarray(open_ground), kit=jnp.int32(2), light=level.light * 0)
+    begun = jax.jit(env.reset_to)(jax.random.key(0), level)
+    dark = begun.obs[:90]
+    step = subject.step(jax.random.key(1), begun.state, jnp.int32(Action.PLACE_TORCH), params)
+    ahead = (row - 1, column)  # the player looks up
+    expected = with_torch(np.zeros((9, 48, 48), np.float32), 2, *ahead)
+    assert abs(np.asarray(step.state.light) / 255 - expected).max() <= 0.51 / 255
+    assert not dark.any() and (np.asarray(step.obs[:90]) > 0).mean() > 0.3
