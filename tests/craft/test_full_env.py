@@ -10,6 +10,7 @@ import pytest
 import starts_full as starts
 from conftest import build
 
+import jaxenvs
 from jaxenvs.craft import full_sight
 from jaxenvs.craft.full_rows import FULL
 from jaxenvs.craft.ground import shone
@@ -18,18 +19,20 @@ from jaxenvs.craft.tables import Action, Block
 
 ROWS = 2 * len(starts.KINDS)
 ENV = peer.ENV
+IDS = jaxenvs.make("Craft-Ids-v0")
 
 
 @functools.cache
 def seen():
-    """Both observations, the one made of the other, masks and numbers of a batch of starts."""
+    """Both observations, the one made of the other, masks, numbers and features of starts."""
 
     def all_of(theirs):
         state = peer.from_craftax(theirs)
         world, light = ENV.world(state), ENV.light(state)
         ids = full_sight.ids(FULL, state.map, world, light)
         mask = ENV.action_mask(state)
-        return ENV.observe(state), ids, ENV.expand(ids), mask, world
+        features = IDS.features.of(ids)
+        return ENV.observe(state), ids, ENV.expand(ids), mask, world, features
 
     theirs, _ = starts.batch(ROWS, seed=7)
     return jax.device_get((theirs, *jax.jit(jax.vmap(all_of))(theirs)))
@@ -44,9 +47,20 @@ def test_ids_are_a_kilobyte_at_most_and_expand_to_the_symbolic_observation():
     assert (symbolic[:, : 99 * 83].sum(1) > 0).any()
 
 
+def test_a_network_reads_the_cells_as_a_map_and_the_numbers_beside_it():
+    *_, expanded, _, _, features = seen()
+    space = IDS.features.space.spaces
+    assert space == ENV.features.space.spaces  # one network for ids and floats
+    assert features["cells"].shape[1:] == space["cells"].shape == (9, 11, 83)
+    parts = [features[name].reshape(ROWS, -1) for name in ("cells", "numbers")]
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), expanded)
+    pixels = jaxenvs.make("Craft-Pixels-v0")
+    assert pixels.features.space == pixels.observation_space
+
+
 def test_an_action_that_the_mask_forbids_changes_nothing_but_what_time_does():
     """The package does the same in such a step as in one of waiting, but for the clock."""
-    theirs, *_, mask, _ = seen()
+    theirs, *_, mask, _, _ = seen()
     given = {
         name: np.asarray(leaf) for name, leaf in theirs.__dict__.items() if name != "inventory"
     }
