@@ -103,7 +103,7 @@ def turns(
         except RuntimeError as error:  # out of memory, most likely
             work.fail(error, **case, contestant=name)
     measured = timing.take_turns(runners, repeats)
-    return [_flat(row.as_dict()) | launches(r) for row, r in zip(measured, runners, strict=True)]
+    return [_flat(each) | launches(r) for each, r in zip(measured, runners, strict=True)]
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""Who is measured: this library's batches and, in `peers.py`, others, behind one interface."""
+"""Who is measured: this library's batches and, in `peers.py`, others, behind two interfaces."""
 
 import dataclasses
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jaxtyping import Array, Bool, Float, Int, PyTree
@@ -17,7 +17,7 @@ from jaxenvs.core.vector import RESET_SOURCES
 STEP_SCOPE = "environment_step"  # marks the environment's part of a compiled rollout
 PEERS = ("minigrid", "navix", "xminigrid", "envpool", "craftax", "crafter", "jumanji", "pgx")
 CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # whose compiler made a GPU's program
-NO_RESET = "none"  # in the place of a reset source: rows that ended go on as they are
+NO_RESET = "none"  # in the place of a reset source: environments that ended go on as they are
 SOURCES = (*RESET_SOURCES, NO_RESET)
 
 
@@ -56,6 +56,32 @@ class Contestant:
             return jax.lax.scan(body, state, jax.random.split(key_steps, length), unroll=1)
 
         return run
+
+
+class Game(NamedTuple):
+    """Environments that step in Python, together, and begin anew where they end."""
+
+    name: str
+    obs: str  # in words
+    num_envs: int
+    actions: int
+    step: Callable[[Any], Any]  # takes an action or, of several environments, an array of them
+    turn: int  # steps that make a fair sample, resets included
+
+
+def foreign(
+    name: str, env_id: str, num_envs: int, actions: int, reset: Callable, step: Callable
+) -> Contestant:
+    """Another package's batch, whose functions are not written for strict promotion of dtypes."""
+    reset, step = (jax.numpy_dtype_promotion("standard")(function) for function in (reset, step))
+    return Contestant(name, env_id, num_envs, actions, reset, step)
+
+
+def one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
+    """Return the level that is like an id; `LookupError` unless it is one of the package's."""
+    if level not in levels:
+        raise LookupError(f"{package} has no level like {env_id}")
+    return level
 
 
 def ours(env_id: str, num_envs: int, reset_source: str | None = None, **fields: Any) -> Contestant:

@@ -7,57 +7,21 @@ they do here. Nothing is stored of its steps, to its advantage.
 """
 
 import importlib
-import math
-import time
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-import numpy as np
 
 import jaxenvs
 
-from .timing import Row, Runner
+from .contestants import Game, one_of
 
-NAME = "EnvPool"
-LENGTH = 100  # steps of the batch in what counts as a rollout
-
-
-class Pool(NamedTuple):
-    """A batch of environments that is stepped from Python."""
-
-    actions: int
-    step: Callable[[np.ndarray], Any]  # takes actions of shape (environments,)
+TURN = 100  # steps of the batch in what counts as a rollout
 
 
-class PoolRunner(Runner):
-    """A batch of EnvPool, with actions drawn before the clock starts."""
-
-    def __init__(self, env_id: str, num_envs: int, seconds: float) -> None:
-        self.pool = build(env_id, num_envs)
-        self.rng = np.random.default_rng(0)
-        self.row = Row(NAME, env_id, num_envs, "own", "dict", LENGTH, 1, compile_seconds=0.0)
-        self.age()
-        self.row.rollouts = math.ceil(seconds / self.run())
-
-    def run(self) -> float:
-        """Make `row.steps` steps; return the seconds."""
-        shape = (self.row.length * self.row.rollouts, self.row.num_envs)
-        actions = self.rng.integers(0, self.pool.actions, shape, dtype=np.int32)
-        start = time.perf_counter()
-        for action in actions:
-            self.pool.step(action)
-        return time.perf_counter() - start
-
-
-def build(env_id: str, num_envs: int) -> Pool:
+def build(name: str, env_id: str, num_envs: int) -> Game:
     """EnvPool's batch of the same level.
 
     Raises `ImportError` when the package is missing, `LookupError` when it has no such level.
     """
     envpool = importlib.import_module("envpool")
-    name = jaxenvs.spec(env_id).upstream
-    if name not in envpool.list_all_envs():
-        raise LookupError(f"{NAME} has no level like {env_id}")
-    env = envpool.make_gymnasium(name, num_envs=num_envs, seed=0)
+    level = one_of(envpool.list_all_envs(), name, jaxenvs.spec(env_id).upstream, env_id)
+    env = envpool.make_gymnasium(level, num_envs=num_envs, seed=0)
     env.reset()
-    return Pool(int(env.action_space.n), env.step)
+    return Game(name, "dict", num_envs, int(env.action_space.n), env.step, TURN)

@@ -222,7 +222,7 @@ def _contestants(args: argparse.Namespace) -> Iterable[tuple[Contestant, str, st
     """What the options ask for: (contestant, reset source, observation)."""
     for env_id in contestants.chosen(args.ids):
         yield from asked([env_id], args.batch, args.reset_source, args.obs)
-        for other in peers.of(env_id) if args.peers else ():
+        for other in (each for each in peers.of(env_id) if each.in_jax) if args.peers else ():
             try:
                 yield other.build(other.name, env_id, args.batch), "own", peers.obs_name(env_id)
             except ImportError:

@@ -54,29 +54,14 @@ class Row:
         self.last_returns.append(told["last_return"])
         self.evaluations.append(told["evaluation"])
 
-    @property
-    def steps_per_second(self) -> float:
-        """Of a training whose program is there, the median."""
-        return self.setting.steps / statistics.median(self.seconds)
-
-    @property
-    def first_steps_per_second(self) -> float:
-        """Of the first training."""
-        return self.setting.steps / self.first_seconds
-
-    @property
-    def compile_seconds(self) -> float:
-        """What the first training took longer."""
-        return self.first_seconds - statistics.median(self.seconds)
-
     def as_dict(self) -> dict[str, Any]:
-        """Everything, the raw times included."""
-        derived = {
-            "steps_per_second": round(self.steps_per_second),
-            "first_steps_per_second": round(self.first_steps_per_second),
-            "compile_seconds": round(self.compile_seconds, 1),
+        """Everything, the raw times included; the first training also compiled."""
+        usual, steps = statistics.median(self.seconds), self.setting.steps
+        return dataclasses.asdict(self) | {
+            "steps_per_second": round(steps / usual),
+            "first_steps_per_second": round(steps / self.first_seconds),
+            "compile_seconds": round(self.first_seconds - usual, 1),
         }
-        return {**dataclasses.asdict(self), **derived}
 
 
 class Learner:

@@ -5,6 +5,7 @@ the sliding tiles are random walks. In pgx's 2048 a move that changes nothing en
 """
 
 import importlib
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from jaxtyping import Array
 
 import jaxenvs
 
-from .contestants import Contestant
+from .contestants import Contestant, foreign, one_of
 
 SCRAMBLES, WALK = 100, 200  # random turns and moves to a level, its authors' choice
 PGX_IDS = {"Puzzle-2048-v0": "2048"}
@@ -59,23 +60,18 @@ JUMANJI_IDS = {
 
 def jumanji(name: str, env_id: str, num_envs: int) -> Contestant:
     """A batch of jumanji with its own wrappers for batches and auto-reset."""
-    level = _counterpart(name, JUMANJI_IDS, env_id)
+    level = JUMANJI_IDS[one_of(JUMANJI_IDS, name, env_id, env_id)]
     wrappers = importlib.import_module("jumanji.wrappers")
     env = wrappers.VmapWrapper(wrappers.AutoResetWrapper(_build(level, env_id)))
 
-    @jax.numpy_dtype_promotion("standard")  # not written for the strict one
     def step(key: Array, state: Any, action: Array) -> tuple:
         state, timestep = env.step(state, parts(action, level.actions))
         return state, timestep.observation, timestep.reward, timestep.last()
 
-    @jax.numpy_dtype_promotion("standard")
     def reset(key: Array) -> Any:
         return env.reset(jax.random.split(key, num_envs))[0]
 
-    actions = 1
-    for count in level.actions:
-        actions *= count
-    return Contestant(name, env_id, num_envs, actions, reset, step)
+    return foreign(name, env_id, num_envs, math.prod(level.actions), reset, step)
 
 
 def _build(level: Level, env_id: str) -> Any:
@@ -83,9 +79,8 @@ def _build(level: Level, env_id: str) -> Any:
     fields: dict[str, Any] = {}
     if level.generator is not None:
         generator, keywords = level.generator
-        fields["generator"] = getattr(importlib.import_module(f"{folder}.generator"), generator)(
-            **keywords
-        )
+        made = getattr(importlib.import_module(f"{folder}.generator"), generator)
+        fields["generator"] = made(**keywords)
     if level.limited:
         limit = jaxenvs.make(env_id).default_params.max_steps_in_episode
         fields["time_limit"] = int(limit)
@@ -96,33 +91,21 @@ def parts(action: Array, counts: tuple[int, ...]) -> Array:
     """The parts of a number of an action, the last changing fastest; one part is the number."""
     if len(counts) == 1:
         return action
-    found = []
-    for count in reversed(counts):
-        found.insert(0, action % count)
-        action = action // count
-    return jnp.stack(found, axis=-1)
+    return jnp.stack(jnp.unravel_index(action, counts), axis=-1)
 
 
 def pgx(name: str, env_id: str, num_envs: int) -> Contestant:
     """A batch of pgx with its own auto-reset."""
-    game = _counterpart(name, PGX_IDS, env_id)
+    game = PGX_IDS[one_of(PGX_IDS, name, env_id, env_id)]
     env = importlib.import_module("pgx").make(game)
     auto_reset = importlib.import_module("pgx.experimental.wrappers").auto_reset
     step_one: Callable = auto_reset(env.step, env.init)
 
-    @jax.numpy_dtype_promotion("standard")  # not written for the strict one
     def step(key: Array, state: Any, action: Array) -> tuple:
         state = jax.vmap(step_one)(state, action, jax.random.split(key, num_envs))
         return state, state.observation, state.rewards[:, 0], state.terminated | state.truncated
 
-    @jax.numpy_dtype_promotion("standard")
     def reset(key: Array) -> Any:
         return jax.vmap(env.init)(jax.random.split(key, num_envs))
 
-    return Contestant(name, env_id, num_envs, env.num_actions, reset, step)
-
-
-def _counterpart(name: str, table: dict[str, Any], env_id: str) -> Any:
-    if env_id not in table:
-        raise LookupError(f"{name} has no puzzle like {env_id}")
-    return table[env_id]
+    return foreign(name, env_id, num_envs, env.num_actions, reset, step)

@@ -1,63 +1,62 @@
 """What a run of the benchmark leaves behind: a table, `bench.json` and `bench.png`."""
 
 import importlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .peers import GAMES
+from . import instrument
+from .peers import SINGLE
 from .tables import text
 from .tables.text import Column, fixed, seconds, short, tabulated, whole
-from .timing import Row, ratio
+from .tables.turns import OWN, faster
 
-OWN = "jaxenvs"  # the contestant that the ratios are about
 PANELS = 4  # of a picture, side by side
 
+Group = Sequence[dict[str, Any]]  # figures of those who took turns
 
-def progress(rows: Sequence[Row]) -> None:
+
+def progress(group: Group) -> None:
     """Print one line about a batch size that is done."""
-    figures = ", ".join(f"{label(row)} {short(row.steps_per_second)}" for row in rows)
-    batch = max(row.num_envs for row in rows)
-    print(f"{rows[0].id} x {batch:,}: {figures} steps/s", flush=True)
+    figures = ", ".join(f"{label(each)} {short(each['steps_per_second'])}" for each in group)
+    batch = max(each["num_envs"] for each in group)
+    print(f"{group[0]['id']} x {batch:,}: {figures} steps/s", flush=True)
 
 
-def ratios(groups: Sequence[Sequence[Row]]) -> list[dict[str, Any]]:
-    """How many times faster each of our rows is than each peer's row of the same turns."""
+def ratios(groups: Sequence[Group]) -> list[dict[str, Any]]:
+    """How many times faster each of our batches is than each peer that took turns with it."""
     found = []
-    for rows in groups:
-        for ours in _ours(rows):
-            batch = {"id": ours.id, "num_envs": ours.num_envs, "reset_source": ours.reset_source}
-            batch |= {"obs": ours.obs}
-            for other in rows:
-                if other.contestant != OWN:
-                    times = {"ratio": ratio(ours, other)}
-                    times["per_core"] = ratio(ours, other, "processor_seconds")
+    for group in groups:
+        for ours in _ours(group):
+            batch = {name: ours[name] for name in ("id", "num_envs", "reset_source", "obs")}
+            for other in group:
+                if other["contestant"] != OWN:
+                    times = {"ratio": faster(ours, other)}
+                    times["per_core"] = faster(ours, other, "processor_seconds")
                     known = {name: round(factor, 2) for name, factor in times.items() if factor}
-                    found.append({**batch, "against": other.contestant, **known})
+                    found.append({**batch, "against": other["contestant"], **known})
     return found
 
 
-def _ours(rows: Sequence[Row]) -> list[Row]:
-    return [row for row in rows if row.contestant == OWN]
+def _ours(group: Group) -> list[dict[str, Any]]:
+    return [each for each in group if each["contestant"] == OWN]
 
 
-def show(groups: Sequence[Sequence[Row]], missing: Sequence[dict[str, str]]) -> None:
+def show(groups: Sequence[Group], missing: Sequence[dict[str, str]]) -> None:
     """Print a table for each id, and the contestants that are missing."""
-    for env_id in dict.fromkeys(group[0].id for group in groups):
-        pairs = [(row, group) for group in groups for row in group if row.id == env_id]
+    for env_id in dict.fromkeys(group[0]["id"] for group in groups):
+        pairs = [(each, group) for group in groups for each in group if each["id"] == env_id]
         print(f"{env_id}\n{tabulated(pairs, COLUMNS).plain()}")
     for absent in missing:
         print(f"{absent['contestant']}, {absent['id']}: {absent['reason']}")
 
 
-def write(results: dict[str, Any], groups: Sequence[Sequence[Row]], folder: Path) -> None:
+def write(results: dict[str, Any], folder: Path) -> None:
     """Write `bench.json`, and `bench.png` where matplotlib is installed."""
-    save(results, folder)
+    instrument.write(folder / "bench.json", results)
     print(f"wrote {folder / 'bench.json'}")
     try:
-        rows = [row for group in groups for row in group]
-        draw(rows, folder / "bench.png", subtitle(results))
+        draw(results["rows"], folder / "bench.png", subtitle(results))
     except ImportError:
         print('no bench.png: matplotlib is not installed (pip install "jaxenvs[bench]")')
     else:
@@ -73,22 +72,17 @@ def subtitle(results: dict[str, Any]) -> str:
     return f"{machine}; jax {versions['jax']}; {results['date']}; random actions"
 
 
-def save(results: dict[str, Any], folder: Path) -> None:
-    """Write `bench.json`."""
-    (folder / "bench.json").write_text(json.dumps(results, indent=1) + "\n")
-
-
-def draw(rows: Sequence[Row], path: Path, about: str) -> None:
+def draw(measured: Group, path: Path, about: str) -> None:
     """Draw steps per second over batch size, one panel for each id."""
     figure_class = importlib.import_module("matplotlib.figure").Figure
-    ids = list(dict.fromkeys(row.id for row in rows))
+    ids = list(dict.fromkeys(each["id"] for each in measured))
     columns = min(len(ids), PANELS)
     lines = -(-len(ids) // columns)
     size = (4.6 * columns + 0.6, 3.6 * lines + 0.8)
     figure = figure_class(figsize=size, layout="constrained")
     panels = figure.subplots(lines, columns, sharey=True, squeeze=False)
     for panel, env_id in zip(panels.flat, ids, strict=False):
-        _panel(panel, [row for row in rows if row.id == env_id])
+        _panel(panel, [each for each in measured if each["id"] == env_id])
         panel.set_title(env_id)
     for panel in panels.flat[len(ids) :]:
         panel.set_axis_off()
@@ -103,49 +97,48 @@ def draw(rows: Sequence[Row], path: Path, about: str) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _panel(panel: Any, rows: Sequence[Row]) -> None:
+def _panel(panel: Any, measured: Group) -> None:
     """Draw one line per contestant; a NumPy game steps one environment and is a level."""
-    for name in dict.fromkeys(label(row) for row in rows):
-        line = [row for row in rows if label(row) == name]
-        figures = [row.steps_per_second for row in line]
-        if line[0].contestant in GAMES.values():
+    for name in dict.fromkeys(map(label, measured)):
+        line = [each for each in measured if label(each) == name]
+        figures = [each["steps_per_second"] for each in line]
+        if line[0]["contestant"] in SINGLE:
             panel.axhline(sum(figures) / len(figures), ls="--", c="gray", label=f"{name} (1 env)")
         else:
-            is_ours = line[0].contestant == OWN
-            width = 2.4 if is_ours else 1.4
-            panel.plot([row.num_envs for row in line], figures, "o-", lw=width, label=name)
-    batches = sorted({r.num_envs for r in rows if r.contestant not in GAMES.values()})
+            width = 2.4 if line[0]["contestant"] == OWN else 1.4
+            panel.plot([each["num_envs"] for each in line], figures, "o-", lw=width, label=name)
+    batches = sorted({each["num_envs"] for each in measured if each["contestant"] not in SINGLE})
     panel.set(xscale="log", yscale="log", xlabel="environments in the batch")
     panel.set_xticks(batches, [f"{batch:,}" for batch in batches])
     panel.minorticks_off()
     panel.grid(alpha=0.3)
 
 
-def label(row: Row) -> str:
+def label(one: dict[str, Any]) -> str:
     """Name of a contestant; ours with the reset source and an observation that is not the image."""
-    if row.contestant != OWN:
-        return row.contestant
-    obs = "" if row.obs == "image" else f", {row.obs}"
-    return f"{row.contestant} ({row.reset_source}{obs})"
+    if one["contestant"] != OWN:
+        return one["contestant"]
+    obs = "" if one["obs"] in ("", "image") else f", {one['obs']}"
+    return f"{OWN} ({one['reset_source']}{obs})"
 
 
 def _factor(spent: str) -> Column:
-    """How many times faster our first row is than another's of the same turns."""
+    """How many times faster our first batch is than another's of the same turns."""
 
-    def cell(pair: tuple[Row, Sequence[Row]]) -> str:
-        row, ours = pair[0], _ours(pair[1])
-        return text.ratio(ratio(ours[0], row, spent)) if ours and row.contestant != OWN else ""
+    def cell(pair: tuple[dict[str, Any], Group]) -> str:
+        one, ours = pair[0], _ours(pair[1])
+        return text.ratio(faster(ours[0], one, spent)) if ours and one["contestant"] != OWN else ""
 
     return cell
 
 
-COLUMNS: dict[str, Column] = {  # of a row and those who took turns with it
-    "envs": lambda pair: whole(pair[0].num_envs),
+COLUMNS: dict[str, Column] = {  # of figures with all those of the same turns
+    "envs": lambda pair: whole(pair[0]["num_envs"]),
     "contestant": lambda pair: label(pair[0]),
-    "steps/s": lambda pair: short(pair[0].steps_per_second),
-    "slowest turn": lambda pair: short(pair[0].steps / max(pair[0].seconds)),
-    "us per step": lambda pair: fixed(1)(pair[0].microseconds),
+    "steps/s": lambda pair: short(pair[0]["steps_per_second"]),
+    "slowest turn": lambda pair: short(pair[0]["steps"] / max(pair[0]["seconds"])),
+    "us per step": lambda pair: fixed(1)(pair[0]["microseconds"]),
     "speed-up": _factor("seconds"),
     "per core": _factor("processor_seconds"),
-    "compile": lambda pair: seconds(pair[0].compile_seconds),
+    "compile": lambda pair: seconds(pair[0]["compile_seconds"]),
 }

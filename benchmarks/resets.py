@@ -2,9 +2,10 @@
 
     python -m jaxenvs.benchmarks.resets --ids Grid-DoorKey-8x8-v0 --limits 0 640 100 10
 
-The clocks of the rows start staggered over the time limit, so that about num_envs / limit episodes
-end in every step instead of all of them at once; limit 0 is a limit that no episode reaches. For
-`exact`, `trips` is how often its loop ran in a step, counted from the episodes that ended.
+The environments' clocks start staggered over the time limit, so that about num_envs / limit
+episodes end in every step instead of all of them at once; limit 0 is a limit that no episode
+reaches. For `exact`, `trips` is how often its loop ran in a step, counted from the episodes that
+ended.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from .instrument import explained
 
 SOURCES = ("fresh", "pool", "exact")
 NEVER = 1 << 30  # steps
-CHUNKS = 64  # rows of a batch over rows that `exact` serves at a time, as make_vec chooses
+CHUNKS = 64  # environments over those that `exact` serves at a time, as make_vec chooses
 
 
 class Runner(timing.BatchRunner):
@@ -43,7 +44,7 @@ class Runner(timing.BatchRunner):
 def trips(done: np.ndarray, chunk: int) -> np.ndarray:
     """How often `exact` runs its loop in each step, of who ended (steps, envs).
 
-    Row `group * chunk + lane` is served by its lane, one row in a trip.
+    Environment `group * chunk + lane` is served by its lane, one in a trip.
     """
     steps, envs = done.shape
     padded = np.pad(done, ((0, 0), (0, -envs % chunk)))
@@ -51,7 +52,7 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 
 
 def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -> Contestant:
-    """This library's batch under a time limit, its rows at all times of an episode."""
+    """This library's batch under a time limit, its environments at all times of an episode."""
     fields = contestants.obs_field(env_id)
     venv = jaxenvs.make_vec(env_id, num_envs, reset_source=source, chunk=chunk, **fields)
     params = venv.default_params.replace(max_steps_in_episode=limit or NEVER)
@@ -60,9 +61,8 @@ def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -
 
     def reset(key: Array) -> Any:
         state = venv.reset(key, params).state
-        return state.replace(
-            env=jax.vmap(lambda row, time: row.replace(time=time))(state.env, clocks)
-        )
+        set_clock = jax.vmap(lambda one, time: one.replace(time=time))
+        return state.replace(env=set_clock(state.env, clocks))
 
     def step(key: Array, state: Any, action: Array) -> tuple:
         stepped = venv.step(key, state, action, params)

@@ -21,8 +21,9 @@ import jax
 import jaxenvs
 from jaxenvs.commands.parser import Parser, decimal, number
 
-from . import contestants, envpool_peer, peers, report, timing
-from .timing import Row, Runner
+from . import contestants, instrument, peers, report, timing
+from .contestants import Game
+from .timing import Runner
 
 SHORT_LIST = ["Grid-DoorKey-8x8-v0", "Grid-Empty-8x8-v0", "Grid-FourRooms-v0"]
 EXAMPLES = (
@@ -49,17 +50,18 @@ def main(argv: list[str] | None = None) -> int:
         print(f"jaxenvs bench: --out {args.out}: {error.strerror}", file=sys.stderr)
         return 2
     results = header(args)
-    groups: list[list[Row]] = []
+    groups: list[list[dict[str, Any]]] = []
     missing: list[dict[str, str]] = []
     for group in _measure(args, missing):
         groups.append(group)
-        results["rows"] = [row.as_dict() for group in groups for row in group]
+        results["rows"] = [each for group in groups for each in group]
         results["ratios"] = report.ratios(groups)
         results["missing"] = missing
         results["load_after"] = os.getloadavg()[0]
-        report.save(results, args.out)  # now: a run that is cut short leaves what it has
+        # Now: a run that is cut short leaves what it has.
+        instrument.write(args.out / "bench.json", results)
     report.show(groups, missing)
-    report.write(results, groups, args.out)
+    report.write(results, args.out)
     return 0
 
 
@@ -129,8 +131,10 @@ def about() -> dict[str, Any]:
     }
 
 
-def _measure(args: argparse.Namespace, missing: list[dict[str, str]]) -> Iterator[list[Row]]:
-    """Yield the rows of those who took turns; note who was missing."""
+def _measure(
+    args: argparse.Namespace, missing: list[dict[str, str]]
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the figures of those who took turns; note who was missing."""
     for env_id in args.ids:
         for num_envs in args.batches:
             runners = []
@@ -160,17 +164,9 @@ def _field(
     for obs, source in itertools.product(args.obs, args.reset_source):
         named = jaxenvs.spec(env_id).reset_source if source == "default" else source
         yield "jaxenvs", functools.partial(_own, env_id, num_envs, named, obs, seconds)
-    if not args.peers:
-        return
-    pool = envpool_peer.NAME
-    if pool not in args.without and jaxenvs.spec(env_id).family in peers.GRIDS:
-        yield pool, lambda: envpool_peer.PoolRunner(env_id, num_envs, seconds)
-    if (name := peers.game_of(env_id)) and name not in args.without:
-        yield name, lambda: timing.GameRunner(env_id, seconds)
-    for other in peers.of(env_id):
-        if other.name in args.without:
-            continue
-        yield other.name, lambda name=other.name: _peer(name, env_id, num_envs, seconds)
+    for other in peers.of(env_id) if args.peers else ():
+        if other.name not in args.without:
+            yield other.name, functools.partial(_peer, other.name, env_id, num_envs, seconds)
 
 
 def _own(env_id: str, num_envs: int, source: str, obs: str | None, seconds: float) -> Runner:
@@ -180,9 +176,11 @@ def _own(env_id: str, num_envs: int, source: str, obs: str | None, seconds: floa
 
 
 def _peer(name: str, env_id: str, num_envs: int, seconds: float) -> Runner:
-    """A peer's row says `own` for its reset, or what its name adds, and its nearest observation."""
-    contestant = peers.peer(name, env_id, num_envs)
-    return timing.BatchRunner(contestant, seconds, obs=peers.obs_name(env_id))
+    """A peer's own reset, or what its name adds, and its observation nearest to ours."""
+    made = peers.peer(name, env_id, num_envs)
+    if isinstance(made, Game):
+        return timing.GameRunner(made, env_id, seconds)
+    return timing.BatchRunner(made, seconds, obs=peers.obs_name(env_id))
 
 
 if __name__ == "__main__":

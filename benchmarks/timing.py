@@ -4,21 +4,18 @@ A disturbance of the machine affects neighbouring turns alike, so that their rat
 Every observation and reward is stored and read as a learner's rollout would.
 """
 
-import contextlib
 import dataclasses
 import math
-import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
 from . import peers
-from .contestants import Contestant
-from .tables.turns import faster
+from .contestants import Contestant, Game
 
 # Bytes of observations and rewards in one rollout: on a CPU few, to stay near its caches; on an
 # accelerator many, so that starting the program (tens of microseconds) is nothing beside its steps.
@@ -48,24 +45,14 @@ class Row:
         """Environment steps of one repeat."""
         return self.num_envs * self.length * self.rollouts
 
-    @property
-    def steps_per_second(self) -> float:
-        """Median over the repeats."""
-        return self.steps / statistics.median(self.seconds)
-
-    @property
-    def microseconds(self) -> float:
-        """Time of one step of the whole batch, median over the repeats."""
-        return 1e6 * self.num_envs / self.steps_per_second
-
     def as_dict(self) -> dict[str, Any]:
-        """Return everything, the raw times included."""
-        derived = {
+        """Return everything, the raw times included; speeds are medians over the repeats."""
+        speed = self.steps / statistics.median(self.seconds)
+        return dataclasses.asdict(self) | {
             "steps": self.steps,
-            "steps_per_second": round(self.steps_per_second),
-            "microseconds": round(self.microseconds, 2),
+            "steps_per_second": round(speed),
+            "microseconds": round(1e6 * self.num_envs / speed, 2),  # of a step of the whole batch
         }
-        return {**dataclasses.asdict(self), **derived}
 
 
 class Runner:
@@ -125,32 +112,25 @@ class BatchRunner(Runner):
 
 
 class GameRunner(Runner):
-    """One environment of a NumPy package."""
+    """Environments that step in Python, with actions drawn before the clock starts."""
 
-    def __init__(self, env_id: str, seconds: float) -> None:
-        with _silence():
-            self.game = peers.game(env_id)
-        self.rng = np.random.default_rng(0)
-        game = self.game
-        self.row = Row(game.name, env_id, 1, "own", game.obs, game.turn, 1, compile_seconds=0.0)
+    def __init__(self, game: Game, env_id: str, seconds: float) -> None:
+        self.game, self.rng = game, np.random.default_rng(0)
+        self.row = Row(game.name, env_id, game.num_envs, "own", game.obs, game.turn, 1, 0.0)
+        self.age()
         self.row.rollouts = math.ceil(seconds / self.run())
 
     def run(self) -> float:
         """Make `row.steps` steps; return the seconds."""
-        actions = self.rng.integers(0, self.game.actions, self.row.steps)
+        shape = (self.row.length * self.row.rollouts, self.row.num_envs)
+        actions: Any = self.rng.integers(0, self.game.actions, shape, dtype=np.int32)
+        if self.row.num_envs == 1:
+            actions = actions[:, 0].tolist()
         start = time.perf_counter()
-        with _silence():
-            for action in actions.tolist():
-                if self.game.step(action):
-                    self.game.reset()
+        with peers.silence():
+            for action in actions:
+                self.game.step(action)
         return time.perf_counter() - start
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """BabyAI prints a line for every level that it rejects."""
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
-        yield
 
 
 def rollout_length(contestant: Contestant, state: Any) -> int:
@@ -163,8 +143,8 @@ def rollout_length(contestant: Contestant, state: Any) -> int:
     return min(most, max(fewest, budget // step))
 
 
-def take_turns(runners: Sequence[Runner], repeats: int) -> list[Row]:
-    """Time every runner `repeats` times in turns; return their rows."""
+def take_turns(runners: Sequence[Runner], repeats: int) -> list[dict[str, Any]]:
+    """Time every runner `repeats` times in turns; return their figures."""
     on_cpu = jax.default_backend() == "cpu"
     for _ in range(repeats):
         for runner in runners:
@@ -172,12 +152,4 @@ def take_turns(runners: Sequence[Runner], repeats: int) -> list[Row]:
             runner.row.seconds.append(runner.run())
             if on_cpu:
                 runner.row.processor_seconds.append(time.process_time() - before)
-    return [runner.row for runner in runners]
-
-
-def ratio(row: Row, other: Row, spent: str = "seconds") -> float | None:
-    """How many times faster `row` is, or by `processor_seconds` in a core's second.
-
-    None where those times were not taken; see `tables.turns.faster`.
-    """
-    return faster(row.as_dict(), other.as_dict(), spent)
+    return [runner.row.as_dict() for runner in runners]

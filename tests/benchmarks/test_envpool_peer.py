@@ -38,16 +38,16 @@ def engine(monkeypatch):
 
 
 def test_it_is_asked_for_the_same_level(engine):
-    envpool_peer.build(LEVEL, 4)
-    envpool_peer.build("BabyAI-GoToLocal-v0", 8)
+    envpool_peer.build("EnvPool", LEVEL, 4)
+    envpool_peer.build("EnvPool", "BabyAI-GoToLocal-v0", 8)
     assert engine.made == [("MiniGrid-Empty-5x5-v0", 4), ("BabyAI-GoToLocal-v0", 8)]
-    with pytest.raises(LookupError, match="no level like Grid-DoorKey-8x8-v0"):
-        envpool_peer.build("Grid-DoorKey-8x8-v0", 4)
+    with pytest.raises(LookupError, match="EnvPool has no level like Grid-DoorKey-8x8-v0"):
+        envpool_peer.build("EnvPool", "Grid-DoorKey-8x8-v0", 4)
 
 
 def test_a_repeat_steps_the_whole_batch(engine, monkeypatch):
     monkeypatch.setattr(timing, "AGE_STEPS", 1)
-    runner = envpool_peer.PoolRunner(LEVEL, 3, 0.0001)
+    runner = timing.GameRunner(envpool_peer.build("EnvPool", LEVEL, 3), LEVEL, 0.0001)
     engine.actions.clear()
     assert runner.run() > 0
     assert runner.row.steps == 3 * len(engine.actions)
@@ -59,7 +59,7 @@ def test_a_ratio_per_core_is_one_of_processor_time():
     # Two threads halve the time of the clock, not that of the processor.
     ours = Row("jaxenvs", LEVEL, 8, "exact", "dict", 10, 1, 0.0, [1.0] * 3, [2.0] * 3)
     theirs = Row("EnvPool", LEVEL, 8, "own", "dict", 10, 1, 0.0, [8.0] * 3, [8.0] * 3)
-    (found,) = report.ratios([[ours, theirs]])
+    (found,) = report.ratios([[ours.as_dict(), theirs.as_dict()]])
     assert (found["obs"], found["ratio"], found["per_core"]) == ("dict", 8.0, 4.0)
 
 
@@ -90,6 +90,6 @@ def test_both_observations_stand_beside_it_in_one_run(engine, tmp_path, monkeypa
 
 def test_the_engine_itself_plays():
     pytest.importorskip("envpool")
-    pool = envpool_peer.build("BabyAI-GoToLocal-v0", 2)
+    pool = envpool_peer.build("EnvPool", "BabyAI-GoToLocal-v0", 2)
     observed, reward, *_ = pool.step(np.zeros(2, np.int32))
     assert set(observed) == {"image", "direction", "mission"} and reward.shape == (2,)

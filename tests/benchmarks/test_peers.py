@@ -15,10 +15,9 @@ ENVS = 32
 
 
 def test_the_peers_of_an_id_are_those_of_its_family():
-    assert [peer.name for peer in peers.of("BabyAI-GoTo-v0")] == ["NAVIX", "XLand-MiniGrid"]
-    assert peers.game_of("BabyAI-GoTo-v0") == "minigrid"
-    assert {peer.name.split(" ")[0] for peer in peers.of(LEVEL)} == {"craftax"}
-    assert peers.game_of(LEVEL) == "crafter"
+    names = [peer.name for peer in peers.of("BabyAI-GoTo-v0")]
+    assert names == ["EnvPool", "minigrid", "NAVIX", "XLand-MiniGrid"]
+    assert [peer.name.split(" ")[0] for peer in peers.of(LEVEL)] == ["crafter"] + 3 * ["craftax"]
 
 
 @pytest.mark.parametrize(
@@ -60,6 +59,7 @@ def test_a_world_is_shared_only_when_there_are_too_few():
     [
         pytest.param(peer, id=peer.name, marks=[pytest.mark.full] * ("optimistic" not in peer.name))
         for peer in peers.of(LEVEL)
+        if peer.in_jax
     ],
 )
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_craftax_is_a_contestant(peer, env_id, shape):
 
 def test_crafter_is_a_game_of_one_environment():
     pytest.importorskip("crafter")
-    game = peers.game(LEVEL)
-    assert not game.step(0)
-    assert game.name == "crafter"
+    game = peers.peer("crafter", LEVEL, ENVS)
+    game.step(0)
+    assert (game.name, game.num_envs) == ("crafter", 1)
 
 
 def test_what_is_missing_names_its_own_mend():

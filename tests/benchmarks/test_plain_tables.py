@@ -25,16 +25,18 @@ def words(cells) -> set[str]:
     return {word for line in cells for cell in line for word in cell.split()}
 
 
-def row(contestant: str, source: str = "") -> Row:
+def figures(contestant: str, source: str = "") -> dict:
     about = {"id": "Craft-Classic-Symbolic-v0", "obs": "symbolic", "num_envs": 262_144}
     about |= {"length": 5, "rollouts": 1}
     times = {"seconds": [0.011, 0.5], "processor_seconds": [0.5, 0.51], "compile_seconds": 12.3}
-    return Row(contestant=contestant, reset_source=source, **about, **times)
+    return Row(contestant=contestant, reset_source=source, **about, **times).as_dict()
 
 
 def test_bench_prints_whole_cells_in_80_columns(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
-    group = [row("jaxenvs", "exact"), row("craftax (optimistic 16)"), row("XLand-MiniGrid")]
+    group = [
+        figures(name, "exact") for name in ("jaxenvs", "craftax (optimistic 16)", "XLand-MiniGrid")
+    ]
     report.show([group], [])
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
@@ -47,7 +49,7 @@ def test_bench_prints_whole_cells_in_80_columns(monkeypatch, capsys):
 def test_a_pipe_has_room_for_every_row_on_one_line(monkeypatch, capsys):
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.setattr(sys, "__stdout__", None)
-    group = [row("jaxenvs", "exact"), row("craftax (optimistic 16)")]
+    group = [figures("jaxenvs", "exact"), figures("craftax (optimistic 16)")]
     report.show([group], [])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and "craftax (optimistic 16)" in lines[3]

@@ -13,7 +13,6 @@ ENVS = 8
 
 def test_the_peers_of_a_puzzle():
     assert [peer.name for peer in peers.of("Puzzle-2048-v0")] == ["jumanji", "pgx"]
-    assert peers.game_of("Puzzle-2048-v0") is None
     assert "jaxenvs[bench]" in peers.install("jumanji")
     assert peers.obs_name("Puzzle-2048-v0") == "board"
 
@@ -26,7 +25,7 @@ def test_counterparts_are_of_registered_ids(table):
 
 @pytest.mark.parametrize("name", ["jumanji", "pgx"])
 def test_a_puzzle_without_a_counterpart(name):
-    with pytest.raises(LookupError, match=f"{name} has no puzzle like Puzzle-Skewb-v0"):
+    with pytest.raises(LookupError, match=f"{name} has no level like Puzzle-Skewb-v0"):
         peers.peer(name, "Puzzle-Skewb-v0", ENVS)
 
 

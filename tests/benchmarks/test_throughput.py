@@ -6,7 +6,8 @@ import statistics
 import jax
 import pytest
 
-from jaxenvs.benchmarks import contestants, envpool_peer, peers, report, throughput, timing
+from jaxenvs.benchmarks import contestants, peers, report, throughput, timing
+from jaxenvs.benchmarks.tables.turns import faster
 from jaxenvs.benchmarks.timing import Row
 
 LEVEL = "Grid-Empty-5x5-v0"
@@ -16,24 +17,28 @@ def row(contestant: str, num_envs: int, seconds: list[float], env_id: str = LEVE
     return Row(contestant, env_id, num_envs, "pool", "image", 10, 2, 1.5, seconds)
 
 
+def figures(*given) -> dict:
+    return row(*given).as_dict()
+
+
 def run(tmp_path, *options: str) -> int:
     return throughput.main(["--quick", "--seconds", "0.01", "--out", str(tmp_path), *options])
 
 
 def test_steps_per_second_is_the_median_over_the_repeats():
-    assert row("jaxenvs", 8, [1.0, 4.0, 2.0]).steps_per_second == 8 * 10 * 2 / 2.0
+    assert figures("jaxenvs", 8, [1.0, 4.0, 2.0])["steps_per_second"] == 8 * 10 * 2 / 2.0
 
 
 def test_a_ratio_compares_neighbours_in_time():
     # The machine became ten times slower in the second turn, for both.
-    ours, theirs = row("jaxenvs", 8, [1.0, 10.0, 1.0]), row("NAVIX", 8, [3.0, 30.0, 9.0])
-    assert timing.ratio(ours, theirs) == pytest.approx(3.0)
+    ours, theirs = figures("jaxenvs", 8, [1.0, 10.0, 1.0]), figures("NAVIX", 8, [3.0, 30.0, 9.0])
+    assert faster(ours, theirs) == pytest.approx(3.0)
 
 
 def test_ratios_stay_within_a_batch_size_and_name_the_reset_source():
     groups = [
-        [row("jaxenvs", 8, [1.0]), row("minigrid", 1, [2.0])],
-        [row("jaxenvs", 64, [1.0]), row("minigrid", 1, [2.0])],
+        [figures("jaxenvs", 8, [1.0]), figures("minigrid", 1, [2.0])],
+        [figures("jaxenvs", 64, [1.0]), figures("minigrid", 1, [2.0])],
     ]
     found = report.ratios(groups)
     assert [(r["num_envs"], r["against"], r["ratio"]) for r in found] == [
@@ -56,7 +61,7 @@ def test_turns_alternate():
 
     rows = timing.take_turns([Recorder("a"), Recorder("b")], 3)
     assert order == ["a", "b"] * 3
-    assert [len(r.seconds) for r in rows] == [3, 3]
+    assert [len(r["seconds"]) for r in rows] == [3, 3]
 
 
 def test_a_rollout_stores_every_observation_and_reward():
@@ -91,7 +96,7 @@ def test_what_is_measured_is_saved_at_once(tmp_path, monkeypatch):
     def turns(runners, repeats):
         if (tmp_path / "bench.json").exists():
             raise KeyboardInterrupt
-        return [row("jaxenvs", 4, [1.0] * repeats)]
+        return [figures("jaxenvs", 4, [1.0] * repeats)]
 
     monkeypatch.setattr(timing, "take_turns", turns)
     with pytest.raises(KeyboardInterrupt):
@@ -101,14 +106,15 @@ def test_what_is_measured_is_saved_at_once(tmp_path, monkeypatch):
 
 def test_many_ids_fill_lines_of_panels(tmp_path):
     pytest.importorskip("matplotlib")
-    rows = [row("jaxenvs", 8, [1.0], env_id=f"Grid-{n}-v0") for n in range(6)]
+    rows = [figures("jaxenvs", 8, [1.0], f"Grid-{n}-v0") for n in range(6)]
     report.draw(rows, tmp_path / "bench.png", "six")
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_minigrid_steps_a_level_of_babyai_and_is_silent(capsys):
     pytest.importorskip("minigrid")
-    runner = timing.GameRunner("BabyAI-GoToRedBall-v0", 0.001)
+    id = "BabyAI-GoToRedBall-v0"
+    runner = timing.GameRunner(peers.peer("minigrid", id, 8), id, 0.001)
     assert runner.run() > 0
     assert capsys.readouterr().out == ""
 
@@ -119,10 +125,10 @@ def test_the_command_writes_a_table_figures_and_a_picture(tmp_path, capsys):
     assert run(tmp_path, *options) == 0
     results = json.loads((tmp_path / "bench.json").read_text())
     assert [r["num_envs"] for r in results["rows"]] == [4]
-    for figures in results["rows"]:
-        assert len(figures["seconds"]) == results["repeats"]
-        median = statistics.median(figures["seconds"])
-        assert figures["steps_per_second"] == round(figures["steps"] / median)
+    for found in results["rows"]:
+        assert len(found["seconds"]) == results["repeats"]
+        median = statistics.median(found["seconds"])
+        assert found["steps_per_second"] == round(found["steps"] / median)
     assert {"jax", "jaxlib", "navix", "python"} <= set(results["versions"])
     assert {"date", "device", "cpus", "policy", "unroll"} <= set(results)
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
@@ -142,8 +148,6 @@ def test_a_missing_peer_is_named_unless_it_is_not_asked_for(tmp_path, monkeypatc
         raise ModuleNotFoundError("no package")
 
     monkeypatch.setattr(peers, "peer", absent)
-    monkeypatch.setattr(peers, "game", absent)
-    monkeypatch.setattr(envpool_peer, "build", absent)
     assert run(tmp_path, "--ids", LEVEL, "--batches", "4", "--without", "XLand-MiniGrid") == 0
     shown = capsys.readouterr().out
     names = ["minigrid", "NAVIX", "EnvPool"]
