@@ -352,8 +352,8 @@ class CraftFull(CraftEnv):
 
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
         """The body, the bag, attributes, magic, the floor and its ladder, and the hour."""
-        world, _, light, days = full_facts.read(self, state, params)
-        return full_facts.told(world, light, days)
+        world, _, is_open, light, days = full_facts.read(self, state, params)
+        return full_facts.told(world, is_open, light, days)
 
     def describe(self, state: Any, params: Any = None) -> str:
         """Describe what the player has, knows and sees."""
