@@ -28,7 +28,7 @@ from . import options
 from .checkpoints import RunError
 from .devices import ALONE, Devices
 from .evaluate import EVALUATION
-from .loop import command
+from .loop import apply_gradient, command
 from .networks import Encoder
 from .runs import Config, Run
 
@@ -172,10 +172,8 @@ class DAVI:
             return jnp.square(guesses - goals).mean()
 
         value, gradient = jax.value_and_grad(loss)(runner.weights)
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-            change, optimiser = self.optimiser.update(gradient, runner.optimiser, runner.weights)
-        weights = optax.apply_updates(runner.weights, change)
-        return runner._replace(weights=weights, optimiser=optimiser), value
+        learned = apply_gradient(self.optimiser, gradient, runner.optimiser, runner.weights)
+        return runner._replace(weights=learned[0], optimiser=learned[1]), value
 
     def walk(self, key: Array) -> tuple[PyTree[Array], Boards]:
         """Walk from the goal of an instance, which is returned too: `scramble` + 1 boards.

@@ -24,9 +24,9 @@ from jaxenvs import Step, VectorEnv
 from jaxenvs.core.masking import Mask, legal, legal_actions
 from jaxenvs.core.random import shuffled
 
-from . import evaluate, networks, options
+from . import evaluate, options
 from .devices import ALONE, Devices
-from .loop import SEEDS, command
+from .loop import SEEDS, apply_gradient, command
 from .networks import ActorCritic
 from .rnd import RND
 from .runs import Config, Run
@@ -82,7 +82,6 @@ class Learning(Common):
     counts: ClassVar[tuple[str, ...]] = (*Common.counts, "epochs", "minibatches")
 
     def check(self) -> None:
-        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         rows = self.rows(self.num_envs)
         if rows % self.minibatches:
@@ -291,9 +290,7 @@ class PPO:
             rows, scale = chosen
             minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
             gradient, losses = self.gradient(weights, minibatch, scale)
-            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-                change, optimiser = self.optimiser.update(gradient, optimiser, weights)
-            return (optax.apply_updates(weights, change), optimiser), losses
+            return apply_gradient(self.optimiser, gradient, optimiser, weights), losses
 
         carry = (runner.weights, runner.optimiser)
         carry, losses = jax.lax.scan(gradient_step, carry, (orders, self.scales(batch, orders)))
@@ -449,7 +446,7 @@ def build(asked: options.Options[Settings], config: Config) -> PPO:
     """Return the algorithm for what was asked; raises for what cannot work."""
     settings = asked.settings
     venv, devices = options.environments(asked, config)
-    network = networks.build(venv.env, settings.hidden, settings.embed)
+    network = ActorCritic.of(venv.env, settings.hidden, settings.embed)
     return PPO(venv, network, settings, devices, RND.asked(settings, network))
 
 

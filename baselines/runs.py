@@ -13,7 +13,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,12 @@ from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
 
-from . import GYM, checkpoints, networks, q_network
+from . import GYM, checkpoints
 from .checkpoints import RunError as RunError  # readers of a run meet it here
+from .networks import ActorCritic, Recurrent
 from .policy import Policy
 from .presets import reads_mission
+from .q_network import QNetwork
 
 FORMAT = 1
 WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
@@ -72,15 +74,14 @@ class Config:
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(self.fields.items()))])
 
 
-# The network of each algorithm that learns a policy: what builds it for an environment, and the
-# settings that say how. It has `begin`, `think` and `init`, see networks.py.
-NETWORKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    "ppo": (networks.build, ("hidden", "embed")),
-    "ppo-rnn": (networks.build_recurrent, ("hidden", "embed", "memory")),
-    "ppo-ray": (networks.build, ("hidden", "embed")),
-    "alphazero": (networks.build, ("hidden", "embed")),
-    "pqn": (q_network.build, ("hidden", "embed")),
-    "dqn": (q_network.build, ("hidden", "embed", "dueling")),
+# The network of each algorithm that learns a policy, and the settings that `of` takes.
+NETWORKS: dict[str, tuple[type[ActorCritic], tuple[str, ...]]] = {
+    "ppo": (ActorCritic, ("hidden", "embed")),
+    "ppo-rnn": (Recurrent, ("hidden", "embed", "memory")),
+    "ppo-ray": (ActorCritic, ("hidden", "embed")),
+    "alphazero": (ActorCritic, ("hidden", "embed")),
+    "pqn": (QNetwork, ("hidden", "embed")),
+    "dqn": (QNetwork, ("hidden", "embed", "dueling")),
 }
 
 
@@ -110,9 +111,9 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
 
 def _network(run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree[jax.ShapeDtypeStruct]]:
     """The network of a run, and the shapes of the weights of all its seeds."""
-    build, told = NETWORKS[run.config.algorithm]
+    kind, told = NETWORKS[run.config.algorithm]
     try:
-        network = build(env, **{name: run.config.settings[name] for name in told})
+        network = kind.of(env, **{name: run.config.settings[name] for name in told})
         shapes = jax.eval_shape(
             jax.vmap(lambda key: network.init(key, env.reset(key).obs)),
             jax.ShapeDtypeStruct((run.config.seeds,), jax.random.key(0).dtype),
@@ -174,10 +175,9 @@ class Run:
     @property
     def how_to_go_on(self) -> str:
         """A sentence for somebody whose training was stopped."""
-        saved = checkpoints.saved(self.checkpoints)
-        if not saved:
+        update = checkpoints.newest(self.checkpoints)
+        if not update:
             return "Stopped before anything was saved."
-        update = int(saved[-1].name)
         return f"Saved after update {update}; continue with: jaxenvs train --resume {self.path}"
 
     def check_seed(self, seed: int) -> None:

@@ -61,9 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(listed())
         return 0
     if args.about:
-        return card_work.tell_about(args.commit)
+        print(json.dumps(card_work.about(args.commit)), flush=True)
+        return 0
     if args.job:
-        return run_here(_named(args.job))
+        return run_here(next(job for job in card_jobs.JOBS if job.name == args.job))
     end = time.monotonic() + 60 * args.minutes
     try:
         args.out.mkdir(parents=True, exist_ok=True)
@@ -100,10 +101,6 @@ def _parser() -> Parser:
     add("--job", help=argparse.SUPPRESS)  # of the process of one job, told the rest by its input
     add("--about", action="store_true", help=argparse.SUPPRESS)
     return parser
-
-
-def _named(name: str) -> Job:
-    return next(job for job in card_jobs.JOBS if job.name == name)
 
 
 def listed() -> str:

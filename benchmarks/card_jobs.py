@@ -5,6 +5,7 @@ a missing package costs that job alone. `tiny` stands for sizes that a CPU measu
 """
 
 import argparse
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -76,34 +77,29 @@ def turns(
     work: Work, env_id: str, num_envs: int, sources: Sequence[str], others: Sequence[str] = ()
 ) -> Rows:
     """Steps per second of our reset sources and of other packages, taken in turns."""
-    seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
-    fields = contestants.obs_field(env_id, None)
-    obs = contestants.obs_name(env_id, fields)
-    size = 16 if work.tiny else 4096
+    seconds, repeats, pool = (0.01, 2, 16) if work.tiny else (0.25, 5, 4096)
     case = {"id": env_id, "num_envs": num_envs}
-    builders: dict[str, Callable[[], timing.BatchRunner]] = {}
-    for source in sources:
-        pool = {"pool_size": size, "refresh_size": size // 16 if source == GRADUAL else size}
-        plain = "pool" if source == GRADUAL else source
-        ours = functools.partial(contestants.ours, env_id, num_envs, plain, **fields, **pool)
-        builders[source] = lambda ours=ours, source=source: timing.BatchRunner(
-            ours(), seconds, source, obs
-        )
-    for name in others:
-        other = functools.partial(peers.peer, name, env_id, num_envs)
-        builders[name] = lambda other=other: timing.BatchRunner(
-            other(), seconds, obs=peers.obs_name(env_id)
-        )
     runners = []
-    for name, build in builders.items():
+    for name in (*sources, *others):
         try:
-            runners.append(build())
+            if name in others:
+                batch: Any = peers.peer(name, env_id, num_envs)
+            else:
+                batch = _batch(env_id, num_envs, name, pool)
+            runners.append(timing.BatchRunner(batch, seconds))
         except ImportError:
             work.miss(name, peers.install(name))
         except RuntimeError as error:  # out of memory, most likely
             work.fail(error, **case, contestant=name)
     measured = timing.take_turns(runners, repeats)
     return [_flat(each) | launches(r) for each, r in zip(measured, runners, strict=True)]
+
+
+def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contestant:
+    """This library's batch with a pool of that many levels, if it has one."""
+    plain, drawn = ("pool", pool // 16) if source == GRADUAL else (source, pool)
+    made = contestants.ours(id, num_envs, plain, pool_size=pool, refresh_size=drawn)
+    return dataclasses.replace(made, reset_source=source)
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
@@ -153,14 +149,13 @@ def _resets(work: Work, env_id: str, batch: int, limit: int) -> Rows:
         seconds=0.01 if work.tiny else 0.2,
         repeats=2 if work.tiny else 5,
     )
-    obs = contestants.obs_name(env_id, contestants.obs_field(env_id, None))
-    return [_flat(row) | {"part": "resets", "obs": obs} for row in resets.measure(asked)]
+    return [_flat(row) | {"part": "resets"} for row in resets.measure(asked)]
 
 
 def _kernels(case: dict[str, Any]) -> Rows:
     """A row for the whole step, then one for each of the longest kernels."""
-    source = case["reset_source"]
-    found = kernels.measure(contestants.ours(case["id"], case["num_envs"], source), source)
+    batch = contestants.ours(case["id"], case["num_envs"], case["reset_source"])
+    found = kernels.measure(batch)
     whole = {"microseconds": found["step"], "busy": found["busy"]}
     longest = list(found["microseconds"].items())[:TOP]
     each = [
@@ -237,12 +232,7 @@ JOBS = (
         goes_on=True,
     ),
     Job(
-        "tests",
-        "tests that need a GPU",
-        card_tests.run,
-        5,
-        needs=("pytest",),
-        environment=WITH_CPU,
+        "tests", "tests that need a GPU", card_tests.run, 5, needs=("pytest",), environment=WITH_CPU
     ),
     Job("babyai", "exact against pool for BabyAI", babyai, 5),
     Job("graphs", "the loop as one CUDA graph", graphs, 3, environment=WHOLE_LOOP),

@@ -4,6 +4,7 @@ The run is that of `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. A slice go
 last one ended, on this machine or, by the checkpoint that it leaves beside its JSON, on another.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -11,6 +12,7 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +46,7 @@ def speeds(work: Work) -> None:
 def billion(work: Work) -> None:
     """Train from the newest checkpoint until the end of the run or of the time."""
     from jaxenvs.baselines import ppo
-    from jaxenvs.baselines.checkpoints import RunError, saved
+    from jaxenvs.baselines.checkpoints import RunError, newest
     from jaxenvs.baselines.runs import Run
 
     from . import carried
@@ -68,7 +70,7 @@ def billion(work: Work) -> None:
         carried.pack(Run.open(path), carrier)
     except (OSError, RunError) as error:
         work.fail(error, part="checkpoint to carry")
-    after = int(saved(path / "checkpoints")[-1].name) if saved(path / "checkpoints") else 0
+    after = newest(path / "checkpoints")
     work.keep(_slice(path, before, after, time.monotonic() - begun, str(work.header["commit"])))
     if ended:
         raise OutOfTimeError
@@ -76,11 +78,11 @@ def billion(work: Work) -> None:
 
 def _found(path: Path, carrier: Path) -> int:
     """The update to go on from; what was carried here takes the place of a run that is behind."""
-    from jaxenvs.baselines.checkpoints import saved
+    from jaxenvs.baselines import checkpoints
 
     from . import carried
 
-    here = int(saved(path / "checkpoints")[-1].name) if saved(path / "checkpoints") else 0
+    here = checkpoints.newest(path / "checkpoints")
     candidates = (carrier, BROUGHT_HOME / carrier.name)
     newest = max(candidates, key=carried.update_of)
     if carried.update_of(newest) <= here:
@@ -90,18 +92,16 @@ def _found(path: Path, carrier: Path) -> int:
     return carried.update_of(newest)
 
 
-class _stopping:  # noqa: N801 - used as a function
+@contextlib.contextmanager
+def _stopping(seconds: float) -> Iterator[None]:
     """Ask the training to save and stop after `seconds`, as Ctrl-C does."""
-
-    def __init__(self, seconds: float) -> None:
-        self.timer = threading.Timer(max(seconds, 0.0), os.kill, (os.getpid(), signal.SIGINT))
-        self.timer.daemon = True
-
-    def __enter__(self) -> None:
-        self.timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.timer.cancel()
+    timer = threading.Timer(max(seconds, 0.0), os.kill, (os.getpid(), signal.SIGINT))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Rows:

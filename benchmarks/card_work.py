@@ -10,7 +10,6 @@ import importlib.util
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -140,7 +139,7 @@ def about(commit: str) -> dict[str, Any]:
     named = {
         "device": device.device_kind,
         "platform": device.platform,
-        "driver": driver(),
+        "driver": _said(*DRIVER),  # empty where there is none of NVIDIA
         **{name: found["versions"][name] for name in ("jax", "jaxlib", "python")},
         "commit": commit or committed(),
         "code": code(),
@@ -151,11 +150,6 @@ def about(commit: str) -> dict[str, Any]:
 def slug(device: str) -> str:
     """The device as part of a file's name: `nvidia-h200`."""
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
-
-
-def driver() -> str:
-    """Version of NVIDIA's driver, empty where there is none."""
-    return _said(*DRIVER)
 
 
 def committed() -> str:
@@ -194,9 +188,3 @@ def code() -> str:
                 digest.update(f"{name}/{path.relative_to(folder).as_posix()}\0".encode())
                 digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
-
-
-def tell_about(commit: str) -> int:
-    """Print `about` as the last line."""
-    print(json.dumps(about(commit)), file=sys.stdout, flush=True)
-    return 0

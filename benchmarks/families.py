@@ -46,7 +46,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
         batched = contestants.ours(env_id, batch, source)
         # What fills a pool is outside the loop that is counted, and long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
-        work, _ = gpu_work.measure(batched, source, here=here)
+        work, _ = gpu_work.measure(batched, here)
         found[source] = {name: round(work[name], 1) for name in KEPT}
     return found
 

@@ -41,7 +41,7 @@ def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
     return dict(times.most_common()), dict(launches)
 
 
-def measure(contestant: Contestant, source: str) -> dict[str, Any]:
+def measure(contestant: Contestant) -> dict[str, Any]:
     """Time a rollout, then profile it; times and launches are of one step."""
     key = jax.random.key(0)
     state = jax.jit(contestant.reset)(key)
@@ -63,7 +63,7 @@ def measure(contestant: Contestant, source: str) -> dict[str, Any]:
         "id": contestant.env_id,
         "contestant": contestant.name,
         "num_envs": contestant.num_envs,
-        "reset_source": source,
+        "reset_source": contestant.reset_source,
         "step": round(step, 2),
         "busy": round(sum(times.values()) / LENGTH, 2),
         "microseconds": {name: round(total / LENGTH, 3) for name, total in times.items()},
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise RuntimeError("kernels: jax sees no GPU; gpu_work counts kernels without one")
     rows = []
     for env_id, batch, source in itertools.product(args.ids, args.batches, args.reset_source):
-        rows.append(measure(contestants.ours(env_id, batch, source), source))
+        rows.append(measure(contestants.ours(env_id, batch, source)))
         _show(rows[-1])
     instrument.write(args.json, {**throughput.about(), "rows": rows})
     return 0

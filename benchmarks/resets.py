@@ -24,6 +24,7 @@ import jaxenvs
 from . import contestants, instrument, throughput, timing
 from .contestants import Contestant
 from .instrument import explained
+from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
 NEVER = 1 << 30  # steps
@@ -33,8 +34,8 @@ CHUNKS = 64  # environments over those that `exact` serves at a time, as make_ve
 class Runner(timing.BatchRunner):
     """A batch of staggered clocks that also counts who ended."""
 
-    def __init__(self, contestant: Contestant, seconds: float, source: str, chunk: int) -> None:
-        super().__init__(contestant, seconds, source)
+    def __init__(self, contestant: Contestant, seconds: float, chunk: int) -> None:
+        super().__init__(contestant, seconds)
         done = np.asarray(self.rollout(self.key, self.state)[1][0][1])
         self.state = jax.jit(contestant.reset)(self.key)  # the other one was given away
         self.ended = float(done.sum(axis=1).mean())
@@ -82,26 +83,15 @@ def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
             runners = []
             for source in args.reset_source:
                 batch = staggered(env_id, args.batch, source, limit, chunk)
-                runners.append(Runner(batch, args.seconds, source, chunk))
+                runners.append(Runner(batch, args.seconds, chunk))
             timing.take_turns(runners, args.repeats)
             for runner in runners:
                 counted = {"limit": limit, "chunk": chunk, "ended_per_step": round(runner.ended, 2)}
                 if runner.row.reset_source == "exact":
                     counted["trips_per_step"] = round(runner.trips, 3)
                 rows.append({**runner.row.as_dict(), **counted})
-                print("  ".join(_cells(rows[-1])), flush=True)
+            print(f"{env_id}, time limit {limit}: measured", file=sys.stderr, flush=True)
     return rows
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        row["id"],
-        f"limit {row['limit']}",
-        row["reset_source"],
-        f"{row['ended_per_step']:g} ended",
-        f"{row.get('trips_per_step', 0):g} trips",
-        f"{row['microseconds']:.1f} us",
-    )
 
 
 @explained
@@ -117,6 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--repeats", type=int, default=5, help="repeats, of which the median is reported")
     args = parser.parse_args(argv)
     rows = measure(args)
+    print(gpu.resets(rows).plain())
     instrument.write(args.json, {**throughput.header(args), "rows": rows})
     return 0
 

@@ -53,7 +53,7 @@ def learner(id: str, num_envs: int, devices: Devices, preset: str | None = None)
     row = presets.preset(id, preset)
     settings = ppo.Settings(**{**row.settings, "num_envs": num_envs})
     venv = devices.batch(jaxenvs.make(id), num_envs, settings.reset_source)
-    network = networks.build(venv.env, settings.hidden, settings.embed)
+    network = networks.ActorCritic.of(venv.env, settings.hidden, settings.embed)
     return ppo.PPO(venv, network, settings, devices)
 
 

@@ -75,9 +75,7 @@ class Runner:
 class BatchRunner(Runner):
     """A batch of a contestant, compiled and warm."""
 
-    def __init__(
-        self, contestant: Contestant, seconds: float, reset_source: str = "own", obs: str = "image"
-    ) -> None:
+    def __init__(self, contestant: Contestant, seconds: float) -> None:
         self.key, key_reset = jax.random.split(jax.random.key(0))
         state = jax.block_until_ready(jax.jit(contestant.reset)(key_reset))
         length = rollout_length(contestant, state)
@@ -90,8 +88,8 @@ class BatchRunner(Runner):
             contestant.name,
             contestant.env_id,
             contestant.num_envs,
-            reset_source,
-            obs,
+            contestant.reset_source,
+            contestant.obs,
             length,
             rollouts=1,
             compile_seconds=round(compiled, 2),
@@ -100,7 +98,6 @@ class BatchRunner(Runner):
         self.row.rollouts = math.ceil(seconds / min(self.run() for _ in range(2)))
 
     def run(self) -> float:
-        """Make `row.steps` steps; return the seconds."""
         self.key, key = jax.random.split(self.key)
         keys = list(jax.block_until_ready(jax.random.split(key, self.row.rollouts)))
         start = time.perf_counter()
@@ -121,7 +118,6 @@ class GameRunner(Runner):
         self.row.rollouts = math.ceil(seconds / self.run())
 
     def run(self) -> float:
-        """Make `row.steps` steps; return the seconds."""
         shape = (self.row.length * self.row.rollouts, self.row.num_envs)
         actions: Any = self.rng.integers(0, self.game.actions, shape, dtype=np.int32)
         if self.row.num_envs == 1:

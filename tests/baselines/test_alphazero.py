@@ -28,7 +28,9 @@ def learner(env, **settings) -> alphazero.AlphaZero:
     chosen = alphazero.Settings(**(defaults | {"simulations": 8, "epochs": 1} | settings))
     chosen.check()
     venv = make_vec(env, chosen.num_envs)
-    return alphazero.AlphaZero(venv, networks.build(env, chosen.hidden, chosen.embed), chosen)
+    return alphazero.AlphaZero(
+        venv, networks.ActorCritic.of(env, chosen.hidden, chosen.embed), chosen
+    )
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def learner(env, devices: Devices = ALONE, **settings) -> dqn.DQN:
     defaults |= {"warm_up": 32, "gradient_steps": 4, "batch_size": 16}
     chosen = dqn.Settings(**(defaults | settings))
     chosen.check()
-    network = q_network.build(env, chosen.hidden, chosen.embed, chosen.dueling)
+    network = q_network.QNetwork.of(env, chosen.hidden, chosen.embed, dueling=chosen.dueling)
     return dqn.DQN(devices.batch(env, chosen.num_envs, None), network, chosen, devices)
 
 

@@ -221,7 +221,7 @@ def test_a_fragment_learner_takes_ppo_s_steps(collected):
 def test_a_fragment_learner_starts_from_the_spaces_alone():
     env = Clock()
     settings = dataclasses.replace(ppo.Settings(), hidden=(8,), embed=0)
-    given = FragmentPPO(env=env, network=networks.build(env, (8,), 0), settings=settings)
+    given = FragmentPPO(env=env, network=networks.ActorCritic.of(env, (8,), 0), settings=settings)
     runners = jax.eval_shape(
         lambda keys: loop.start(given, keys), jax.random.split(jax.random.key(0), 1)
     )
