@@ -77,7 +77,7 @@ class Settings(Exploring):
         """Slots of the replay buffer for each environment."""
         return self.capacity // self.num_envs
 
-    def rows(self, num_envs: int) -> int:
+    def items(self, num_envs: int) -> int:
         """Steps of a rollout: nothing has to divide them."""
         return num_envs * self.rollout_steps
 

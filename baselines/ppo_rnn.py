@@ -37,7 +37,7 @@ class Settings(ppo.Settings):
         if self.memory < 1:
             raise ValueError(f"memory={self.memory} must be at least 1; without one use --algo ppo")
 
-    def rows(self, num_envs: int) -> int:
+    def items(self, num_envs: int) -> int:
         """Number of items that minibatches are drawn from: here sequences of an environment."""
         return num_envs
 
@@ -64,7 +64,7 @@ class RecurrentPPO(PPO):
         memory = jnp.where(step.done[:, None], 0.0, runner.memory)
         return super().after(runner, step)._replace(memory=memory)
 
-    def rows(self, leaf: Array) -> Array:
+    def items(self, leaf: Array) -> Array:
         """Items that minibatches are drawn from: environments, with all their steps in order."""
         return leaf.swapaxes(0, 1)
 

@@ -82,7 +82,7 @@ class PQN(LambdaReturns):
         """The share of random actions, by the gradient steps that the optimiser has counted."""
         return self.settings.epsilon(counted(runner.optimiser) // self.settings.gradient_steps)
 
-    def values(self, weights: PyTree[Array], obs: PyTree[Array]) -> Float32[Array, "rows actions"]:
+    def values(self, weights: PyTree[Array], obs: PyTree[Array]) -> Float32[Array, "batch actions"]:
         """Values of all actions in a batch of observations."""
         return jax.vmap(self.network.apply, in_axes=(None, 0))(weights, obs)  # type: ignore[return-value]
 

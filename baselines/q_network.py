@@ -73,7 +73,9 @@ def explore(
 def chosen(
     values: Float32[Array, "batch actions"], action: Int32[Array, " batch"]
 ) -> Float32[Array, " batch"]:
-    """The value of each row's action."""
+    """The value of the action taken in each observation."""
     chex.assert_rank(values, 2, custom_message="values are [batch, actions]")
-    chex.assert_shape(action, values.shape[:1], custom_message="one action for each row of values")
+    chex.assert_shape(
+        action, values.shape[:1], custom_message="one action for each vector of values"
+    )
     return jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]

@@ -46,11 +46,11 @@ class Settings(ppo.Settings):
                 f"the fragments of {self.actors} actors do not divide evenly among {self.learners} "
                 f"learners; give a divisor of {self.actors}"
             )
-        rows = self.rows(self.num_envs // self.learners)
-        if rows % self.minibatches:
+        items = self.items(self.num_envs // self.learners)
+        if items % self.minibatches:
             raise ValueError(
-                f"the {rows} steps of each of {self.learners} learners do not split into "
-                f"minibatches={self.minibatches}; choose a divisor of {rows}"
+                f"the {items} steps of each of {self.learners} learners do not split into "
+                f"minibatches={self.minibatches}; choose a divisor of {items}"
             )
         if self.chunk != 1:
             raise ValueError(f"chunk={self.chunk}: here each update is a call; give --chunk 1")

@@ -1,6 +1,6 @@
 """The directory of a run: what was asked for, what happened, and how to go on from there.
 
-    config.json   environment, seeds, settings, versions        log.jsonl   one row per update
+    config.json   environment, seeds, settings, versions        log.jsonl   one record per update
     curve.png     return over steps, a line per seed            eval.json   the final evaluation
     replay.html   episodes to look at, where asked for
     checkpoints/  the last two states of the whole run, each written apart and then renamed
@@ -198,9 +198,9 @@ class Run:
         with replacing(self.path / name) as temporary:
             temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
-    def log(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Append rows to log.jsonl, all of them or none."""
-        lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    def log(self, records: Iterable[dict[str, Any]]) -> None:
+        """Append records to log.jsonl, all of them or none."""
+        lines = "".join(json.dumps(record) + "\n" for record in records).encode()
         with (self.path / "log.jsonl").open("ab", buffering=0) as file:
             before = file.seek(0, os.SEEK_END)
             try:
@@ -210,19 +210,19 @@ class Run:
                 file.truncate(before)
                 raise
 
-    def rows(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
         """Rows of the log, up to the first line that is none (the last may have been cut)."""
         file = self.path / "log.jsonl"
-        rows = []
+        records = []
         for line in file.read_bytes().splitlines() if file.is_file() else ():
             try:
-                row = json.loads(line)
+                record = json.loads(line)
             except (ValueError, RecursionError):
                 break
-            if not isinstance(row, dict) or not isinstance(row.get("update"), int):
+            if not isinstance(record, dict) or not isinstance(record.get("update"), int):
                 break
-            rows.append(row)
-        return rows
+            records.append(record)
+        return records
 
     def rewind(self, update: int) -> None:
         """Drop what the log says about updates after `update`: they will be made again.
@@ -231,7 +231,9 @@ class Run:
         """
         for left in unfinished(self.path):
             left.unlink()
-        kept = [json.dumps(row) + "\n" for row in self.rows() if row["update"] <= update]
+        kept = [
+            json.dumps(record) + "\n" for record in self.records() if record["update"] <= update
+        ]
         with replacing(self.path / "log.jsonl") as temporary:
             temporary.write_text("".join(kept), "utf-8")
 

@@ -1,8 +1,8 @@
-"""What a job of `card` measures with: rows kept after every case, the time left, what is missing.
+"""What a job of `card` measures with: records kept after each case, the time left, what is missing.
 
 A job leaves one JSON, `<device>-<job>.json`: a header, `state`, `missing`, `failed` and `rows`,
 which are flat dictionaries with raw times under `times_s`. It is written after every case, so that
-whatever ends the job leaves the rows before it, and is continued from them.
+whatever ends the job leaves the records before it, and is continued from them.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ BROUGHT_HOME = HERE / "results" / "card"  # by earlier runs
 RUNNING, DONE, CUT, FAILED, LEFT_OUT = "running", "done", "cut", "failed", "left out"
 DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 
-Rows = list[dict[str, Any]]
+Records = list[dict[str, Any]]
 
 
 class OutOfTimeError(Exception):
@@ -34,27 +34,27 @@ class Work:
     """One job under way."""
 
     def __init__(self, file: Path, header: dict[str, Any], seconds: float, scratch: Path) -> None:
-        """Resume from the rows of an earlier run in `header`."""
+        """Resume from the records of an earlier run in `header`."""
         self.file, self.header, self.scratch = file, header, scratch
         self.tiny = bool(header["tiny"])
         self.deadline = time.monotonic() + seconds
-        self.rows: Rows = header.pop("rows", [])
-        self.failed: Rows = header.pop("failed", [])
+        self.records: Records = header.pop("rows", [])
+        self.failed: Records = header.pop("failed", [])
         self.missing: dict[str, str] = {}
         self.longest = 0.0  # seconds of a case
-        self.unwritten: OSError | None = None  # why the newest rows are not in the file
+        self.unwritten: OSError | None = None  # why the newest records are not in the file
 
     def left(self) -> float:
         """Seconds until the job must have ended."""
         return self.deadline - time.monotonic()
 
     def has(self, **case: Any) -> bool:
-        """Whether a row of this case, or why there is none, is known."""
+        """Whether a record of this case, or why there is none, is known."""
         wanted = case.items()
-        return any(wanted <= _hashable(row) for row in [*self.rows, *self.failed])
+        return any(wanted <= _hashable(record) for record in [*self.records, *self.failed])
 
-    def measure(self, figures: Callable[[], Rows], **case: Any) -> None:
-        """Add the rows of a case unless it is known; what XLA refuses is noted with its reason.
+    def measure(self, figures: Callable[[], Records], **case: Any) -> None:
+        """Add the records of a case unless it is known; what XLA refuses is noted with its reason.
 
         Raises `OutOfTimeError` where a case as long as the longest would not fit.
         """
@@ -69,13 +69,13 @@ class Work:
             self.fail(error, **case)
         self.longest = max(self.longest, time.monotonic() - start)
 
-    def keep(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Add rows and write the file."""
-        self.rows += rows
+    def keep(self, records: Iterable[dict[str, Any]]) -> None:
+        """Add records and write the file."""
+        self.records += records
         self.write(RUNNING)
 
     def fail(self, error: Exception, **case: Any) -> None:
-        """Note why a case has no rows."""
+        """Note why a case has no records."""
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
         self.failed.append({**case, "reason": reason})
         print(f"no figures for {case}: {reason}", flush=True)
@@ -88,7 +88,7 @@ class Work:
 
     def write(self, state: str, **more: Any) -> None:
         """Write the file; report a failure once, and let the next write make up for it."""
-        figures = {"missing": self.missing, "failed": self.failed, "rows": self.rows}
+        figures = {"missing": self.missing, "failed": self.failed, "rows": self.records}
         try:
             save(self.file, {**self.header, "state": state, **more, **figures})
             self.unwritten = None
@@ -98,8 +98,8 @@ class Work:
             self.unwritten = error
 
 
-def _hashable(row: dict[str, Any]) -> set[tuple[str, Any]]:
-    return {(k, v) for k, v in row.items() if isinstance(v, (str, int, float, type(None)))}
+def _hashable(record: dict[str, Any]) -> set[tuple[str, Any]]:
+    return {(k, v) for k, v in record.items() if isinstance(v, (str, int, float, type(None)))}
 
 
 def save(file: Path, content: dict[str, Any]) -> None:

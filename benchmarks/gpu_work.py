@@ -134,7 +134,7 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         (trip if kernel.dynamic else once).append(kernel)
     envs = contestant.num_envs
     state, pool = state_bytes(contestant)
-    row: dict[str, Any] = {
+    record: dict[str, Any] = {
         "name": contestant.name,
         "env_id": contestant.env_id,
         "num_envs": envs,
@@ -154,9 +154,9 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "compile_seconds": seconds,
     }
     # Model of one step of the batch; a loop of unknown trips runs once.
-    moved = sum(row[k] for k in ("written", "read", "written_per_trip", "read_per_trip"))
-    launches = row["kernels"] + row["kernels_per_trip"]
-    return row | {"microseconds": 1e6 * (launches * LAUNCH + moved * envs / BANDWIDTH)}, text
+    moved = sum(record[k] for k in ("written", "read", "written_per_trip", "read_per_trip"))
+    launches = record["kernels"] + record["kernels_per_trip"]
+    return record | {"microseconds": 1e6 * (launches * LAUNCH + moved * envs / BANDWIDTH)}, text
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
@@ -237,10 +237,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     args = _parser().parse_args(argv)
     choose_target(args.here)
-    rows = []
+    records = []
     for contestant in _contestants(args):
         work, text = measure(contestant, args.here)
-        rows.append(work)
+        records.append(work)
         title = [work[key] for key in ("name", "env_id", "reset_source", "obs")]
         if args.dump_hlo:
             args.dump_hlo.mkdir(parents=True, exist_ok=True)
@@ -248,16 +248,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         if args.verbose:
             print(*title)
             print(kernel_list(step_kernels(text), work["num_envs"]))
-    figures = report(rows, args.here)
+    figures = report(records, args.here)
     print(counted(figures["rows"]).plain())
     instrument.write(args.json, figures)
     return 0
 
 
-def report(rows: Iterable[dict[str, Any]], here: bool = False) -> dict[str, Any]:
+def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, Any]:
     """Return the figures with what they depend on, ready for JSON."""
     figures = [
-        {k: round(v, 1) if isinstance(v, float) else v for k, v in row.items()} for row in rows
+        {k: round(v, 1) if isinstance(v, float) else v for k, v in record.items()}
+        for record in records
     ]
     target = "NVIDIA H200, compiled ahead of time"
     if here:

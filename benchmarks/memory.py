@@ -63,13 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if not args.here:
         gpu_work.choose_target(here=False)
-    rows = []
+    records = []
     for contestant in gpu_work.asked(args.ids, args.batch, args.reset_source):
-        rows.append(measure(contestant, args.here))
+        records.append(measure(contestant, args.here))
         name = f"{contestant.env_id}, {contestant.reset_source}"
         print(f"{name}: counted", file=sys.stderr, flush=True)
-    print(work.memory_needed(rows).plain())
-    about = {**gpu_work.report((), args.here), "steps": STEPS, "rows": rows}
+    print(work.memory_needed(records).plain())
+    about = {**gpu_work.report((), args.here), "steps": STEPS, "rows": records}
     instrument.write(args.json, about)
     return 0
 

@@ -77,7 +77,7 @@ def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -
 def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Time every source under every limit; sources take turns."""
     chunk = max(8, args.batch // CHUNKS)
-    rows = []
+    records = []
     for env_id in args.ids:
         for limit in args.limits:
             runners = []
@@ -87,11 +87,11 @@ def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
             timing.take_turns(runners, args.repeats)
             for runner in runners:
                 counted = {"limit": limit, "chunk": chunk, "ended_per_step": round(runner.ended, 2)}
-                if runner.row.reset_source == "exact":
+                if runner.record.reset_source == "exact":
                     counted["trips_per_step"] = round(runner.trips, 3)
-                rows.append({**runner.row.as_dict(), **counted})
+                records.append({**runner.record.as_dict(), **counted})
             print(f"{env_id}, time limit {limit}: measured", file=sys.stderr, flush=True)
-    return rows
+    return records
 
 
 @explained
@@ -106,9 +106,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--seconds", type=float, default=0.2, help="length of one repeat")
     add("--repeats", type=int, default=5, help="repeats, of which the median is reported")
     args = parser.parse_args(argv)
-    rows = measure(args)
-    print(gpu.resets(rows).plain())
-    instrument.write(args.json, {**throughput.header(args), "rows": rows})
+    records = measure(args)
+    print(gpu.resets(records).plain())
+    instrument.write(args.json, {**throughput.header(args), "rows": records})
     return 0
 
 

@@ -227,7 +227,7 @@ def test_a_run_stops_goes_on_and_gives_a_policy(tmp_path, capsys):
     assert train.main(["--resume", str(out), "--total-steps", "48", "--eval-episodes", "4"]) == 0
     run = runs.Run.open(out)
     assert run.config.algorithm == "alphazero"
-    assert [row["steps"] for row in run.rows()] == [16, 32, 48]
+    assert [row["steps"] for row in run.records()] == [16, 32, 48]
     result = json.loads((out / "eval.json").read_text())
     assert result["episodes"] == result["without_search"]["episodes"] == 4
     policy = runs.load_policy(out)

@@ -187,7 +187,7 @@ def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
     assert train.main(["--resume", str(parts), "--eval-episodes", "4"]) == 0
     assert "pqn" in runs.Run.open(parts).config.algorithm
     first, second = (runs.Run.open(path) for path in (whole, parts))
-    for a, b in zip(first.rows(), second.rows(), strict=True):
+    for a, b in zip(first.records(), second.records(), strict=True):
         different = {name for name in a if a[name] != b[name]}
         assert different <= {"seconds", "steps_per_second"}
         assert {"q_loss", "q", "epsilon"} <= set(a)

@@ -160,7 +160,7 @@ def test_advantages_are_centred_with_the_weights_that_they_carry(stale):
     """NumPy: weighted advantages less a baseline that has the same weights, in deviations."""
     trace, runner, rollout = stale
     got, (seen, advantage) = first_gradients(trace, runner, rollout, ORDERS)
-    ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(trace.rows(rollout.log_prob)))
+    ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(trace.items(rollout.log_prob)))
     weights, weighted = np.minimum(ratio, 1.0)[ORDERS], np.asarray(advantage)[ORDERS]
     baseline = weighted.sum(axis=1) / weights.sum(axis=1)
     centred = weighted - weights * baseline[:, None]
