@@ -92,7 +92,7 @@ def write(path: Path, trees: dict[str, PyTree], made_for: str) -> None:
     path.mkdir(parents=True)
     with _checkpointer() as checkpointer:
         for name, leaves in arrays.items():
-            checkpointer.save((path / name).absolute(), leaves)
+            checkpointer.save((path / name).absolute(), _stored(leaves))
             checkpointer.wait_until_finished()
     files = sorted(file for file in path.rglob("*") if file.is_file())
     manifest = {
@@ -190,13 +190,15 @@ def _arrays(
     if stored is None:
         raise ValueError("its arrays are not described")
     stored = {name: stored.tree[name] for name in stored.tree}
-    _compare(path, _described(stored), _described(wanted))
+    expected = _stored(wanted)
+    _compare(path, _described(stored), _described(expected))
     for name, array in stored.items():
         if math.prod(array.storage.chunk_shape) > max(1, math.prod(array.shape)):
             raise ValueError(f"a chunk of {name} is larger than the array")
-    like = {k: np.broadcast_to(np.zeros((), x.dtype), x.shape) for k, x in wanted.items()}
+    like = {k: np.broadcast_to(np.zeros((), x.dtype), x.shape) for k, x in expected.items()}
     leaves = checkpointer.restore(path, like)
-    return [np.asarray(leaves[name]) for name in wanted]
+    empty = {k: np.zeros(x.shape, x.dtype) for k, x in wanted.items() if k not in expected}
+    return [np.asarray({**leaves, **empty}[name]) for name in wanted]
 
 
 def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
@@ -234,6 +236,11 @@ def _by_path(tree: PyTree) -> dict[str, Any]:
     """Leaves under the names of their paths: files then depend on no Python class."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
+
+
+def _stored(leaves: dict[str, Any]) -> dict[str, Any]:
+    """Leaves that have elements. Orbax refuses the others, of which the manifest says enough."""
+    return {name: leaf for name, leaf in leaves.items() if math.prod(leaf.shape)}
 
 
 def _described(leaves: dict[str, Any]) -> dict[str, str]:

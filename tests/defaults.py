@@ -40,16 +40,17 @@ DIFFERENTIAL = (
     "Grid-PutNear-6x6-N2-v0",  # drops that end the episode
     "Grid-RedBlueDoors-6x6-v0",  # opened doors in their order
 )
-# Golden traces are rollouts of every class but those that are compared with minigrid by default.
-GOLDEN = [id for id in FIRST if id not in DIFFERENTIAL]
+# Golden traces are rollouts of every class but those that are compared with a package by default.
+GOLDEN = [id for id in FIRST if id not in (*DIFFERENTIAL, "Craft-Ids-v0")]
 
 # The contract: an id of each family, and puzzles of other kinds than the one for its family: with
 # chance, and with dead ends and a mask.
 CONTRACT = (*FAMILIES.values(), "Puzzle-2048-v0", "Puzzle-Sokoban-6x6-v0")
-# With `full`: every puzzle, and modules of the two grid families.
+# With `full`: every puzzle, Craft's other game, and modules of the two grid families.
 CONTRACT_FULL = (
     *CONTRACT,
     "BabyAI-OneRoomS8-v0",
+    "Craft-Ids-v0",
     "Grid-Dynamic-Obstacles-5x5-v0",
     "Grid-MemoryS7-v0",
     "Grid-RedBlueDoors-6x6-v0",

@@ -1,23 +1,34 @@
-"""Craftax-Classic: gather, build, fight and survive in an open world, by Craftax 1.6.1's rules."""
+"""Craftax and Craftax-Classic: gather, build, fight and survive, by Craftax 1.6.1's rules."""
 
 from . import absent
 from .chance import Draws, Whims
 from .classic import CLASSIC, CraftClassic, CraftParams
 from .env import CraftEnv
+from .floors import FullLevel
+from .full import CraftFull, FullParams
+from .full_rows import FULL
+from .kits import KITS, Kit
 from .sight import Layout
-from .state import CraftState, Level, Mob, Plants, Projectile, Slots, World
+from .state import CraftState, FullState, Level, Mob, Plants, Projectile, Slots, World
 from .tables import Achievement, Action, Block, Rules
 
 __all__ = [
     "CLASSIC",
+    "FULL",
+    "KITS",
     "Achievement",
     "Action",
     "Block",
     "CraftClassic",
     "CraftEnv",
+    "CraftFull",
     "CraftParams",
     "CraftState",
     "Draws",
+    "FullLevel",
+    "FullParams",
+    "FullState",
+    "Kit",
     "Layout",
     "Level",
     "Mob",

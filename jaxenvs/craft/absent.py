@@ -2,14 +2,10 @@
 
 from ..core.registry import absent
 
-for _obs in ("Symbolic", "Pixels"):
-    absent(
-        [f"Craftax-{_obs}-v1", f"Craftax-{_obs}-AutoReset-v1"],
-        "of craftax, jaxenvs has the classic game and not the full one; make "
-        f"'Craftax-Classic-{_obs}-v1', or take the package itself",
-    )
-    absent(
-        [f"Craftax-Classic-{_obs}-AutoReset-v1"],
-        "here it is batches that reset themselves; make "
-        f"jaxenvs.make_vec('Craftax-Classic-{_obs}-v1', num_envs)",
-    )
+for _game in ("Craftax-Classic", "Craftax"):
+    for _obs in ("Symbolic", "Pixels"):
+        absent(
+            [f"{_game}-{_obs}-AutoReset-v1"],
+            "here it is batches that reset themselves; make "
+            f"jaxenvs.make_vec('{_game}-{_obs}-v1', num_envs)",
+        )

@@ -17,9 +17,10 @@ from jaxtyping import Array, Bool, Int32, UInt8
 from ..core import checks
 from ..core.controls import Controls
 from ..core.env import Ending, Params
-from ..core.facts import Fact
+from ..core.facts import Fact, Features
 from ..core.random import Key
-from ..core.spaces import Box
+from ..core.registry import register
+from ..core.spaces import Box, Dict
 from ..core.struct import struct
 from . import (
     attack,
@@ -129,6 +130,9 @@ STAGES = (
 )
 
 
+@register("Craft-Symbolic-v0", obs="symbolic", aliases=("Craftax-Symbolic-v1",))
+@register("Craft-Ids-v0", obs="ids")
+@register("Craft-Pixels-v0", obs="pixels", aliases=("Craftax-Pixels-v1",))
 class CraftFull(CraftEnv):
     """Nine floors from the overworld to a necromancer's graveyard, by Craftax's rules.
 
@@ -182,6 +186,15 @@ class CraftFull(CraftEnv):
     def controls(self) -> Controls:
         """Upstream's keys, and arrows; see `full_facts`."""
         return Controls(full_facts.KEYS)
+
+    @property
+    def features(self) -> Features:
+        """Flags of each cell, and numbers; the same of `ids` and of `symbolic`."""
+        if self.obs == "pixels":
+            return super().features
+        cells = Box(0.0, 1.0, (*self.rules.view, full_sight.CHANNELS), np.float32)
+        numbers = Box(0.0, MOST_SEEN, (full_sight.NUMBERS,), np.float32)
+        return Features(Dict({"cells": cells, "numbers": numbers}), self._features)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
@@ -349,6 +362,11 @@ class CraftFull(CraftEnv):
     def expand(self, ids: UInt8[Array, " ids"]) -> Array:
         """Turn an observation `ids` into `symbolic`."""
         return full_sight.expand(self.rules, ids)
+
+    def _features(self, obs: Array) -> dict[str, Array]:
+        floats = self.expand(obs) if self.obs == "ids" else obs
+        cells, numbers = jnp.split(floats, [floats.size - full_sight.NUMBERS])
+        return {"cells": cells.reshape(*self.rules.view, -1), "numbers": numbers}
 
 
 # In the bag of a god; of all else there is the most.

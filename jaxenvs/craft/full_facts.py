@@ -108,7 +108,9 @@ def describe(env: "CraftFull", state: FullState, params: Any) -> str:
     ahead = _named(view, row + down, column + right)
     signs = [[_sign(view, r, c) for c in range(2 * column + 1)] for r in range(2 * row + 1)]
     signs[row][column] = "@"
-    seen = sorted({_named(view, r, c) for r, c in np.argwhere(view.lit) if (r, c) != (row, column)})
+    seen = sorted(
+        {_named(view, r, c) for r, c in np.argwhere(view.lit).tolist() if (r, c) != (row, column)}
+    )
     return "\n".join(
         [
             *sentences(told(world, light, days)),

@@ -33,6 +33,8 @@ ROOTS = (  # counts shown as a tenth of their root, in upstream's order
 SHARES = {"books": 2, "pickaxe": 4, "sword": 4}  # shown as a share of these
 VITALS = ("food", "drink", "energy", "mana")
 PARTS = 256  # in which a point of health is counted
+CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1  # flags of a cell
+NUMBERS = 51  # behind the cells
 
 
 class View(NamedTuple):
@@ -76,7 +78,7 @@ def layout(rules: Rules) -> Layout:
 
 def observation_rows(rules: Rules) -> tuple[tuple[str, str], ...]:
     """Rows (index, meaning) of the observations."""
-    where, cells = layout(rules), rules.view[0] * rules.view[1] * _CHANNELS
+    where, cells = layout(rules), rules.view[0] * rules.view[1] * CHANNELS
     meanings = {
         "ground": "cells of the view, row by row: 64 * item + block; 0 in the dark",
         "mobs": "0 none, else 1 + 8 * class + type: melee, passive, ranged",
@@ -99,8 +101,8 @@ def observation_rows(rules: Rules) -> tuple[tuple[str, str], ...]:
     flags = "the block, what lies there, who is there by class and type, whether it is seen"
     return (
         *rows,
-        (f"`symbolic[0:{cells}]`", f"{_CHANNELS} flags a cell: {flags}"),
-        (f"`symbolic[{cells}:]`", "51 numbers, as upstream has them"),
+        (f"`symbolic[0:{cells}]`", f"{CHANNELS} flags a cell: {flags}"),
+        (f"`symbolic[{cells}:]`", f"{NUMBERS} numbers, as upstream has them"),
     )
 
 
@@ -183,10 +185,7 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
 
 def floats(rules: Rules) -> int:
     """Length of the symbolic observation."""
-    return rules.view[0] * rules.view[1] * _CHANNELS + 51
-
-
-_CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
+    return rules.view[0] * rules.view[1] * CHANNELS + NUMBERS
 
 
 def _flags(world: World) -> list[Any]:
@@ -204,7 +203,7 @@ def _numbers(
     facing: Any,
     light: Any,
     flags: list[Any],
-) -> Float32[Array, "51"]:
+) -> Float32[Array, " numbers"]:
     """Numbers behind the cells."""
     sword, bow, *worn = charms
     tenth = np.float32(10)
@@ -231,7 +230,7 @@ def _cells(
     missiles: Int32[Array, " cells"],
 ) -> Float32[Array, " flags"]:
     """Flags of each cell: block, item, mobs by class and type, whether it is seen."""
-    number = np.arange(_CHANNELS, dtype=np.int32)
+    number = np.arange(CHANNELS, dtype=np.int32)
     items, mobs = len(Block), len(Block) + len(Item)
     flying = mobs + 3 * TYPES
     low = settled(ground | (mob << 8))[:, None]
@@ -243,4 +242,4 @@ def _cells(
     flies = ((high >> np.clip(number - flying, 0, 31)) & 1) != 0
     flags = jnp.where(number < mobs, is_item & shown, jnp.where(number < flying, is_mob, flies))
     flags = jnp.where(number < items, is_block & shown, flags)
-    return jnp.where(number == _CHANNELS - 1, shown, flags).astype(jnp.float32).reshape(-1)
+    return jnp.where(number == CHANNELS - 1, shown, flags).astype(jnp.float32).reshape(-1)

@@ -120,15 +120,16 @@ def who(
     top, left = world.row - height // 2, world.column - width // 2
     shown, first = jnp.zeros((height, width), jnp.int32), 0
     for slots, types in groups:
+        group = jnp.zeros((height, width), jnp.int32)
         for slot in slots:
             r, c = slot.row - top, slot.column - left
             seen = slot.alive & (r >= 0) & (r < height) & (c >= 0) & (c < width)
             at_row = rows == jnp.where(r < 0, r + height, r)
             at_column = columns == jnp.where(c < 0, c + width, c)
-            bit = 1 << first if types == 1 else jnp.int32(1 << first) << slot.type
-            wanted = jnp.where(seen, bit, 0)
-            shown = jnp.where(at_row & at_column, (shown & ~bit) | wanted, shown)
-        first += types
+            bit = 1 if types == 1 else jnp.int32(1) << slot.type
+            others = 0 if types == 1 else group & ~bit
+            group = jnp.where(at_row & at_column, others | jnp.where(seen, bit, 0), group)
+        shown, first = shown | (group << first), first + types
     return shown
 
 

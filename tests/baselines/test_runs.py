@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
@@ -240,3 +241,23 @@ def test_the_curve_is_a_picture(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     curve.draw(tmp_path / "none.png", [], "Grid-v0", first_seed=0)
     assert not (tmp_path / "none.png").exists()
+
+
+def test_arrays_without_elements_are_kept(tmp_path):
+    """As Craft's light, where no picture is observed; Orbax refuses them."""
+    state = {
+        "light": np.zeros((4, 0), np.uint8),
+        "map": np.arange(6),
+        "time": np.ones((), np.float32),
+    }
+    trees = {"world": state}
+    checkpoints.save(tmp_path, 5, trees, "a test")
+    shapes = {"world": {k: jax.ShapeDtypeStruct(x.shape, x.dtype) for k, x in state.items()}}
+    update, found = checkpoints.restore(tmp_path, shapes, "a test")
+    assert update == 5
+    for name, leaf in state.items():
+        np.testing.assert_array_equal(found["world"][name], leaf, strict=True)
+    assert checkpoints.contents(tmp_path / "00000005").keys() >= {"world.light", "world.map"}
+    other = {"world": {**shapes["world"], "light": jax.ShapeDtypeStruct((3, 0), np.uint8)}}
+    with pytest.raises(checkpoints.RunError, match=r"light is uint8\[4, 0\] there"):
+        checkpoints.restore(tmp_path, other, "a test")

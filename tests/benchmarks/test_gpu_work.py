@@ -68,12 +68,14 @@ def test_state_of_craft_is_little_more_than_its_map(obs):
 
 
 @needs_compiler
-@pytest.mark.parametrize(("obs", "written"), [("symbolic", 7000), ("ids", 1000)])
-def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(monkeypatch, obs, written):
+@pytest.mark.parametrize(("obs", "kernels", "written"), [("symbolic", 22, 6400), ("ids", 21, 850)])
+def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(
+    monkeypatch, obs, kernels, written
+):
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     contestant = contestants.ours(CRAFT, 4096, contestants.NO_RESET, obs=obs)
     work, _ = gpu_work.measure(contestant)
-    assert work["kernels"] <= 30
+    assert work["kernels"] <= kernels
     assert work["written"] <= written
 
 

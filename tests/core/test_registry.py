@@ -1,5 +1,6 @@
 """Ids: registration, errors and their messages."""
 
+import itertools
 import os
 import re
 import subprocess
@@ -92,9 +93,9 @@ def test_every_level_of_the_package_has_its_id_and_alias():
 
 
 def test_craft_is_known_by_the_names_of_its_package():
-    for name in ("Symbolic", "Pixels"):
-        alias = f"Craftax-Classic-{name}-v1"
-        assert jaxenvs.spec(alias).id == f"Craft-Classic-{name}-v0"
+    for game, name in itertools.product(("", "Classic-"), ("Symbolic", "Pixels")):
+        alias = f"Craftax-{game}{name}-v1"
+        assert jaxenvs.spec(alias).id == f"Craft-{game}{name}-v0"
         assert jaxenvs.make(alias).obs == name.lower()
 
 
@@ -120,7 +121,12 @@ def test_a_row_of_the_registry_says_what_it_is():
 def test_every_class_has_its_ids_and_one_that_stands_for_it():
     by_class = registry.classes()
     assert sorted(id for ids in by_class.values() for id in ids) == sorted(registry.list())
-    assert registry.classes("Craft") == {jaxenvs.craft.CraftClassic: registry.list("Craft")}
+    kinds = ("Symbolic", "Pixels", "Ids")
+    for game, name in (
+        (jaxenvs.craft.CraftClassic, "Craft-Classic"),
+        (jaxenvs.craft.CraftFull, "Craft"),
+    ):
+        assert set(registry.classes("Craft")[game]) == {f"{name}-{kind}-v0" for kind in kinds}
     found = registry.representatives()
     assert len(found) == len(by_class)
     assert {jaxenvs.spec(id).env_class for id in found} == {*by_class}
@@ -309,12 +315,12 @@ def test_an_id_that_upstream_has_and_we_do_not_says_so(scratch):
     assert message(
         jaxenvs.UnknownIdError, jaxenvs.make, "MiniGrid-WFC-RoomsFabric"
     ) in text.replace("-v0", "")
-    text = message(jaxenvs.UnknownIdError, jaxenvs.make, "Craftax-Pixels-v1")
-    assert "the classic game and not the full one; make 'Craftax-Classic-Pixels-v1'" in text
-    text = message(jaxenvs.UnknownIdError, jaxenvs.make, "Craftax-Classic-Symbolic-AutoReset-v1")
-    assert "jaxenvs.make_vec('Craftax-Classic-Symbolic-v1', num_envs)" in text
-    jaxenvs.register("Craftax-Pixels-v1")(jaxenvs.grid.doorkey.DoorKey)  # by somebody, later
-    assert jaxenvs.make("Craftax-Pixels-v1") and "Craftax-Pixels-v1" not in registry.absences()
+    for game in ("Craftax", "Craftax-Classic"):
+        text = message(jaxenvs.UnknownIdError, jaxenvs.make, f"{game}-Symbolic-AutoReset-v1")
+        assert f"jaxenvs.make_vec('{game}-Symbolic-v1', num_envs)" in text
+    id = "Craftax-Pixels-AutoReset-v1"
+    jaxenvs.register(id)(jaxenvs.grid.doorkey.DoorKey)  # by somebody, later
+    assert jaxenvs.make(id) and id not in registry.absences()
 
 
 def test_every_id_of_minigrid_is_here_or_said_to_be_absent():

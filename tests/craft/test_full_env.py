@@ -8,27 +8,31 @@ import numpy as np
 import peer_full as peer
 import pytest
 import starts_full as starts
+from conftest import build
 
+import jaxenvs
 from jaxenvs.craft import full_sight
 from jaxenvs.craft.full_rows import FULL
 from jaxenvs.craft.ground import shone
 from jaxenvs.craft.kits import KITS
-from jaxenvs.craft.tables import Action
+from jaxenvs.craft.tables import Action, Block
 
 ROWS = 2 * len(starts.KINDS)
 ENV = peer.ENV
+IDS = jaxenvs.make("Craft-Ids-v0")
 
 
 @functools.cache
 def seen():
-    """Both observations, the one made of the other, masks and numbers of a batch of starts."""
+    """Both observations, the one made of the other, masks, numbers and features of starts."""
 
     def all_of(theirs):
         state = peer.from_craftax(theirs)
         world, light = ENV.world(state), ENV.light(state)
         ids = full_sight.ids(FULL, state.map, world, light)
         mask = ENV.action_mask(state)
-        return ENV.observe(state), ids, ENV.expand(ids), mask, world
+        features = IDS.features.of(ids)
+        return ENV.observe(state), ids, ENV.expand(ids), mask, world, features
 
     theirs, _ = starts.batch(ROWS, seed=7)
     return jax.device_get((theirs, *jax.jit(jax.vmap(all_of))(theirs)))
@@ -43,9 +47,20 @@ def test_ids_are_a_kilobyte_at_most_and_expand_to_the_symbolic_observation():
     assert (symbolic[:, : 99 * 83].sum(1) > 0).any()
 
 
+def test_a_network_reads_the_cells_as_a_map_and_the_numbers_beside_it():
+    *_, expanded, _, _, features = seen()
+    space = IDS.features.space.spaces
+    assert space == ENV.features.space.spaces  # one network for ids and floats
+    assert features["cells"].shape[1:] == space["cells"].shape == (9, 11, 83)
+    parts = [features[name].reshape(ROWS, -1) for name in ("cells", "numbers")]
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), expanded)
+    pixels = jaxenvs.make("Craft-Pixels-v0")
+    assert pixels.features.space == pixels.observation_space
+
+
 def test_an_action_that_the_mask_forbids_changes_nothing_but_what_time_does():
     """The package does the same in such a step as in one of waiting, but for the clock."""
-    theirs, *_, mask, _ = seen()
+    theirs, *_, mask, _, _ = seen()
     given = {
         name: np.asarray(leaf) for name, leaf in theirs.__dict__.items() if name != "inventory"
     }
@@ -113,3 +128,21 @@ def test_a_torch_lights_what_is_around_as_the_packages_does(cell):
     difference = shine(kept, at, jnp.bool_(True)) / 255 - with_torch(light, 3, *cell)
     assert abs(difference).max() <= 1.01 / 255  # both are rounded
     np.testing.assert_array_equal(shine(kept, at, jnp.bool_(False)), kept)
+
+
+@pytest.mark.full
+def test_a_torch_that_is_laid_is_seen_in_the_picture():
+    subject = build("Craft-Pixels-v0")
+    env, params = subject.env, subject.env.default_params
+    level = jax.jit(env.sample_level)(jax.random.key(2))
+    row, column = (int(x) for x in level.up_ladders[2])
+    open_ground = np.array(level.map)
+    open_ground[2, row - 2 : row + 3, column - 2 : column + 3] = Block.PATH
+    level = level.replace(map=jnp.asarray(open_ground), kit=jnp.int32(2), light=level.light * 0)
+    begun = jax.jit(env.reset_to)(jax.random.key(0), level)
+    dark = begun.obs[:90]
+    step = subject.step(jax.random.key(1), begun.state, jnp.int32(Action.PLACE_TORCH), params)
+    ahead = (row - 1, column)  # the player looks up
+    expected = with_torch(np.zeros((9, 48, 48), np.float32), 2, *ahead)
+    assert abs(np.asarray(step.state.light) / 255 - expected).max() <= 0.51 / 255
+    assert not dark.any() and (np.asarray(step.obs[:90]) > 0).mean() > 0.3
