@@ -1,11 +1,11 @@
-"""Our full game against craftax 1.6.1: same starts, actions and chance, same everything."""
+"""Our full game against craftax 1.6.1: equal starts, actions and draws, equal results."""
 
 import lockstep_full as lockstep
 import pytest
 import starts_full as starts
 from lockstep import merged
 
-ROWS = 8 * len(starts.KINDS)  # every kind of start by every way to play, twice
+ROWS = 8 * len(starts.KINDS)  # every kind of start by every player, twice
 STEPS, LONG_STEPS, TRIALS = 12, 200, 10
 
 

@@ -28,7 +28,7 @@ def frames_of(path) -> int:
 
 
 class Policy(NamedTuple):
-    """What `load_policy` returns."""
+    """Stands in for what `load_policy` returns."""
 
     env_id: str
     env: jaxenvs.Env
@@ -39,12 +39,12 @@ class Policy(NamedTuple):
 
 
 class RunError(ValueError):
-    """As the module of the runs has it."""
+    """Stands in for the exception of `runs.py`."""
 
 
 @pytest.fixture
 def runs(monkeypatch, tmp_path):
-    """A run folder, and a module of runs that loads it."""
+    """A run folder, and a stand-in for `runs.py` that loads it."""
     module = types.ModuleType("jaxenvs.baselines.runs")
 
     def load_policy(run_dir, seed=0):

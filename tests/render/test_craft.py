@@ -84,7 +84,7 @@ def test_a_session_keeps_what_was_achieved(playing):
 
 
 def achieving(controller: Controller, *numbers: int) -> Controller:
-    """Play on, and let the last moment achieve things."""
+    """Play on, and mark achievements in the last moment."""
     for key in ["a", "a", "a", "a"]:
         controller.press(key)
     session = controller.session
@@ -184,7 +184,7 @@ def test_no_action_leads_to_the_first_moment(playing):
 
 
 def test_a_person_can_achieve_everything():
-    """The keys of a game, as `craft_player.py` recorded them; it can play another one."""
+    """Press the keys of a game that `craft_player.py` recorded."""
     seed, *keys = (Path(__file__).parent / "craft_keys.txt").read_text().split()
     controller = Controller(Session(ENV, seed=int(seed)), ID, "play")
     for key in keys:

@@ -1,4 +1,4 @@
-"""Sprites: all tiles look different, without colour and at 8 pixels too."""
+"""Sprites: all tiles look different, also without colour and at 8 pixels."""
 
 import functools
 import itertools
@@ -123,7 +123,7 @@ print(time.process_time() - start)
 
 @pytest.mark.parametrize("id", ["Grid-v0", *with_full("Craft-Classic-Ids-v0")])
 def test_an_atlas_is_drawn_in_two_seconds(id):
-    """As for users, in a separate process: with type checks it takes four times as long."""
+    """Run in a separate process, as for users: type checks would take four times as long."""
     command = [sys.executable, "-c", DRAW, id]
     assert float(subprocess.check_output(command, timeout=300)) < 2.0  # 0.5 s
 
