@@ -93,7 +93,7 @@ def test_other_sizes_and_slots_play_as_the_package(size, slots):
     check(report, least=1_000, events=["mobs born", "mobs gone", "hurt"])
 
 
-def test_states_are_carried_over_and_back():
+def test_states_convert_both_ways():
     env = lockstep.sides().env
     theirs, kinds = starts.batch(ROWS, seed=3)
     ours = jax.jit(jax.vmap(lambda state: peer.from_craftax(env, state)))(theirs)

@@ -117,7 +117,7 @@ def test_the_time_limit_truncates_and_lava_in_the_last_step_terminates(id, compi
     assert not last(">", A.NOOP, 9_998).done
 
 
-def test_worlds_by_name_pass_through_compiled_functions():
+def test_dicts_of_worlds_pass_through_compiled_functions():
     """JAX sorts the keys of dicts, so nothing may depend on their order."""
     state = scene.scene(
         "Z . C \n > . S_", items={"wood": 1, "coal": 3}, vitals={"food": 4}, counters={"thirst": 6}

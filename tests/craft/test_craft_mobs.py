@@ -89,7 +89,7 @@ def test_zombies_come_nearer_along_the_longer_axis_when_chance_says_so():
 
 
 @pytest.mark.parametrize(("distance", "comes"), [(9, True), (10, False)])
-def test_zombies_notice_the_player_nearer_than_ten(distance, comes):
+def test_zombies_notice_a_player_nearer_than_ten_steps(distance, comes):
     state = scene.scene("> " + ". " * (distance - 1) + "Z", at=(4, 0))
     (moment,) = play(state, A.NOOP, draws=quiet(melee_gate=0.0, melee_step=1))
     assert moment.mob("melee").column == (distance - 1 if comes else distance + 1)
@@ -102,7 +102,7 @@ def test_zombies_hit_when_beside_the_player_and_then_wait():
     assert moments[0].reward == pytest.approx(-0.2)
 
 
-def test_a_sleeper_is_hit_harder_and_wakes_which_counts():
+def test_a_hit_on_a_sleeper_is_harder_and_wakes_with_the_achievement():
     (moment,) = play(scene.scene("# # \n > Z", sleeping=True, vitals={"energy": 3}), A.NOOP)
     assert moment.vitals["health"] == 2 and not moment.world.sleeping
     assert moment.earned == {"wake_up"} and moment.reward == pytest.approx(1 - 0.7)

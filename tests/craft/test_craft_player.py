@@ -288,7 +288,7 @@ def test_needs_grow(vital, counter, period):
     assert play(empty, A.NOOP)[0].vitals[vital] == 0
 
 
-def test_health_comes_back_every_26_steps_and_goes_every_16_in_need():
+def test_health_recovers_every_26_steps_and_in_need_falls_every_16():
     well = scene.scene(">", counters={"recover": 48}, vitals={"health": 5})
     assert [m.vitals["health"] for m in play(well, A.NOOP, A.NOOP)] == [5, 6]
     for need in ("food", "drink", "energy"):

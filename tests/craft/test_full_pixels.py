@@ -112,7 +112,7 @@ def test_everybody_looks_different_on_every_ground(block):
     distinct(np.stack([over(ground(block), 0, one) for one in range(NUMBERS.flights)]), 1.5)
 
 
-def test_numbers_are_told_apart():
+def test_digits_look_different():
     distinct(layers.overlays(FULL, SIZE)[NUMBERS.digits :], 1.5)
 
 

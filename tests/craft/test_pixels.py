@@ -240,7 +240,7 @@ def test_noise_moves_with_time_in_the_dark_only():
     assert (night[0] == picture(world(), light=0.1, time=0)).all()
 
 
-def test_who_sleeps_sees_grey():
+def test_a_sleeper_sees_grey():
     seen = picture(world(sleeping=jnp.ones((), jnp.bool_)))[: ROWS * 7]
     assert (seen[..., 0] == seen[..., 1]).all() and (seen[..., 2] == seen[..., 0] + 8).all()
     assert seen.mean() < 0.7 * picture(world())[: ROWS * 7].mean()

@@ -179,7 +179,7 @@ def test_files_are_drawn_without_a_display(no_display, tmp_path, capsys):
     assert "8 pictures" in capsys.readouterr().out
 
 
-def test_no_action_leads_to_the_first_moment(playing):
+def test_the_first_moment_has_no_action(playing):
     assert playing.session.now.action[0] == NO_ACTION and not playing.session.now.earned.any()
 
 

@@ -93,7 +93,7 @@ def test_keys_take_the_action(id, keys, action):
     assert playing.session.now.action[0] == action and playing.session.cursor == 1
 
 
-def test_a_pair_of_places_is_taken_back_by_pointing_again_or_given_up_where_it_is_no_action():
+def test_a_place_is_released_by_choosing_it_again_or_by_an_illegal_pair():
     playing = press(controller("Puzzle-PegSolitaire-v0"), "down down down right space")
     assert playing.taken == (3, 1)
     assert press(playing, "space").taken is None
@@ -103,14 +103,14 @@ def test_a_pair_of_places_is_taken_back_by_pointing_again_or_given_up_where_it_i
     assert press(playing, "n").taken is None
 
 
-def test_the_upper_pancake_and_the_plate_are_nothing_to_flip():
+def test_neither_the_top_pancake_nor_the_plate_can_be_flipped():
     playing = press(controller("Puzzle-Pancake-10-v0"), "space")
     assert playing.session.cursor == 0
     assert press(playing, "up space").notice == "no action there"
     assert press(playing, "up space").session.now.action[0] == 8
 
 
-def test_a_city_is_the_nearest_one():
+def test_a_click_means_the_nearest_city():
     env = jaxenvs.make("Puzzle-TSP-10-v0")
     level = env.read_level("\n".join(f"{i / 10} {0.2 + i % 2 / 2}" for i in range(10)))
     state = env.reset_to(jax.random.key(0), level).state

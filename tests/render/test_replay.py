@@ -150,7 +150,7 @@ def test_an_end_and_its_return_are_told(tmp_path):
     assert episode["rewards"][0] == 0 and episode["name"].endswith("steps")
 
 
-def test_numbers_that_are_none_are_told_as_such():
+def test_nan_and_infinity_become_null():
     assert [replay._number(x) for x in (0.1, float("nan"), float("inf"))] == [0.1, None, None]
 
 
@@ -319,7 +319,7 @@ def test_keys_and_time(tmp_path):
 
 
 @in_a_browser
-def test_keys_in_a_list_are_the_lists(tmp_path):
+def test_keys_in_a_focused_list_act_on_the_list(tmp_path):
     film(tmp_path / "a.html", GRID, tile_size=8)
     do = """
       const keys = [" ", "ArrowUp", "ArrowDown", "ArrowRight", "Home", "End", "PageDown"];

@@ -39,7 +39,7 @@ def test_valid_bytes_are_all_that_the_engine_puts_into_a_grid():
     assert set(sprites.VALID_CODES) == wanted
 
 
-def test_what_is_no_tile_is_conspicuous_and_what_is_one_is_not():
+def test_invalid_bytes_are_conspicuous_and_tiles_are_not():
     unknown = picture(UNKNOWN)
     assert tuple(unknown[0, -1]) == (255, 0, 255)
     for code in range(NUM_CODES):
