@@ -1,4 +1,4 @@
-"""Craft worlds in words and as facts: a drawing, and what must come of it."""
+"""Craft worlds in words and as facts: drawings and their descriptions."""
 
 import pytest
 from scene import ENV, scene

@@ -1,4 +1,4 @@
-"""Our full game against craftax 1.6.1: same starts, actions and chance, same everything."""
+"""Our full game against craftax 1.6.1: equal starts, actions and draws, equal results."""
 
 import anything
 import feats
@@ -11,7 +11,7 @@ import starts_full as starts
 
 from jaxenvs.craft.tables import Achievement, Action
 
-ROWS = 8 * len(starts.KINDS)  # every kind of start by every way to play, twice
+ROWS = 8 * len(starts.KINDS)  # every kind of start by every player, twice
 STEPS, LONG_STEPS, TRIALS, ANY_TRIALS = 12, 200, 10, 125
 LUCK = 4  # a seed with which grass gives a sapling at once
 

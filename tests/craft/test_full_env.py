@@ -1,4 +1,4 @@
-"""The full game as an environment: observations, masks, kits, its end."""
+"""The full game as an environment: observations, masks, kits and ends."""
 
 import functools
 
@@ -24,7 +24,7 @@ IDS = jaxenvs.make("Craft-Ids-v0")
 
 @functools.cache
 def seen():
-    """Both observations, the one made of the other, masks, numbers and features of starts."""
+    """Of starts: both observations, one expanded from the other, masks, numbers and features."""
 
     def all_of(theirs):
         state = peer.from_craftax(theirs)
@@ -59,7 +59,7 @@ def test_a_network_reads_the_cells_as_a_map_and_the_numbers_beside_it():
 
 
 def test_an_action_that_the_mask_forbids_changes_nothing_but_what_time_does():
-    """The package does the same in such a step as in one of waiting, but for the clock."""
+    """In such a step the package does the same as in a noop, except for the clock."""
     theirs, *_, mask, _, _ = seen()
     given = {
         name: np.asarray(leaf) for name, leaf in theirs.__dict__.items() if name != "inventory"
@@ -126,7 +126,7 @@ def test_each_action_has_a_key_that_neither_the_window_nor_time_needs():
 
 
 def with_torch(light, floor, row, column):
-    """The light of a map with that of a torch, as the package computes it."""
+    """The light of a map with a torch, as the package computes it."""
     from craftax.craftax.constants import TORCH_LIGHT_MAP
 
     wide = np.pad(light[floor], 4)

@@ -1,4 +1,4 @@
-"""The window on SDL's dummy display, driven by events as a display would post them."""
+"""The window on SDL's dummy display, driven by events like those of a real display."""
 
 import threading
 import time
@@ -209,7 +209,7 @@ def test_it_opens_runs_and_closes_without_sound():
 
 @pytest.fixture
 def slow():
-    """A window whose session is not ready before `set` is called."""
+    """A window whose session is ready only after `set` is called."""
     ready = threading.Event()
 
     def prepare() -> Controller:
