@@ -51,7 +51,7 @@ from .ground import ITEM, LIT, Ground, shone
 from .look import layers, scenes
 from .spawn import Odds
 from .state import FullState, World, floor_words, new_world, of_floor
-from .step import Moment, Stage, holds, settles
+from .step import Moment, Stage, holds, repack, settles
 from .tables import ROLES, Action, Block, Rules, of_type
 
 DARKEST = 0.05  # light up to which a cell is not seen
@@ -122,6 +122,7 @@ STAGES = (
     Stage(mobs.move),
     Stage(projectiles.fly),
     Stage(projectiles.hit),
+    Stage(body.carry, edge=repack),
     Stage(plants.grow),
     Stage(functools.partial(spawn.appear, odds=_odds)),
     Stage(body.live),
@@ -152,6 +153,7 @@ class CraftFull(CraftEnv):
     Episode ends: without health, with the necromancer beaten, at the time limit.
     """
 
+    levels_at_once: ClassVar[int] = 512  # 124 kB each
     state_type: ClassVar[type[FullState]] = FullState
     status_rows: ClassVar[int] = layers.STATUS_ROWS
     stages: ClassVar[tuple[Stage, ...]] = STAGES
@@ -309,7 +311,8 @@ class CraftFull(CraftEnv):
             at = moment.world.floor, front.row, front.column
             light = shone(light, at, moment.torch)
         more = {"floors": moment.floors, "light": light}
-        return self.packed(state.time, moment.ground.cells, moment.world, **more)
+        cells, world = moment.ground.cells, moment.world
+        return self.packed(state.time, cells, world, moment.known, **more)
 
     def is_over(self, world: World) -> Bool[Array, ""]:
         """Whether the player is dead, or the necromancer."""
