@@ -52,7 +52,7 @@ from .ground import ITEM, LIT, Ground, shone
 from .look import layers, scenes
 from .spawn import Odds
 from .state import FullState, World, floor_words, new_world, of_floor
-from .step import Moment, Stage, holds, settles
+from .step import Moment, Stage, holds, repack, settles
 from .tables import ROLES, Action, Block, Rules, of_type
 
 DARKEST = 0.05  # light up to which a cell is not seen
@@ -123,6 +123,7 @@ STAGES = (
     Stage(mobs.move),
     Stage(projectiles.fly),
     Stage(projectiles.hit),
+    Stage(body.carry, edge=repack),
     Stage(plants.grow),
     Stage(functools.partial(spawn.appear, odds=_odds)),
     Stage(body.live),
@@ -155,6 +156,7 @@ class CraftFull(CraftEnv):
 
     kit: int = 0  # in `kits.KITS`, where games begin; -1: in one drawn for each level
 
+    levels_at_once: ClassVar[int] = 512  # 124 kB each
     state_type: ClassVar[type[FullState]] = FullState
     status_rows: ClassVar[int] = layers.STATUS_ROWS
     stages: ClassVar[tuple[Stage, ...]] = STAGES
@@ -317,7 +319,8 @@ class CraftFull(CraftEnv):
             at = moment.world.floor, front.row, front.column
             light = shone(light, at, moment.torch)
         more = {"floors": moment.floors, "light": light}
-        return self.packed(state.time, moment.ground.cells, moment.world, **more)
+        cells, world = moment.ground.cells, moment.world
+        return self.packed(state.time, cells, world, moment.known, **more)
 
     def is_over(self, world: World) -> Bool[Array, ""]:
         """Whether the player is dead, or the necromancer."""
