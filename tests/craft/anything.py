@@ -80,6 +80,7 @@ class Anything:
         fields["player_level"] = self.between(0, FLOORS - 1)
         siege = (self.actions == Action.DO) & (rng.random(rows) < 0.4)
         fields["player_level"][siege] = FLOORS - 1
+        fields["player_level"][self.actions == Action.PLACE_PLANT] = 0
         fields["player_direction"] = self.between(1, 4)
         fields["player_position"] = rng.integers(0, SIZE, (rows, 2))
         edge = rng.random((rows, 2)) < 0.25
@@ -125,7 +126,7 @@ class Anything:
         fields["armour_enchantments"] = rng.integers(0, 3, (rows, 4))
         fields["chests_opened"] = rng.random((rows, FLOORS)) < 0.4
         fields["monsters_killed"] = rng.choice([0, 5, 7, 8, 9, 62, 63, 64, 200], (rows, FLOORS))
-        fields["boss_progress"] = self.between(0, 7)
+        fields["boss_progress"] = self.some([*range(8), 7, 7])
         timer = self.some([-300, -1, 0, 0, 1, 2, 7])
         fields["boss_timesteps_to_spawn_this_round"] = timer
 
@@ -194,6 +195,8 @@ class Anything:
         if not self.params.god_mode[self.row]:
             taken.add(tuple(at))
         seen = self.fields["mob_map"][self.row, self.floor]
+        strikes = self.floor == FLOORS - 1 and self.actions[self.row] == Action.DO
+        share = rng.choice([0, 0.75]) if strikes else 0.75  # the necromancer's guard is down
         seen[:] = False
         for role, kind in peer.KINDS.items():
             slots, rows = self.slots[kind], FULL.types(role)
@@ -204,7 +207,7 @@ class Anything:
                 if rng.random() < 0.15:
                     way = self.fields["player_direction"][self.row]
                     cell = (at + starts.STEPS[way - 1]).clip(0, SIZE - 1)
-                alive = rng.random() < 0.75 and tuple(cell) not in taken
+                alive = rng.random() < share and tuple(cell) not in taken
                 type = rng.integers(len(rows))
                 health = rng.choice([0.05, 1, 2.5, rows[type].health])
                 slots["position"][index], slots["type_id"][index] = cell, type
@@ -233,14 +236,14 @@ class Anything:
         """Plants on the first floor, at every age, and slots that are free."""
         rng, fields, row = self.rng, self.fields, self.row
         ground, lies = fields["map"][row, 0], fields["item_map"][row, 0]
-        used = set()
+        used, missing = set(), rng.choice([0, 0.3])
         for slot in range(10):
             cell = tuple(rng.integers(0, SIZE, 2))
             if self.floor == 0 and rng.random() < 0.5:
                 reach = rng.integers(-1, 2, 2)
                 cell = tuple((fields["player_position"][row] + reach).clip(0, SIZE - 1))
             own = self.floor == 0 and cell == tuple(fields["player_position"][row])
-            if rng.random() < 0.3 or cell in used or lies[cell] or own:
+            if rng.random() < missing or cell in used or lies[cell] or own:
                 continue
             if fields["mob_map"][row, 0][cell]:
                 continue

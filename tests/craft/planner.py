@@ -180,7 +180,7 @@ class Game:
     def __init__(self, seed):
         self.key = jax.random.PRNGKey(seed)
         self.rng = np.random.default_rng(seed)
-        self.actions, self.over = [], False
+        self.actions, self.over, self.kept, self.deaths = [], False, [], 0
         self.state = first(self.key)
         self.see(look(self.state))
         self.last = np.zeros(AHEAD, np.int32)
@@ -214,6 +214,19 @@ class Game:
         self.over = bool(over)
         if self.over and int(self.world.boss["progress"]) < 8:
             raise LostError(f"dead on floor {self.floor} at {self.time}")
+        well = self.vital("health") >= 6 and min(self.vital("food"), self.vital("drink")) >= 3
+        if well and self.time - (self.kept[-1][0] if self.kept else 0) >= 25:
+            self.kept.append((self.time, self.state))
+
+    def rewind(self):
+        """Go back in time, farther after each death."""
+        self.deaths += 1
+        for _ in range(1 + self.deaths % 5):
+            if len(self.kept) > 1:
+                self.kept.pop()
+        time, self.state = self.kept[-1]
+        self.actions, self.over = self.actions[:time], False
+        self.see(look(self.state))
 
     # What the player has.
 
@@ -300,14 +313,16 @@ class Game:
         plans[2:62], plans[62] = mutated, self.last
         return plans.astype(np.int32)
 
-    def best(self, aim, actions, odds, far=None):
-        """The best of random plans, and its points."""
+    def best(self, aim, actions, odds, far=None, rounds=1):
+        """The best of random plans, in rounds that change the best so far."""
         far = np.zeros((48, 48)) if far is None else far
         far = np.minimum(far, FAR).astype(np.float32)
-        plans = self.plans(actions, odds)
-        points = np.asarray(tried(self.state, plans, self.draws(), far, weights(aim)))
-        number = int(points.argmax())
-        return plans[number], float(points[number])
+        draws = self.draws()
+        for _ in range(rounds):
+            plans = self.plans(actions, odds)
+            points = np.asarray(tried(self.state, plans, draws, far, weights(aim)))
+            self.last = plans[int(points.argmax())]
+        return self.last
 
     def follow(self, plan, count):
         """Carry out the beginning of a plan."""
@@ -329,6 +344,5 @@ class Game:
         }
         actions += [action for action, can in more.items() if can]
         odds += [3 for can in more.values() if can]
-        aim = Aim(kill=4 if hunt else 0.5, near=0.15 if hunt else 0, goal=0 if far is None else 0.2)
-        plan, _ = self.best(aim, actions, odds, far)
-        self.follow(plan, 5)
+        aim = Aim(kill=4 if hunt else 1, near=0.15 if hunt else 0, goal=0 if far is None else 0.2)
+        self.follow(self.best(aim, actions, odds, far, rounds=3), 5)

@@ -3,14 +3,19 @@
 import sys
 
 import numpy as np
-from planner import MOVES, Aim, Game, LostError
+from planner import MOVES, STEPS, Aim, Game, LostError
 
 from jaxenvs.craft.full_rows import COLOURS, FULL
 from jaxenvs.craft.tables import Action, Block
 
 WATER = (Block.WATER, Block.FOUNTAIN)
 TABLE = (Action.PLACE_TABLE, Action.PLACE_FURNACE)
+HALLS = (1, 3, 4)  # floors without rock
 LOG = False
+
+
+class AgainError(Exception):
+    """What to do next must be thought over."""
 
 
 class Winner(Game):
@@ -19,6 +24,7 @@ class Winner(Game):
     def note(self, *what):
         if LOG:
             v = {k: round(float(x), 1) for k, x in self.world.vitals.items()}
+            np.save(LOG, np.array(self.actions, np.uint8))
             print(self.time, f"floor {self.floor}", self.at, v, *what, flush=True)
 
     def where(self, blocks):
@@ -83,6 +89,8 @@ class Winner(Game):
         most = most or 7 + 2 * self.trait("dexterity")
         if self.where(WATER):
             self.until(lambda: self.vital("drink") >= most, lambda: self.where(WATER), True, 250)
+        elif self.floor:
+            self.retreat()
         self.note("drank")
 
     def prey(self):
@@ -90,6 +98,8 @@ class Winner(Game):
 
     def eat(self, most=6):
         start = self.time
+        if self.floor == 7:
+            self.retreat()
         while self.vital("food") < most and self.time - start < 300 and not self.over:
             if self.prey():
                 self.advance(self.prey, True)
@@ -110,34 +120,57 @@ class Winner(Game):
                 return
 
     def shelter(self):
-        """Be where nobody comes."""
-        start = self.time
-        while self.time - start < 150 and not self.over:
-            inside = self.reached()
-            if len(inside) <= 3 and not any(cell in self.mobs for cell in inside):
+        """Be where nobody comes: in a room of two by two cells, walled all around."""
+        for _ in range(6):
+            for _ in range(12):
+                if not self.danger() or self.is_safe():
+                    break
+                self.fight(hunt=True)
+            if self.is_safe():
                 return True
-            if not self.danger() and len(inside) > 12 and self.time - start < 60:
-                rock = self.rock()
-                if rock and self.advance(lambda: [rock], False):
-                    continue
-            actions, odds = [*MOVES, Action.DO, Action.PLACE_STONE], [2, 2, 2, 2, 2, 4]
-            aim = Aim(room=0.2, items=(("stone", 0.05),))
-            plan, _ = self.best(aim, actions, odds)
-            self.follow(plan, 6)
-        return False
+            corner = self.corner()
+            if corner is None or self.has("stone") < 6:
+                return False
+            if self.until(lambda c=corner: self.at == c, lambda c=corner: [c], False, keep=True):
+                self.wall()
+        return self.is_safe()
 
-    def rock(self):
-        """The nearest cell in the middle of rock."""
-        solid = np.isin(self.block, [Block.STONE, Block.COAL, Block.IRON])
-        inner = solid.copy()
-        for axis in (0, 1):
-            for way in (-1, 1):
-                inner &= np.roll(solid, way, axis)
-        inner &= self.block == Block.STONE
-        cells = np.argwhere(inner[1:-1, 1:-1]) + 1
+    def is_safe(self):
+        inside = self.reached()
+        return len(inside) <= 4 and not any(cell in self.mobs for cell in inside)
+
+    def corner(self):
+        """The nearest cell that can be the lower right one of the room."""
+        cost = self.cost()
+        fit = np.where(np.isfinite(cost) & (cost <= 3), cost, 99)
+        room = sum(np.roll(fit, way, (0, 1)) for way in ((0, 0), (1, 0), (0, 1), (1, 1)))
+        ring = [(-2, -1), (-2, 0), (-1, -2), (0, -2), (1, -1), (1, 0), (-1, 1), (0, 1)]
+        for down, right in ring:
+            room = room + 99 * np.roll(self.lies, (-down, -right), (0, 1))
+        room[:3] = room[-3:] = room[:, :3] = room[:, -3:] = 99
+        cells = np.argwhere(room < 99)
         if not len(cells):
             return None
-        return tuple(map(int, cells[abs(cells - np.array(self.at)).sum(1).argmin()]))
+        steps = abs(cells - np.array(self.at)).sum(1) + room[room < 99]
+        return tuple(map(int, cells[steps.argmin()]))
+
+    def wall(self):
+        """Walk around the room and wall it, from its lower right cell."""
+        left, right, up, down = MOVES
+        for move in (up, left, down, up, right, down, left, right):
+            goal = self.at[0] + STEPS[move][0], self.at[1] + STEPS[move][1]
+            for _ in range(8):
+                if self.at == goal:
+                    break
+                self.act(self.entering(move, goal, False))
+            if self.at != goal:
+                return
+            ahead = goal[0] + STEPS[move][0], goal[1] + STEPS[move][1]
+            for _ in range(4):
+                if ahead in self.mobs:
+                    self.act(Action.DO)
+            if self.block[ahead] not in FULL.solid:
+                self.act(Action.PLACE_STONE)
 
     def reached(self):
         """Cells that can be reached on foot, up to 20."""
@@ -159,10 +192,20 @@ class Winner(Game):
         start = self.time
         while not done() and self.time - start < limit and not self.over:
             idle = self.world.sleeping or self.world.resting
-            if min(self.vital("food"), self.vital("drink")) <= 1:
-                if not idle:
-                    return
+            if min(self.vital("food"), self.vital("drink")) <= 1 and not idle:
+                return
             self.act(Action.NOOP if idle else action)
+
+    def retreat(self):
+        """Climb to the floor above, where it is safer."""
+        floor, stairs = self.floor, self.world.stairs
+        goal = int(stairs["up_row"]), int(stairs["up_column"])
+        self.note("retreats")
+        if self.until(lambda: self.at == goal, lambda: [goal], False, keep=True):
+            self.act(Action.ASCEND)
+        if self.floor != floor - 1:
+            raise LostError(f"no way up on floor {floor}")
+        raise AgainError
 
     def sleep(self):
         self.note("sleeps")
@@ -213,10 +256,8 @@ class Winner(Game):
                 self.fight()
                 continue
             weights = ((item, 10.0), ("wood", 0.2), ("stone", 0.2))
-            plan, points = self.best(
-                Aim(items=weights), [*MOVES, *TABLE, *actions], [2] * 6 + [4] * len(actions)
-            )
-            for a in plan:
+            odds = [2] * 6 + [4] * len(actions)
+            for a in self.best(Aim(items=weights), [*MOVES, *TABLE, *actions], odds, rounds=2):
                 if self.has(item) >= count or self.over:
                     break
                 self.act(a)
@@ -226,21 +267,19 @@ class Winner(Game):
     # The floors.
 
     def overworld(self):
-        self.collect("wood", 5, Block.TREE)
-        self.make("pickaxe", 1, Action.MAKE_WOOD_PICKAXE)
-        self.make("sword", 1, Action.MAKE_WOOD_SWORD)
-        self.collect("wood", 4, Block.TREE)
-        self.collect("stone", 4, Block.STONE)
-        self.make("pickaxe", 2, Action.MAKE_STONE_PICKAXE)
-        self.make("sword", 2, Action.MAKE_STONE_SWORD)
-        self.collect("stone", 12, Block.STONE)
-        self.collect("coal", 2, Block.COAL)
-        self.collect("iron", 2, Block.IRON)
-        self.collect("wood", 14, Block.TREE)
-        self.make("pickaxe", 3, Action.MAKE_IRON_PICKAXE)
-        self.make("sword", 3, Action.MAKE_IRON_SWORD)
-        self.collect("stone", 25, Block.STONE)
-        self.prepare()
+        """Tools of iron."""
+        for level, name in enumerate(("WOOD", "STONE", "IRON"), 1):
+            if self.has("sword") >= level:
+                continue
+            self.collect("wood", (5, 4, 14)[level - 1], Block.TREE)
+            if level > 1:
+                self.collect("stone", (4, 12)[level - 2], Block.STONE)
+            if level > 2:
+                self.collect("coal", 2, Block.COAL)
+                self.collect("iron", 2 - self.has("pickaxe") // 3, Block.IRON)
+            self.make("pickaxe", level, Action[f"MAKE_{name}_PICKAXE"])
+            self.make("sword", level, Action[f"MAKE_{name}_SWORD"])
+        self.collect("stone", 60, Block.STONE)
 
     def prepare(self):
         """Be well before the next floor."""
@@ -250,7 +289,7 @@ class Winner(Game):
             self.eat(8)
         if self.vital("health") < 8:
             self.heal(8)
-        if self.vital("drink") < 8:
+        if self.vital("drink") < 7:
             self.drink()
         self.note("prepared")
 
@@ -303,23 +342,36 @@ class Winner(Game):
             else:
                 self.advance(lambda: [(24, 24)], True)
 
-    def play(self, until=9):
-        self.overworld()
-        for floor in range(1, 8):
-            self.descend()
-            if floor in (1, 3, 4):
-                self.chest()
+    def stage(self):
+        """What the floor asks for, and on to the next."""
+        if self.floor == 8:
+            return self.boss(self.stand)
+        if self.floor == 0 and self.has("sword") < 3:
+            self.overworld()
+        if self.floor in HALLS and not self.world.opened:
+            self.chest()
+        if int(self.world.kills) < 8:
             self.clear()
-            if floor in (2, 5):
-                self.riches()
-            self.prepare()
-            if self.floor >= until:
-                return
-        self.descend()
-        self.boss(self.stand)
+        if self.floor in (2, 5):
+            self.riches()
+        self.prepare()
+        return self.descend()
+
+    def play(self):
+        while not self.over:
+            try:
+                self.stage()
+            except AgainError:
+                pass
+            except LostError as lost:
+                self.note("lost", lost)
+                if self.deaths > 60:
+                    raise
+                self.rewind()
 
     def riches(self):
         """Diamonds, and what is made of them."""
+        self.collect("stone", 80, Block.STONE)
         if self.has("sword") < 4:
             self.collect("wood", 2, Block.TREE)
             if self.collect("diamond", 2, Block.DIAMOND):
@@ -328,8 +380,8 @@ class Winner(Game):
 
 def main():
     global LOG
-    LOG = True
     seed, stand = int(sys.argv[1]), tuple(map(int, sys.argv[2].split(",")))
+    LOG = f"/tmp/game{seed}-{sys.argv[5] if len(sys.argv) > 5 else 0}.npy"
     game = Winner(seed)
     game.stand = stand
     if len(sys.argv) > 3:
@@ -340,7 +392,7 @@ def main():
     except LostError as lost:
         print("lost", lost)
     print(game.time, game.floor, game.over, int(game.world.boss["progress"]))
-    np.save(f"/tmp/game{seed}.npy", np.array(game.actions, np.uint8))
+    game.note("end")
 
 
 if __name__ == "__main__":
