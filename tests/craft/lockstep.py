@@ -50,13 +50,13 @@ def differences(wanted, given, outputs, our_outputs, tolerance):
     obs, _, their_reward, their_done = outputs
     our_obs, _, our_reward, our_done = our_outputs
     different = {
-        name: jnp.any(jnp.abs(wanted[name] - given[name]) > 1e-4)
+        name: ~jnp.all(jnp.abs(wanted[name] - given[name]) <= 1e-4)  # no number differs too
         if jnp.issubdtype(wanted[name].dtype, jnp.floating)
         else jnp.any(wanted[name] != given[name])
         for name in wanted
     }
-    different["obs"] = jnp.any(jnp.abs(obs - our_obs) > tolerance.astype(np.float32))
-    different["reward"] = jnp.abs(their_reward - our_reward) > 1e-4
+    different["obs"] = ~jnp.all(jnp.abs(obs - our_obs) <= tolerance.astype(np.float32))
+    different["reward"] = ~(jnp.abs(their_reward - our_reward) <= 1e-4)
     different["done"] = their_done != our_done
     return different
 

@@ -11,7 +11,7 @@ import starts_full as starts
 from conftest import build
 
 import jaxenvs
-from jaxenvs.craft import full_sight
+from jaxenvs.craft import floors, full_sight
 from jaxenvs.craft.full_rows import FULL
 from jaxenvs.craft.ground import shone
 from jaxenvs.craft.kits import KITS
@@ -95,6 +95,23 @@ def test_a_game_begins_on_any_floor_with_a_kit():
         at = (worlds.row[number], worlds.column[number])
         expected = theirs.up_ladders[kit.floor] if kit.floor else (24, 24)
         assert at == tuple(int(x) for x in expected)
+
+
+def test_levels_have_the_kit_of_the_field_or_one_drawn_for_each(monkeypatch):
+    level = peer.level_of(jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), starts.worlds()))
+    monkeypatch.setattr(floors, "draw", lambda key, angles: None)  # only the kit is looked at
+    monkeypatch.setattr(floors, "build", lambda draws, diamond: level)
+
+    def drawn(kit):
+        env = jaxenvs.make("Craft-Ids-v0", kit=kit)
+        keys = jax.vmap(jax.random.key)(jnp.arange(2000))
+        draw = jax.jit(jax.vmap(lambda key: env.draw_level(key, env.default_params).kit))
+        return np.bincount(draw(keys), minlength=len(KITS))
+
+    assert drawn(5)[5] == drawn(0)[0] == 2000
+    assert (abs(drawn(-1) - 200) < 70).all()  # five standard deviations
+    with pytest.raises(ValueError, match="kit=10 is out of range; it must be from -1 to 9"):
+        jaxenvs.make("Craft-Ids-v0", kit=10)
 
 
 def test_each_action_has_a_key_that_neither_the_window_nor_time_needs():
