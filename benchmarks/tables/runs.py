@@ -21,7 +21,7 @@ def _flags(row: dict[str, Any]) -> str:
     return row["command"].removeprefix("jaxenvs train ")
 
 
-def returns_of(row: dict[str, Any], decimals: int = 3) -> list[float]:
+def returns_of(row: dict[str, Any]) -> list[float]:
     """Of each seed: those of the evaluation, else means of the last training episodes."""
     if row["evaluation"]:
         return [seed["mean_return"] for seed in row["evaluation"]["per_seed"]]
