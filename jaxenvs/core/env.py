@@ -100,7 +100,7 @@ class Env:
     observations: ClassVar[tuple[str, ...]] = ()  # values of the field `obs`, if there is one
     # Environments of a batch for each level that `exact` generates at a time on a CPU.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
-    levels_at_once: ClassVar[int] = 0  # large levels: how many are drawn together at most; 0: all
+    levels_at_once: ClassVar[int] = 0  # large levels: how many there are at a time; 0: all
     level_budget: ClassVar[int] = 1  # levels drawn for a reset, at most, until one is accepted
     achievements: ClassVar[tuple[str, ...]] = ()  # names of info["achievements"], if any
     # What an illegal action counts as; None: it only advances the clock.

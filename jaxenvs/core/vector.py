@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Int32, PyTree, UInt8
 from . import checks, eager, random
 from .env import ROWS_PER_LANE, Env, Reset, Step
 from .masking import has_illegal
-from .random import Key, Keys
+from .random import Keys
 from .registry import make
 from .struct import Struct, struct
 
@@ -286,17 +286,20 @@ class VectorEnv:
 
     def _new_rows(self, key: Keys, rows: Int32[Array, " rows"], params: Any) -> Reset:
         """Start an episode for each of the given rows, each in a fresh level."""
-        axes = self.param_axes(params)
-        keys = self._row_keys(key, LEVEL, rows)
-        if self.env.levels_at_once and self.num_envs > self.env.levels_at_once:
+        count, size = rows.shape[0], self.env.levels_at_once or rows.shape[0]
 
-            def draw(row: tuple[Key, Array]) -> Any:
-                return self.env.sample_level(row[0], self._params_of(params, row[1]))
+        def begin(rows: Int32[Array, " rows"]) -> Reset:
+            chosen = self._params_of(params, rows)
+            draw = jax.vmap(self.env.sample_level, in_axes=(0, self.param_axes(params)))
+            return self._begin(key, rows, draw(self._row_keys(key, LEVEL, rows), chosen), chosen)
 
-            levels = jax.lax.map(draw, (keys, rows), batch_size=self.env.levels_at_once)
-        else:
-            levels = jax.vmap(self.env.sample_level, in_axes=(0, axes))(keys, params)
-        return self._begin(key, rows, levels, params)
+        if count <= size:
+            return begin(rows)
+        groups = -(-count // size)  # the last one is filled up with the last row
+        groups = rows[np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)]
+        begun = jax.lax.map(begin, groups)
+        # Not by `batch_size`, which refuses arrays without elements.
+        return jax.tree.map(lambda x: x.reshape(groups.size, *x.shape[2:])[:count], begun)
 
     def _begin(self, key: Keys, rows: Int32[Array, " rows"], levels: Any, params: Any) -> Reset:
         """Start an episode in the given level of each of the given rows."""

@@ -7,7 +7,7 @@ import pytest
 
 from jaxenvs.benchmarks import contestants, gpu_work, memory
 
-LEVEL, CRAFT = "Grid-Empty-5x5-v0", "Craft-Classic-Ids-v0"
+LEVEL, CRAFT, FULL = "Grid-Empty-5x5-v0", "Craft-Classic-Ids-v0", "Craft-Ids-v0"
 GIB = 1 << 30
 needs_compiler = pytest.mark.skipif(
     not gpu_work.has_compiler(), reason='needs pip install "jax[cuda13]" (no GPU)'
@@ -58,3 +58,9 @@ def test_65536_worlds_of_craft_fit_a_gibibyte(monkeypatch, source):
 def test_65536_worlds_of_craft_fit_a_gibibyte_of_a_cpu():
     row = memory.measure(contestants.ours(CRAFT, 65_536, "exact"), here=True)
     assert max(row["step"], row["reset"]) <= GIB
+
+
+@pytest.mark.slow
+def test_16384_worlds_of_the_whole_game_fit_a_gigabyte_of_a_cpu():
+    row = memory.measure(contestants.ours(FULL, 16_384, "exact"), "exact", "ids", here=True)
+    assert max(row["step"], row["reset"]) <= 10**9

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,8 @@ from defaults import with_full
 from scipy.stats import chisquare
 
 import jaxenvs
+from jaxenvs.core import random
+from jaxenvs.core.env import Env, Params, State
 
 ENDING = "Grid-LavaGapS5-v0"  # random play dies soon, and the limit below ends the rest
 LEVELS = "Grid-DoorKey-5x5-v0"
@@ -322,3 +325,28 @@ def test_a_batch_steps_inside_the_callers_transforms():
     both, alone = jax.jit(jax.vmap(play))(keys), jax.jit(play)
     for i in range(2):
         same(both[i], alone(keys[i]))
+
+
+class Vast(Env):
+    """Levels of a megabyte of chance, of which an episode keeps one number."""
+
+    levels_at_once: ClassVar[int] = 4
+    default_params = Params(max_steps_in_episode=np.int32(9))
+
+    def draw_level(self, key, params):
+        """A lot of chance."""
+        return random.words(key, 1 << 18)
+
+    def reset_state(self, key, level, params):
+        """Keep its largest number's place."""
+        place = jnp.argmax(level ^ jnp.roll(level, 1)).astype(jnp.int32)
+        return State(time=place)
+
+    def observe(self, state, params=None):
+        """See it."""
+        return state.time
+
+
+def test_of_a_batch_only_so_many_levels_are_there_at_once_as_the_environment_allows():
+    compiled = jax.jit(jaxenvs.make_vec(Vast(), 64).reset).lower(KEY).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes <= 24 << 20
