@@ -66,7 +66,7 @@ class Session:
         self.human = pilot is None  # whether moves wait for a person
         self.paused = False
         self.level = level
-        self._start, self._advance = _compiled(env, self.pilot)
+        self._start, self._advance = _compiled(env, self.pilot, boards == 1)
         self._keys = jax.vmap(jax.random.fold_in, (None, 0))(
             jax.random.key(seed), jnp.arange(boards)
         )
@@ -211,8 +211,10 @@ def _to_host(moment: Moment) -> Moment:
 
 
 @functools.lru_cache(maxsize=16)
-def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
-    """Return the compiled first moment and next moment of a batch of boards."""
+def _compiled(
+    env: Env, pilot: Pilot, alone: bool
+) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
+    """Return the compiled first moment and next moment of a batch of boards, or of one `alone`."""
     params = env.default_params
 
     def first(key: PRNGKeyArray, episode: Array, level: Any) -> Moment:
@@ -265,8 +267,19 @@ def _compiled(env: Env, pilot: Pilot) -> tuple[Callable[..., Moment], Callable[.
         _, key_steps = jax.random.split(key)
         return stepped(jax.random.fold_in(key_steps, clock), moment, command)
 
-    start = jax.vmap(first, (0, 0, None))
-    return jax.jit(start), jax.jit(jax.vmap(advance, (0, 0, None, 0)))
+    over = _over_one if alone else jax.vmap
+    return jax.jit(over(first, (0, 0, None))), jax.jit(over(advance, (0, 0, None, 0)))
+
+
+def _over_one(function: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
+    """Do the same as `jax.vmap` for an axis of length 1, but trace and compile in half the time."""
+
+    def run(*arguments: Any) -> Any:
+        pairs = zip(arguments, axes, strict=True)
+        one = [arg if axis is None else jax.tree.map(lambda a: a[0], arg) for arg, axis in pairs]
+        return jax.tree.map(lambda leaf: leaf[None], function(*one))
+
+    return run
 
 
 @functools.lru_cache(maxsize=16)

@@ -30,8 +30,8 @@ LONG = 0.15  # seconds after which the window says that it is busy
 PATIENCE, SPINNING = 0.05, 1 / 15  # seconds between two looks at a job: at first, and later
 MOST_ASKED = 100  # events that wait while the window is busy
 NO_DISPLAY = (
-    "there is no display to open a window on; draw a file instead (--gif out.gif --frames 200), "
-    "or run it under `xvfb-run`"
+    "there is no display to open a window on; draw a file instead (--gif out.gif), or run it under "
+    "`xvfb-run`"
 )
 
 
