@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
+from ..core.platforms import by_platform
 from ..core.settle import settled
 from .ground import codes
 from .harm import is_boss_floor
@@ -189,7 +190,7 @@ def _allowed(
 
     # On a GPU an array would be written and read again, scalars stay where they are used.
     places = [(n >> 4, 1 << (n & (_CELLS - 1))) for n in taken]  # -1 is in no word
-    return jax.lax.platform_dependent(grounds, places, cpu=together, default=one_by_one)
+    return by_platform(grounds, places, cpu=together, default=one_by_one)
 
 
 def _far(table: _Reach, nearest: int) -> np.ndarray:
