@@ -5,6 +5,7 @@ import pytest
 import starts_full as starts
 from lockstep import merged
 
+GROUP = "lockstep_full"  # one worker compiles both games for both files
 ROWS = 8 * len(starts.KINDS)  # every kind of start by every way to play, twice
 STEPS, LONG_STEPS, TRIALS = 12, 200, 10
 
