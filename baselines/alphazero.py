@@ -24,7 +24,7 @@ from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import legal
 
-from . import evaluate, networks, options, ppo
+from . import evaluate, options, ppo
 from .lambda_returns import LambdaReturns
 from .loop import command
 from .networks import ActorCritic
@@ -186,7 +186,7 @@ def network(env: Env, settings: Settings) -> ActorCritic:
     Before the first reward random values are noise, and a search that follows it teaches the policy
     what it already prefers, until it no longer explores.
     """
-    return networks.build(env, settings.hidden, settings.embed, value_gain=0.0)
+    return ActorCritic.of(env, settings.hidden, settings.embed, value_gain=0.0)
 
 
 def build(asked: options.Options[Settings], config: Config) -> AlphaZero:

@@ -39,6 +39,11 @@ def saved(folder: Path) -> list[Path]:
     )
 
 
+def newest(folder: Path) -> int:
+    """The update of the newest checkpoint in a folder, 0 where there is none."""
+    return max((int(path.name) for path in saved(folder)), default=0)
+
+
 def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> None:
     """Write trees of arrays as the checkpoint of `update`; `RunError` when that fails."""
     final, temporary = folder / f"{update:08d}", folder / f".saving-{update:08d}"

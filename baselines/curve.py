@@ -21,19 +21,19 @@ class Curve(NamedTuple):
     returns: np.ndarray  # (points, seeds), NaN where unknown
 
 
-def points(rows: list[dict[str, Any]], latest: int = EPISODES) -> tuple[np.ndarray, np.ndarray]:
-    """Steps (rows,) and mean returns (rows, seeds) of the `latest` episodes at each row.
+def points(records: list[dict[str, Any]], latest: int = EPISODES) -> tuple[np.ndarray, np.ndarray]:
+    """Steps (records,) and mean returns (records, seeds) of the `latest` episodes at each record.
 
     NaN while fewer have ended.
     """
-    steps = np.array([row["steps"] for row in rows])
-    episodes = np.array([row["episodes"] for row in rows])
-    means = np.array([[0.0 if x is None else x for x in row["return"]] for row in rows])
+    steps = np.array([r["steps"] for r in records])
+    episodes = np.array([r["episodes"] for r in records])
+    means = np.array([[0.0 if x is None else x for x in r["return"]] for r in records])
     ended, sums = np.cumsum(episodes, axis=0), np.cumsum(episodes * means, axis=0)
     ended, sums = (np.pad(total, ((1, 0), (0, 0))) for total in (ended, sums))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
-        # The last row before which all but the latest of the episodes so far had ended.
+        # The last record before which all but the latest of the episodes so far had ended.
         begin = np.searchsorted(ended[:, seed], ended[1:, seed] - latest, side="right") - 1
         enough = begin >= 0
         count = ended[1:, seed] - ended[begin, seed]
@@ -42,12 +42,12 @@ def points(rows: list[dict[str, Any]], latest: int = EPISODES) -> tuple[np.ndarr
     return steps, returns
 
 
-def draw(file: Path, rows: list[dict[str, Any]], title: str, first_seed: int) -> None:
-    """Write the picture of a run; without rows there is nothing to draw."""
-    if not rows:
+def draw(file: Path, records: list[dict[str, Any]], title: str, first_seed: int) -> None:
+    """Write the picture of a run; without records there is nothing to draw."""
+    if not records:
         return
     picture, (axes,) = figure((7.0, 4.2), 1, 1)
-    steps, returns = points(rows)
+    steps, returns = points(records)
     _lines(axes, steps, returns, [f"seed {first_seed + i}" for i in range(returns.shape[1])])
     axes.set(title=title, ylabel="return of finished episodes")
     axes.set_xlabel("environment steps of a seed")

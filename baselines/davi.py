@@ -28,7 +28,7 @@ from . import options
 from .checkpoints import RunError
 from .devices import ALONE, Devices
 from .evaluate import EVALUATION
-from .loop import command
+from .loop import apply_gradient, command
 from .networks import Encoder
 from .runs import Config, Run
 
@@ -172,10 +172,8 @@ class DAVI:
             return jnp.square(guesses - goals).mean()
 
         value, gradient = jax.value_and_grad(loss)(runner.weights)
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-            change, optimiser = self.optimiser.update(gradient, runner.optimiser, runner.weights)
-        weights = optax.apply_updates(runner.weights, change)
-        return runner._replace(weights=weights, optimiser=optimiser), value
+        learned = apply_gradient(self.optimiser, gradient, runner.optimiser, runner.weights)
+        return runner._replace(weights=learned[0], optimiser=learned[1]), value
 
     def walk(self, key: Array) -> tuple[PyTree[Array], Boards]:
         """Walk from the goal of an instance, which is returned too: `scramble` + 1 boards.
@@ -297,16 +295,16 @@ def report(run: Run, davi: DAVI, weights: PyTree[Array], count: int) -> None:
     """Descend from `count` random boards with each seed's network, and write eval.json."""
     first, seeds = run.config.seed, run.config.seeds
     descend = jax.jit(functools.partial(davi.descend, count=count))
-    rows = []
+    found = []
     for i in range(seeds):
         key = jax.random.fold_in(jax.random.key(first + i), EVALUATION)
         solved, moves = descend(jax.tree.map(lambda leaf, i=i: leaf[i], weights), key)
         rate = round(float(solved.mean()), 6)
         length = round(float(moves[solved].mean()), 3) if rate else None
-        rows.append({"seed": first + i, "success_rate": rate, "mean_length": length})
-    result = {"boards": count, "moves": davi.settings.test_moves, "greedy": rows}
+        found.append({"seed": first + i, "success_rate": rate, "mean_length": length})
+    result = {"boards": count, "moves": davi.settings.test_moves, "greedy": found}
     run.write_json("eval.json", result)
-    each = ", ".join(f"{row['success_rate']:.1%} in {row['mean_length']} moves" for row in rows)
+    each = ", ".join(f"{one['success_rate']:.1%} in {one['mean_length']} moves" for one in found)
     print(f"Greedy descent from {count} boards: {each}")
     print(f"Search with it: python -m jaxenvs.baselines.heuristic {run.path}")
 

@@ -25,7 +25,7 @@ from jaxenvs.core.memory import device_memory
 
 from . import options, ppo, q_network, replay_buffer
 from .checkpoints import RunError
-from .loop import SEEDS, command
+from .loop import SEEDS, apply_gradient, command
 from .ppo import Runner
 from .pqn import PQN, Exploring, counted
 from .replay_buffer import Batch, ReplayBuffer
@@ -57,7 +57,6 @@ class Settings(Exploring):
     )
 
     def check(self) -> None:
-        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         if self.slots <= self.n_step:
             raise ValueError(
@@ -78,7 +77,7 @@ class Settings(Exploring):
         """Slots of the replay buffer for each environment."""
         return self.capacity // self.num_envs
 
-    def rows(self, num_envs: int) -> int:
+    def items(self, num_envs: int) -> int:
         """Steps of a rollout: nothing has to divide them."""
         return num_envs * self.rollout_steps
 
@@ -173,9 +172,7 @@ class DQN(PQN):
         batch = replay_buffer.sample(key, memory, size, settings.n_step, settings.gamma)
         worth = self.worth(weights, target, batch)
         gradient, losses = self.gradient(weights, (batch, worth), ())
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-            change, optimiser = self.optimiser.update(gradient, optimiser, weights)
-        weights = optax.apply_updates(weights, change)
+        weights, optimiser = apply_gradient(self.optimiser, gradient, optimiser, weights)
         moves = counted(optimiser) % settings.target_every == 0
         rate = jnp.where(moves, settings.target_rate, 0.0)
         target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
@@ -240,7 +237,8 @@ def build(asked: options.Options[Settings], config: Config) -> DQN:
             f"{devices.count} devices; "
             f"give --batch-size {-(-settings.batch_size // devices.count) * devices.count}"
         )
-    network = q_network.build(venv.env, settings.hidden, settings.embed, settings.dueling)
+    shape = (settings.hidden, settings.embed)
+    network = q_network.QNetwork.of(venv.env, *shape, dueling=settings.dueling)
     learner = DQN(venv, network, settings, devices)
     fit(learner, asked.seeds)
     return learner

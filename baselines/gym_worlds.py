@@ -119,7 +119,7 @@ class GymEnvs:
         )
 
     def _legal(self, info: dict[str, Any]) -> np.ndarray:
-        """Masks of all rows; `ValueError` unless each environment gave one."""
+        """Masks of all environments; `ValueError` unless each environment gave one."""
         if not np.all(info.get(f"_{MASK}", False)):
             raise ValueError(
                 f"{self._id} gives info[{MASK!r}] in some resets and steps but not in all; give "
@@ -131,7 +131,7 @@ class GymEnvs:
         if "final_obs" not in info:
             return obs
         ended = np.flatnonzero(info["_final_obs"]).tolist()
-        return _with_rows(obs, {i: self._see(info["final_obs"][i]) for i in ended})
+        return _replaced(obs, {i: self._see(info["final_obs"][i]) for i in ended})
 
     def close(self) -> None:
         """End all of them."""
@@ -161,11 +161,11 @@ def _box(space: gymnasium.spaces.Box) -> spaces.Box:
     return spaces.Box(space.low.astype(dtype), space.high.astype(dtype), space.shape, dtype)
 
 
-def _with_rows(batch: PyTree[np.ndarray], rows: dict[int, Any]) -> PyTree[np.ndarray]:
-    """A copy of a batch with other rows in some places."""
+def _replaced(batch: PyTree[np.ndarray], ones: dict[int, Any]) -> PyTree[np.ndarray]:
+    """A copy of a batch in which the observations of some environments are others."""
     if isinstance(batch, dict):
-        return {k: _with_rows(v, {i: row[k] for i, row in rows.items()}) for k, v in batch.items()}
+        return {k: _replaced(v, {i: one[k] for i, one in ones.items()}) for k, v in batch.items()}
     batch = batch.copy()
-    for i, row in rows.items():
-        batch[i] = row
+    for i, one in ones.items():
+        batch[i] = one
     return batch

@@ -21,13 +21,13 @@ class Keeper:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._rows: list[dict[str, Any]] = []  # not yet in the log
+        self._records: list[dict[str, Any]] = []  # not yet in the log
         self._unsaved: RunError | None = None  # why the newest checkpoint is missing
 
-    def log(self, rows: list[dict[str, Any]]) -> None:
-        """Append rows to the log."""
+    def log(self, records: list[dict[str, Any]]) -> None:
+        """Append records to the log."""
         if processes.first():
-            self._rows += rows
+            self._records += records
             self._write("log.jsonl", self._append)
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
@@ -42,7 +42,7 @@ class Keeper:
             _warn(f"{error}. Training continues and saves again at the next checkpoint")
         config = self._run.config
         curve = self._run.path / "curve.png"
-        self._write("curve.png", lambda: draw(curve, self._run.rows(), config.id, config.seed))
+        self._write("curve.png", lambda: draw(curve, self._run.records(), config.id, config.seed))
 
     def end(self) -> None:
         """Raise `RunError` where the last state is not saved."""
@@ -50,8 +50,8 @@ class Keeper:
             raise RunError(f"{self._unsaved}, then use --resume {self._run.path}")
 
     def _append(self) -> None:
-        self._run.log(self._rows)
-        self._rows = []
+        self._run.log(self._records)
+        self._records = []
 
     def _write(self, name: str, write: Callable[[], None]) -> None:
         try:

@@ -19,6 +19,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import optax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, PyTree
 
@@ -95,6 +96,15 @@ def train(run: Run, learner: Any, done: int, runners: Any, checkpoint_every: int
     if stopped:
         raise KeyboardInterrupt
     return runners
+
+
+def apply_gradient(
+    optimiser: optax.GradientTransformation, gradient: PyTree, state: PyTree, weights: PyTree
+) -> tuple[PyTree[Array], PyTree[Array]]:
+    """Take one step of an optimiser; return the weights and its state after it."""
+    with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+        change, state = optimiser.update(gradient, state, weights)
+    return optax.apply_updates(weights, change), state
 
 
 def split(runners: Any) -> dict[str, PyTree]:

@@ -32,6 +32,17 @@ class ActorCritic(nn.Module):
     read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
     value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
 
+    @classmethod
+    def of(cls, env: Env, hidden: Sequence[int], embed: int, **more: Any) -> Any:
+        """Return the network for an environment; `ValueError` unless its actions are Discrete."""
+        if not isinstance(env.action_space, spaces.Discrete):
+            raise ValueError(
+                f"{env.name} has the action space {env.action_space}; this learner needs a "
+                f"Discrete one"
+            )
+        space, read = env.features
+        return cls(space, env.action_space.n, tuple(hidden), embed, read, **more)
+
     @nn.compact
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
         features = Encoder(self.observation_space, self.embed)(self.read(obs))
@@ -164,26 +175,6 @@ class Sentence(nn.Module):
         vectors = nn.Embed(self.words, WORD)(ids.astype(jnp.int32))
         vectors = jnp.where(ids[:, None] == 0, 0.0, vectors)
         return nn.tanh(nn.Dense(SENTENCE)(vectors.reshape(-1)))
-
-
-def build(env: Env, hidden: Sequence[int], embed: int, value_gain: float = 1.0) -> ActorCritic:
-    """Return the network for an environment; `ValueError` unless its actions are Discrete."""
-    return ActorCritic(*fields(env, hidden, embed), value_gain=value_gain)
-
-
-def build_recurrent(env: Env, hidden: Sequence[int], embed: int, memory: int) -> Recurrent:
-    """Return the same with `memory` numbers that it remembers."""
-    return Recurrent(*fields(env, hidden, embed), memory=memory)
-
-
-def fields(env: Env, hidden: Sequence[int], embed: int) -> tuple[Any, ...]:
-    """Return the fields of a network for an environment; `ValueError` as `build`."""
-    if not isinstance(env.action_space, spaces.Discrete):
-        raise ValueError(
-            f"{env.name} has the action space {env.action_space}; this learner needs a Discrete one"
-        )
-    space, read = env.features
-    return space, env.action_space.n, tuple(hidden), embed, read
 
 
 def expand(space: spaces.Space, obs: Array) -> Float32[Array, "*cells features"]:

@@ -158,11 +158,11 @@ def environments(options: Options[Any], config: Config) -> tuple[VectorEnv, Devi
     settings.check()
     devices = Devices.chosen(options.devices)
     venv = devices.batch(config.env, settings.num_envs, settings.reset_source)
-    rows = settings.rows(venv.num_envs)
-    if rows % settings.minibatches:
+    items = settings.items(venv.num_envs)
+    if items % settings.minibatches:
         raise RunError(
             f"{venv.num_envs} x {settings.rollout_steps} steps of each of {devices.count} devices "
-            f"do not split into minibatches={settings.minibatches}; choose a divisor of {rows}"
+            f"do not split into minibatches={settings.minibatches}; choose a divisor of {items}"
         )
     return venv, devices
 

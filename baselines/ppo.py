@@ -24,9 +24,9 @@ from jaxenvs import Step, VectorEnv
 from jaxenvs.core.masking import Mask, legal, legal_actions
 from jaxenvs.core.random import shuffled
 
-from . import evaluate, networks, options
+from . import evaluate, options
 from .devices import ALONE, Devices
-from .loop import SEEDS, command
+from .loop import SEEDS, apply_gradient, command
 from .networks import ActorCritic
 from .rnd import RND
 from .runs import Config, Run
@@ -82,13 +82,12 @@ class Learning(Common):
     counts: ClassVar[tuple[str, ...]] = (*Common.counts, "epochs", "minibatches")
 
     def check(self) -> None:
-        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
-        rows = self.rows(self.num_envs)
-        if rows % self.minibatches:
+        items = self.items(self.num_envs)
+        if items % self.minibatches:
             raise ValueError(
                 f"a rollout of {self.num_envs} x {self.rollout_steps} steps does not split into "
-                f"minibatches={self.minibatches}; choose a divisor of {rows}"
+                f"minibatches={self.minibatches}; choose a divisor of {items}"
             )
 
     @property
@@ -96,7 +95,7 @@ class Learning(Common):
         """Gradient steps of an update."""
         return self.epochs * self.minibatches
 
-    def rows(self, num_envs: int) -> int:
+    def items(self, num_envs: int) -> int:
         """Number of items that minibatches are drawn from: here single steps."""
         return num_envs * self.rollout_steps
 
@@ -256,7 +255,7 @@ class PPO:
         )
 
     def cut_value(self, runner: Runner, step: Step) -> Float32[Array, " envs"]:
-        """Value of the true successor in the rows that the time limit cut, 0 in the others.
+        """Value of the true successor where the time limit cut an episode, 0 elsewhere.
 
         The maximum over the seeds keeps the condition one number, so that it stays a branch.
         """
@@ -280,7 +279,7 @@ class PPO:
     def learn(self, runner: Runner, rollout: Any, key: Array) -> tuple[Runner, dict[str, Array]]:
         """Take `epochs` x `minibatches` gradient steps on the rollout."""
         epochs, minibatches = self.settings.epochs, self.settings.minibatches
-        batch = jax.tree.map(self.rows, self.targets(runner, rollout))
+        batch = jax.tree.map(self.items, self.targets(runner, rollout))
         count = len(jax.tree.leaves(batch)[0])
         orders = jax.vmap(lambda key: shuffled(key, count))(jax.random.split(key, epochs)).reshape(
             epochs * minibatches, -1
@@ -288,23 +287,21 @@ class PPO:
 
         def gradient_step(carry: Any, chosen: Any) -> tuple[Any, dict[str, Array]]:
             weights, optimiser = carry
-            rows, scale = chosen
-            minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
+            order, scale = chosen
+            minibatch = jax.tree.map(lambda leaf: leaf[order], batch)
             gradient, losses = self.gradient(weights, minibatch, scale)
-            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-                change, optimiser = self.optimiser.update(gradient, optimiser, weights)
-            return (optax.apply_updates(weights, change), optimiser), losses
+            return apply_gradient(self.optimiser, gradient, optimiser, weights), losses
 
         carry = (runner.weights, runner.optimiser)
         carry, losses = jax.lax.scan(gradient_step, carry, (orders, self.scales(batch, orders)))
         runner = runner._replace(weights=carry[0], optimiser=carry[1])
         return runner, jax.tree.map(jnp.mean, losses)
 
-    def rows(self, leaf: Array) -> Array:
+    def items(self, leaf: Array) -> Array:
         """Items that minibatches are drawn from: steps of all environments at all times."""
         return leaf.reshape(-1, *leaf.shape[2:])
 
-    def scales(self, batch: Any, orders: Int32[Array, "minibatches rows"]) -> tuple[Array, ...]:
+    def scales(self, batch: Any, orders: Int32[Array, "minibatches items"]) -> tuple[Array, ...]:
         """Statistics over all devices that the loss of each minibatch needs."""
         mean, variance = self.devices.moments(batch[1][orders])
         return mean, jnp.maximum(jnp.sqrt(variance), self.settings.advantage_floor)
@@ -342,7 +339,7 @@ class PPO:
     ) -> tuple[Array, dict[str, Array]]:
         """Clipped policy loss, value loss and entropy bonus of a minibatch.
 
-        `mean` (one number, or one for each row) and `spread` are those of the minibatch's
+        `mean` (one number, or one for each item) and `spread` are those of the minibatch's
         advantages, on all devices.
         """
         logits, value = self.unroll(weights, rollout)
@@ -398,7 +395,9 @@ class PPO:
 
 def log_probability(logits: Array, action: Array) -> Float32[Array, "*batch"]:
     """Logarithm of the probability of each action."""
-    chex.assert_shape(action, logits.shape[:-1], custom_message="one action for each row of logits")
+    chex.assert_shape(
+        action, logits.shape[:-1], custom_message="one action for each vector of logits"
+    )
     log_probs = jax.nn.log_softmax(logits)
     return jnp.take_along_axis(log_probs, action[..., None], axis=-1)[..., 0]
 
@@ -449,7 +448,7 @@ def build(asked: options.Options[Settings], config: Config) -> PPO:
     """Return the algorithm for what was asked; raises for what cannot work."""
     settings = asked.settings
     venv, devices = options.environments(asked, config)
-    network = networks.build(venv.env, settings.hidden, settings.embed)
+    network = ActorCritic.of(venv.env, settings.hidden, settings.embed)
     return PPO(venv, network, settings, devices, RND.asked(settings, network))
 
 

@@ -20,7 +20,7 @@ from jaxenvs.core.masking import legal
 
 from . import options, ppo
 from .loop import command
-from .networks import Recurrent, build_recurrent
+from .networks import Recurrent
 from .ppo import PPO, Runner
 from .rnd import RND
 from .runs import Config
@@ -33,12 +33,11 @@ class Settings(ppo.Settings):
     memory: int = 128  # numbers that the GRU remembers
 
     def check(self) -> None:
-        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         if self.memory < 1:
             raise ValueError(f"memory={self.memory} must be at least 1; without one use --algo ppo")
 
-    def rows(self, num_envs: int) -> int:
+    def items(self, num_envs: int) -> int:
         """Number of items that minibatches are drawn from: here sequences of an environment."""
         return num_envs
 
@@ -65,7 +64,7 @@ class RecurrentPPO(PPO):
         memory = jnp.where(step.done[:, None], 0.0, runner.memory)
         return super().after(runner, step)._replace(memory=memory)
 
-    def rows(self, leaf: Array) -> Array:
+    def items(self, leaf: Array) -> Array:
         """Items that minibatches are drawn from: environments, with all their steps in order."""
         return leaf.swapaxes(0, 1)
 
@@ -81,7 +80,8 @@ def build(asked: options.Options[Settings], config: Config) -> RecurrentPPO:
     """Return the algorithm for what was asked; raises for what cannot work."""
     settings = asked.settings
     venv, devices = options.environments(asked, config)
-    network = build_recurrent(venv.env, settings.hidden, settings.embed, settings.memory)
+    shape = (settings.hidden, settings.embed)
+    network = Recurrent.of(venv.env, *shape, memory=settings.memory)
     return RecurrentPPO(venv, network, settings, devices, RND.asked(settings, network))
 
 

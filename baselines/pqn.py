@@ -37,7 +37,6 @@ class Exploring(ppo.Common):
     epsilon_share: float = 0.5  # share of the run's updates over which it falls, linearly
 
     def check(self) -> None:
-        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         if not self.epsilon_end <= self.epsilon_start <= 1.0:
             raise ValueError(
@@ -83,7 +82,7 @@ class PQN(LambdaReturns):
         """The share of random actions, by the gradient steps that the optimiser has counted."""
         return self.settings.epsilon(counted(runner.optimiser) // self.settings.gradient_steps)
 
-    def values(self, weights: PyTree[Array], obs: PyTree[Array]) -> Float32[Array, "rows actions"]:
+    def values(self, weights: PyTree[Array], obs: PyTree[Array]) -> Float32[Array, "batch actions"]:
         """Values of all actions in a batch of observations."""
         return jax.vmap(self.network.apply, in_axes=(None, 0))(weights, obs)  # type: ignore[return-value]
 
@@ -121,8 +120,7 @@ class PQN(LambdaReturns):
     def optimiser(self) -> optax.GradientTransformation:
         """RAdam (Liu et al., 2020) behind a clip of the global norm."""
         return optax.chain(
-            optax.clip_by_global_norm(self.settings.max_grad_norm),
-            optax.radam(self.learning_rate),
+            optax.clip_by_global_norm(self.settings.max_grad_norm), optax.radam(self.learning_rate)
         )
 
 
@@ -134,7 +132,7 @@ def counted(optimiser: Any) -> Int32[Array, ""]:
 def build(asked: options.Options[Settings], config: Config) -> PQN:
     """Return the algorithm for what was asked; raises for what cannot work."""
     venv, devices = options.environments(asked, config)
-    network = q_network.build(venv.env, asked.settings.hidden, asked.settings.embed)
+    network = QNetwork.of(venv.env, asked.settings.hidden, asked.settings.embed)
     return PQN(venv, network, asked.settings, devices)
 
 

@@ -26,12 +26,7 @@ class Preset(NamedTuple):
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
 # The same for learners of action values: a reward must reach back over many steps.
-RARE_REWARD_BY_VALUES = {
-    "gae_lambda": 0.9,
-    "learning_rate": 2.5e-4,
-    "epochs": 2,
-    "minibatches": 16,
-}
+RARE_REWARD_BY_VALUES = {"gae_lambda": 0.9, "learning_rate": 2.5e-4, "epochs": 2, "minibatches": 16}
 RARE_REWARD_BY_REPLAY = {"n_step": 5}
 
 # A key and a door, or a long way, between the agent and its only reward: hundreds of steps for a
@@ -180,9 +175,7 @@ PRESETS = (
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),
     Preset(
-        r"Puzzle-Cube-2x2-v\d+",
-        {"total_steps": 8_000_000, "target_every": 4},
-        algorithm="davi",
+        r"Puzzle-Cube-2x2-v\d+", {"total_steps": 8_000_000, "target_every": 4}, algorithm="davi"
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Progress of a run: rows for the log, and a line with speed, return and time left."""
+"""Progress of a run: records for the log, and a line with speed, return and time left."""
 
 import contextlib
 import time
@@ -52,21 +52,21 @@ class ProgressLine:
         self._bar.stop()
 
     def update(self, metrics: dict[str, np.ndarray], note: str = "") -> list[dict[str, Any]]:
-        """Take the metrics (seeds, updates) of a chunk; show them and return rows for the log."""
+        """Show the metrics (seeds, updates) of a chunk, and return records for the log."""
         self._note = note
-        rows = [self._row(metrics, i) for i in range(metrics["episodes"].shape[1])]
+        records = [self._record(metrics, i) for i in range(metrics["episodes"].shape[1])]
         now = time.perf_counter()
         self._compiled = self._compiled or (now, self._done)
         self._bar.update(self._task, completed=self._done, text=self._text())
         if now - self._last_print >= INTERVAL or self._done >= self._updates:
             self._last_print = now
             self._print(self._text())
-        for row in rows:
-            row |= {"seconds": round(now - self._begun, 3), "steps_per_second": self._rate()}
-        return rows
+        for record in records:
+            record |= {"seconds": round(now - self._begun, 3), "steps_per_second": self._rate()}
+        return records
 
-    def _row(self, metrics: dict[str, np.ndarray], i: int) -> dict[str, Any]:
-        """One row of the log, of update i of the chunk: each number is a list over the seeds."""
+    def _record(self, metrics: dict[str, np.ndarray], i: int) -> dict[str, Any]:
+        """One record of the log, of update i of the chunk: each number is a list over the seeds."""
         self._done += 1
         sums = {name: values[:, i].tolist() for name, values in metrics.items()}
         episodes = sums["episodes"]

@@ -9,7 +9,6 @@ remembers nothing can be caught in a circle, which a single other action ends. W
 forbids actions, best and any are those of the legal ones.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import chex
@@ -19,10 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, PyTree
 
-from jaxenvs import Env
 from jaxenvs.core.masking import Mask, legal
 
-from .networks import ActorCritic, Encoder, dense, fields
+from .networks import ActorCritic, Encoder, dense
 
 EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
 
@@ -54,16 +52,8 @@ class QNetwork(ActorCritic):
         return memory, legal(logits, mask), values.max()
 
 
-def build(env: Env, hidden: Sequence[int], embed: int, dueling: bool = False) -> QNetwork:
-    """Return the network for an environment; `ValueError` unless its actions are Discrete."""
-    return QNetwork(*fields(env, hidden, embed), dueling=dueling)
-
-
 def explore(
-    key: Array,
-    values: Float32[Array, "envs actions"],
-    epsilon: Float32[Array, ""],
-    mask: Mask,
+    key: Array, values: Float32[Array, "envs actions"], epsilon: Float32[Array, ""], mask: Mask
 ) -> Int32[Array, " envs"]:
     """Epsilon-greedy actions: the best legal one, or with probability epsilon any legal one."""
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
@@ -83,7 +73,9 @@ def explore(
 def chosen(
     values: Float32[Array, "batch actions"], action: Int32[Array, " batch"]
 ) -> Float32[Array, " batch"]:
-    """The value of each row's action."""
+    """The value of the action taken in each observation."""
     chex.assert_rank(values, 2, custom_message="values are [batch, actions]")
-    chex.assert_shape(action, values.shape[:1], custom_message="one action for each row of values")
+    chex.assert_shape(
+        action, values.shape[:1], custom_message="one action for each vector of values"
+    )
     return jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]

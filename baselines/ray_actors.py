@@ -112,7 +112,7 @@ class GymSampler:
         """Step all environments `steps` times."""
         weights = jax.device_put(weights)
         records = [self._step(weights) for _ in range(self._steps)]
-        return jax.tree.map(lambda *rows: np.stack(rows), *records), self._obs
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *records), self._obs
 
     def play(self, weights: PyTree[np.ndarray], rounds: int, seed: int) -> np.ndarray:
         """Play whole episodes, `rounds` in each environment, long or short, begun anew.

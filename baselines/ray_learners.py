@@ -67,8 +67,8 @@ class VTrace(FragmentPPO):
         advantage = corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda)
         return rollout, advantage, advantage + value
 
-    def scales(self, batch: Any, orders: Int32[Array, "minibatches rows"]) -> tuple[Array, ...]:
-        """Baseline of each row of each minibatch, and the spread of the advantages about them."""
+    def scales(self, batch: Any, orders: Int32[Array, "minibatches items"]) -> tuple[Array, ...]:
+        """Baseline of each item of each minibatch, and the spread of the advantages about them."""
         weighted, weight = batch[1][orders], batch[0].weight[orders]
         baseline = baselines(weighted, weight, self.devices)
         _, variance = self.devices.moments(weighted - baseline)

@@ -16,8 +16,9 @@ import jax
 import jaxenvs
 from jaxenvs.core.extras import require
 
-from . import GYM, networks, options, ppo
+from . import GYM, options, ppo
 from .loop import command
+from .networks import ActorCritic
 from .runs import Config, RunError
 
 
@@ -34,7 +35,6 @@ class Settings(ppo.Settings):
     counts: ClassVar[tuple[str, ...]] = (*ppo.Settings.counts, "actors", "learners", "patience")
 
     def check(self) -> None:
-        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         super().check()
         if self.num_envs % self.actors:
             raise ValueError(
@@ -46,11 +46,11 @@ class Settings(ppo.Settings):
                 f"the fragments of {self.actors} actors do not divide evenly among {self.learners} "
                 f"learners; give a divisor of {self.actors}"
             )
-        rows = self.rows(self.num_envs // self.learners)
-        if rows % self.minibatches:
+        items = self.items(self.num_envs // self.learners)
+        if items % self.minibatches:
             raise ValueError(
-                f"the {rows} steps of each of {self.learners} learners do not split into "
-                f"minibatches={self.minibatches}; choose a divisor of {rows}"
+                f"the {items} steps of each of {self.learners} learners do not split into "
+                f"minibatches={self.minibatches}; choose a divisor of {items}"
             )
         if self.chunk != 1:
             raise ValueError(f"chunk={self.chunk}: here each update is a call; give --chunk 1")
@@ -76,16 +76,16 @@ def build(cluster: Any, asked: options.Options[Settings], config: Config) -> Any
     return kind(env, network, settings)
 
 
-def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, networks.ActorCritic]:
+def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, ActorCritic]:
     """What the learner must know of the environment, and the network for it."""
     if not id.startswith(GYM):
         env = jaxenvs.make(id, **fields)
-        return env, networks.build(env, settings.hidden, settings.embed)
+        return env, ActorCritic.of(env, settings.hidden, settings.embed)
     from . import gym_worlds
 
     env = gym_worlds.look(id, fields)
     parts = (env.observation_space, env.action_space.n, tuple(settings.hidden), settings.embed)
-    return env, networks.ActorCritic(*parts)
+    return env, ActorCritic(*parts)
 
 
 def main(argv: list[str] | None = None) -> int:

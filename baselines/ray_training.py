@@ -155,8 +155,7 @@ class Training:
         )
 
         def make(slot: int, generation: int) -> Any:
-            words = np.random.SeedSequence((config.seed, slot, done, generation)).generate_state(1)
-            seed = int(words[0]) >> 1
+            seed = _seed(config.seed, slot, done, generation)
             return kind.remote(config.id, config.env_fields, sampling, seed)
 
         return Pool(make, settings.actors, settings.patience)
@@ -273,10 +272,8 @@ class Training:
         pool, settings = self._pool, self._settings
         assert pool is not None
         weights, rounds = ray.put(weights), -(-count // settings.num_envs)
-        words = np.random.SeedSequence((self._run.config.seed, evaluate.EVALUATION)).generate_state(
-            1
-        )
-        seeds = itertools.count(int(words[0]) >> 1, settings.num_envs)
+        first = _seed(self._run.config.seed, evaluate.EVALUATION)
+        seeds = itertools.count(first, settings.num_envs)
         found: list[np.ndarray] = []
         while len(found) < settings.actors:
             while pool.idle and len(pool.busy) + len(found) < settings.actors:
@@ -292,3 +289,8 @@ class Training:
         """Kill the actors."""
         if self._pool is not None:
             self._pool.end()
+
+
+def _seed(*numbers: int) -> int:
+    """A seed of 31 bits, another one for every combination of numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1)[0]) >> 1

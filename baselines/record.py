@@ -58,10 +58,12 @@ def _command(config: Config, name: str | None) -> str:
 
 def summary(run: Run, device: str) -> dict[str, Any]:
     """Return what is kept of a run; `evaluation` is None where the run did not reach its end."""
-    rows = run.rows()
-    if not rows:
-        raise RunError(f"{run.path} has no row in its log; give a run that has learned something")
-    steps, returns = points(rows)
+    records = run.records()
+    if not records:
+        raise RunError(
+            f"{run.path} has no record in its log; give a run that has learned something"
+        )
+    steps, returns = points(records)
     kept = np.unique(np.linspace(0, len(steps) - 1, POINTS).round().astype(int))
     read = {name: run.path / f"{name}.json" for name in ("eval", "heuristic")}
     found = {k: json.loads(f.read_text("utf-8")) for k, f in read.items() if f.is_file()}
@@ -74,10 +76,10 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "date": time.strftime("%Y-%m-%d", time.gmtime(made)),
         "versions": run.config.versions,
         "seeds": run.config.seeds,
-        "steps": rows[-1]["steps"],  # made by each seed
+        "steps": records[-1]["steps"],  # made by each seed
         "steps_asked": run.config.settings["total_steps"],
-        "seconds": rows[-1]["seconds"],  # from the first compilation to the last update
-        "steps_per_second": rows[-1]["steps_per_second"],  # of all seeds, without compilation
+        "seconds": records[-1]["seconds"],  # from the first compilation to the last update
+        "steps_per_second": records[-1]["steps_per_second"],  # of all seeds, without compilation
         "evaluation": found.get("eval"),
         **({"search": found["heuristic"]} if "heuristic" in found else {}),
         "last_returns": _rounded(returns[-1]),
@@ -85,13 +87,13 @@ def summary(run: Run, device: str) -> dict[str, Any]:
     }
 
 
-def curve(row: dict[str, Any]) -> Curve:
+def curve(record: dict[str, Any]) -> Curve:
     """The panel of a kept run, named by its id and by what learned, with which preset."""
-    returns = [[np.nan if x is None else x for x in line] for line in row["curve"]["returns"]]
-    title = row["command"].removeprefix(f"{PROGRAM} ").partition(" --seeds")[0]
+    returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
+    title = record["command"].removeprefix(f"{PROGRAM} ").partition(" --seeds")[0]
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
-    return Curve(title, np.array(row["curve"]["steps"]), np.array(returns))
+    return Curve(title, np.array(record["curve"]["steps"]), np.array(returns))
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -108,11 +110,11 @@ def main(argv: list[str] | None = None) -> int:
     except ValueError as error:
         print(f"record: {error}", file=sys.stderr)
         return 2
-    rows = {row["command"]: row for row in [*known, *new]}.values()
-    lines = ",\n".join(json.dumps(row) for row in rows)
+    records = {record["command"]: record for record in [*known, *new]}.values()
+    lines = ",\n".join(json.dumps(record) for record in records)
     asked.table.write_text(f"[\n{lines}\n]\n", "utf-8")
     if asked.picture:
-        panels(asked.picture, [curve(row) for row in rows])
+        panels(asked.picture, [curve(record) for record in records])
     return 0
 
 

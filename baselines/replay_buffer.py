@@ -71,13 +71,15 @@ def add(
 ) -> ReplayBuffer:
     """Store a step of every environment, which saw `obs` and made `step`."""
     envs, slots = buffer.action.shape
-    rows = jnp.arange(envs, dtype=jnp.int32)
+    every = jnp.arange(envs, dtype=jnp.int32)
     here, after = buffer.written % slots, (buffer.written + 1) % slots
 
     def put(ring: Array, value: Array, at: Array = here) -> Array:
-        chex.assert_shape(value, (envs, *ring.shape[2:]), custom_message="one slot of each row")
+        chex.assert_shape(
+            value, (envs, *ring.shape[2:]), custom_message="one slot of each environment"
+        )
         chex.assert_type(value, ring.dtype, custom_message="as the replay buffer stores it")
-        return ring.at[rows, at].set(value)
+        return ring.at[every, at].set(value)
 
     def put_both(ring: Array, value: Array, successor: Array) -> Array:
         return put(put(ring, value), successor, after)
@@ -102,34 +104,34 @@ def sample(key: Array, buffer: ReplayBuffer, size: int, n_step: int, gamma: floa
     have more slots than that.
     """
     envs, slots = buffer.action.shape
-    key_row, key_slot = jax.random.split(key)
-    row = jax.random.randint(key_row, (size,), 0, envs, jnp.int32)
-    newest = buffer.written[row]  # its observation is there, nothing else
+    key_env, key_slot = jax.random.split(key)
+    env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
+    newest = buffer.written[env]  # its observation is there, nothing else
     oldest = jnp.maximum(newest - (slots - 1), 0)
     first = jax.random.randint(key_slot, (size,), oldest, newest - n_step + 1, jnp.int32)
-    return window(buffer, row, first, n_step, gamma)
+    return window(buffer, env, first, n_step, gamma)
 
 
 def window(
     buffer: ReplayBuffer,
-    row: Int32[Array, " batch"],
+    env: Int32[Array, " batch"],
     first: Int32[Array, " batch"],
     n_step: int,
     gamma: float,
 ) -> Batch:
     """What came of the steps in slots `first`, counted since the beginning, of environments."""
-    chex.assert_rank([row, first], 1, custom_message="row and first are [batch]")
-    chex.assert_equal_shape([row, first], custom_message="row and first, [batch]")
+    chex.assert_rank([env, first], 1, custom_message="env and first are [batch]")
+    chex.assert_equal_shape([env, first], custom_message="env and first, [batch]")
     slots = buffer.action.shape[1]
     ahead = jnp.arange(n_step, dtype=jnp.int32)
-    where = (row[:, None], (first[:, None] + ahead) % slots)
+    where = (env[:, None], (first[:, None] + ahead) % slots)
     terminated, truncated = buffer.terminated[where], buffer.truncated[where]
     goes_on = jnp.cumprod(~(terminated | truncated), axis=1, dtype=jnp.int32)
     reached = jnp.pad(goes_on[:, :-1], ((0, 0), (1, 0)), constant_values=1)
     length = reached.sum(axis=1, dtype=jnp.int32)
     ended = (terminated & (reached > 0)).any(axis=1)
     powers = jnp.float32(gamma) ** ahead.astype(jnp.float32)
-    here, last = (row, first % slots), (row, (first + length) % slots)
+    here, last = (env, first % slots), (env, (first + length) % slots)
     return Batch(
         obs=jax.tree.map(lambda leaf: leaf[here], buffer.obs),
         action=buffer.action[here],

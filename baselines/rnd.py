@@ -25,6 +25,7 @@ from jaxenvs import spaces
 from jaxenvs.core.facts import identity
 
 from .devices import ALONE, Devices
+from .loop import apply_gradient
 from .networks import ActorCritic, Encoder
 
 CLIP = 5.0  # largest normalised feature
@@ -123,11 +124,6 @@ class RND:
             earned=Moments(jnp.float32(0), zeros[:1], zeros[:1]),
         )
 
-    def bonus(self, curiosity: Curiosity, obs: PyTree[Array]) -> Float32[Array, " batch"]:
-        """How new a batch of observations is, in deviations of the bonuses' discounted returns."""
-        inputs = self.normalised(curiosity, self.features(curiosity, obs))
-        return self.errors(curiosity, inputs) / curiosity.earned.deviation
-
     def learn(
         self,
         curiosity: Curiosity,
@@ -177,9 +173,7 @@ class RND:
                 return self.errors(curiosity._replace(predictor=predictor), inputs).mean()
 
             gradient = devices.mean(jax.grad(loss)(predictor))
-            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-                change, optimiser = self.optimiser.update(gradient, optimiser, predictor)
-            return (optax.apply_updates(predictor, change), optimiser), None
+            return apply_gradient(self.optimiser, gradient, optimiser, predictor), None
 
         carry = (curiosity.predictor, curiosity.optimiser)
         (predictor, optimiser), _ = jax.lax.scan(gradient_step, carry, batches)

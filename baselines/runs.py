@@ -1,6 +1,6 @@
 """The directory of a run: what was asked for, what happened, and how to go on from there.
 
-    config.json   environment, seeds, settings, versions        log.jsonl   one row per update
+    config.json   environment, seeds, settings, versions        log.jsonl   one record per update
     curve.png     return over steps, a line per seed            eval.json   the final evaluation
     replay.html   episodes to look at, where asked for
     checkpoints/  the last two states of the whole run, each written apart and then renamed
@@ -13,7 +13,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,12 @@ from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
 
-from . import GYM, checkpoints, networks, q_network
+from . import GYM, checkpoints
 from .checkpoints import RunError as RunError  # readers of a run meet it here
+from .networks import ActorCritic, Recurrent
 from .policy import Policy
 from .presets import reads_mission
+from .q_network import QNetwork
 
 FORMAT = 1
 WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
@@ -72,15 +74,14 @@ class Config:
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(self.fields.items()))])
 
 
-# The network of each algorithm that learns a policy: what builds it for an environment, and the
-# settings that say how. It has `begin`, `think` and `init`, see networks.py.
-NETWORKS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
-    "ppo": (networks.build, ("hidden", "embed")),
-    "ppo-rnn": (networks.build_recurrent, ("hidden", "embed", "memory")),
-    "ppo-ray": (networks.build, ("hidden", "embed")),
-    "alphazero": (networks.build, ("hidden", "embed")),
-    "pqn": (q_network.build, ("hidden", "embed")),
-    "dqn": (q_network.build, ("hidden", "embed", "dueling")),
+# The network of each algorithm that learns a policy, and the settings that `of` takes.
+NETWORKS: dict[str, tuple[type[ActorCritic], tuple[str, ...]]] = {
+    "ppo": (ActorCritic, ("hidden", "embed")),
+    "ppo-rnn": (Recurrent, ("hidden", "embed", "memory")),
+    "ppo-ray": (ActorCritic, ("hidden", "embed")),
+    "alphazero": (ActorCritic, ("hidden", "embed")),
+    "pqn": (QNetwork, ("hidden", "embed")),
+    "dqn": (QNetwork, ("hidden", "embed", "dueling")),
 }
 
 
@@ -110,9 +111,9 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
 
 def _network(run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree[jax.ShapeDtypeStruct]]:
     """The network of a run, and the shapes of the weights of all its seeds."""
-    build, told = NETWORKS[run.config.algorithm]
+    kind, told = NETWORKS[run.config.algorithm]
     try:
-        network = build(env, **{name: run.config.settings[name] for name in told})
+        network = kind.of(env, **{name: run.config.settings[name] for name in told})
         shapes = jax.eval_shape(
             jax.vmap(lambda key: network.init(key, env.reset(key).obs)),
             jax.ShapeDtypeStruct((run.config.seeds,), jax.random.key(0).dtype),
@@ -174,10 +175,9 @@ class Run:
     @property
     def how_to_go_on(self) -> str:
         """A sentence for somebody whose training was stopped."""
-        saved = checkpoints.saved(self.checkpoints)
-        if not saved:
+        update = checkpoints.newest(self.checkpoints)
+        if not update:
             return "Stopped before anything was saved."
-        update = int(saved[-1].name)
         return f"Saved after update {update}; continue with: jaxenvs train --resume {self.path}"
 
     def check_seed(self, seed: int) -> None:
@@ -198,9 +198,9 @@ class Run:
         with replacing(self.path / name) as temporary:
             temporary.write_text(json.dumps(content, indent=2) + "\n", "utf-8")
 
-    def log(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Append rows to log.jsonl, all of them or none."""
-        lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    def log(self, records: Iterable[dict[str, Any]]) -> None:
+        """Append records to log.jsonl, all of them or none."""
+        lines = "".join(json.dumps(record) + "\n" for record in records).encode()
         with (self.path / "log.jsonl").open("ab", buffering=0) as file:
             before = file.seek(0, os.SEEK_END)
             try:
@@ -210,19 +210,19 @@ class Run:
                 file.truncate(before)
                 raise
 
-    def rows(self) -> list[dict[str, Any]]:
+    def records(self) -> list[dict[str, Any]]:
         """Rows of the log, up to the first line that is none (the last may have been cut)."""
         file = self.path / "log.jsonl"
-        rows = []
+        records = []
         for line in file.read_bytes().splitlines() if file.is_file() else ():
             try:
-                row = json.loads(line)
+                record = json.loads(line)
             except (ValueError, RecursionError):
                 break
-            if not isinstance(row, dict) or not isinstance(row.get("update"), int):
+            if not isinstance(record, dict) or not isinstance(record.get("update"), int):
                 break
-            rows.append(row)
-        return rows
+            records.append(record)
+        return records
 
     def rewind(self, update: int) -> None:
         """Drop what the log says about updates after `update`: they will be made again.
@@ -231,7 +231,9 @@ class Run:
         """
         for left in unfinished(self.path):
             left.unlink()
-        kept = [json.dumps(row) + "\n" for row in self.rows() if row["update"] <= update]
+        kept = [
+            json.dumps(record) + "\n" for record in self.records() if record["update"] <= update
+        ]
         with replacing(self.path / "log.jsonl") as temporary:
             temporary.write_text("".join(kept), "utf-8")
 

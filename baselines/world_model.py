@@ -33,6 +33,8 @@ from jaxenvs.core.bits import pack, unpack, words_for
 from jaxenvs.core.pixels import compose
 from jaxenvs.puzzles.puzzle import Move, Puzzle
 
+from .loop import apply_gradient
+
 PUZZLE = "Puzzle-SlidingTile-3x3-v0"
 SIZE = 3  # cells in a row of the puzzle
 CELLS = SIZE * SIZE
@@ -195,9 +197,7 @@ def learn(settings: Settings, seen: Transitions, key: Array) -> PyTree[Array]:
     def some(carry: Any, steps: Any) -> tuple[Any, Array]:
         def step(carry: Any, step: Any) -> tuple[Any, Array]:
             value, gradient = jax.value_and_grad(loss)(carry[0], *step)
-            with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-                change, state = optimiser.update(gradient, carry[1])
-            return (optax.apply_updates(carry[0], change), state), value
+            return apply_gradient(optimiser, gradient, carry[1], carry[0]), value
 
         return jax.lax.scan(step, carry, steps)
 
@@ -258,12 +258,7 @@ def see(settings: Settings, weights: PyTree[Array], puzzle: Puzzle, board: Any, 
 
 
 def evaluate(
-    settings: Settings,
-    weights: PyTree[Array],
-    puzzle: Puzzle,
-    key: Array,
-    boards: int,
-    budget: int,
+    settings: Settings, weights: PyTree[Array], puzzle: Puzzle, key: Array, boards: int, budget: int
 ) -> dict[str, Any]:
     """Plan in the learned world from pictures of random boards; carry the plans out in truth."""
     key_levels, key_seen, key_goal, key_after = jax.random.split(key, 4)

@@ -6,9 +6,9 @@
 
 Jobs run in order of worth, each in a separate process, so that a crash, a lack of memory or an
 overrun costs one job. Each leaves one JSON in --out; a job that is done for this device and code,
-in --out or in benchmarks/results/card, is passed over, one that was cut goes on from its rows after
-those that have none yet. A run leaves at most --files files, as many as such a machine may send
-home: it begins no job whose files would be too many, and the next run takes those up.
+in --out or in benchmarks/results/card, is passed over; one that was cut goes on from its records,
+after the jobs that have none yet. A run leaves at most --files files, as many as such a machine may
+send home: it begins no job whose files would be too many, and the next run takes those up.
 """
 
 import argparse
@@ -61,9 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(listed())
         return 0
     if args.about:
-        return card_work.tell_about(args.commit)
+        print(json.dumps(card_work.about(args.commit)), flush=True)
+        return 0
     if args.job:
-        return run_here(_named(args.job))
+        return run_here(next(job for job in card_jobs.JOBS if job.name == args.job))
     end = time.monotonic() + 60 * args.minutes
     try:
         args.out.mkdir(parents=True, exist_ok=True)
@@ -85,7 +86,7 @@ def _parser() -> Parser:
         "--only", nargs="+", choices=names, metavar="NAME", help="only these jobs, even failed ones"
     )
     add("--minutes", type=float, default=25.0, help="time for all jobs together (default: 25)")
-    add("--again", action="store_true", help="repeat finished jobs and drop their old rows")
+    add("--again", action="store_true", help="repeat finished jobs and drop their old records")
     add("--out", type=Path, default=Path("runs/card"), metavar="DIR", help="default: %(default)s")
     add("--files", type=int, help=f"most files in DIR after the run (default: {FILES}; tiny: any)")
     add("--tiny", action="store_true", help="tiny sizes, to test every job on a CPU")
@@ -100,10 +101,6 @@ def _parser() -> Parser:
     add("--job", help=argparse.SUPPRESS)  # of the process of one job, told the rest by its input
     add("--about", action="store_true", help=argparse.SUPPRESS)
     return parser
-
-
-def _named(name: str) -> Job:
-    return next(job for job in card_jobs.JOBS if job.name == name)
 
 
 def listed() -> str:
@@ -178,8 +175,8 @@ def _run(task: Task, args: argparse.Namespace, about: dict[str, Any], end: float
     header = _header(task, args, about)
     begun = time.monotonic()
     said, trouble = run_apart(task, args, header, seconds)
-    state, rows = _settle(task, header, said, trouble)
-    print(f"{job.name}: {state}, {rows} rows, {time.monotonic() - begun:.0f} s", flush=True)
+    state, records = _settle(task, header, said, trouble)
+    print(f"{job.name}: {state}, {records} records, {time.monotonic() - begun:.0f} s", flush=True)
     return state
 
 
@@ -194,7 +191,7 @@ def too_many(task: Task, args: argparse.Namespace) -> bool:
 
 
 def _header(task: Task, args: argparse.Namespace, about: dict[str, Any]) -> dict[str, Any]:
-    """What the file of a job says beside its figures, and the rows that it goes on from."""
+    """What the file of a job says beside its figures, and the records that it goes on from."""
     words = [COMMAND, "--only", task.job.name, *(["--tiny"] if args.tiny else [])]
     told = {**about, "date": time.strftime("%Y-%m-%d %H:%M:%S"), "command": " ".join(words)}
     told |= {"job": task.job.name, "tiny": args.tiny}
@@ -274,7 +271,7 @@ def _ended(process: subprocess.Popen) -> Iterator[None]:
 
 
 def _settle(task: Task, header: dict[str, Any], said: list[str], trouble: str) -> tuple[str, int]:
-    """Record the end of a job that could not do so itself; return its state and rows."""
+    """Record the end of a job that could not do so itself; return its state and records."""
     found = card_work.load(task.file)
     fresh = found if found and found.get("date") == header["date"] else None
     if not trouble and fresh:
@@ -322,7 +319,7 @@ def _state_after(job: Job, work: card_work.Work) -> str:
     except ModuleNotFoundError as error:
         work.miss(str(error.name), "not installed, and this job needs it")
         return LEFT_OUT
-    return DONE if work.rows or not work.failed else FAILED
+    return DONE if work.records or not work.failed else FAILED
 
 
 def _end_with(parent: int) -> None:

@@ -5,6 +5,7 @@ a missing package costs that job alone. `tiny` stands for sizes that a CPU measu
 """
 
 import argparse
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -15,13 +16,13 @@ import jax
 import jaxenvs
 
 from . import card_tests, card_training, contestants, gpu_work, kernels, peers, resets, timing
-from .card_work import Rows, Work
+from .card_work import Records, Work
 
 IDS = "Craft-Classic-Ids-v0"
 SYMBOLIC, PIXELS = "Craft-Classic-Symbolic-v0", "Craft-Classic-Pixels-v0"
 DOORKEY = "Grid-DoorKey-8x8-v0"
 CRAFTAX = f"craftax (optimistic {peers.RATIO})"
-TOP = 16  # kernels of a step that have a row
+TOP = 16  # kernels of a step that have a record
 WHOLE_LOOP = MappingProxyType({"XLA_FLAGS": "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL"})
 WITH_CPU = MappingProxyType({"JAX_PLATFORMS": "cuda,cpu"})
 
@@ -74,30 +75,18 @@ GRADUAL = "pool, a 16th anew"  # before every rollout; `pool` alone is drawn ane
 
 def turns(
     work: Work, env_id: str, num_envs: int, sources: Sequence[str], others: Sequence[str] = ()
-) -> Rows:
+) -> Records:
     """Steps per second of our reset sources and of other packages, taken in turns."""
-    seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
-    fields = contestants.obs_field(env_id, None)
-    obs = contestants.obs_name(env_id, fields)
-    size = 16 if work.tiny else 4096
+    seconds, repeats, pool = (0.01, 2, 16) if work.tiny else (0.25, 5, 4096)
     case = {"id": env_id, "num_envs": num_envs}
-    builders: dict[str, Callable[[], timing.BatchRunner]] = {}
-    for source in sources:
-        pool = {"pool_size": size, "refresh_size": size // 16 if source == GRADUAL else size}
-        plain = "pool" if source == GRADUAL else source
-        ours = functools.partial(contestants.ours, env_id, num_envs, plain, **fields, **pool)
-        builders[source] = lambda ours=ours, source=source: timing.BatchRunner(
-            ours(), seconds, source, obs
-        )
-    for name in others:
-        other = functools.partial(peers.peer, name, env_id, num_envs)
-        builders[name] = lambda other=other: timing.BatchRunner(
-            other(), seconds, obs=peers.obs_name(env_id)
-        )
     runners = []
-    for name, build in builders.items():
+    for name in (*sources, *others):
         try:
-            runners.append(build())
+            if name in others:
+                batch: Any = peers.peer(name, env_id, num_envs)
+            else:
+                batch = _batch(env_id, num_envs, name, pool)
+            runners.append(timing.BatchRunner(batch, seconds))
         except ImportError:
             work.miss(name, peers.install(name))
         except RuntimeError as error:  # out of memory, most likely
@@ -106,9 +95,16 @@ def turns(
     return [_flat(each) | launches(r) for each, r in zip(measured, runners, strict=True)]
 
 
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose raw times have the name that all jobs give them."""
-    return {("times_s" if name == "seconds" else name): value for name, value in row.items()}
+def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contestant:
+    """This library's batch with a pool of that many levels, if it has one."""
+    plain, drawn = ("pool", pool // 16) if source == GRADUAL else (source, pool)
+    made = contestants.ours(id, num_envs, plain, pool_size=pool, refresh_size=drawn)
+    return dataclasses.replace(made, reset_source=source)
+
+
+def _flat(record: dict[str, Any]) -> dict[str, Any]:
+    """A record whose raw times have the name that all jobs give them."""
+    return {("times_s" if name == "seconds" else name): value for name, value in record.items()}
 
 
 def launches(runner: timing.BatchRunner) -> dict[str, int]:
@@ -117,7 +113,7 @@ def launches(runner: timing.BatchRunner) -> dict[str, int]:
         return {}
     try:
         program: Any = runner.rollout
-        found = gpu_work.step_kernels(program.as_text(), runner.row.length)
+        found = gpu_work.step_kernels(program.as_text(), runner.record.length)
     except (AttributeError, LookupError, TypeError, ValueError):  # another loop has as many trips,
         return {}  # or the text of the program is not as of the releases known
     return {
@@ -144,7 +140,7 @@ def step_costs(work: Work) -> None:
             work.measure(functools.partial(_kernels, case), **case)
 
 
-def _resets(work: Work, env_id: str, batch: int, limit: int) -> Rows:
+def _resets(work: Work, env_id: str, batch: int, limit: int) -> Records:
     asked = argparse.Namespace(
         ids=[env_id],
         batch=batch,
@@ -153,21 +149,20 @@ def _resets(work: Work, env_id: str, batch: int, limit: int) -> Rows:
         seconds=0.01 if work.tiny else 0.2,
         repeats=2 if work.tiny else 5,
     )
-    obs = contestants.obs_name(env_id, contestants.obs_field(env_id, None))
-    return [_flat(row) | {"part": "resets", "obs": obs} for row in resets.measure(asked)]
+    return [_flat(record) | {"part": "resets"} for record in resets.measure(asked)]
 
 
-def _kernels(case: dict[str, Any]) -> Rows:
-    """A row for the whole step, then one for each of the longest kernels."""
-    source = case["reset_source"]
-    found = kernels.measure(contestants.ours(case["id"], case["num_envs"], source), source)
+def _kernels(case: dict[str, Any]) -> Records:
+    """A record for the whole step, then one for each of the longest kernels."""
+    batch = contestants.ours(case["id"], case["num_envs"], case["reset_source"])
+    found = kernels.measure(batch)
     whole = {"microseconds": found["step"], "busy": found["busy"]}
     longest = list(found["microseconds"].items())[:TOP]
     each = [
         {"kernel": name, "microseconds": us, "launches": found["launches"][name]}
         for name, us in longest
     ]
-    return [case | row for row in (whole, *each)]
+    return [case | record for record in (whole, *each)]
 
 
 def families(work: Work) -> None:
@@ -194,7 +189,7 @@ def puzzles(work: Work) -> None:
             _alone(work, env_id, num_envs, "default")
 
 
-def _searched(work: Work, env_id: str, batch_size: int) -> Rows:
+def _searched(work: Work, env_id: str, batch_size: int) -> Records:
     from . import searching
 
     levels, budget, repeats = (1, 100_000, 1) if work.tiny else (4, 8_000_000, 3)
@@ -237,12 +232,7 @@ JOBS = (
         goes_on=True,
     ),
     Job(
-        "tests",
-        "tests that need a GPU",
-        card_tests.run,
-        5,
-        needs=("pytest",),
-        environment=WITH_CPU,
+        "tests", "tests that need a GPU", card_tests.run, 5, needs=("pytest",), environment=WITH_CPU
     ),
     Job("babyai", "exact against pool for BabyAI", babyai, 5),
     Job("graphs", "the loop as one CUDA graph", graphs, 3, environment=WHOLE_LOOP),

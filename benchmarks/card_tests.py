@@ -1,4 +1,4 @@
-"""The job of `card` that runs the tests which need a GPU, in slices: a row for each test."""
+"""The job of `card` that runs the tests which need a GPU, in slices: a record for each test."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ LONGEST = 60.0  # seconds that a test may take: with less left none is begun
 
 
 class Keeper:
-    """A plugin of pytest: passes over what has a row, keeps the others, ends in time."""
+    """A plugin of pytest: passes over what has a record, keeps the others, ends in time."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
@@ -26,8 +26,8 @@ class Keeper:
         """Keep the outcome of a test, or why it could not begin."""
         if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
             said = "" if report.passed else str(report.longrepr)[-500:]
-            row = {"test": report.nodeid, "outcome": report.outcome, "said": said}
-            self.work.keep([row | {"times_s": [report.duration]}])
+            record = {"test": report.nodeid, "outcome": report.outcome, "said": said}
+            self.work.keep([record | {"times_s": [report.duration]}])
 
     def pytest_runtest_protocol(self, item: Any) -> None:
         """Stop before a test for which there is no time."""

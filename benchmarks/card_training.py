@@ -4,6 +4,7 @@ The run is that of `jaxenvs train Craft-Classic-Ids-v0 --preset gpu`. A slice go
 last one ended, on this machine or, by the checkpoint that it leaves beside its JSON, on another.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -11,10 +12,11 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .card_work import BROUGHT_HOME, OutOfTimeError, Rows, Work
+from .card_work import BROUGHT_HOME, OutOfTimeError, Records, Work
 
 CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
 SPEEDS = ((CRAFT, "gpu"), (DOORKEY, None))
@@ -31,10 +33,10 @@ def speeds(work: Work) -> None:
     """PPO with the preset of each id, over environments: steps of training per second."""
     from . import scaling
 
-    def figures(id: str, num_envs: int, preset: str | None) -> Rows:
-        row = scaling.measure(id, num_envs, 1, 0.01 if work.tiny else 6.0, preset)
-        del row["devices"], row["device"]
-        return [{**row, "algorithm": "ppo", "preset": preset or "usual"}]
+    def figures(id: str, num_envs: int, preset: str | None) -> Records:
+        record = scaling.measure(id, num_envs, 1, 0.01 if work.tiny else 6.0, preset)
+        del record["devices"], record["device"]
+        return [{**record, "algorithm": "ppo", "preset": preset or "usual"}]
 
     for num_envs in (8,) if work.tiny else (4096, 1024, 16_384):
         for id, preset in SPEEDS[1:] if work.tiny else SPEEDS:
@@ -44,7 +46,7 @@ def speeds(work: Work) -> None:
 def billion(work: Work) -> None:
     """Train from the newest checkpoint until the end of the run or of the time."""
     from jaxenvs.baselines import ppo
-    from jaxenvs.baselines.checkpoints import RunError, saved
+    from jaxenvs.baselines.checkpoints import RunError, newest
     from jaxenvs.baselines.runs import Run
 
     from . import carried
@@ -68,7 +70,7 @@ def billion(work: Work) -> None:
         carried.pack(Run.open(path), carrier)
     except (OSError, RunError) as error:
         work.fail(error, part="checkpoint to carry")
-    after = int(saved(path / "checkpoints")[-1].name) if saved(path / "checkpoints") else 0
+    after = newest(path / "checkpoints")
     work.keep(_slice(path, before, after, time.monotonic() - begun, str(work.header["commit"])))
     if ended:
         raise OutOfTimeError
@@ -76,11 +78,11 @@ def billion(work: Work) -> None:
 
 def _found(path: Path, carrier: Path) -> int:
     """The update to go on from; what was carried here takes the place of a run that is behind."""
-    from jaxenvs.baselines.checkpoints import saved
+    from jaxenvs.baselines import checkpoints
 
     from . import carried
 
-    here = int(saved(path / "checkpoints")[-1].name) if saved(path / "checkpoints") else 0
+    here = checkpoints.newest(path / "checkpoints")
     candidates = (carrier, BROUGHT_HOME / carrier.name)
     newest = max(candidates, key=carried.update_of)
     if carried.update_of(newest) <= here:
@@ -90,42 +92,40 @@ def _found(path: Path, carrier: Path) -> int:
     return carried.update_of(newest)
 
 
-class _stopping:  # noqa: N801 - used as a function
+@contextlib.contextmanager
+def _stopping(seconds: float) -> Iterator[None]:
     """Ask the training to save and stop after `seconds`, as Ctrl-C does."""
-
-    def __init__(self, seconds: float) -> None:
-        self.timer = threading.Timer(max(seconds, 0.0), os.kill, (os.getpid(), signal.SIGINT))
-        self.timer.daemon = True
-
-    def __enter__(self) -> None:
-        self.timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.timer.cancel()
+    timer = threading.Timer(max(seconds, 0.0), os.kill, (os.getpid(), signal.SIGINT))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
-def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Rows:
+def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
     """What a slice did, points of its learning curve and, at the end, the evaluation."""
     from jaxenvs.baselines.runs import Run
 
     run = Run.open(path)
-    log = [row for row in run.rows() if before < row["update"] <= after]
+    log = [record for record in run.records() if before < record["update"] <= after]
     settings = run.config.settings
     each = settings["num_envs"] * settings["rollout_steps"]
     spans = {"from_steps": before * each, "to_steps": after * each}
     case: dict[str, Any] = {"id": run.config.id, "num_envs": settings["num_envs"]}
-    speed = next((row["steps_per_second"] for row in reversed(log)), None)
-    rows: Rows = [
+    speed = next((record["steps_per_second"] for record in reversed(log)), None)
+    records: Records = [
         case
         | spans
         | {"part": "slice", "steps_per_second": speed, "times_s": [seconds], "commit": commit}
     ]
-    for row in log[:: max(1, len(log) // POINTS)]:
-        point = {name: row[name][0] for name in ("return", "length", "episodes")}
+    for record in log[:: max(1, len(log) // POINTS)]:
+        point = {name: record[name][0] for name in ("return", "length", "episodes")}
         if point["return"] is not None:  # as long as no episode has ended
-            rows.append({**case, "part": "curve", "steps": row["steps"], **point})
+            records.append({**case, "part": "curve", "steps": record["steps"], **point})
     if (path / "eval.json").is_file():
         found = json.loads((path / "eval.json").read_text("utf-8"))
         figures = {name: value for name, value in found.items() if name != "per_seed"}
-        rows.append({**case, "part": "evaluation", "steps": after * each, **figures})
-    return rows
+        records.append({**case, "part": "evaluation", "steps": after * each, **figures})
+    return records

@@ -1,8 +1,8 @@
-"""What a job of `card` measures with: rows kept after every case, the time left, what is missing.
+"""What a job of `card` measures with: records kept after each case, the time left, what is missing.
 
 A job leaves one JSON, `<device>-<job>.json`: a header, `state`, `missing`, `failed` and `rows`,
 which are flat dictionaries with raw times under `times_s`. It is written after every case, so that
-whatever ends the job leaves the rows before it, and is continued from them.
+whatever ends the job leaves the records before it, and is continued from them.
 """
 
 import hashlib
@@ -10,7 +10,6 @@ import importlib.util
 import json
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,7 +23,7 @@ BROUGHT_HOME = HERE / "results" / "card"  # by earlier runs
 RUNNING, DONE, CUT, FAILED, LEFT_OUT = "running", "done", "cut", "failed", "left out"
 DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 
-Rows = list[dict[str, Any]]
+Records = list[dict[str, Any]]
 
 
 class OutOfTimeError(Exception):
@@ -35,27 +34,27 @@ class Work:
     """One job under way."""
 
     def __init__(self, file: Path, header: dict[str, Any], seconds: float, scratch: Path) -> None:
-        """Resume from the rows of an earlier run in `header`."""
+        """Resume from the records of an earlier run in `header`."""
         self.file, self.header, self.scratch = file, header, scratch
         self.tiny = bool(header["tiny"])
         self.deadline = time.monotonic() + seconds
-        self.rows: Rows = header.pop("rows", [])
-        self.failed: Rows = header.pop("failed", [])
+        self.records: Records = header.pop("rows", [])
+        self.failed: Records = header.pop("failed", [])
         self.missing: dict[str, str] = {}
         self.longest = 0.0  # seconds of a case
-        self.unwritten: OSError | None = None  # why the newest rows are not in the file
+        self.unwritten: OSError | None = None  # why the newest records are not in the file
 
     def left(self) -> float:
         """Seconds until the job must have ended."""
         return self.deadline - time.monotonic()
 
     def has(self, **case: Any) -> bool:
-        """Whether a row of this case, or why there is none, is known."""
+        """Whether a record of this case, or why there is none, is known."""
         wanted = case.items()
-        return any(wanted <= _hashable(row) for row in [*self.rows, *self.failed])
+        return any(wanted <= _hashable(record) for record in [*self.records, *self.failed])
 
-    def measure(self, figures: Callable[[], Rows], **case: Any) -> None:
-        """Add the rows of a case unless it is known; what XLA refuses is noted with its reason.
+    def measure(self, figures: Callable[[], Records], **case: Any) -> None:
+        """Add the records of a case unless it is known; what XLA refuses is noted with its reason.
 
         Raises `OutOfTimeError` where a case as long as the longest would not fit.
         """
@@ -70,13 +69,13 @@ class Work:
             self.fail(error, **case)
         self.longest = max(self.longest, time.monotonic() - start)
 
-    def keep(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Add rows and write the file."""
-        self.rows += rows
+    def keep(self, records: Iterable[dict[str, Any]]) -> None:
+        """Add records and write the file."""
+        self.records += records
         self.write(RUNNING)
 
     def fail(self, error: Exception, **case: Any) -> None:
-        """Note why a case has no rows."""
+        """Note why a case has no records."""
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
         self.failed.append({**case, "reason": reason})
         print(f"no figures for {case}: {reason}", flush=True)
@@ -89,7 +88,7 @@ class Work:
 
     def write(self, state: str, **more: Any) -> None:
         """Write the file; report a failure once, and let the next write make up for it."""
-        figures = {"missing": self.missing, "failed": self.failed, "rows": self.rows}
+        figures = {"missing": self.missing, "failed": self.failed, "rows": self.records}
         try:
             save(self.file, {**self.header, "state": state, **more, **figures})
             self.unwritten = None
@@ -99,8 +98,8 @@ class Work:
             self.unwritten = error
 
 
-def _hashable(row: dict[str, Any]) -> set[tuple[str, Any]]:
-    return {(k, v) for k, v in row.items() if isinstance(v, (str, int, float, type(None)))}
+def _hashable(record: dict[str, Any]) -> set[tuple[str, Any]]:
+    return {(k, v) for k, v in record.items() if isinstance(v, (str, int, float, type(None)))}
 
 
 def save(file: Path, content: dict[str, Any]) -> None:
@@ -140,7 +139,7 @@ def about(commit: str) -> dict[str, Any]:
     named = {
         "device": device.device_kind,
         "platform": device.platform,
-        "driver": driver(),
+        "driver": _said(*DRIVER),  # empty where there is none of NVIDIA
         **{name: found["versions"][name] for name in ("jax", "jaxlib", "python")},
         "commit": commit or committed(),
         "code": code(),
@@ -151,11 +150,6 @@ def about(commit: str) -> dict[str, Any]:
 def slug(device: str) -> str:
     """The device as part of a file's name: `nvidia-h200`."""
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
-
-
-def driver() -> str:
-    """Version of NVIDIA's driver, empty where there is none."""
-    return _said(*DRIVER)
 
 
 def committed() -> str:
@@ -194,9 +188,3 @@ def code() -> str:
                 digest.update(f"{name}/{path.relative_to(folder).as_posix()}\0".encode())
                 digest.update(path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
-
-
-def tell_about(commit: str) -> int:
-    """Print `about` as the last line."""
-    print(json.dumps(about(commit)), file=sys.stdout, flush=True)
-    return 0

@@ -18,7 +18,9 @@ STEP_SCOPE = "environment_step"  # marks the environment's part of a compiled ro
 PEERS = ("minigrid", "navix", "xminigrid", "envpool", "craftax", "crafter", "jumanji", "pgx")
 CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # whose compiler made a GPU's program
 NO_RESET = "none"  # in the place of a reset source: environments that ended go on as they are
-SOURCES = (*RESET_SOURCES, NO_RESET)
+DEFAULT = "default"  # likewise: the source that the id names
+SOURCES = (DEFAULT, *RESET_SOURCES, NO_RESET)
+GRIDS = ("Grid", "BabyAI")  # families
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Contestant:
         [Array, PyTree[Array], Int[Array, " num_envs"]],
         tuple[PyTree[Array], PyTree[Array], Float[Array, " num_envs"], Bool[Array, " num_envs"]],
     ]  # (key, state, action) -> state, obs, reward, done
+    obs: str  # what it observes; empty where there is no choice
+    reset_source: str = "own"  # where new levels come from
     refresh: Callable[[Array, PyTree[Array]], PyTree[Array]] = lambda key, state: state
 
     def rollout(self, length: int) -> Callable[[Array, PyTree[Array]], tuple[PyTree, tuple]]:
@@ -74,7 +78,7 @@ def foreign(
 ) -> Contestant:
     """Another package's batch, whose functions are not written for strict promotion of dtypes."""
     reset, step = (jax.numpy_dtype_promotion("standard")(function) for function in (reset, step))
-    return Contestant(name, env_id, num_envs, actions, reset, step)
+    return Contestant(name, env_id, num_envs, actions, reset, step, peer_obs(env_id))
 
 
 def one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
@@ -84,16 +88,15 @@ def one_of(levels: Iterable[str], package: str, level: str, env_id: str) -> str:
     return level
 
 
-def ours(env_id: str, num_envs: int, reset_source: str | None = None, **fields: Any) -> Contestant:
+def ours(env_id: str, num_envs: int, reset_source: str = DEFAULT, **fields: Any) -> Contestant:
     """This library's batch, with same-step auto-reset unless the source is `none`.
 
     The observation of a grid is the image unless `obs` names another, see `obs_field`.
     """
     fields = {**obs_field(env_id), **fields}
-    if reset_source == NO_RESET:
-        venv = jaxenvs.make_vec(env_id, num_envs, autoreset="none", **fields)
-    else:
-        venv = jaxenvs.make_vec(env_id, num_envs, reset_source=reset_source, **fields)
+    source = jaxenvs.spec(env_id).reset_source if reset_source == DEFAULT else reset_source
+    how = {"autoreset": "none"} if source == NO_RESET else {"reset_source": source}
+    venv = jaxenvs.make_vec(env_id, num_envs, **how, **fields)
     if not isinstance(venv.env.action_space, Discrete):
         raise LookupError(f"{env_id}: only discrete actions can be drawn here")
 
@@ -108,6 +111,8 @@ def ours(env_id: str, num_envs: int, reset_source: str | None = None, **fields: 
         actions=venv.env.action_space.n,
         reset=lambda key: venv.reset(key).state,
         step=step,
+        obs=getattr(venv.env, "obs", ""),
+        reset_source=source,
         refresh=venv.refresh,
     )
 
@@ -120,9 +125,12 @@ def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
     return {} if obs is None else {"obs": obs}
 
 
-def obs_name(env_id: str, fields: dict[str, str]) -> str:
-    """The observation that an id has under these constructor fields."""
-    return getattr(jaxenvs.make(env_id, **fields), "obs", "")
+def peer_obs(env_id: str) -> str:
+    """The observation of the peers of an id, the nearest to ours."""
+    family = jaxenvs.spec(env_id).family
+    if family != "Craft":
+        return "image" if family in GRIDS else "board"
+    return "pixels" if "Pixels" in env_id else "symbolic"
 
 
 def chosen(ids: list[str]) -> list[str]:

@@ -1,11 +1,11 @@
-"""One row for each family: kernels, bytes and state of a step, and what a new world costs.
+"""One record for each family: kernels, bytes and state of a step, and what a new world costs.
 
     python -m jaxenvs.benchmarks.families --json families.json
 
 Kernels and bytes are counted as `gpu_work` does. A new world is measured on the CPU, in processor
 time: drawing candidates, as many as are drawn until one is accepted, over one step of the same
 batch. What the file has already is kept; `fresh` is counted only where it is what `auto`
-means on a GPU, as elsewhere it draws for every row until the last level is accepted.
+means on a GPU, as elsewhere it draws for every environment until the last level is accepted.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
         batched = contestants.ours(env_id, batch, source)
         # What fills a pool is outside the loop that is counted, and long to compile.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
-        work, _ = gpu_work.measure(batched, source, here=here)
+        work, _ = gpu_work.measure(batched, here)
         found[source] = {name: round(work[name], 1) for name in KEPT}
     return found
 
@@ -109,16 +109,16 @@ def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
     return min(spent), last
 
 
-def excess(rows: Sequence[dict[str, Any]]) -> list[str]:
+def excess(records: Sequence[dict[str, Any]]) -> list[str]:
     """Name what is above the limits that call for a reason: by default or from a pool."""
     found = []
-    for row in rows:
-        for source, work in row["work"].items():
+    for record in records:
+        for source, work in record["work"].items():
             if source != "exact" and work["kernels"] > KERNELS:
-                found.append(f"{row['id']}, {source}: {work['kernels']} kernels")
-        state = next(iter(row["work"].values()))["state"]
+                found.append(f"{record['id']}, {source}: {work['kernels']} kernels")
+        state = next(iter(record["work"].values()))["state"]
         if state > STATE:
-            found.append(f"{row['id']}: {state:,.0f} bytes of state")
+            found.append(f"{record['id']}: {state:,.0f} bytes of state")
     return found
 
 
@@ -133,40 +133,40 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
     args = parser.parse_args(argv)
     gpu_work.choose_target(args.here)
-    rows = _measure(args)
-    print(counted(rows).plain())
-    print("\n".join(f"above the limits: {name}" for name in excess(rows)))
+    records = _measure(args)
+    print(counted(records).plain())
+    print("\n".join(f"above the limits: {name}" for name in excess(records)))
     return 0
 
 
 def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
     kept = {}
     if args.json and args.json.exists():
-        kept = {row["id"]: row for row in json.loads(args.json.read_text())["rows"]}
-    rows = []
+        kept = {record["id"]: record for record in json.loads(args.json.read_text())["rows"]}
+    records = []
     for env_id in contestants.chosen(args.ids):
-        rows.append(_completed(env_id, kept.get(env_id, {}), args))
-        print(line(counted(rows[-1:]).rows[0]), flush=True)
-        instrument.write(args.json, _report(rows, args))
-    return rows
+        records.append(_completed(env_id, kept.get(env_id, {}), args))
+        print(line(counted(records[-1:]).rows[0]), flush=True)
+        instrument.write(args.json, _report(records, args))
+    return records
 
 
-def _completed(env_id: str, row: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Measure what a row of the file lacks."""
-    work = row.get("work", {})
+def _completed(env_id: str, record: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    """Measure what a record of the file lacks."""
+    work = record.get("work", {})
     lacking = [source for source in sources(env_id) if source not in work]
     work = work | count(env_id, lacking, args.batch, args.here)
     return {
         "id": env_id,
         "default": jaxenvs.spec(env_id).reset_source,
         "work": {source: work[source] for source in sources(env_id)},
-        "world": row.get("world") or world_cost(env_id, args.cpu_batch),
+        "world": record.get("world") or world_cost(env_id, args.cpu_batch),
     }
 
 
-def _report(rows: list[dict[str, Any]], args: argparse.Namespace) -> dict[str, Any]:
+def _report(records: list[dict[str, Any]], args: argparse.Namespace) -> dict[str, Any]:
     about = gpu_work.report((), args.here)
-    return {**about, "batch": args.batch, "cpu_batch": args.cpu_batch, "rows": rows}
+    return {**about, "batch": args.batch, "cpu_batch": args.cpu_batch, "rows": records}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import functools
 import importlib.util
+import itertools
 import os
 import re
 import sys
@@ -118,9 +119,7 @@ def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
     return list(hlo.kernels(module, scans[0].attribute("body")))
 
 
-def measure(
-    contestant: Contestant, reset_source: str = "own", obs: str = "image", here: bool = False
-) -> tuple[dict[str, Any], str]:
+def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any], str]:
     """Compile a rollout, for the GPU at hand or for an H200, and count one step; also its HLO.
 
     Launches are of a step of the whole batch, bytes of one environment. `kernels` counts a loop of
@@ -135,12 +134,12 @@ def measure(
         (trip if kernel.dynamic else once).append(kernel)
     envs = contestant.num_envs
     state, pool = state_bytes(contestant)
-    row: dict[str, Any] = {
+    record: dict[str, Any] = {
         "name": contestant.name,
         "env_id": contestant.env_id,
         "num_envs": envs,
-        "reset_source": reset_source,
-        "obs": obs,
+        "reset_source": contestant.reset_source,
+        "obs": contestant.obs,
         "kernels": _launches(once),
         # Of these: counter, keys, actions and storing, nothing of the environment.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
@@ -155,9 +154,9 @@ def measure(
         "compile_seconds": seconds,
     }
     # Model of one step of the batch; a loop of unknown trips runs once.
-    moved = sum(row[k] for k in ("written", "read", "written_per_trip", "read_per_trip"))
-    launches = row["kernels"] + row["kernels_per_trip"]
-    return row | {"microseconds": 1e6 * (launches * LAUNCH + moved * envs / BANDWIDTH)}, text
+    moved = sum(record[k] for k in ("written", "read", "written_per_trip", "read_per_trip"))
+    launches = record["kernels"] + record["kernels_per_trip"]
+    return record | {"microseconds": 1e6 * (launches * LAUNCH + moved * envs / BANDWIDTH)}, text
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
@@ -203,13 +202,7 @@ def _parser() -> Parser:
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids, `families` or `all`")
     add("--batch", type=int, default=4096, help="environments in the batch")
-    add(
-        "--reset-source",
-        nargs="+",
-        default=["default"],
-        choices=["default", *contestants.SOURCES],
-        help="where new levels come from; `default` is that of each id, `none` never resets",
-    )
+    instrument.add_sources(parser)
     add("--obs", nargs="+", default=[None], help="values of `obs` (default: as `jaxenvs bench`)")
     add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
     add("--peers", action="store_true", help="also the peers that are installed")
@@ -218,13 +211,13 @@ def _parser() -> Parser:
     return parser
 
 
-def _contestants(args: argparse.Namespace) -> Iterable[tuple[Contestant, str, str]]:
-    """What the options ask for: (contestant, reset source, observation)."""
+def _contestants(args: argparse.Namespace) -> Iterator[Contestant]:
+    """What the options ask for."""
     for env_id in contestants.chosen(args.ids):
         yield from asked([env_id], args.batch, args.reset_source, args.obs)
         for other in (each for each in peers.of(env_id) if each.in_jax) if args.peers else ():
             try:
-                yield other.build(other.name, env_id, args.batch), "own", peers.obs_name(env_id)
+                yield other.build(other.name, env_id, args.batch)
             except ImportError:
                 print(f"{other.name}: {other.install}", file=sys.stderr)
             except LookupError as error:
@@ -233,15 +226,10 @@ def _contestants(args: argparse.Namespace) -> Iterable[tuple[Contestant, str, st
 
 def asked(
     ids: Sequence[str], batch: int, sources: Sequence[str], obs: Sequence[str | None] = (None,)
-) -> Iterator[tuple[Contestant, str, str]]:
-    """This library's batches of the ids: (contestant, reset source, observation)."""
-    for env_id in contestants.chosen(list(ids)):
-        for wanted in obs:
-            fields = contestants.obs_field(env_id, wanted)
-            for source in sources:
-                named = jaxenvs.spec(env_id).reset_source if source == "default" else source
-                contestant = contestants.ours(env_id, batch, named, **fields)
-                yield contestant, named, contestants.obs_name(env_id, fields)
+) -> Iterator[Contestant]:
+    """This library's batches of the ids."""
+    for env_id, wanted, source in itertools.product(contestants.chosen(list(ids)), obs, sources):
+        yield contestants.ours(env_id, batch, source, **contestants.obs_field(env_id, wanted))
 
 
 @explained
@@ -249,27 +237,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     args = _parser().parse_args(argv)
     choose_target(args.here)
-    rows = []
-    for contestant, source, obs in _contestants(args):
-        work, text = measure(contestant, source, obs, args.here)
-        rows.append(work)
+    records = []
+    for contestant in _contestants(args):
+        work, text = measure(contestant, args.here)
+        records.append(work)
+        title = [work[key] for key in ("name", "env_id", "reset_source", "obs")]
         if args.dump_hlo:
             args.dump_hlo.mkdir(parents=True, exist_ok=True)
-            name = f"{work['name']}-{work['env_id']}-{source}-{obs}.hlo"
-            (args.dump_hlo / name).write_text(text)
+            (args.dump_hlo / f"{'-'.join(title)}.hlo").write_text(text)
         if args.verbose:
-            print(work["name"], work["env_id"], source, obs)
+            print(*title)
             print(kernel_list(step_kernels(text), work["num_envs"]))
-    figures = report(rows, args.here)
+    figures = report(records, args.here)
     print(counted(figures["rows"]).plain())
     instrument.write(args.json, figures)
     return 0
 
 
-def report(rows: Iterable[dict[str, Any]], here: bool = False) -> dict[str, Any]:
+def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, Any]:
     """Return the figures with what they depend on, ready for JSON."""
     figures = [
-        {k: round(v, 1) if isinstance(v, float) else v for k, v in row.items()} for row in rows
+        {k: round(v, 1) if isinstance(v, float) else v for k, v in record.items()}
+        for record in records
     ]
     target = "NVIDIA H200, compiled ahead of time"
     if here:

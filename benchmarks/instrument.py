@@ -9,6 +9,8 @@ from typing import Any
 
 from jaxenvs.commands.parser import Parser
 
+from .contestants import DEFAULT, SOURCES
+
 Command = Callable[..., int]  # of the arguments, those of the process if there are none
 
 
@@ -17,6 +19,17 @@ def parser(name: str, about: str | None) -> Parser:
     made = Parser(f"python -m jaxenvs.benchmarks.{name}", about)
     made.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
     return made
+
+
+def add_sources(made: Parser) -> None:
+    """Add `--reset-source`, which may name several."""
+    made.add_argument(
+        "--reset-source",
+        nargs="+",
+        default=[DEFAULT],
+        choices=SOURCES,
+        help="where new levels come from; `default` is that of each id, `none` never resets",
+    )
 
 
 def write(file: Path | None, figures: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
     return dict(times.most_common()), dict(launches)
 
 
-def measure(contestant: Contestant, source: str) -> dict[str, Any]:
+def measure(contestant: Contestant) -> dict[str, Any]:
     """Time a rollout, then profile it; times and launches are of one step."""
     key = jax.random.key(0)
     state = jax.jit(contestant.reset)(key)
@@ -63,7 +63,7 @@ def measure(contestant: Contestant, source: str) -> dict[str, Any]:
         "id": contestant.env_id,
         "contestant": contestant.name,
         "num_envs": contestant.num_envs,
-        "reset_source": source,
+        "reset_source": contestant.reset_source,
         "step": round(step, 2),
         "busy": round(sum(times.values()) / LENGTH, 2),
         "microseconds": {name: round(total / LENGTH, 3) for name, total in times.items()},
@@ -71,13 +71,12 @@ def measure(contestant: Contestant, source: str) -> dict[str, Any]:
     }
 
 
-def _show(row: dict[str, Any]) -> None:
-    print(
-        f"{row['contestant']} {row['id']} x {row['num_envs']:,}, {row['reset_source']}: "
-        f"{row['step']:.1f} us per step, kernels {row['busy']:.1f}"
-    )
-    times = list(row["microseconds"].items())[:SHOWN]
-    cells = [(f"{us:.2f} us", f"x{row['launches'][name]:.2f}", name) for name, us in times]
+def _show(record: dict[str, Any]) -> None:
+    title = f"{record['contestant']} {record['id']} x {record['num_envs']:,}"
+    speed = f"{record['step']:.1f} us per step, kernels {record['busy']:.1f}"
+    print(f"{title}, {record['reset_source']}: {speed}")
+    times = list(record["microseconds"].items())[:SHOWN]
+    cells = [(f"{us:.2f} us", f"x{record['launches'][name]:.2f}", name) for name, us in times]
     print(plain([HEAD, *cells]), flush=True)
 
 
@@ -92,11 +91,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     if jax.default_backend() != "gpu":
         raise RuntimeError("kernels: jax sees no GPU; gpu_work counts kernels without one")
-    rows = []
+    records = []
     for env_id, batch, source in itertools.product(args.ids, args.batches, args.reset_source):
-        rows.append(measure(contestants.ours(env_id, batch, source), source))
-        _show(rows[-1])
-    instrument.write(args.json, {**throughput.about(), "rows": rows})
+        records.append(measure(contestants.ours(env_id, batch, source)))
+        _show(records[-1])
+    instrument.write(args.json, {**throughput.about(), "rows": records})
     return 0
 
 

@@ -100,7 +100,8 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     steps = equal.pop("steps")
     settings = ppo.Settings(**equal, total_steps=steps, hidden=HIDDEN, chunk=chunk_of(setting))
     venv = jaxenvs.make_vec(ID, setting.num_envs)
-    network = two_networks(venv.env) if apart else networks.build(venv.env, settings.hidden, 0)
+    shared = networks.ActorCritic.of(venv.env, settings.hidden, 0)
+    network = two_networks(venv.env) if apart else shared
     learner = ppo.PPO(venv, network, settings)
 
     def train(seed: int) -> tuple[float | None, Any]:
@@ -132,9 +133,6 @@ def two_networks(env: Any) -> Any:
 
     from jaxenvs.baselines import networks
 
-    def dense(width: int, scale: float) -> nn.Dense:
-        return nn.Dense(width, kernel_init=nn.initializers.orthogonal(scale))
-
     class Apart(networks.ActorCritic):
         @nn.compact
         def __call__(self, obs: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -142,8 +140,8 @@ def two_networks(env: Any) -> Any:
             for width, scale in ((self.num_actions, 0.01), (1, 1.0)):
                 features = obs
                 for hidden in self.hidden:
-                    features = nn.tanh(dense(hidden, 2**0.5)(features))
-                outputs.append(dense(width, scale)(features))
+                    features = nn.tanh(networks.dense(hidden, 2**0.5)(features))
+                outputs.append(networks.dense(width, scale)(features))
             return outputs[0], outputs[1][0]
 
     return Apart(env.observation_space, env.action_space.n, HIDDEN, embed=0)

@@ -38,7 +38,7 @@ PACKAGES = ("flax", "optax", "distrax", "gymnax", "rejax", "stable-baselines3", 
 
 
 @dataclasses.dataclass
-class Row:
+class Record:
     """One learner with one setting."""
 
     learner: str
@@ -75,8 +75,8 @@ class Learner:
         self.process = ProcessPoolExecutor(1, get_context("spawn"), learner_peers.on_cpu)
         self._asked, self.seed = (name, setting, clone), 0
         first = self.train()
-        self.row = Row(name, setting, first["seconds"])
-        self.row.add(first)
+        self.record = Record(name, setting, first["seconds"])
+        self.record.add(first)
 
     def train(self) -> dict[str, Any]:
         """Train with the next seed; return the seconds and the return of the last episodes."""
@@ -91,7 +91,7 @@ class Learner:
 
 def measure(
     group: dict[str, Setting], clone: Path | None, repeats: int, missing: list[dict[str, str]]
-) -> list[Row]:
+) -> list[Record]:
     """Let the learners of a group train in turns; note who was missing."""
     learners: list[Learner] = []
     try:
@@ -103,13 +103,13 @@ def measure(
         for _ in range(repeats):
             for learner in learners:
                 told = learner.train()
-                learner.row.seconds.append(told["seconds"])
-                learner.row.walls.append(told["wall"])
-                learner.row.add(told)
+                learner.record.seconds.append(told["seconds"])
+                learner.record.walls.append(told["wall"])
+                learner.record.add(told)
     finally:
         for learner in learners:
             learner.close()
-    return [learner.row for learner in learners]
+    return [learner.record for learner in learners]
 
 
 def groups(
@@ -153,15 +153,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--repeats", type=some, default=3, help="trainings after the first (default: %(default)s)")
     args = parser.parse_args(argv)
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # for the processes, too
-    rows: list[Row] = []
+    records: list[Record] = []
     missing: list[dict[str, str]] = []
     told = about()
     for group in groups(args.settings, args.learners, args.steps, args.torch_steps):
-        rows += measure(group, args.purejaxrl, args.repeats, missing)
+        records += measure(group, args.purejaxrl, args.repeats, missing)
         told |= {"load_after": os.getloadavg()[0], "missing": missing}
-        figures = {**told, "rows": [row.as_dict() for row in rows]}
+        figures = {**told, "rows": [record.as_dict() for record in records]}
         instrument.write(args.json, figures)  # now: a run that is cut short leaves what it has
-    figures = [row.as_dict() for row in rows]
+    figures = [record.as_dict() for record in records]
     print(compared(figures).plain(), scores(figures).plain(), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():
         print(f"{learner['learner']}: {learner['reason']}", file=sys.stderr)

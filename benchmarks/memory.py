@@ -22,9 +22,7 @@ from .tables import work
 STEPS = 8  # of the scan
 
 
-def measure(
-    contestant: Contestant, reset_source: str, obs: str, here: bool = False
-) -> dict[str, Any]:
+def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
     """Compile both programs and read what they need: bytes of the whole batch."""
     key = jax.eval_shape(jax.random.key, 0)
     state = jax.eval_shape(contestant.reset, key)
@@ -36,8 +34,8 @@ def measure(
     return {
         "env_id": contestant.env_id,
         "num_envs": contestant.num_envs,
-        "reset_source": reset_source,
-        "obs": obs,
+        "reset_source": contestant.reset_source,
+        "obs": contestant.obs,
         "state": bytes_of_state,
         "pool": pool,
         # At most while stepping: state, pool, one observation, temporaries.
@@ -60,17 +58,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--ids", nargs="+", default=["Craft-Classic-Ids-v0"], help="default: %(default)s")
     add("--batch", type=int, default=65_536, help="environments in the batch")
-    add("--reset-source", nargs="+", default=["default"], help="as in gpu_work")
+    instrument.add_sources(parser)
     add("--here", action="store_true", help="compile for this device, not a described GPU")
     args = parser.parse_args(argv)
     if not args.here:
         gpu_work.choose_target(here=False)
-    rows = []
-    for contestant, source, obs in gpu_work.asked(args.ids, args.batch, args.reset_source):
-        rows.append(measure(contestant, source, obs, args.here))
-        print(f"{contestant.env_id}, {source}: counted", file=sys.stderr, flush=True)
-    print(work.memory_needed(rows).plain())
-    about = {**gpu_work.report((), args.here), "steps": STEPS, "rows": rows}
+    records = []
+    for contestant in gpu_work.asked(args.ids, args.batch, args.reset_source):
+        records.append(measure(contestant, args.here))
+        name = f"{contestant.env_id}, {contestant.reset_source}"
+        print(f"{name}: counted", file=sys.stderr, flush=True)
+    print(work.memory_needed(records).plain())
+    about = {**gpu_work.report((), args.here), "steps": STEPS, "rows": records}
     instrument.write(args.json, about)
     return 0
 

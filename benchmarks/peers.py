@@ -22,9 +22,8 @@ from jaxtyping import Array, Bool, Int32
 import jaxenvs
 
 from . import envpool_peer, puzzle_peers
-from .contestants import Contestant, Game, foreign, one_of
+from .contestants import GRIDS, Contestant, Game, foreign, one_of
 
-GRIDS = ("Grid", "BabyAI")
 SINGLE = ("minigrid", "crafter")  # step one environment, whatever the size of the batch
 RATIO = 16  # environments to each new world of craftax's optimistic reset, its authors' choice
 INSTALL = 'not installed (pip install "jaxenvs[bench]")'
@@ -66,14 +65,6 @@ def install(name: str) -> str:
     return next(peer.install for peer in PEERS if peer.name == name)
 
 
-def obs_name(env_id: str) -> str:
-    """The observation of the peers of an id, the nearest to ours."""
-    family = jaxenvs.spec(env_id).family
-    if family != "Craft":
-        return "image" if family in GRIDS else "board"
-    return "pixels" if "Pixels" in env_id else "symbolic"
-
-
 def time_limit(env_id: str) -> int:
     """Steps after which an episode of an id is cut."""
     return int(jaxenvs.make(env_id).default_params.max_steps_in_episode)
@@ -103,9 +94,7 @@ def _navix(name: str, env_id: str, num_envs: int) -> Contestant:
     navix = importlib.import_module("navix")
     level = one_of(navix.registry(), name, navix_level(env_id), env_id)
     env = navix.make(
-        level,
-        max_steps=time_limit(env_id),
-        observation_fn=navix.observations.symbolic_first_person,
+        level, max_steps=time_limit(env_id), observation_fn=navix.observations.symbolic_first_person
     )
 
     def step(key: Array, state: Any, action: Array) -> tuple:

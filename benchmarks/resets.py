@@ -24,6 +24,7 @@ import jaxenvs
 from . import contestants, instrument, throughput, timing
 from .contestants import Contestant
 from .instrument import explained
+from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
 NEVER = 1 << 30  # steps
@@ -33,8 +34,8 @@ CHUNKS = 64  # environments over those that `exact` serves at a time, as make_ve
 class Runner(timing.BatchRunner):
     """A batch of staggered clocks that also counts who ended."""
 
-    def __init__(self, contestant: Contestant, seconds: float, source: str, chunk: int) -> None:
-        super().__init__(contestant, seconds, source)
+    def __init__(self, contestant: Contestant, seconds: float, chunk: int) -> None:
+        super().__init__(contestant, seconds)
         done = np.asarray(self.rollout(self.key, self.state)[1][0][1])
         self.state = jax.jit(contestant.reset)(self.key)  # the other one was given away
         self.ended = float(done.sum(axis=1).mean())
@@ -76,32 +77,21 @@ def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -
 def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Time every source under every limit; sources take turns."""
     chunk = max(8, args.batch // CHUNKS)
-    rows = []
+    records = []
     for env_id in args.ids:
         for limit in args.limits:
             runners = []
             for source in args.reset_source:
                 batch = staggered(env_id, args.batch, source, limit, chunk)
-                runners.append(Runner(batch, args.seconds, source, chunk))
+                runners.append(Runner(batch, args.seconds, chunk))
             timing.take_turns(runners, args.repeats)
             for runner in runners:
                 counted = {"limit": limit, "chunk": chunk, "ended_per_step": round(runner.ended, 2)}
-                if runner.row.reset_source == "exact":
+                if runner.record.reset_source == "exact":
                     counted["trips_per_step"] = round(runner.trips, 3)
-                rows.append({**runner.row.as_dict(), **counted})
-                print("  ".join(_cells(rows[-1])), flush=True)
-    return rows
-
-
-def _cells(row: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        row["id"],
-        f"limit {row['limit']}",
-        row["reset_source"],
-        f"{row['ended_per_step']:g} ended",
-        f"{row.get('trips_per_step', 0):g} trips",
-        f"{row['microseconds']:.1f} us",
-    )
+                records.append({**runner.record.as_dict(), **counted})
+            print(f"{env_id}, time limit {limit}: measured", file=sys.stderr, flush=True)
+    return records
 
 
 @explained
@@ -116,8 +106,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--seconds", type=float, default=0.2, help="length of one repeat")
     add("--repeats", type=int, default=5, help="repeats, of which the median is reported")
     args = parser.parse_args(argv)
-    rows = measure(args)
-    instrument.write(args.json, {**throughput.header(args), "rows": rows})
+    records = measure(args)
+    print(gpu.resets(records).plain())
+    instrument.write(args.json, {**throughput.header(args), "rows": records})
     return 0
 
 

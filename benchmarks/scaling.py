@@ -50,10 +50,10 @@ class Described(Devices):
 
 def learner(id: str, num_envs: int, devices: Devices, preset: str | None = None) -> ppo.PPO:
     """PPO with the preset of an id, on `num_envs` environments over all devices."""
-    row = presets.preset(id, preset)
-    settings = ppo.Settings(**{**row.settings, "num_envs": num_envs})
+    tuned = presets.preset(id, preset)
+    settings = ppo.Settings(**{**tuned.settings, "num_envs": num_envs})
     venv = devices.batch(jaxenvs.make(id), num_envs, settings.reset_source)
-    network = networks.build(venv.env, settings.hidden, settings.embed)
+    network = networks.ActorCritic.of(venv.env, settings.hidden, settings.embed)
     return ppo.PPO(venv, network, settings, devices)
 
 
@@ -145,10 +145,10 @@ def turns(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for turn in range(args.rounds):
         for count in args.devices:
             for num_envs in args.num_envs:
-                row = in_own_process(args.id, num_envs, count, args.seconds, args.here)
-                speed = f"{row['steps_per_second']:,.0f} steps/s"
+                record = in_own_process(args.id, num_envs, count, args.seconds, args.here)
+                speed = f"{record['steps_per_second']:,.0f} steps/s"
                 print(f"round {turn}: {count} devices, {num_envs} envs: {speed}", flush=True)
-                yield row
+                yield record
 
 
 def in_own_process(
@@ -166,20 +166,20 @@ def simulated(count: int) -> None:
     jax.config.update("jax_num_cpu_devices", count)
 
 
-def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One row for each number of devices and environments: medians over the rounds."""
+def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One record for each number of devices and environments: medians over the rounds."""
     groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((row["num_envs"], row["devices"]), []).append(row)
+    for record in records:
+        groups.setdefault((record["num_envs"], record["devices"]), []).append(record)
     found = []
     for group in groups.values():
-        speeds = [row["steps_per_second"] for row in group]
+        speeds = [record["steps_per_second"] for record in group]
         found.append(
             group[0]
             | {
                 "steps_per_second": round(statistics.median(speeds)),
                 "all": [round(speed) for speed in speeds],
-                "times_s": [seconds for row in group for seconds in row["times_s"]],
+                "times_s": [seconds for record in group for seconds in record["times_s"]],
                 "compile_seconds": round(group[0]["compile_seconds"], 1),  # later ones: from disk
             }
         )
@@ -206,15 +206,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.described:
         gpu_work.choose_target(False)
         kind = "described"
-        rows = [describe(args.id, n, count) for n in args.num_envs for count in args.devices]
-        print(training.exchanged(rows).plain())
+        records = [describe(args.id, n, count) for n in args.num_envs for count in args.devices]
+        print(training.exchanged(records).plain())
     else:
         kind = "here" if args.here else "simulated"
-        rows = medians(list(turns(args)))
-        print(training.scaled(rows).plain())
+        records = medians(list(turns(args)))
+        print(training.scaled(records).plain())
     older = json.loads(args.json.read_text()) if args.json and args.json.is_file() else {}
     about = {"date": time.strftime("%Y-%m-%d"), "versions": contestants.versions()}
-    instrument.write(args.json, {**older, kind: {**about, "cpus": os.cpu_count(), "rows": rows}})
+    instrument.write(args.json, {**older, kind: {**about, "cpus": os.cpu_count(), "rows": records}})
     return 0
 
 

@@ -54,12 +54,12 @@ def train(world: str, actors: int, out: Path, flags: Sequence[str]) -> subproces
     return subprocess.Popen([*module, *command], stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
 
-def rows(out: Path) -> list[dict[str, Any]]:
+def records(out: Path) -> list[dict[str, Any]]:
     """The log so far, each value of its one seed."""
     file = out / "log.jsonl"
     lines = file.read_text().splitlines() if file.is_file() else []
     found = [json.loads(line) for line in lines if line.endswith("}")]
-    return [{k: v[0] if isinstance(v, list) else v for k, v in row.items()} for row in found]
+    return [{k: v[0] if isinstance(v, list) else v for k, v in record.items()} for record in found]
 
 
 def wait_for(
@@ -87,12 +87,12 @@ def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, An
         out = Path(folder) / "run"
         flags = ("--mode", mode, "--no-anneal", "--total-steps", "100000000")
         process = train(world, actors, out, flags)
-        wait_for(lambda: bool(rows(out)), process, 300)
+        wait_for(lambda: bool(records(out)), process, 300)
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=120)
-        log = rows(out)
-    settled = [row for row in log if row["seconds"] - log[0]["seconds"] > seconds / 5]
+        log = records(out)
+    settled = [record for record in log if record["seconds"] - log[0]["seconds"] > seconds / 5]
     first, last = settled[0], settled[-1]
     rate = (last["steps"] - first["steps"]) / (last["seconds"] - first["seconds"])
     return {
@@ -109,23 +109,25 @@ def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, An
 def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
     """What goes from process to process, and how often."""
     seconds = log[-1]["seconds"] - log[0]["seconds"]
-    mean = {name: sum(row[name] for row in log) / len(log) for name in ("lag", "learn_seconds")}
+    mean = {
+        name: sum(record[name] for record in log) / len(log) for name in ("lag", "learn_seconds")
+    }
     return {
         "updates_per_second": round((len(log) - 1) / seconds, 3),
         "fragment_bytes_per_update": log[-1]["fragment_bytes"],
         "weight_bytes": log[-1]["weight_bytes"],
         "lag_mean": round(mean["lag"], 3),
-        "lag_max": max(row["lag_max"] for row in log),
+        "lag_max": max(record["lag_max"] for record in log),
         "learn_seconds": round(mean["learn_seconds"], 4),
     }
 
 
 def curve(log: list[dict[str, Any]]) -> list[list[float]]:
     """Seconds since the first update, steps, and the mean return of the latest episodes."""
-    by_seed = [row | {name: [row[name]] for name in ("return", "episodes")} for row in log]
+    by_seed = [record | {name: [record[name]] for name in ("return", "episodes")} for record in log]
     found = [
-        [round(row["seconds"] - log[0]["seconds"], 2), row["steps"], round(float(mean), 3)]
-        for row, (mean,) in zip(log, points(by_seed, EPISODES)[1], strict=True)
+        [round(record["seconds"] - log[0]["seconds"], 2), record["steps"], round(float(mean), 3)]
+        for record, (mean,) in zip(log, points(by_seed, EPISODES)[1], strict=True)
         if not math.isnan(mean)
     ]
     return found[:: max(len(found) // 200, 1)]
@@ -175,7 +177,7 @@ def faults(actors: int, killing: bool, seed: int) -> dict[str, Any]:
         for name, part in (("ray::Actor", 1 / 3), ("ray::Learner", 2 / 3)):
             target = part * FAULT_STEPS
             wait_for(
-                lambda t=target: bool(rows(out)) and rows(out)[-1]["steps"] > t,
+                lambda t=target: bool(records(out)) and records(out)[-1]["steps"] > t,
                 process,
                 400,
                 printed,
@@ -184,12 +186,12 @@ def faults(actors: int, killing: bool, seed: int) -> dict[str, Any]:
             if killing:
                 victim = next(c for c, title in below(process.pid) if title.startswith(name))
                 os.kill(victim, signal.SIGKILL)
-                events.append({"killed": name, "after_update": rows(out)[-1]["update"]})
+                events.append({"killed": name, "after_update": records(out)[-1]["update"]})
         while process.poll() is None:
             started |= {child for child, _ in below(process.pid)}
             time.sleep(0.2)
         reader.join()
-        log, result = rows(out), json.loads((out / "eval.json").read_text())
+        log, result = records(out), json.loads((out / "eval.json").read_text())
     ended = time.monotonic()
     while (left := running(started)) and time.monotonic() - ended < 60:
         time.sleep(0.1)
@@ -256,7 +258,7 @@ def measure(out: Path, seconds: float, worlds: Sequence[str]) -> None:
         found |= json.loads(out.read_text())
 
     def keep(where: str, make: Callable[..., dict[str, Any]], **asked: Any) -> None:
-        if any(asked.items() <= row.items() for row in found[where]):
+        if any(asked.items() <= record.items() for record in found[where]):
             return
         what = make(**asked) | {"load_average": round(os.getloadavg()[0], 1)}
         found[where].append(what)

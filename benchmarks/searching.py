@@ -79,11 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--repeats", type=int, default=3, help="repeats of all levels (default: %(default)s)")
     args = parser.parse_args(argv)
     given = (args.levels, args.node_budget, args.seed, args.repeats)
-    rows = [measure(args.id, batch_size, *given) for batch_size in args.batch_sizes]
-    print(searched(rows).plain())
+    records = [measure(args.id, batch_size, *given) for batch_size in args.batch_sizes]
+    print(searched(records).plain())
     about = {"device": str(jax.devices()[0]), "processor": contestants.processor()}
     versions = contestants.versions()
-    instrument.write(args.json, {**about, "versions": versions, "rows": rows})
+    instrument.write(args.json, {**about, "versions": versions, "rows": records})
     return 0
 
 

@@ -20,8 +20,11 @@ BLOCKS = 19  # kinds of cells in Crafter's semantic view, 0 beyond the edge
 ITEMS = 16
 
 
-class Slow(gymnasium.Wrapper):
-    """An environment that takes its time."""
+class SlowCartPole(gymnasium.Wrapper):
+    """CartPole-v1 that sleeps in every step."""
+
+    def __init__(self, **_: Any) -> None:
+        super().__init__(gymnasium.make("CartPole-v1"))
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Sleep, then step."""
@@ -72,10 +75,5 @@ class Crafter(gymnasium.Env):
         return {"cells": cells.astype(np.uint8), "items": np.minimum(items, 9)}
 
 
-def slow_cartpole(**_: Any) -> gymnasium.Env:
-    """CartPole-v1 that sleeps in every step."""
-    return Slow(gymnasium.make("CartPole-v1"))
-
-
-gymnasium.register("SlowCartPole-v0", entry_point=slow_cartpole, disable_env_checker=True)
+gymnasium.register("SlowCartPole-v0", entry_point=SlowCartPole, disable_env_checker=True)
 gymnasium.register("Crafter-v0", entry_point=Crafter, disable_env_checker=True)

@@ -72,13 +72,7 @@ def _parser() -> Parser:
     add("--batches", nargs="+", type=positive, help="batch sizes (default: 64 1024 8192)")
     add("--seconds", type=decimal(1e-6, 1e6), help="seconds of one repeat (default: 0.5)")
     add("--repeats", type=positive, help="repeats, of which the median is reported (default: 5)")
-    add(
-        "--reset-source",
-        nargs="+",
-        default=["default"],
-        choices=["default", *contestants.SOURCES],
-        help="where new levels come from; `default` is that of each id, `none` never resets",
-    )
+    instrument.add_sources(made)
     add(
         "--obs",
         nargs="+",
@@ -162,8 +156,7 @@ def _field(
     """Who runs, and how to build them."""
     seconds = args.seconds
     for obs, source in itertools.product(args.obs, args.reset_source):
-        named = jaxenvs.spec(env_id).reset_source if source == "default" else source
-        yield "jaxenvs", functools.partial(_own, env_id, num_envs, named, obs, seconds)
+        yield "jaxenvs", functools.partial(_own, env_id, num_envs, source, obs, seconds)
     for other in peers.of(env_id) if args.peers else ():
         if other.name not in args.without:
             yield other.name, functools.partial(_peer, other.name, env_id, num_envs, seconds)
@@ -171,16 +164,14 @@ def _field(
 
 def _own(env_id: str, num_envs: int, source: str, obs: str | None, seconds: float) -> Runner:
     fields = contestants.obs_field(env_id, obs)
-    contestant = contestants.ours(env_id, num_envs, source, **fields)
-    return timing.BatchRunner(contestant, seconds, source, contestants.obs_name(env_id, fields))
+    return timing.BatchRunner(contestants.ours(env_id, num_envs, source, **fields), seconds)
 
 
 def _peer(name: str, env_id: str, num_envs: int, seconds: float) -> Runner:
-    """A peer's own reset, or what its name adds, and its observation nearest to ours."""
     made = peers.peer(name, env_id, num_envs)
     if isinstance(made, Game):
         return timing.GameRunner(made, env_id, seconds)
-    return timing.BatchRunner(made, seconds, obs=peers.obs_name(env_id))
+    return timing.BatchRunner(made, seconds)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ AGE_STEPS, AGE_SECONDS = 512, 3.0  # steps before the first that counts, or so m
 
 
 @dataclasses.dataclass
-class Row:
+class Record:
     """One contestant on one id at one batch size."""
 
     contestant: str
@@ -58,10 +58,10 @@ class Row:
 class Runner:
     """Something that makes steps and says how long they took."""
 
-    row: Row
+    record: Record
 
     def run(self) -> float:
-        """Make `row.steps` steps; return the seconds."""
+        """Make `record.steps` steps; return the seconds."""
         raise NotImplementedError
 
     def age(self) -> None:
@@ -69,15 +69,13 @@ class Runner:
         start, steps = time.perf_counter(), 0
         while steps < AGE_STEPS and (not steps or time.perf_counter() - start < AGE_SECONDS):
             self.run()
-            steps += self.row.length
+            steps += self.record.length
 
 
 class BatchRunner(Runner):
     """A batch of a contestant, compiled and warm."""
 
-    def __init__(
-        self, contestant: Contestant, seconds: float, reset_source: str = "own", obs: str = "image"
-    ) -> None:
+    def __init__(self, contestant: Contestant, seconds: float) -> None:
         self.key, key_reset = jax.random.split(jax.random.key(0))
         state = jax.block_until_ready(jax.jit(contestant.reset)(key_reset))
         length = rollout_length(contestant, state)
@@ -86,23 +84,22 @@ class BatchRunner(Runner):
         self.rollout: Callable = rollout.lower(self.key, state).compile()
         compiled = time.perf_counter() - start
         self.state = state
-        self.row = Row(
+        self.record = Record(
             contestant.name,
             contestant.env_id,
             contestant.num_envs,
-            reset_source,
-            obs,
+            contestant.reset_source,
+            contestant.obs,
             length,
             rollouts=1,
             compile_seconds=round(compiled, 2),
         )
         self.age()
-        self.row.rollouts = math.ceil(seconds / min(self.run() for _ in range(2)))
+        self.record.rollouts = math.ceil(seconds / min(self.run() for _ in range(2)))
 
     def run(self) -> float:
-        """Make `row.steps` steps; return the seconds."""
         self.key, key = jax.random.split(self.key)
-        keys = list(jax.block_until_ready(jax.random.split(key, self.row.rollouts)))
+        keys = list(jax.block_until_ready(jax.random.split(key, self.record.rollouts)))
         start = time.perf_counter()
         for key in keys:
             self.state, stored = self.rollout(key, self.state)
@@ -116,15 +113,14 @@ class GameRunner(Runner):
 
     def __init__(self, game: Game, env_id: str, seconds: float) -> None:
         self.game, self.rng = game, np.random.default_rng(0)
-        self.row = Row(game.name, env_id, game.num_envs, "own", game.obs, game.turn, 1, 0.0)
+        self.record = Record(game.name, env_id, game.num_envs, "own", game.obs, game.turn, 1, 0.0)
         self.age()
-        self.row.rollouts = math.ceil(seconds / self.run())
+        self.record.rollouts = math.ceil(seconds / self.run())
 
     def run(self) -> float:
-        """Make `row.steps` steps; return the seconds."""
-        shape = (self.row.length * self.row.rollouts, self.row.num_envs)
+        shape = (self.record.length * self.record.rollouts, self.record.num_envs)
         actions: Any = self.rng.integers(0, self.game.actions, shape, dtype=np.int32)
-        if self.row.num_envs == 1:
+        if self.record.num_envs == 1:
             actions = actions[:, 0].tolist()
         start = time.perf_counter()
         with peers.silence():
@@ -149,7 +145,7 @@ def take_turns(runners: Sequence[Runner], repeats: int) -> list[dict[str, Any]]:
     for _ in range(repeats):
         for runner in runners:
             before = time.process_time()
-            runner.row.seconds.append(runner.run())
+            runner.record.seconds.append(runner.run())
             if on_cpu:
-                runner.row.processor_seconds.append(time.process_time() - before)
-    return [runner.row.as_dict() for runner in runners]
+                runner.record.processor_seconds.append(time.process_time() - before)
+    return [runner.record.as_dict() for runner in runners]

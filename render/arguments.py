@@ -65,13 +65,6 @@ def checked_outputs(options: argparse.Namespace) -> bool:
     return is_headless(options)
 
 
-def check_display() -> None:
-    """Raise `UsageError` where there is no display: before a long search rather than after it."""
-    from . import window
-
-    window.start_display()
-
-
 def _check_file(name: str, given: str | None) -> None:
     if given is None:
         return

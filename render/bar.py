@@ -31,7 +31,7 @@ def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
 
 def marks(session: Session, board: int) -> dict[int, list[str]]:
     """Return what was achieved on a board, by the index of the moment."""
-    names = session.achievements
+    names = session.env.achievements
     if not names:
         return {}
     earned = np.stack([moment.earned[board] for moment in session.history])

@@ -42,7 +42,7 @@ def achievements(pen: Pen, session: Session, board: int) -> None:
     just = earned & ~before & (session.now.action[board] != NO_ACTION)
     pen.label(f"achievements {int(earned.sum())} of {len(earned)}")
     rows, width = -(-len(earned) // 2), (pen.right - pen.left) // 2
-    for i, name in enumerate(session.achievements):
+    for i, name in enumerate(session.env.achievements):
         left, top = pen.left + i // rows * width, pen.top + i % rows * 16
         colour = CUT if just[i] else GOOD if earned[i] else DIM
         _draw_tick(pen.canvas, (left, top + 1), colour, bool(earned[i]))

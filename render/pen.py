@@ -21,9 +21,10 @@ class Pen:
         self.top += 20
 
     def row(self, name: str, value: str) -> None:
-        self.canvas.write(name, (self.left, self.top), MUTED, 15)
-        self.canvas.write(value, (self.right, self.top), TEXT, 15, right=True)
-        self.top += 21
+        room = self.right - self.canvas.write(name, (self.left, self.top), MUTED, 15) - 10
+        for line in self.canvas.wrapped(value, 15, room):
+            self.canvas.write(line, (self.right, self.top), TEXT, 15, right=True)
+            self.top += 21
 
     def paragraph(self, text: str, colour: RGB, size: float) -> None:
         for line in self.canvas.wrapped(text, size, self.right - self.left):

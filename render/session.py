@@ -82,11 +82,6 @@ class Session:
         return self.history[self.cursor]
 
     @property
-    def achievements(self) -> tuple[str, ...]:
-        """Names of what can be achieved in an episode, if the environment keeps count."""
-        return self.env.achievements
-
-    @property
     def at_end(self) -> bool:
         """Whether the cursor is at the newest moment."""
         return self.cursor == len(self.history) - 1

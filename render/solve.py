@@ -104,7 +104,9 @@ def _run(argv: list[str]) -> int:
     arguments.checked_outputs(options)
     puzzle = _puzzle(options)
     if options.watch:
-        arguments.check_display()
+        from .window import start_display
+
+        start_display()  # before a long search rather than after it
     level = _level(puzzle, options)
     print(puzzle.text(level.instance, level.board), end="\n\n")
     result, seconds = _search(puzzle, level, options)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from . import turns
 from .registry import RESULTS, table
-from .text import Column, Table, filled, fixed, percent, ratio, short, tabulated, whole
+from .text import Column, Table, filled, fixed, of, percent, ratio, short, tabulated, whole
 
 OURS = "jaxenvs"
 SLOWEST = 4  # kernels of a step that are named
@@ -87,16 +87,7 @@ def notes(documents: Documents) -> str:
     return " ".join(told)
 
 
-def of(name: str, shown: Callable[[Any], str] = str) -> Column:
-    """A column of one value."""
-    return lambda row: "" if row.get(name) is None else shown(row[name])
-
-
-WHERE: dict[str, Column] = {
-    "device": of("device"),
-    "id": of("id"),
-    "envs": of("num_envs", whole),
-}
+WHERE: dict[str, Column] = {"device": of("device"), "id": of("id"), "envs": of("num_envs", whole)}
 
 
 def plain(

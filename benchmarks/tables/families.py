@@ -4,7 +4,7 @@ from typing import Any
 
 from .grids import JAX_PEERS
 from .registry import RESULTS, table
-from .text import Column, Table, fixed, ratio, short, tabulated
+from .text import Column, Table, fixed, of, ratio, short, tabulated
 from .turns import Turns, lead, turns
 
 _SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")  # an id counts where it comes first
@@ -29,8 +29,8 @@ def _kernels(source: str) -> Column:
 
 
 WORK: dict[str, Column] = {
-    "id": lambda row: row["id"],
-    "worlds from": lambda row: row["default"],
+    "id": of("id"),
+    "worlds from": of("default"),
     "kernels: fresh": _kernels("fresh"),
     "pool": _kernels("pool"),
     "exact + per trip": _exact,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .registry import RESULTS, table
-from .text import Column, Table, fixed, listed, seconds, short, tabulated, whole
+from .text import Column, Table, fixed, listed, of, seconds, short, tabulated, whole
 from .turns import ENVS, ID, factor, speed, turns
 
 LEVELS = ("doorkey", "doorkey_large", "empty", "fourrooms", "lavacrossing")
@@ -80,10 +80,10 @@ def kernels(rows: list[dict[str, Any]]) -> Table:
         return ", ".join(f"`{name}` {time:.1f}" for name, time in found)
 
     columns = {
-        "id": lambda row: row["id"],
-        "worlds from": lambda row: row["reset_source"],
-        "step": lambda row: fixed(1)(row["step"]),
-        "in kernels": lambda row: fixed(1)(row["busy"]),
+        "id": of("id"),
+        "worlds from": of("reset_source"),
+        "step": of("step", fixed(1)),
+        "in kernels": of("busy", fixed(1)),
         "kernels": lambda row: whole(len(row["microseconds"])),
         "the slowest of them": slowest,
     }

@@ -3,7 +3,7 @@
 from typing import Any
 
 from .registry import RESULTS, table
-from .text import Table, seconds, short, tabulated, whole
+from .text import Table, of, seconds, short, tabulated, whole
 from .turns import factor, speed, turns
 
 
@@ -35,12 +35,12 @@ def search(found: dict[str, Any]) -> Table:
 def searched(rows: list[dict[str, Any]]) -> Table:
     """Nodes per second, as `searching` prints them."""
     columns = {
-        "puzzle": lambda row: row["env_id"],
-        "batch size": lambda row: whole(row["batch_size"]),
+        "puzzle": of("env_id"),
+        "batch size": of("batch_size", whole),
         "levels solved": lambda row: f"{row['solved']} of {row['levels']}",
-        "nodes": lambda row: whole(row["nodes"]),
-        "nodes/s": lambda row: short(row["nodes_per_second"]),
-        "compile": lambda row: seconds(row["compile_seconds"]),
-        "bytes a node": lambda row: whole(row["bytes_per_node"]),
+        "nodes": of("nodes", whole),
+        "nodes/s": of("nodes_per_second", short),
+        "compile": of("compile_seconds", seconds),
+        "bytes a node": of("bytes_per_node", whole),
     }
     return tabulated(rows, columns)

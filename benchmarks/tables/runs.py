@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .registry import RUNS, table
-from .text import Column, Table, fixed, listed, percent, short, tabulated, whole
+from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
 MANY = 10  # seeds whose returns are not listed
 GOOD = 0.9  # a return that many seeds are counted by
@@ -109,10 +109,10 @@ def _by_seed(row: dict[str, Any]) -> str:
 
 
 BY_SEED: dict[str, Column] = {
-    "steps per seed": lambda row: whole(row["steps"]),
+    "steps per seed": of("steps", whole),
     "return of each seed over 256 episodes": lambda row: listed(returns_of(row)),
     "success": _by_seed,
-    "steps/s, all seeds": lambda row: short(row["steps_per_second"]),
+    "steps/s, all seeds": of("steps_per_second", short),
 }
 
 
@@ -145,11 +145,11 @@ def q_doorkey(rows: list[dict[str, Any]]) -> Table:
     """DoorKey-6x6 by action values and by PPO."""
     columns = {
         "DoorKey-6x6": _option,
-        "steps": lambda row: whole(row["steps"]),
+        "steps": of("steps", whole),
         "return": lambda row: listed(returns_of(row)),
         "success": successes,
         "training return first at 0.9": lambda row: whole(passes(row, 0.9)),
-        "steps/s": lambda row: short(row["steps_per_second"]),
+        "steps/s": of("steps_per_second", short),
     }
     return tabulated([row for row in rows if "DoorKey" in row["id"]], columns)
 
@@ -169,10 +169,10 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
     )
     columns = {
         "Craft-Classic-Ids": _option,
-        "steps": ends(lambda row: whole(row["steps"])),
+        "steps": ends(of("steps", whole)),
         "training return near 100 k, 250 k, 500 k": training,
         "evaluation": ends(lambda row: listed(returns_of(row), 2)),
-        "steps/s": ends(lambda row: short(row["steps_per_second"])),
+        "steps/s": ends(of("steps_per_second", short)),
     }
     return tabulated([*known, *ours], columns)
 

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from .plain import plain
 
-Row = Mapping[str, Any]
 Column = Callable[[Any], str]  # the cell of a row
 
 UNITS = ((1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, ""))
@@ -37,6 +36,11 @@ def line(cells: Sequence[str]) -> str:
 def tabulated(rows: Iterable[Any], columns: Mapping[str, Column]) -> Table:
     """Fill one column after the other: heading to function of a row."""
     return Table(list(columns), [[cell(row) for cell in columns.values()] for row in rows])
+
+
+def of(name: str, shown: Callable[[Any], str] = str) -> Column:
+    """A column of one value."""
+    return lambda row: "" if row.get(name) is None else shown(row[name])
 
 
 def filled(table: Table) -> Table:

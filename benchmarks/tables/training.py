@@ -5,7 +5,7 @@ from typing import Any
 
 from . import turns
 from .registry import RESULTS, table
-from .text import Table, fixed, ratio, tabulated, whole
+from .text import Table, fixed, of, ratio, tabulated, whole
 
 OURS = "jaxenvs"  # whose first row of a setting the others are compared with
 
@@ -35,13 +35,11 @@ def compared(rows: list[dict[str, Any]]) -> Table:
 
     columns = {
         "setting": lambda row: row["setting"]["name"],
-        "learner": lambda row: row["learner"],
-        "steps/s": lambda row: whole(row["steps_per_second"]),
+        "learner": of("learner"),
+        "steps/s": of("steps_per_second", whole),
         "ours is faster by": factor,
-        "compile, s": lambda row: fixed(1)(row["compile_seconds"]),
-        "steps/s of the first training, compilation included": lambda row: whole(
-            row["first_steps_per_second"]
-        ),
+        "compile, s": of("compile_seconds", fixed(1)),
+        "steps/s of the first training, compilation included": of("first_steps_per_second", whole),
         "return of the last episodes": returns,
     }
     return tabulated(rows, columns)
@@ -65,7 +63,7 @@ def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
         return [one for one in row["evaluations"] if one is not None]
 
     columns = {
-        "learner": lambda row: row["learner"],
+        "learner": of("learner"),
         **more,
         "seeds": lambda row: str(len(told(row))),
         "mean": lambda row: fixed(1)(statistics.fmean(told(row))),
@@ -77,8 +75,8 @@ def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
 
 
 DEVICES = {
-    "devices": lambda row: str(row["devices"]),
-    "environments, of all": lambda row: whole(row["num_envs"]),
+    "devices": of("devices"),
+    "environments, of all": of("num_envs", whole),
 }
 
 
@@ -92,7 +90,7 @@ def exchanged(rows: list[dict[str, Any]]) -> Table:
     """Kernels and exchanges of an update, as `scaling --described` prints them."""
     columns = {
         **DEVICES,
-        "kernels of an update": lambda row: whole(row["kernels"]),
+        "kernels of an update": of("kernels", whole),
         "all-reduce of an update": lambda row: str(row["update"].get("all-reduce", 0)),
         "of a minibatch": lambda row: str(row["minibatch"].get("all-reduce", 0)),
         "all-gather": lambda row: str(row["update"].get("all-gather", 0)),
@@ -116,10 +114,8 @@ def scaled(rows: list[dict[str, Any]]) -> Table:
 
     columns = {
         **DEVICES,
-        f"steps/s of training, median of {len(rows[0]['all'])}": lambda row: whole(
-            row["steps_per_second"]
-        ),
+        f"steps/s of training, median of {len(rows[0]['all'])}": of("steps_per_second", whole),
         "of one device": relative,
-        "compile, s": lambda row: fixed(1)(row["compile_seconds"]),
+        "compile, s": of("compile_seconds", fixed(1)),
     }
     return tabulated(rows, columns)

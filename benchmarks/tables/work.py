@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .registry import RESULTS, table
-from .text import Column, Table, tabulated, whole
+from .text import Column, Table, of, tabulated, whole
 
 MIB = 1 << 20
 RESETS = {  # of the name of a peer in brackets, or of a reset source
@@ -45,12 +45,12 @@ COUNTS: dict[str, Column] = {
     "of these loop / copies": lambda row: f"{row['loop_kernels']} / {row['copies']}",
     "bytes written + read per env": moved,
     "bytes of state per env": state,
-    "model, us per step": lambda row: whole(row["microseconds"]),
+    "model, us per step": of("microseconds", whole),
 }
 WHO: dict[str, Column] = {
     "what": lambda row: who(row)[0],
     "worlds from": lambda row: who(row)[1],
-    "observation": lambda row: row["obs"],
+    "observation": of("obs"),
 }
 ID: dict[str, Column] = {"id": lambda row: row["env_id"]}
 
@@ -110,8 +110,8 @@ def memory_needed(rows: list[dict[str, Any]]) -> Table:
     """MiB of a batch, as `memory` prints them."""
     columns = {
         **ID,
-        "envs": lambda row: whole(row["num_envs"]),
-        "worlds from": lambda row: row["reset_source"],
+        "envs": of("num_envs", whole),
+        "worlds from": of("reset_source"),
         "state, MiB": lambda row: whole(row["state"] / MIB),
         "pool": lambda row: whole(row["pool"] / MIB),
         "while stepping": lambda row: whole(row["step"] / MIB),

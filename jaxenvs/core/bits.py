@@ -37,20 +37,22 @@ def kept(*fields: tuple[Any, int]) -> list[Array]:
     return [v != 0 if flag else v for v, flag in zip(values, flags, strict=True)]
 
 
-def nth_bit(words: Sequence[Int32[Array, "*batch"]], rank: Array) -> Int32[Array, "*batch"]:
-    """Number of the bit with this rank, from the lowest of the first word, in words of 16 bits.
-
-    Meaningless if there is none.
+def nth_bit(
+    words: Sequence[Int32[Array, "*batch"]], rank: Array, width: int = 16
+) -> Int32[Array, "*batch"]:
+    """Number of the bit with this rank, from the lowest of the first word, in words of `width`
+    bits, 16 or 32. Meaningless if there is none.
     """
     word, number, before = words[0], jnp.zeros_like(rank), jnp.zeros_like(rank)
     seen = jax.lax.population_count(word)
     for i in range(1, len(words)):
         later = rank >= seen
-        word, number = jnp.where(later, words[i], word), jnp.where(later, 16 * i, number)
+        word, number = jnp.where(later, words[i], word), jnp.where(later, width * i, number)
         before = jnp.where(later, seen, before)
         seen = seen + jax.lax.population_count(words[i])
     rank = rank - before
-    for width in (8, 4, 2, 1):  # by halving
+    while width > 1:  # by halving
+        width //= 2
         low = jax.lax.population_count(word & ((1 << width) - 1))
         above = rank >= low
         rank = jnp.where(above, rank - low, rank)

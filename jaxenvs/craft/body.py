@@ -132,10 +132,16 @@ def burn(moment: Moment) -> Moment:
     return moment._replace(in_lava=in_lava)
 
 
+def carry(moment: Moment) -> Moment:
+    """Keep items within their limit."""
+    world, most = moment.world, moment.rules.most
+    items = {name: jnp.minimum(count, most) for name, count in world.items.items()}
+    return moment._replace(world=world._replace(items=items))
+
+
 def limit(moment: Moment) -> Moment:
-    """Keep items and vitals within their limits; nobody survives lava."""
+    """Keep vitals within their limits; nobody survives lava."""
     world, rules = moment.world, moment.rules
-    items = {name: jnp.minimum(count, rules.most) for name, count in world.items.items()}
     vitals = dict(world.vitals)
     if world.traits is None:  # what else there is cannot leave its limits
         vitals["health"] = jnp.where(moment.in_lava, 0, jnp.maximum(vitals["health"], 0))
@@ -146,4 +152,4 @@ def limit(moment: Moment) -> Moment:
             name: jnp.minimum(jnp.maximum(points, least[name]), most(rules, world, name))
             for name, points in vitals.items()
         }
-    return moment._replace(world=world._replace(items=items, vitals=vitals))
+    return moment._replace(world=world._replace(vitals=vitals))

@@ -280,6 +280,7 @@ STAGES = (
     Stage(body.burn),
     Stage(functools.partial(spawn.appear, odds=_odds)),
     Stage(body.live),
+    Stage(body.carry),
     Stage(body.limit),
 )
 

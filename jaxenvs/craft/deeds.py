@@ -11,7 +11,8 @@ from jaxtyping import Array, Bool, Int32
 from . import plants
 from .body import fed
 from .ground import BLOCK_BITS, ITEM, LIT, is_in
-from .state import EARNED_BITS, World
+from .packing import Field, of_word, split
+from .state import NO_ACHIEVEMENT, World, unlock_number
 from .step import Front, Moment
 from .tables import Action, Block, Harvest, Placement, Recipe, Rules
 
@@ -56,29 +57,28 @@ def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) 
 def do(moment: Moment) -> Moment:
     """Carry out a deed: what it costs and gives is looked up by its number."""
     rules, world, front, deed = moment.rules, moment.world, moment.front, moment.deed
-    rows = _deeds(rules)
-    items = dict(world.items)
-    for item in rules.items:
-        items[item] = items[item] + _of(deed, [_change(row, item) for row in rows])
-    for kind in dict.fromkeys(_makes(row) for row in rules.recipes if row.level):
-        items |= improved(items, kind, _of(deed, [_level(row, kind) for row in rows]))
-    earned = list(world.earned)
-    for word in range(len(earned)):
-        numbers = [_earns(row) - word * EARNED_BITS for row in rows]
-        bits = [1 << n if 0 <= n < EARNED_BITS else 0 for n in numbers]
-        earned[word] = earned[word] | _of(deed, bits)
-    world = world._replace(items=items, earned=tuple(earned))
-    world = fed(rules, world, "food", "hunger", _of(deed, [getattr(r, "food", 0) for r in rows]))
-    world = fed(rules, world, "drink", "thirst", _of(deed, [getattr(r, "drink", 0) for r in rows]))
-    left = _of(deed, [_leaves(row) for row in rows])  # 0: the block stays as it is
-    eaten = [int(isinstance(r, Harvest) and r.block == Block.RIPE_PLANT) for r in rows]
-    sown = [int(isinstance(r, Placement) and r.block == Block.PLANT) for r in rows]
-    world = world._replace(plants=plants.regrown(world, front, _of(deed, eaten) != 0))
-    world = plants.planted(world, front, _of(deed, sown) != 0)
+    rows, kinds = _deeds(rules), dict.fromkeys(_makes(r) for r in rules.recipes if r.level)
+    columns: dict[Any, list[int]] = {item: [_change(r, item) for r in rows] for item in rules.items}
+    columns |= {kind: [_level(row, kind) for row in rows] for kind in kinds}
+    columns |= {vital: [getattr(row, vital, 0) for row in rows] for vital in ("food", "drink")}
+    columns["earns"] = earns = [_earns(row) for row in rows]
+    columns["leaves"] = [_leaves(row) for row in rows]  # 0: the block stays as it is
+    columns["eats"] = [int(isinstance(r, Harvest) and r.block == Block.RIPE_PLANT) for r in rows]
+    columns["sows"] = [int(isinstance(r, Placement) and r.block == Block.PLANT) for r in rows]
+    columns["lays"] = [int(isinstance(r, Placement) and r.block is None) for r in rows]
+    of = _looked_up(deed, columns)
+    items = {item: world.items[item] + of[item] for item in rules.items}
+    for kind in kinds:
+        items |= improved(items, kind, of[kind])
+    world = unlock_number(world._replace(items=items), earns, of["earns"], deed != 0)
+    world = fed(rules, world, "food", "hunger", of["food"])
+    world = fed(rules, world, "drink", "thirst", of["drink"])
+    world = world._replace(plants=plants.regrown(world, front, of["eats"] != 0))
+    world, left = plants.planted(world, front, of["sows"] != 0), of["leaves"]
     if not rules.floors:
         ground = moment.ground.put(front.row, front.column, left, left != 0)
         return moment._replace(ground=ground, world=world)
-    lays = _of(deed, [int(isinstance(r, Placement) and r.block is None) for r in rows]) != 0
+    lays = of["lays"] != 0
     marks = (front.marks << BLOCK_BITS) | jnp.where(lays, ITEM | LIT, 0)
     cell = jnp.where(left != 0, left, front.block) | marks
     ground = moment.ground.put(front.row, front.column, cell, (left != 0) | lays)
@@ -122,8 +122,8 @@ def _level(row: Harvest | Placement | Recipe, kind: tuple[str, ...]) -> int:
 
 
 def _earns(row: Harvest | Placement | Recipe) -> int:
-    """Number of a deed's achievement, -1 for none."""
-    return -1 if row.achievement is None else int(row.achievement)
+    """Number of a deed's achievement."""
+    return NO_ACHIEVEMENT if row.achievement is None else int(row.achievement)
 
 
 def _deeds(rules: Rules) -> tuple[Harvest | Placement | Recipe, ...]:
@@ -164,9 +164,22 @@ def _leaves(row: Harvest | Placement | Recipe) -> int:
             return 0
 
 
-def _of(deed: Array, values: list[int]) -> Int32[Array, ""]:
-    """Value of a deed from a list by number; 0 for none."""
-    if not any(values):
-        return jnp.int32(0)
-    table = jnp.asarray(np.array([0, *values], np.int32))
-    return table.at[deed].get(mode="promise_in_bounds")
+def _looked_up(deed: Array, columns: dict[Any, list[int]]) -> dict[Any, Int32[Array, ""]]:
+    """Values of a deed by name, each from a list by number; 0 for none.
+
+    A lookup finds a word of them: on a GPU each one splits the kernel.
+    """
+    fields = []
+    for name, values in columns.items():
+        low = min(0, *values)
+        fields.append(Field(name, (max(0, *values) - low).bit_length(), low))
+    found: dict[Any, Any] = {}
+    for word in split([fields]):
+        table, offset = np.zeros(len(columns["leaves"]) + 1, np.uint32), 0
+        for field in word:
+            stored = np.array([0, *columns[field.name]]) - field.low
+            table |= stored.astype(np.uint32) << np.uint32(offset)
+            offset += field.bits
+        row = jnp.asarray(table.astype(np.int32)).at[deed].get(mode="promise_in_bounds")
+        found |= of_word(word, row)
+    return found

@@ -18,7 +18,7 @@ from . import body, chance, deeds, facts, player, sight
 from .chance import Draws
 from .ground import Ground
 from .look import pictures, sprites, tiles
-from .state import MOST_MOBS, CraftState, Slots, World, earned_vector, pack, unpack, worth
+from .state import MOST_MOBS, CraftState, Known, Slots, World, earned_vector, pack, unpack, worth
 from .step import Moment, Stage, advance
 from .tables import Action, Rules
 
@@ -225,10 +225,15 @@ class CraftEnv(Env):
         return unpack(self.rules, self.slots, state.words)
 
     def packed(
-        self, time: Array, map: UInt8[Array, "*floors size size"], world: World, **more: Array
+        self,
+        time: Array,
+        map: UInt8[Array, "*floors size size"],
+        world: World,
+        known: Known = None,
+        **more: Array,
     ) -> Any:
         """Build a state, with what `more` an edition's has; the inverse of `world`."""
-        return self.state_type(time=time, map=map, words=pack(self.rules, world), **more)
+        return self.state_type(time=time, map=map, words=pack(self.rules, world, known), **more)
 
     def view(self, state: CraftState) -> Any:
         """Blocks around the player, and bits of who is there, see `sight.channels`."""

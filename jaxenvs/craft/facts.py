@@ -1,8 +1,8 @@
 """Craft for people: keys, facts for the panel, and a state in words."""
 
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -12,7 +12,7 @@ from ..core.facts import Fact, a, away, bar, count, drawn, listed, sentences
 from .look import gear, sprites
 from .sight import channels
 from .state import CraftState, World
-from .tables import VITALS, Block, Rules
+from .tables import VITALS, Block, blocks
 
 if TYPE_CHECKING:
     from .env import CraftEnv
@@ -60,11 +60,34 @@ SIGNS = {
     Block.FURNACE: "F",
     Block.PLANT: "p",
     Block.RIPE_PLANT: "P",
+    Block.FIRE_GRASS: ";",
+    Block.ICE_GRASS: ":",
+    Block.FIRE_TREE: "f",
+    Block.ICE_SHRUB: "h",
+    Block.WALL: "W",
+    Block.WALL_MOSS: "M",
+    Block.DARKNESS: "-",
+    Block.STALAGMITE: "l",
+    Block.SAPPHIRE: "s",
+    Block.RUBY: "r",
+    Block.CHEST: "C",
+    Block.FOUNTAIN: "o",
+    Block.ENCHANTMENT_TABLE_FIRE: "E",
+    Block.ENCHANTMENT_TABLE_ICE: "I",
+    Block.NECROMANCER: "N",
+    Block.GRAVE: "g",
+    Block.GRAVE2: "g",
+    Block.GRAVE3: "g",
     Block.OUT_OF_BOUNDS: "x",
 }
-GROUND = (Block.GRASS, Block.SAND, Block.PATH, Block.OUT_OF_BOUNDS)  # told by the drawing alone
-MASSES = {Block.WATER, Block.LAVA, Block.STONE, Block.COAL, Block.IRON, Block.GRASS, Block.SAND}
-NAMES = {Block.OUT_OF_BOUNDS: "the edge of the world", Block.PLANT: "young plant"}
+GROUND = blocks("OUT_OF_BOUNDS GRASS SAND PATH FIRE_GRASS ICE_GRASS")
+MASSES = blocks("OUT_OF_BOUNDS WATER LAVA STONE COAL IRON GRASS SAND FIRE_GRASS ICE_GRASS DARKNESS")
+NAMES = {
+    Block.OUT_OF_BOUNDS: "the edge of the world",
+    Block.PLANT: "young plant",
+    Block.GRAVE2: "grave",
+    Block.GRAVE3: "grave",
+}
 
 
 def facts(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Fact, ...]:
@@ -84,66 +107,81 @@ def _facts(env: "CraftEnv", world: World, light: float, days: float) -> tuple[Fa
 
 def describe(env: "CraftEnv", state: CraftState, params: Any) -> str:
     """Describe the body, the inventory, the time of day, the cell ahead, and draw the view."""
-    world, light, days, blocks, mobs = read(env, state, params)
-    row, column = blocks.shape[0] // 2, blocks.shape[1] // 2
-    down, right = WAYS[int(world.facing)]
-    signs = [[SIGNS.get(Block(block), "?") for block in line] for line in blocks]
-    front = _block(Block(blocks[row + down, column + right]))
-    for name, r, c in _mobs(env.rules, mobs):
-        signs[r][c] = name[0].upper()
-        front = a(name) if (r, c) == (row + down, column + right) else front
-    signs[row][column] = "@"
-    return "\n".join(
-        [
-            *sentences(_facts(env, world, light, days)),
-            f"You face {FACING[int(world.facing)]}; in front of you: {front}.",
-            *_sighted(env.rules, blocks, mobs),
-            _legend(env.rules, signs),
-            drawn(signs),
-        ]
-    )
+    world, light, days, seen, mobs = read(env, state, params)
+    view = [[sight_of(Block(block)) for block in line] for line in seen.tolist()]
+    for bit, name in enumerate(channels(env.rules)):
+        for row, column in np.argwhere(mobs >> bit & 1):
+            view[row][column] = Sight(name[0].upper(), name, "creature")
+    return "\n".join([*sentences(_facts(env, world, light, days)), *told(view, world.facing)])
 
 
-def _block(block: Block) -> str:
-    """Name a block with its article."""
+class Sight(NamedTuple):
+    """What a person is told of a cell."""
+
+    sign: str  # in the drawing
+    name: str
+    kind: str  # `creature`, `thing`, or `ground`, which the drawing alone tells
+    mass: bool = False  # whether the name has no article
+
+    @property
+    def said(self) -> str:
+        """The name in a sentence."""
+        return self.name if self.mass else a(self.name)
+
+
+def sight_of(block: Block) -> Sight:
+    """A block as a person sees it."""
     name = NAMES.get(block, block.name.lower().replace("_", " "))
-    return name if block in MASSES or block == Block.OUT_OF_BOUNDS else a(name)
+    kind = "ground" if block in GROUND else "thing"
+    return Sight(SIGNS.get(block, "?"), name, kind, block in MASSES)
 
 
-def _mobs(rules: Rules, mobs: np.ndarray) -> list[tuple[str, int, int]]:
-    """Name, row and column of each mob in the view."""
-    bits = enumerate(channels(rules))
-    return [(name, int(r), int(c)) for i, name in bits for r, c in np.argwhere(mobs >> i & 1)]
+def told(view: list[list[Sight]], facing: Any) -> list[str]:
+    """Tell what is ahead, who is there, the nearest thing of each kind, and draw the view.
 
-
-def _sighted(rules: Rules, blocks: np.ndarray, mobs: np.ndarray) -> list[str]:
-    """All mobs, and the nearest block of each kind but open ground."""
-    row, column = blocks.shape[0] // 2, blocks.shape[1] // 2
-    animals = [
-        (abs(r - row) + abs(c - column), r - row, c - column, a(m))
-        for m, r, c in _mobs(rules, mobs)
+    The player stands in its middle.
+    """
+    row, column = len(view) // 2, len(view[0]) // 2
+    down, right = WAYS[int(facing)]
+    cells = {
+        (r - row, c - column): sight for r, line in enumerate(view) for c, sight in enumerate(line)
+    }
+    del cells[0, 0]
+    nearest: dict[str, tuple[int, int]] = {}
+    for place in sorted(cells, key=_steps):
+        if cells[place].kind == "thing":
+            nearest.setdefault(cells[place].name, place)
+    creatures = [place for place, sight in cells.items() if sight.kind == "creature"]
+    lines = [
+        f"You face {FACING[int(facing)]}; in front of you: {cells[down, right].said}.",
+        f"You see {_places(creatures, cells) or 'no creatures'}.",
     ]
-    nearest = []
-    for block in {Block(b) for b in np.unique(blocks)} - set(GROUND):
-        cells = (np.argwhere(blocks == block) - (row, column)).tolist()
-        nearest.append(min((abs(r) + abs(c), r, c, _block(block)) for r, c in cells))
-    sentences = [f"You see {_places(animals) or 'no creatures'}."]
-    return sentences + ([f"The nearest blocks: {_places(nearest)}."] if nearest else [])
+    if nearest:
+        lines.append(f"The nearest things: {_places(nearest.values(), cells)}.")
+    signs = [[sight.sign for sight in line] for line in view]
+    signs[row][column] = "@"
+    return [*lines, _legend(cells.values()), drawn(signs)]
 
 
-def _places(found: list[tuple[int, int, int, str]]) -> str:
-    """List things (steps away, rows down, columns to the right, name), the nearest first."""
-    places = [f"{name} {away(-r, c, ('up', 'down'))}" for _, r, c, name in sorted(found)]
-    return listed(places) if places else ""
+def _steps(place: tuple[int, int]) -> tuple[int, int, int]:
+    return abs(place[0]) + abs(place[1]), *place
 
 
-def _legend(rules: Rules, signs: list[list[str]]) -> str:
-    """What the signs of a drawing mean."""
-    shown = {sign for line in signs for sign in line}
-    blocks = (f"{s} {NAMES.get(b, b.name.lower().replace('_', ' '))}" for b, s in SIGNS.items())
-    mobs = (f"{name[0].upper()} {name}" for name in channels(rules))
-    used = [entry for entry in (*blocks, *mobs) if entry[0] in shown]
-    return f"Your view; @ is you, {', '.join(used)}:"
+def _places(places: Iterable[tuple[int, int]], cells: dict[tuple[int, int], Sight]) -> str:
+    """List what is in cells (rows down, columns to the right), the nearest first."""
+    order = sorted(places, key=_steps)
+    said = [f"{cells[r, c].said} {away(-r, c, ('up', 'down'))}" for r, c in order]
+    return listed(said) if said else ""
+
+
+def _legend(sights: Iterable[Sight]) -> str:
+    """What the signs of a drawing mean: blocks in the order of `SIGNS`, then the others."""
+    order = [*SIGNS.values()]
+    names: dict[str, set[str]] = {}
+    for sight in sights:
+        names.setdefault(sight.sign, set()).add(sight.name)
+    shown = sorted(names, key=lambda s: (order.index(s) if s in order else len(order), s))
+    return f"Your view; @ is you, {', '.join(f'{s} {listed(sorted(names[s]))}' for s in shown)}:"
 
 
 def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:

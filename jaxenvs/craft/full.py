@@ -10,6 +10,7 @@ Replicated though surely not meant: see `chests.open`, `magic.enchant`, `body.li
 import functools
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
@@ -18,7 +19,7 @@ from ..core import checks
 from ..core.controls import Controls
 from ..core.env import Ending, Params
 from ..core.facts import Fact, Features
-from ..core.random import Key
+from ..core.random import Key, below
 from ..core.registry import register
 from ..core.spaces import Box, Dict
 from ..core.struct import struct
@@ -51,7 +52,7 @@ from .ground import ITEM, LIT, Ground, shone
 from .look import layers, scenes
 from .spawn import Odds
 from .state import FullState, World, floor_words, new_world, of_floor
-from .step import Moment, Stage, holds, settles
+from .step import Moment, Stage, holds, repack, settles
 from .tables import ROLES, Action, Block, Rules, of_type
 
 DARKEST = 0.05  # light up to which a cell is not seen
@@ -122,6 +123,7 @@ STAGES = (
     Stage(mobs.move),
     Stage(projectiles.fly),
     Stage(projectiles.hit),
+    Stage(body.carry, edge=repack),
     Stage(plants.grow),
     Stage(functools.partial(spawn.appear, odds=_odds)),
     Stage(body.live),
@@ -152,6 +154,9 @@ class CraftFull(CraftEnv):
     Episode ends: without health, with the necromancer beaten, at the time limit.
     """
 
+    kit: int = 0  # in `kits.KITS`, where games begin; -1: in one drawn for each level
+
+    levels_at_once: ClassVar[int] = 512  # 124 kB each
     state_type: ClassVar[type[FullState]] = FullState
     status_rows: ClassVar[int] = layers.STATUS_ROWS
     stages: ClassVar[tuple[Stage, ...]] = STAGES
@@ -163,6 +168,7 @@ class CraftFull(CraftEnv):
         """Check the fields."""
         super().__post_init__()
         checks.integer_field(type(self).__name__, "reach", self.reach, 1, MOST_REACH)
+        checks.integer_field(type(self).__name__, "kit", self.kit, -1, len(kits.KITS) - 1)
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
@@ -207,9 +213,13 @@ class CraftFull(CraftEnv):
         return full_sight.layout(self.rules)
 
     def draw_level(self, key: Key, params: Any) -> FullLevel:
-        """Draw a world."""
+        """Draw a world, and the kit where the field says so."""
         draws = floors.draw(key, params.fractal_noise_angles)
-        return floors.build(draws, params.always_diamond)
+        level = floors.build(draws, params.always_diamond)
+        if self.kit >= 0:
+            return level.replace(kit=jnp.int32(self.kit))
+        word = jax.random.bits(jax.random.fold_in(key, len(kits.KITS)), (), jnp.uint32)
+        return level.replace(kit=below(word, len(kits.KITS)))
 
     def reset_state(self, key: Key, level: FullLevel, params: Any) -> FullState:
         """Put the player into the middle of the overworld, or where the level's kit begins."""
@@ -309,7 +319,8 @@ class CraftFull(CraftEnv):
             at = moment.world.floor, front.row, front.column
             light = shone(light, at, moment.torch)
         more = {"floors": moment.floors, "light": light}
-        return self.packed(state.time, moment.ground.cells, moment.world, **more)
+        cells, world = moment.ground.cells, moment.world
+        return self.packed(state.time, cells, world, moment.known, **more)
 
     def is_over(self, world: World) -> Bool[Array, ""]:
         """Whether the player is dead, or the necromancer."""
@@ -352,8 +363,8 @@ class CraftFull(CraftEnv):
 
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
         """The body, the bag, attributes, magic, the floor and its ladder, and the hour."""
-        world, _, light, days = full_facts.read(self, state, params)
-        return full_facts.told(world, light, days)
+        world, _, is_open, light, days = full_facts.read(self, state, params)
+        return full_facts.told(world, is_open, light, days)
 
     def describe(self, state: Any, params: Any = None) -> str:
         """Describe what the player has, knows and sees."""

@@ -11,11 +11,11 @@ import jax
 import numpy as np
 
 from ..core.controls import ActionKeys
-from ..core.facts import Fact, bar, count, drawn, listed, sentences
+from ..core.facts import Fact, bar, count, listed, sentences
 from . import facts, full_sight
 from .body import most
-from .boss import WAVES
-from .full_rows import CHARMS, FULL, TRAITS
+from .boss import WAVES, is_vulnerable
+from .full_rows import ARMOUR, CHARMS, FULL, TRAITS
 from .ladders import CLEARED
 from .state import FullState, World
 from .tables import ROLES, Action, Block, Item
@@ -32,54 +32,35 @@ KEYS = tuple(
     for action, keys in zip(Action, _KEYS.split(), strict=True)
 )
 COLOURS_OF = {**facts.COLOURS, "mana": (164, 92, 228)}
+_TOOLS = ("wood", "stone", "iron", "diamond")
+GRADES = {"pickaxe": _TOOLS, "sword": _TOOLS, **dict.fromkeys(ARMOUR, _TOOLS[2:])}
 MAGIC = ("", " of fire", " of ice")
-SIGNS = {
-    **facts.SIGNS,
-    Block.FIRE_GRASS: ".",
-    Block.ICE_GRASS: ".",
-    Block.FIRE_TREE: "t",
-    Block.ICE_SHRUB: "t",
-    Block.WALL: "W",
-    Block.WALL_MOSS: "W",
-    Block.DARKNESS: " ",
-    Block.STALAGMITE: "#",
-    Block.SAPPHIRE: "s",
-    Block.RUBY: "r",
-    Block.CHEST: "C",
-    Block.FOUNTAIN: "o",
-    Block.ENCHANTMENT_TABLE_FIRE: "E",
-    Block.ENCHANTMENT_TABLE_ICE: "I",
-    Block.NECROMANCER: "N",
-    Block.GRAVE: "g",
-    Block.GRAVE2: "g",
-    Block.GRAVE3: "g",
-}
 LIES = {Item.TORCH: "*", Item.LADDER_DOWN: ">", Item.LADDER_UP: "<"}
 
 
 def read(env: "CraftFull", state: FullState, params: Any) -> tuple[Any, ...]:
-    """Return the world by name, the view, the daylight and the days since the beginning."""
+    """Return the world by name, the view, the boss's state, the daylight and the days so far."""
     params = env.default_params if params is None else params
-    world, view, light, time, day = jax.device_get(_reader(env)(state, params))
-    return world, view, float(light), int(time) / max(1, int(day))
+    world, view, is_open, light, time, day = jax.device_get(_reader(env)(state, params))
+    return world, view, bool(is_open), float(light), int(time) / max(1, int(day))
 
 
 @functools.lru_cache(maxsize=8)
 def _reader(env: "CraftFull") -> Callable[..., Any]:
     def reader(state: FullState, params: Any) -> tuple[Any, ...]:
-        time = env.light(state, params), state.time, params.day_length
-        return env.world(state), env.view(state), *time
+        world, time = env.world(state), (env.light(state, params), state.time, params.day_length)
+        return world, env.view(state), is_vulnerable(world), *time
 
     return jax.jit(reader)
 
 
-def told(world: World, light: float, days: float) -> tuple[Fact, ...]:
+def told(world: World, is_open: bool, light: float, days: float) -> tuple[Fact, ...]:
     """The body, every item, attributes, magic, the floor and its ladder, and the hour."""
     body = [
         bar(v, int(np.ceil(world.vitals[v])), int(most(FULL, world, v)), v, COLOURS_OF[v])
         for v in FULL.vitals
     ]
-    things = [count(i.replace("_", " "), int(world.items[i]), i) for i in FULL.items]
+    things = [_thing(name, int(world.items[name])) for name in FULL.items]
     traits = [count(trait, int(world.traits[trait]), trait) for trait in TRAITS]
     charms = [f"{c}{MAGIC[int(world.charms[c])]}" for c in CHARMS if world.charms[c]]
     spells = [spell for spell, known in world.spells.items() if known]
@@ -87,61 +68,57 @@ def told(world: World, light: float, days: float) -> tuple[Fact, ...]:
     ladder = "open" if kills >= CLEARED else f"blocked, {CLEARED - kills} more to defeat"
     state = "asleep" if world.sleeping else "resting" if world.resting else ""
     hour = f"day {int(days) + 1}, {facts.hour(days % 1, light)}"
-    waves = Fact("boss", f"{int(world.boss['progress'])} of {WAVES} waves beaten")
+    waves = f"{int(world.boss['progress'])} of {WAVES} waves beaten"
+    waves += ", open to a blow" if is_open else ""
     last = world.floor == len(FULL.floors) - 1
     return (
         *(*body, *things, *traits),
         Fact("enchanted", listed(charms) if charms else "nothing"),
         Fact("spells", listed(spells) if spells else "none"),
         Fact("floor", f"{int(world.floor)}, the {floor}"),
-        waves if last else Fact("way down", ladder),
+        Fact("boss", waves) if last else Fact("way down", ladder),
         Fact("time", ", ".join(filter(None, (hour, state))), "clock", (days - facts.NOON) % 1),
         Fact("light", f"{light:.0%}"),
     )
 
 
+def _thing(name: str, number: int) -> Fact:
+    """A number of things, or the one of a grade; its icon is the lowest's until there is one."""
+    if name not in GRADES:
+        return count(name.replace("_", " "), number, name)
+    grade = GRADES[name][max(0, number - 1)]
+    return count(f"{grade} {name}" if number else name, min(1, number), f"{grade}_{name}")
+
+
 def describe(env: "CraftFull", state: FullState, params: Any) -> str:
-    """Describe what the player has and knows, the cell ahead, and draw what is seen."""
-    world, view, light, days = read(env, state, params)
-    row, column = view.block.shape[0] // 2, view.block.shape[1] // 2
-    down, right = facts.WAYS[int(world.facing)]
-    ahead = _named(view, row + down, column + right)
-    signs = [[_sign(view, r, c) for c in range(2 * column + 1)] for r in range(2 * row + 1)]
-    signs[row][column] = "@"
-    seen = sorted(
-        {_named(view, r, c) for r, c in np.argwhere(view.lit).tolist() if (r, c) != (row, column)}
-    )
-    return "\n".join(
-        [
-            *sentences(told(world, light, days)),
-            f"You face {facts.FACING[int(world.facing)]}; in front of you: {ahead}.",
-            f"You see {listed(seen)}." if seen else "You see nothing: it is dark.",
-            "Your view; @ is you, ? darkness, capitals are creatures and buildings:",
-            drawn(signs),
-        ]
-    )
+    """Describe what the player has, knows and sees."""
+    world, view, is_open, light, days = read(env, state, params)
+    height, width = view.block.shape
+    cells = [[sight(view, row, column) for column in range(width)] for row in range(height)]
+    lines = sentences(told(world, is_open, light, days)) + facts.told(cells, world.facing)
+    return "\n".join(lines)
 
 
-def _who(view: full_sight.View, row: int, column: int) -> str:
-    """Name of the mob on a cell, "" for none."""
-    number = int(view.mob[row, column]) - 1
-    role, type = divmod(number, full_sight.TYPES)
-    return FULL.types(ROLES[role])[type].name.replace("_", " ") if number >= 0 else ""
-
-
-def _named(view: full_sight.View, row: int, column: int) -> str:
-    """Name of who or what is on a cell."""
+def sight(view: full_sight.View, row: int, column: int) -> facts.Sight:
+    """Who is on a cell, what flies over it or lies there, or its block."""
+    number, flying = int(view.mob[row, column]) - 1, int(view.projectiles[row, column])
+    item = Item(int(view.item[row, column]))
     if not view.lit[row, column]:
-        return "darkness"
-    item, block = Item(int(view.item[row, column])), Block(int(view.block[row, column]))
-    name = block.name.rstrip("23") if item == Item.NONE else item.name
-    return _who(view, row, column) or name.lower().replace("_", " ")
+        return facts.Sight("?", "darkness", "ground", mass=True)
+    if number >= 0:
+        role, type = divmod(number, full_sight.TYPES)
+        name = FULL.types(ROLES[role])[type].name.replace("_", " ")
+        return facts.Sight(_initials(name), name, "creature")
+    if flying or view.missiles[row, column]:
+        bits = flying or int(view.missiles[row, column])
+        name = FULL.projectiles[bits.bit_length() - 1].name.rstrip("2")
+        return facts.Sight("^", name if flying else f"{name} of yours", "creature")
+    if item in LIES:
+        return facts.Sight(LIES[item], item.name.lower().replace("_", " "), "thing")
+    return facts.sight_of(Block(int(view.block[row, column])))
 
 
-def _sign(view: full_sight.View, row: int, column: int) -> str:
-    """Letter of who or what is on a cell."""
-    if not view.lit[row, column]:
-        return "?"
-    who = _who(view, row, column)
-    item = LIES.get(Item(int(view.item[row, column])))
-    return who[0].upper() if who else item or SIGNS.get(Block(int(view.block[row, column])), "?")
+def _initials(name: str) -> str:
+    """Two letters, so that they are no sign of a block: `Zo` for zombie, `OM` for orc mage."""
+    first, _, second = name.partition(" ")
+    return f"{first[0]}{second[0]}".upper() if second else name[:2].title()

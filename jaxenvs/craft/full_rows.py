@@ -65,8 +65,9 @@ PACKING = Packing(
             *fields_of((f"spells.{name}" for name in SPELLS), 1, flag=True),
         ),
         (
-            *fields_of((f"vitals.{name}" for name in ("food", "drink", "energy")), 5),
-            Field("vitals.mana", 6),
+            *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
+            # In a step beyond their limits, by a potion.
+            *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),
         ),

@@ -57,8 +57,11 @@ class Ground:
         or left border is the last one of the map, else the nearest cell counts."""
         index = self._index(self._wrapped(row), self._wrapped(column))
         cell = self.cells.reshape(-1).at[index].get(mode="promise_in_bounds")
-        # Read once: a kernel after the step's writes that read again would need the old map.
-        cell = jax.lax.optimization_barrier(cell).astype(jnp.int32)
+        if self.cells.ndim == 2:
+            # Read once: a kernel after the step's writes that read again would need the old map.
+            # The full game has an edge there, see `step.repack`.
+            cell = jax.lax.optimization_barrier(cell)
+        cell = cell.astype(jnp.int32)
         for written, new in self.writes:
             cell = jnp.where(written == index, new, cell)
         return cell
@@ -120,7 +123,10 @@ class Ground:
         where, new = (jnp.concatenate(part) for part in zip(*parts, strict=True))
         new = new.astype(jnp.uint8)
         # As data behind a barrier: else the scatter reads the old map itself, and must copy it.
-        where, new = jax.lax.optimization_barrier((where, new))
+        if self.cells.ndim == 2:
+            where, new = jax.lax.optimization_barrier((where, new))
+        else:  # what its indices depend on is data already, see `step.repack`
+            new = jax.lax.optimization_barrier(new)
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
     @property
@@ -154,6 +160,18 @@ def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
         word = jnp.where(number < _BITS, word, jnp.int32(bits >> _BITS))
         number = jnp.where(number < _BITS, number, number - _BITS)
     return ((word >> number) & 1) != 0  # beyond the word there are only zeros
+
+
+def span(blocks: Iterable[int]) -> tuple[int, int]:
+    """Blocks near to each other as a word: the least one, and a bit for each from it on."""
+    low = min(int(b) for b in blocks)
+    return low, sum(1 << (int(b) - low) for b in set(blocks))
+
+
+def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, "*shape"]:
+    """1 where a block is one of a `span`, else 0: beyond the word there are only zeros."""
+    place = (block - low).astype(jnp.uint32)
+    return ((jnp.asarray(bits, jnp.uint32) >> place) & 1).astype(jnp.int32)
 
 
 def codes(

@@ -1,7 +1,7 @@
 """Where a game can begin besides the overworld: each floor, with what a player has by then.
 
-`env.reset_to(key, level.replace(kit=5))` begins on floor 5; `env.step` and its rewards go on from
-there, and what a kit holds is not rewarded.
+`make("Craft-Ids-v0", kit=5)` begins on floor 5, `kit=-1` with any of them; so does `reset_to` in a
+level whose `kit` was replaced. What a kit holds is not rewarded.
 """
 
 from typing import Any, NamedTuple

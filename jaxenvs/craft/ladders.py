@@ -6,7 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array
 
 from .ground import ITEM, Ground
-from .state import Slots, World, floor_words, of_floor, one, unlock_of
+from .state import World, floor_words, of_floor, one, slots_of, unlock_of
 from .step import Moment
 from .tables import Action, Item, Rules
 
@@ -57,13 +57,8 @@ def _moved(
     old = jnp.stack(floor_words(rules, world))
     new = jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old)
     kept = floors.at[jnp.where(moves, world.floor, floors.shape[0])].set(old, mode="drop")
-    slots = Slots(
-        **{role: len(mobs) for role, mobs in world.mobs.items()},
-        projectile=len(world.projectiles),
-        missile=len(world.missiles),
-    )
     words = iter([new[i] for i in range(new.shape[0])])
-    return kept, world._replace(**of_floor(rules, slots, words))
+    return kept, world._replace(**of_floor(rules, slots_of(world), words))
 
 
 def _entered(rules: Rules, world: World) -> World:

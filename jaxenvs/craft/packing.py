@@ -66,9 +66,19 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
     return {f.name: _value(f, value) for f, value in zip(fields, values, strict=True)}
 
 
-def words_of(groups: Sequence[Sequence[Field]], it: Any) -> list[Int32[Array, ""]]:
-    """Pack groups of fields, each into as few words as possible."""
-    return [word_of(fields, it) for fields in split(groups)]
+def words_of(
+    groups: Sequence[Sequence[Field]], it: Any, known: tuple[Any, Iterator[Array]] | None = None
+) -> list[Int32[Array, ""]]:
+    """Pack groups of fields, each into as few words as possible.
+
+    `known` is the thing as it was read, and its words: one whose fields are the same is taken.
+    """
+    words = []
+    for fields in split(groups):
+        old = None if known is None else next(known[1])
+        same = known is not None and all(read(it, f.name) is read(known[0], f.name) for f in fields)
+        words.append(old if same else word_of(fields, it))
+    return words
 
 
 def of_words(groups: Sequence[Sequence[Field]], words: Iterator[Array]) -> dict[str, Any]:

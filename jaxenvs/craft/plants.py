@@ -1,5 +1,8 @@
 """Plants: sown, eaten and grown again, and ripe in the end."""
 
+import functools
+import operator
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -30,16 +33,16 @@ def grow(moment: Moment) -> Moment:
 def regrown(world: World, front: Front, when: Array) -> Plants:
     """Plants with the age of the eaten one 0: the first slot there, else slot 0 as upstream."""
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
-    here = (plants.row == front.row) & (plants.column == front.column)
-    first = jnp.where(here, slot, len(slot)).min() % len(slot)
-    return plants._replace(age=jnp.where(when & (slot == first), 0, plants.age))
+    here = _bits((plants.row == front.row) & (plants.column == front.column))
+    first = jnp.where(here != 0, here & -here, 1)
+    return plants._replace(age=jnp.where(when & (first == 1 << slot), 0, plants.age))
 
 
 def planted(world: World, front: Front, when: Array) -> World:
     """A new plant in the first free slot; without one the block never ripens."""
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
-    first = jnp.where(plants.planted, len(slot), slot).min()
-    takes = when & (slot == first)
+    free = _bits(~plants.planted)
+    takes = when & ((free & -free) == 1 << slot)
     plants = plants._replace(
         row=jnp.where(takes, front.row, plants.row),
         column=jnp.where(takes, front.column, plants.column),
@@ -47,3 +50,9 @@ def planted(world: World, front: Front, when: Array) -> World:
         planted=plants.planted | takes,
     )
     return world._replace(plants=plants)
+
+
+def _bits(flags: Array) -> Array:
+    """Flags as bits of a word, slot by slot: a reduction would be a kernel of its own on a GPU."""
+    bits = [flags[i].astype(jnp.int32) << i for i in range(flags.shape[0])]
+    return functools.reduce(operator.or_, bits)

@@ -15,16 +15,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
+from ..core.bits import nth_bit
 from ..core.platforms import by_platform
 from ..core.settle import settled
-from .ground import codes
+from .ground import codes, in_span, is_in, span
 from .harm import is_boss_floor
 from .state import Mob, World, mobs_of
 from .step import Moment
 from .tables import APPEARING, Block, MobRow, Rules
 
 SIEGE = 6  # cells from the player to the graves from which mobs rise on the last floor
-_CELLS = 16  # in a word; the first plane in its low half, the second in the high half
+_CELLS = 16  # in a word of both planes: the first in its low half, the second in the high half
+_WORD = 2 * _CELLS  # cells in a word of one plane
+_SHIFT, _LAST = 5, _WORD - 1  # so that n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
 
 class _Reach(NamedTuple):
@@ -38,8 +41,8 @@ class _Reach(NamedTuple):
 
     @property
     def words(self) -> int:
-        """Words that hold the cells."""
-        return self.rows.shape[0]
+        """Words that hold the cells of a plane."""
+        return -(-self.rows.shape[0] // 2)
 
     def limit(self, distance: Any) -> Any:
         """A distance as `distance` has it."""
@@ -58,6 +61,20 @@ class _Reach(NamedTuple):
             near = jnp.abs(d_row) + jnp.abs(d_column) < self.reach
             number = _middle(d_row, self.reach) + d_column
         return jnp.where(when & near, number, -1)
+
+    def cell(self, world: World, number: Array) -> tuple[Array, Array]:
+        """Row and column of a cell by its number, without a lookup, which would split the kernel
+        on a GPU."""
+        row, first = jnp.int32(1 - self.reach), 1 - self.reach
+        if self.straight:
+            row, column = row + (number >> _SHIFT), number & _LAST
+            column = first + column - jnp.where(column >= _CELLS, _CELLS - self.reach, 0)
+            return world.row + row, world.column + column
+        begins = 0  # number of the first cell of a row
+        for d_row in range(first, self.reach - 1):
+            begins += 2 * (self.reach - abs(d_row)) - 1
+            row = row + (number >= begins).astype(jnp.int32)
+        return world.row + row, world.column + number - _middle(row, self.reach)
 
 
 @functools.lru_cache
@@ -108,12 +125,8 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         room = ~functools.reduce(operator.and_, [m.alive for m in slots])
         appears = room & (draws.appears[role] < given.chances[role])
         number = settled(jnp.where(appears, number, -1))
-        new = slots[0]._replace(
-            row=world.row + _of(table.rows, number),
-            column=world.column + _of(table.columns, number),
-            health=given.health[role],
-            type=type,
-        )
+        row, column = table.cell(world, number)
+        new = slots[0]._replace(row=row, column=column, health=given.health[role], type=type)
         after = _filled(slots, new, number >= 0, ~room)
         world = world._replace(mobs={**world.mobs, role: after})
         first = table.number(world, slots[0], ~room)  # marked anew, see `_filled`
@@ -141,12 +154,16 @@ def _grounds(moment: Moment, table: _Reach) -> Int32[Array, " words"]:
     rows, columns = world.row + table.rows, world.column + table.columns
     inside = ground.inside(rows, columns) & (table.distance < table.limit(distance))
     blocks = ground.block_of(ground.nearest(rows, columns))
-    # One use of the block: with two it would be written and read again on a GPU.
-    code = codes(blocks, *planes(moment.rules))
+    first, second = planes(moment.rules)
+    # Few uses of the block: with many it would be written and read again on a GPU.
     if moment.rules.floors:
-        graves = codes(blocks, planes(moment.rules)[0], moment.rules.graves)
-        code = jnp.where(is_boss_floor(moment.rules, world), graves, code)
-    both = (code & 1) | ((code >> 1) << _CELLS)
+        boss, graves = is_boss_floor(moment.rules, world), moment.rules.graves
+        spans = zip(span(second), span(graves), strict=True)
+        low, bits = (jnp.where(boss, there, here) for here, there in spans)
+        both = in_span(blocks, *span(first)) | (in_span(blocks, low, bits) << _CELLS)
+    else:
+        code = codes(blocks, first, second)
+        both = (code & 1) | ((code >> 1) << _CELLS)
     bit = np.arange(_CELLS, dtype=np.int32)
     return settled(jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32))
 
@@ -169,34 +186,38 @@ def _allowed(
         kinds.setdefault((row.nearest, _halves(rules, row)), []).append(number)
     fars = {nearest: _far(table, nearest) for nearest, _ in kinds}
 
-    def bits(word: Any, grounds: Array, taken: Any) -> Array:
+    def bits(word: Any, low: Array, high: Array, taken: Any) -> Array:
+        plane = (low & (1 << _CELLS) - 1) | (high << _CELLS), _upper(low) | (high & -1 << _CELLS)
         found = jnp.int32(0)
         for (nearest, halves), types in kinds.items():
-            ground = functools.reduce(operator.or_, [grounds >> (i * _CELLS) for i in halves])
-            some = ground & fars[nearest][word]
-            found = some if len(kinds) == 1 else jnp.where(_is_one_of(type, types), some, found)
+            some = functools.reduce(operator.or_, [plane[i] for i in halves]) & fars[nearest][word]
+            found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
         if siege is not None:
-            found = jnp.where(siege, (grounds >> _CELLS) & ~_far(table, SIEGE)[word], found)
+            found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
         for at, bit in taken:
             found = found & ~jnp.where(at == word, bit, 0)
         return found
 
     def together(grounds: Array, taken: Any) -> list[Array]:
-        words = settled(bits(np.arange(table.words, dtype=np.int32), grounds, taken))
+        low, high = grounds[::2], grounds[1::2]
+        high = jnp.pad(high, (0, len(low) - len(high)))
+        words = settled(bits(np.arange(table.words, dtype=np.int32), low, high, taken))
         return [words[w] for w in range(table.words)]
 
     def one_by_one(grounds: Array, taken: Any) -> list[Array]:
-        return [bits(w, grounds[w], taken) for w in range(table.words)]
+        each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
+        return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
     # On a GPU an array would be written and read again, scalars stay where they are used.
-    places = [(n >> 4, 1 << (n & (_CELLS - 1))) for n in taken]  # -1 is in no word
+    places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # -1 is in no word
     return by_platform(grounds, places, cpu=together, default=one_by_one)
 
 
 def _far(table: _Reach, nearest: int) -> np.ndarray:
     """Words of the cells farther than `nearest`."""
-    distant = (table.distance > table.limit(nearest)).astype(np.int32)
-    return (distant << np.arange(_CELLS, dtype=np.int32)).sum(axis=1, dtype=np.int32)
+    distant = (table.distance > table.limit(nearest)).reshape(-1)
+    distant = np.pad(distant, (0, -len(distant) % _WORD)).reshape(-1, _WORD)
+    return (distant.astype(np.int32) << np.arange(_WORD, dtype=np.int32)).sum(1, dtype=np.int32)
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
@@ -204,8 +225,9 @@ def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 
 
-def _is_one_of(type: Array, types: list[int]) -> Array:
-    return functools.reduce(operator.or_, [type == t for t in types])
+def _upper(word: Array) -> Array:
+    """The upper half of a word."""
+    return jax.lax.shift_right_logical(word, jnp.full_like(word, _CELLS))
 
 
 def _middle(d_row: Array, reach: int) -> Array:
@@ -224,26 +246,7 @@ def _chosen(words: list[Array], uniform: Array) -> Int32[Array, ""]:
     total = sum(counts[1:], counts[0])
     rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniform)).astype(jnp.int32) - 1
     rank = rank.clip(0, jnp.maximum(total - 1, 0))
-    word, first, before, seen = words[0], jnp.int32(0), jnp.int32(0), counts[0]
-    for w in range(1, len(words)):
-        later = rank >= seen
-        word, first = jnp.where(later, words[w], word), jnp.where(later, w, first)
-        before = jnp.where(later, seen, before)
-        seen = seen + counts[w]
-    number = first * _CELLS + _nth_bit(word, rank - before)
-    return jnp.where(total > 0, number, -1)
-
-
-def _nth_bit(word: Array, rank: Array) -> Array:
-    """Place of the bit with this rank, from the lowest, in 16 bits: by halving."""
-    place = jnp.int32(0)
-    for width in (8, 4, 2, 1):
-        low = jax.lax.population_count(word & ((1 << width) - 1))
-        above = rank >= low
-        rank = jnp.where(above, rank - low, rank)
-        word = jnp.where(above, word >> width, word)
-        place = place + jnp.where(above, width, 0)
-    return place
+    return jnp.where(total > 0, nth_bit(words, rank, _WORD), -1)
 
 
 def _filled(slots: tuple[Mob, ...], new: Mob, appears: Array, full: Array) -> tuple[Mob, ...]:
@@ -269,7 +272,3 @@ def _filled(slots: tuple[Mob, ...], new: Mob, appears: Array, full: Array) -> tu
     type = jnp.where(full, new.type, after[0].type)
     after[0] = after[0]._replace(marked=after[0].marked | full, type=type)
     return tuple(after)
-
-
-def _of(table: np.ndarray, number: Array) -> Array:
-    return jnp.asarray(table.reshape(-1)).at[number].get(mode="clip")

@@ -13,11 +13,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from ..core.env import State
+from ..core.platforms import by_platform
+from ..core.settle import settled
 from ..core.struct import Struct, struct
 from .packing import of_word, of_words, word_of, words_of
 from .tables import ROLES, Rules, of_type
 
 EARNED_BITS = 31  # achievements in a word
+NO_ACHIEVEMENT = 127  # in the place of a number
 MOST_KILLS = 63  # counted on a floor: 8 open its ladder
 MOST_MOBS = 15  # slots of all roles: while they move, a bit of a word each, beside a cell
 
@@ -161,30 +164,89 @@ def earned_words(rules: Rules) -> int:
     return -(-len(rules.achievements) // EARNED_BITS)
 
 
-def pack(rules: Rules, world: World) -> Int32[Array, " words"]:
+Known = tuple[World, Sequence[Array]] | None  # a world as it was read, and its words
+
+
+def pack(rules: Rules, world: World, known: Known = None) -> Int32[Array, " words"]:
     """Pack a world into words: the player, achievements, and one word for every slot."""
-    packing = rules.packing
-    words = [*words_of(packing.player, world), *world.earned, *floor_words(rules, world)]
-    return jnp.concatenate([jnp.stack(words), word_of(packing.plant, world.plants)])
+    plants = word_of(rules.packing.plant, world.plants)
+    return jnp.concatenate([jnp.stack(_words(rules, world, known)), plants])
 
 
-def floor_words(rules: Rules, world: World) -> list[Int32[Array, ""]]:
+def floor_words(
+    rules: Rules, world: World, known: tuple[World, Iterator[Array]] | None = None
+) -> list[Int32[Array, ""]]:
     """Pack what belongs to the player's floor: its ladders, mobs, and what flies there."""
-    words = words_of(rules.packing.floor, world)
-    for mob in mobs_of(world):
-        words += words_of((rules.mob_fields,), mob)
-    flying = (*world.projectiles, *world.missiles)
-    return words + [word_of(rules.projectile_fields, one) for one in flying]
+    old, rest = known or (world, None)
+    pairs = [(rules.packing.floor, world, old)]
+    pairs += [
+        ((rules.mob_fields,), *mobs) for mobs in zip(mobs_of(world), mobs_of(old), strict=True)
+    ]
+    flying, flew = ((*w.projectiles, *w.missiles) for w in (world, old))
+    pairs += [((rules.projectile_fields,), *both) for both in zip(flying, flew, strict=True)]
+    words: list[Array] = []
+    for groups, it, it_was in pairs:
+        words += words_of(groups, it, rest and (it_was, rest))
+    return words
 
 
 def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
     """Read the words that `pack` wrote."""
-    packing, end = rules.packing, words.shape[0] - slots.plant
-    rest = iter([words[i] for i in range(end)])
-    player = _nested(of_words(packing.player, rest))
-    earned = tuple(next(rest) for _ in range(earned_words(rules)))
-    plants = Plants(**of_word(packing.plant, words[end:]))
-    return World(**player, **of_floor(rules, slots, rest), earned=earned, plants=plants)
+    end = words.shape[0] - slots.plant
+    return _of_words(rules, slots, iter([words[i] for i in range(end)]), words[end:])
+
+
+def repacked(
+    rules: Rules, world: World, more: Sequence[Array]
+) -> tuple[World, list[Int32[Array, ""]], list[Int32[Array, ""]]]:
+    """The world, its words, and more int32 scalars, of which behind this only words are known.
+
+    `core.settle.settled` for everything at once: on a GPU too nothing before is computed again.
+    """
+    here = [world.row, world.column, world.floor]  # what several kernels need, each by itself
+    words = [*_words(rules, world), *here, *more]
+    plants = word_of(rules.packing.plant, world.plants)
+
+    def as_array(words: list[Array], plants: Array) -> tuple[list[Array], Array]:
+        kept = settled(jnp.concatenate([jnp.stack(words), plants]))
+        return [kept[i] for i in range(len(words))], kept[len(words) :]
+
+    def as_scalars(words: list[Array], plants: Array) -> tuple[list[Array], Array]:
+        return jax.lax.optimization_barrier((words, plants))
+
+    words, plants = by_platform(words, plants, cpu=as_array, default=as_scalars)
+    rest = iter(words)
+    world = _of_words(rules, slots_of(world), rest, plants)
+    row, column, floor, *more = rest
+    return world._replace(row=row, column=column, floor=floor), words, more
+
+
+def slots_of(world: World) -> Slots:
+    """How many of each thing a world can hold."""
+    return Slots(
+        **{role: len(mobs) for role, mobs in world.mobs.items()},
+        projectile=len(world.projectiles),
+        plant=world.plants.age.shape[0],
+        missile=len(world.missiles) or Slots().missile,
+    )
+
+
+def _words(rules: Rules, world: World, known: Known = None) -> list[Int32[Array, ""]]:
+    """Words of all but the plants."""
+    old = known and (known[0], iter(known[1]))
+    player = words_of(rules.packing.player, world, old)
+    for _ in world.earned if old else ():
+        next(old[1])
+    return [*player, *world.earned, *floor_words(rules, world, old)]
+
+
+def _of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array) -> World:
+    player = _nested(of_words(rules.packing.player, words))
+    earned = tuple(next(words) for _ in range(earned_words(rules)))
+    floor = of_floor(rules, slots, words)
+    return World(
+        **player, **floor, earned=earned, plants=Plants(**of_word(rules.packing.plant, plants))
+    )
 
 
 def of_floor(rules: Rules, slots: Slots, words: Iterator[Array]) -> dict[str, Any]:
@@ -261,14 +323,17 @@ def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when:
     """Note the achievement of a type, from a list by type, if `when`."""
     if len(set(achievements)) == 1 and achievements[0] is not None:
         return unlock(world, achievements[0], when)
+    numbers = [NO_ACHIEVEMENT if a is None else int(a) for a in achievements]
+    return unlock_number(world, numbers, of_type(numbers, type), when)
+
+
+def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any) -> World:
+    """Note an achievement by its number, which is one of `numbers`, if `when`."""
     earned = list(world.earned)
-    for word in range(len(earned)):
-        bits = [
-            1 << a % EARNED_BITS if a is not None and a // EARNED_BITS == word else 0
-            for a in achievements
-        ]
-        if any(bits):
-            earned[word] = earned[word] | jnp.where(when, of_type(bits, type), 0)
+    for word in {n // EARNED_BITS for n in numbers if n != NO_ACHIEVEMENT}:
+        bit = number - word * EARNED_BITS
+        here = when & (bit >= 0) & (bit < EARNED_BITS)
+        earned[word] = earned[word] | jnp.where(here, 1 << bit.clip(0, EARNED_BITS), 0)
     return world._replace(earned=tuple(earned))
 
 

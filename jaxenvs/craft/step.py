@@ -5,11 +5,12 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array, Float32
 
+from ..core.bits import cut, join
 from ..core.settle import settled
 from .chance import Draws
 from .ground import Ground
 from .packing import field_of, held
-from .state import World
+from .state import World, repacked
 from .tables import Rules
 
 
@@ -44,6 +45,7 @@ class Moment(NamedTuple):
     in_lava: Any = None  # whether the player is, behind `body.burn`
     deed: Any = None  # number of what the player does, behind `deeds.choose`
     torch: Any = None  # whether the player lays one, behind `deeds.do`
+    known: Any = None  # a world and its words, behind `repack`
 
 
 Rule = Callable[[Moment], Moment]
@@ -69,6 +71,25 @@ def holds(*names: str) -> Rule:
 def settles(name: str) -> Rule:
     """Edge behind which this field of the moment is not computed again."""
     return lambda moment: moment._replace(**{name: settled(getattr(moment, name))})
+
+
+def repack(moment: Moment) -> Moment:
+    """Edge behind which only words are known, see `state.repacked`: of the world, and of what the
+    map's writes need."""
+    front, writes = moment.front, moment.ground.writes
+    ahead = (front.row + 1, 8), (front.column + 1, 8), (moment.torch, 1), (moment.action, 8)
+    more = [join(*ahead), *((index << 8) | cell for index, cell in writes)]
+    world, words, more = repacked(moment.rules, moment.world, more)
+    row, column, torch, action = cut(more[0], 8, 8, 1, 8)
+    writes = tuple((word >> 8, word & 255) for word in more[1:])
+    return moment._replace(
+        world=world,
+        action=action,
+        ground=Ground(moment.ground.cells, world.floor, writes),
+        front=front._replace(row=row - 1, column=column - 1),
+        torch=torch != 0,
+        known=(world, words),
+    )
 
 
 def advance(stages: Sequence[Stage], moment: Moment) -> Moment:

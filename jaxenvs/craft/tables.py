@@ -372,9 +372,33 @@ def _type_field(types: int) -> tuple[Field, ...]:
 
 
 def of_type(values: Sequence[Any], type: Any) -> Any:
-    """Value of a type: the number itself where all types have the same, else from a table."""
+    """Value of a type, at most 31: the number itself where all types have the same.
+
+    The table is bits of constants: on a GPU a lookup in an array makes XLA count all that its
+    index depends on once more, and split the kernel.
+    """
     if len(set(values)) == 1:
         return values[0]
     table = np.array(values)
-    table = table.astype(np.int32) if table.dtype == np.int64 else table
-    return jnp.asarray(table).at[type].get(mode="promise_in_bounds")
+    whole = table.astype(np.int64)
+    if (whole == table).all() and whole.min() >= 0 and whole.max() < 1 << 16:
+        value = _of_words(whole.tolist(), type)
+        return value.astype(jnp.float32) if table.dtype.kind == "f" else value
+    first, *others = dict.fromkeys(values)
+    value = jnp.asarray(first)
+    for other in others:
+        bits = sum(1 << i for i, v in enumerate(values) if v == other)
+        value = jnp.where(((jnp.int32(bits) >> type) & 1) != 0, other, value)
+    return value
+
+
+def _of_words(values: list[int], type: Any) -> Any:
+    """Value of a type from words that hold as many as fit."""
+    bits = max(values).bit_length()
+    each = 1 << ((32 // bits).bit_length() - 1)  # values in a word, a power of two
+    word = jnp.int32(0)
+    for start in range(0, len(values), each):
+        some = sum(v << (bits * i) for i, v in enumerate(values[start : start + each]))
+        some = np.uint32(some).astype(np.int32)
+        word = jnp.where(type >= start, some, word) if start else jnp.int32(some)
+    return (word >> (bits * (type & (each - 1)))) & ((1 << bits) - 1)

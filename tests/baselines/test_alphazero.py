@@ -28,7 +28,9 @@ def learner(env, **settings) -> alphazero.AlphaZero:
     chosen = alphazero.Settings(**(defaults | {"simulations": 8, "epochs": 1} | settings))
     chosen.check()
     venv = make_vec(env, chosen.num_envs)
-    return alphazero.AlphaZero(venv, networks.build(env, chosen.hidden, chosen.embed), chosen)
+    return alphazero.AlphaZero(
+        venv, networks.ActorCritic.of(env, chosen.hidden, chosen.embed), chosen
+    )
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +227,7 @@ def test_a_run_stops_goes_on_and_gives_a_policy(tmp_path, capsys):
     assert train.main(["--resume", str(out), "--total-steps", "48", "--eval-episodes", "4"]) == 0
     run = runs.Run.open(out)
     assert run.config.algorithm == "alphazero"
-    assert [row["steps"] for row in run.rows()] == [16, 32, 48]
+    assert [row["steps"] for row in run.records()] == [16, 32, 48]
     result = json.loads((out / "eval.json").read_text())
     assert result["episodes"] == result["without_search"]["episodes"] == 4
     policy = runs.load_policy(out)

@@ -122,7 +122,7 @@ def test_a_run_goes_on_where_it_stopped(finished, tmp_path):
     assert davi.main([*asked, *total(3), "--no-anneal", "--out", str(tmp_path / "whole")]) == 0
     assert davi.main([*asked, *total(2), "--no-anneal", "--out", str(part)]) == 0
     assert davi.main(["--resume", str(part), *total(3), "--eval-episodes", "8"]) == 0
-    rows = [runs.Run.open(path).rows() for path in (tmp_path / "whole", part)]
+    rows = [runs.Run.open(path).records() for path in (tmp_path / "whole", part)]
     assert [row["loss"] for row in rows[0]] == [row["loss"] for row in rows[1]]
     assert len(rows[1]) == 3 and json.loads((part / "eval.json").read_text())["boards"] == 8
 
@@ -142,7 +142,7 @@ def test_the_heuristic_of_a_run_guides_a_search(finished):
 
 @pytest.mark.full
 def test_the_command_leaves_a_run_that_was_evaluated(finished):
-    assert len(runs.Run.open(finished).rows()) == 3
+    assert len(runs.Run.open(finished).records()) == 3
     assert json.loads((finished / "eval.json").read_text())["boards"] == 8
 
 

@@ -103,14 +103,14 @@ def test_a_run_of_eight_devices_leaves_what_a_run_leaves(eight):
     out, seen = eight
     assert seen["exit"] == 0
     assert seen["files"] == ["checkpoints", "config.json", "curve.png", "eval.json", "log.jsonl"]
-    assert [row["steps"] for row in Run.open(out).rows()] == [128, 256]
+    assert [row["steps"] for row in Run.open(out).records()] == [128, 256]
 
 
 @pytest.mark.slow
 def test_a_checkpoint_of_eight_devices_goes_on_on_one(eight, tmp_path):
     out = shutil.copytree(eight[0], tmp_path / "run")
     assert train.main(["--resume", str(out), "--total-steps", "512"]) == 0
-    assert [row["steps"] for row in Run.open(out).rows()] == [128, 256, 384, 512]
+    assert [row["steps"] for row in Run.open(out).records()] == [128, 256, 384, 512]
 
 
 @pytest.mark.slow
@@ -125,7 +125,7 @@ def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
     end(alone)
     assert "Evaluated over" in end(first)[0]
     assert "Evaluated" not in end(second)[0]
-    rows = [Run.open(path).rows() for path in (one, two)]
+    rows = [Run.open(path).records() for path in (one, two)]
     assert [row["update"] for row in rows[0]] == [1, 2, 3, 4]
     for a, b in zip(*rows, strict=True):
         assert (a["episodes"], a["return"], a["length"]) == (
@@ -218,12 +218,12 @@ def test_every_learner_takes_several_devices(tmp_path, flags):
     warm = ["--warm-up", "128", "--capacity", "512"] if flags == "dqn" else []
     argv = ["Grid-Empty-Random-5x5-v0", "--algo", *flags.split(), *small.split()]
     end(learn([*argv, str(tmp_path / "two"), "--devices", "2", *minibatches, *warm], devices=2))
-    rows = Run.open(tmp_path / "two").rows()
+    rows = Run.open(tmp_path / "two").records()
     assert rows[-1]["steps"] >= 512
     assert all(row["episodes"] == [0] or 0 <= row["return"][0] <= 1 for row in rows)
     more = ["--resume", str(tmp_path / "two"), "--total-steps", "1024"]
     end(learn(more))
-    assert Run.open(tmp_path / "two").rows()[-1]["steps"] >= 1024
+    assert Run.open(tmp_path / "two").records()[-1]["steps"] >= 1024
 
 
 @pytest.mark.slow

@@ -27,7 +27,7 @@ def learner(env, devices: Devices = ALONE, **settings) -> dqn.DQN:
     defaults |= {"warm_up": 32, "gradient_steps": 4, "batch_size": 16}
     chosen = dqn.Settings(**(defaults | settings))
     chosen.check()
-    network = q_network.build(env, chosen.hidden, chosen.embed, chosen.dueling)
+    network = q_network.QNetwork.of(env, chosen.hidden, chosen.embed, dueling=chosen.dueling)
     return dqn.DQN(devices.batch(env, chosen.num_envs, None), network, chosen, devices)
 
 
@@ -299,11 +299,11 @@ def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
     shutil.rmtree(parts / "checkpoints" / "00000004")
     assert train.main(["--resume", str(parts), "--eval-episodes", "4"]) == 0
     first, second = (runs.Run.open(path) for path in (whole, parts))
-    assert len(first.rows()) == 4
-    for a, b in zip(first.rows(), second.rows(), strict=True):
+    assert len(first.records()) == 4
+    for a, b in zip(first.records(), second.records(), strict=True):
         different = {name for name in a if a[name] != b[name]}
         assert different <= {"seconds", "steps_per_second"}
-    assert first.rows()[-1]["q_loss"][0] > 0
+    assert first.records()[-1]["q_loss"][0] > 0
     assert (whole / "eval.json").read_text() == (parts / "eval.json").read_text()
     policy = runs.load_policy(whole, seed=1)
     obs = jax.jit(policy.env.reset)(jax.random.key(0)).obs

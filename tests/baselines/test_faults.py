@@ -70,7 +70,7 @@ def test_a_full_disk_is_told_and_what_was_missed_is_made_up_for(run, full, capsy
     keeper.log([ROW | {"update": 2}])
     keeper.save(4, trees(4))
     keeper.end()
-    assert [row["update"] for row in run.rows()] == [1, 2]
+    assert [row["update"] for row in run.records()] == [1, 2]
     assert names(run) == ["00000002", "00000004"]
     assert capsys.readouterr().err == ""
 
@@ -92,7 +92,7 @@ def test_training_goes_on_while_the_disk_is_full(finished, tmp_path, full, monke
     said = capsys.readouterr().err
     assert "checkpoint of update 2" in said and "checkpoint of update 3" in said
     assert names(run) == ["00000001", "00000004"]
-    assert [row["update"] for row in run.rows()] == [1, 2, 3, 4]
+    assert [row["update"] for row in run.records()] == [1, 2, 3, 4]
     same_end(out, finished)
 
 
@@ -157,7 +157,7 @@ def test_training_on_a_disk_that_is_really_full(tmp_path):
         ballast.unlink()
         assert ppo.main(["--resume", str(disk / "run"), *steps(6)]) == 0
         assert names(run) == ["00000003", "00000006"]
-        assert [row["update"] for row in run.rows()] == [1, 2, 3, 4, 5, 6]
+        assert [row["update"] for row in run.records()] == [1, 2, 3, 4, 5, 6]
     finally:
         subprocess.run(["umount", str(disk)], check=True)
 
@@ -184,7 +184,7 @@ def test_a_run_killed_before_its_first_checkpoint_begins_anew(finished, tmp_path
     assert ppo.main(["--resume", str(out)]) == 0
     assert "has no checkpoint yet; it begins anew" in capsys.readouterr().err
     same_end(out, finished)
-    assert len(Run.open(out).rows()) == 4 and not (out / ".curve.png.77.part").exists()
+    assert len(Run.open(out).records()) == 4 and not (out / ".curve.png.77.part").exists()
 
 
 def test_what_a_kill_at_the_very_start_leaves_is_no_obstacle(tmp_path):

@@ -167,7 +167,7 @@ def test_a_log_is_read_up_to_the_first_line_that_is_no_row(run, row):
     run.log([ROW])
     with (run.path / "log.jsonl").open("a", encoding="latin-1") as file:
         file.write(row + "\n")
-    assert run.rows() == [ROW]
+    assert run.records() == [ROW]
     run.rewind(1)
     assert (run.path / "log.jsonl").read_text() == json.dumps(ROW) + "\n"
 

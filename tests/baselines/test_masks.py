@@ -45,14 +45,14 @@ def of_ppo(env, **settings):
 def of_ppo_rnn(env, **settings):
     """Recurrent PPO."""
     chosen = ppo_rnn.Settings(**(SMALL | {"memory": 8, "minibatches": 2} | settings))
-    network = networks.build_recurrent(env, chosen.hidden, chosen.embed, chosen.memory)
+    network = networks.Recurrent.of(env, chosen.hidden, chosen.embed, memory=chosen.memory)
     return ppo_rnn.RecurrentPPO(ALONE.batch(env, chosen.num_envs, None), network, chosen)
 
 
 def of_pqn(env, **settings):
     """PQN."""
     chosen = pqn.Settings(**(SMALL | {"minibatches": 2} | settings))
-    network = q_network.build(env, chosen.hidden, chosen.embed)
+    network = q_network.QNetwork.of(env, chosen.hidden, chosen.embed)
     return pqn.PQN(ALONE.batch(env, chosen.num_envs, None), network, chosen)
 
 
@@ -60,7 +60,7 @@ def of_dqn(env, **settings):
     """DQN."""
     replays = {"capacity": 320, "warm_up": 24, "gradient_steps": 2, "batch_size": 8}
     chosen = dqn.Settings(**(SMALL | replays | settings))
-    network = q_network.build(env, chosen.hidden, chosen.embed, dueling=True)
+    network = q_network.QNetwork.of(env, chosen.hidden, chosen.embed, dueling=True)
     return dqn.DQN(ALONE.batch(env, chosen.num_envs, None), network, chosen)
 
 
@@ -194,7 +194,7 @@ def test_exploration_is_even_over_legal_actions():
 
 
 def test_the_policy_of_values_spreads_its_chance_over_legal_actions():
-    network = q_network.build(Gate(), (8,), 0)
+    network = q_network.QNetwork.of(Gate(), (8,), 0)
     weights = biased(jax.jit(network.init)(KEY, jnp.ones(1)), "Dense_1")
     think = jax.jit(network.think)
     _, logits, value = think(weights, (), jnp.ones(1), jnp.array([False, True, True]))
@@ -232,8 +232,8 @@ def test_masks_that_allow_everything_are_not_in_the_program(make):
 @pytest.fixture(scope="module")
 def tours(tmp_path_factory):
     """The policies of two runs, one by PPO, one by DQN."""
-    dueling = functools.partial(q_network.build, dueling=True)
-    kinds = (("ppo", ppo.Settings, networks.build), ("dqn", dqn.Settings, dueling))
+    dueling = functools.partial(q_network.QNetwork.of, dueling=True)
+    kinds = (("ppo", ppo.Settings, networks.ActorCritic.of), ("dqn", dqn.Settings, dueling))
     found = []
     for algorithm, kind, build in kinds:
         settings = dataclasses.asdict(kind(hidden=(8,)))
@@ -288,7 +288,7 @@ def test_a_policy_refuses_to_go_without_a_mask_where_there_is_one(tours):
     logits, value = jax.jit(policy.apply)(obs, mask)
     np.testing.assert_array_equal(logits == NEVER, ~mask)
     assert value.shape == ()
-    free = networks.build(Clock(), (8,), 0)
+    free = networks.ActorCritic.of(Clock(), (8,), 0)
     weights = jax.jit(free.init)(KEY, jnp.ones(1))
     assert (Policy.of(Clock(), free, weights).apply(jnp.ones(1))[0] > NEVER).all()
 
@@ -297,7 +297,7 @@ def test_a_policy_refuses_to_go_without_a_mask_where_there_is_one(tours):
 
 
 def test_actors_of_our_environments_take_legal_actions():
-    network = networks.build(TSP, (8,), 0)
+    network = networks.ActorCritic.of(TSP, (8,), 0)
     sampling = ray_actors.Sampling(network, num_envs=4, steps=20, reset_source=None)
     sampler = ray_actors.JaxSampler("Puzzle-TSP-20-v0", {}, sampling, seed=0)
     weights = jax.jit(network.init)(KEY, jnp.zeros((20, 4)))

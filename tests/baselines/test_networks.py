@@ -16,7 +16,7 @@ from jaxenvs.baselines import networks
 @pytest.mark.parametrize("embed", [0, 4])
 def test_a_network_for_every_observation(obs, embed):
     env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs=obs)
-    network = networks.build(env, (8,), embed)
+    network = networks.ActorCritic.of(env, (8,), embed)
     key = jax.random.key(0)
 
     def act(key):
@@ -39,7 +39,7 @@ def shapes(network, space):
 @pytest.mark.parametrize("id", jaxenvs.registry.list())
 def test_a_network_for_every_id(id):
     env = jaxenvs.make(id)
-    logits, value = shapes(networks.build(env, (8,), 4), env.observation_space)
+    logits, value = shapes(networks.ActorCritic.of(env, (8,), 4), env.observation_space)
     assert logits.shape == (env.action_space.n,) and value.shape == ()
 
 
@@ -75,7 +75,7 @@ def test_categories_floats_and_pixels():
 def test_compact_and_symbolic_craft_are_the_same_to_a_network():
     compact, symbolic = (jaxenvs.make("Craft-Classic-Ids-v0", obs=o) for o in ("ids", "symbolic"))
     state = jax.jit(compact.reset)(jax.random.key(0)).state
-    first, second = (networks.build(env, (8,), 0) for env in (compact, symbolic))
+    first, second = (networks.ActorCritic.of(env, (8,), 0) for env in (compact, symbolic))
     seen, symbols = (jax.jit(env.observe)(state) for env in (compact, symbolic))
     weights = jax.jit(second.init)(jax.random.key(1), symbols)
     a, b = (jax.jit(first.apply)(weights, seen), jax.jit(second.apply)(weights, symbols))
@@ -91,12 +91,12 @@ def test_actions_that_are_not_discrete_are_refused():
             return spaces.Box(-1.0, 1.0, (1,), np.float32)
 
     with pytest.raises(ValueError, match="needs a Discrete one"):
-        networks.build(Steering(), (8,), 4)
+        networks.ActorCritic.of(Steering(), (8,), 4)
 
 
 def test_orthogonal_weights_and_a_policy_that_begins_nearly_uniform():
     env = jaxenvs.make("Grid-Empty-5x5-v0")
-    network = networks.build(env, (16,), 4)
+    network = networks.ActorCritic.of(env, (16,), 4)
     obs = jax.jit(env.reset)(jax.random.key(0)).obs
     weights = jax.jit(network.init)(jax.random.key(1), obs)["params"]
     hidden, policy, value = (weights[f"Dense_{i}"]["kernel"] for i in range(3))

@@ -63,7 +63,7 @@ def recurrent(env, **settings) -> ppo_rnn.RecurrentPPO:
     defaults = {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "hidden": (8,), "memory": 8}
     chosen = ppo_rnn.Settings(**(defaults | settings))
     chosen.check()
-    network = networks.build_recurrent(env, chosen.hidden, chosen.embed, chosen.memory)
+    network = networks.Recurrent.of(env, chosen.hidden, chosen.embed, memory=chosen.memory)
     return ppo_rnn.RecurrentPPO(jaxenvs.make_vec(env, chosen.num_envs), network, chosen)
 
 

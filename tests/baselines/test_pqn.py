@@ -21,7 +21,7 @@ def learner(env, devices: Devices = ALONE, **settings) -> pqn.PQN:
     chosen = pqn.Settings(**(defaults | settings))
     chosen.check()
     venv = devices.batch(env, chosen.num_envs, None)
-    return pqn.PQN(venv, q_network.build(env, chosen.hidden, chosen.embed), chosen, devices)
+    return pqn.PQN(venv, q_network.QNetwork.of(env, chosen.hidden, chosen.embed), chosen, devices)
 
 
 class Lever(Endless):
@@ -125,7 +125,7 @@ def test_radam_clips_and_its_rate_falls():
 
 def test_advantages_of_dueling_heads_have_no_mean():
     """What the value head does not say is a difference between actions."""
-    network = q_network.build(Endless(), (8,), 0, dueling=True)
+    network = q_network.QNetwork.of(Endless(), (8,), 0, dueling=True)
     obs = jnp.ones(1)
     weights = jax.jit(network.init)(jax.random.key(0), obs)
     value = weights["params"]["Dense_2"]["bias"]
@@ -141,7 +141,7 @@ def test_advantages_of_dueling_heads_have_no_mean():
 
 
 def test_every_layer_is_normalised():
-    network = q_network.build(Endless(), (8, 8), 0)
+    network = q_network.QNetwork.of(Endless(), (8, 8), 0)
     weights = jax.jit(network.init)(jax.random.key(0), jnp.ones(1))["params"]
     assert {"LayerNorm_0", "LayerNorm_1"} <= set(weights)
 
@@ -149,7 +149,7 @@ def test_every_layer_is_normalised():
 @pytest.mark.parametrize("id", ["Grid-Fetch-5x5-N2-v0", "Craft-Classic-Ids-v0"])
 def test_a_network_for_missions_and_for_compact_observations(id):
     env = jaxenvs.make(id)
-    network = q_network.build(env, (8,), 4)
+    network = q_network.QNetwork.of(env, (8,), 4)
     sample = jax.eval_shape(env.observation_space.sample, jax.random.key(0))
     weights = jax.eval_shape(network.init, jax.random.key(0), sample)
     assert jax.eval_shape(network.apply, weights, sample).shape == (env.action_space.n,)
@@ -190,7 +190,7 @@ def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
     assert train.main(["--resume", str(parts), "--eval-episodes", "4"]) == 0
     assert "pqn" in runs.Run.open(parts).config.algorithm
     first, second = (runs.Run.open(path) for path in (whole, parts))
-    for a, b in zip(first.rows(), second.rows(), strict=True):
+    for a, b in zip(first.records(), second.records(), strict=True):
         different = {name for name in a if a[name] != b[name]}
         assert different <= {"seconds", "steps_per_second"}
         assert {"q_loss", "q", "epsilon"} <= set(a)

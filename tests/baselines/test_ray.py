@@ -74,7 +74,7 @@ def _is_below(process: int, root: int) -> bool:
 
 
 def rows(out: Path) -> list[dict]:
-    return runs.Run.open(out).rows()
+    return runs.Run.open(out).records()
 
 
 def evaluation(out: Path) -> dict:

@@ -44,7 +44,12 @@ def test_the_bonus_falls_with_visits_and_is_larger_for_what_has_not_been_seen(vi
         for bonus, state in zip(bonuses, states[1:], strict=True)
     ]
     assert raw[-1] < raw[20] < raw[5] and raw[-1] < raw[1] / 5
-    known, unknown = (jax.jit(BONUS.bonus)(states[-1], places(x, 99, (128,))) for x in (1.0, -1.0))
+    errors = jax.jit(
+        lambda x: BONUS.errors(
+            states[-1], BONUS.normalised(states[-1], BONUS.features(states[-1], x))
+        )
+    )
+    known, unknown = (errors(places(x, 99, (128,))) for x in (1.0, -1.0))
     assert bonuses[0].shape == (16, 8) and known.shape == (128,)
     assert float(unknown.min()) > float(known.max())
 
@@ -244,7 +249,7 @@ class ToldBonus(RND):
 
 def test_weights_and_bonus_are_drawn_with_keys_of_their_own():
     plain = learner(Clock())
-    network = Told(*networks.fields(plain.env.env, (8,), 0))
+    network = Told.of(plain.env.env, (8,), 0)
     agent = dataclasses.replace(plain, network=network, bonus=ToldBonus(SPACE))
     runner = jax.jit(agent.init)(KEY)
     folded = jax.vmap(jax.random.fold_in, (None, 0))

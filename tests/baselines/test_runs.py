@@ -217,10 +217,10 @@ def test_the_log_is_rewound_to_the_checkpoint(run):
     run.log([{"update": u, "steps": u * 8} for u in (1, 2, 3)])
     with (run.path / "log.jsonl").open("a") as file:
         file.write('{"update": 4, "ste')  # the machine went down here
-    assert [row["update"] for row in run.rows()] == [1, 2, 3]
+    assert [row["update"] for row in run.records()] == [1, 2, 3]
     run.rewind(2)
     run.log([{"update": 3, "steps": 24}])
-    assert [row["update"] for row in run.rows()] == [1, 2, 3]
+    assert [row["update"] for row in run.records()] == [1, 2, 3]
 
 
 def test_points_of_the_curve_average_the_latest_episodes():

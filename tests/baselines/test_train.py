@@ -89,7 +89,7 @@ def test_resuming_is_bit_equal(finished, tmp_path, capsys):
     like = [
         {k: v for k, v in row.items() if k not in ("seconds", "steps_per_second")}
         for run in (finished, again)
-        for row in runs.Run.open(run).rows()
+        for row in runs.Run.open(run).records()
     ]
     assert like[:4] == like[4:]
     assert (again / "eval.json").read_text() == (finished / "eval.json").read_text()
@@ -121,7 +121,7 @@ def test_the_total_may_be_raised(finished, tmp_path, capsys):
     longer = tmp_path / "longer"
     shutil.copytree(finished, longer)
     assert main(["--resume", str(longer), *total(5), "--eval-episodes", "16"]) == 0
-    assert [row["update"] for row in runs.Run.open(longer).rows()] == [1, 2, 3, 4, 5]
+    assert [row["update"] for row in runs.Run.open(longer).records()] == [1, 2, 3, 4, 5]
     assert runs.Run.open(longer).config.settings["total_steps"] == 5 * 256
     assert main(["--resume", str(longer), *total(3)]) == 2
     assert "has already made 1,280 steps; give more --total-steps" in capsys.readouterr().err
@@ -216,7 +216,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
         r"Saved after update (\d+); continue with: jaxenvs train --resume (\S+)", errors
     )
     assert found and found[2] == str(out) and int(found[1]) >= 1
-    assert len(runs.Run.open(out).rows()) == int(found[1])
+    assert len(runs.Run.open(out).records()) == int(found[1])
     runs.load_policy(out)
 
 

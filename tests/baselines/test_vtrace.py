@@ -160,7 +160,7 @@ def test_advantages_are_centred_with_the_weights_that_they_carry(stale):
     """NumPy: weighted advantages less a baseline that has the same weights, in deviations."""
     trace, runner, rollout = stale
     got, (seen, advantage) = first_gradients(trace, runner, rollout, ORDERS)
-    ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(trace.rows(rollout.log_prob)))
+    ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(trace.items(rollout.log_prob)))
     weights, weighted = np.minimum(ratio, 1.0)[ORDERS], np.asarray(advantage)[ORDERS]
     baseline = weighted.sum(axis=1) / weights.sum(axis=1)
     centred = weighted - weights * baseline[:, None]
@@ -221,7 +221,7 @@ def test_a_fragment_learner_takes_ppo_s_steps(collected):
 def test_a_fragment_learner_starts_from_the_spaces_alone():
     env = Clock()
     settings = dataclasses.replace(ppo.Settings(), hidden=(8,), embed=0)
-    given = FragmentPPO(env=env, network=networks.build(env, (8,), 0), settings=settings)
+    given = FragmentPPO(env=env, network=networks.ActorCritic.of(env, (8,), 0), settings=settings)
     runners = jax.eval_shape(
         lambda keys: loop.start(given, keys), jax.random.split(jax.random.key(0), 1)
     )

@@ -93,5 +93,5 @@ def learner(env: Env, devices: Devices = ALONE, **settings) -> ppo.PPO:
     chosen = ppo.Settings(**(defaults | settings))
     chosen.check()
     venv = devices.batch(env, chosen.num_envs, None)
-    network = networks.build(env, chosen.hidden, chosen.embed)
+    network = networks.ActorCritic.of(env, chosen.hidden, chosen.embed)
     return ppo.PPO(venv, network, chosen, devices)

@@ -206,8 +206,8 @@ def test_a_missing_package_leaves_out_what_trains(bench, monkeypatch, capsys, pa
 
 def test_a_peer_that_is_missing_is_named_and_the_others_run(bench, monkeypatch):
     class Ours(timing.Runner):
-        def __init__(self, contestant, seconds, source, obs):
-            self.row = timing.Row("jaxenvs", "a", 8, source, obs, 10, 1, 0.0)
+        def __init__(self, contestant, seconds):
+            self.record = timing.Record("jaxenvs", "a", 8, contestant.reset_source, "", 10, 1, 0.0)
 
         def run(self):
             return 0.5

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxenvs.benchmarks import envpool_peer, report, throughput, timing
-from jaxenvs.benchmarks.timing import Row
+from jaxenvs.benchmarks.timing import Record
 
 LEVEL = "Grid-Empty-5x5-v0"
 
@@ -50,15 +50,15 @@ def test_a_repeat_steps_the_whole_batch(engine, monkeypatch):
     runner = timing.GameRunner(envpool_peer.build("EnvPool", LEVEL, 3), LEVEL, 0.0001)
     engine.actions.clear()
     assert runner.run() > 0
-    assert runner.row.steps == 3 * len(engine.actions)
+    assert runner.record.steps == 3 * len(engine.actions)
     drawn = np.stack(engine.actions)
     assert drawn.dtype == np.int32 and (drawn.min(), drawn.max()) == (0, 6)
 
 
 def test_a_ratio_per_core_is_one_of_processor_time():
     # Two threads halve the time of the clock, not that of the processor.
-    ours = Row("jaxenvs", LEVEL, 8, "exact", "dict", 10, 1, 0.0, [1.0] * 3, [2.0] * 3)
-    theirs = Row("EnvPool", LEVEL, 8, "own", "dict", 10, 1, 0.0, [8.0] * 3, [8.0] * 3)
+    ours = Record("jaxenvs", LEVEL, 8, "exact", "dict", 10, 1, 0.0, [1.0] * 3, [2.0] * 3)
+    theirs = Record("EnvPool", LEVEL, 8, "own", "dict", 10, 1, 0.0, [8.0] * 3, [8.0] * 3)
     (found,) = report.ratios([[ours.as_dict(), theirs.as_dict()]])
     assert (found["obs"], found["ratio"], found["per_core"]) == ("dict", 8.0, 4.0)
 
@@ -66,7 +66,7 @@ def test_a_ratio_per_core_is_one_of_processor_time():
 def test_both_observations_stand_beside_it_in_one_run(engine, tmp_path, monkeypatch, capsys):
     class Ours(timing.Runner):
         def __init__(self, env_id, num_envs, source, obs, seconds):
-            self.row = Row("jaxenvs", env_id, num_envs, source, obs, 10, 1, 0.0)
+            self.record = Record("jaxenvs", env_id, num_envs, source, obs, 10, 1, 0.0)
 
         def run(self):
             return 1e-9

@@ -54,7 +54,7 @@ def test_without_the_compiler_the_mend_is_named(monkeypatch, capsys):
 @pytest.mark.parametrize("source", ["fresh", "auto", "pool"])
 def test_doorkey_step_is_few_kernels(monkeypatch, source):
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
-    work, text = gpu_work.measure(contestants.ours(DOORKEY, 4096, source), source)
+    work, text = gpu_work.measure(contestants.ours(DOORKEY, 4096, source))
     assert work["kernels"] <= 12
     assert work["kernels_per_trip"] == 0
     assert work["state"] <= 90
@@ -74,7 +74,7 @@ def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(
 ):
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     contestant = contestants.ours(CRAFT, 4096, contestants.NO_RESET, obs=obs)
-    work, _ = gpu_work.measure(contestant, contestants.NO_RESET, obs)
+    work, _ = gpu_work.measure(contestant)
     assert work["kernels"] <= kernels
     assert work["written"] <= written
 
@@ -88,7 +88,7 @@ def test_a_step_of_a_puzzle_is_few_kernels(monkeypatch, id, fresh, pool):
     """Beside those of the measuring loop: counter, keys, actions, storing."""
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     for source, most in (("fresh", fresh), ("pool", pool)):
-        work, _ = gpu_work.measure(contestants.ours(f"Puzzle-{id}-v0", 4096, source), source)
+        work, _ = gpu_work.measure(contestants.ours(f"Puzzle-{id}-v0", 4096, source))
         assert work["kernels"] - work["loop_kernels"] <= most
         assert work["kernels_per_trip"] == 0
 
@@ -124,7 +124,7 @@ def test_a_gpu_that_is_not_there_is_refused(monkeypatch, capsys):
 def test_the_described_gpu_stands_for_the_one_at_hand(source):
     """The program for the GPU at hand launches about what was counted without it."""
     contestant = contestants.ours(DOORKEY, 4096, source)
-    here, _ = gpu_work.measure(contestant, source, here=True)
-    described, _ = gpu_work.measure(contestant, source)
+    here, _ = gpu_work.measure(contestant, here=True)
+    described, _ = gpu_work.measure(contestant)
     assert abs(here["kernels"] - described["kernels"]) <= 2
     assert here["written"] == pytest.approx(described["written"], rel=0.1)

@@ -18,11 +18,11 @@ from jaxenvs.benchmarks.tables.training import compared, faster, scores
 SMALL = Setting("small", num_envs=2, rollout_steps=64, epochs=1, minibatches=2, steps=512)
 
 
-def row(learner: str, seconds: list[float], steps: int = 1000) -> learners.Row:
+def row(learner: str, seconds: list[float], steps: int = 1000) -> learners.Record:
     setting = Setting("equal", 4, 128, 4, 4, steps=steps)
     told = [100.0, None, 300.0]
     worth = [90.0, 500.0, 310.0] if learner == "jaxenvs" else [None]
-    return learners.Row(learner, setting, 12.0, seconds, last_returns=told, evaluations=worth)
+    return learners.Record(learner, setting, 12.0, seconds, last_returns=told, evaluations=worth)
 
 
 class Told:
@@ -33,16 +33,16 @@ class Told:
     def __init__(self, name, setting, clone):
         if name == "rejax":
             raise LookupError("No module named 'rejax'")
-        self.row = learners.Row(name, setting, 10.0)
+        self.record = learners.Record(name, setting, 10.0)
         self.closed = False
 
     def train(self):
-        self.trained.append(self.row.learner)
-        seconds = 2.0 if self.row.learner == "jaxenvs" else 4.0
+        self.trained.append(self.record.learner)
+        seconds = 2.0 if self.record.learner == "jaxenvs" else 4.0
         return {"seconds": seconds, "wall": 9.0, "last_return": 20.0, "evaluation": 30.0}
 
     def close(self):
-        self.trained.append(f"{self.row.learner} ends")
+        self.trained.append(f"{self.record.learner} ends")
 
 
 @pytest.fixture
@@ -140,10 +140,10 @@ def test_ours_trains_in_a_process_of_its_own():
     try:
         told = learner.train()
         assert (
-            0 < told["seconds"] < min(told["wall"] * 1.1, learner.row.first_seconds)
+            0 < told["seconds"] < min(told["wall"] * 1.1, learner.record.first_seconds)
         )  # the first one compiled
         assert 5 < told["last_return"] < 100 and 5 < told["evaluation"] < 100
-        assert len(learner.row.evaluations) == 1  # of the first training, which is noted at once
+        assert len(learner.record.evaluations) == 1  # of the first training, which is noted at once
     finally:
         learner.close()
 

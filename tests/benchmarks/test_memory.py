@@ -15,7 +15,7 @@ needs_compiler = pytest.mark.skipif(
 
 
 def test_a_step_needs_the_state_and_what_it_computes():
-    row = memory.measure(contestants.ours(LEVEL, 1000, "exact"), "exact", "image", here=True)
+    row = memory.measure(contestants.ours(LEVEL, 1000, "exact"), here=True)
     observation = 7 * 7 * 3 * 1000
     assert row["pool"] == 0
     assert row["state"] + observation <= row["step"] <= 20 * (row["state"] + observation)
@@ -24,7 +24,7 @@ def test_a_step_needs_the_state_and_what_it_computes():
 
 def test_the_pool_counts():
     row, other = (
-        memory.measure(contestants.ours(LEVEL, 64, "pool", pool_size=n), "pool", "image", here=True)
+        memory.measure(contestants.ours(LEVEL, 64, "pool", pool_size=n), here=True)
         for n in (64, 50_064)
     )
     assert other["pool"] - row["pool"] == 50_000 * (25 + 3)
@@ -50,11 +50,11 @@ def test_an_unknown_id_is_refused(capsys):
 @pytest.mark.parametrize("source", ["exact", "pool"])
 def test_65536_worlds_of_craft_fit_a_gibibyte(monkeypatch, source):
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
-    row = memory.measure(contestants.ours(CRAFT, 65_536, source), source, "ids")
+    row = memory.measure(contestants.ours(CRAFT, 65_536, source))
     assert max(row["step"], row["reset"]) <= GIB
 
 
 @pytest.mark.slow
 def test_65536_worlds_of_craft_fit_a_gibibyte_of_a_cpu():
-    row = memory.measure(contestants.ours(CRAFT, 65_536, "exact"), "exact", "ids", here=True)
+    row = memory.measure(contestants.ours(CRAFT, 65_536, "exact"), here=True)
     assert max(row["step"], row["reset"]) <= GIB

@@ -11,7 +11,7 @@ from jaxenvs.benchmarks import report
 from jaxenvs.benchmarks.tables import registry
 from jaxenvs.benchmarks.tables.plain import plain
 from jaxenvs.benchmarks.tables.text import tabulated
-from jaxenvs.benchmarks.timing import Row
+from jaxenvs.benchmarks.timing import Record
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDE = ("families", "learners", "learners-seeds", "work-craft", "memory-craft", "search")
@@ -29,7 +29,7 @@ def figures(contestant: str, source: str = "") -> dict:
     about = {"id": "Craft-Classic-Symbolic-v0", "obs": "symbolic", "num_envs": 262_144}
     about |= {"length": 5, "rollouts": 1}
     times = {"seconds": [0.011, 0.5], "processor_seconds": [0.5, 0.51], "compile_seconds": 12.3}
-    return Row(contestant=contestant, reset_source=source, **about, **times).as_dict()
+    return Record(contestant=contestant, reset_source=source, **about, **times).as_dict()
 
 
 def test_bench_prints_whole_cells_in_80_columns(monkeypatch, capsys):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.benchmarks import peers, puzzle_peers
+from jaxenvs.benchmarks import contestants, peers, puzzle_peers
 
 ENVS = 8
 
@@ -14,7 +14,7 @@ ENVS = 8
 def test_the_peers_of_a_puzzle():
     assert [peer.name for peer in peers.of("Puzzle-2048-v0")] == ["jumanji", "pgx"]
     assert "jaxenvs[bench]" in peers.install("jumanji")
-    assert peers.obs_name("Puzzle-2048-v0") == "board"
+    assert contestants.peer_obs("Puzzle-2048-v0") == "board"
 
 
 @pytest.mark.parametrize("table", [puzzle_peers.JUMANJI_IDS, puzzle_peers.PGX_IDS])

@@ -8,13 +8,13 @@ import pytest
 
 from jaxenvs.benchmarks import contestants, peers, report, throughput, timing
 from jaxenvs.benchmarks.tables.turns import faster
-from jaxenvs.benchmarks.timing import Row
+from jaxenvs.benchmarks.timing import Record
 
 LEVEL = "Grid-Empty-5x5-v0"
 
 
-def row(contestant: str, num_envs: int, seconds: list[float], env_id: str = LEVEL) -> Row:
-    return Row(contestant, env_id, num_envs, "pool", "image", 10, 2, 1.5, seconds)
+def row(contestant: str, num_envs: int, seconds: list[float], env_id: str = LEVEL) -> Record:
+    return Record(contestant, env_id, num_envs, "pool", "image", 10, 2, 1.5, seconds)
 
 
 def figures(*given) -> dict:
@@ -53,10 +53,10 @@ def test_turns_alternate():
 
     class Recorder(timing.Runner):
         def __init__(self, name: str) -> None:
-            self.row = row(name, 1, [])
+            self.record = row(name, 1, [])
 
         def run(self) -> float:
-            order.append(self.row.contestant)
+            order.append(self.record.contestant)
             return 1.0
 
     rows = timing.take_turns([Recorder("a"), Recorder("b")], 3)

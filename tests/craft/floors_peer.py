@@ -1,4 +1,4 @@
-"""Worlds of the whole game as the package `craftax` makes them, and its chance as our draws."""
+"""Worlds of the whole game as craftax generates them, with its random numbers as our draws."""
 
 import functools
 from importlib.metadata import version
@@ -28,7 +28,7 @@ ORDER = np.argsort(BUILT)
 
 @loosely
 def world(key, always_diamond=False, angles=PARAMS.fractal_noise_angles):
-    """The package's world of a key of words, as a level of ours."""
+    """The world that the package generates from a key (as words), as a level of ours."""
     params = PARAMS.replace(always_diamond=always_diamond, fractal_noise_angles=angles)
     state = generate_world(key, params, StaticEnvParams())
     return FullLevel(
@@ -43,9 +43,9 @@ def world(key, always_diamond=False, angles=PARAMS.fractal_noise_angles):
 
 @loosely
 def draws(key, theirs):
-    """The chance of the package's world of a key, of which `theirs` is the one without a diamond.
+    """Draws that lead to the package's world of a key; `theirs` is that world without a diamond.
 
-    The second value tells whether a ladder is not where its number says.
+    The second value is whether a ladder lies elsewhere than its number says.
     """
     keys = jax.random.split(key, 7)
     rest = jax.random.split(keys[0], 4)
@@ -58,7 +58,7 @@ def draws(key, theirs):
     given = jnp.concatenate([hill_ladders, dungeon_ladders])
     number = jax.vmap(jax.vmap(_number, (None, 0, 0)))
     numbers, far = number(maps == ladder[:, None, None], places, given)
-    # Elsewhere than on floor 0 it stays a stone.
+    # On the other floors it stays a stone.
     diamond = _diamond(diamond[0], theirs.map[0] == Block.STONE)
     diamond = jnp.zeros(floors.FLOORS).at[0].set(diamond)
     return FloorDraws(
@@ -71,7 +71,7 @@ def draws(key, theirs):
 
 
 class Keys:
-    """Keys that are split off one after another."""
+    """Splits off one key after another."""
 
     def __init__(self, key):
         self.rest = key
@@ -82,7 +82,7 @@ class Keys:
 
 
 def _hills(key):
-    """Angles of the four noises; numbers of cells for the tree and each ore; of three choices."""
+    """Angles of the four noises; numbers of cells for trees and ores; three choices."""
     next_key = Keys(key)
 
     def angles(rows, columns):
@@ -114,13 +114,13 @@ CHANCES = {
 
 
 def _lots(ours, theirs, trees, ores, map):
-    """One number a cell that decides as the package's six do.
+    """One number per cell that decides as the package's six do.
 
-    The map only says which of them count: those for the ground, or those for mountains.
+    By the map, those for the ground count or those for mountains.
     """
 
     def ore(of, start, stop, otherwise):
-        # The middle of our share of the first ore of the package that comes about.
+        # Where the package's first ore comes about: the middle of our share of it.
         lot, found = otherwise, jnp.zeros(map.shape, bool)
         for i in range(start, stop):
             hit = (ores[i] < theirs["chance"][i]) & (theirs["on"][i] == of) & ~found
@@ -140,14 +140,14 @@ def _lots(ours, theirs, trees, ores, map):
 
 
 def _diamond(key, stone):
-    """A number that chooses the stone that the package's key chooses."""
+    """A number by which ours chooses the stone that the package's key chooses."""
     cells = stone.reshape(-1).astype(jnp.float32)
     cell = jax.random.choice(key, jnp.arange(SIZE * SIZE), p=cells / cells.sum())
     return _number(stone, jnp.stack(jnp.divmod(cell, SIZE)), 0.5)[0].astype(jnp.float32)
 
 
 def _number(allowed, place, given):
-    """A number that chooses this cell among those allowed, `given` where it does so clearly.
+    """A number that chooses this cell of those allowed: `given`, unless rounding could decide.
 
     The package adds up probabilities; near the edge of a rank its sum is rounded, and there the
     middle of the rank stands for the number that was drawn.
@@ -161,7 +161,7 @@ def _number(allowed, place, given):
 
 
 def _dungeon(key):
-    """Rooms, where something is rare, and the numbers that choose the ladders."""
+    """Rooms, the cells of rare blocks, and the numbers that choose the ladders."""
     rest, _, key_sizes = jax.random.split(key, 3)
     size = jax.random.randint(key_sizes, (8, 2), 5, 10)
     next_key = Keys(rest)

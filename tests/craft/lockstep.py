@@ -1,4 +1,4 @@
-"""Both games side by side: same starts, same actions, same chance.
+"""Both games side by side: same starts, same actions, same random numbers.
 
 Ours runs free: it never sees the package's state again after the start.
 """
@@ -18,7 +18,7 @@ import starts
 import jaxenvs
 
 PLAY = {"expert": 0, "random": 1, "busy": 2, "walker": 3}  # ways to play
-# Odds of the 17 actions: busy presses DO in half of the steps, a walker mostly goes.
+# Odds of the 17 actions: "busy" presses DO in half of the steps, a walker mostly moves.
 ODDS = np.ones((4, 17))
 ODDS[PLAY["busy"], 5] = 17
 ODDS[PLAY["busy"], 1:5] = 3
@@ -27,7 +27,7 @@ ODDS[PLAY["walker"], 7] = 6
 
 
 def action_of(key, way, theirs):
-    """The action of a way to play."""
+    """The action of a player."""
     with jax.numpy_dtype_promotion("standard"):
         expert = player.act(key, theirs)
         other = jax.random.categorical(key, jnp.log(jnp.asarray(ODDS, jnp.float32))[way])
@@ -35,34 +35,34 @@ def action_of(key, way, theirs):
 
 
 def compare(env, outputs, our_outputs, params):
-    """Which fields differ after a step of both."""
+    """Fields that differ after a step of both."""
     wanted, given = (
         peer.fields(outputs[1]),
         peer.fields(peer.to_craftax(env, our_outputs[1], params)),
     )
-    # All of the observation is exact but the light, last but one, which is the cube of a cosine.
+    # The observation is exact, except for the light (last but one), the cube of a cosine.
     light = np.arange(outputs[0].shape[-1]) == outputs[0].shape[-1] - 2
     return differences(wanted, given, outputs, our_outputs, np.where(light, 1e-5, 0))
 
 
 def differences(wanted, given, outputs, our_outputs, tolerance):
-    """Which fields of two states differ, and whether observation, reward and end do."""
+    """Fields of two states that differ, and whether observation, reward and end do."""
     obs, _, their_reward, their_done = outputs
     our_obs, _, our_reward, our_done = our_outputs
     different = {
-        name: jnp.any(jnp.abs(wanted[name] - given[name]) > 1e-4)
+        name: ~jnp.all(jnp.abs(wanted[name] - given[name]) <= 1e-4)  # no number differs too
         if jnp.issubdtype(wanted[name].dtype, jnp.floating)
         else jnp.any(wanted[name] != given[name])
         for name in wanted
     }
-    different["obs"] = jnp.any(jnp.abs(obs - our_obs) > tolerance.astype(np.float32))
-    different["reward"] = jnp.abs(their_reward - our_reward) > 1e-4
+    different["obs"] = ~jnp.all(jnp.abs(obs - our_obs) <= tolerance.astype(np.float32))
+    different["reward"] = ~(jnp.abs(their_reward - our_reward) <= 1e-4)
     different["done"] = their_done != our_done
     return different
 
 
 def their_step(package, theirs, key, way, params):
-    """One step of the package by a way to play: its outputs, action, draws and what happened."""
+    """One step of the package by a player: its outputs, action, draws and events."""
     key_step, key_action = jax.random.split(key)
     action = action_of(key_action, way, theirs)
     numbers = peer.params_of(params)
@@ -73,7 +73,7 @@ def their_step(package, theirs, key, way, params):
 
 
 def events(before, after, action):
-    """What happened in a step of the package, for the record."""
+    """Events of a step of the package, to be counted."""
     alive = lambda state: [getattr(state, kind).mask for kind in peer.KINDS.values()]  # noqa: E731
     where = lambda state: [getattr(state, kind).position for kind in peer.KINDS.values()]  # noqa: E731
     born = [(b < a).any() for b, a in zip(alive(before), alive(after), strict=True)]
@@ -106,10 +106,10 @@ def events(before, after, action):
 
 
 class Sides(NamedTuple):
-    """What is compiled, each side by itself: fused into one program they compile for minutes."""
+    """Compiled functions, one for each side: a single program of both would compile for minutes."""
 
     env: jaxenvs.Env
-    begin: Callable  # their state, params: their state with the light of its time, and ours
+    begin: Callable  # their state, params: their state with its light set, and ours
     theirs: Callable  # state, key, way, params: see `their_step`
     ours: Callable  # state, action, draws, params: obs, state, reward, end
     compare: Callable  # their outputs, ours, params: differences by field
@@ -140,17 +140,17 @@ def sides(batched=True, size=64, slots=peer.SLOTS):
 
 
 class Report(NamedTuple):
-    """What came of trajectories."""
+    """Results of trajectories."""
 
     steps: int
     differences: dict  # field: steps in which it differed
     events: dict  # event: steps
     achievements: dict  # name: times unlocked
-    first: list  # of each trajectory that differs: row, step, action, fields
+    first: list  # of each trajectory that differs: number, step, action, fields
 
 
 def play(theirs, keys, ways, steps, params, run=None):
-    """Play trajectories of the package and ours side by side; ours is never set right again."""
+    """Play trajectories of the package and ours side by side; ours is never corrected."""
     run = run or sides()
     theirs, ours = run.begin(theirs, params)
     playing, differed = np.ones(np.shape(ways), bool), np.zeros(np.shape(ways), bool)
@@ -182,7 +182,7 @@ def play(theirs, keys, ways, steps, params, run=None):
 
 
 def merged(reports):
-    """The sum of reports, with the fields that differ at all."""
+    """The sum of reports, with every field that differs in one of them."""
 
     def add(dicts):
         return {name: sum(d.get(name, 0) for d in dicts) for d in dicts for name in d}
@@ -192,7 +192,7 @@ def merged(reports):
     return Report(sum(steps), different, add(events), add(achievements), list(chain(*first)))
 
 
-# Ranges from which the numbers of the game are drawn where they are not upstream's.
+# Ranges of the game's numbers where they are drawn and not upstream's.
 RANGES = {
     "day_length": (20, 600),
     "zombie_health": (1, 9),
@@ -207,7 +207,7 @@ RANGES = {
 
 
 def numbers(rows, seed, share=0.3):
-    """Parameters for a batch: upstream's, and in a share of the rows others."""
+    """Params for a batch: upstream's, and for a share of the environments drawn ones."""
     rng = np.random.default_rng(seed)
     defaults = sides().env.default_params
     others = rng.random(rows) < share
@@ -222,7 +222,7 @@ def numbers(rows, seed, share=0.3):
 
 
 def trial(rows, steps, seed):
-    """Trajectories from all kinds of starts by all ways to play."""
+    """Trajectories from all kinds of starts by all players."""
     theirs, kinds = starts.batch(rows, seed)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     ways = jnp.arange(rows, dtype=jnp.int32) // len(starts.KINDS) % len(PLAY)
@@ -231,7 +231,7 @@ def trial(rows, steps, seed):
 
 
 def trial_of(size, slots, rows, steps, seed):
-    """Trajectories in new worlds of another size with other slots, all numbers drawn."""
+    """Trajectories in new worlds of another size and with other slots; all numbers are drawn."""
     run, package = sides(size=size, slots=slots), peer.package(size, slots)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     theirs = jax.jit(jax.vmap(lambda key: peer.begin(key, package)))(keys)

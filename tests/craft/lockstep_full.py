@@ -19,14 +19,14 @@ ODDS[2, 1:5] = 30
 ODDS[2, [Action.PLACE_STONE, Action.DESCEND, Action.ASCEND, Action.DO]] = 12
 ODDS[3, [*range(7, 17), *range(18, 43)]] = 4
 ODDS[3, 1:6] = 8
-# Ranges from which numbers are drawn where they are not upstream's.
+# Ranges of the numbers where they are drawn and not upstream's.
 RANGES = {"day_length": (20, 600), "mob_despawn_distance": (4, 15), "max_attribute": (1, 9)}
 
 
 def their_step(theirs, key, way, params):
-    """One step of the package: its outputs, action, draws and what happened.
+    """One step of the package: its outputs, action, draws and events.
 
-    A way below 0 is an action: -1 - action.
+    A negative `way` stands for the action -1 - way.
     """
     key_step, key_action = jax.random.split(key)
     with jax.numpy_dtype_promotion("standard"):
@@ -43,7 +43,7 @@ def their_step(theirs, key, way, params):
 
 
 def events(before, after):
-    """What happened in a step of the package, for the record."""
+    """Events of a step of the package, to be counted."""
     masks = lambda state, kinds: [getattr(state, kind).mask for kind in kinds]  # noqa: E731
     mobs = list(peer.KINDS.values())
     both = list(zip(masks(before, mobs), masks(after, mobs), strict=True))
@@ -101,7 +101,7 @@ def sides():
 
 
 def numbers(rows, seed, share=0.3, gods=0.1):
-    """Parameters for a batch: upstream's, and in a share of the rows others; some are gods."""
+    """Params for a batch: upstream's, for a share drawn ones; some worlds are in god mode."""
     rng = np.random.default_rng(seed)
     defaults = peer.ENV.default_params
     others = rng.random(rows) < share
@@ -114,7 +114,7 @@ def numbers(rows, seed, share=0.3, gods=0.1):
 
 
 def trial(rows, steps, seed):
-    """Trajectories from all kinds of starts by all ways to play."""
+    """Trajectories from all kinds of starts by all players."""
     theirs, kinds = starts.batch(rows, seed)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     ways = jnp.arange(rows, dtype=jnp.int32) // len(starts.KINDS) % len(PLAY)

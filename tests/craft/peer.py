@@ -1,4 +1,4 @@
-"""The real `craftax` package beside our worlds: states carried over both ways, its chance as draws.
+"""craftax itself beside our worlds: states converted both ways, its random numbers as draws.
 
 A state of the package is written `theirs`, one of ours `ours`.
 """
@@ -31,7 +31,7 @@ INVENTORY = tuple(theirs_state.Inventory.__dataclass_fields__)
 
 
 def loosely(function):
-    """Call the package under JAX's usual promotion of dtypes: it mixes them."""
+    """Call the package under JAX's standard dtype promotion, because it mixes dtypes."""
 
     def call(*args):
         with jax.numpy_dtype_promotion("standard"):
@@ -50,13 +50,13 @@ def package(size, slots):
 
 @loosely
 def begin(key, package):
-    """The first state of a package's environment for a key of words."""
+    """The first state of the package's environment for a key (as words)."""
     return strong(package.reset_env(key, PARAMS)[1])
 
 
 @loosely
 def reset(key, params=PARAMS):
-    """The package's first state for a key of words, and the draws that lead to the same world."""
+    """The package's first state for a key (as words), and the draws that lead to the same world."""
     choices = Choices()
     with choices.noted():
         state = strong(PACKAGE.reset_env(key, params)[1])
@@ -66,7 +66,7 @@ def reset(key, params=PARAMS):
 
 
 def strong(state):
-    """A state of the package with arrays of the dtypes that a step gives."""
+    """A state of the package with the dtypes that a step returns."""
     as_int = lambda x: jnp.asarray(x, jnp.int32)  # noqa: E731
     as_float = lambda x: jnp.asarray(x, jnp.float32)  # noqa: E731
 
@@ -86,7 +86,7 @@ def light(time, params=PARAMS):
 
 
 def params_of(params):
-    """Our numbers as the package's; its angles of the noise are those that it draws."""
+    """Our params as the package's; the angles of its noise are those that it draws."""
     named = {
         name: getattr(params, name) for name in PARAMS.__dataclass_fields__ if hasattr(params, name)
     }
@@ -95,14 +95,14 @@ def params_of(params):
 
 
 class Choices:
-    """What the package's step chose by `jax.random.choice` among the cells of the map."""
+    """Cells that the package's step chose by `jax.random.choice`."""
 
     def __init__(self):
         self.made = []
 
     @contextlib.contextmanager
     def noted(self):
-        """Note them while the step is traced."""
+        """Record them while the step is traced."""
         choice = jax.random.choice
 
         def noting(key, a, shape=(), replace=True, p=None, **more):
@@ -115,7 +115,7 @@ class Choices:
             yield
 
     def place(self, number, given):
-        """A uniform number that chooses what was chosen, by rank, and whether `given` did not.
+        """A uniform number that chooses by rank what was chosen, and whether `given` did not.
 
         The package adds up probabilities; near the edge of a rank its sum is rounded, and there the
         middle of the rank stands for the number that was drawn.
@@ -134,7 +134,7 @@ class Choices:
 def step(key, state, action, params=PARAMS, package=PACKAGE):
     """One step of the package: `(obs, state, reward, done)`, and the draws that lead to the same.
 
-    The last value tells whether a choice of a cell was other than its number says.
+    The last value is whether a cell was chosen that its number does not explain.
     """
     choices = Choices()
     with choices.noted():
@@ -149,7 +149,7 @@ def step(key, state, action, params=PARAMS, package=PACKAGE):
 
 
 def draws_of(key, slots=SLOTS):
-    """The chance of a step as the package draws it from a step's key."""
+    """The draws of a step, as the package makes them from the step's key."""
     rest, key_do = jax.random.split(key)
     rest, key_mobs = jax.random.split(rest)
     sapling = jax.random.uniform(jax.random.split(key_do)[1])
@@ -157,7 +157,7 @@ def draws_of(key, slots=SLOTS):
 
 
 def draws_of_mobs(carry, key_spawn, slots):
-    """The chance of the mobs' moves and of those that appear: whims, chances and places by role."""
+    """The draws of mobs that move or appear: whims, chances and places by role."""
 
     def uniform():
         nonlocal carry
@@ -173,7 +173,7 @@ def draws_of_mobs(carry, key_spawn, slots):
     zombies = []
     for _ in range(slots.melee):
         zombies.append((among(4), uniform(), uniform()))
-        carry = jax.random.split(carry)[1]  # what is carried on is the last key, not the rest
+        carry = jax.random.split(carry)[1]  # the last key is carried on, not the rest
     carry = jax.random.split(carry)[0]
     cows = [among(8) for _ in range(slots.passive)]
     carry = jax.random.split(carry)[0]
@@ -194,7 +194,7 @@ def draws_of_mobs(carry, key_spawn, slots):
 
 @loosely
 def terrain_draws_of(key, size=64):
-    """The chance of a world as the package draws it from the key of a reset.
+    """The draws of a world, as the package makes them from the key of a reset.
 
     Angles of the four noises; the numbers of a cell for coal, iron, diamond and tree; the number
     for the last diamond.
@@ -222,7 +222,7 @@ def terrain_draws_of(key, size=64):
 
 
 def cells_of(maps, blocks):
-    """One number a cell that decides as the package's four do in the world of these blocks."""
+    """One number per cell that decides as the package's four do in the world of these blocks."""
     coal, iron, diamond, tree = maps
     ore = jnp.where(coal < 0.04, 0.02, jnp.where(iron < 0.03, 0.054, 0.071))
     is_ore = (coal < 0.04) | (iron < 0.03) | (diamond < 0.005)
@@ -278,7 +278,7 @@ def from_craftax(env, theirs):
 
 
 def to_craftax(env, ours, params=None):
-    """A state of ours as the package's; of its key for night noise, which ours lacks, any."""
+    """A state of ours as the package's, with an arbitrary key for night noise, which ours lacks."""
     params = env.default_params if params is None else params
     world = env.world(ours)
     rows = lambda slots: jnp.stack([jnp.stack([s.row, s.column]) for s in slots])  # noqa: E731
@@ -326,7 +326,7 @@ def to_craftax(env, ours, params=None):
 
 
 def fields(state):
-    """What of a state of the package must be the same, by name.
+    """The parts of a package's state that must be the same, by name.
 
     Ours keeps no number below 0 where only `> 0` or `<= 0` is asked, and arrows near the map.
     """

@@ -1,4 +1,4 @@
-"""The real `craftax` package beside our full game, as `peer` has it for Classic."""
+"""craftax itself beside our full game, as `peer.py` does it for Classic."""
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +30,7 @@ ORE_ODDS, LEVEL_ODDS = (0.3, 0.3, 0.15, 0.125, 0.125), (0.4, 0.3, 0.2, 0.1)
 
 @loosely
 def begin(key):
-    """The first state of the package for a key of words."""
+    """The first state of the package for a key (as words)."""
     return strong(PACKAGE.reset_env(key, PARAMS)[1])
 
 
@@ -41,7 +41,7 @@ def light(time, params=PARAMS):
 
 
 def params_of(params):
-    """Our numbers as the package's."""
+    """Our params as the package's."""
     names = ("day_length", "mob_despawn_distance", "max_attribute", "god_mode", "always_diamond")
     named = {name: getattr(params, name) for name in names}
     return PARAMS.replace(max_timesteps=params.max_steps_in_episode, **named)
@@ -51,7 +51,7 @@ def params_of(params):
 def step(key, state, action, params=PARAMS):
     """One step of the package: `(obs, state, reward, done)`, and the draws that lead to the same.
 
-    The last value tells whether a choice of a cell was other than its number says.
+    The last value is whether a cell was chosen that its number does not explain.
     """
     choices = Choices()
     with choices.noted():
@@ -65,7 +65,7 @@ def step(key, state, action, params=PARAMS):
 
 
 def draws_of(key):
-    """The chance of a step as the package draws it from a step's key."""
+    """The draws of a step, as the package makes them from the step's key."""
     rest, key_do = jax.random.split(key)
     rest, key_book = jax.random.split(rest)
     rest, key_enchant = jax.random.split(rest)
@@ -83,7 +83,7 @@ def draws_of(key):
 
 
 def loot_of(carry):
-    """What a chest holds by the package's key."""
+    """The content of a chest by the package's key."""
 
     def fresh():
         nonlocal carry
@@ -184,7 +184,7 @@ def level_of(theirs):
 
 
 def on_floor(theirs, world, floor):
-    """A world with what is on a floor."""
+    """A world with the content of a floor."""
 
     def mob(slots, i):
         return Mob(
@@ -222,10 +222,10 @@ def on_floor(theirs, world, floor):
 
 
 def fields(theirs):
-    """What of a state of the package must be the same, by name.
+    """The parts of a package's state that must be the same, by name.
 
-    Ours keeps no number below 0 where only `> 0` or `<= 0` is asked, projectiles near the map, and
-    of light whether a cell is seen.
+    Ours keeps no number below 0 where only its sign counts, only projectiles near the map, and of
+    the light only whether a cell can be seen.
     """
     kinds = [f"{kind}s" for kind in FLYING.values()]
     named = {
@@ -251,7 +251,7 @@ def fields(theirs):
 
 
 def ours_as_fields(ours, params=None):
-    """The same of a state of ours."""
+    """The same parts of a state of ours."""
     params = ENV.default_params if params is None else params
     world = ENV.world(ours)
     words = ours.floors.at[world.floor].set(jnp.stack(floor_words(FULL, world)))
@@ -294,7 +294,7 @@ def ours_as_fields(ours, params=None):
 
 
 def reader(world):
-    """A function of a floor's number, words and cells: its fields."""
+    """A function that reads a floor's fields from its number, words and cells."""
     rows, columns = jnp.asarray(np.indices((48, 48), np.int32))
 
     def read(number, words, cells):

@@ -1,7 +1,7 @@
-"""A player that gets far: it reads the package's state, and knows what leads to what.
+"""A scripted player that gets far: it reads the package's state and follows the tech tree.
 
 Pure JAX, so that it plays inside the compiled comparison. It walks by distances over the 17 x 17
-cells around it, and wanders where nothing that it wants is in sight.
+cells around it, and wanders when nothing it wants is in sight.
 """
 
 import jax
@@ -16,7 +16,7 @@ FAR = 1_000
 
 
 def act(key, state):
-    """The next action of a player that wants all achievements, sometimes a random one."""
+    """The next action towards all achievements, sometimes a random one."""
     key_wander, key_random, key_which = jax.random.split(key, 3)
     window = _window(state)
     wanted, blocks = _wanted(state)
@@ -45,7 +45,7 @@ def _window(state):
 
 
 def _wanted(state):
-    """Which action would be next, and what blocks to look for (99 for a cow)."""
+    """The next action, and the blocks to look for (99 for a cow)."""
     bag, done = state.inventory, state.achievements
     new = lambda achievement: ~done[achievement]  # noqa: E731
     tools = [
@@ -82,7 +82,7 @@ def _iron(bag):
 
 
 def _craft(state, wanted, window):
-    """Make or place what can be, fight what is ahead, sleep when tired; 0 for none of it."""
+    """Craft or place what can be, fight what is ahead, sleep when tired; 0 for none of these."""
     able, actions = wanted
     blocks, mobs = window
     around = blocks[REACH - 1 : REACH + 2, REACH - 1 : REACH + 2]
@@ -90,7 +90,7 @@ def _craft(state, wanted, window):
     makes = actions >= Action.MAKE_WOOD_PICKAXE
     iron = (actions == Action.MAKE_IRON_PICKAXE) | (actions == Action.MAKE_IRON_SWORD)
     able = able & (~makes | table) & (~iron | furnace)
-    # A table where there is none though one is needed, and so with a furnace.
+    # A table where one is needed and missing; likewise a furnace.
     step = STEPS[state.player_direction]
     ahead = blocks[REACH + step[0], REACH + step[1]]
     free = jnp.isin(ahead, jnp.array([Block.GRASS, Block.SAND, Block.PATH]))
@@ -108,12 +108,12 @@ def _craft(state, wanted, window):
 
 
 def _walk(key, state, window, wanted):
-    """Go to the nearest of the first kind in sight that is wanted, and use it."""
+    """Go to the nearest of the first wanted kind in sight, and use it."""
     blocks, mobs = window
     wants, kinds = wanted
     masks = jnp.stack([(mobs == 2) if kind == 99 else (blocks == kind) for kind in kinds])
     masks = masks & wants[:, None, None]
-    # Only the cells beside the player count as grass to look at: it is everywhere.
+    # Of grass, which is everywhere, only the cells beside the player count.
     distances = jax.vmap(lambda mask: _distances(state, blocks, mobs, mask))(masks)
     beside = jnp.stack([distances[:, REACH + r, REACH + c] for r, c in STEPS[1:]], axis=1)
     seen = beside.min(axis=1) < ROUNDS

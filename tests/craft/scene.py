@@ -1,10 +1,10 @@
-"""Craft worlds as drawings: one word a cell, who is there before what the cell is.
+"""Craft worlds as drawings: one word per cell, first who is there, then the block.
 
     .  grass   ,  sand    _  path    ~  water   #  stone    T  tree      L  lava
     c  coal    i  iron    D  diamond B  table   F  furnace  y  plant     Y  ripe plant
     > v < ^  the player   Z  zombie  C  cow     S  skeleton l r u d  an arrow and its way
 
-Whoever is alone in a word stands on grass. Around a drawing there is sand.
+Without a block they stand on grass. Around a drawing there is sand.
 """
 
 import functools
@@ -38,7 +38,7 @@ SIGNS = {
 PLAYER = "<>^v"  # facing 1 to 4
 MOBS = {"Z": ("melee", 5), "C": ("passive", 3), "S": ("ranged", 3)}
 ARROWS = {"l": (0, -1), "r": (0, 1), "u": (-1, 0), "d": (1, 0)}
-# Chance under which nothing happens by itself: zombies and skeletons step to the left.
+# Draws with which nothing happens by itself, except that zombies and skeletons step left.
 _LATE = jnp.float32(0.999)
 QUIET = Draws(
     sapling=jnp.float32(0.99),
@@ -53,7 +53,7 @@ QUIET = Draws(
 
 
 def quiet(sapling=0.99, appears=None, place=None, **whims):
-    """Quiet draws but for these: `appears`, `place` by role, whims as `melee_gate`.
+    """Quiet draws except for those given: `appears`, `place` by role, whims such as `melee_gate`.
 
     A number stands for all slots.
     """
@@ -71,7 +71,7 @@ def quiet(sapling=0.99, appears=None, place=None, **whims):
 
 
 def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
-    """State of a drawing whose first cell lies at `at`.
+    """The state of a drawing whose first cell lies at `at`.
 
     `parts`: `items`, `vitals`, `counters` by name, `earned` as names; other fields of the world.
     `change(world)` may edit what else is there.
@@ -148,7 +148,7 @@ def _packed():
 
 @functools.cache
 def advance():
-    """One step, compiled: (state, action, draws, params) to its transition and the world after."""
+    """One compiled step: (state, action, draws, params) -> transition, world after it."""
 
     def step(state, action, draws, params):
         ticked = state.ticked()
@@ -159,7 +159,7 @@ def advance():
 
 
 class Moment:
-    """What came of an action: `state`, `world`, `reward`, `terminated`, `earned` (names)."""
+    """The result of an action: `state`, `world`, `reward`, `terminated`, `earned` (names)."""
 
     def __init__(self, transition, world):
         self.state, self.world = transition.state, world
@@ -182,7 +182,7 @@ class Moment:
 
 
 def play(state, *actions, draws=QUIET, params=None):
-    """Moments that come of the actions, one for each; draws may be a list, one for each."""
+    """Play actions; return the moment after each. Draws may be a list with one for each action."""
     params = ENV.default_params if params is None else params
     moments = []
     for i, action in enumerate(actions):
@@ -193,7 +193,7 @@ def play(state, *actions, draws=QUIET, params=None):
 
 
 def draw(moment, like, at=(4, 4)):
-    """Drawing of the same part of the map as the drawing `like`."""
+    """Draw the part of the map that the drawing `like` shows."""
     shape = [line.split() for line in like.strip().splitlines()]
     letters = {int(block): sign for sign, block in SIGNS.items()}
     cells = [
@@ -225,7 +225,7 @@ def tidy(drawing):
 
 
 def becomes(before, actions, after, at=(4, 4), draws=QUIET, **parts):
-    """Assert what a drawing turns into; return the last moment."""
+    """Assert what a drawing becomes; return the last moment."""
     actions = actions if isinstance(actions, list) else [actions]
     last = play(scene(before, at, **parts), *actions, draws=draws)[-1]
     assert draw(last, after, at) == tidy(after)

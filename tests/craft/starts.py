@@ -1,6 +1,6 @@
-"""Starts that force what is rare: states of the package, edited so that play begins in the thick.
+"""Starts that force rare events: states of the package, edited so that much happens at once.
 
-Everything is chosen by numpy's generator, so a start is its kind and its seed.
+NumPy's generator makes all choices, so the kind and the seed determine a start.
 """
 
 import jax
@@ -14,7 +14,7 @@ SIZE = 64
 SOLID = [int(block) for block in CLASSIC.solid]
 TOOLS = CLASSIC.items[6:]
 STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])  # left, right, up, down
-# What random ground is made of, from mostly open to a maze with all there is.
+# Blocks of random ground: from mostly open to a maze of everything.
 GROUNDS = [
     {"GRASS": 12, "SAND": 1, "PATH": 3, "WATER": 1, "TREE": 1, "STONE": 1},
     {"PATH": 10, "STONE": 4, "COAL": 1, "IRON": 1, "DIAMOND": 1, "LAVA": 1},
@@ -84,12 +84,12 @@ class Start:
         return jax.tree.map(np.asarray, peer.strong(state))
 
     def ground(self):
-        """What the player stands on: never what is solid, and not lava."""
+        """Set the block under the player: nothing solid, and no lava."""
         return self.rng.choice([Block.GRASS, Block.PATH, Block.SAND])
 
 
 def random_ground(start):
-    """A map of chance around the player, with something of everything within a few steps."""
+    """A random map around the player, with some of everything within a few steps."""
     weights = GROUNDS[start.rng.integers(len(GROUNDS))]
     blocks = [int(Block[name]) for name in weights]
     odds = np.array(list(weights.values())) / sum(weights.values())
@@ -102,7 +102,7 @@ def random_ground(start):
 
 
 def random_body(start):
-    """Vitals, counters, items, achievements, time and sleep of chance, often at a brink."""
+    """Random vitals, counters, items, achievements, time and sleep, often at a limit."""
     rng = start.rng
     low = rng.choice([0, 0, 3, 8])
     for name in VITALS:
@@ -143,7 +143,7 @@ def random_mobs(start):
         arrow[0] = start.near(4)
         arrow[1] = tuple(STEPS[rng.integers(4)])
         arrow[2] = bool(rng.random() < 0.5)
-    if start.unmarked:  # a cell is seen or not: mobs on it agree
+    if start.unmarked:  # all mobs on a cell are seen, or none
         unseen = {start.mobs[name][i][0] for name, i in start.unmarked}
         start.unmarked = [
             (name, i)
@@ -185,7 +185,7 @@ def border(start):
 
 
 def beyond(start):
-    """At the upper or left border, walled in, and lava at the opposite one; other such borders."""
+    """At the upper or left border, walled in, with lava at the opposite one; likewise elsewhere."""
     rng = start.rng
     along = rng.integers(1, SIZE - 1)
     edge = rng.choice([0, 0, SIZE - 1])
@@ -197,7 +197,7 @@ def beyond(start):
 
 
 def fight(start):
-    """Mobs on all sides that outlive some blows, and swords of several kinds and numbers."""
+    """Mobs on all sides that survive some blows, and swords of several kinds and numbers."""
     rng = start.rng
     for item in ("wood_sword", "stone_sword", "iron_sword"):
         start.items[item] = rng.choice([0, 0, 1, 2, 3])
@@ -219,7 +219,7 @@ def lava(start):
 
 
 def workshop(start):
-    """A table, and often a furnace, beside a player with much in the bag: for the scripted play.
+    """A table, and often a furnace, beside a player with many items: for the scripted player.
 
     Some stand on a table, which does not count as near.
     """
@@ -247,7 +247,7 @@ def workshop(start):
 
 
 def crowd(start):
-    """All slots alive, several on one cell, at the distance where mobs appear."""
+    """All slots are alive, several on one cell, at the distance where mobs appear."""
     rng = start.rng
     start.map[:] = Block.PATH if rng.random() < 0.5 else Block.GRASS
     cells = [start.near(12, least=rng.choice([1, 4, 10])) for _ in range(3)]
@@ -274,7 +274,7 @@ def night(start):
 
 
 def asleep(start):
-    """Asleep, with something that may wake the player up or be slept through."""
+    """Asleep, with something that may or may not wake the player."""
     random_body(start)
     start.change["is_sleeping"] = True
     start.change["player_energy"] = start.rng.choice([0, 7, 8, 9])
@@ -353,7 +353,7 @@ def world(seed):
 
 
 def batch(count, seed=0):
-    """So many starts of all kinds in turn, stacked, and the kind of each."""
+    """`count` starts of all kinds in turn, stacked, with the kind of each."""
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]

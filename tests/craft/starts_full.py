@@ -1,6 +1,6 @@
-"""Starts of the full game that force what is rare: the package's worlds, edited on every floor.
+"""Starts of the full game that force rare events: the package's worlds, edited on every floor.
 
-Everything is chosen by numpy's generator, so a start is its kind, its floor and its seed.
+NumPy's generator makes all choices, so kind, floor and seed determine a start.
 """
 
 import functools
@@ -25,7 +25,7 @@ TYPES = {"melee": 8, "passive": 3, "ranged": 8}
 
 @functools.cache
 def worlds():
-    """Worlds of the package, stacked: made once, then kept in a file."""
+    """Worlds of the package, stacked: generated once, then kept in a file."""
     if not CACHE.exists():
         made = jax.jit(jax.vmap(peer.begin))(jax.vmap(jax.random.PRNGKey)(jnp.arange(WORLDS)))
         CACHE.parent.mkdir(exist_ok=True)
@@ -66,13 +66,13 @@ class Start:
         return all(0 <= x < SIZE for x in cell)
 
     def put(self, cell, block):
-        """Set a block on the map, where no ladder is."""
+        """Set a block on the map, unless a ladder is there."""
         if self.inside(cell) and self.item[cell] < Item.LADDER_DOWN:
             self.map[cell] = block
             self.item[cell] *= block in GROUND
 
     def mob(self, role, slot, cell, type=None, health=None, cooldown=None):
-        """A live mob on the map; none where another one is, or the player."""
+        """Put a live mob on the map, unless another one or the player is there."""
         slots = self.kinds[role]
         if not self.inside(cell) or tuple(cell) == tuple(self.position) or self.taken(cell):
             return
@@ -119,7 +119,7 @@ class Start:
 
 
 def ground(start):
-    """A map of chance around the player, mostly open, with all that there is on any floor."""
+    """A random map around the player, mostly open, with the blocks and items of all floors."""
     rng = start.rng
     blocks = PLACED if start.floor == 0 else ELSEWHERE
     floor_block = rng.choice([b for b in (*GROUND, Block.SAND) if b in blocks])
@@ -148,7 +148,7 @@ def ground(start):
 
 
 def body(start):
-    """Vitals, counters, traits, items, magic and achievements of chance, often at a brink."""
+    """Random vitals, counters, traits, items, magic and achievements, often at a limit."""
     vitals(start)
     items(start)
     rng, change = start.rng, start.change
@@ -188,7 +188,7 @@ def vitals(start):
 
 
 def items(start):
-    """The bag, and magic."""
+    """The inventory, and magic."""
     rng, change = start.rng, start.change
     kind = rng.integers(4)
     for name in peer.COUNTS:
@@ -245,7 +245,7 @@ def facing(start):
 
 
 def workshop(start):
-    """A table, often a furnace, and much in the bag."""
+    """A table, often a furnace, and many items."""
     rng = start.rng
     for block in [Block.CRAFTING_TABLE, Block.FURNACE][: rng.integers(1, 3)]:
         cell = tuple(
@@ -268,7 +268,7 @@ def gems(start):
 
 
 def ladder(start):
-    """On a ladder, with the floor cleared or nearly so."""
+    """On a ladder, with the floor cleared or almost cleared."""
     rng, theirs = start.rng, start.theirs
     down = start.floor == 0 or (start.floor < 8 and rng.random() < 0.6)
     start.position = np.array((theirs.down_ladders if down else theirs.up_ladders)[start.floor])
@@ -292,7 +292,7 @@ def edge(start):
 
 
 def siege(start):
-    """The last floor: the necromancer ahead, at any wave and any hour of it."""
+    """The last floor: the necromancer ahead, at any time of any wave."""
     rng = start.rng
     direction = rng.integers(4)
     start.change["player_direction"] = direction + 1
@@ -322,7 +322,7 @@ def garden(start):
 
 
 def duel(start):
-    """Ahead is one of the floor's own, who falls at the first blow."""
+    """Ahead is a mob of the floor that dies at the first blow."""
     direction = start.rng.integers(4)
     start.change["player_direction"] = direction + 1
     cell = tuple(int(x) for x in start.position + STEPS[direction])
@@ -337,7 +337,7 @@ def fresh(start):
     """A world as the package made it."""
 
 
-KINDS = {  # parts, and the floor if there is only one
+KINDS = {  # parts, and the floor if only one is possible
     "fresh": ((fresh,), None),
     "thick": ((ground, body, crowd), None),
     "facing": ((ground, body, facing), None),
@@ -363,7 +363,7 @@ def make(kind, seed):
 
 
 def batch(count, seed=0):
-    """So many starts of all kinds in turn, stacked, and the kind of each."""
+    """`count` starts of all kinds in turn, stacked, with the kind of each."""
     kinds = list(KINDS)
     names = [kinds[i % len(kinds)] for i in range(count)]
     states = [make(name, seed + i // len(kinds)) for i, name in enumerate(names)]
@@ -371,6 +371,6 @@ def batch(count, seed=0):
 
 
 def stacked(states):
-    """States as one, with the dtypes that a step of the package gives."""
+    """Stack states, with the dtypes that a step of the package returns."""
     cast = lambda model, *leaves: jnp.asarray(np.stack(leaves), model.dtype)  # noqa: E731
     return jax.tree.map(cast, worlds(), *states)

@@ -1,4 +1,4 @@
-"""Our Craft-Classic against craftax 1.6.1: same starts, actions and chance, same everything."""
+"""Our Craft-Classic against craftax 1.6.1: equal starts, actions and draws, equal results."""
 
 import jax
 import jax.numpy as jnp
@@ -10,9 +10,9 @@ import starts
 
 from jaxenvs.core import platforms
 
-ROWS = 8 * len(starts.KINDS)  # every kind of start by every way to play, twice
+ROWS = 8 * len(starts.KINDS)  # every kind of start by every player, twice
 STEPS, LONG_STEPS, TRIALS = 60, 200, 10
-# What happens in some trajectory, or the comparison has not seen it.
+# Events that must happen in some trajectory, or the comparison proves nothing about them.
 OFTEN = [
     "mobs revived",
     "mobs born",
@@ -72,7 +72,7 @@ def test_one_world_alone_plays_as_the_package(kind):
 
 @pytest.mark.slow
 def test_what_an_accelerator_compiles_plays_as_the_package(monkeypatch):
-    """Where the compiler is told to choose by platform, the other choice gives the same."""
+    """Where code chooses by platform, the other choice gives the same."""
 
     def elsewhere(*args, default, **platforms):
         return default(*args)
@@ -91,12 +91,12 @@ def test_what_an_accelerator_compiles_plays_as_the_package(monkeypatch):
     ("size", "slots"), [(32, (2, 1, 4, 1, 2)), (48, (6, 5, 4, 6, 16)), (96, (1, 1, 1, 2, 1))]
 )
 def test_other_sizes_and_slots_play_as_the_package(size, slots):
-    """On small maps the border is near, and where many mobs may be there are crowds."""
+    """On small maps the border is near; with many slots there are crowds."""
     report = lockstep.trial_of(size, peer.Slots(*slots), rows=32, steps=120, seed=size)
     check(report, least=1_000, events=["mobs born", "mobs gone", "hurt"])
 
 
-def test_states_are_carried_over_and_back():
+def test_states_convert_both_ways():
     env = lockstep.sides().env
     theirs, kinds = starts.batch(ROWS, seed=3)
     ours = jax.jit(jax.vmap(lambda state: peer.from_craftax(env, state)))(theirs)

@@ -1,4 +1,4 @@
-"""What is seen, paid and allowed, and messages for bad input."""
+"""Observations, rewards and masks of Classic, and messages for bad input."""
 
 import chex
 import jax
@@ -56,7 +56,7 @@ def test_quirk_a_dead_slot_hides_a_mob_on_its_cell():
 
 
 def test_quirk_a_mob_out_of_sight_above_or_left_hides_one_at_the_opposite_side():
-    """A view's height above a cow, or its width to the left, a later cow hides it."""
+    """A later cow hides a cow that is a view's height below it, or a view's width to its right."""
     for row, column, shown in ((-7, 0, []), (0, -9, []), (7, 0, [(4, 5)]), (-8, 0, [(4, 5)])):
         other = set_slot("passive", 1, mob(9 + row, 10 + column))
         state = scene.scene("> . \n . C", at=(8, 9), change=other)
@@ -74,7 +74,7 @@ def test_reward_of_a_task():
 
 
 def test_masked_actions_do_what_noop_does():
-    """Everything in a state; only how the player looks may differ, and that by moving alone."""
+    """They leave the same state, except that a blocked move still turns the player."""
     mask, advance, params = jax.jit(ENV.action_mask), scene.advance(), ENV.default_params
     pictures = ["B > .", "F v B", "> #", "^ \n L", "> C", "B < F", "> ~"]
     bags = [{}, {"wood": 2}, {"stone": 1, "wood": 1}, {"sapling": 1}]
@@ -119,8 +119,8 @@ def test_the_time_limit_truncates_and_lava_in_the_last_step_terminates(id, compi
     assert not last(">", A.NOOP, 9_998).done
 
 
-def test_worlds_by_name_pass_through_compiled_functions():
-    """JAX sorts the keys of dicts: what is by name must not depend on their order."""
+def test_dicts_of_worlds_pass_through_compiled_functions():
+    """JAX sorts the keys of dicts, so nothing may depend on their order."""
     state = scene.scene(
         "Z . C \n > . S_", items={"wood": 1, "coal": 3}, vitals={"food": 4}, counters={"thirst": 6}
     )
@@ -150,7 +150,7 @@ def test_ids_say_what_the_symbolic_observation_says():
 
 # Chance.
 def test_draws_are_uniform_and_independent():
-    """Every decision of a step against every other one, over many keys."""
+    """Compare every decision of a step with every other one, over many keys."""
     count = 20_000
     draw = jax.jit(jax.vmap(lambda key: chance.draw(key, scene.SLOTS)))
     draws = draw(jax.random.split(jax.random.key(3), count))
@@ -255,7 +255,7 @@ def test_a_batch_of_params_is_checked_too():
 
 
 def test_params_that_are_traced_are_clipped():
-    """Nothing can be raised inside jit; a number too large would spill into its neighbours."""
+    """Nothing can be raised inside jit, and too large a number would spill into its neighbours."""
 
     @jax.jit
     def cow(health):
@@ -268,7 +268,7 @@ def test_params_that_are_traced_are_clipped():
 
 def test_worlds_drawn_few_at_a_time_are_the_same(monkeypatch):
     params = ENV.default_params.replace(cow_health=jnp.arange(1, 6, dtype=jnp.int32))
-    # Functions of their own: equal ones would be traced once.
+    # Separate functions: one function would be traced only once.
     together, few = (lambda key: jaxenvs.make_vec(ENV, 5).reset(key, params) for _ in range(2))
     together = jax.jit(together)(jax.random.key(0))
     monkeypatch.setattr(CraftClassic, "levels_at_once", 2)

@@ -1,4 +1,4 @@
-"""Craft worlds in words and as facts: a drawing, and what must come of it."""
+"""Craft worlds in words and as facts: drawings and their descriptions."""
 
 import pytest
 from scene import ENV, scene
@@ -26,7 +26,7 @@ def test_the_state_in_words(state):
         "Light: 0%.",
         "You face right; in front of you: a crafting table.",
         "You see a zombie 1 step up and 2 to the left.",
-        "The nearest blocks: a crafting table 1 step to the right, a tree 1 step up and 1 to the "
+        "The nearest things: a crafting table 1 step to the right, a tree 1 step up and 1 to the "
         "left, water 3 steps to the right and a diamond 1 step down and 2 to the right.",
         "Your view; @ is you, . grass, , sand, ~ water, t tree, d diamond, T crafting table, "
         "Z zombie:",

@@ -1,4 +1,4 @@
-"""What moves by itself, as drawings; each quirk of the package by its name."""
+"""Mobs, arrows and plants as drawings; each quirk of the package in a test of its name."""
 
 import jax.numpy as jnp
 import pytest
@@ -54,7 +54,7 @@ def test_quirk_damage_grows_with_the_number_of_swords(items, damage):
 
 
 def test_quirk_do_calls_dead_mobs_with_health_back_to_life():
-    """On any DO, whatever is ahead; beyond the distance of despawning they drop out at once."""
+    """Every DO does it, whatever is ahead; mobs too far away despawn at once."""
     dead = set_slot("passive", 1, mob(6, 6, health=2, alive=False, marked=False))
     before = "> # \n . ."
     for action in (A.NOOP, A.LEFT, A.PLACE_STONE):
@@ -71,7 +71,7 @@ def test_quirk_do_calls_dead_mobs_with_health_back_to_life():
 
 
 def test_quirk_a_revived_mob_is_in_nobodys_way_until_it_has_moved():
-    """The player cannot hit it in the step that revives it, and the block below it is gathered."""
+    """In the step that revives it the player cannot hit it, but gathers the block below it."""
     dead = set_slot("passive", 0, mob(4, 5, health=2, alive=False, marked=False))
     moment = becomes("> T", A.DO, "> C", change=dead)
     assert moment.items == {"wood": 1} and moment.mob("passive").health == 2
@@ -90,7 +90,7 @@ def test_zombies_come_nearer_along_the_longer_axis_when_chance_says_so():
 
 
 @pytest.mark.parametrize(("distance", "comes"), [(9, True), (10, False)])
-def test_zombies_notice_the_player_nearer_than_ten(distance, comes):
+def test_zombies_notice_a_player_nearer_than_ten_steps(distance, comes):
     state = scene.scene("> " + ". " * (distance - 1) + "Z", at=(4, 0))
     (moment,) = play(state, A.NOOP, draws=quiet(melee_gate=0.0, melee_step=1))
     assert moment.mob("melee").column == (distance - 1 if comes else distance + 1)
@@ -103,7 +103,7 @@ def test_zombies_hit_when_beside_the_player_and_then_wait():
     assert moments[0].reward == pytest.approx(-0.2)
 
 
-def test_a_sleeper_is_hit_harder_and_wakes_which_counts():
+def test_a_hit_on_a_sleeper_is_harder_and_wakes_with_the_achievement():
     (moment,) = play(scene.scene("# # \n > Z", sleeping=True, vitals={"energy": 3}), A.NOOP)
     assert moment.vitals["health"] == 2 and not moment.world.sleeping
     assert moment.earned == {"wake_up"} and moment.reward == pytest.approx(1 - 0.7)
@@ -230,7 +230,7 @@ def born(kind, state, uniform=0.0, place=0.5):
 def test_mobs_appear_on_their_ground_at_their_distance(kind, chance, blocks, nearest):
     for sign in SIGNS:
         for distance in (nearest - 1, nearest, 13, 14):
-            # One cell of its kind; all around is sand, on which nothing appears.
+            # One cell of its ground, amid sand, on which nothing appears.
             state = scene.scene("> " + ", " * (distance - 1) + sign, at=(4, 0), time=59)
             found = born(kind, state)
             assert found.alive == (sign in blocks and nearest <= distance < 14), (sign, distance)
@@ -252,7 +252,7 @@ def test_mobs_appear_with_their_chance(kind, chance, blocks, nearest):
 
 @appears
 def test_every_allowed_cell_has_its_number(kind, chance, blocks, nearest):
-    """Row by row, the last cell for the smallest number."""
+    """Cells are numbered row by row; the smallest number chooses the last."""
     columns = [4, 6, 8, 9]
     state = scene.scene(">", at=(0, 6))
     state = state.replace(map=state.map.at[10, jnp.array(columns)].set(SIGNS[blocks[0]]))
@@ -281,7 +281,7 @@ def test_quirk_a_new_mob_keeps_the_cooldown_of_its_slot():
 
 
 def test_quirk_a_full_kind_marks_the_cell_of_its_first_mob_anew():
-    """Two cows on one cell; the later one leaves it and takes the mark along."""
+    """Two cows are on one cell; the later one leaves and takes the mark along."""
 
     def together(world):
         cows = (mob(4, 8), mob(4, 12), mob(4, 8))
@@ -302,7 +302,7 @@ def test_quirk_a_full_kind_marks_the_cell_of_its_first_mob_anew():
 
 
 def test_quirk_on_a_cell_marked_anew_no_other_kind_appears():
-    """The only cell where a zombie could be is that of the first cow, which a later one left."""
+    """A zombie could appear only on the cell of the first cow, which a later cow has left."""
 
     def crowded(world):
         cows = (mob(4, 11), mob(8, 2), mob(4, 11))

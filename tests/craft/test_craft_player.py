@@ -1,4 +1,4 @@
-"""What the player does, as rows and drawings; each quirk of the package by its name."""
+"""Actions of the player as tables and drawings; each quirk of the package in a test of its name."""
 
 import numpy as np
 import pytest
@@ -14,12 +14,12 @@ OPEN = ".,_"  # what can be entered alive
 
 
 def gained(moment, *names):
-    """Assert what was achieved in one step, and that it paid."""
+    """Assert the achievements of one step, and their reward."""
     assert moment.earned == set(names)
     assert moment.reward == pytest.approx(len(names), abs=1e-6)
 
 
-# Crafting: action, what it costs, whether a furnace is needed, what it makes.
+# Crafting: action, cost, whether a furnace is needed, product.
 RECIPES = [
     (A.MAKE_WOOD_PICKAXE, {"wood": 1}, False, "wood_pickaxe"),
     (A.MAKE_STONE_PICKAXE, {"wood": 1, "stone": 1}, False, "stone_pickaxe"),
@@ -85,7 +85,7 @@ def test_quirk_tools_are_counts_and_a_tenth_one_is_lost():
     assert second.items == {"wood": 1, "wood_sword": 9}
 
 
-# Gathering: block, tool that is needed, item, block that is left, achievement.
+# Gathering: block, tool needed, item, block left behind, achievement.
 HARVESTS = [
     ("T", None, "wood", ".", "collect_wood"),
     ("#", "wood_pickaxe", "stone", "_", "collect_stone"),
@@ -169,7 +169,7 @@ def test_nothing_is_gathered_across_the_border():
         np.testing.assert_array_equal(moment.state.map, state.map)
 
 
-# Placing: action, item and how many, blocks it may replace, block, achievement.
+# Placing: action, item and number, blocks that may be replaced, block, achievement.
 PLACEMENTS = [
     (A.PLACE_STONE, "stone", 1, ".,_L~", "#", "place_stone"),
     (A.PLACE_TABLE, "wood", 2, ".,_L", "B", "place_table"),
@@ -290,7 +290,7 @@ def test_needs_grow(vital, counter, period):
     assert play(empty, A.NOOP)[0].vitals[vital] == 0
 
 
-def test_health_comes_back_every_26_steps_and_goes_every_16_in_need():
+def test_health_recovers_every_26_steps_and_in_need_falls_every_16():
     well = scene.scene(">", counters={"recover": 48}, vitals={"health": 5})
     assert [m.vitals["health"] for m in play(well, A.NOOP, A.NOOP)] == [5, 6]
     for need in ("food", "drink", "energy"):

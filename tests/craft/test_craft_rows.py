@@ -1,4 +1,4 @@
-"""A new mob is a row of an edition, and a sprite: nothing else knows its name."""
+"""A new mob is one row of an edition, and one sprite: its name occurs nowhere else."""
 
 import dataclasses
 import functools
@@ -76,7 +76,7 @@ def advanced(state, draws):
 
 
 def play(state, draws=scene.QUIET):
-    """The world after a step in which the player waits, and what is seen."""
+    """The world and the observation after a step in which the player waits."""
     return jax.device_get(advanced(state, draws))
 
 

@@ -1,4 +1,4 @@
-"""The nine floors against craftax 1.6.1's: the same from the same chance, and as often."""
+"""The nine floors against craftax 1.6.1's: equal from equal draws, and equally distributed."""
 
 import functools
 
@@ -115,7 +115,7 @@ TORCHES = 30.8  # on floor 1
 
 @functools.cache
 def package():
-    """Worlds of the package without and with a diamond for certain, and their chance."""
+    """Worlds of the package, without and with a guaranteed diamond, and their draws."""
     make = jax.jit(floors_peer.world)
     draws = jax.jit(floors_peer.draws)
 
@@ -152,22 +152,22 @@ def test_many_worlds_are_the_packages_cell_for_cell():
 
 @functools.cache
 def our_worlds(count):
-    """As many worlds of our own: numpy arrays."""
+    """As many of our worlds, as NumPy arrays."""
     keys = jax.random.split(jax.random.key(7), count)
     worlds = [BUILD(DRAW(key), np.bool_(False)) for key in keys]
     return jax.tree.map(lambda *x: np.stack(x), *worlds)
 
 
 def check_counts(worlds):
-    """Blocks, torches and light are as many as the package's, as far as so many can tell."""
+    """Check that counts of blocks, torches and light are the package's, within sampling error."""
     error = np.sqrt(1 / len(worlds.map) + 1 / 512)
     table = []
 
     def compare(name, count, mean, deviation):
         own = count.std(ddof=1)
-        rounded = 0.06 if mean < 10 else 0.6  # what the mean was rounded by, and a little
+        rounded = 0.06 if mean < 10 else 0.6  # the error of rounding the mean, and a little more
         off = max(abs(count.mean() - mean) - rounded, 0) / ((deviation or own or 1) * error)
-        # The error of a deviation itself is 0.71 of it for a normal count; these are wider.
+        # A deviation's standard error is 0.71 of the mean's for a normal count; here it is more.
         slack = rounded / deviation if deviation else 0
         wide = max(abs(own / deviation - 1) - slack, 0) / error if deviation else 0.0
         table.append((name, round(count.mean(), 2), mean, round(own, 2), deviation, off, wide))
@@ -227,7 +227,7 @@ def test_a_later_room_covers_the_chest_of_an_earlier_one():
 
 
 def chosen(down, up, key=0):
-    """A world whose ladders are chosen by these numbers on all floors."""
+    """A world whose ladders these numbers choose on all floors."""
     draws = DRAW(jax.random.key(key))
     choices = draws.choices.at[:, 1].set(down).at[:, 2].set(up)
     return jax.device_get(BUILD(draws._replace(choices=choices), np.bool_(False)))
@@ -300,7 +300,7 @@ def test_given_angles_make_the_packages_terrain():
             np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)
 
 
-# Ways from floor to floor.
+# Paths from floor to floor.
 
 _STOPS = (
     "WATER STONE TREE COAL IRON DIAMOND LAVA WALL WALL_MOSS STALAGMITE SAPPHIRE RUBY CHEST "
@@ -326,7 +326,7 @@ def walked(map, start, goal):
 
 
 def ways_down(worlds, floors=range(LAST)):
-    """For each floor, in which worlds its ladder down is there and can be walked to."""
+    """For each floor, the worlds whose ladder down exists and can be walked to."""
     found = []
     for floor in floors:
         start = worlds.up_ladders[:, floor] if floor else np.full_like(worlds.up_ladders[:, 0], 24)

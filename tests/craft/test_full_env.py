@@ -1,4 +1,4 @@
-"""The full game as an environment: observations, masks, kits, its end."""
+"""The full game as an environment: observations, masks, kits and ends."""
 
 import functools
 
@@ -11,7 +11,7 @@ import starts_full as starts
 from conftest import build
 
 import jaxenvs
-from jaxenvs.craft import full_sight
+from jaxenvs.craft import floors, full_sight
 from jaxenvs.craft.full_rows import FULL
 from jaxenvs.craft.ground import shone
 from jaxenvs.craft.kits import KITS
@@ -25,7 +25,7 @@ IDS = jaxenvs.make("Craft-Ids-v0")
 
 @functools.cache
 def seen():
-    """Both observations, the one made of the other, masks, numbers and features of starts."""
+    """Of starts: both observations, one expanded from the other, masks, numbers and features."""
 
     def all_of(theirs):
         state = peer.from_craftax(theirs)
@@ -60,7 +60,7 @@ def test_a_network_reads_the_cells_as_a_map_and_the_numbers_beside_it():
 
 
 def test_an_action_that_the_mask_forbids_changes_nothing_but_what_time_does():
-    """The package does the same in such a step as in one of waiting, but for the clock."""
+    """In such a step the package does the same as in a noop, except for the clock."""
     theirs, *_, mask, _, _ = seen()
     given = {
         name: np.asarray(leaf) for name, leaf in theirs.__dict__.items() if name != "inventory"
@@ -98,6 +98,23 @@ def test_a_game_begins_on_any_floor_with_a_kit():
         assert at == tuple(int(x) for x in expected)
 
 
+def test_levels_have_the_kit_of_the_field_or_one_drawn_for_each(monkeypatch):
+    level = peer.level_of(jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), starts.worlds()))
+    monkeypatch.setattr(floors, "draw", lambda key, angles: None)  # only the kit is looked at
+    monkeypatch.setattr(floors, "build", lambda draws, diamond: level)
+
+    def drawn(kit):
+        env = jaxenvs.make("Craft-Ids-v0", kit=kit)
+        keys = jax.vmap(jax.random.key)(jnp.arange(2000))
+        draw = jax.jit(jax.vmap(lambda key: env.draw_level(key, env.default_params).kit))
+        return np.bincount(draw(keys), minlength=len(KITS))
+
+    assert drawn(5)[5] == drawn(0)[0] == 2000
+    assert (abs(drawn(-1) - 200) < 70).all()  # five standard deviations
+    with pytest.raises(ValueError, match="kit=10 is out of range; it must be from -1 to 9"):
+        jaxenvs.make("Craft-Ids-v0", kit=10)
+
+
 def test_each_action_has_a_key_that_neither_the_window_nor_time_needs():
     keys = [key for row in ENV.controls.actions for key in row.keys]
     assert len(ENV.controls.actions) == 43
@@ -110,7 +127,7 @@ def test_each_action_has_a_key_that_neither_the_window_nor_time_needs():
 
 
 def with_torch(light, floor, row, column):
-    """The light of a map with that of a torch, as the package computes it."""
+    """The light of a map with a torch, as the package computes it."""
     from craftax.craftax.constants import TORCH_LIGHT_MAP
 
     wide = np.pad(light[floor], 4)

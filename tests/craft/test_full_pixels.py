@@ -1,4 +1,4 @@
-"""Pictures of the full game: sprites, what is drawn over what, light, night on floor 0, sleep."""
+"""Pictures of the full game: sprites, layers, light, night on floor 0, sleep."""
 
 import itertools
 
@@ -47,7 +47,7 @@ def with_flying(field, at, type, direction, world=NOTHING):
 
 
 def cells(block=Block.PATH, items=None, light=1.0):
-    """A view of one block, with items by cell."""
+    """A view of equal blocks, with items by cell."""
     lying = np.zeros((ROWS, COLUMNS), np.int32)
     for at, item in (items or {}).items():
         lying[at] = item
@@ -75,7 +75,7 @@ def ground(block, item=Item.NONE):
 
 
 def over(below, standing=0, flying=0):
-    """What is seen of a ground under somebody and something."""
+    """The picture of a ground under a mob and an item."""
     above = layers.overlays(FULL, SIZE)[standing * NUMBERS.flights + flying].astype(int)
     return np.where(above == KEY, below, above)
 
@@ -112,7 +112,7 @@ def test_everybody_looks_different_on_every_ground(block):
     distinct(np.stack([over(ground(block), 0, one) for one in range(NUMBERS.flights)]), 1.5)
 
 
-def test_numbers_are_told_apart():
+def test_digits_look_different():
     distinct(layers.overlays(FULL, SIZE)[NUMBERS.digits :], 1.5)
 
 

@@ -1,4 +1,4 @@
-"""What the package surely did not mean, and our full game does all the same: both are asked."""
+"""Quirks of the package that our full game reproduces: both games are stepped."""
 
 import functools
 
@@ -18,7 +18,7 @@ AHEAD, BELOW = np.array([0, 1]), np.array([1, 0])
 
 
 def beyond(start, block):
-    """At the upper border, and a block at the lower one."""
+    """At the upper border, with a block at the lower one."""
     start.position = np.array([0, 20])
     start.map[1, 20], start.map[47, 20] = Block.PATH, block
     start.change["player_direction"] = UP
@@ -40,7 +40,7 @@ def necromancer(start):
 
 
 def naked(start):
-    """At a table, a helmet on, and only the helmet enchanted."""
+    """At a table, wearing one piece of armour: an enchanted helmet."""
     start.change |= {"player_direction": RIGHT, "player_mana": 9}
     start.put(tuple(start.position + AHEAD), Block.ENCHANTMENT_TABLE_ICE)
     start.items |= {"sapphire": 1, "armour": np.array([1, 0, 0, 0])}
@@ -57,7 +57,7 @@ def learned(start):
 
 
 def twins(start):
-    """A live snail two cells above, and behind it in the same cell a dead one."""
+    """A live snail two cells above, and a dead one in a later slot on the same cell."""
     cell = start.position - 2 * BELOW
     start.put(tuple(cell), Block.PATH)
     start.mob("passive", 0, cell, type=2)
@@ -68,7 +68,7 @@ def twins(start):
 
 
 def empty(start):
-    """No mob, and no room for one to appear."""
+    """No mobs, and no cell where one could appear."""
     start.map[:] = Block.WALL
     start.map[tuple(start.position)] = Block.PATH
 
@@ -81,7 +81,7 @@ def wet(start):
     start.items["stone"] = 1
 
 
-QUIRKS = {  # start, floor, action, what must hold before and after a step of the package
+QUIRKS = {  # start, floor, action, what holds before and after a step of the package
     "a chest beyond the border counts as opened": (
         chest,
         1,

@@ -1,4 +1,4 @@
-"""The state of the full game: what is packed comes back, in few bytes."""
+"""The state of the full game: packing is exact, and takes few bytes."""
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ ENV = CraftFull(obs="ids")
 
 
 def level(rng):
-    """A level of chance: blocks, torches and light anywhere."""
+    """A random level: blocks, torches and light anywhere."""
     shape = (9, 48, 48)
     return FullLevel(
         map=jnp.asarray(rng.integers(2, 36, shape), jnp.uint8),

@@ -1,4 +1,4 @@
-"""Pictures of Craft worlds: sprites that can be told apart, who is drawn where, night and sleep."""
+"""Pictures of Craft worlds: distinct sprites, places of mobs, night and sleep."""
 
 import itertools
 
@@ -21,7 +21,7 @@ PLAYER_AT = (32, 32)
 
 
 def world(**changes: object) -> World:
-    """The first world of an episode, the player in the middle, with changes."""
+    """The first world of an episode with the player in the middle, and these changes."""
     plain = new_world(CLASSIC, Slots(), 64, dict.fromkeys(ROLES, 1))
     return plain._replace(**changes)
 
@@ -60,7 +60,7 @@ def draw(world: World, blocks: jax.Array, light: jax.Array, time: jax.Array) -> 
 def picture(
     world: World, blocks: jax.Array | None = None, light: float = 1.0, time: int = 0
 ) -> np.ndarray:
-    """The picture of a world, of grass where nothing is given, as integers."""
+    """The picture of a world, as integers; by default all grass."""
     blocks = all_of(Block.GRASS) if blocks is None else blocks
     return np.asarray(draw(world, blocks, jnp.float32(light), jnp.int32(time))).astype(int)
 
@@ -240,7 +240,7 @@ def test_noise_moves_with_time_in_the_dark_only():
     assert (night[0] == picture(world(), light=0.1, time=0)).all()
 
 
-def test_who_sleeps_sees_grey():
+def test_a_sleeper_sees_grey():
     seen = picture(world(sleeping=jnp.ones((), jnp.bool_)))[: ROWS * 7]
     assert (seen[..., 0] == seen[..., 1]).all() and (seen[..., 2] == seen[..., 0] + 8).all()
     assert seen.mean() < 0.7 * picture(world())[: ROWS * 7].mean()

@@ -1,4 +1,4 @@
-"""Worlds against craftax 1.6.1's: the same from the same chance, and as often from our own."""
+"""Worlds against craftax 1.6.1's: equal from equal draws, and equally distributed."""
 
 import functools
 
@@ -63,13 +63,13 @@ def our_maps(count):
 
 
 def check_counts(maps):
-    """Means and deviations as the package's, as far as so many worlds can tell."""
+    """Check that means and deviations are the package's, within sampling error."""
     error = np.sqrt(1 / len(maps) + 1 / 2048)
     table = []
     for name, (mean, deviation) in COUNTS.items():
         count = (maps == Block[name]).sum(axis=(1, 2))
         off = (count.mean() - mean) / (deviation * error)
-        # The deviation's own error is 0.71 of it for a normal count; these have longer tails.
+        # A deviation's standard error is 0.71 of the mean's for a normal count; here it is more.
         wide = (count.std(ddof=1) / deviation - 1) / error
         table.append((name, round(count.mean(), 1), round(count.std(ddof=1), 1), off, wide))
     print(*(f"{n:8} {m:7} +- {d:6} {o:6.2f} {w:6.2f}" for n, m, d, o, w in table), sep="\n")

@@ -48,7 +48,7 @@ def outcome(folder: Path) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
     newest = checkpoints.saved(run.checkpoints)[-1]
     if int(newest.name) != UPDATES or checkpoints.damage(newest):
         raise SystemExit(f"{newest} is not the whole end of the training")
-    log = [{k: v for k, v in row.items() if k not in TIMES} for row in run.rows()]
+    log = [{k: v for k, v in row.items() if k not in TIMES} for row in run.records()]
     return checkpoints.contents(newest), log
 
 

@@ -1,4 +1,4 @@
-"""The tests of this folder need no display; those of the window use SDL's dummy one."""
+"""Tests in this folder need no display; those of the window use SDL's dummy driver."""
 
 import os
 
@@ -9,7 +9,7 @@ os.environ["PYGAME_HIDE_SUPPORT_PROMPT"] = "1"
 
 @pytest.fixture
 def dummy_display(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A display that shows nothing."""
+    """SDL's dummy display, which shows nothing."""
     monkeypatch.delenv("DISPLAY", raising=False)
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")

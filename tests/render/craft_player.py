@@ -1,6 +1,6 @@
-"""A player of Craft that presses keys as a person would, and knows what leads to what.
+"""A scripted player of Craft that presses keys as a person would and follows the tech tree.
 
-It plays until all is achieved and prints the keys, which `test_craft.py` presses again:
+It plays until it has all achievements, and prints its keys for `test_craft.py`:
 `python tests/render/craft_player.py > tests/render/craft_keys.txt`
 """
 
@@ -16,17 +16,19 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.session import Session
 
 Cell = tuple[int, int]
-Deeds = Iterator[tuple[str, Callable[[], bool]]]  # what for, and what presses a key if it can
+Deeds = Iterator[
+    tuple[str, Callable[[], bool]]
+]  # achievement, and the function that presses a key towards it if it can
 KEYS = {(0, -1): "a", (0, 1): "d", (-1, 0): "w", (1, 0): "s"}
 FACING = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
 FREE = {Block.GRASS, Block.SAND, Block.PATH}
-TOOLS = {  # that digging needs, where the way may lead through
+TOOLS = {  # tool needed to dig through it
     Block.TREE: None,
     Block.STONE: "wood_pickaxe",
     Block.COAL: "wood_pickaxe",
     Block.IRON: "stone_pickaxe",
 }
-DIG, BRIDGE = 3, 12  # what such steps cost, in steps
+DIG, BRIDGE = 3, 12  # cost of such a step, in steps
 EVENING, MORNING = 120, 280  # steps of a day
 SEEDS = range(50)
 
@@ -36,7 +38,7 @@ def beyond(cell: Cell, step: Cell, times: int = 1) -> Cell:
 
 
 class Player:
-    """A player at the keys of a controller. Its verbs press one key, or tell that they cannot."""
+    """A player at the keys of a controller. Its verbs press one key, or return that they cannot."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller, self.keys = controller, []
@@ -88,7 +90,7 @@ class Player:
         return EVENING < self.hour < MORNING
 
     def room(self, closed: Cell | None = None) -> int:
-        """Cells that can be walked to, if one were closed; counted up to five."""
+        """Cells that could still be walked to if one were closed; counted up to five."""
         seen, todo = {self.at}, [self.at]
         while todo and len(seen) < 5:
             cell = todo.pop()
@@ -99,10 +101,10 @@ class Player:
                     todo.append(new)
         return len(seen)
 
-    # Ways.
+    # Paths.
 
     def way(self, goals: Collection[Cell]) -> Cell | None:
-        """Return the first step of the cheapest way to a goal, through stone and over water too."""
+        """The first step of the cheapest path to a goal, also through stone and over water."""
         goals = set(goals) - {self.at}
         heap: list[tuple[int, Cell, Cell | None]] = [(0, self.at, None)] if goals else []
         seen = set()
@@ -121,7 +123,7 @@ class Player:
         return None
 
     def price(self, cell: Cell) -> int:
-        """Return what a step onto a cell costs; 0 where there is none."""
+        """Return the cost of a step onto a cell; 0 where it is impossible."""
         block = self.block(cell)
         distance = abs(cell[0] - self.at[0]) + abs(cell[1] - self.at[1])
         if block in FREE:
@@ -131,11 +133,11 @@ class Player:
         return BRIDGE if block == Block.WATER and self.has["stone"] >= 3 else 0
 
     def act_on(self, goals: Collection[Cell]) -> bool:
-        """Go to a goal and do what there is to do."""
+        """Go to a goal and press DO there."""
         return self._go(goals, at_goal=True)
 
     def walk(self, goals: Collection[Cell]) -> bool:
-        """Go onto a goal, or to it if it is solid."""
+        """Go onto a goal, or beside it if it is solid."""
         return self._go(goals, at_goal=False)
 
     def _go(self, goals: Collection[Cell], at_goal: bool) -> bool:
@@ -161,7 +163,7 @@ class Player:
     # Night.
 
     def shelter(self) -> bool | None:
-        """Dig into stone and close the entrance; False when that is done, None if it cannot be."""
+        """Dig into stone and close the entrance; False when done, None if impossible."""
         if self.room() < 4:
             self.burrow = None
             return False
@@ -183,7 +185,7 @@ class Player:
         return self.press(KEYS[step]) if self.at == inner else None
 
     def find_burrow(self) -> tuple[Cell, Cell, Cell, Cell] | None:
-        """Return an open cell, two of stone behind it between solid ones, and the way in."""
+        """Return an open cell, two of stone behind it between solid ones, and the direction."""
         open_or_wet = {*FREE, Block.WATER, Block.OUT_OF_BOUNDS}
         stones = self.all_of(Block.STONE)
         nearest = sorted(stones, key=lambda c: abs(c[0] - self.at[0]) + abs(c[1] - self.at[1]))
@@ -198,7 +200,7 @@ class Player:
                     return outside, inner, innermost, step
         return None
 
-    # What to do next: the first of these that can be done.
+    # What to do next: the first possible of these.
 
     def play(self) -> None:
         """Press one key."""
@@ -243,7 +245,7 @@ class Player:
         return bool(self.dark and stone and weak and self.shelter())
 
     def achieve(self) -> bool:
-        """Press the next key towards the first achievement that is missing and can be had."""
+        """Press the next key towards the first missing achievement within reach."""
         parts = (self.beginnings, self.crafts, self.ends)
         return any(name not in self.done and deed() for part in parts for name, deed in part())
 
@@ -290,7 +292,7 @@ class Player:
             yield self.press(keys[made.index(0)])
 
     def costs(self, material: str, count: int, table: bool) -> dict[str, int]:
-        """What to have for so many tools; away from a table a stock for later ones as well."""
+        """Items needed for the tools; away from a table, also a stock for later ones."""
         if material == "wood":
             return {"wood": count}
         if material == "stone":
@@ -298,7 +300,7 @@ class Player:
         return dict.fromkeys(("wood", "stone", "coal", "iron"), count)
 
     def gather(self, **wanted: int) -> bool:
-        """Get more of the first thing of which there is too little."""
+        """Gather the first item that is short."""
         blocks = {"wood": Block.TREE}
         return any(
             self.has[name] < count
@@ -307,7 +309,7 @@ class Player:
         )
 
     def tunnels(self) -> set[Cell]:
-        """Cells amid other cells of path, a walk away: there skeletons appear."""
+        """Cells of path amid others, within walking distance: skeletons appear there."""
         path = self.map == Block.PATH
         around = np.lib.stride_tricks.sliding_window_view(np.pad(path, 4), (9, 9)).sum((2, 3))
         far = np.abs(np.indices(path.shape) - np.array(self.at)[:, None, None]).sum(0) > 2

@@ -1,4 +1,4 @@
-"""A window that has drawn its session, and waits for what it does in the background."""
+"""Helpers that open a window, and wait for its background jobs."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ def opened(prepare: Callable[[], Controller]) -> Window:
 
 
 def settle(window: Window, seconds: float = 0.0) -> None:
-    """Let time pass in the window, until it shows what follows."""
+    """Let time pass until the window shows the result."""
     window.pump(seconds)
     while window.open and window.busy:
         window.pump(0.0)

@@ -28,7 +28,7 @@ def frames_of(path) -> int:
 
 
 class Policy(NamedTuple):
-    """What `load_policy` returns."""
+    """Stands in for what `load_policy` returns."""
 
     env_id: str
     env: jaxenvs.Env
@@ -39,12 +39,12 @@ class Policy(NamedTuple):
 
 
 class RunError(ValueError):
-    """As the module of the runs has it."""
+    """Stands in for the exception of `runs.py`."""
 
 
 @pytest.fixture
 def runs(monkeypatch, tmp_path):
-    """A run folder, and a module of runs that loads it."""
+    """A run folder, and a stand-in for `runs.py` that loads it."""
     module = types.ModuleType("jaxenvs.baselines.runs")
 
     def load_policy(run_dir, seed=0):
@@ -96,7 +96,7 @@ def test_play_by_given_keys(tmp_path):
     assert png.exists()
 
 
-def test_a_gif_of_the_whole_window(tmp_path):
+def test_panel_draws_the_whole_window_into_the_gif(tmp_path):
     path = tmp_path / "panel.gif"
     assert play.main([ID, "--gif", str(path), "--frames", "2", "--panel"]) == 0
     with Image.open(path) as image:
@@ -149,7 +149,7 @@ def test_bad_input_is_one_sentence_and_harms_nothing(
 
 
 @pytest.mark.parametrize("option", ["--gif", "--html", "--screenshot"])
-def test_what_is_no_ordinary_file_stays_and_links_are_followed(option, tmp_path, capsys):
+def test_special_files_stay_and_links_are_followed(option, tmp_path, capsys):
     pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "folder" / "file"
     os.mkfifo(pipe)
     link.symlink_to(pipe)
@@ -169,7 +169,7 @@ def test_what_is_no_ordinary_file_stays_and_links_are_followed(option, tmp_path,
     assert os.listdir(file.parent) == ["file"]
 
 
-def test_a_writer_leaves_what_is_no_ordinary_file(tmp_path):
+def test_a_writer_leaves_special_files(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="pipe is not a regular file"), replacing(tmp_path / "pipe"):
         pass

@@ -1,4 +1,4 @@
-"""Films: the format that the name says, the right frames, older files that survive a failure."""
+"""Films: formats by suffix, the right frames, and older files that survive a failure."""
 
 import re
 import subprocess
@@ -21,13 +21,13 @@ pytestmark = pytest.mark.usefixtures("no_display")
 
 
 def pictures(count: int, height: int = 48, width: int = 64) -> list[np.ndarray]:
-    """Areas of colour that differ in every picture, as those of tiles."""
+    """Areas of colour, like tiles, that differ in every picture."""
     tiles = np.random.default_rng(0).integers(0, 256, (count, height // 8, width // 8, 3))
     return list(tiles.repeat(8, axis=1).repeat(8, axis=2).astype(np.uint8))
 
 
 def read(path) -> tuple[list[np.ndarray], float]:
-    """Frames of a video, and how many of them a second has, by imageio's ffmpeg."""
+    """Frames of a video and frames per second, by imageio's ffmpeg."""
     decoded = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
     command = [imageio_ffmpeg.get_ffmpeg_exe(), "-i", path, *decoded]
     done = subprocess.run(command, capture_output=True, check=True)
@@ -53,7 +53,7 @@ def test_a_video_has_the_pictures_in_their_time(suffix, tmp_path):
     assert film.write(path, given, 8) == 5
     frames, rate = read(path)
     assert rate == 8
-    # Four frames for the long one; the last two, of half a frame, have one each at least.
+    # The long one has four frames; the last two, of half a frame, have at least one each.
     assert_near(frames, [shown[i] for i in (0, 1, 2, 2, 2, 2, 3, 4)])
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 

@@ -33,7 +33,7 @@ def test_compose_equals_the_loop_over_tiles(rows, columns, size):
 
 @functools.cache
 def valid_sprites() -> np.ndarray:
-    """Numbers of the sprites that are not the sign of an error."""
+    """Indices of the sprites that do not mark an error."""
     atlas = sprites.atlas(8)
     unknown = atlas[int(sprites.sprite(0x0F, 0, 0))]
     return np.flatnonzero((atlas != unknown).any(axis=(1, 2, 3)))

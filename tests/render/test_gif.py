@@ -1,4 +1,4 @@
-"""GIFs: exact pictures, one frame each, and an older file that survives a failure."""
+"""GIFs: exact pictures, one frame for each, and an older file that survives a failure."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`jaxenvs.render` and `jaxenvs.animate`: pictures of states in any form."""
+"""`jaxenvs.render` and `jaxenvs.animate`: pictures of states given in any form."""
 
 import base64
 import importlib
@@ -99,7 +99,7 @@ def test_nothing_beyond_the_core_is_needed_for_pictures_and_replays(played, monk
 
 
 def test_states_come_in_every_form(played, tmp_path):
-    """A list, a tuple, a generator and a stack are one film; a notebook shows what a file holds."""
+    """A list, a tuple, a generator and a stack give the same film, in a notebook and in a file."""
     env, states = played
     single = [at(states, i) for i in range(TIMES)]
     wanted = np.stack([jaxenvs.render(env, state) for state in single])
@@ -153,7 +153,7 @@ def test_params_change_what_is_drawn(monkeypatch, played):
         return jnp.full((4, 4, 3), bright).astype(jnp.uint8)
 
     class Lit(type(env)):
-        """DoorKey, as bright as its episodes are long."""
+        """DoorKey, drawn brighter the longer its episodes may be."""
 
         picture = lit
 

@@ -1,4 +1,4 @@
-"""Puzzles under a person's hands: keys, places that are pointed at, turns on their way."""
+"""Puzzles played by a person: keys, places pointed at, animated turns."""
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ IDS += ["Puzzle-Cube-2x2-v0", "Puzzle-Sudoku-v0"]
 
 
 class Still(Session):
-    """A session in which nothing is played, and so nothing compiled."""
+    """A session in which nothing is played, so that nothing is compiled."""
 
     def __init__(self, env: jaxenvs.Env) -> None:
         self.env, self.boards = env, 1
@@ -75,7 +75,7 @@ def test_every_action_can_be_taken_and_no_key_means_two_things(id):
         ("Puzzle-Pancake-10-v0", "down down down space", "flip 4"),
         ("Puzzle-PegSolitaire-v0", "down down down right space right right space", "3,1 right"),
         ("Puzzle-Sudoku-v0", "down right right 7", "r2c3=7"),
-        # Of the same kinds as those above: a key an action, one place, two places.
+        # The same kinds as above: a key for each action, one place, two places.
         *with_full(
             ("Puzzle-SlidingTile-3x3-v0", "d", 1),
             ("Puzzle-Pyraminx-v0", "B", "B'"),
@@ -93,7 +93,7 @@ def test_keys_take_the_action(id, keys, action):
     assert playing.session.now.action[0] == action and playing.session.cursor == 1
 
 
-def test_a_pair_of_places_is_taken_back_by_pointing_again_or_given_up_where_it_is_no_action():
+def test_a_place_is_released_by_choosing_it_again_or_by_an_illegal_pair():
     playing = press(controller("Puzzle-PegSolitaire-v0"), "down down down right space")
     assert playing.taken == (3, 1)
     assert press(playing, "space").taken is None
@@ -103,14 +103,14 @@ def test_a_pair_of_places_is_taken_back_by_pointing_again_or_given_up_where_it_i
     assert press(playing, "n").taken is None
 
 
-def test_the_upper_pancake_and_the_plate_are_nothing_to_flip():
+def test_neither_the_top_pancake_nor_the_plate_can_be_flipped():
     playing = press(controller("Puzzle-Pancake-10-v0"), "space")
     assert playing.session.cursor == 0
     assert press(playing, "up space").notice == "no action there"
     assert press(playing, "up space").session.now.action[0] == 8
 
 
-def test_a_city_is_the_nearest_one():
+def test_a_click_means_the_nearest_city():
     env = jaxenvs.make("Puzzle-TSP-10-v0")
     level = env.read_level("\n".join(f"{i / 10} {0.2 + i % 2 / 2}" for i in range(10)))
     state = env.reset_to(jax.random.key(0), level).state
@@ -220,9 +220,14 @@ def test_a_tour_draws_its_route():
     env = jaxenvs.make("Puzzle-TSP-10-v0", cities=4)
     session = Session(env, RANDOM, 2)
     plain = frames.board_painter(env, 16)(session.now.state)
-    np.testing.assert_array_equal(boards.pictures(session, 16), plain)  # no way was gone yet
+    np.testing.assert_array_equal(boards.pictures(session, 16), plain)  # no step was taken yet
     lengths = []
-    for city in (2, 2, 1, 3):  # the second step goes nowhere, the last one also home
+    for city in (
+        2,
+        2,
+        1,
+        3,
+    ):  # the second step goes nowhere; the last one also returns to the start
         session.act(city)
         plain = frames.board_painter(env, 16)(session.now.state)
         drawn = boards.pictures(session, 16)

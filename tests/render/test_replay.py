@@ -1,4 +1,4 @@
-"""Replays: what the file holds is what the compositor draws, and a browser shows that."""
+"""Replays: the file holds what the compositor draws, and a browser shows it."""
 
 import base64
 import functools
@@ -45,7 +45,7 @@ def film(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
 
 @functools.cache
 def filmed(id: str, boards: int, tile_size: int | None, speed: float):
-    """The replay itself, the pictures, and the session that was played."""
+    """The replay file, the pictures, and the session."""
     env = jaxenvs.make(id)
     session = Session(env, RANDOM, boards, speed=speed)
     reel = replay.Reel(env, boards, tile_size)
@@ -71,12 +71,12 @@ def replay_tile(env) -> int:
 
 
 def content(path) -> dict:
-    """What the file holds."""
+    """The content of the file."""
     return json.loads(re.search(r'"application/json">(.*?)</script>', path.read_text())[1])
 
 
 def decoded(held: dict) -> np.ndarray:
-    """All frames, put together again without a browser."""
+    """All frames, decoded without a browser."""
     size, rows, columns = held["tile"], held["rows"], held["columns"]
     words = np.frombuffer(zlib.decompress(base64.b64decode(held["frames"])), "<u4")
     tiles = np.cumsum(words.reshape(-1, rows, columns), axis=0, dtype=np.uint32)
@@ -150,7 +150,7 @@ def test_an_end_and_its_return_are_told(tmp_path):
     assert episode["rewards"][0] == 0 and episode["name"].endswith("steps")
 
 
-def test_numbers_that_are_none_are_told_as_such():
+def test_nan_and_infinity_become_null():
     assert [replay._number(x) for x in (0.1, float("nan"), float("inf"))] == [0.1, None, None]
 
 
@@ -182,7 +182,7 @@ def test_the_command_writes_a_replay_beside_a_gif(tmp_path, capsys):
         assert image.n_frames == 7
 
 
-# In a browser: the page with a script behind it, which does what a person would and notes it down.
+# In a browser: the page with a script that acts like a person and records what it sees.
 PROBE = """
 <script>
 (async () => {
@@ -220,11 +220,11 @@ PROBE = """
 
 
 def probed(tmp_path, page, do: str) -> list[dict]:
-    """What the script notes down in a browser, pixels as arrays."""
+    """What the script records in a browser, with pixels as arrays."""
     target = tmp_path / "probed.html"
     target.write_text(page.read_text() + PROBE.replace("DO", do))
     command = [BROWSER, *ALONE.split(), f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom"]
-    for seconds in (30, 300):  # of the page's clock, which a busy machine can outrun
+    for seconds in (30, 300):  # by the page's clock, which lags on a busy machine
         words = [*command, f"--virtual-time-budget={seconds * 1000}", target.as_uri()]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)
         found = re.search('<pre id="probe">(.*?)</pre>', done.stdout, re.DOTALL)
@@ -319,7 +319,7 @@ def test_keys_and_time(tmp_path):
 
 
 @in_a_browser
-def test_keys_in_a_list_are_the_lists(tmp_path):
+def test_keys_in_a_focused_list_act_on_the_list(tmp_path):
     film(tmp_path / "a.html", GRID, tile_size=8)
     do = """
       const keys = [" ", "ArrowUp", "ArrowDown", "ArrowRight", "Home", "End", "PageDown"];

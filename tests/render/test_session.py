@@ -98,7 +98,9 @@ def test_an_episode_ends_and_the_next_one_begins():
     s = play(session(pilot=None), TO_GOAL)
     assert s.is_over() and s.now.terminated[0] and not s.now.truncated[0]
     assert s.now.score[0] == s.now.reward[0] == pytest.approx(1 - 0.9 * 5 / 100)
-    assert not s.act(Action.FORWARD) and len(s.history) == 6  # the end stays until told
+    assert (
+        not s.act(Action.FORWARD) and len(s.history) == 6
+    )  # the end stays until a new level is asked for
     s.new_level()
     assert s.now.action[0] == NO_ACTION and s.now.score[0] == 0 and s.now.reward[0] == 0
     assert s.now.episode[0] == 1 and s.now.finished[0] == 1
@@ -205,7 +207,7 @@ class Stubborn:
 
 
 class Counting:
-    """A policy that remembers how many observations it has seen, and says so as its value."""
+    """A policy that counts the observations it has seen; the count is its value."""
 
     def begin(self):
         return jnp.int32(0)
@@ -235,4 +237,4 @@ def test_a_policy_remembers_until_the_episode_ends():
     forward(s, 1)  # a new episode of board 0
     assert [sessions.opinion(s, board)[1] for board in (0, 1)] == [1.0, 7.0]
     s.seek(2)
-    assert sessions.opinion(s, 0)[1] == 3.0  # what it knew then
+    assert sessions.opinion(s, 0)[1] == 3.0  # the count at that time

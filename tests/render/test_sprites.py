@@ -1,4 +1,4 @@
-"""Sprites: all tiles look different, without colour and at 8 pixels too."""
+"""Sprites: all tiles look different, also without colour and at 8 pixels."""
 
 import functools
 import itertools
@@ -39,7 +39,7 @@ def test_valid_bytes_are_all_that_the_engine_puts_into_a_grid():
     assert set(sprites.VALID_CODES) == wanted
 
 
-def test_what_is_no_tile_is_conspicuous_and_what_is_one_is_not():
+def test_invalid_bytes_are_conspicuous_and_tiles_are_not():
     unknown = picture(UNKNOWN)
     assert tuple(unknown[0, -1]) == (255, 0, 255)
     for code in range(NUM_CODES):
@@ -123,7 +123,7 @@ print(time.process_time() - start)
 
 @pytest.mark.parametrize("id", ["Grid-v0", *with_full("Craft-Classic-Ids-v0")])
 def test_an_atlas_is_drawn_in_two_seconds(id):
-    """As for users, in a separate process: with type checks it takes four times as long."""
+    """Run in a separate process, as for users: type checks would take four times as long."""
     command = [sys.executable, "-c", DRAW, id]
     assert float(subprocess.check_output(command, timeout=300)) < 2.0  # 0.5 s
 

@@ -17,7 +17,7 @@ NAMES = ["turn left", "turn right", "U", "U'", "7"]
 
 @pytest.fixture
 def typed(monkeypatch, capsys, no_display):
-    """Play with lines of input; return the exit code and what is printed."""
+    """Play with lines of input; return the exit code and the output."""
 
     def run(*lines: str, args: tuple[str, ...] = ()) -> tuple[int, str]:
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
@@ -147,7 +147,7 @@ def test_of_many_actions_the_first_are_listed():
 
 
 def test_it_needs_neither_pygame_nor_pillow():
-    """Of what `play` imports at once, in this folder, nothing imports them at once."""
+    """No module that `play` imports at its start imports them at its start."""
     folder = Path(render.__file__).parent
     waiting, seen = ["play"], set()
     while waiting:

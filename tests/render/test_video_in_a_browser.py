@@ -1,4 +1,4 @@
-"""A video that `jaxenvs watch` writes plays in a browser: it is decoded, and its time passes."""
+"""A browser plays a video that `jaxenvs watch` writes: it decodes the video to its end."""
 
 import functools
 import http.server
@@ -36,7 +36,7 @@ pytestmark = [
 
 
 class Pages(http.server.BaseHTTPRequestHandler):
-    """Serves the page and the video, and takes what the page tells."""
+    """Serves the page and the video, and receives what the page reports."""
 
     def __init__(self, kind: str, video: bytes, told: queue.Queue, *given) -> None:
         self.kind, self.video, self.told = kind, video, told
@@ -61,7 +61,7 @@ class Pages(http.server.BaseHTTPRequestHandler):
 
 
 def played(path, profile) -> dict:
-    """What the browser's video element says at the end of the video."""
+    """What the browser's video element reports at the end of the video."""
     told: queue.Queue = queue.Queue()
     kind = f"video/{path.suffix[1:]}"
     pages = functools.partial(Pages, kind, path.read_bytes(), told)

@@ -1,4 +1,4 @@
-"""The window on SDL's dummy display, driven by events as a display would post them."""
+"""The window on SDL's dummy display, driven by events like those of a real display."""
 
 import threading
 import time
@@ -15,8 +15,9 @@ from jaxenvs.core import background
 from jaxenvs.grid import Action
 from jaxenvs.grid.tiles import Colour, Kind
 from jaxenvs.render import panel, screen
-from jaxenvs.render.canvas import TEXT
+from jaxenvs.render.canvas import TEXT, Canvas
 from jaxenvs.render.controls import Controller
+from jaxenvs.render.pen import Pen
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 from jaxenvs.render.window import Window, open_window
@@ -208,7 +209,7 @@ def test_it_opens_runs_and_closes_without_sound():
 
 @pytest.fixture
 def slow():
-    """A window whose session is not ready before `set` is called."""
+    """A window whose session is ready only after `set` is called."""
     ready = threading.Event()
 
     def prepare() -> Controller:
@@ -316,3 +317,17 @@ def test_a_wall_shows_what_its_agents_carry():
     controller.session.history[0] = controller.session.now._replace(state=hand(state, carried))
     after = labels()
     assert after[0] == before[0] and after[1] != before[1]
+
+
+def test_a_long_value_takes_further_lines_and_never_covers_its_label():
+    pygame.font.init()
+    surface = pygame.Surface((240, 120))
+    pen = Pen(Canvas(surface), 240)
+    pen.row("enchanted", "sword of fire, helmet of ice and boots of ice")
+    written = pygame.surfarray.array3d(surface).any(axis=2)  # columns, then rows
+    label = pen.canvas.width("enchanted", 15) + pen.left
+    assert pen.top > 21 and pen.top % 21 == 0
+    assert written[: int(label) + 1, 21:].sum() == 0  # below the label is nothing
+    assert written[:, 21:42].any() and not written[int(label) + 1 : int(label) + 9].any()
+    pen.row("floor", "2")
+    assert pen.top % 21 == 0

@@ -92,7 +92,7 @@ def test_the_solution_is_drawn_into_a_gif(level, tmp_path, capsys):
 
 
 def test_the_solution_is_watched_in_a_window(level, monkeypatch):
-    from jaxenvs.render import arguments, window
+    from jaxenvs.render import window
 
     seen = []
 
@@ -103,7 +103,7 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
         seen.append([(int(m.action[0]), bool(m.over[0])) for m in session.history])
         return 0
 
-    monkeypatch.setattr(arguments, "check_display", lambda: None)
+    monkeypatch.setattr(window, "start_display", lambda: None)
     monkeypatch.setattr(window, "open_window", look)
     given = ["--instance", level(TILES), "--watch", *PROVEN]
     assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0

@@ -1,0 +1,246 @@
+"""Random states of the full game: every field of the package's state is drawn from all it can be.
+
+What no game reaches is left out: two mobs on a cell, plants off the first floor, torches on water.
+"""
+
+import jax.numpy as jnp
+import lockstep_full as lockstep
+import numpy as np
+import peer_full as peer
+import starts_full as starts
+
+from jaxenvs.craft.full_rows import FULL, GROUND
+from jaxenvs.craft.tables import Block, Item
+
+SIZE, FLOORS = starts.SIZE, starts.FLOORS
+OPEN = [*GROUND, Block.SAND]  # where torches may lie
+SOLID = [int(block) for block in FULL.solid]
+EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])  # from the ends of a counter's range
+COUNTERS = {"hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30), "recover": (-15, 25)}
+
+
+class Anything:
+    """Random states for a batch, as numpy arrays while they are drawn."""
+
+    def __init__(self, rows, seed):
+        self.rng, self.rows = np.random.default_rng(seed), rows
+        base = starts.worlds()
+        number = self.rng.integers(0, starts.WORLDS, rows)
+        self.fields = {k: v for k, v in base.__dict__.items() if isinstance(v, np.ndarray)}
+        self.fields = {k: v[number] for k, v in self.fields.items()}
+        self.slots = {
+            kind: {k: v[number] for k, v in getattr(base, kind).__dict__.items()}
+            for kind in (*peer.KINDS.values(), *(f"{kind}s" for kind in peer.FLYING.values()))
+        }
+        self.bag = {k: v[number] for k, v in base.inventory.__dict__.items()}
+        self.params = self.numbers()
+        self.body()
+        for row in range(rows):
+            self.row = row
+            self.floor = self.fields["player_level"][row]
+            self.terrain()
+            self.ladders()
+            self.crowd()
+            self.flying()
+            self.plants()
+
+    def some(self, values, p=None):
+        """One of some values for each row."""
+        return self.rng.choice(np.asarray(values), self.rows, p=p)
+
+    def between(self, low, high):
+        """An integer for each row, from low to high."""
+        return self.rng.integers(low, np.asarray(high) + 1, self.rows)
+
+    def numbers(self):
+        """Params: all of them drawn, also at their ends, and many gods."""
+        params = lockstep.numbers(self.rows, 0, share=0, gods=0.2)
+        self.fields["timestep"] = time = self.some([0, 149, 299, 5_000, 99_997, 99_998, 99_999])
+        limit = np.where(self.rng.random(self.rows) < 0.1, time + self.between(1, 2), 100_000)
+        return params.replace(
+            god_mode=self.rng.random(self.rows) < 0.2,
+            day_length=self.some([1, 2, 20, 299, 300, 600, 10**6]).astype(np.int32),
+            mob_despawn_distance=self.some([1, 3, 4, 7, 10, 13, 14]).astype(np.int32),
+            max_attribute=self.some([1, 2, 5, 5, 9]).astype(np.int32),
+            max_steps_in_episode=limit.astype(np.int32),
+        )
+
+    def body(self):
+        """The player."""
+        rng, rows, fields = self.rng, self.rows, self.fields
+        fields["player_level"] = self.between(0, FLOORS - 1)
+        fields["player_direction"] = self.between(1, 4)
+        fields["player_position"] = rng.integers(0, SIZE, (rows, 2))
+        edge = rng.random((rows, 2)) < 0.25
+        fields["player_position"][edge] = rng.choice([0, 0, 1, SIZE - 1], edge.sum())
+        for name in ("dexterity", "strength", "intelligence"):
+            fields[f"player_{name}"] = self.between(1, self.params.max_attribute)
+        fields["player_xp"] = self.some([0, 1, 8])
+        most = {
+            "health": 8 + fields["player_strength"],
+            **dict.fromkeys(("food", "drink", "energy"), 7 + 2 * fields["player_dexterity"]),
+            "mana": 6 + 3 * fields["player_intelligence"],
+        }
+        for name, best in most.items():
+            ends = [np.zeros(rows, int), np.ones(rows, int), best - 1, best, self.between(0, best)]
+            fields[f"player_{name}"] = np.choose(self.between(0, 4), ends)
+        health = fields["player_health"].clip(1) - self.some([0, 0, 0.5, 0.25, 0.9])
+        fields["player_health"] = health.astype(np.float32)
+        for name in ("is_sleeping", "is_resting"):
+            fields[name] = rng.random(rows) < 0.12
+        self.counters()
+        self.magic()
+        self.items()
+
+    def counters(self):
+        """What the body counts, often near the ends."""
+        rng, rows, fields = self.rng, self.rows, self.fields
+        for name, (low, high) in COUNTERS.items():
+            near = np.where(rng.random(rows) < 0.5, low + self.some(EDGES), high - self.some(EDGES))
+            inside = self.between(low * 16, high * 16) / 16
+            drawn = np.where(rng.random(rows) < 0.6, near, inside)
+            fields[f"player_{name}"] = drawn.astype(np.float32)
+        mana = np.where(rng.random(rows) < 0.5, 30 * rng.random(rows), 30 - self.some(EDGES))
+        fields["player_recover_mana"] = mana.astype(np.float32)
+
+    def magic(self):
+        """What the player has done and knows, and how far floors and boss are."""
+        rng, rows, fields = self.rng, self.rows, self.fields
+        fields["achievements"] = rng.random((rows, 67)) < rng.random((rows, 1))
+        fields["learned_spells"] = rng.random((rows, 2)) < 0.6
+        fields["potion_mapping"] = rng.permuted(np.tile(np.arange(6), (rows, 1)), axis=1)
+        for name in ("sword_enchantment", "bow_enchantment"):
+            fields[name] = self.between(0, 2)
+        fields["armour_enchantments"] = rng.integers(0, 3, (rows, 4))
+        fields["chests_opened"] = rng.random((rows, FLOORS)) < 0.4
+        fields["monsters_killed"] = rng.choice([0, 5, 7, 8, 9, 62, 63, 64, 200], (rows, FLOORS))
+        fields["boss_progress"] = self.between(0, 7)
+        timer = self.some([-300, -1, 0, 0, 1, 2, 7])
+        fields["boss_timesteps_to_spawn_this_round"] = timer
+
+    def items(self):
+        """The bag."""
+        rng, rows, bag = self.rng, self.rows, self.bag
+        counts = [0, 1, 2, 3, 5, 97, 98, 99]
+        for name in peer.COUNTS:
+            bag[name] = self.some(counts)
+        bag["potions"] = rng.choice(counts, (rows, 6))
+        bag["armour"] = rng.integers(0, 3, (rows, 4)) * (rng.random((rows, 1)) < 0.8)
+        bag["pickaxe"], bag["sword"], bag["bow"] = (self.between(0, most) for most in (4, 4, 1))
+
+    def terrain(self):
+        """Blocks, torches and light of the floor."""
+        rng, here = self.rng, (self.row, self.floor)
+        blocks = starts.PLACED if self.floor == 0 else starts.ELSEWHERE
+        ground = rng.choice([block for block in OPEN if block in blocks])
+        drawn = rng.choice(blocks, (SIZE, SIZE))
+        share = rng.choice([0.05, 0.3, 0.7, 1])
+        self.map = self.fields["map"][here]
+        self.map[:] = np.where(rng.random((SIZE, SIZE)) < share, drawn, ground)
+        # What enchantment tables, the necromancer, chests and gems are for needs them ahead.
+        step = starts.STEPS[self.fields["player_direction"][self.row] - 1]
+        ahead = (self.fields["player_position"][self.row] + step) % SIZE
+        self.map[tuple(ahead)] = rng.choice(blocks)
+        self.item = self.fields["item_map"][here]
+        lies = (rng.random((SIZE, SIZE)) < 0.05) & np.isin(self.map, OPEN)
+        self.item[:] = np.where(lies, Item.TORCH, Item.NONE)
+        if self.floor:
+            lit = rng.choice(np.float32([0, 0.04, 0.06, 0.5, 1]), (SIZE, SIZE))
+            self.fields["light_map"][here] = lit
+        if not self.params.god_mode[self.row]:
+            self.clear(self.fields["player_position"][self.row])
+
+    def clear(self, cell):
+        """Something not solid on a cell."""
+        if self.map[tuple(cell)] in SOLID:
+            kinds = [Block.PATH, Block.SAND, Block.WATER, Block.LAVA, Block.DARKNESS]
+            self.map[tuple(cell)] = self.rng.choice(kinds)
+
+    def ladders(self):
+        """Ladders of the floor, often where the player is, and on one cell at times."""
+        at = self.fields["player_position"][self.row]
+        for way, item, has in (
+            ("down", Item.LADDER_DOWN, self.floor < FLOORS - 1),
+            ("up", Item.LADDER_UP, 0 < self.floor < FLOORS - 1),
+        ):
+            cell = at if self.rng.random() < 0.3 else self.rng.integers(0, SIZE, 2)
+            self.fields[f"{way}_ladders"][self.row, self.floor] = cell
+            if has:
+                self.item[tuple(cell)] = item
+                if self.map[tuple(cell)] in SOLID:
+                    self.map[tuple(cell)] = Block.PATH
+
+    def crowd(self):
+        """Mobs of the floor, near and far, no two live ones on a cell."""
+        rng, taken = self.rng, set()
+        at = self.fields["player_position"][self.row]
+        if not self.params.god_mode[self.row]:
+            taken.add(tuple(at))
+        seen = self.fields["mob_map"][self.row, self.floor]
+        seen[:] = False
+        for role, kind in peer.KINDS.items():
+            slots, rows = self.slots[kind], FULL.types(role)
+            for slot in range(slots["mask"].shape[2]):
+                index = self.row, self.floor, slot
+                reach = rng.choice([1, 2, 5, 10, 15, 48])
+                cell = (at + rng.integers(-reach, reach + 1, 2)).clip(0, SIZE - 1)
+                alive = rng.random() < 0.75 and tuple(cell) not in taken
+                type = rng.integers(len(rows))
+                health = rng.choice([0.05, 1, 2.5, rows[type].health])
+                slots["position"][index], slots["type_id"][index] = cell, type
+                slots["mask"][index], slots["health"][index] = alive, health
+                slots["attack_cooldown"][index] = rng.integers(-3, 6)
+                if alive:
+                    taken.add(tuple(cell))
+                    seen[tuple(cell)] = True
+                    self.clear(cell)
+
+    def flying(self):
+        """Projectiles of both sides."""
+        rng, at = self.rng, self.fields["player_position"][self.row]
+        for kind in peer.FLYING.values():
+            slots, ways = self.slots[f"{kind}s"], self.fields[f"{kind}_directions"]
+            for slot in range(3):
+                index = self.row, self.floor, slot
+                reach = rng.choice([1, 2, 4, 48])
+                cell = (at + rng.integers(-reach, reach + 1, 2)).clip(0, SIZE - 1)
+                alive = rng.random() < 0.6
+                slots["position"][index] = cell if alive else cell + rng.integers(-9, 10, 2)
+                slots["mask"][index], slots["type_id"][index] = alive, rng.integers(8)
+                ways[index] = starts.STEPS[rng.integers(4)]
+
+    def plants(self):
+        """Plants on the first floor, at every age, and slots that are free."""
+        rng, fields, row = self.rng, self.fields, self.row
+        ground, lies = fields["map"][row, 0], fields["item_map"][row, 0]
+        used = set()
+        for slot in range(10):
+            cell = tuple(rng.integers(0, SIZE, 2))
+            if self.floor == 0 and rng.random() < 0.5:
+                reach = rng.integers(-1, 2, 2)
+                cell = tuple((fields["player_position"][row] + reach).clip(0, SIZE - 1))
+            own = self.floor == 0 and cell == tuple(fields["player_position"][row])
+            if rng.random() < 0.3 or cell in used or lies[cell] or own:
+                continue
+            if fields["mob_map"][row, 0][cell]:
+                continue
+            used.add(cell)
+            age = rng.choice([0, 1, 300, 598, 599, 600, 20_000])
+            fields["growing_plants_positions"][row, slot] = cell
+            fields["growing_plants_age"][row, slot] = age
+            fields["growing_plants_mask"][row, slot] = True
+            ground[cell] = Block.RIPE_PLANT if age >= 600 else Block.PLANT
+
+    def states(self):
+        """The states, stacked, with the dtypes that a step of the package gives."""
+        base = starts.worlds()
+        cast = lambda like, values: jnp.asarray(values, like.dtype)  # noqa: E731
+        parts = {
+            kind: getattr(base, kind).replace(
+                **{k: cast(getattr(getattr(base, kind), k), v) for k, v in slots.items()}
+            )
+            for kind, slots in self.slots.items()
+        }
+        bag = {k: cast(getattr(base.inventory, k), v) for k, v in self.bag.items()}
+        fields = {k: cast(getattr(base, k), v) for k, v in self.fields.items()}
+        return base.replace(**fields, **parts, inventory=base.inventory.replace(**bag))
