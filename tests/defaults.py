@@ -122,7 +122,6 @@ LEVELS = (
     "Grid-KeyCorridorS3R3-v0",  # rooms of a row, locked
     "Grid-LockedRoom-v0",  # a goal in a room
     "BabyAI-PutNextLocalS6N4-v0",  # things of one room
-    "BabyAI-GoToSeqS5R2-v0",  # sequences in a maze of rooms
 )
 
 
