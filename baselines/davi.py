@@ -249,16 +249,10 @@ class DAVI:
     @property
     def optimiser(self) -> optax.GradientTransformation:
         """Adam behind a clip of the global norm."""
-        settings = self.settings
-
-        def learning_rate(gradient_steps: Any) -> Array:
-            left = 1.0 - gradient_steps / (settings.gradient_steps * settings.updates)
-            left = jnp.maximum(left, 0.0)
-            return settings.learning_rate * (left if settings.anneal else jnp.ones_like(left))
-
-        return optax.chain(
-            optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(learning_rate)
-        )
+        settings, rate = self.settings, self.settings.learning_rate
+        steps = settings.gradient_steps * settings.updates
+        falling = optax.linear_schedule(rate, 0.0, steps) if settings.anneal else rate
+        return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(falling))
 
 
 def build(env: Env, settings: Settings) -> DAVI:

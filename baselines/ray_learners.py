@@ -111,11 +111,9 @@ class Learner:
         from . import processes
 
         devices = self._learner.devices
-        processes.join(coordinator or processes.BY_ITSELF, *self._place(coordinator), timeout)
+        place = (devices.count, self._index) if coordinator else (None, None)
+        processes.join(coordinator or processes.BY_ITSELF, *place, timeout)
         self._runners = devices.place(runners, EVERYWHERE)
-
-    def _place(self, coordinator: str | None) -> tuple[int | None, int | None]:
-        return (self._learner.devices.count, self._index) if coordinator else (None, None)
 
     def update(self, *fragments: Fragment) -> tuple[dict[str, Any], PyTree[np.ndarray]]:
         """Learn from this learner's share; return metrics, and the weights to act with next."""

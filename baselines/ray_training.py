@@ -212,8 +212,8 @@ class Training:
         for reference in ray.wait(references, timeout=TICK)[0]:
             if reference in learners.pending:
                 metrics = learners.finish(reference)
-            elif made := self._pool.finish(reference):
-                self._take(made)
+            elif (made := self._pool.finish(reference)) and made.about["version"][0] == self._lives:
+                self._ready.append(made)  # those for learners that have died are of no use
         self._pool.check()
         learners.check()
         self._check_leaving()
@@ -229,11 +229,6 @@ class Training:
             ray.shutdown()
             self._left.set()
             time.sleep(LEAVING)  # the other thread ends the process meanwhile
-
-    def _take(self, made: Made) -> None:
-        """Keep a fragment for an update; those for learners that have died are of no use."""
-        if made.about["version"][0] == self._lives:
-            self._ready.append(made)
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
         """What the log says of an update besides its losses."""

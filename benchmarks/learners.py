@@ -138,13 +138,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return its exit code."""
     parser = instrument.parser("learners", __doc__)
     add = parser.add_argument
-    add(
-        "--learners",
-        nargs="+",
-        default=NAMES,
-        choices=NAMES,
-        help="learners to train (default: all)",
-    )
+    add("--learners", nargs="+", default=NAMES, choices=NAMES, help="default: all")
     add("--settings", nargs="+", default=SETTINGS, choices=SETTINGS, help="default: all")
     add("--purejaxrl", type=Path, metavar="PATH", help="a clone of luchris429/purejaxrl")
     some = number(1, 2**31 - 1)

@@ -18,7 +18,7 @@ import jax
 import jaxenvs
 from jaxenvs import search
 
-from . import contestants, instrument
+from . import instrument, throughput
 from .instrument import explained
 from .tables.puzzles import searched
 
@@ -66,13 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = instrument.parser("searching", __doc__)
     add = parser.add_argument
     add("--id", default="Puzzle-SlidingTile-4x4-v0", help="a puzzle (default: %(default)s)")
-    add(
-        "--batch-sizes",
-        type=int,
-        nargs="+",
-        default=[1000, 10_000],
-        help="nodes expanded at a time",
-    )
+    add("--batch-sizes", type=int, nargs="+", default=[1000, 10_000], help="nodes expanded at once")
     add("--levels", type=int, default=4, help="number of random levels (default: %(default)s)")
     add("--node-budget", type=int, default=8_000_000, help="nodes per level (default: %(default)s)")
     add("--seed", type=int, default=0, help="random seed of the levels")
@@ -81,9 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = (args.levels, args.node_budget, args.seed, args.repeats)
     records = [measure(args.id, batch_size, *given) for batch_size in args.batch_sizes]
     print(searched(records).plain())
-    about = {"device": str(jax.devices()[0]), "processor": contestants.processor()}
-    versions = contestants.versions()
-    instrument.write(args.json, {**about, "versions": versions, "rows": records})
+    instrument.write(args.json, {**throughput.about(), "rows": records})
     return 0
 
 

@@ -36,10 +36,9 @@ def parser(command: str, summary: str, examples: Sequence[str]) -> Parser:
     return made
 
 
-def add_seed(made: Parser, default: int | None, what: str) -> None:
-    """Add `--seed`."""
-    seeds = number(0, 2**31 - 1)
-    made.add_argument("--seed", type=seeds, default=default, metavar="N", help=what)
+def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed") -> None:
+    """Add an option that takes a seed."""
+    made.add_argument(flag, type=number(0, 2**31 - 1), default=default, metavar="N", help=what)
 
 
 def add_drawing(made: Parser, film: str, picture: str, replay: str) -> None:

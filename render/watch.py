@@ -37,13 +37,7 @@ def _run(argv: list[str]) -> int:
     parser = arguments.parser("watch", SUMMARY, EXAMPLES)
     add = parser.add_argument
     add("target", nargs="?", metavar="RUN|ID", help="folder that `jaxenvs train` wrote, or an id")
-    add(
-        "--random",
-        nargs="?",
-        const=True,
-        metavar="ID",
-        help="random play of an id (the same as ID alone)",
-    )
+    add("--random", nargs="?", const=True, metavar="ID", help="random play, as ID alone")
     add(
         "--envs",
         type=number(1, MAX_BOARDS),
@@ -51,13 +45,7 @@ def _run(argv: list[str]) -> int:
         metavar="N",
         help=f"boards at once, up to {MAX_BOARDS} (default 1)",
     )
-    add(
-        "--run-seed",
-        type=number(0, 2**31 - 1),
-        default=0,
-        metavar="N",
-        help="which of the run's trained seeds (default 0)",
-    )
+    arguments.add_seed(parser, 0, "which of the run's trained seeds (default 0)", "--run-seed")
     add("--greedy", action="store_true", help="take the most likely action, do not sample")
     options = parser.read(argv)
     headless = arguments.checked_outputs(options)

@@ -31,6 +31,8 @@ class Mutation(NamedTuple):
     tests: str  # files under `tests/`, or options of pytest, that should see it
 
 
+FULL = "craft/test_full_differential.py"
+
 MUTATIONS = {
     "a full hand picks up": Mutation(
         "jaxenvs/grid/rules.py",
@@ -85,6 +87,84 @@ MUTATIONS = {
         "ores=(Ore(_B.COAL, 0.03), Ore(_B.IRON, 0.02), Ore(_B.DIAMOND, 0.001)),",
         "ores=(Ore(_B.COAL, 0.02), Ore(_B.IRON, 0.03), Ore(_B.DIAMOND, 0.001)),",
         "craft/test_floors.py",
+    ),
+    "strength adds less": Mutation(
+        "jaxenvs/craft/attack.py",
+        "base * (1 + np.float32(0.25) * strong)",
+        "base * (1 + np.float32(0.2) * strong)",
+        FULL,
+    ),
+    "armour keeps off more": Mutation(
+        "jaxenvs/craft/harm.py",
+        "_TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)",
+        "_TENTH, _FIFTH = np.float32(0.11), np.float32(0.2)",
+        FULL,
+    ),
+    "a charm on the bow does less": Mutation(
+        "jaxenvs/craft/projectiles.py",
+        "half, charm = blow[0] * np.float32(0.5)",
+        "half, charm = blow[0] * np.float32(0.4)",
+        FULL,
+    ),
+    "a potion does what its colour's number says": Mutation(
+        "jaxenvs/craft/magic.py",
+        "jnp.where(this, world.effects[colour], effect)",
+        "jnp.where(this, np.int32(number), effect)",
+        FULL,
+    ),
+    "a ladder needs nine kills": Mutation(
+        "jaxenvs/craft/ladders.py",
+        "(under == Item.LADDER_DOWN) & (world.kills >= CLEARED)",
+        "(under == Item.LADDER_DOWN) & (world.kills > CLEARED)",
+        FULL,
+    ),
+    "archers do not guard the necromancer": Mutation(
+        "jaxenvs/craft/boss.py",
+        '(*world.mobs["melee"], *world.mobs["ranged"])',
+        'world.mobs["melee"]',
+        FULL,
+    ),
+    "a spell takes three mana": Mutation(
+        "jaxenvs/craft/magic.py",
+        "CAST, ENCHANT = 2, 9",
+        "CAST, ENCHANT = 3, 9",
+        FULL,
+    ),
+    "an arrow of the player skips a cell": Mutation(
+        "jaxenvs/craft/projectiles.py",
+        "    one = world.missiles[slot]\n    row, column = one.row + one.d_row,",
+        "    one = world.missiles[slot]\n    row, column = one.row + 2 * one.d_row,",
+        FULL,
+    ),
+    "a trait takes two points": Mutation(
+        "jaxenvs/craft/growth.py",
+        'world.traits["xp"] >= 1',
+        'world.traits["xp"] >= 2',
+        FULL,
+    ),
+    "a torch lights less": Mutation(
+        "jaxenvs/craft/ground.py",
+        "_PATCH[:, _FAR < 4.75]",
+        "_PATCH[:, _FAR < 4.25]",
+        FULL,
+    ),
+    "archers shoot from afar": Mutation(
+        "jaxenvs/craft/full_rows.py",
+        "farthest_shot=5,",
+        "farthest_shot=6,",
+        FULL,
+    ),
+    "who thirsts goes on resting": Mutation(
+        "jaxenvs/craft/body.py",
+        ' | (vitals["food"] <= 0) | (vitals["drink"] <= 0)\n    return',
+        ' | (vitals["food"] <= 0)\n    return',
+        FULL,
+    ),
+    "chests hold arrows more often": Mutation(
+        "jaxenvs/craft/chance.py",
+        "happens(0.25)",
+        "happens(0.3)",
+        "craft/test_full_chance.py",
     ),
     "a window reverses other tokens": Mutation(
         "jaxenvs/puzzles/topspin.py",

@@ -148,15 +148,12 @@ def _factor(ours: str, other: str) -> Column:
 
 
 def _faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
-    if "steps" in row and "steps" in other and _turns(row) == _turns(other):
+    taken = {len(each.get("times_s", ())) for each in (row, other)}
+    if "steps" in row and "steps" in other and len(taken) == 1:
         return turns.faster(row, other, "times_s")
     if row.get("steps_per_second") and other.get("steps_per_second"):
         return row["steps_per_second"] / other["steps_per_second"]
     return None
-
-
-def _turns(row: dict[str, Any]) -> int:
-    return len(row.get("times_s", ()))
 
 
 craft = job("craft", "Craft, steps per second by reset source")(beside)

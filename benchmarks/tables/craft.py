@@ -4,7 +4,7 @@ from typing import Any
 
 from .registry import RESULTS, table
 from .text import Table, tabulated
-from .turns import ENVS, compilation, factor, speed, turns
+from .turns import ENVS, ID, compilation, factor, speed, turns
 
 OPTIMISTIC, PLAIN = "craftax (optimistic 16)", "craftax (no reset)"
 _OURS = {"jaxenvs (exact)": "exact", "jaxenvs (no reset)": "none"}
@@ -32,6 +32,22 @@ def pixels(bench: dict[str, Any]) -> Table:
         "jaxenvs (exact)": speed("exact"),
         OPTIMISTIC: speed(OPTIMISTIC),
         "ratio": factor("exact", OPTIMISTIC),
+        "compilation": compilation("exact"),
+        "of craftax": compilation(OPTIMISTIC),
+    }
+    return tabulated(turns(bench), columns)
+
+
+@table("craft-full", f"{RESULTS}/bench_craft_full.json")
+def full(bench: dict[str, Any]) -> Table:
+    """The whole game: per second, per second of processor time, and compilation."""
+    columns = {
+        **ID,
+        **ENVS,
+        "jaxenvs (exact)": speed("exact"),
+        OPTIMISTIC: speed(OPTIMISTIC),
+        "ratio": factor("exact", OPTIMISTIC),
+        "of processor time": factor("exact", OPTIMISTIC, "processor_seconds"),
         "compilation": compilation("exact"),
         "of craftax": compilation(OPTIMISTIC),
     }

@@ -2,7 +2,7 @@
 
 import re
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .registry import RUNS, table
@@ -21,7 +21,7 @@ def _flags(row: dict[str, Any]) -> str:
     return row["command"].removeprefix("jaxenvs train ")
 
 
-def returns_of(row: dict[str, Any], decimals: int = 3) -> list[float]:
+def returns_of(row: dict[str, Any]) -> list[float]:
     """Of each seed: those of the evaluation, else means of the last training episodes."""
     if row["evaluation"]:
         return [seed["mean_return"] for seed in row["evaluation"]["per_seed"]]
@@ -104,6 +104,30 @@ def craft(rows: list[dict[str, Any]]) -> Table:
     return tabulated(points, columns)
 
 
+MOST = 226  # the sum of all rewards of the whole game of Craft
+
+
+@table("runs-craft-full", f"{RUNS}/craft_full.json")
+def craft_full(rows: list[dict[str, Any]]) -> Table:
+    """The whole game along its curves, each the mean of its seeds."""
+
+    def at(steps: int) -> Column:
+        return lambda row: fixed(2)(_mean(near(row, steps)[1]))
+
+    columns = {
+        **COMMAND,
+        **{short(steps): at(steps) for steps in (100_000, 250_000, 500_000, 750_000, 1_000_000)},
+        "evaluation of each seed": lambda row: listed(returns_of(row), 2),
+        f"of {MOST}": lambda row: percent(_mean(returns_of(row)) / MOST),
+        "steps/s": of("steps_per_second", short),
+    }
+    return tabulated(rows, columns)
+
+
+def _mean(numbers: Iterable[float | None]) -> float:
+    return statistics.mean(number for number in numbers if number is not None)
+
+
 def _by_seed(row: dict[str, Any]) -> str:
     return ", ".join(f"{100 * s['success_rate']:.0f} %" for s in row["evaluation"]["per_seed"])
 
@@ -160,7 +184,7 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
 
     def training(row: dict[str, Any]) -> str:
         found = [near(row, steps)[1] for steps in (100_000, 250_000, 500_000)]
-        return listed((statistics.mean(x for x in seeds if x is not None) for seeds in found), 2)
+        return listed(map(_mean, found), 2)
 
     known = [row for row in rows if "Craft" in row["id"]]
     ours = [{**ppo[0], "algorithm": "ppo"}]

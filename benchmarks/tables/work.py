@@ -7,11 +7,8 @@ from .registry import RESULTS, table
 from .text import Column, Table, of, tabulated, whole
 
 MIB = 1 << 20
-RESETS = {  # of the name of a peer in brackets, or of a reset source
-    "none": "no reset",
-    "own": "own auto-reset",
-    "own reset": "own auto-reset",
-}
+# By the name of a peer in brackets, or by a reset source.
+RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-reset"}
 
 
 def kernels(row: Mapping[str, Any]) -> str:

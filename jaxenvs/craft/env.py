@@ -107,7 +107,7 @@ class CraftEnv(Env):
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """What stands where in `ids` and in `symbolic`."""
-        return sight.observation_rows(self.rules)
+        return sight.observation_layout(self.rules)
 
     def checked_params(self, params: Any, where: str) -> Any:
         """Also check the ranges of numbers; those not known while tracing are clipped."""

@@ -205,7 +205,7 @@ class CraftFull(CraftEnv):
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """What stands where in `ids` and in `symbolic`."""
-        return full_sight.observation_rows(self.rules)
+        return full_sight.observation_layout(self.rules)
 
     @property
     def layout(self) -> full_sight.Layout:

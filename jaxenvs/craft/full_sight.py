@@ -76,8 +76,8 @@ def layout(rules: Rules) -> Layout:
     return Layout(*parts, size=ends[-1])
 
 
-def observation_rows(rules: Rules) -> tuple[tuple[str, str], ...]:
-    """Rows (index, meaning) of the observations."""
+def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
+    """Entries (index, meaning) of the observations."""
     where, cells = layout(rules), rules.view[0] * rules.view[1] * CHANNELS
     meanings = {
         "ground": "cells of the view, row by row: 64 * item + block; 0 in the dark",

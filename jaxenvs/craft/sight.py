@@ -54,8 +54,8 @@ def layout(rules: Rules) -> Layout:
     )
 
 
-def observation_rows(rules: Rules) -> tuple[tuple[str, str], ...]:
-    """Rows (index, meaning) of the observations, of every item and number of the body."""
+def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
+    """Entries (index, meaning) of the observations, of every item and number of the body."""
     where, flags = layout(rules), len(rules.blocks) + len(channels(rules))
     cells = where.blocks.stop
     body = cells * flags  # where the counts begin in the symbolic observation

@@ -10,7 +10,7 @@ import peer_full as peer
 import starts_full as starts
 
 from jaxenvs.craft.full_rows import FULL, GROUND
-from jaxenvs.craft.tables import Block, Item
+from jaxenvs.craft.tables import Action, Block, Item
 
 SIZE, FLOORS = starts.SIZE, starts.FLOORS
 OPEN = [*GROUND, Block.SAND]  # where torches may lie
@@ -19,11 +19,20 @@ EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])  # from the ends of a counter's r
 COUNTERS = {"hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30), "recover": (-15, 25)}
 
 
+TABLES = [Block.ENCHANTMENT_TABLE_FIRE, Block.ENCHANTMENT_TABLE_ICE]
+AHEAD = {  # what makes an action do something, where any block would seldom
+    **dict.fromkeys((Action.ENCHANT_SWORD, Action.ENCHANT_ARMOUR, Action.ENCHANT_BOW), TABLES),
+    Action.PLACE_PLANT: [Block.GRASS],
+    Action.PLACE_TORCH: OPEN,
+}
+MAKES = {recipe.action for recipe in FULL.recipes}
+
+
 class Anything:
     """Random states for a batch, as numpy arrays while they are drawn."""
 
-    def __init__(self, rows, seed):
-        self.rng, self.rows = np.random.default_rng(seed), rows
+    def __init__(self, rows, actions, seed):
+        self.rng, self.rows, self.actions = np.random.default_rng(seed), rows, actions
         base = starts.worlds()
         number = self.rng.integers(0, starts.WORLDS, rows)
         self.fields = {k: v for k, v in base.__dict__.items() if isinstance(v, np.ndarray)}
@@ -69,6 +78,9 @@ class Anything:
         """The player."""
         rng, rows, fields = self.rng, self.rows, self.fields
         fields["player_level"] = self.between(0, FLOORS - 1)
+        siege = (self.actions == Action.DO) & (rng.random(rows) < 0.4)
+        fields["player_level"][siege] = FLOORS - 1
+        fields["player_level"][self.actions == Action.PLACE_PLANT] = 0
         fields["player_direction"] = self.between(1, 4)
         fields["player_position"] = rng.integers(0, SIZE, (rows, 2))
         edge = rng.random((rows, 2)) < 0.25
@@ -114,7 +126,7 @@ class Anything:
         fields["armour_enchantments"] = rng.integers(0, 3, (rows, 4))
         fields["chests_opened"] = rng.random((rows, FLOORS)) < 0.4
         fields["monsters_killed"] = rng.choice([0, 5, 7, 8, 9, 62, 63, 64, 200], (rows, FLOORS))
-        fields["boss_progress"] = self.between(0, 7)
+        fields["boss_progress"] = self.some([*range(8), 7, 7])
         timer = self.some([-300, -1, 0, 0, 1, 2, 7])
         fields["boss_timesteps_to_spawn_this_round"] = timer
 
@@ -137,10 +149,16 @@ class Anything:
         share = rng.choice([0.05, 0.3, 0.7, 1])
         self.map = self.fields["map"][here]
         self.map[:] = np.where(rng.random((SIZE, SIZE)) < share, drawn, ground)
-        # What enchantment tables, the necromancer, chests and gems are for needs them ahead.
+        at = self.fields["player_position"][self.row]
         step = starts.STEPS[self.fields["player_direction"][self.row] - 1]
-        ahead = (self.fields["player_position"][self.row] + step) % SIZE
-        self.map[tuple(ahead)] = rng.choice(blocks)
+        siege = self.floor == FLOORS - 1 and self.actions[self.row] == Action.DO
+        if siege and rng.random() < 0.6:
+            blocks = [Block.NECROMANCER]
+        wanted = [block for block in AHEAD.get(self.actions[self.row], ()) if block in blocks]
+        self.map[tuple((at + step) % SIZE)] = rng.choice(wanted or blocks)
+        if self.actions[self.row] in MAKES and rng.random() < 0.8:
+            for block, side in ((Block.CRAFTING_TABLE, [1, 1]), (Block.FURNACE, [-1, 1])):
+                self.map[tuple((at + side) % SIZE)] = block
         self.item = self.fields["item_map"][here]
         lies = (rng.random((SIZE, SIZE)) < 0.05) & np.isin(self.map, OPEN)
         self.item[:] = np.where(lies, Item.TORCH, Item.NONE)
@@ -177,6 +195,8 @@ class Anything:
         if not self.params.god_mode[self.row]:
             taken.add(tuple(at))
         seen = self.fields["mob_map"][self.row, self.floor]
+        strikes = self.floor == FLOORS - 1 and self.actions[self.row] == Action.DO
+        share = rng.choice([0, 0.75]) if strikes else 0.75  # the necromancer's guard is down
         seen[:] = False
         for role, kind in peer.KINDS.items():
             slots, rows = self.slots[kind], FULL.types(role)
@@ -184,7 +204,10 @@ class Anything:
                 index = self.row, self.floor, slot
                 reach = rng.choice([1, 2, 5, 10, 15, 48])
                 cell = (at + rng.integers(-reach, reach + 1, 2)).clip(0, SIZE - 1)
-                alive = rng.random() < 0.75 and tuple(cell) not in taken
+                if rng.random() < 0.15:
+                    way = self.fields["player_direction"][self.row]
+                    cell = (at + starts.STEPS[way - 1]).clip(0, SIZE - 1)
+                alive = rng.random() < share and tuple(cell) not in taken
                 type = rng.integers(len(rows))
                 health = rng.choice([0.05, 1, 2.5, rows[type].health])
                 slots["position"][index], slots["type_id"][index] = cell, type
@@ -213,14 +236,14 @@ class Anything:
         """Plants on the first floor, at every age, and slots that are free."""
         rng, fields, row = self.rng, self.fields, self.row
         ground, lies = fields["map"][row, 0], fields["item_map"][row, 0]
-        used = set()
+        used, missing = set(), rng.choice([0, 0.3])
         for slot in range(10):
             cell = tuple(rng.integers(0, SIZE, 2))
             if self.floor == 0 and rng.random() < 0.5:
                 reach = rng.integers(-1, 2, 2)
                 cell = tuple((fields["player_position"][row] + reach).clip(0, SIZE - 1))
             own = self.floor == 0 and cell == tuple(fields["player_position"][row])
-            if rng.random() < 0.3 or cell in used or lies[cell] or own:
+            if rng.random() < missing or cell in used or lies[cell] or own:
                 continue
             if fields["mob_map"][row, 0][cell]:
                 continue

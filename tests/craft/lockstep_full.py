@@ -11,28 +11,31 @@ from lockstep import Sides, differences, play
 
 from jaxenvs.craft.tables import Action
 
-PLAY = ("random", "busy", "walker", "maker")
+PLAY = ("random", "busy", "walker", "able")  # the last: what would do something
 ODDS = np.ones((4, 43))
 ODDS[1, Action.DO] = 40
 ODDS[1, 1:5] = 8
 ODDS[2, 1:5] = 30
 ODDS[2, [Action.PLACE_STONE, Action.DESCEND, Action.ASCEND, Action.DO]] = 12
-ODDS[3, [*range(7, 17), *range(18, 43)]] = 4
-ODDS[3, 1:6] = 8
-# Ranges of the numbers where they are drawn and not upstream's.
+ODDS[3, Action.DO] = 4
+# Ranges from which numbers are drawn where they are not upstream's.
 RANGES = {"day_length": (20, 600), "mob_despawn_distance": (4, 15), "max_attribute": (1, 9)}
 
 
-def their_step(theirs, key, way, params):
-    """One step of the package: its outputs, action, draws and events.
+def chosen(theirs, key, way):
+    """The action of a way to play; a way below 0 is an action: -1 - action."""
+    able = peer.ENV.action_mask(peer.from_craftax(theirs)) | (way != PLAY.index("able"))
+    odds = jnp.log(jnp.where(able, jnp.asarray(ODDS, jnp.float32)[way], 0))
+    action = jax.random.categorical(jax.random.split(key)[1], odds).astype(jnp.int32)
+    return jnp.where(way < 0, -1 - way, action)
 
-    A negative `way` stands for the action -1 - way.
+
+def their_step(theirs, key, action, params):
+    """One step of the package: its outputs, action, draws and what happened.
+
+    Nothing of ours is in it, so that it compiles once, whatever becomes of ours.
     """
-    key_step, key_action = jax.random.split(key)
-    with jax.numpy_dtype_promotion("standard"):
-        odds = jnp.log(jnp.asarray(ODDS, jnp.float32))[way]
-        action = jax.random.categorical(key_action, odds).astype(jnp.int32)
-    action = jnp.where(way < 0, -1 - way, action)
+    key_step = jax.random.split(key)[0]
     outputs, draws, wrong = peer.step(key_step, theirs, action, peer.params_of(params))
     after = outputs[1]
     # Where the package lets a god walk off the map, the comparison ends: ours stays on it.
@@ -75,8 +78,8 @@ def events(before, after):
 
 
 @functools.cache
-def sides():
-    """Both games, compiled for a batch."""
+def sides(batched=True):
+    """Both games, compiled for a batch or for one world."""
     env = peer.ENV
 
     def begin(theirs, params):
@@ -95,9 +98,15 @@ def sides():
         left = ((outputs[1].player_position < 0) | (outputs[1].player_position >= 48)).any()
         return {name: flag & ~left for name, flag in found.items()}
 
-    parts = (begin, their_step, our_step, compare)
-    compiled = [jax.jit(jax.vmap(part)) for part in parts]
-    return Sides(env, *compiled, jax.jit(jax.vmap(jax.random.fold_in, in_axes=(0, None))))
+    parts = (begin, chosen, their_step, our_step, compare)
+    starts, choose, theirs, *rest = [jax.jit(jax.vmap(part) if batched else part) for part in parts]
+
+    def their_turn(state, keys, ways, params):
+        return theirs(state, keys, choose(state, keys, ways), params)
+
+    fold = jax.random.fold_in
+    fold = jax.jit(jax.vmap(fold, in_axes=(0, None)) if batched else fold)
+    return Sides(env, starts, their_turn, *rest, fold)
 
 
 def numbers(rows, seed, share=0.3, gods=0.1):

@@ -298,7 +298,7 @@ def siege(start):
     start.change["player_direction"] = direction + 1
     start.position = np.array([24, 24]) - STEPS[direction]
     start.put((24, 24), Block.NECROMANCER)
-    start.change["boss_progress"] = rng.integers(0, 8)
+    start.change["boss_progress"] = rng.choice([*range(8), 7, 7])
     start.change["boss_timesteps_to_spawn_this_round"] = rng.choice([-3, 0, 1, 7])
     for _ in range(rng.integers(0, 6)):
         start.put(start.near(6, least=2), rng.choice([Block.GRAVE, Block.GRAVE2, Block.GRAVE3]))
@@ -322,15 +322,13 @@ def garden(start):
 
 
 def duel(start):
-    """Ahead is a mob of the floor that dies at the first blow."""
-    direction = start.rng.integers(4)
-    start.change["player_direction"] = direction + 1
-    cell = tuple(int(x) for x in start.position + STEPS[direction])
-    start.put(cell, Block.PATH)
-    role = start.rng.choice(["melee", "ranged"])
-    numbers = {row.name: number for number, row in enumerate(FULL.types(role))}
-    type = numbers[FULL.floors[start.floor].mobs[role]]
-    start.mob(role, 0, cell, type=type, health=np.float32(0.1))
+    """On each side somebody of any type who falls at the first blow."""
+    rng = start.rng
+    roles = ["melee", "melee", "ranged", rng.choice(["ranged", "passive"])]
+    for number, (role, step) in enumerate(zip(roles, rng.permutation(STEPS), strict=True)):
+        cell = tuple(int(x) for x in start.position + step)
+        start.put(cell, Block.PATH)
+        start.mob(role, number % 2, cell, health=np.float32(0.1))
 
 
 def fresh(start):

@@ -1,7 +1,7 @@
 """Pictures of a Craft world: the view by day and by night, and the inventory below.
 
 Layout as upstream's: 7 x 9 cells around the player, then two rows of nine things with their counts.
-The sprites are our own. Night falls cell by cell, in `LEVELS` steps and earlier at the edge of the
+The sprites are new. Night falls cell by cell, in `LEVELS` steps and earlier at the edge of the
 view than around the player; dark cells are also covered by noise that changes with time.
 Upstream shades every pixel for itself; here a small picture is one gather from sprites that are
 shaded beforehand.
