@@ -262,10 +262,10 @@ def evaluate(
 ) -> dict[str, Any]:
     """Plan in the learned world from pictures of random boards; carry the plans out in truth."""
     key_levels, key_seen, key_goal, key_after = jax.random.split(key, 4)
-    levels = jax.vmap(puzzle.sample_level)(jax.random.split(key_levels, boards))
+    levels = jax.jit(jax.vmap(puzzle.sample_level))(jax.random.split(key_levels, boards))
     look, learned = functools.partial(see, settings, weights, puzzle), domain(settings, weights)
     codes = jax.jit(jax.vmap(look))(levels.board, jax.random.split(key_seen, boards))
-    goals = jnp.broadcast_to(look(puzzle.goal(()), key_goal), codes.shape)
+    goals = jnp.broadcast_to(jax.jit(look)(puzzle.goal(()), key_goal), codes.shape)
     accuracy = agreement(puzzle, levels.board, codes, learned, look, key_after)
     begun = time.perf_counter()
     plans = search.astar(
@@ -275,11 +275,9 @@ def evaluate(
         node_budget=boards * budget,
         max_length=64,
     )
-    arrived = jax.vmap(lambda board, actions: carry_out(puzzle, board, actions))(
-        levels.board, plans.actions
-    )
+    arrived = jax.jit(jax.vmap(functools.partial(carry_out, puzzle)))(levels.board, plans.actions)
     found = np.asarray(plans.solved)
-    solved = np.asarray(jax.vmap(functools.partial(puzzle.is_goal, ()))(arrived)) & found
+    solved = np.asarray(jax.jit(jax.vmap(functools.partial(puzzle.is_goal, ())))(arrived)) & found
     return {
         "boards": boards,
         "codes_foretold": round(accuracy, 6),

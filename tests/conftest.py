@@ -6,6 +6,7 @@ Runs from a checkout, and from a copy of this folder beside an installed wheel.
 import functools
 import gc
 import importlib.util
+import inspect
 import itertools
 import os
 import sys
@@ -34,10 +35,28 @@ if SHAPES_CHECKED:
     sys.modules[checker.__name__] = checker
     jaxtyped = jaxtyping.jaxtyped
 
+    def at_first_call(decorate: Callable[[Any], Any], function: Any) -> Any:
+        """A function that is decorated when it is first called: most are never called."""
+        decorated = functools.cache(lambda: decorate(function))
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if jaxtyping.config.jaxtyping_disable:
+                return function(*args, **kwargs)
+            return decorated()(*args, **kwargs)
+
+        return call
+
     def outermost(*args: Any, **options: Any) -> Callable[[Any], Any]:
         """`jaxtyped`, except for nested functions, which would be checked anew in each call."""
         decorate = jaxtyped(*args, **options)
-        return lambda it: it if "<locals>" in getattr(it, "__qualname__", "") else decorate(it)
+
+        def chosen(it: Any) -> Any:
+            if "<locals>" in getattr(it, "__qualname__", ""):
+                return it
+            return at_first_call(decorate, it) if inspect.isfunction(it) else decorate(it)
+
+        return chosen
 
     jaxtyping.jaxtyped = outermost  # what the hook puts before each function and class
     # Before jaxenvs is imported: modules loaded earlier would stay unchecked.
@@ -57,8 +76,13 @@ TESTS_DONE = pytest.StashKey[Iterator[int]]()
 # The files that take longest start first, so that workers finish together, by core-seconds.
 LONGEST = (
     "test_ray.py",
+    "test_full_differential.py",
+    "test_full_quirks.py",
+    "test_full_env.py",
+    "test_floors.py",
     "test_search.py",
     "test_train.py",
+    "test_faults.py",
     "test_devices.py",
     "test_masks.py",
     "test_golden.py",
@@ -114,20 +138,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """The file of a test; if it uses the compiled subject of an id, the module of its class.
+    """The file of a test, or its `GROUP`, which files that share compiled programs have in common.
 
-    So the contract, golden trace and pictures of an id share its compiled programs.
+    If a test uses the compiled subject of an id, the module of its class: so the contract, golden
+    trace and pictures of an id share its compiled programs.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "compiled" in getattr(item, "fixturenames", ()) and "id" in params:
         return jaxenvs.spec(params["id"]).env_class.__module__
-    return item.nodeid.split("::")[0]
+    return getattr(item.module, "GROUP", item.nodeid.split("::")[0])
 
 
 def _turn(item: pytest.Item) -> int:
     file = item.path.as_posix()
     turns = (turn for turn, end in enumerate(LONGEST) if file.endswith(end))
     return next(turns, len(LONGEST))
+
+
+def pytest_collection_finish() -> None:
+    """Exempt from garbage collection what stays until the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:

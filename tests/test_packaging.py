@@ -261,6 +261,7 @@ print(time.process_time() - before)
 """
 
 
+@pytest.mark.full
 def test_an_import_costs_less_than_a_tenth_of_a_second_beyond_jax(tmp_path: Path):
     """Processor time, which other work hardly affects; best of three, with cached bytecode."""
     command = [sys.executable, "-c", COST, str(tmp_path)]

@@ -4,6 +4,8 @@ A counter hash stands in for a second draw where independence of a cryptographic
 (finalizer constants: C. Wellons, "Prospecting for hash functions", `lowbias32`).
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,6 +30,7 @@ def below(word: UInt32[Array, "*batch"], bound: ArrayLike) -> Int32[Array, "*bat
     return multiply_high(word, jnp.asarray(bound).astype(jnp.uint32)).astype(jnp.int32)
 
 
+@functools.partial(jax.jit, inline=True)  # traced once for a shape
 def multiply_high(a: UInt32[Array, "*batch"], b: UInt32[Array, "*#batch"]) -> Array:
     """High 32 bits of the 64-bit product, without 64-bit integers (absent when x64 is off)."""
     half, mask = jnp.uint32(16), jnp.uint32(0xFFFF)
@@ -44,6 +47,7 @@ def mix(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
     return word ^ (word >> jnp.uint32(16))
 
 
+@functools.partial(jax.jit, inline=True)
 def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
     """Hash (key, counter) to one word per counter: two kernels where a threefry draw takes four."""
     data = jax.random.key_data(key)

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 
+from .platforms import by_platform
+
 T = TypeVar("T")
 
 
@@ -17,7 +19,7 @@ def settled(tree: T) -> T:
 
     Elsewhere nothing is done: a kernel with many results computes them together.
     """
-    return jax.lax.platform_dependent(tree, cpu=_by_loop, default=_as_it_is)
+    return by_platform(tree, cpu=_by_loop, default=_as_it_is)
 
 
 def _as_it_is(tree: Any) -> Any:

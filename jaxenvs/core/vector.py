@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Int32, PyTree, UInt8
 from . import checks, eager, random
 from .env import ROWS_PER_LANE, Env, Reset, Step
 from .masking import has_illegal
+from .platforms import by_platform
 from .random import Keys
 from .registry import make
 from .struct import Struct, struct
@@ -185,7 +186,7 @@ class VectorEnv:
         self, key: Keys, env_state: Any, ended: Array, params: Any
     ) -> Any:
         """On a CPU work counts, elsewhere kernels; the result is the same."""
-        return jax.lax.platform_dependent(
+        return by_platform(
             key,
             env_state,
             ended,
@@ -221,7 +222,7 @@ class VectorEnv:
         )
         if self.env.rows_per_lane == ROWS_PER_LANE:
             return wide(*batch)
-        return jax.lax.platform_dependent(*batch, cpu=narrow, default=wide)
+        return by_platform(*batch, cpu=narrow, default=wide)
 
     def _restart_ended_rows(
         self, lanes: int, key: Keys, env_state: Any, ended: Array, params: Any

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Int32
 
 from ..core.bits import nth_bit
+from ..core.platforms import by_platform
 from ..core.settle import settled
 from .ground import codes, in_span, is_in, span
 from .harm import is_boss_floor
@@ -209,7 +210,7 @@ def _allowed(
 
     # On a GPU an array would be written and read again, scalars stay where they are used.
     places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]  # -1 is in no word
-    return jax.lax.platform_dependent(grounds, places, cpu=together, default=one_by_one)
+    return by_platform(grounds, places, cpu=together, default=one_by_one)
 
 
 def _far(table: _Reach, nearest: int) -> np.ndarray:

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from ..core.env import State
+from ..core.platforms import by_platform
 from ..core.settle import settled
 from ..core.struct import Struct, struct
 from .packing import of_word, of_words, word_of, words_of
@@ -213,7 +214,7 @@ def repacked(
     def as_scalars(words: list[Array], plants: Array) -> tuple[list[Array], Array]:
         return jax.lax.optimization_barrier((words, plants))
 
-    words, plants = jax.lax.platform_dependent(words, plants, cpu=as_array, default=as_scalars)
+    words, plants = by_platform(words, plants, cpu=as_array, default=as_scalars)
     rest = iter(words)
     world = _of_words(rules, slots_of(world), rest, plants)
     row, column, floor, *more = rest

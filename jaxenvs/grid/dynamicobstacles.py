@@ -14,6 +14,7 @@ from jaxtyping import Array, Int32, UInt8
 
 from ..core import checks
 from ..core.env import Ending, Params, Transition
+from ..core.platforms import by_platform
 from ..core.random import Key, below, words
 from ..core.spaces import Discrete
 from . import tasks, tiles
@@ -164,7 +165,7 @@ def _with_balls(
     if flat.size > SMALL_MAP:
         flat = scatter(flat, old, new)
     else:
-        flat = jax.lax.platform_dependent(flat, old, new, cpu=scatter, default=select)
+        flat = by_platform(flat, old, new, cpu=scatter, default=select)
     return flat.reshape(grid.shape)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Int32, UInt8
 
+from ..core.platforms import by_platform
 from . import tiles
 from .state import REJECTED, Action, GridState, packed
 from .tiles import Kind
@@ -67,7 +68,7 @@ def _written(
 
     if cells.size > SMALL_MAP:
         return scatter(cells, index, tile)
-    return jax.lax.platform_dependent(cells, index, tile, cpu=scatter, default=select)
+    return by_platform(cells, index, tile, cpu=scatter, default=select)
 
 
 def toggled(

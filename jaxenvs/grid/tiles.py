@@ -5,8 +5,10 @@ and locked doors are separate kinds, because a byte has no third field; so is a 
 in it, which a learner sees as a grey box.
 """
 
+import functools
 from enum import IntEnum
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
@@ -84,6 +86,7 @@ def is_opaque(code: UInt8[Array, "..."]) -> Bool[Array, "..."]:
     return _is_any(code, Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR)
 
 
+@functools.partial(jax.jit, inline=True)  # traced once for a shape
 def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 3"]:
     """Turn tile bytes into MiniGrid's triples (object, colour, door state)."""
     thing, painted = kind(code).astype(jnp.uint32), colour(code).astype(jnp.uint32)

@@ -41,6 +41,7 @@ def direction_vector(direction: Array) -> tuple[Int32[Array, ""], Int32[Array, "
     return rows, columns
 
 
+@functools.partial(jax.jit, static_argnames="size", inline=True)  # traced once for a shape
 def window(
     grid: UInt8[Array, "height width"], row: Array, column: Array, direction: Array, size: int
 ) -> UInt8[Array, "{size} {size}"]:
@@ -62,6 +63,7 @@ def window(
     return jnp.where(inside, cells, jnp.uint8(tiles.WALL))
 
 
+@functools.partial(jax.jit, inline=True)  # traced once for a shape
 def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
     """Which cells of the view are lit.
 

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
+from ..core import eager
 from ..core.env import Ending, Env, Params, State, Step, Transition
 from ..core.facts import sentences
 from ..core.random import Key, below, words
@@ -76,38 +77,47 @@ class Puzzle(Env):
         """A short name for each action."""
         raise NotImplementedError
 
+    @eager.compiled
     def apply(self, instance: Any, board: Any, action: Int32[Array, ""]) -> Move:
         """Apply the rules; an invalid action leaves the board unchanged."""
         raise NotImplementedError
 
+    @eager.compiled
     def is_goal(self, instance: Any, board: Any) -> Bool[Array, ""]:
         """Tell whether the board is solved."""
         raise NotImplementedError
 
+    @eager.compiled
     def is_dead(self, instance: Any, board: Any) -> Bool[Array, ""]:
         """Tell whether the episode ends unsolved; true only if the board has no solution."""
         return jnp.zeros((), jnp.bool_)
 
+    @eager.compiled
     def pack(self, board: Any) -> UInt32[Array, " words"]:
         """Write the board as 32-bit words, different for each board."""
         raise NotImplementedError
 
+    @eager.compiled
     def unpack(self, words: UInt32[Array, " words"]) -> Any:
         """Undo `pack`."""
         raise NotImplementedError
 
+    @eager.compiled
     def observe_board(self, instance: Any, board: Any) -> PyTree[Array]:
         """Return the observation: one for each board, unless `fully_observed = False`."""
         raise NotImplementedError
 
+    @eager.compiled
     def heuristic(self, instance: Any, board: Any) -> Float32[Array, ""]:
         """Return a lower bound of the cost to a goal, 0 at a goal."""
         return jnp.zeros((), jnp.float32)
 
+    @eager.compiled
     def goal(self, instance: Any) -> Any:
         """Return the only solved board, which search from both ends needs."""
         raise NotImplementedError(f"{self.name} has no single goal")
 
+    @eager.compiled
     def oracle(self, instance: Any, board: Any) -> Array:
         """Return the least cost to a goal in closed form."""
         raise NotImplementedError(f"{self.name} has no closed form of its distances")
@@ -117,6 +127,7 @@ class Puzzle(Env):
         """The action that undoes each action, int32 (actions,); None where there is none."""
         return None
 
+    @eager.compiled
     def predecessors(self, instance: Any, board: Any) -> Predecessors:
         """Return every board from which one action leads here."""
         if self.inverse is None:
@@ -160,6 +171,7 @@ class Puzzle(Env):
         """Number of actions."""
         return len(self.action_names)
 
+    @eager.compiled
     def neighbours(self, instance: Any, board: Any) -> Move:
         """Apply every action: each leaf of the result has the actions as its first axis."""
         actions = jnp.arange(self.num_actions, dtype=jnp.int32)

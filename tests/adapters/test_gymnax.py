@@ -107,6 +107,7 @@ def test_alone_and_in_any_batch_the_worlds_are_the_same(batch):
     same(jax.jit(jax.vmap(run))(raw, ACTIONS), wanted)
 
 
+@pytest.mark.full
 def test_five_values_for_older_agents(batch):
     keys, (first, (obs, reward, terminated, truncated, info)) = batch
     legacy = to_gymnax(FLAT, legacy=True)

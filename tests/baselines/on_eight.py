@@ -34,10 +34,10 @@ def gradients() -> dict[str, float]:
     """Gradients of one minibatch, all of its rows, whose advantages differ between devices."""
     one, eight = agents()
     rows = ENVS * one.settings.rollout_steps
-    weights = one.network.init(jax.random.key(0), jnp.ones(1))
+    weights = jax.jit(one.network.init)(jax.random.key(0), jnp.ones(1))
     obs = jax.random.normal(jax.random.key(1), (rows, 1))
     noise = jax.random.normal(jax.random.key(2), (3, rows))
-    logits, value = one.predict(weights, obs)
+    logits, value = jax.jit(one.predict)(weights, obs)
     action = jnp.arange(rows, dtype=jnp.int32) % 2
     log_prob = ppo.log_probability(logits, action) + 0.1 * noise[0]
     flags = jnp.zeros(rows, jnp.bool_)

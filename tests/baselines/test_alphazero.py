@@ -140,7 +140,7 @@ def test_nothing_follows_the_end(tiles):
 def test_a_reward_comes_once():
     agent = learner(Countdown(), num_envs=1, clairvoyant=True)
     obs, world = agent.env.reset(jax.random.key(0))
-    weights = agent.network.init(jax.random.key(0), obs[0])
+    weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
     state = jax.tree.map(lambda _: jnp.array([3], jnp.int32), world.env)  # at its end
     for ended, reward in ((False, 3.0), (True, 0.0)):
         node = Node(state, jnp.array([ended]))
@@ -151,11 +151,11 @@ def test_a_reward_comes_once():
 def test_the_time_limit_is_no_end():
     agent = learner(Clock(), num_envs=1, gamma=0.5)
     obs, world = agent.env.reset(jax.random.key(0))
-    weights = agent.network.init(jax.random.key(0), obs[0])
+    weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
     last = jax.tree.map(lambda _: jnp.array([4], jnp.int32), world.env)  # the next step is cut
     node = Node(last, jnp.zeros(1, jnp.bool_))
     found, after = agent.expand(weights, jax.random.key(0), jnp.zeros(1, jnp.int32), node)
-    value = agent.predict(weights, jnp.full((1, 1), 5.0))[1]
+    value = jax.jit(agent.predict)(weights, jnp.full((1, 1), 5.0))[1]
     assert (found.reward, found.discount, bool(after.ended[0])) == (1.0, 0.5, False)
     np.testing.assert_allclose(found.value, value, rtol=1e-6)
     assert abs(float(value[0])) > 1e-3

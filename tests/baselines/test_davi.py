@@ -96,6 +96,7 @@ def test_the_target_changes_when_it_is_old_or_the_loss_is_small(cube):
             np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.full
 def test_a_small_puzzle_is_learned():
     """The 2x2 sliding puzzle has 12 boards, at most 6 moves from the goal."""
     env = jaxenvs.make("Puzzle-SlidingTile-3x3-v0", size=2)

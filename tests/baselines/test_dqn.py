@@ -161,36 +161,39 @@ def test_an_update_remembers_what_happened_in_the_world():
 
 def some_batch(rows: int) -> replay_buffer.Batch:
     """Random rows."""
-    keys = jax.random.split(jax.random.key(5), 3)
-    return replay_buffer.Batch(
-        obs=jax.random.normal(keys[0], (rows, 1)),
-        action=jnp.arange(rows, dtype=jnp.int32) % 2,
-        reward=jnp.linspace(-1.0, 1.0, rows),
-        discount=jnp.where(jnp.arange(rows) % 3 == 0, 0.0, 0.7),
-        next_obs=jax.random.normal(keys[1], (rows, 1)),
+    draw, row = np.random.default_rng(5), np.arange(rows)
+    batch = replay_buffer.Batch(
+        obs=draw.normal(size=(rows, 1)).astype(np.float32),
+        action=(row % 2).astype(np.int32),
+        reward=np.linspace(-1.0, 1.0, rows, dtype=np.float32),
+        discount=np.where(row % 3 == 0, 0.0, 0.7).astype(np.float32),
+        next_obs=draw.normal(size=(rows, 1)).astype(np.float32),
         next_mask=None,
-        weight=jnp.where(jnp.arange(rows) % 4 == 1, 0.0, 1.0),
+        weight=np.where(row % 4 == 1, 0.0, 1.0).astype(np.float32),
     )
+    return jax.tree.map(jnp.asarray, batch)
 
 
 @pytest.mark.parametrize("double", [True, False])
 def test_the_weights_choose_and_their_slow_copy_values(double):
     agent = learner(Endless(), double=double)
-    weights, target = (agent.network.init(jax.random.key(i), jnp.ones(1)) for i in range(2))
+    weights, target = (
+        jax.jit(agent.network.init)(jax.random.key(i), jnp.ones(1)) for i in range(2)
+    )
     batch = some_batch(64)
-    mine, slow = (np.asarray(agent.values(w, batch.next_obs)) for w in (weights, target))
+    mine, slow = (np.asarray(jax.jit(agent.values)(w, batch.next_obs)) for w in (weights, target))
     action = (mine if double else slow).argmax(axis=1)
     assert 0 < (mine.argmax(axis=1) != slow.argmax(axis=1)).sum() < 64
     expected = batch.reward + batch.discount * slow[np.arange(64), action]
-    np.testing.assert_allclose(agent.worth(weights, target, batch), expected, rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(agent.worth)(weights, target, batch), expected, rtol=1e-5)
 
 
 def test_the_loss_is_hubers_of_the_taken_actions_that_are_steps():
     agent = learner(Endless())
-    weights, batch = agent.network.init(jax.random.key(0), jnp.ones(1)), some_batch(32)
-    values = np.asarray(agent.values(weights, batch.obs))[np.arange(32), np.arange(32) % 2]
+    weights, batch = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1)), some_batch(32)
+    values = np.asarray(jax.jit(agent.values)(weights, batch.obs))[np.arange(32), np.arange(32) % 2]
     error = np.linspace(-3, 3, 32)
-    loss, parts = agent.loss(weights, batch, jnp.asarray(values + error, jnp.float32))
+    loss, parts = jax.jit(agent.loss)(weights, batch, jnp.asarray(values + error, jnp.float32))
     huber = np.where(abs(error) < 1, 0.5 * error**2, abs(error) - 0.5)
     np.testing.assert_allclose(loss, (huber * batch.weight).mean(), rtol=1e-4)
     np.testing.assert_allclose(parts["q"], values.mean(), rtol=1e-4)
@@ -199,7 +202,7 @@ def test_the_loss_is_hubers_of_the_taken_actions_that_are_steps():
 def test_no_gradient_enters_the_targets(plain):
     """A step of the learner moves the weights by the gradient with the targets held."""
     agent, runner, _ = plain
-    target = agent.network.init(jax.random.key(9), jnp.ones(1))
+    target = jax.jit(agent.network.init)(jax.random.key(9), jnp.ones(1))
     start = (runner.weights, target, agent.optimiser.init(runner.weights))
     key = jax.random.key(3)
     (weights, moved, _), _ = jax.jit(agent.gradient_step)(runner.replay_buffer, start, key)
@@ -221,7 +224,7 @@ def test_no_gradient_enters_the_targets(plain):
 def test_the_slow_copy_may_follow_at_once_every_few_gradient_steps(plain):
     _, runner, _ = plain
     agent = learner(Endless(), target_rate=1.0, target_every=3)
-    target = agent.network.init(jax.random.key(9), jnp.ones(1))
+    target = jax.jit(agent.network.init)(jax.random.key(9), jnp.ones(1))
     learned = (runner.weights, target, agent.optimiser.init(runner.weights))
     step, equal = jax.jit(agent.gradient_step), []
     for i in range(4):
@@ -266,6 +269,7 @@ def test_an_update_has_the_metrics_of_the_log_and_its_steps_count(plain):
             assert leaf.shape[0] == 4  # divided over devices by this axis
 
 
+@pytest.mark.full
 def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     """A reward of 1 for ever is worth 1 / (1 - 0.8) = 5; five steps of it 3.4 at most."""
     agent = learner(
@@ -282,7 +286,7 @@ def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     for _ in range(2):
         runners, _ = loop.run_chunk(agent, runners)
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    values = agent.values(weights, jnp.ones((1, 1)))[0]
+    values = jax.jit(agent.values)(weights, jnp.ones((1, 1)))[0]
     np.testing.assert_allclose(values, [0.0, 5.0], atol=0.6)
 
 

@@ -8,18 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_train
 from small_run import ID, ROW, TREES, names, saved_run, trees
 
 from jaxenvs.baselines import checkpoints, keeping, loop, ppo
 from jaxenvs.baselines.runs import Config, Run, RunError
 
-TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
-TINY += ["--eval-episodes", "4", "--checkpoint-every", "1"]
-
-
-def steps(updates: int) -> list[str]:
-    """The flag for a number of updates."""
-    return ["--total-steps", str(updates * 8 * 32)]
+GROUP = "tiny_runs"  # one worker compiles the program of these runs
+TINY = [*test_train.TINY, "--checkpoint-every", "1"]
+steps = test_train.total
 
 
 @pytest.fixture(scope="module")

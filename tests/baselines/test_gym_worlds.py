@@ -69,7 +69,7 @@ def policy():
     """A network for Signal, and weights with a first axis of one seed."""
     world = gym_worlds.look(SIGNAL, {})
     network = networks.ActorCritic(world.observation_space, 2, (8,), 0)
-    weights = network.init(jax.random.key(0), jnp.zeros(2))
+    weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))
     return network, jax.tree.map(lambda leaf: np.asarray(leaf)[None], weights)
 
 
@@ -101,7 +101,7 @@ def test_a_fragment_holds_what_happened(policy):
     np.testing.assert_allclose(whole["value"], value, rtol=1e-5)
     chosen = np.take_along_axis(jax.nn.log_softmax(logits), whole["action"][..., None], -1)[..., 0]
     np.testing.assert_allclose(whole["log_prob"], chosen, rtol=1e-4)
-    nines = float(network.apply(one, jnp.full(2, 9.0))[1])
+    nines = float(jax.jit(network.apply)(one, jnp.full(2, 9.0))[1])
     np.testing.assert_allclose(whole["cut_value"], np.where(whole["truncated"], nines, 0), 1e-4)
     assert abs(nines) > 1e-3 and last_obs.shape == (3, 2)
 

@@ -107,10 +107,10 @@ def test_orthogonal_weights_and_a_policy_that_begins_nearly_uniform():
 
 def test_the_order_of_words_counts_and_absent_words_are_nothing():
     def sentence(*ids):
-        return sentences.apply(weights, jnp.array(ids, jnp.uint8))
+        return jax.jit(sentences.apply)(weights, jnp.array(ids, jnp.uint8))
 
     sentences = networks.Sentence(words=9)
-    weights = sentences.init(jax.random.key(0), jnp.zeros(3, jnp.uint8))
+    weights = jax.jit(sentences.init)(jax.random.key(0), jnp.zeros(3, jnp.uint8))
     np.testing.assert_array_equal(sentence(0, 0, 0), np.zeros(networks.SENTENCE))  # no bias yet
     assert np.abs(sentence(4, 5, 0) - sentence(5, 4, 0)).max() > 0.01
     assert np.abs(sentence(4, 5, 0) - sentence(0, 4, 5)).max() > 0.01

@@ -11,6 +11,8 @@ from tiny import Clock, Countdown, Endless, learner
 
 from jaxenvs.baselines import loop, ppo
 
+ADVANTAGES = jax.jit(ppo.advantages, static_argnums=(2, 3))
+
 
 def rollout_of(steps: int, envs: int, seed: int) -> ppo.Rollout:
     """Random numbers, with ends of both kinds placed by hand."""
@@ -44,8 +46,8 @@ def test_advantages_are_those_of_a_plain_loop(seed):
         rollout = rollout._replace(
             terminated=terminated, truncated=truncated, cut_value=rollout.returns
         )
-    last_value = jnp.arange(5, dtype=jnp.float32)
-    got = np.asarray(ppo.advantages(rollout, last_value, gamma, gae_lambda))
+    last_value = np.arange(5, dtype=np.float32)
+    got = np.asarray(ADVANTAGES(rollout, last_value, gamma, gae_lambda))
 
     rollout, last_value = jax.device_get((rollout, last_value))
     steps, envs = rollout.reward.shape
@@ -64,9 +66,9 @@ def test_advantages_are_those_of_a_plain_loop(seed):
 
 def test_what_follows_an_end_does_not_reach_back_over_it():
     rollout = rollout_of(steps=7, envs=5, seed=0)
-    before = ppo.advantages(rollout, jnp.zeros(5), 0.99, 0.95)
+    before = ADVANTAGES(rollout, np.zeros(5, np.float32), 0.9, 0.8)
     changed = rollout._replace(reward=rollout.reward.at[4:].add(100.0))
-    after = ppo.advantages(changed, jnp.zeros(5), 0.99, 0.95)
+    after = ADVANTAGES(changed, np.zeros(5, np.float32), 0.9, 0.8)
     ends = rollout.terminated.at[2, 1].set(True)[:4].any(axis=0)  # in the first four steps
     np.testing.assert_array_equal((before[:3] == after[:3]).all(axis=0), ends)
 
@@ -83,7 +85,7 @@ def test_a_cut_episode_is_worth_the_value_of_its_true_successor():
     # The successor shows time 5; the observation that follows in the rollout shows 0.
     np.testing.assert_array_equal(np.unique(rollout.obs), np.arange(5))
     fives = jnp.full((4, 1), 5.0)
-    value = jax.vmap(lambda weights: ppo_.predict(weights, fives)[1])(runners.weights)
+    value = jax.jit(jax.vmap(lambda weights: ppo_.predict(weights, fives)[1]))(runners.weights)
     expected = np.where(cut, np.asarray(value)[:, None, :], 0.0)
     np.testing.assert_allclose(rollout.cut_value, expected, rtol=1e-6)
     assert (np.abs(value) > 1e-3).all()
@@ -106,7 +108,7 @@ def test_values_learn_that_a_time_limit_is_no_end():
     )
     runners, _ = loop.run_chunk(ppo_, loop.start(ppo_, jax.random.split(jax.random.key(0), 1)))
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    value = ppo_.predict(weights, jnp.ones((1, 1)))[1]
+    value = jax.jit(ppo_.predict)(weights, jnp.ones((1, 1)))[1]
     np.testing.assert_allclose(value, 5.0, rtol=0.1)
 
 
@@ -116,8 +118,8 @@ def on_policy():
     ppo_ = learner(Endless())
     rollout = jax.tree.map(lambda leaf: leaf.reshape(-1), rollout_of(8, 5, 1))
     rollout = rollout._replace(obs=jnp.ones((40, 1)), action=jnp.arange(40, dtype=jnp.int32) % 2)
-    weights = ppo_.network.init(jax.random.key(0), jnp.ones(1))
-    log_prob = ppo.log_probability(ppo_.predict(weights, rollout.obs)[0], rollout.action)
+    weights = jax.jit(ppo_.network.init)(jax.random.key(0), jnp.ones(1))
+    log_prob = ppo.log_probability(jax.jit(ppo_.predict)(weights, rollout.obs)[0], rollout.action)
     return ppo_, weights, rollout._replace(log_prob=log_prob)
 
 
@@ -129,8 +131,10 @@ def loss(ppo_, weights, rollout, advantage, target):
 
 def test_the_loss_sees_normalised_advantages(on_policy):
     ppo_, weights, rollout = on_policy
-    advantage = jnp.linspace(-1, 2, 40)
-    moved = rollout._replace(log_prob=rollout.log_prob + jnp.linspace(-0.3, 0.3, 40))
+    advantage = np.linspace(-1, 2, 40, dtype=np.float32)
+    moved = rollout._replace(
+        log_prob=rollout.log_prob + np.linspace(-0.3, 0.3, 40, dtype=np.float32)
+    )
     a = loss(ppo_, weights, moved, advantage, rollout.value)[1]
     b = loss(ppo_, weights, moved, 7.0 * advantage + 3.0, rollout.value)[1]
     np.testing.assert_allclose(a["policy_loss"], b["policy_loss"], rtol=1e-4)
@@ -142,8 +146,10 @@ def test_a_rollout_without_reward_is_not_blown_up(on_policy):
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, advantage_floor=0.05)
     careful = dataclasses.replace(ppo_, settings=settings)
-    moved = rollout._replace(log_prob=rollout.log_prob + jnp.linspace(-0.1, 0.1, 40))
-    noise = 1e-4 * jnp.linspace(-1, 2, 40)
+    moved = rollout._replace(
+        log_prob=rollout.log_prob + np.linspace(-0.1, 0.1, 40, dtype=np.float32)
+    )
+    noise = 1e-4 * np.linspace(-1, 2, 40, dtype=np.float32)
     plain, floored, large, large_floored = (
         float(loss(learner_, weights, moved, scale * noise, rollout.value)[1]["policy_loss"])
         for learner_, scale in ((ppo_, 1.0), (careful, 1.0), (ppo_, 1e4), (careful, 1e4))
@@ -154,8 +160,8 @@ def test_a_rollout_without_reward_is_not_blown_up(on_policy):
 
 def test_the_loss_of_an_unchanged_policy(on_policy):
     ppo_, weights, rollout = on_policy
-    target = ppo_.predict(weights, rollout.obs)[1] + 2.0
-    total, parts = loss(ppo_, weights, rollout, jnp.linspace(-1, 2, 40), target)
+    target = jax.jit(ppo_.predict)(weights, rollout.obs)[1] + 2.0
+    total, parts = loss(ppo_, weights, rollout, np.linspace(-1, 2, 40, dtype=np.float32), target)
     np.testing.assert_allclose(parts["policy_loss"], 0.0, atol=1e-6)  # advantages have mean 0
     np.testing.assert_allclose([parts["kl"], parts["clipped"]], 0.0, atol=1e-6)
     np.testing.assert_allclose(parts["value_loss"], 0.5 * 2.0**2, rtol=1e-5)
@@ -185,11 +191,11 @@ def test_a_value_that_has_gone_too_far_counts_as_it_would_at_the_clip(on_policy)
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, value_clip=0.2, entropy=0.0)
     clipped = dataclasses.replace(ppo_, settings=settings)
-    value = np.asarray(ppo_.predict(weights, rollout.obs)[1])
+    value = np.asarray(jax.jit(ppo_.predict)(weights, rollout.obs)[1])
     before = value + np.repeat([-0.5, -0.1, 0.1, 0.5], 10).astype(np.float32)
     target = value + np.tile([-3.0, 3.0], 20).astype(np.float32)
     record = rollout._replace(value=jnp.asarray(before))
-    advantage = jnp.linspace(-1, 2, 40)
+    advantage = np.linspace(-1, 2, 40, dtype=np.float32)
     got = loss(clipped, weights, record, advantage, jnp.asarray(target))[1]["value_loss"]
     near = before + np.clip(value - before, -0.2, 0.2)
     errors = np.maximum((value - target) ** 2, (near - target) ** 2)
@@ -204,9 +210,10 @@ def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
     assert ppo_.settings.updates == 3
     optimiser, weights = ppo_.optimiser, {"w": jnp.zeros(1)}
     state, moved = optimiser.init(weights), []
+    update = jax.jit(optimiser.update)
     with jax.numpy_dtype_promotion("standard"):
         for _ in range(2 * 2 * 3 + 1):
-            change, state = optimiser.update({"w": jnp.ones(1)}, state, weights)
+            change, state = update({"w": jnp.ones(1)}, state, weights)
             moved.append(-float(change["w"][0]))
     # A constant gradient moves Adam by the learning rate: four gradient steps for each update.
     expected = np.repeat([0.3, 0.2, 0.1, 0.0], 4)[:13]
@@ -226,7 +233,7 @@ def test_a_large_gradient_is_clipped_by_its_norm_over_all_weights():
 def test_sums_count_finished_episodes_only():
     rollout = rollout_of(7, 5, 0)
     done = np.asarray(rollout.terminated | rollout.truncated)
-    sums = ppo.episode_sums(rollout)
+    sums = jax.jit(ppo.episode_sums)(rollout)
     assert int(sums["episodes"]) == done.sum() == 5
     np.testing.assert_allclose(sums["return_sum"], np.asarray(rollout.returns)[done].sum(), 1e-5)
     assert int(sums["length_sum"]) == np.asarray(rollout.lengths)[done].sum()

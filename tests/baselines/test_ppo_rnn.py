@@ -159,7 +159,7 @@ def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says():
     clock, none = jnp.arange(6.0)[:, None], jnp.zeros(6, jnp.bool_)
     values = agent.network.unroll(weights, agent.network.begin(), clock, none)[1]
     np.testing.assert_allclose(rollout.cut_value[0], np.where(cut, values[5], 0.0), atol=1e-6)
-    alone = agent.network.think(weights, agent.network.begin(), clock[5], None)[2]
+    alone = jax.jit(agent.network.think)(weights, agent.network.begin(), clock[5], None)[2]
     assert abs(float(values[5] - alone)) > 1e-3  # the memory matters
 
 
@@ -223,9 +223,9 @@ def test_a_run_goes_on_bit_for_bit_and_gives_a_policy_that_remembers(tmp_path, c
     obs = policy.env.reset(KEY).obs
     memory, logits, value = jax.jit(policy.think)(policy.begin(), obs)
     assert memory.shape == (8,) and logits.shape == (7,) and value.shape == ()
-    again = policy.think(memory, obs)
+    again = jax.jit(policy.think)(memory, obs)
     assert (memory != again[0]).any() and (logits != again[1]).any()
-    np.testing.assert_allclose(policy.apply(obs)[0], logits, rtol=1e-5)
+    np.testing.assert_allclose(jax.jit(policy.apply)(obs)[0], logits, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ def test_a_cut_episode_is_worth_the_best_value_of_its_true_successor():
     collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
     _, rollout = collect(runners, jax.random.split(jax.random.key(1), 1))
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    best = agent.values(weights, jnp.full((1, 1), 5.0)).max()  # the next episode begins with 0
+    # The next episode begins with 0.
+    best = jax.jit(agent.values)(weights, jnp.full((1, 1), 5.0)).max()
     expected = np.where(np.arange(6) == 4, best, 0.0)
     np.testing.assert_allclose(rollout.cut_value[0], np.tile(expected, (4, 1)).T, rtol=1e-5)
     assert abs(float(best)) > 1e-3
@@ -113,12 +114,12 @@ def test_radam_clips_and_its_rate_falls():
     weights = {"w": jnp.zeros(9)}
     state = agent.optimiser.init(weights)
     with jax.numpy_dtype_promotion("standard"):
-        change, state = agent.optimiser.update({"w": jnp.full(9, 4.0)}, state, weights)
+        change, state = jax.jit(agent.optimiser.update)({"w": jnp.full(9, 4.0)}, state, weights)
         moments = state[1][0].mu["w"]
         # Before its variance can be told RAdam moves by the mean gradient alone, unlike Adam.
         np.testing.assert_allclose(change["w"], -0.3 * 0.5 / 3, rtol=1e-4)
         np.testing.assert_allclose(jnp.linalg.norm(moments), 0.5 * (1 - 0.9), rtol=1e-5)
-        rates = [float(agent.learning_rate(count)) for count in range(0, 10, 2)]
+        rates = jax.jit(jax.vmap(agent.learning_rate))(np.arange(0, 10, 2, dtype=np.int32))
     np.testing.assert_allclose(rates, [0.3, 0.225, 0.15, 0.075, 0.0], atol=1e-6)
 
 
@@ -126,20 +127,22 @@ def test_advantages_of_dueling_heads_have_no_mean():
     """What the value head does not say is a difference between actions."""
     network = q_network.QNetwork.of(Endless(), (8,), 0, dueling=True)
     obs = jnp.ones(1)
-    weights = network.init(jax.random.key(0), obs)
+    weights = jax.jit(network.init)(jax.random.key(0), obs)
     value = weights["params"]["Dense_2"]["bias"]
     assert value.shape == (1,)
-    before = network.apply(weights, obs)
+    before = jax.jit(network.apply)(weights, obs)
     raised = {**weights["params"], "Dense_2": {**weights["params"]["Dense_2"], "bias": value + 2.0}}
-    np.testing.assert_allclose(network.apply({"params": raised}, obs), before + 2.0, rtol=1e-5)
+    np.testing.assert_allclose(
+        jax.jit(network.apply)({"params": raised}, obs), before + 2.0, rtol=1e-5
+    )
     both = weights["params"]["Dense_1"]
     shifted = {**weights["params"], "Dense_1": {**both, "bias": both["bias"] + 7.0}}
-    np.testing.assert_allclose(network.apply({"params": shifted}, obs), before, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(network.apply)({"params": shifted}, obs), before, atol=1e-5)
 
 
 def test_every_layer_is_normalised():
     network = q_network.QNetwork.of(Endless(), (8, 8), 0)
-    weights = network.init(jax.random.key(0), jnp.ones(1))["params"]
+    weights = jax.jit(network.init)(jax.random.key(0), jnp.ones(1))["params"]
     assert {"LayerNorm_0", "LayerNorm_1"} <= set(weights)
 
 
@@ -161,10 +164,10 @@ def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     for _ in range(2):
         runners, _ = loop.run_chunk(agent, runners)
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    values = agent.values(weights, jnp.ones((1, 1)))[0]
+    values = jax.jit(agent.values)(weights, jnp.ones((1, 1)))[0]
     np.testing.assert_allclose(values, [0.0, 5.0], atol=0.3)
 
-    _, logits, value = agent.network.think(weights, (), jnp.ones(1), None)
+    _, logits, value = jax.jit(agent.network.think)(weights, (), jnp.ones(1), None)
     assert value == values.max()
     np.testing.assert_allclose(jax.nn.softmax(logits), [0.01, 0.99], atol=1e-5)
 
@@ -193,7 +196,7 @@ def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
         assert {"q_loss", "q", "epsilon"} <= set(a)
     assert (whole / "eval.json").read_text() == (parts / "eval.json").read_text()
     policy = runs.load_policy(whole, seed=1)
-    logits, value = policy.apply(policy.env.reset(jax.random.key(0)).obs)
+    logits, value = jax.jit(policy.apply)(policy.env.reset(jax.random.key(0)).obs)
     assert logits.shape == (7,) and value.shape == ()
     np.testing.assert_allclose(jax.nn.softmax(logits).max(), 0.98 + 0.02 / 7, rtol=1e-5)
 

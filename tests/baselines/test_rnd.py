@@ -29,7 +29,7 @@ def places(middle: float, seed: int, shape: tuple[int, ...] = (16, 8)) -> jax.Ar
 def visits():
     """Everything before and after each of 60 visits of a place; and the bonuses of the visits."""
     learn = jax.jit(functools.partial(BONUS.learn))
-    states, returns, bonuses = [BONUS.init(KEY, jnp.zeros(4))], jnp.zeros(8), []
+    states, returns, bonuses = [jax.jit(BONUS.init)(KEY, jnp.zeros(4))], jnp.zeros(8), []
     for visit in range(60):
         state, returns, bonus = learn(states[-1], returns, places(1.0, visit))
         states.append(state)
@@ -44,8 +44,12 @@ def test_the_bonus_falls_with_visits_and_is_larger_for_what_has_not_been_seen(vi
         for bonus, state in zip(bonuses, states[1:], strict=True)
     ]
     assert raw[-1] < raw[20] < raw[5] and raw[-1] < raw[1] / 5
-    seen = [BONUS.features(states[-1], places(x, 99, (128,))) for x in (1.0, -1.0)]
-    known, unknown = (BONUS.errors(states[-1], BONUS.normalised(states[-1], x)) for x in seen)
+    errors = jax.jit(
+        lambda x: BONUS.errors(
+            states[-1], BONUS.normalised(states[-1], BONUS.features(states[-1], x))
+        )
+    )
+    known, unknown = (errors(places(x, 99, (128,))) for x in (1.0, -1.0))
     assert bonuses[0].shape == (16, 8) and known.shape == (128,)
     assert float(unknown.min()) > float(known.max())
 
@@ -60,7 +64,7 @@ def test_only_the_predictor_learns(visits):
 
 
 def test_no_gradient_enters_the_target():
-    state = BONUS.init(KEY, jnp.zeros(4))
+    state = jax.jit(BONUS.init)(KEY, jnp.zeros(4))
     inputs = places(0.0, 0, (32,))
     errors = jax.grad(lambda state: BONUS.errors(state, inputs).sum(), allow_int=True)
     slope = jax.jit(errors)(state)
@@ -97,16 +101,19 @@ def test_the_bonus_is_in_deviations_of_its_discounted_returns(visits):
 def test_networks_see_deviations_from_what_is_usual(visits):
     states, _ = visits
     stream = jnp.concatenate([places(1.0, visit).reshape(-1, 4) for visit in range(60)])
-    inputs = np.asarray(BONUS.normalised(states[-1], BONUS.features(states[-1], stream)))
+    inputs = np.asarray(
+        jax.jit(BONUS.normalised)(states[-1], jax.jit(BONUS.features)(states[-1], stream))
+    )
     np.testing.assert_allclose(inputs.mean(axis=0), 0.0, atol=1e-3)
     np.testing.assert_allclose(inputs.std(axis=0), 1.0, rtol=1e-2)
-    far = BONUS.normalised(states[-1], jnp.array([[9.0, -9.0, 1.0, 1.0]]))
+    far = jax.jit(BONUS.normalised)(states[-1], jnp.array([[9.0, -9.0, 1.0, 1.0]]))
     np.testing.assert_allclose(far[0, :2], [5.0, -5.0])
 
 
 def test_devices_share_statistics_and_predictor():
     """Two rows of a `vmap` whose axis is called like the mesh's do what two devices would."""
-    state, halves = BONUS.init(KEY, jnp.zeros(4)), jnp.stack([places(1.0, 0), places(-2.0, 1)])
+    state = jax.jit(BONUS.init)(KEY, jnp.zeros(4))
+    halves = jnp.stack([places(1.0, 0), places(-2.0, 1)])
     before = jnp.arange(16.0).reshape(2, 8)
     learn = functools.partial(BONUS.learn, devices=Devices(2))
     mapped = jax.jit(jax.vmap(learn, in_axes=(None, 0, 0), axis_name=DEVICES))
@@ -184,6 +191,7 @@ def test_without_a_weight_nothing_of_it_is_in_the_program():
     assert program(plain) == program(before)
 
 
+@pytest.mark.full
 def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(tmp_path):
     agent = curious(Clock())
     runners = loop.start(agent, jax.random.split(KEY, 2))

@@ -25,6 +25,7 @@ from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.render import replay
 
+GROUP = "tiny_runs"  # one worker compiles the program of these runs
 TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
 TINY += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
 
@@ -258,6 +259,7 @@ def _wait_for(file, process: subprocess.Popen, seconds: float = 240.0) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.full
 def test_an_agent_learns_to_cross_a_room(tmp_path):
     out = tmp_path / "empty"
     flags = ["--total-steps", "49152", "--num-envs", "32", "--rollout-steps", "64"]

@@ -118,11 +118,11 @@ def test_stale_fragments_are_seen_with_the_present_weights(collected):
     stale = rollout._replace(
         log_prob=rollout.log_prob + 1.0, value=jnp.full_like(rollout.value, 99.0)
     )
-    seen, advantage, target = trace.targets(runner, stale)
+    seen, advantage, target = jax.jit(trace.targets)(runner, stale)
     np.testing.assert_allclose(seen.log_prob, rollout.log_prob, rtol=1e-5)
     np.testing.assert_allclose(seen.value, rollout.value, rtol=1e-4, atol=1e-5)
     ratio = jnp.full_like(rollout.value, np.exp(-1.0))
-    last_value = ppo_.predict(runner.weights, runner.obs)[1]
+    last_value = jax.jit(ppo_.predict)(runner.weights, runner.obs)[1]
     expected = corrected_advantages(rollout, last_value, ratio, 0.9, ppo_.settings.gae_lambda)
     np.testing.assert_allclose(advantage, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(target, expected + rollout.value, rtol=1e-4, atol=1e-5)
@@ -144,7 +144,7 @@ def stale(collected):
 @functools.partial(jax.jit, static_argnums=0)
 def first_gradients(trace, runner, rollout, orders):
     """Gradients of the policy loss of minibatches by the runner's weights, and what went in."""
-    batch = jax.tree.map(trace.rows, trace.targets(runner, rollout))
+    batch = jax.tree.map(trace.rows, jax.jit(trace.targets)(runner, rollout))
 
     def gradient(rows, scale):
         minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
@@ -167,7 +167,7 @@ def test_advantages_are_centred_with_the_weights_that_they_carry(stale):
     centred /= np.sqrt(np.square(centred).mean(axis=1, keepdims=True))
 
     def policy_loss(weights, rows, centred):
-        logits, _ = trace.predict(weights, seen.obs[rows])
+        logits, _ = jax.jit(trace.predict)(weights, seen.obs[rows])
         return -(centred * ppo.log_probability(logits, seen.action[rows])).mean()
 
     gradients = jax.vmap(jax.grad(policy_loss), (None, 0, 0))

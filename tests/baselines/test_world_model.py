@@ -1,5 +1,6 @@
 """The world model: its local rule of movement, codes and words, and a tiny run of the command."""
 
+import functools
 import json
 
 import jax
@@ -37,10 +38,8 @@ def test_each_cell_is_seen_alone_and_without_its_brightness(model):
     picture = jax.random.uniform(jax.random.key(1), (12, 12, 3))
     brighter = picture.at[:4, :4].add(0.5)  # row 0, column 0
     changed = brighter.at[4:8, 8:10].add(1.0)  # half of row 1, column 2
-    codes = [
-        network.apply(weights, world_model.shapes(x, 4), method="encode")
-        for x in (picture, changed)
-    ]
+    encode = jax.jit(lambda x: network.apply(weights, world_model.shapes(x, 4), method="encode"))
+    codes = [encode(x) for x in (picture, changed)]
     differs = np.abs(np.asarray(codes[0] - codes[1])).max(axis=1) > 1e-3
     np.testing.assert_array_equal(differs, np.arange(9) == 5)
     np.testing.assert_allclose(np.asarray(codes[0]).mean(axis=1), 0.0, atol=1e-5)
@@ -49,9 +48,10 @@ def test_each_cell_is_seen_alone_and_without_its_brightness(model):
 def test_a_move_looks_at_a_cell_and_its_four_neighbours(model):
     network, weights = model
     bits = jnp.zeros((9, 3))
-    before = network.apply(weights, bits, jnp.int32(1), method="move")
+    move = jax.jit(lambda bits: network.apply(weights, bits, jnp.int32(1), method="move"))
+    before = move(bits)
     for cell, seen_from in ((0, [0, 1, 3]), (4, [1, 3, 4, 5, 7]), (5, [2, 4, 5, 8])):
-        after = network.apply(weights, bits.at[cell].set(1.0), jnp.int32(1), method="move")
+        after = move(bits.at[cell].set(1.0))
         np.testing.assert_array_equal(
             np.flatnonzero(np.asarray(after != before).any(axis=1)), seen_from
         )
@@ -80,15 +80,15 @@ def test_every_picture_has_noise_of_its_own(model, monkeypatch):
 def test_a_domain_packs_codes_and_knows_the_goal(model):
     learned = world_model.domain(SMALL, model[1])
     codes = jax.random.bernoulli(jax.random.key(0), 0.5, (64, 9, 3))
-    words = jax.vmap(learned.pack)(codes)
+    words = jax.jit(jax.vmap(learned.pack))(codes)
     assert words.shape == (64, learned.num_words) and words.dtype == jnp.uint32
-    np.testing.assert_array_equal(jax.vmap(learned.unpack)(words), codes)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(learned.unpack))(words), codes)
     assert len(np.unique(np.asarray(words), axis=0)) == len(
         np.unique(codes.reshape(64, -1), axis=0)
     )
     assert learned.is_goal(codes[0], codes[0]) and learned.heuristic(codes[0], codes[0]) == 0
     assert not learned.is_goal(codes[0], codes[1])
-    moves = learned.neighbours(codes[0], codes[1])
+    moves = jax.jit(learned.neighbours)(codes[0], codes[1])
     np.testing.assert_array_equal(moves.valid, (moves.board != codes[1]).any(axis=(1, 2)))
 
 
@@ -104,15 +104,14 @@ def test_a_true_model_gives_true_plans():
         num_words=2,
     )
     keys = jax.random.split(jax.random.key(0), 4)
-    levels = jax.vmap(puzzle.sample_level)(keys)
+    levels = jax.jit(jax.vmap(puzzle.sample_level))(keys)
     goals = jnp.stack([puzzle.goal(())] * 4)
     plans = search.astar(
         true, levels.replace(instance=goals), node_budget=8192, batch_size=64, max_length=16
     )
     assert plans.solved.all()
-    arrived = jax.vmap(lambda b, a: world_model.carry_out(puzzle, b, a))(
-        levels.board, plans.actions
-    )
+    carry_out = jax.jit(jax.vmap(functools.partial(world_model.carry_out, puzzle)))
+    arrived = carry_out(levels.board, plans.actions)
     np.testing.assert_array_equal(arrived, goals)
 
 

@@ -27,6 +27,7 @@ def test_staggered_clocks_spread_the_ends(limit, ended):
     assert (done.sum(axis=1) == ended).all()
 
 
+@pytest.mark.full
 def test_the_command_writes_every_source_and_limit(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(timing, "ROLLOUT_STEPS", (16, 64))
     out = tmp_path / "resets.json"

@@ -2,10 +2,13 @@
 
 import json
 
+import pytest
+
 from jaxenvs import search
 from jaxenvs.benchmarks import searching
 
 
+@pytest.mark.full
 def test_a_small_run_writes_its_figures(tmp_path, capsys):
     out = tmp_path / "search.json"
     options = ["--id", "Puzzle-SlidingTile-3x3-v0", "--batch-sizes", "256", "--levels", "2"]

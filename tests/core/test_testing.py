@@ -259,6 +259,7 @@ class Prize(Walk):
         return moved._replace(reward=moved.reward * params.prize)
 
 
+@pytest.mark.full
 def test_a_good_environment_passes():
     """A wrapper's params hold those of the environment, with another time limit."""
     wrapped = jaxenvs.wrappers.StickyAction(env=HalfLimit())

@@ -8,6 +8,8 @@ import peer
 import pytest
 import starts
 
+from jaxenvs.core import platforms
+
 ROWS = 8 * len(starts.KINDS)  # every kind of start by every player, twice
 STEPS, LONG_STEPS, TRIALS = 60, 200, 10
 # Events that must happen in some trajectory, or the comparison proves nothing about them.
@@ -75,6 +77,7 @@ def test_what_an_accelerator_compiles_plays_as_the_package(monkeypatch):
     def elsewhere(*args, default, **platforms):
         return default(*args)
 
+    monkeypatch.setattr(platforms, "is_cpu_alone", lambda: False)
     monkeypatch.setattr(jax.lax, "platform_dependent", elsewhere)
     lockstep.sides.cache_clear()
     try:

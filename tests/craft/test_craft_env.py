@@ -11,6 +11,8 @@ from scene import ENV, mob, set_slot
 import jaxenvs
 from jaxenvs.craft import CLASSIC, Action, Block, CraftClassic, chance
 
+GROUP = "craft_scenes"  # one worker compiles the step that these files play
+
 A = Action
 view = jax.jit(ENV.view)
 # Shares the programs of the contract.

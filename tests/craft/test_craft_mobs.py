@@ -9,6 +9,7 @@ from jaxenvs.craft import Action, Block
 from jaxenvs.craft.tables import ROLES
 
 A = Action
+GROUP = "craft_scenes"  # one worker compiles the step that these files play
 SOLID = "~#TciDBFyY"
 
 

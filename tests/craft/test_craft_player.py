@@ -7,6 +7,8 @@ from scene import SIGNS, becomes, plant, play, quiet
 
 from jaxenvs.craft import CLASSIC, Action, Block
 
+GROUP = "craft_scenes"  # one worker compiles the step that these files play
+
 A = Action
 OPEN = ".,_"  # what can be entered alive
 

@@ -12,6 +12,7 @@ from lockstep import merged
 
 from jaxenvs.craft.tables import Achievement, Action
 
+GROUP = "lockstep_full"  # one worker compiles both games for both files
 ROWS = 8 * len(starts.KINDS)  # every kind of start by every player, twice
 STEPS, LONG_STEPS, TRIALS, ANY_TRIALS = 12, 200, 10, 125
 LUCK = 4  # a seed with which grass gives a sapling at once

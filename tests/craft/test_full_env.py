@@ -17,6 +17,7 @@ from jaxenvs.craft.ground import shone
 from jaxenvs.craft.kits import KITS
 from jaxenvs.craft.tables import Action, Block
 
+GROUP = "lockstep_full"  # one worker makes the worlds of the package
 ROWS = 2 * len(starts.KINDS)
 ENV = peer.ENV
 IDS = jaxenvs.make("Craft-Ids-v0")

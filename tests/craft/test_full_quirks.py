@@ -12,6 +12,7 @@ from test_full_differential import ROWS
 
 from jaxenvs.craft.tables import Achievement, Action, Block, Item
 
+GROUP = "lockstep_full"  # one worker compiles both games for both files
 UP, RIGHT = 3, 2
 AHEAD, BELOW = np.array([0, 1]), np.array([1, 0])
 

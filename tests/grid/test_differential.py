@@ -9,6 +9,7 @@ import upstream
 from minigrid.wrappers import FullyObsWrapper, OneHotPartialObsWrapper, ViewSizeWrapper
 
 import jaxenvs
+from jaxenvs.core import platforms
 from jaxenvs.grid import Action, Kind, tiles
 
 IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
@@ -291,6 +292,7 @@ def test_drawn_worlds_as_an_accelerator_plays_them(monkeypatch):
     def elsewhere(*args, default, **platforms):
         return default(*args)
 
+    monkeypatch.setattr(platforms, "is_cpu_alone", lambda: False)
     monkeypatch.setattr(jax.lax, "platform_dependent", elsewhere)
     counts, happened, _ = play_drawn(7, False, grids=10, steps=60, seed=2)
     assert counts == NO_DIFFERENCE and happened["picked"] and happened["opened"]

@@ -45,6 +45,7 @@ def test_all_of_korfs_first_ten():
         assert result.cost == row.optimal
 
 
+@pytest.mark.full
 def test_the_easiest_of_korfs_first_ten():
     row = INSTANCES[8]
     result = solved(FIFTEEN, FIFTEEN.level(row.board), batch_size=BATCH, node_budget=2_000_000)

@@ -87,14 +87,19 @@ def test_astar_finds_the_exact_distance_of_many_levels_in_one_table():
         assert one(level).cost == result.cost[i]
 
 
-def test_qstar_and_both_ends_agree_with_astar():
-    for other in (
-        search.qstar(EIGHT, eight_levels(), terminate="optimal", **SMALL),
-        search.bidirectional(EIGHT, eight_levels(), **SMALL),
-    ):
-        np.testing.assert_array_equal(other.cost, eight().cost)
-        assert other.optimal.all()
-        assert_plays(EIGHT, eight_levels(), other)
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(functools.partial(search.qstar, terminate="optimal"), marks=pytest.mark.full),
+        search.bidirectional,
+    ],
+    ids=["qstar", "bidirectional"],
+)
+def test_other_exact_searches_agree_with_astar(run):
+    result = run(EIGHT, eight_levels(), **SMALL)
+    np.testing.assert_array_equal(result.cost, eight().cost)
+    assert result.optimal.all()
+    assert_plays(EIGHT, eight_levels(), result)
 
 
 def test_beam_search_solves_and_never_beats_the_optimum():
@@ -104,10 +109,16 @@ def test_beam_search_solves_and_never_beats_the_optimum():
     assert_plays(EIGHT, eight_levels(), result)
 
 
+@functools.cache
+def weighted(weight):
+    """The same by weighted A*, which is given room for 16 actions alone."""
+    return search.astar(EIGHT, eight_levels(), weight=weight, **{**SMALL, "max_length": 16})
+
+
 @pytest.mark.parametrize("weight", [pytest.param(2.0, marks=pytest.mark.full), 5.0])
 def test_a_larger_weight_expands_less_and_loses_no_more_than_it_may(weight):
     """Levels that finish early are not thereby proven: their open entries are skipped."""
-    result = search.astar(EIGHT, eight_levels(), weight=weight, **SMALL)
+    result = weighted(weight)
     better = result.cost > eight().cost
     assert result.solved.all() and better.any() and not (result.optimal & better).any()
     assert (result.cost <= weight * eight().cost).all()
@@ -116,7 +127,7 @@ def test_a_larger_weight_expands_less_and_loses_no_more_than_it_may(weight):
 
 
 def test_actions_that_have_no_room_are_left_out():
-    result = search.astar(EIGHT, eight_levels(), **{**SMALL, "max_length": 16})
+    result = weighted(5.0)
     fits = result.length <= 16
     assert fits.any() and not fits.all() and result.solved.all()
     np.testing.assert_array_equal((result.actions == -1).all(axis=1), ~fits)

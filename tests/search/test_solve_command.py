@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from defaults import with_full
 
 from jaxenvs import cli
 
@@ -38,9 +39,7 @@ def test_a_level_of_a_file_is_solved_and_both_boards_are_printed(level, capsys):
     assert end.split() == ["1", "2", "3", "4", "5", "6", "7", "8", "."]
 
 
-@pytest.mark.parametrize(
-    "algorithm", ["qstar", "beam", pytest.param("bidirectional", marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize("algorithm", ["beam", *with_full("qstar", "bidirectional")])
 def test_the_other_algorithms(algorithm, level, capsys):
     batch = FAST[:2] if algorithm == "beam" else FAST
     given = ["--instance", level(TILES), "--algorithm", algorithm, *batch]

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int32, UInt8
 
+from ...core.platforms import by_platform
 from ..state import World
 from ..tables import Rules
 from .sprites import atlas, numbers
@@ -143,4 +144,4 @@ def gathered(
         never = lambda first: jnp.broadcast_to((first[0, 0] * 0).astype(jnp.uint8), shape)  # noqa: E731
         return jax.lax.cond(always, gather, never, first)
 
-    return jax.lax.platform_dependent(shown * size, cpu=apart, default=gather)
+    return by_platform(shown * size, cpu=apart, default=gather)

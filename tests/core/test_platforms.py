@@ -1,0 +1,34 @@
+"""Code for CPUs and for accelerators: which of it is traced, and that both have the same types."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs.core import platforms
+from jaxenvs.core.platforms import by_platform
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_accelerators_code_is_traced_only_where_there_may_be_one(monkeypatch, alone):
+    traced = []
+
+    def form(name):
+        return lambda x: traced.append(name) or x + 1
+
+    monkeypatch.setattr(platforms, "is_cpu_alone", lambda: alone)
+    after = jax.jit(lambda x: by_platform(x, cpu=form("cpu"), default=form("other")))(np.int32(1))
+    assert after == 2 and {*traced} == ({"cpu"} if alone else {"cpu", "other"})
+
+
+@pytest.mark.parametrize("id", ["Craft-Classic-Pixels-v0", "Grid-Dynamic-Obstacles-5x5-v0"])
+def test_a_step_for_accelerators_has_the_types_of_one_for_cpus(monkeypatch, id):
+    batch = jaxenvs.make_vec(id, 4)
+
+    def step(key):
+        return batch.step(key, batch.reset(key).state, np.zeros(4, np.int32))
+
+    types = jax.eval_shape(step, jax.random.key(0))
+    monkeypatch.setattr(platforms, "is_cpu_alone", lambda: False)
+    monkeypatch.setattr(jax.lax, "platform_dependent", lambda *args, default, cpu: default(*args))
+    assert types == jax.eval_shape(lambda key: step(key), jax.random.key(0))
