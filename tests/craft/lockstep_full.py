@@ -78,8 +78,8 @@ def events(before, after):
 
 
 @functools.cache
-def sides(batched=True):
-    """Both games, compiled for a batch or for one world."""
+def sides():
+    """Both games, compiled for a batch."""
     env = peer.ENV
 
     def begin(theirs, params):
@@ -99,13 +99,12 @@ def sides(batched=True):
         return {name: flag & ~left for name, flag in found.items()}
 
     parts = (begin, chosen, their_step, our_step, compare)
-    starts, choose, theirs, *rest = [jax.jit(jax.vmap(part) if batched else part) for part in parts]
+    starts, choose, theirs, *rest = [jax.jit(jax.vmap(part)) for part in parts]
 
     def their_turn(state, keys, ways, params):
         return theirs(state, keys, choose(state, keys, ways), params)
 
-    fold = jax.random.fold_in
-    fold = jax.jit(jax.vmap(fold, in_axes=(0, None)) if batched else fold)
+    fold = jax.jit(jax.vmap(jax.random.fold_in, in_axes=(0, None)))
     return Sides(env, starts, their_turn, *rest, fold)
 
 

@@ -62,7 +62,7 @@ def parts():
     reports = []
     yield reports
     if len(reports) == TRIALS:
-        total = merged(reports)
+        total = merged([*reports, feats_played()])
         assert all(total.achievements.values()), total.achievements
         check(
             total, least=60_000, events=[name for name in total.events if "unexplained" not in name]
@@ -75,6 +75,16 @@ def test_long_games_play_as_the_package(part, parts):
     """Over 6,000 steps; the last of all parts also asks for all events and achievements."""
     parts.append(lockstep.trial(ROWS, LONG_STEPS, seed=100 * part))
     check(parts[-1], least=5_000, events=["mobs born", "mobs gone", "hurt", "blocks changed"])
+
+
+def feats_played():
+    """The report of games in which the action of an achievement is taken again and again."""
+    theirs, _, actions = feats.batch(ROWS)
+    keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32) + 1_000 * LUCK)
+    params = lockstep.numbers(ROWS, 0, share=0, gods=0)
+    return lockstep.play(
+        theirs, keys, jnp.asarray(-1 - actions, jnp.int32), STEPS, params, lockstep.sides()
+    )
 
 
 def any_step(seed):
