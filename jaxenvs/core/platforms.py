@@ -1,5 +1,7 @@
 """Code of which one form suits CPUs and another accelerators; both give the same results."""
 
+import functools
+import importlib.util
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,7 +13,7 @@ T = TypeVar("T")
 def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) -> T:
     """Apply `cpu` to the arguments where the program runs on a CPU, else `default`.
 
-    JAX traces both, for it learns of the platform later. Where it may use CPUs alone only `cpu` is
+    JAX traces both, for it learns of the platform later. Where it can use CPUs alone only `cpu` is
     traced, which takes half as long for a batch of Craft or one whose levels are drawn anew.
     """
     if is_cpu_alone():
@@ -20,5 +22,14 @@ def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) ->
 
 
 def is_cpu_alone() -> bool:
-    """Whether JAX was told to use CPUs alone (`JAX_PLATFORMS=cpu`)."""
-    return jax.config.jax_platforms == "cpu"  # type: ignore[attr-defined]  # an option of JAX
+    """Whether JAX was told to use CPUs alone (`JAX_PLATFORMS=cpu`) and cannot compile for others.
+
+    With a plugin it can, ahead of time, whatever it was told.
+    """
+    told = jax.config.jax_platforms == "cpu"  # type: ignore[attr-defined]  # an option of JAX
+    return told and not _has_plugin()
+
+
+@functools.cache
+def _has_plugin() -> bool:
+    return any(importlib.util.find_spec(name) for name in ("jax_plugins", "libtpu"))

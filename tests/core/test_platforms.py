@@ -1,6 +1,7 @@
 """Code for CPUs and for accelerators: which of it is traced, and that both have the same types."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -21,12 +22,22 @@ def test_an_accelerators_code_is_traced_only_where_there_may_be_one(monkeypatch,
     assert after == 2 and {*traced} == ({"cpu"} if alone else {"cpu", "other"})
 
 
+@pytest.mark.parametrize("plugin", [None, "jax_plugins", "libtpu"])
+def test_where_a_plugin_could_compile_for_an_accelerator_its_code_is_traced(monkeypatch, plugin):
+    monkeypatch.setattr(platforms.importlib.util, "find_spec", lambda name: name == plugin)
+    platforms._has_plugin.cache_clear()
+    try:
+        assert platforms.is_cpu_alone() == (plugin is None)
+    finally:
+        platforms._has_plugin.cache_clear()
+
+
 @pytest.mark.parametrize("id", ["Craft-Classic-Pixels-v0", "Grid-Dynamic-Obstacles-5x5-v0"])
 def test_a_step_for_accelerators_has_the_types_of_one_for_cpus(monkeypatch, id):
     batch = jaxenvs.make_vec(id, 4)
 
     def step(key):
-        return batch.step(key, batch.reset(key).state, np.zeros(4, np.int32))
+        return batch.step(key, batch.reset(key).state, jnp.zeros(4, jnp.int32))
 
     types = jax.eval_shape(step, jax.random.key(0))
     monkeypatch.setattr(platforms, "is_cpu_alone", lambda: False)
