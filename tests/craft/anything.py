@@ -25,6 +25,7 @@ AHEAD = {  # what makes an action do something, where any block would seldom
     Action.PLACE_PLANT: [Block.GRASS],
     Action.PLACE_TORCH: OPEN,
 }
+CLIMBS = {Action.DESCEND: 1, Action.ASCEND: -1}
 MAKES = {recipe.action for recipe in FULL.recipes}
 
 
@@ -49,9 +50,11 @@ class Anything:
             self.floor = self.fields["player_level"][row]
             self.terrain()
             self.ladders()
-            self.crowd()
-            self.flying()
+            at = self.fields["player_position"][row]
+            self.crowd(self.floor, at, alone=not self.params.god_mode[row])
+            self.flying(self.floor, at)
             self.plants()
+            self.beyond()
 
     def some(self, values, p=None):
         """One of some values for each row."""
@@ -181,28 +184,38 @@ class Anything:
             ("down", Item.LADDER_DOWN, self.floor < FLOORS - 1),
             ("up", Item.LADDER_UP, 0 < self.floor < FLOORS - 1),
         ):
-            cell = at if self.rng.random() < 0.3 else self.rng.integers(0, SIZE, 2)
+            wanted = {"down": Action.DESCEND, "up": Action.ASCEND}[way] == self.actions[self.row]
+            here = self.rng.random() < (0.8 if wanted else 0.15)
+            cell = at if here else self.rng.integers(0, SIZE, 2)
             self.fields[f"{way}_ladders"][self.row, self.floor] = cell
             if has:
                 self.item[tuple(cell)] = item
                 if self.map[tuple(cell)] in SOLID:
                     self.map[tuple(cell)] = Block.PATH
 
-    def crowd(self):
-        """Mobs of the floor, near and far, no two live ones on a cell."""
-        rng, taken = self.rng, set()
-        at = self.fields["player_position"][self.row]
-        if not self.params.god_mode[self.row]:
-            taken.add(tuple(at))
-        seen = self.fields["mob_map"][self.row, self.floor]
-        strikes = self.floor == FLOORS - 1 and self.actions[self.row] == Action.DO
+    def beyond(self):
+        """Whom the player meets behind a ladder, often on its very cell, and what still flies."""
+        way = CLIMBS.get(self.actions[self.row], 0)
+        floor = self.floor + way
+        if not way or not 0 <= floor < FLOORS:
+            return
+        ladder = self.fields["up_ladders" if way > 0 else "down_ladders"][self.row, floor]
+        self.map = self.fields["map"][self.row, floor]
+        self.crowd(floor, ladder, alone=False)
+        self.flying(floor, ladder)
+
+    def crowd(self, floor, at, alone):
+        """Mobs of a floor, near and far, no two live ones on a cell, the player's free if alone."""
+        rng, taken = self.rng, {tuple(at)} if alone else set()
+        seen = self.fields["mob_map"][self.row, floor]
+        strikes = floor == FLOORS - 1 and self.actions[self.row] == Action.DO
         share = rng.choice([0, 0.75]) if strikes else 0.75  # the necromancer's guard is down
         seen[:] = False
         for role, kind in peer.KINDS.items():
             slots, rows = self.slots[kind], FULL.types(role)
             for slot in range(slots["mask"].shape[2]):
-                index = self.row, self.floor, slot
-                reach = rng.choice([1, 2, 5, 10, 15, 48])
+                index = self.row, floor, slot
+                reach = rng.choice([0, 1, 2, 5, 10, 15, 48])
                 cell = (at + rng.integers(-reach, reach + 1, 2)).clip(0, SIZE - 1)
                 if rng.random() < 0.15:
                     way = self.fields["player_direction"][self.row]
@@ -218,14 +231,14 @@ class Anything:
                     seen[tuple(cell)] = True
                     self.clear(cell)
 
-    def flying(self):
+    def flying(self, floor, at):
         """Projectiles of both sides."""
-        rng, at = self.rng, self.fields["player_position"][self.row]
+        rng = self.rng
         for kind in peer.FLYING.values():
             slots, ways = self.slots[f"{kind}s"], self.fields[f"{kind}_directions"]
             for slot in range(3):
-                index = self.row, self.floor, slot
-                reach = rng.choice([1, 2, 4, 48])
+                index = self.row, floor, slot
+                reach = rng.choice([0, 1, 2, 4, 48])
                 cell = (at + rng.integers(-reach, reach + 1, 2)).clip(0, SIZE - 1)
                 alive = rng.random() < 0.6
                 slots["position"][index] = cell if alive else cell + rng.integers(-9, 10, 2)
