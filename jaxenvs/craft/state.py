@@ -186,7 +186,7 @@ def floor_words(
     pairs += [((rules.projectile_fields,), *both) for both in zip(flying, flew, strict=True)]
     words: list[Array] = []
     for groups, it, it_was in pairs:
-        words += words_of(groups, it, rest and (it_was, rest))
+        words += words_of(groups, it, None if rest is None else (it_was, rest))
     return words
 
 
@@ -233,10 +233,11 @@ def slots_of(world: World) -> Slots:
 
 def _words(rules: Rules, world: World, known: Known = None) -> list[Int32[Array, ""]]:
     """Words of all but the plants."""
-    old = known and (known[0], iter(known[1]))
+    old = None if known is None else (known[0], iter(known[1]))
     player = words_of(rules.packing.player, world, old)
-    for _ in world.earned if old else ():
-        next(old[1])
+    if old is not None:
+        for _ in world.earned:
+            next(old[1])
     return [*player, *world.earned, *floor_words(rules, world, old)]
 
 
