@@ -185,7 +185,7 @@ def floor_words(
     pairs += [((rules.projectile_fields,), *both) for both in zip(flying, flew, strict=True)]
     words: list[Array] = []
     for groups, it, it_was in pairs:
-        words += words_of(groups, it, rest and (it_was, rest))
+        words += words_of(groups, it, None if rest is None else (it_was, rest))
     return words
 
 
@@ -232,11 +232,14 @@ def slots_of(world: World) -> Slots:
 
 def _words(rules: Rules, world: World, known: Known = None) -> list[Int32[Array, ""]]:
     """Words of all but the plants."""
-    old = known and (known[0], iter(known[1]))
-    player = words_of(rules.packing.player, world, old)
-    for _ in world.earned if old else ():
-        next(old[1])
-    return [*player, *world.earned, *floor_words(rules, world, old)]
+    if known is None:
+        player = words_of(rules.packing.player, world)
+        return [*player, *world.earned, *floor_words(rules, world)]
+    was, rest = known[0], iter(known[1])
+    player = words_of(rules.packing.player, world, (was, rest))
+    for _ in world.earned:  # words already
+        next(rest)
+    return [*player, *world.earned, *floor_words(rules, world, (was, rest))]
 
 
 def _of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array) -> World:
