@@ -10,17 +10,7 @@ import numpy as np
 import pytest
 import scene
 
-from jaxenvs.craft import (
-    CLASSIC,
-    Block,
-    CraftClassic,
-    Rules,
-    attack,
-    body,
-    deeds,
-    player,
-    sight,
-)
+from jaxenvs.craft import CLASSIC, Block, CraftClassic, Rules, sight
 from jaxenvs.craft.classic import STAGES
 from jaxenvs.craft.look import creatures, sprites
 from jaxenvs.craft.spawn import Odds, appear
@@ -39,12 +29,8 @@ def odds(moment):
     return Odds(chances, dict.fromkeys(ROLES, 7), {"melee": 1, "passive": 0, "ranged": 0})
 
 
-# What an action does or needs: in these tests the player waits.
-DEEDS = {attack.strike, attack.revive, deeds.choose, deeds.do, player.move, body.live}
-
-
 class Haunted(CraftClassic):
-    """Classic with ghosts, and without the stages that a waiting player does not need."""
+    """Classic with ghosts."""
 
     rules: ClassVar[Rules] = HAUNTED
     stages: ClassVar[tuple[Stage, ...]] = tuple(
@@ -52,7 +38,6 @@ class Haunted(CraftClassic):
         if getattr(stage.rule, "func", None) is appear
         else stage
         for stage in STAGES
-        if stage.rule not in DEEDS
     )
 
 
