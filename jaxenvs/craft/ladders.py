@@ -5,6 +5,7 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from ..core.settle import settled
 from .ground import ITEM, Ground
 from .state import World, floor_words, of_floor, one, slots_of, unlock_of
 from .step import Moment
@@ -17,7 +18,7 @@ def change(moment: Moment) -> Moment:
     """Climb a ladder; the first arrival on a floor gives a point of experience."""
     rules, world = moment.rules, moment.world
     can = able(rules, world, moment.ground, moment.params.god_mode)
-    down, up = ((moment.action == action) & able for action, able in can.items())
+    down, up = settled(tuple((moment.action == action) & able for action, able in can.items()))
     floor = world.floor + one(down) - one(up)
     floors, world = _moved(rules, moment.floors, world, floor, down | up)
     stairs = world.stairs
@@ -55,7 +56,7 @@ def _moved(
 ) -> tuple[Array, World]:
     """Words of all floors, and the world with the new floor's; the old floor's words are kept."""
     old = jnp.stack(floor_words(rules, world))
-    new = jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old)
+    new = settled(jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old))
     kept = floors.at[jnp.where(moves, world.floor, floors.shape[0])].set(old, mode="drop")
     words = iter([new[i] for i in range(new.shape[0])])
     return kept, world._replace(**of_floor(rules, slots_of(world), words))

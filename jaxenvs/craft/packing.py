@@ -73,12 +73,14 @@ def words_of(
 
     `known` is the thing as it was read, and its words: one whose fields are the same is taken.
     """
-    words = []
-    for fields in split(groups):
-        old = None if known is None else next(known[1])
-        same = known is not None and all(read(it, f.name) is read(known[0], f.name) for f in fields)
-        words.append(old if same else word_of(fields, it))
-    return words
+    if known is None:
+        return [word_of(fields, it) for fields in split(groups)]
+    was, words = known
+    pairs = zip(split(groups), words, strict=False)  # of words there may be more
+    return [
+        word if all(read(it, f.name) is read(was, f.name) for f in fields) else word_of(fields, it)
+        for fields, word in pairs
+    ]
 
 
 def of_words(groups: Sequence[Sequence[Field]], words: Iterator[Array]) -> dict[str, Any]:

@@ -233,12 +233,14 @@ def slots_of(world: World) -> Slots:
 
 def _words(rules: Rules, world: World, known: Known = None) -> list[Int32[Array, ""]]:
     """Words of all but the plants."""
-    old = None if known is None else (known[0], iter(known[1]))
-    player = words_of(rules.packing.player, world, old)
-    if old is not None:
-        for _ in world.earned:
-            next(old[1])
-    return [*player, *world.earned, *floor_words(rules, world, old)]
+    if known is None:
+        player = words_of(rules.packing.player, world)
+        return [*player, *world.earned, *floor_words(rules, world)]
+    was, rest = known[0], iter(known[1])
+    player = words_of(rules.packing.player, world, (was, rest))
+    for _ in world.earned:  # words already
+        next(rest)
+    return [*player, *world.earned, *floor_words(rules, world, (was, rest))]
 
 
 def _of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array) -> World:
