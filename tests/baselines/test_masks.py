@@ -117,7 +117,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
     agent = make(Gate(), rollout_steps=2)
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
-    rows = jax.tree.map(agent.rows, first)
+    rows = jax.tree.map(agent.items, first)
     one = jnp.ones_like(rows.reward)
 
     def loss(weights):

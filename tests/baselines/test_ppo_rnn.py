@@ -82,7 +82,7 @@ def test_learning_sees_what_acting_saw(collected):
     agent, before, _, rollout = collected
     assert (np.abs(before.memory) > 0).any() and np.asarray(rollout.terminated).any()
     weights, one = jax.tree.map(lambda leaf: leaf[0], (before.weights, rollout))
-    logits, value = jax.jit(agent.unroll)(weights, jax.tree.map(agent.rows, one))
+    logits, value = jax.jit(agent.unroll)(weights, jax.tree.map(agent.items, one))
     log_prob = ppo_rnn.ppo.log_probability(logits, one.action.T)
     np.testing.assert_allclose(log_prob, one.log_prob.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(value, one.value.T, rtol=0, atol=1e-6)

@@ -144,7 +144,7 @@ def stale(collected):
 @functools.partial(jax.jit, static_argnums=0)
 def first_gradients(trace, runner, rollout, orders):
     """Gradients of the policy loss of minibatches by the runner's weights, and what went in."""
-    batch = jax.tree.map(trace.rows, jax.jit(trace.targets)(runner, rollout))
+    batch = jax.tree.map(trace.items, jax.jit(trace.targets)(runner, rollout))
 
     def gradient(rows, scale):
         minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
