@@ -167,7 +167,7 @@ def _kernels(case: dict[str, Any]) -> Records:
 
 def families(work: Work) -> None:
     """One id of each class of Grid and BabyAI, by its default source, then from a pool."""
-    grids = [id for family in peers.GRIDS for id in jaxenvs.registry.representatives(family)]
+    grids = [id for family in contestants.GRIDS for id in jaxenvs.registry.representatives(family)]
     for source in ("default", "pool"):
         for env_id in grids[4:5] if work.tiny else grids:
             _alone(work, env_id, 8 if work.tiny else 4096, source)
