@@ -50,15 +50,21 @@ def differences(wanted, given, outputs, our_outputs, tolerance):
     obs, _, their_reward, their_done = outputs
     our_obs, _, our_reward, our_done = our_outputs
     different = {
-        name: ~jnp.all(jnp.abs(wanted[name] - given[name]) <= 1e-4)  # no number differs too
+        name: ~_near(wanted[name], given[name], np.float32(1e-4)).all()
         if jnp.issubdtype(wanted[name].dtype, jnp.floating)
         else jnp.any(wanted[name] != given[name])
         for name in wanted
     }
-    different["obs"] = ~jnp.all(jnp.abs(obs - our_obs) <= tolerance.astype(np.float32))
-    different["reward"] = ~(jnp.abs(their_reward - our_reward) <= 1e-4)
+    different["obs"] = ~_near(obs, our_obs, tolerance.astype(np.float32)).all()
+    different["reward"] = ~_near(their_reward, our_reward, np.float32(1e-4))
     different["done"] = their_done != our_done
     return different
+
+
+def _near(wanted, given, tolerance):
+    """Whether numbers are equal to a tolerance; NaN is equal to NaN alone."""
+    nan = jnp.isnan(wanted) & jnp.isnan(given)
+    return (jnp.abs(wanted - given) <= tolerance) | nan
 
 
 def their_step(package, theirs, key, way, params):
