@@ -65,7 +65,7 @@ class Record:
 
 
 class Learner:
-    """A process that trains when it is told to; its first training is done already.
+    """A process that trains on request; it has trained once when it is made.
 
     Raises `ImportError` or `LookupError` where the learner is missing, `BrokenProcessPool` where
     the process dies.

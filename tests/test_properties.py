@@ -1,7 +1,7 @@
 """Hostile play of every environment breaks no rule; hypothesis chooses the play and shrinks it.
 
-The rules are those of `jaxenvs/testing/fuzzing.py`. By default some ids are played, half a million
-steps in all; `python tests/proofs/fuzzing.py` plays every id for longer.
+The rules are those of `jaxenvs/testing/fuzzing.py`. By default some ids are played, a million steps
+in all; `python tests/proofs/fuzzing.py` plays every id for longer.
 """
 
 import functools
@@ -17,7 +17,7 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.testing import fuzzing
 
-ROWS, LENGTH, EXAMPLES = 128, 32, 41  # of a play; plays of an environment
+ROWS, LENGTH, EXAMPLES = 128, 32, 82  # of a play; plays of an environment
 
 
 @functools.cache
@@ -33,5 +33,5 @@ def test_no_step_breaks_a_rule(id, seed, hostile, variation):
     assert {rule: int(count) for rule, count in found.items() if count} == {}
 
 
-def test_these_are_half_a_million_steps():
-    assert len(HOSTILE) * EXAMPLES * ROWS * LENGTH >= 500_000
+def test_these_are_a_million_steps():
+    assert len(HOSTILE) * EXAMPLES * ROWS * LENGTH >= 1_000_000

@@ -33,7 +33,7 @@ def reliability(fuzzing: dict[str, Any], kills: dict[str, Any]) -> Table:
             "hostile steps of every id: actions in, masked and out of range, time limits from 1 to "
             "2^31 - 1, other params up to 16 times larger or smaller",
             played,
-            "half a million steps of some ids",
+            "a million steps of some ids",
             "`python tests/proofs/fuzzing.py --steps 100000000`, `pytest tests/test_properties.py`",
         ),
         (

@@ -1,4 +1,4 @@
-"""Packages that come with an extra: what is missing here, and which version is not."""
+"""Packages that come with an extra: which are missing, and the version of one that is not."""
 
 import importlib.metadata
 import importlib.util

@@ -116,7 +116,7 @@ def describe(env: "CraftEnv", state: CraftState, params: Any) -> str:
 
 
 class Sight(NamedTuple):
-    """What a person is told of a cell."""
+    """How a cell of the view is drawn and named for a person."""
 
     sign: str  # in the drawing
     name: str
@@ -137,9 +137,9 @@ def sight_of(block: Block) -> Sight:
 
 
 def told(view: list[list[Sight]], facing: Any) -> list[str]:
-    """Tell what is ahead, who is there, the nearest thing of each kind, and draw the view.
+    """Tell what is ahead, which creatures are in view and where the nearest things are; draw it.
 
-    The player stands in its middle.
+    The player stands in the middle of the view.
     """
     row, column = len(view) // 2, len(view[0]) // 2
     down, right = WAYS[int(facing)]

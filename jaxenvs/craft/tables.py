@@ -393,7 +393,7 @@ def of_type(values: Sequence[Any], type: Any) -> Any:
 
 
 def _of_words(values: list[int], type: Any) -> Any:
-    """Value of a type from words that hold as many as fit."""
+    """Look up the value of a type; an int32 word holds as many values as fit."""
     bits = max(values).bit_length()
     each = 1 << ((32 // bits).bit_length() - 1)  # values in a word, a power of two
     word = jnp.int32(0)

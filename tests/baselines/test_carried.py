@@ -127,8 +127,8 @@ class Training:
         try:
             card_training.billion(work)
         except card_work.OutOfTimeError:
-            return work.rows, True
-        return work.rows, False
+            return work.records, True
+        return work.records, False
 
 
 def test_slices_make_one_run_on_this_machine_and_the_next(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """Our Craft-Classic against craftax 1.6.1: equal starts, actions and draws, equal results."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import lockstep
@@ -7,6 +9,7 @@ import numpy as np
 import peer
 import pytest
 import starts
+from craftax.craftax_classic.renderer import render_craftax_symbolic
 
 from jaxenvs.core import platforms
 
@@ -44,6 +47,19 @@ def check(report, least, events):
 
 def test_every_kind_of_start_plays_as_the_package():
     check(lockstep.trial(ROWS, STEPS, seed=0), least=1_500, events=OFTEN)
+
+
+def test_the_observation_is_the_package_s_to_the_bit():
+    """As users compile it: `make test` has XLA leave out what `tolerances` allows for."""
+    as_users_do = functools.partial(jax.jit, compiler_options={"xla_disable_hlo_passes": "none"})
+    run = lockstep.sides()
+    params = lockstep.numbers(len(starts.KINDS), seed=0)
+    theirs, ours = run.begin(starts.batch(len(starts.KINDS), seed=0)[0], params)
+    seen = as_users_do(jax.vmap(run.env.observe))(ours, params)
+    wanted = as_users_do(jax.vmap(peer.loosely(render_craftax_symbolic)))(theirs)
+    light = seen.shape[-1] - 2
+    np.testing.assert_array_equal(np.delete(seen, light, 1), np.delete(wanted, light, 1))
+    np.testing.assert_allclose(seen[:, light], wanted[:, light], rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow
