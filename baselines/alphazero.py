@@ -22,18 +22,19 @@ from jaxtyping import Array, Float32, Int32, PyTree
 from jaxenvs import Env
 from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.extras import require
-from jaxenvs.core.masking import legal
+from jaxenvs.core.masking import Mask, legal
 
-from . import evaluate, options, ppo
-from .lambda_returns import LambdaReturns
-from .loop import command
+from . import acting, evaluate, minibatches, options
+from .acting import Rollout
+from .algorithms import Learner
 from .networks import ActorCritic
-from .ppo import Rollout, Runner
+from .pqn import Runner
 from .runs import Config, Run
+from .settings import Learning
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(ppo.Learning):
+class Settings(Learning):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
@@ -45,7 +46,7 @@ class Settings(ppo.Learning):
     rescale: bool = False  # whether the values of a node are scaled to 0 to 1 before
     clairvoyant: bool = False  # whether to plan with parts of the state that the agent cannot see
 
-    counts: ClassVar[tuple[str, ...]] = (*ppo.Learning.counts, "simulations", "considered")
+    counts: ClassVar[tuple[str, ...]] = (*Learning.counts, "simulations", "considered")
 
 
 class Plan(NamedTuple):
@@ -56,108 +57,111 @@ class Plan(NamedTuple):
     value: Float32[Array, " envs"]
 
 
-@dataclasses.dataclass(frozen=True)
-class AlphaZero(LambdaReturns):
-    """The algorithm: pure functions of a `Runner`, for one seed."""
-
-    settings: Settings  # type: ignore[assignment]
-
-    def __post_init__(self) -> None:
-        """Raise `ValueError` if plans would use hidden state, unless `clairvoyant` is set."""
-        env = self.env.env
-        if not (env.fully_observed or self.settings.clairvoyant):
-            raise ValueError(_hides(env))
-
-    def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
-        """Act for `rollout_steps` steps; policies and values are those that the search found."""
-
-        def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
-            key_plan, key_step = jax.random.split(key)
-            state = runner.world.env
-            plan = self.plan(runner.weights, key_plan, runner.obs, state)
-            step = self.env.step(key_step, runner.world, plan.action)
-            record = Rollout(
-                obs=runner.obs,
-                action=(),
-                log_prob=(),
-                mask=self.mask(state),
-                policy=plan.policy,
-                value=plan.value,
-                **self.outcome(runner, step),
-            )
-            return self.after(runner, step), record
-
-        return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
-
-    def plan(
-        self,
-        weights: PyTree[Array],
-        key: Array,
-        obs: PyTree[Array],
-        state: PyTree[Array],
-        gumbel_scale: float = 1.0,
-    ) -> Plan:
-        """Search from each environment's state; `gumbel_scale=0` draws nothing."""
-        import mctx
-
-        settings, env = self.settings, self.env.env
-        root = mctx_root_fn(env, self.predict_nodes)(weights, obs, state)
-        with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
-            found = mctx.gumbel_muzero_policy(
-                params=weights,
-                rng_key=key,
-                root=root,
-                recurrent_fn=self.expand,  # type: ignore[arg-type]
-                num_simulations=settings.simulations,
-                invalid_actions=jax.tree.map(jnp.logical_not, self.mask(state)),
-                max_num_considered_actions=settings.considered,
-                gumbel_scale=gumbel_scale,
-                qtransform=functools.partial(
-                    mctx.qtransform_completed_by_mix_value,
-                    value_scale=settings.value_scale,
-                    rescale_values=settings.rescale,
-                ),
-            )
-            value = found.search_tree.summary().value
-        action = jnp.asarray(found.action, jnp.int32)
-        return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
-
-    @property
-    def expand(self) -> Any:
-        """The function that steps a batch of nodes, as mctx asks for."""
-        return mctx_recurrent_fn(self.env.env, self.predict_nodes, discount=self.settings.gamma)
-
-    def predict_nodes(
-        self, weights: PyTree[Array], obs: PyTree[Array], state: Any
-    ) -> tuple[Array, Array]:
-        """Logits and values of a batch of nodes: the network looks at what is observed."""
-        return self.predict(weights, obs)
-
-    def loss(  # type: ignore[override]
-        self, weights: PyTree[Array], rollout: Rollout, target: Array
-    ) -> tuple[Array, dict[str, Array]]:
-        """Cross-entropy with the policy of the search, and value loss, of a minibatch."""
-        logits, value = self.predict(weights, rollout.obs)
-        chex.assert_equal_shape([logits, rollout.policy], custom_message="logits and the policy")
-        chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
-        log_probs = jax.nn.log_softmax(legal(logits, rollout.mask))
-        policy_loss = -(rollout.policy * log_probs).sum(axis=-1).mean()
-        value_loss = 0.5 * jnp.square(value - target).mean()
-        entropy = -(jnp.exp(log_probs) * log_probs).sum(axis=-1).mean()
-        searched = -jax.scipy.special.xlogy(rollout.policy, rollout.policy).sum(axis=-1).mean()
-        return policy_loss + self.settings.value_weight * value_loss, {
-            "policy_loss": policy_loss,
-            "value_loss": value_loss,
-            "entropy": entropy,
-            "search_entropy": searched,
-        }
+DIVIDED = acting.ENVIRONMENTS
+# Every value is 0 at first. Before the first reward random values are noise, and a search that
+# follows it teaches the policy what it already prefers, until it no longer explores.
+network = functools.partial(ActorCritic.of, value_gain=0.0)
 
 
-def report(run: Run, learner: AlphaZero, weights: PyTree[Array], count: int) -> None:
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Start: weights, worlds and the key for all that follows."""
+    return Runner(**acting.begin(learner, minibatches.adam(learner.settings), key)[0])
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Collect a rollout and learn from it; also return the metrics of this update."""
+    runner, key_act, key_learn = acting.next_update(learner, runner)
+    runner, rollout = acting.collect(learner, runner, key_act, choose)
+    batch = minibatches.steps((rollout, acting.lambda_returns(learner, runner, rollout)))
+    orders = minibatches.drawn(learner.settings, batch, key_learn)
+    optimiser, minimised = minibatches.adam(learner.settings), functools.partial(loss, learner)
+    runner, losses = minibatches.descend(
+        learner.devices, optimiser, minimised, runner, batch, orders
+    )
+    return runner, {**acting.episode_sums(rollout), **losses}
+
+
+def choose(
+    learner: Learner[Settings], runner: Runner, key: Array, mask: Mask
+) -> tuple[Any, Int32[Array, " envs"], dict[str, Any]]:
+    """Search; policies and values of a rollout are those that the search found."""
+    found = plan(learner, runner.weights, key, runner.obs, runner.world.env)
+    return runner.memory, found.action, {"policy": found.policy, "value": found.value, "mask": mask}
+
+
+def plan(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    key: Array,
+    obs: PyTree[Array],
+    state: PyTree[Array],
+    gumbel_scale: float = 1.0,
+) -> Plan:
+    """Search from each environment's state; `gumbel_scale=0` draws nothing."""
+    import mctx
+
+    settings, mask = learner.settings, acting.legal_now(learner, state)
+    predict = functools.partial(predict_nodes, learner)
+    root = mctx_root_fn(learner.env.env, predict)(weights, obs, state)
+    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
+        found = mctx.gumbel_muzero_policy(
+            params=weights,
+            rng_key=key,
+            root=root,
+            recurrent_fn=expand(learner),
+            num_simulations=settings.simulations,
+            invalid_actions=jax.tree.map(jnp.logical_not, mask),
+            max_num_considered_actions=settings.considered,
+            gumbel_scale=gumbel_scale,
+            qtransform=functools.partial(
+                mctx.qtransform_completed_by_mix_value,
+                value_scale=settings.value_scale,
+                rescale_values=settings.rescale,
+            ),
+        )
+        value = found.search_tree.summary().value
+    action = jnp.asarray(found.action, jnp.int32)
+    return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
+
+
+def expand(learner: Learner[Settings]) -> Any:
+    """The function that steps a batch of nodes, as mctx asks for."""
+    predict = functools.partial(predict_nodes, learner)
+    return mctx_recurrent_fn(learner.env.env, predict, discount=learner.settings.gamma)
+
+
+def predict_nodes(
+    learner: Learner, weights: PyTree[Array], obs: PyTree[Array], state: Any
+) -> tuple[Array, Array]:
+    """Logits and values of a batch of nodes: the network looks at what is observed."""
+    return acting.predict(learner, weights, obs)
+
+
+def loss(
+    learner: Learner[Settings], weights: PyTree[Array], rollout: Rollout, target: Array
+) -> tuple[Array, dict[str, Array]]:
+    """Cross-entropy with the policy of the search, and value loss, of a minibatch."""
+    logits, value = acting.predict(learner, weights, rollout.obs)
+    chex.assert_equal_shape([logits, rollout.policy], custom_message="logits and the policy")
+    chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
+    log_probs = jax.nn.log_softmax(legal(logits, rollout.mask))
+    policy_loss = -(rollout.policy * log_probs).sum(axis=-1).mean()
+    value_loss = 0.5 * jnp.square(value - target).mean()
+    entropy = -(jnp.exp(log_probs) * log_probs).sum(axis=-1).mean()
+    searched = -jax.scipy.special.xlogy(rollout.policy, rollout.policy).sum(axis=-1).mean()
+    return policy_loss + learner.settings.value_weight * value_loss, {
+        "policy_loss": policy_loss,
+        "value_loss": value_loss,
+        "entropy": entropy,
+        "search_entropy": searched,
+    }
+
+
+def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
     """Evaluate every seed over `count` episodes, with the search and without."""
 
     def search(weights: PyTree[Array], key: Array, obs: Any, state: Any) -> Array:
-        return learner.plan(weights, key, obs, state, gumbel_scale=0.0).action
+        return plan(learner, weights, key, obs, state, gumbel_scale=0.0).action
 
     env = learner.env.env
     policy = evaluate.drawn(env, learner.network)
@@ -168,11 +172,13 @@ def report(run: Run, learner: AlphaZero, weights: PyTree[Array], count: int) -> 
     evaluate.tell(alone, "Without search: ")
 
 
-def _hides(env: Env) -> str:
-    """Say why an environment is refused, and what to do."""
+def check_sight(env: Env, settings: Settings) -> None:
+    """Raise `ValueError` if plans would use hidden state, unless `clairvoyant` is set."""
+    if env.fully_observed or settings.clairvoyant:
+        return
     shown = env.full_observations
     fix = f"show it with --set obs={shown[0]}, " if shown else ""
-    return (
+    raise ValueError(
         f"{env.name} hides part of its state from the agent (fully_observed is False), and "
         f"AlphaZero plans by stepping the true state: its plans would use what the agent cannot "
         f"know; {fix}train with --algo ppo or ppo-rnn, or give --clairvoyant to plan with the "
@@ -180,22 +186,8 @@ def _hides(env: Env) -> str:
     )
 
 
-def network(env: Env, settings: Settings) -> ActorCritic:
-    """Return the initial network, whose values are all 0.
-
-    Before the first reward random values are noise, and a search that follows it teaches the policy
-    what it already prefers, until it no longer explores.
-    """
-    return ActorCritic.of(env, settings.hidden, settings.embed, value_gain=0.0)
-
-
-def build(asked: options.Options[Settings], config: Config) -> AlphaZero:
+def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
     require(["mctx"], "search")
-    venv, devices = options.environments(asked, config)
-    return AlphaZero(venv, network(venv.env, asked.settings), asked.settings, devices)
-
-
-ABOUT = "Train an agent with Gumbel AlphaZero."
-prepare = functools.partial(options.prepare, "alphazero", Settings, ABOUT, build)
-main = functools.partial(command, prepare, report)  # of a command line: the exit code
+    check_sight(config.env, asked.settings)
+    return options.learner("alphazero", asked, config)

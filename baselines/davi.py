@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import flax.linen as nn
@@ -25,10 +25,10 @@ from jaxenvs.core.random import words
 from jaxenvs.puzzles.puzzle import Puzzle
 
 from . import options
+from .algorithms import ALGORITHMS, Learner
 from .checkpoints import RunError
-from .devices import ALONE, Devices
 from .evaluate import EVALUATION
-from .loop import apply_gradient, command
+from .minibatches import apply_gradient
 from .networks import Encoder
 from .runs import Config, Run
 
@@ -110,159 +110,167 @@ class Boards(NamedTuple):
     valid: Bool[Array, "*batch actions"]
 
 
-@dataclasses.dataclass(frozen=True)
-class DAVI:
-    """The algorithm: pure functions of a `Runner`, for one seed, on one device."""
-
-    env: Puzzle
-    network: CostToGo
-    settings: Settings
-    devices: Devices = ALONE
-
-    runner: ClassVar[type] = Runner
-    divided: ClassVar[tuple[str, ...]] = ()
-
-    def init(self, key: Array) -> Runner:
-        """Start: weights, twice, and the key for all that follows."""
-        key_weights, key_level, key_rest = jax.random.split(key, 3)
-        weights = self.network.init(key_weights, self.env.reset(key_level).obs)
-        return Runner(
-            weights=weights,
-            target=weights,
-            optimiser=self.optimiser.init(weights),
-            key=jax.random.key_data(key_rest),
-            age=jnp.zeros((), jnp.int32),
-        )
-
-    def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
-        """Take the gradient steps, perhaps change the target, and try the network out."""
-        key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
-        keys = jax.random.split(key_learn, self.settings.gradient_steps)
-        runner, losses = jax.lax.scan(self.gradient_step, runner, keys)
-        loss, age = losses.mean(), runner.age + 1
-        change = (loss < self.settings.target_loss) | (age >= self.settings.target_every)
-        runner = runner._replace(
-            key=jax.random.key_data(key_rest),
-            target=jax.tree.map(
-                lambda old, new: jnp.where(change, new, old), runner.target, runner.weights
-            ),
-            age=jnp.where(change, 0, age),
-        )
-        solved, moves = self.descend(runner.weights, key_try, self.settings.test_boards)
-        return runner, {
-            "episodes": jnp.int32(self.settings.test_boards),
-            "return_sum": solved.sum(dtype=jnp.float32),
-            "length_sum": moves.sum(dtype=jnp.int32),
-            "loss": loss,
-            "target_changed": change,
-        }
-
-    def gradient_step(self, runner: Runner, key: Array) -> tuple[Runner, Float32[Array, ""]]:
-        """Learn from new walks; also return the loss."""
-        keys = jax.random.split(key, self.settings.walks)
-        instances, boards = jax.vmap(self.walk)(keys)
-        goals = jax.vmap(functools.partial(self.targets, runner.target))(instances, boards)
-
-        def loss(weights: PyTree[Array]) -> Float32[Array, ""]:
-            over_walk = jax.vmap(self.guess, in_axes=(None, None, 0))
-            guesses = jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards.board)
-            chex.assert_equal_shape(
-                [guesses, goals], custom_message="guesses, goals: [walks, boards]"
-            )
-            return jnp.square(guesses - goals).mean()
-
-        value, gradient = jax.value_and_grad(loss)(runner.weights)
-        learned = apply_gradient(self.optimiser, gradient, runner.optimiser, runner.weights)
-        return runner._replace(weights=learned[0], optimiser=learned[1]), value
-
-    def walk(self, key: Array) -> tuple[PyTree[Array], Boards]:
-        """Walk from the goal of an instance, which is returned too: `scramble` + 1 boards.
-
-        No move is undone by the next.
-        """
-        env = self.env
-        key_level, key_walk = jax.random.split(key)
-        instance = env.sample_level(key_level).instance
-        drawn = words(key_walk, self.settings.scramble + 1)
-
-        def step(carry: Any, word: Array) -> tuple[Any, Boards]:
-            board, last = carry
-            moves = env.neighbours(instance, board)
-            before = env.predecessors(instance, board)  # the same boards, if there is an inverse
-            walked = env.walk_on(word, board, last, before.board, before.valid)
-            return walked, Boards(board, moves.board, moves.cost, moves.valid)
-
-        start = (env.goal(instance), jnp.int32(-1))
-        return instance, jax.lax.scan(step, start, drawn)[1]
-
-    def targets(
-        self, weights: PyTree[Array], instance: PyTree[Array], boards: Boards
-    ) -> Float32[Array, " boards"]:
-        """What boards of one instance are worth one action further: 0 at the goal."""
-        to_goal = jax.vmap(jax.vmap(functools.partial(self.cost_to_go, weights, instance)))
-        after = to_goal(boards.child)
-        chex.assert_equal_shape(
-            [boards.valid, boards.cost, after],
-            custom_message="valid, cost and what the children cost, [boards, actions]",
-        )
-        costs = jnp.where(boards.valid, boards.cost + after, jnp.inf)
-        least = costs.min(axis=-1)
-        at_goal = jax.vmap(functools.partial(self.env.is_goal, instance))(boards.board)
-        return jnp.where(at_goal | jnp.isinf(least), 0.0, least)
-
-    def guess(
-        self, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
-    ) -> Float32[Array, ""]:
-        """What the network says of a board."""
-        return self.network.apply(weights, self.env.observe_board(instance, board))  # type: ignore[return-value]
-
-    def cost_to_go(
-        self, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
-    ) -> Float32[Array, ""]:
-        """The heuristic: never negative, 0 at the goal."""
-        guess = jnp.maximum(self.guess(weights, instance, board), 0.0)
-        return jnp.where(self.env.is_goal(instance, board), 0.0, guess)
-
-    def descend(
-        self, weights: PyTree[Array], key: Array, count: int
-    ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
-        """Go to the best neighbour, `test_moves` times, from random boards; solved, and moves."""
-        levels = jax.vmap(self.env.sample_level)(jax.random.split(key, count))
-
-        def move(instance: PyTree[Array], board: PyTree[Array]) -> tuple[Any, Array]:
-            moves = self.env.neighbours(instance, board)
-            there = jax.vmap(functools.partial(self.cost_to_go, weights, instance))(moves.board)
-            best = jnp.argmin(jnp.where(moves.valid, moves.cost + there, jnp.inf))
-            solved = self.env.is_goal(instance, board)
-            after = jax.tree.map(lambda o, n: jnp.where(solved, o, n[best]), board, moves.board)
-            return after, ~solved
-
-        def step(carry: Any, _: None) -> tuple[Any, None]:
-            board, taken = carry
-            board, moved = jax.vmap(move)(levels.instance, board)
-            return (board, taken + moved.astype(jnp.int32)), None
-
-        start = (levels.board, jnp.zeros(count, jnp.int32))
-        board, taken = jax.lax.scan(step, start, length=self.settings.test_moves)[0]
-        return jax.vmap(self.env.is_goal)(levels.instance, board), taken
-
-    @property
-    def optimiser(self) -> optax.GradientTransformation:
-        """Adam behind a clip of the global norm."""
-        settings, rate = self.settings, self.settings.learning_rate
-        steps = settings.gradient_steps * settings.updates
-        falling = optax.linear_schedule(rate, 0.0, steps) if settings.anneal else rate
-        return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(falling))
+DIVIDED: tuple[str, ...] = ()
 
 
-def build(env: Env, settings: Settings) -> DAVI:
-    """Return the algorithm for a puzzle; `ValueError` for what has no single goal to walk from."""
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Start: weights, twice, and the key for all that follows."""
+    key_weights, key_level, key_rest = jax.random.split(key, 3)
+    weights = learner.network.init(key_weights, learner.env.reset(key_level).obs)
+    return Runner(
+        weights=weights,
+        target=weights,
+        optimiser=optimiser(learner.settings).init(weights),
+        key=jax.random.key_data(key_rest),
+        age=jnp.zeros((), jnp.int32),
+    )
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Take the gradient steps, perhaps change the target, and try the network out."""
+    key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
+    keys = jax.random.split(key_learn, learner.settings.gradient_steps)
+    runner, losses = jax.lax.scan(functools.partial(gradient_step, learner), runner, keys)
+    loss, age = losses.mean(), runner.age + 1
+    change = (loss < learner.settings.target_loss) | (age >= learner.settings.target_every)
+    runner = runner._replace(
+        key=jax.random.key_data(key_rest),
+        target=jax.tree.map(
+            lambda old, new: jnp.where(change, new, old), runner.target, runner.weights
+        ),
+        age=jnp.where(change, 0, age),
+    )
+    solved, moves = descend(learner, runner.weights, key_try, learner.settings.test_boards)
+    return runner, {
+        "episodes": jnp.int32(learner.settings.test_boards),
+        "return_sum": solved.sum(dtype=jnp.float32),
+        "length_sum": moves.sum(dtype=jnp.int32),
+        "loss": loss,
+        "target_changed": change,
+    }
+
+
+def gradient_step(
+    learner: Learner[Settings], runner: Runner, key: Array
+) -> tuple[Runner, Float32[Array, ""]]:
+    """Learn from new walks; also return the loss."""
+    keys = jax.random.split(key, learner.settings.walks)
+    instances, boards = jax.vmap(functools.partial(walk, learner))(keys)
+    goals = jax.vmap(functools.partial(targets, learner, runner.target))(instances, boards)
+    minimised = functools.partial(loss, learner)
+    value, gradient = jax.value_and_grad(minimised)(runner.weights, instances, boards.board, goals)
+    adam = optimiser(learner.settings)
+    weights, state = apply_gradient(adam, gradient, runner.optimiser, runner.weights)
+    return runner._replace(weights=weights, optimiser=state), value
+
+
+def loss(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    instances: PyTree[Array],
+    boards: PyTree[Array],
+    goals: Float32[Array, "walks boards"],
+) -> Float32[Array, ""]:
+    """Squared error of the guesses for the boards of walks, each walk in an instance."""
+    over_walk = jax.vmap(functools.partial(guess, learner), in_axes=(None, None, 0))
+    guesses = jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards)
+    chex.assert_equal_shape([guesses, goals], custom_message="guesses, goals: [walks, boards]")
+    return jnp.square(guesses - goals).mean()
+
+
+def walk(learner: Learner[Settings], key: Array) -> tuple[PyTree[Array], Boards]:
+    """Walk from the goal of an instance, which is returned too: `scramble` + 1 boards.
+
+    No move is undone by the next.
+    """
+    env = learner.env
+    key_level, key_walk = jax.random.split(key)
+    instance = env.sample_level(key_level).instance
+    drawn = words(key_walk, learner.settings.scramble + 1)
+
+    def step(carry: Any, word: Array) -> tuple[Any, Boards]:
+        board, last = carry
+        moves = env.neighbours(instance, board)
+        before = env.predecessors(instance, board)  # the same boards, if there is an inverse
+        walked = env.walk_on(word, board, last, before.board, before.valid)
+        return walked, Boards(board, moves.board, moves.cost, moves.valid)
+
+    start = (env.goal(instance), jnp.int32(-1))
+    return instance, jax.lax.scan(step, start, drawn)[1]
+
+
+def targets(
+    learner: Learner[Settings], weights: PyTree[Array], instance: PyTree[Array], boards: Boards
+) -> Float32[Array, " boards"]:
+    """What boards of one instance are worth one action further: 0 at the goal."""
+    to_goal = jax.vmap(jax.vmap(functools.partial(cost_to_go, learner, weights, instance)))
+    after = to_goal(boards.child)
+    chex.assert_equal_shape(
+        [boards.valid, boards.cost, after],
+        custom_message="valid, cost and what the children cost, [boards, actions]",
+    )
+    costs = jnp.where(boards.valid, boards.cost + after, jnp.inf)
+    least = costs.min(axis=-1)
+    at_goal = jax.vmap(functools.partial(learner.env.is_goal, instance))(boards.board)
+    return jnp.where(at_goal | jnp.isinf(least), 0.0, least)
+
+
+def guess(
+    learner: Learner, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
+) -> Float32[Array, ""]:
+    """What the network says of a board."""
+    return learner.network.apply(weights, learner.env.observe_board(instance, board))
+
+
+def cost_to_go(
+    learner: Learner, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
+) -> Float32[Array, ""]:
+    """The heuristic: never negative, 0 at the goal."""
+    cost = jnp.maximum(guess(learner, weights, instance, board), 0.0)
+    return jnp.where(learner.env.is_goal(instance, board), 0.0, cost)
+
+
+def descend(
+    learner: Learner[Settings], weights: PyTree[Array], key: Array, count: int
+) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
+    """Go to the best neighbour, `test_moves` times, from random boards; solved, and moves."""
+    levels = jax.vmap(learner.env.sample_level)(jax.random.split(key, count))
+
+    def move(instance: PyTree[Array], board: PyTree[Array]) -> tuple[Any, Array]:
+        moves = learner.env.neighbours(instance, board)
+        there = jax.vmap(functools.partial(cost_to_go, learner, weights, instance))(moves.board)
+        best = jnp.argmin(jnp.where(moves.valid, moves.cost + there, jnp.inf))
+        solved = learner.env.is_goal(instance, board)
+        after = jax.tree.map(lambda o, n: jnp.where(solved, o, n[best]), board, moves.board)
+        return after, ~solved
+
+    def step(carry: Any, _: None) -> tuple[Any, None]:
+        board, taken = carry
+        board, moved = jax.vmap(move)(levels.instance, board)
+        return (board, taken + moved.astype(jnp.int32)), None
+
+    start = (levels.board, jnp.zeros(count, jnp.int32))
+    board, taken = jax.lax.scan(step, start, length=learner.settings.test_moves)[0]
+    return jax.vmap(learner.env.is_goal)(levels.instance, board), taken
+
+
+def optimiser(settings: Settings) -> optax.GradientTransformation:
+    """Adam behind a clip of the global norm."""
+    rate = settings.learning_rate
+    steps = settings.gradient_steps * settings.updates
+    falling = optax.linear_schedule(rate, 0.0, steps) if settings.anneal else rate
+    return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(falling))
+
+
+def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:
+    """Return the learner for a puzzle; `ValueError` for what has no single goal to walk from."""
     if not isinstance(env, Puzzle) or type(env).goal is Puzzle.goal:
         raise ValueError(
             f"{env.name} has no single goal, where {ALGORITHM} starts; choose a puzzle with one, "
             "such as Puzzle-Cube-2x2-v0 or Puzzle-SlidingTile-3x3-v0"
         )
-    return DAVI(env, CostToGo(env.observation_space, settings.width, settings.blocks), settings)
+    network = CostToGo(env.observation_space, settings.width, settings.blocks)
+    return Learner(ALGORITHMS[ALGORITHM], env, network, settings)
 
 
 def load_heuristic(
@@ -277,42 +285,37 @@ def load_heuristic(
     if config.algorithm != ALGORITHM:
         raise RunError(f"{run.path} was trained by {config.algorithm} and holds no cost-to-go")
     run.check_seed(seed)
-    davi = build(config.env, Settings(**config.settings))
+    learner = of_puzzle(config.env, Settings(**config.settings))
     keys = jax.ShapeDtypeStruct((config.seeds,), jax.random.key(0).dtype)
-    shapes = jax.eval_shape(jax.vmap(davi.init), keys).weights
+    shapes = jax.eval_shape(jax.vmap(learner.init), keys).weights
     _, trees = run.restore({"weights": shapes})
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
-    return functools.partial(davi.cost_to_go, weights)
+    return functools.partial(cost_to_go, learner, weights)
 
 
-def report(run: Run, davi: DAVI, weights: PyTree[Array], count: int) -> None:
+def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
     """Descend from `count` random boards with each seed's network, and write eval.json."""
     first, seeds = run.config.seed, run.config.seeds
-    descend = jax.jit(functools.partial(davi.descend, count=count))
+    each_seed = jax.jit(functools.partial(descend, learner, count=count))
     found = []
     for i in range(seeds):
         key = jax.random.fold_in(jax.random.key(first + i), EVALUATION)
-        solved, moves = descend(jax.tree.map(lambda leaf, i=i: leaf[i], weights), key)
+        solved, moves = each_seed(jax.tree.map(lambda leaf, i=i: leaf[i], weights), key)
         rate = round(float(solved.mean()), 6)
         length = round(float(moves[solved].mean()), 3) if rate else None
         found.append({"seed": first + i, "success_rate": rate, "mean_length": length})
-    result = {"boards": count, "moves": davi.settings.test_moves, "greedy": found}
+    result = {"boards": count, "moves": learner.settings.test_moves, "greedy": found}
     run.write_json("eval.json", result)
     each = ", ".join(f"{one['success_rate']:.1%} in {one['mean_length']} moves" for one in found)
     print(f"Greedy descent from {count} boards: {each}")
     print(f"Search with it: python -m jaxenvs.baselines.heuristic {run.path}")
 
 
-def asked_for(asked: options.Options[Settings], config: Config) -> DAVI:
+def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
     asked.settings.check()
     if asked.devices != "1":
         raise RunError(
             f"--devices {asked.devices}: {ALGORITHM} trains on one device; omit --devices"
         )
-    return build(config.env, asked.settings)
-
-
-ABOUT = "Learn a cost-to-go with DAVI."
-prepare = functools.partial(options.prepare, ALGORITHM, Settings, ABOUT, asked_for)
-main = functools.partial(command, prepare, report)  # of a command line: the exit code
+    return of_puzzle(config.env, asked.settings)

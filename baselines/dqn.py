@@ -18,18 +18,18 @@ import chex
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs.core.masking import legal
 from jaxenvs.core.memory import device_memory
 
-from . import options, ppo, q_network, replay_buffer
+from . import acting, evaluate, minibatches, options, q_network, replay_buffer
+from .algorithms import SEEDS, Learner
 from .checkpoints import RunError
-from .loop import SEEDS, apply_gradient, command
-from .ppo import Runner
-from .pqn import PQN, Exploring, counted
+from .q_network import QNetwork
 from .replay_buffer import Batch, ReplayBuffer
 from .runs import Config
+from .settings import Exploring
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,6 @@ class Settings(Exploring):
     target_every: int = 1  # gradient steps between its moves
     epsilon_share: float = 0.3  # share of the run's updates over which epsilon falls, linearly
 
-    minibatches: ClassVar[int] = 1
     counts: ClassVar[tuple[str, ...]] = (
         *Exploring.counts,
         *("gradient_steps", "batch_size", "n_step", "target_every"),
@@ -77,141 +76,142 @@ class Settings(Exploring):
         """Slots of the replay buffer for each environment."""
         return self.capacity // self.num_envs
 
-    def items(self, num_envs: int) -> int:
-        """Steps of a rollout: nothing has to divide them."""
-        return num_envs * self.rollout_steps
+
+class Runner(NamedTuple):
+    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
+
+    weights: PyTree[Array]
+    target: PyTree[Array]  # their slow copy
+    optimiser: PyTree[Array]  # Adam's moments and counts
+    updates: Int32[Array, "*seeds"]  # made so far
+    replay_buffer: ReplayBuffer
+    world: PyTree[Array]  # VectorState
+    obs: PyTree[Array]  # what the next actions are chosen from
+    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
+    returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
+    lengths: Int32[Array, "*seeds envs"]  # their steps so far
+    memory: tuple[()]  # the network remembers nothing
 
 
-class Ends(NamedTuple):
-    """Which episodes ended, by step and environment."""
-
-    terminated: Bool[Array, "*batch"]
-    truncated: Bool[Array, "*batch"]
-    returns: Float32[Array, "*batch"]  # of the episode so far, this step included
-    lengths: Int32[Array, "*batch"]
+DIVIDED = (*acting.ENVIRONMENTS, "replay_buffer")
+network = QNetwork.of
+report = evaluate.report
 
 
-@dataclasses.dataclass(frozen=True)
-class DQN(PQN):
-    """The algorithm: pure functions of a `Runner`, for one seed, on one of `devices`."""
-
-    settings: Settings  # type: ignore[assignment]
-
-    divided: ClassVar[tuple[str, ...]] = (*PQN.divided, "replay_buffer")
-
-    def init(self, key: Array) -> Runner:
-        """Start: weights twice, an empty replay buffer, worlds and the key for all that follows."""
-        start = super().init(key)
-        mask = self.mask(start.world.env)
-        return start._replace(
-            target=jax.tree.map(jnp.copy, start.weights),
-            updates=jnp.int32(0),
-            replay_buffer=replay_buffer.empty(start.obs, mask, self.settings.slots),
-        )
-
-    def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
-        """Act, remember, and learn from what is remembered; also return this update's metrics."""
-        key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
-        key_collect, key_learn, key_world = map(self.devices.local_key, keys)
-        epsilon = self.epsilon(runner)
-        runner = runner._replace(
-            key=jax.random.key_data(key_rest), world=self.env.refresh(key_world, runner.world)
-        )
-        runner, ends = self.collect(runner, key_collect)
-        runner = runner._replace(updates=runner.updates + 1)
-        # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
-        steps = jax.lax.pmax(runner.updates, SEEDS) * self.settings.steps_per_update
-        runner, losses = self.learn_when(steps >= self.settings.warm_up, runner, key_learn)
-        return runner, {**ppo.episode_sums(ends), **losses, "epsilon": epsilon}
-
-    def epsilon(self, runner: Runner) -> Float32[Array, ""]:
-        """The share of random actions."""
-        return self.settings.epsilon(runner.updates)
-
-    def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
-        """Act for `rollout_steps` steps in every environment, and remember them."""
-        epsilon = self.epsilon(runner)
-
-        def act(runner: Runner, key: Array) -> tuple[Runner, Ends]:
-            key_action, key_step = jax.random.split(key)
-            mask = self.mask(runner.world.env)
-            values = self.values(runner.weights, runner.obs)
-            action = q_network.explore(key_action, values, epsilon, mask)
-            step = self.env.step(key_step, runner.world, action)
-            memory = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
-            returns, lengths = runner.returns + step.reward, runner.lengths + 1
-            ends = Ends(step.terminated, step.truncated, returns, lengths)
-            return self.after(runner._replace(replay_buffer=memory), step), ends
-
-        return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
-
-    def learn_when(
-        self, ready: Bool[Array, ""], runner: Runner, key: Array
-    ) -> tuple[Runner, dict[str, Array]]:
-        """Take `gradient_steps` gradient steps, or none before the replay buffer is `ready`."""
-        learned = (runner.weights, runner.target, runner.optimiser)
-        nothing = {"q_loss": jnp.float32(0.0), "q": jnp.float32(0.0)}
-
-        def learn(learned: Any) -> Any:
-            keys = jax.random.split(key, self.settings.gradient_steps)
-            step = functools.partial(self.gradient_step, runner.replay_buffer)
-            learned, losses = jax.lax.scan(step, learned, keys)
-            return learned, jax.tree.map(jnp.mean, losses)
-
-        learned, losses = jax.lax.cond(ready, learn, lambda same: (same, nothing), learned)
-        weights, target, optimiser = learned
-        return runner._replace(weights=weights, target=target, optimiser=optimiser), losses
-
-    def gradient_step(
-        self, memory: ReplayBuffer, learned: Any, key: Array
-    ) -> tuple[Any, dict[str, Array]]:
-        """Learn from one batch, then let the slow copy follow."""
-        settings = self.settings
-        weights, target, optimiser = learned
-        size = settings.batch_size // self.devices.count
-        batch = replay_buffer.sample(key, memory, size, settings.n_step, settings.gamma)
-        worth = self.worth(weights, target, batch)
-        gradient, losses = self.gradient(weights, (batch, worth), ())
-        weights, optimiser = apply_gradient(self.optimiser, gradient, optimiser, weights)
-        moves = counted(optimiser) % settings.target_every == 0
-        rate = jnp.where(moves, settings.target_rate, 0.0)
-        target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
-        return (weights, target, optimiser), losses
-
-    def worth(
-        self, weights: PyTree[Array], target: PyTree[Array], batch: Batch
-    ) -> Float32[Array, " batch"]:
-        """What the sampled actions should have been worth."""
-        values = self.values(target, batch.next_obs)
-        chooser = self.values(weights, batch.next_obs) if self.settings.double else values
-        action = legal(chooser, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
-        value = q_network.chosen(values, action)
-        chex.assert_equal_shape(
-            [batch.reward, batch.discount, value],
-            custom_message="reward, discount and the successor's value, [batch]",
-        )
-        return batch.reward + batch.discount * value
-
-    def loss(  # type: ignore[override]
-        self, weights: PyTree[Array], batch: Batch, worth: Array
-    ) -> tuple[Array, dict[str, Array]]:
-        """Huber loss of the values of the sampled actions."""
-        value = q_network.chosen(self.values(weights, batch.obs), batch.action)
-        chex.assert_equal_shape(
-            [batch.weight, value, worth], custom_message="weight, value and worth, [batch]"
-        )
-        loss = (batch.weight * optax.losses.huber_loss(value, worth)).mean()
-        return loss, {"q_loss": loss, "q": value.mean()}
-
-    optimiser = ppo.PPO.optimiser  # type: ignore[assignment]  # Adam: RAdam is PQN's
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Start: weights twice, an empty replay buffer, worlds and the key for all that follows."""
+    fields, _ = acting.begin(learner, minibatches.adam(learner.settings), key)
+    mask = acting.legal_now(learner, fields["world"].env)
+    return Runner(
+        **fields,
+        target=jax.tree.map(jnp.copy, fields["weights"]),
+        updates=jnp.int32(0),
+        replay_buffer=replay_buffer.empty(fields["obs"], mask, learner.settings.slots),
+    )
 
 
-def fit(learner: DQN, seeds: int) -> None:
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Act, remember, and learn from what is remembered; also return this update's metrics."""
+    settings = learner.settings
+    epsilon = settings.epsilon(runner.updates)
+    runner, key_act, key_learn = acting.next_update(learner, runner)
+    runner, ends = collect(learner, runner, key_act)
+    runner = runner._replace(updates=runner.updates + 1)
+    # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
+    steps = jax.lax.pmax(runner.updates, SEEDS) * settings.steps_per_update
+    runner, losses = learn_when(learner, steps >= settings.warm_up, runner, key_learn)
+    return runner, {**acting.episode_sums(ends), **losses, "epsilon": epsilon}
+
+
+def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, acting.Ends]:
+    """Act for `rollout_steps` steps in every environment, and remember them."""
+    epsilon = learner.settings.epsilon(runner.updates)
+
+    def act(runner: Runner, key: Array) -> tuple[Runner, acting.Ends]:
+        key_action, key_step = jax.random.split(key)
+        mask = acting.legal_now(learner, runner.world.env)
+        values = acting.predict(learner, runner.weights, runner.obs)
+        action = q_network.explore(key_action, values, epsilon, mask)
+        step = learner.env.step(key_step, runner.world, action)
+        buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
+        after = acting.stepped(learner, runner._replace(replay_buffer=buffer), step)
+        return after, acting.ends(runner, step)
+
+    return jax.lax.scan(act, runner, jax.random.split(key, learner.settings.rollout_steps))
+
+
+def learn_when(
+    learner: Learner[Settings], ready: Bool[Array, ""], runner: Runner, key: Array
+) -> tuple[Runner, dict[str, Array]]:
+    """Take `gradient_steps` gradient steps, or none before the replay buffer is `ready`."""
+    learned = (runner.weights, runner.target, runner.optimiser)
+    nothing = {"q_loss": jnp.float32(0.0), "q": jnp.float32(0.0)}
+
+    def learn(learned: Any) -> Any:
+        keys = jax.random.split(key, learner.settings.gradient_steps)
+        step = functools.partial(gradient_step, learner, runner.replay_buffer)
+        learned, losses = jax.lax.scan(step, learned, keys)
+        return learned, jax.tree.map(jnp.mean, losses)
+
+    learned, losses = jax.lax.cond(ready, learn, lambda same: (same, nothing), learned)
+    weights, target, optimiser = learned
+    return runner._replace(weights=weights, target=target, optimiser=optimiser), losses
+
+
+def gradient_step(
+    learner: Learner[Settings], buffer: ReplayBuffer, learned: Any, key: Array
+) -> tuple[Any, dict[str, Array]]:
+    """Learn from one batch, then let the slow copy follow."""
+    settings, devices = learner.settings, learner.devices
+    weights, target, state = learned
+    size = settings.batch_size // devices.count
+    batch = replay_buffer.sample(key, buffer, size, settings.n_step, settings.gamma)
+    given = (batch, worth(learner, weights, target, batch))
+    minimised = functools.partial(loss, learner)
+    gradient, losses = minibatches.gradients(devices, minimised, weights, given)
+    optimiser = minibatches.adam(settings)
+    weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)
+    moves = minibatches.counted(state) % settings.target_every == 0
+    rate = jnp.where(moves, settings.target_rate, 0.0)
+    target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
+    return (weights, target, state), losses
+
+
+def worth(
+    learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], batch: Batch
+) -> Float32[Array, " batch"]:
+    """What the sampled actions should have been worth."""
+    values = acting.predict(learner, target, batch.next_obs)
+    double = learner.settings.double
+    chooser = acting.predict(learner, weights, batch.next_obs) if double else values
+    action = legal(chooser, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
+    value = q_network.chosen(values, action)
+    chex.assert_equal_shape(
+        [batch.reward, batch.discount, value],
+        custom_message="reward, discount and the successor's value, [batch]",
+    )
+    return batch.reward + batch.discount * value
+
+
+def loss(
+    learner: Learner, weights: PyTree[Array], batch: Batch, worth: Array
+) -> tuple[Array, dict[str, Array]]:
+    """Huber loss of the values of the sampled actions."""
+    value = q_network.chosen(acting.predict(learner, weights, batch.obs), batch.action)
+    chex.assert_equal_shape(
+        [batch.weight, value, worth], custom_message="weight, value and worth, [batch]"
+    )
+    loss = (batch.weight * optax.losses.huber_loss(value, worth)).mean()
+    return loss, {"q_loss": loss, "q": value.mean()}
+
+
+def fit(learner: Learner[Settings], seeds: int) -> None:
     """Raise `RunError` if the replay buffer does not fit on the device."""
 
     def empty(key: Array) -> ReplayBuffer:
         obs, world = learner.env.reset(key)
-        return replay_buffer.empty(obs, learner.mask(world.env), learner.settings.slots)
+        mask = acting.legal_now(learner, world.env)
+        return replay_buffer.empty(obs, mask, learner.settings.slots)
 
     shapes = jax.eval_shape(empty, jax.random.key(0))
     need = seeds * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
@@ -227,22 +227,13 @@ def fit(learner: DQN, seeds: int) -> None:
         )
 
 
-def build(asked: options.Options[Settings], config: Config) -> DQN:
+def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
-    settings = asked.settings
-    venv, devices = options.environments(asked, config)
-    if settings.batch_size % devices.count:
+    learner, size = options.learner("dqn", asked, config), asked.settings.batch_size
+    if size % learner.devices.count:
         raise RunError(
-            f"batch_size={settings.batch_size} does not divide evenly among "
-            f"{devices.count} devices; "
-            f"give --batch-size {-(-settings.batch_size // devices.count) * devices.count}"
+            f"batch_size={size} does not divide evenly among {learner.devices.count} devices; give "
+            f"--batch-size {-(-size // learner.devices.count) * learner.devices.count}"
         )
-    shape = (settings.hidden, settings.embed)
-    network = q_network.QNetwork.of(venv.env, *shape, dueling=settings.dueling)
-    learner = DQN(venv, network, settings, devices)
     fit(learner, asked.seeds)
     return learner
-
-
-prepare = functools.partial(options.prepare, "dqn", Settings, "Train an agent with DQN.", build)
-main = functools.partial(command, prepare, ppo.report)  # of a command line: the exit code

@@ -12,7 +12,8 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env, make_vec
 
-from .networks import ActorCritic
+from .algorithms import Learner
+from .networks import Network
 from .policy import Policy
 from .runs import Config, Run
 
@@ -132,20 +133,16 @@ def summary(episodes: Episodes, first_seed: int) -> dict[str, Any]:
     }
 
 
-def report(
-    run: Run, env: Env, network: ActorCritic, weights: PyTree[Array], count: int
-) -> dict[str, Any]:
-    """Evaluate every seed of a run, write eval.json and print one line; also return the summary.
-
-    Actions are drawn from the policy.
-    """
+def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) -> None:
+    """Evaluate the policy of every seed over `count` episodes, write eval.json, print a line."""
+    env, network = run.config.env, learner.network
     result = play(env, drawn(env, network), weights, run.config, count, network.begin())
     run.write_json("eval.json", result)
     tell(result)
-    return result
+    print(f"Watch it: jaxenvs watch {run.path}")
 
 
-def drawn(env: Env, network: ActorCritic) -> Callable[..., Any]:
+def drawn(env: Env, network: Network) -> Callable[..., Any]:
     """Return how `play` acts with a network: legal actions sampled from its policy."""
 
     def act(

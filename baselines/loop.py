@@ -1,15 +1,8 @@
 """What every learner shares: a loop over compiled chunks with log, checkpoints and Ctrl-C.
 
-A learner is a frozen, hashable value with two pure functions for one seed, `init(key)`, which
-returns a runner, and `update(runner, None)`, which returns the next one and metrics; and with
-`settings` that have `chunk`, `updates` and `steps_per_update`. A runner is a NamedTuple of arrays
-with `weights`, of the class `learner.runner`; metrics have `episodes`, `return_sum` and
-`length_sum`, which count, and means.
-
-Both functions run on each of `learner.devices`. The fields of the runner that `learner.divided`
-names have this device's environments as the first axis of every array; the others are, and must
-stay, the same on all devices. Where there are several processes, each runs this loop, and process 0
-alone writes and speaks.
+algorithms.py says what a learner is. Its functions run on each of `learner.devices`; fields of the
+runner that `learner.divided` does not name are, and must stay, the same on all devices. Where there
+are several processes, each runs this loop, and process 0 alone writes and speaks.
 """
 
 import functools
@@ -19,23 +12,20 @@ from typing import Any
 
 import jax
 import numpy as np
-import optax
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, PyTree
 
 from jaxenvs import UnknownIdError
 
 from . import processes
+from .algorithms import SEEDS, Algorithm, Learner
 from .checkpoints import RunError
 from .devices import DIVIDED, EVERYWHERE
 from .interrupt import EXIT_CODE, Interrupt
 from .keeping import Keeper
-from .options import PROGRAM, Options
+from .options import PROGRAM, Options, prepare
 from .progress import ProgressLine
-from .runs import Run, load_policy
-
-SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
-
+from .runs import Config, Run, load_policy
 
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
 
@@ -98,15 +88,6 @@ def train(run: Run, learner: Any, done: int, runners: Any, checkpoint_every: int
     return runners
 
 
-def apply_gradient(
-    optimiser: optax.GradientTransformation, gradient: PyTree, state: PyTree, weights: PyTree
-) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Take one step of an optimiser; return the weights and its state after it."""
-    with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-        change, state = optimiser.update(gradient, state, weights)
-    return optax.apply_updates(weights, change), state
-
-
 def split(runners: Any) -> dict[str, PyTree]:
     """The parts of a checkpoint, of runners or their shapes: readers of a policy need weights."""
     parts = runners._asdict()
@@ -152,14 +133,18 @@ def _rewind(run: Run, done: int) -> None:
 
 
 def command(
-    prepare: Callable[[list[str]], tuple[Options[Any], Run, Any]],
-    report: Callable[[Run, Any, PyTree[Array], int], None],
-    argv: list[str] | None = None,
+    algorithm: Algorithm,
+    argv: list[str],
+    build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
     train: Callable[[Run, Any, int, Any, int], Any] = train,
+    report: Callable[[Run, Any, PyTree[Array], int], None] | None = None,
 ) -> int:
-    """Train what `prepare` makes of a command line, then `report` it; return the exit code."""
+    """Train what a command line asks for, then report it; return the exit code.
+
+    `build` and `report` are those of the algorithm if left out.
+    """
     try:
-        asked, run, learner = prepare(sys.argv[1:] if argv is None else argv)
+        asked, run, learner = prepare(argv, algorithm.name, build)
         done, runners = begin(run, learner, asked.resume is not None)
     except SystemExit as stop:  # --help, or a flag that does not exist
         return int(stop.code or 0)
@@ -171,7 +156,8 @@ def command(
     try:
         runners = train(run, learner, done, runners, asked.checkpoint_every)
         if processes.first():
-            report(run, learner, learner.devices.one(runners.weights), asked.eval_episodes)
+            weights = learner.devices.one(runners.weights)
+            (report or algorithm.load().report)(run, learner, weights, asked.eval_episodes)
             _write_replay(run, asked.html)
         processes.wait("reported")
     except (RunError, OSError) as error:  # the end could not be written

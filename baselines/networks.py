@@ -22,15 +22,14 @@ MISSION = "mission"  # part of a Dict that is a sentence: word ids, 0 where ther
 WORD, SENTENCE = 8, 32  # features of a word, of the whole sentence
 
 
-class ActorCritic(nn.Module):
-    """A tanh MLP shared by a categorical policy and a value; takes one observation, `vmap` it."""
+class Network(nn.Module):
+    """The network of a policy, of any kind; it takes one observation, `vmap` it."""
 
     observation_space: spaces.Space
     num_actions: int
     hidden: Sequence[int]  # width of each layer
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
     read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
-    value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
 
     @classmethod
     def of(cls, env: Env, hidden: Sequence[int], embed: int, **more: Any) -> Any:
@@ -43,6 +42,22 @@ class ActorCritic(nn.Module):
         space, read = env.features
         return cls(space, env.action_space.n, tuple(hidden), embed, read, **more)
 
+    def begin(self) -> Any:
+        """What it remembers before the first observation of an episode: nothing, ever."""
+        return ()
+
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """What it remembers after one more observation, logits of the legal actions, its value."""
+        raise NotImplementedError
+
+
+class ActorCritic(Network):
+    """A tanh MLP shared by a categorical policy and a value."""
+
+    value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
+
     @nn.compact
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
         features = Encoder(self.observation_space, self.embed)(self.read(obs))
@@ -50,10 +65,6 @@ class ActorCritic(nn.Module):
             features = nn.tanh(dense(width, np.sqrt(2))(features))
         logits = dense(self.num_actions, 0.01)(features)
         return logits, dense(1, self.value_gain)(features)[0]
-
-    def begin(self) -> Any:
-        """What it remembers before the first observation of an episode: nothing, ever."""
-        return ()
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
@@ -64,7 +75,7 @@ class ActorCritic(nn.Module):
         return memory, legal(logits, mask), value
 
 
-class Recurrent(ActorCritic):
+class Recurrent(Network):
     """The same layers before a GRU (Cho et al., 2014), which policy and value are read from."""
 
     memory: int = 128  # numbers that are remembered
@@ -74,7 +85,7 @@ class Recurrent(ActorCritic):
         self.encoder = Encoder(self.observation_space, self.embed)
         self.layers = [dense(width, np.sqrt(2)) for width in self.hidden]
         self.cell = nn.GRUCell(self.memory)
-        self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, self.value_gain)
+        self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
 
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
         memory = self.recall(self.begin() if memory is None else memory, self.features(obs))

@@ -5,24 +5,21 @@ import itertools
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic
 
 import tyro
 
 import jaxenvs
-from jaxenvs import VectorEnv
 from jaxenvs.commands.fields import gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
 
 from . import GYM, presets, processes
+from .algorithms import ALGORITHMS, USUAL, Learner, S
 from .checkpoints import RunError
 from .devices import Devices
-from .runs import NETWORKS, Config, Run
+from .runs import Config, Run
 
-S = TypeVar("S")  # the learner's settings, a dataclass
-L = TypeVar("L")  # the learner, see loop.py
 PROGRAM = "jaxenvs train"
-OUTSIDE = ("ppo-ray",)  # algorithms that take environments of Gymnasium
 # Settings that a resumed run may change: how far it goes, and where it runs.
 FREE = ("total_steps", "chunk", "actors", "learners", "address", "patience")
 
@@ -67,35 +64,34 @@ class Options(Generic[S]):
 
 
 def prepare(
-    algorithm: str,
-    settings: type[S],
-    about: str,
-    build: Callable[[Options[S], Config], L],
     argv: list[str],
-) -> tuple[Options[S], Run, L]:
-    """Turn the command line of a learner into a run and what `build` makes of it.
+    algorithm: str = USUAL,
+    build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
+) -> tuple[Options[Any], Run, Learner[Any]]:
+    """Turn the command line of a learner into a run, and into what `build` makes of it.
 
-    Raises what cannot work.
+    Raises for what cannot work. `build` is that of the algorithm if left out.
     """
-    asked = parse(argv, settings, about, algorithm)
+    asked = parse(argv, algorithm)
     made = config(asked, algorithm)
-    learner = build(asked, made)
+    learner = (build or ALGORITHMS[algorithm].load().build)(asked, made)
     return asked, directory(asked, made), learner
 
 
-def parse(argv: list[str], settings: type[S], about: str, algorithm: str = "ppo") -> Options[S]:
+def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
     """Read the command line over the defaults of the id's preset, or of the run to resume.
 
     Raises `RunError` or what `jaxenvs.make` raises; `SystemExit` for --help and unknown flags.
     """
+    settings = ALGORITHMS[algorithm].load().Settings
 
-    def read(default: Options[S]) -> Options[S]:
+    def read(default: Options[Any]) -> Options[Any]:
         return tyro.cli(
-            Options[settings],  # type: ignore[valid-type]
+            Options[settings],
             args=gathered(argv),
             default=default,
             prog=PROGRAM,
-            description=about,
+            description=f"Train with {ALGORITHMS[algorithm].title}.",
             config=(tyro.conf.OmitArgPrefixes,),
         )
 
@@ -117,7 +113,7 @@ def parse(argv: list[str], settings: type[S], about: str, algorithm: str = "ppo"
     return _checked(dataclasses.replace(options, id=id), algorithm)
 
 
-def config(options: Options[Any], algorithm: str = "ppo") -> Config:
+def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     """Return the content of the run's config.json; raises as `jaxenvs.make` does."""
     assert options.id is not None
     given = fields(options.set)
@@ -144,7 +140,7 @@ def canonical(id: str, algorithm: str) -> str:
     """
     if not id.startswith(GYM):
         return jaxenvs.spec(id).id
-    if algorithm not in OUTSIDE:
+    if not ALGORITHMS[algorithm].outside:
         raise RunError(
             f"{id} steps in Python, outside of {algorithm}'s compiled program; have it stepped by "
             f"actors: {PROGRAM} {id} --ray"
@@ -152,19 +148,9 @@ def canonical(id: str, algorithm: str) -> str:
     return id
 
 
-def environments(options: Options[Any], config: Config) -> tuple[VectorEnv, Devices]:
-    """Check the settings; return this device's environments, and the devices that share them."""
-    settings = options.settings
-    settings.check()
-    devices = Devices.chosen(options.devices)
-    venv = devices.batch(config.env, settings.num_envs, settings.reset_source)
-    items = settings.items(venv.num_envs)
-    if items % settings.minibatches:
-        raise RunError(
-            f"{venv.num_envs} x {settings.rollout_steps} steps of each of {devices.count} devices "
-            f"do not split into minibatches={settings.minibatches}; choose a divisor of {items}"
-        )
-    return venv, devices
+def learner(algorithm: str, options: Options[S], config: Config) -> Learner[S]:
+    """Return the learner in compiled environments; raises for what cannot work."""
+    return Learner.of(algorithm, config.env, options.settings, Devices.chosen(options.devices))
 
 
 def directory(options: Options[Any], config: Config) -> Run:
@@ -191,7 +177,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
         if getattr(options, name) < 1:
             flag = "--" + name.replace("_", "-")
             raise RunError(f"{flag} {getattr(options, name)} must be at least 1")
-    if options.html and (algorithm not in NETWORKS or str(options.id).startswith(GYM)):
+    if options.html and (not ALGORITHMS[algorithm].shape or str(options.id).startswith(GYM)):
         raise RunError(
             f"--html shows a policy that plays in JAX; {algorithm} in {options.id} learns none: "
             "omit --html"

@@ -16,7 +16,7 @@ from jaxenvs.core.env import Env
 from jaxenvs.core.masking import Mask, has_illegal, legal_actions
 from jaxenvs.core.random import Key
 
-from .networks import ActorCritic
+from .networks import Network
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,9 +35,7 @@ class Policy:
     env_id: str = ""
 
     @classmethod
-    def of(
-        cls, env: Env, network: ActorCritic, weights: PyTree[Array], env_id: str = ""
-    ) -> "Policy":
+    def of(cls, env: Env, network: Network, weights: PyTree[Array], env_id: str = "") -> "Policy":
         """Return the policy of a network with these weights."""
         return cls(env, network.begin, functools.partial(network.think, weights), env_id)
 

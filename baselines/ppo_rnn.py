@@ -9,21 +9,16 @@ successor says to the memory of that moment.
 
 import dataclasses
 import functools
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
-from jaxenvs import Step
 from jaxenvs.core.masking import legal
 
-from . import options, ppo
-from .loop import command
+from . import acting, evaluate, minibatches, options, ppo, rnd
+from .algorithms import Learner
 from .networks import Recurrent
-from .ppo import PPO, Runner
-from .rnd import RND
-from .runs import Config
+from .ppo import Runner
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,49 +37,31 @@ class Settings(ppo.Settings):
         return num_envs
 
 
-@dataclasses.dataclass(frozen=True)
-class RecurrentPPO(PPO):
-    """The algorithm: pure functions of a `Runner`, for one seed, on one of `devices`."""
-
-    network: Recurrent
-    settings: Settings
-
-    def init(self, key: Array) -> Runner:
-        """Start, with nothing to remember."""
-        memory = jnp.zeros((self.env.num_envs, self.settings.memory), jnp.float32)
-        return super().init(key)._replace(memory=memory)
-
-    def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
-        """Act for `rollout_steps` steps in every environment, and keep the first memory."""
-        after, rollout = super().collect(runner, key)
-        return after, rollout._replace(memory=runner.memory[None])
-
-    def after(self, runner: Runner, step: Step) -> Runner:
-        """The runner when the environments have stepped: what has ended is forgotten."""
-        memory = jnp.where(step.done[:, None], 0.0, runner.memory)
-        return super().after(runner, step)._replace(memory=memory)
-
-    def items(self, leaf: Array) -> Array:
-        """Items that minibatches are drawn from: environments, with all their steps in order."""
-        return leaf.swapaxes(0, 1)
-
-    def unroll(self, weights: PyTree[Array], rollout: ppo.Rollout) -> tuple[Array, Array]:
-        """Logits and values, by these weights, of sequences from their first memory on."""
-        done = rollout.terminated | rollout.truncated
-        sequences = jax.vmap(self.network.unroll, in_axes=(None, 0, 0, 0))
-        logits, value = sequences(weights, rollout.memory[:, 0], rollout.obs, done)
-        return legal(logits, rollout.mask), value
+DIVIDED = ppo.DIVIDED
+network = Recurrent.of
+build = functools.partial(options.learner, "ppo-rnn")
+init = ppo.init
+report = evaluate.report
 
 
-def build(asked: options.Options[Settings], config: Config) -> RecurrentPPO:
-    """Return the algorithm for what was asked; raises for what cannot work."""
-    settings = asked.settings
-    venv, devices = options.environments(asked, config)
-    shape = (settings.hidden, settings.embed)
-    network = Recurrent.of(venv.env, *shape, memory=settings.memory)
-    return RecurrentPPO(venv, network, settings, devices, RND.asked(settings, network))
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Collect a rollout and learn from it; also return the metrics of this update."""
+    memory = runner.memory
+    runner, key_act, key_learn = acting.next_update(learner, runner)
+    runner, rollout = acting.collect(learner, runner, key_act, ppo.choose)
+    runner, rollout = rnd.rewarded(learner, runner, rollout._replace(memory=memory[None]))
+    batch = minibatches.sequences(ppo.targets(learner, runner, rollout))
+    orders = minibatches.drawn(learner.settings, batch, key_learn)
+    scales = ppo.normalisers(learner, batch, orders)
+    runner, losses = ppo.descend(learner, runner, batch, orders, scales, unroll)
+    return runner, {**acting.episode_sums(rollout), **losses}
 
 
-ABOUT = "Train an agent with recurrent PPO."
-prepare = functools.partial(options.prepare, "ppo-rnn", Settings, ABOUT, build)
-main = functools.partial(command, prepare, ppo.report)  # of a command line: the exit code
+def unroll(
+    learner: Learner, weights: PyTree[Array], rollout: acting.Rollout
+) -> tuple[Array, Array]:
+    """Logits and values, by these weights, of sequences from their first memory on."""
+    done = rollout.terminated | rollout.truncated
+    over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0))
+    logits, value = over_batch(weights, rollout.memory[:, 0], rollout.obs, done)
+    return legal(logits, rollout.mask), value

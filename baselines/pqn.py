@@ -10,54 +10,24 @@ that might be the best.
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
-import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float32, Int32, PyTree
+from jaxtyping import Array, Float32, Int32, PyTree, UInt32
 
-from jaxenvs.core.masking import legal
+from jaxenvs.core.masking import Mask, legal
 
-from . import options, ppo, q_network
-from .lambda_returns import LambdaReturns
-from .loop import command
-from .ppo import Rollout, Runner
+from . import acting, evaluate, minibatches, options, q_network
+from .acting import Rollout
+from .algorithms import Learner
 from .q_network import QNetwork
-from .runs import Config
+from .settings import Exploring, Learning
 
 
 @dataclasses.dataclass(frozen=True)
-class Exploring(ppo.Common):
-    """How a learner explores: `epsilon` is the share of random actions."""
-
-    epsilon_start: float = 1.0  # at the beginning
-    epsilon_end: float = 0.05  # when it has fallen
-    epsilon_share: float = 0.5  # share of the run's updates over which it falls, linearly
-
-    def check(self) -> None:
-        super().check()
-        if not self.epsilon_end <= self.epsilon_start <= 1.0:
-            raise ValueError(
-                f"epsilon_start={self.epsilon_start} and epsilon_end={self.epsilon_end} are shares "
-                f"of random actions: give 1 >= start >= end >= 0"
-            )
-        if not 0.0 < self.epsilon_share <= 1.0:
-            raise ValueError(
-                f"epsilon_share={self.epsilon_share} is the share of the run over which epsilon "
-                f"falls: give more than 0, at most 1"
-            )
-
-    def epsilon(self, update: Int32[Array, ""]) -> Float32[Array, ""]:
-        """The share of random actions after so many updates."""
-        share = update.astype(jnp.float32) / (self.epsilon_share * self.updates)
-        fallen = jnp.minimum(share, 1.0)
-        return self.epsilon_start + (self.epsilon_end - self.epsilon_start) * fallen
-
-
-@dataclasses.dataclass(frozen=True)
-class Settings(Exploring, ppo.Learning):
+class Settings(Exploring, Learning):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     rollout_steps: int = 32  # steps of each environment between updates
@@ -65,76 +35,65 @@ class Settings(Exploring, ppo.Learning):
     max_grad_norm: float = 10.0  # global norm of the gradient, at most
 
 
-@dataclasses.dataclass(frozen=True)
-class PQN(LambdaReturns):
-    """The algorithm: pure functions of a `Runner`, for one seed, on one of `devices`."""
+class Runner(NamedTuple):
+    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
 
-    network: QNetwork
-    settings: Settings  # type: ignore[assignment]
-
-    def update(self, runner: Runner, _: None = None) -> tuple[Runner, dict[str, Array]]:
-        """Collect a rollout and learn from it; also return the metrics of this update."""
-        epsilon = self.epsilon(runner)
-        runner, metrics = super().update(runner)
-        return runner, {**metrics, "epsilon": epsilon}
-
-    def epsilon(self, runner: Runner) -> Float32[Array, ""]:
-        """The share of random actions, by the gradient steps that the optimiser has counted."""
-        return self.settings.epsilon(counted(runner.optimiser) // self.settings.gradient_steps)
-
-    def values(self, weights: PyTree[Array], obs: PyTree[Array]) -> Float32[Array, "batch actions"]:
-        """Values of all actions in a batch of observations."""
-        return jax.vmap(self.network.apply, in_axes=(None, 0))(weights, obs)  # type: ignore[return-value]
-
-    def collect(self, runner: Runner, key: Array) -> tuple[Runner, Any]:
-        """Act for `rollout_steps` steps; values are those of the best legal actions."""
-        epsilon = self.epsilon(runner)
-
-        def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
-            key_action, key_step = jax.random.split(key)
-            mask = self.mask(runner.world.env)
-            values = legal(self.values(runner.weights, runner.obs), mask)
-            action = q_network.explore(key_action, values, epsilon, mask)
-            step = self.env.step(key_step, runner.world, action)
-            record = Rollout(
-                obs=runner.obs,
-                action=action,
-                log_prob=(),
-                value=values.max(axis=-1),
-                **self.outcome(runner, step),
-            )
-            return self.after(runner, step), record
-
-        return jax.lax.scan(act, runner, jax.random.split(key, self.settings.rollout_steps))
-
-    def loss(  # type: ignore[override]
-        self, weights: PyTree[Array], rollout: Rollout, target: Array
-    ) -> tuple[Array, dict[str, Array]]:
-        """Squared error of the values of the actions of a minibatch."""
-        value = q_network.chosen(self.values(weights, rollout.obs), rollout.action)
-        chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
-        loss = 0.5 * jnp.square(value - target).mean()
-        return loss, {"q_loss": loss, "q": value.mean()}
-
-    @property
-    def optimiser(self) -> optax.GradientTransformation:
-        """RAdam (Liu et al., 2020) behind a clip of the global norm."""
-        return optax.chain(
-            optax.clip_by_global_norm(self.settings.max_grad_norm), optax.radam(self.learning_rate)
-        )
+    weights: PyTree[Array]
+    optimiser: PyTree[Array]  # RAdam's moments and counts
+    world: PyTree[Array]  # VectorState
+    obs: PyTree[Array]  # what the next actions are chosen from
+    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
+    returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
+    lengths: Int32[Array, "*seeds envs"]  # their steps so far
+    memory: tuple[()]  # the network remembers nothing
 
 
-def counted(optimiser: Any) -> Int32[Array, ""]:
-    """Gradient steps that the optimiser, behind a clip of the norm, has counted."""
-    return optimiser[1][0].count
+DIVIDED = acting.ENVIRONMENTS
+network = QNetwork.of
+build = functools.partial(options.learner, "pqn")
+report = evaluate.report
 
 
-def build(asked: options.Options[Settings], config: Config) -> PQN:
-    """Return the algorithm for what was asked; raises for what cannot work."""
-    venv, devices = options.environments(asked, config)
-    network = QNetwork.of(venv.env, asked.settings.hidden, asked.settings.embed)
-    return PQN(venv, network, asked.settings, devices)
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Start: weights, worlds and the key for all that follows."""
+    return Runner(**acting.begin(learner, radam(learner.settings), key)[0])
 
 
-prepare = functools.partial(options.prepare, "pqn", Settings, "Train an agent with PQN.", build)
-main = functools.partial(command, prepare, ppo.report)  # of a command line: the exit code
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Collect a rollout and learn from it; also return the metrics of this update."""
+    settings = learner.settings
+    epsilon = settings.epsilon(minibatches.counted(runner.optimiser) // settings.gradient_steps)
+    runner, key_act, key_learn = acting.next_update(learner, runner)
+    greedy = functools.partial(choose, epsilon=epsilon)
+    runner, rollout = acting.collect(learner, runner, key_act, greedy)
+    batch = minibatches.steps((rollout, acting.lambda_returns(learner, runner, rollout)))
+    orders = minibatches.drawn(settings, batch, key_learn)
+    minimised = functools.partial(loss, learner)
+    runner, losses = minibatches.descend(
+        learner.devices, radam(settings), minimised, runner, batch, orders
+    )
+    return runner, {**acting.episode_sums(rollout), **losses, "epsilon": epsilon}
+
+
+def choose(
+    learner: Learner, runner: Any, key: Array, mask: Mask, epsilon: Float32[Array, ""]
+) -> tuple[Any, Int32[Array, " envs"], dict[str, Any]]:
+    """Explore; the values of a rollout are those of the best legal actions."""
+    values = legal(acting.predict(learner, runner.weights, runner.obs), mask)
+    action = q_network.explore(key, values, epsilon, mask)
+    return runner.memory, action, {"action": action, "value": values.max(axis=-1)}
+
+
+def loss(
+    learner: Learner, weights: PyTree[Array], rollout: Rollout, target: Array
+) -> tuple[Array, dict[str, Array]]:
+    """Squared error of the values of the actions of a minibatch."""
+    value = q_network.chosen(acting.predict(learner, weights, rollout.obs), rollout.action)
+    chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
+    loss = 0.5 * jnp.square(value - target).mean()
+    return loss, {"q_loss": loss, "q": value.mean()}
+
+
+def radam(settings: Settings) -> optax.GradientTransformation:
+    """RAdam (Liu et al., 2020) behind a clip of the global norm."""
+    return minibatches.clipped(settings, optax.radam(minibatches.learning_rate(settings)))

@@ -20,18 +20,18 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from .networks import ActorCritic, Encoder, dense
+from .networks import Encoder, Network, dense
 
 EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
 
 
-class QNetwork(ActorCritic):
+class QNetwork(Network):
     """Values of all actions in one observation; `vmap` it."""
 
     dueling: bool = False
 
     @nn.compact
-    def __call__(self, obs: PyTree[Array]) -> Float32[Array, " actions"]:  # type: ignore[override]
+    def __call__(self, obs: PyTree[Array]) -> Float32[Array, " actions"]:
         features = Encoder(self.observation_space, self.embed)(self.read(obs))
         for width in self.hidden:
             features = nn.relu(nn.LayerNorm()(dense(width, np.sqrt(2))(features)))

@@ -1,8 +1,8 @@
 """Sampling under Ray: an actor steps its environments and returns fragments.
 
-A fragment is what `ppo.Rollout` holds, by name, and the observations after its last step: arrays of
-shape (steps, envs, ...), and (envs, ...). An actor of Gymnasium's environments imports the network
-and nothing of the learner; one of ours runs the compiled rollout of `ppo.PPO`.
+A fragment is what `acting.Rollout` holds, by name, and the observations after its last step: arrays
+of shape (steps, envs, ...), and (envs, ...). An actor of Gymnasium's environments imports the
+network and nothing of the learner; one of ours runs the compiled rollout of PPO.
 """
 
 import functools
@@ -19,7 +19,7 @@ import jaxenvs
 from jaxenvs.core.masking import Mask
 
 from . import GYM
-from .networks import ActorCritic
+from .networks import Network
 
 Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
 
@@ -27,7 +27,7 @@ Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
 class Sampling(NamedTuple):
     """Settings of every actor of a run."""
 
-    network: ActorCritic
+    network: Network
     num_envs: int  # that it steps
     steps: int  # of a fragment
     reset_source: str | None  # of environments of this package; Gymnasium's begin as they do
@@ -70,19 +70,20 @@ class JaxSampler:
     """Environments of this package, compiled with the policy into one program."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
-        from . import loop, ppo
+        from . import acting, algorithms, loop, ppo
 
         env = jaxenvs.make(id, **fields)
         count, source = sampling.num_envs, sampling.reset_source
         venv = jaxenvs.make_vec(env, count, reset_source=source or env.reset_source)
         settings = ppo.Settings(num_envs=count, rollout_steps=sampling.steps, minibatches=1)
-        learner = ppo.PPO(venv, sampling.network, settings)
+        row = algorithms.ALGORITHMS[algorithms.USUAL]
+        learner = algorithms.Learner(row, venv, sampling.network, settings)
 
-        def sample(runner: ppo.Runner) -> tuple[ppo.Runner, ppo.Rollout]:
+        def sample(runner: ppo.Runner) -> tuple[ppo.Runner, acting.Rollout]:
             key_rest, key_world, key = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
             world = venv.refresh(key_world, runner.world)
             runner = runner._replace(key=jax.random.key_data(key_rest), world=world)
-            return learner.collect(runner, key)
+            return acting.collect(learner, runner, key, ppo.choose)
 
         self._runners = loop.start(learner, jax.random.key(seed)[None])
         self._sample = jax.jit(jax.vmap(sample, axis_name=loop.SEEDS))
@@ -132,7 +133,7 @@ class GymSampler:
         return np.array(found, np.float32).T
 
     def _step(self, weights: PyTree[Array]) -> dict[str, Any]:
-        """Act once in every environment; the record of it has the fields of `ppo.Rollout`."""
+        """Act once in every environment; the record of it has the fields of `acting.Rollout`."""
         obs, mask = self._obs, self._envs.mask
         action, log_prob, value = self._policy(weights, obs, mask)
         step = self._envs.step(action)
@@ -170,7 +171,7 @@ class GymSampler:
 
 
 def decide(
-    network: ActorCritic,
+    network: Network,
     weights: PyTree[Array],
     words: UInt32[Array, "2"],
     obs: PyTree[Array],

@@ -8,18 +8,19 @@ after a stop is not bit-equal to one that was never stopped: its environments be
 
 import dataclasses
 import functools
-import sys
 from typing import Any, ClassVar, Literal
 
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int32, PyTree
 
 import jaxenvs
-from jaxenvs.core.extras import require
 
-from . import GYM, options, ppo
-from .loop import command
+from . import GYM, acting, minibatches, ppo, returns
+from .acting import Rollout
+from .algorithms import Learner
 from .networks import ActorCritic
-from .runs import Config, RunError
+from .ppo import Runner
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,22 +59,63 @@ class Settings(ppo.Settings):
             raise ValueError(f"bonus={self.bonus}: actors have no exploration bonus; omit it")
 
 
-def build(cluster: Any, asked: options.Options[Settings], config: Config) -> Any:
-    """Return the learner for what was asked; raises for what cannot work.
+DIVIDED: tuple[str, ...] = ()
+network = ppo.network
 
-    `cluster` is a `ray_cluster.Cluster`, which is started.
+
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Start: weights, and the key for all that follows; environments are the actors'."""
+    key_weights, key_obs, key_rest = jax.random.split(key, 3)
+    weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
+    optimiser = minibatches.adam(learner.settings).init(weights)
+    return Runner(weights, optimiser=optimiser, key=jax.random.key_data(key_rest))
+
+
+def update(
+    learner: Learner[Settings], runner: Runner, rollout: Rollout, last_obs: PyTree[Array]
+) -> tuple[Runner, dict[str, Array]]:
+    """Learn from a rollout, whose last step led to `last_obs`; also return metrics."""
+    key_rest, key_learn = jax.random.split(jax.random.wrap_key_data(runner.key))
+    runner, stale = runner._replace(obs=last_obs), learner.settings.mode == "async"
+    batch = minibatches.steps((corrected if stale else ppo.targets)(learner, runner, rollout))
+    orders = minibatches.drawn(learner.settings, batch, learner.devices.local_key(key_learn))
+    scales = (centred if stale else ppo.normalisers)(learner, batch, orders)
+    runner, losses = ppo.descend(learner, runner, batch, orders, scales)
+    sums = learner.devices.total(acting.episode_sums(rollout))
+    runner = runner._replace(obs=(), key=jax.random.key_data(key_rest))
+    return runner, sums | learner.devices.mean(losses)
+
+
+def corrected(
+    learner: Learner[Settings], runner: Runner, rollout: Rollout
+) -> tuple[Rollout, Array, Array]:
+    """`ppo.targets` of a rollout by older weights, as the present ones see it, by V-trace.
+
+    PPO's clipped steps then start from the present policy, so that a fragment serves all passes.
+    The value where the time limit cut an episode is the one that the actor's weights gave.
     """
-    from .ray_learners import FragmentPPO, VTrace
+    over_steps = jax.vmap(functools.partial(ppo.unroll, learner), in_axes=(None, 0))
+    logits, value = over_steps(runner.weights, rollout)
+    log_prob = ppo.log_probability(logits, rollout.action)
+    ratio = jnp.exp(log_prob - rollout.log_prob)
+    weight = returns.limited(ratio)
+    rollout = rollout._replace(log_prob=log_prob, value=value, weight=weight)
+    gamma, gae_lambda = learner.settings.gamma, learner.settings.gae_lambda
+    last_value = acting.value(learner, runner, None)
+    advantage = returns.corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda)
+    return rollout, advantage, advantage + value
 
-    if (asked.devices, asked.seeds, asked.coordinator) != ("1", 1, None):
-        raise RunError("--devices, --seeds and --coordinator do not go with --ray; see --learners")
-    settings = asked.settings
-    settings.check()
-    env, network = world(config.id, config.env_fields, settings)
-    jax.config.update("jax_platforms", "cpu")  # accelerators are for the learners
-    cluster.start(settings.address, settings.actors + settings.learners, asked.join_timeout)
-    kind = VTrace if settings.mode == "async" else FragmentPPO
-    return kind(env, network, settings)
+
+def centred(
+    learner: Learner[Settings],
+    batch: tuple[Rollout, Array, Array],
+    orders: Int32[Array, "minibatches items"],
+) -> tuple[Array, Array]:
+    """Baseline of each item of each minibatch, and the spread of the advantages about them."""
+    weighted, weight = batch[1][orders], batch[0].weight[orders]
+    baseline = returns.baselines(weighted, weight, learner.devices)
+    _, variance = learner.devices.moments(weighted - baseline)
+    return baseline, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
 
 
 def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, ActorCritic]:
@@ -86,24 +128,3 @@ def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, Act
     env = gym_worlds.look(id, fields)
     parts = (env.observation_space, env.action_space.n, tuple(settings.hidden), settings.embed)
     return env, ActorCritic(*parts)
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Train from the command line; return the exit code. Whatever was started has ended then."""
-    try:
-        require(("gymnasium", "ray"), "ray")
-    except ImportError as error:
-        print(f"{options.PROGRAM}: {error}", file=sys.stderr)
-        return 2
-    from .ray_cluster import Cluster, undisturbed
-    from .ray_training import Training
-
-    cluster, training = Cluster(), Training()
-    learner = (Settings, "Train with PPO and Ray.", functools.partial(build, cluster))
-    prepare = functools.partial(options.prepare, "ppo-ray", *learner)
-    try:
-        return command(prepare, training.report, argv, training.train)
-    finally:
-        with undisturbed():
-            training.end()
-            cluster.stop()

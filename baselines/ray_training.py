@@ -18,7 +18,8 @@ import ray
 from jaxtyping import Array, PyTree
 from ray.exceptions import GetTimeoutError, RayError
 
-from . import GYM, checkpoints, evaluate
+from . import GYM, checkpoints, evaluate, ray_learners
+from .algorithms import Learner
 from .devices import EVERYWHERE, Devices
 from .interrupt import Interrupt
 from .keeping import Keeper
@@ -26,7 +27,6 @@ from .loop import begin, split
 from .progress import ProgressLine
 from .ray_actors import Actor, Sampling
 from .ray_cluster import DEATHS, Made, Pool, reason
-from .ray_learners import FragmentPPO, Learner
 from .runs import Run, RunError
 
 LEAVING = 15.0  # seconds that a second Ctrl-C gives Ray to end
@@ -40,12 +40,12 @@ class LostError(Exception):
 class Learners:
     """The processes that learn together: all of them live, or none."""
 
-    def __init__(self, learner: FragmentPPO, runners: PyTree[np.ndarray], settings: Any) -> None:
+    def __init__(self, learner: Learner, runners: PyTree[np.ndarray], settings: Any) -> None:
         """Start them with a state; raises `LostError`."""
         self._count, self._patience = settings.learners, settings.patience
         learner = dataclasses.replace(learner, devices=Devices(self._count))
         gpus = int(ray.cluster_resources().get("GPU", 0) >= self._count)
-        kind = ray.remote(Learner).options(num_cpus=1, num_gpus=gpus)  # type: ignore[attr-defined]
+        kind = ray.remote(ray_learners.Learner).options(num_cpus=1, num_gpus=gpus)  # type: ignore[attr-defined]
         self._handles: list[Any] = [kind.remote(learner, i, not gpus) for i in range(self._count)]
         self._metrics: list[Any] = []  # of the update at work
         self.weights, self.pending = ray.put(runners.weights), []
@@ -110,7 +110,7 @@ class Training:
         self._leaving, self._left = threading.Event(), threading.Event()
 
     def train(
-        self, run: Run, learner: FragmentPPO, done: int, runners: Any, checkpoint_every: int
+        self, run: Run, learner: Learner, done: int, runners: Any, checkpoint_every: int
     ) -> Any:
         """Go on after update `done` until the last one or Ctrl-C; return the last state.
 
@@ -249,12 +249,10 @@ class Training:
             return ""
         return f"lag {metrics['lag'][0]:.1f} (at most {metrics['lag_max'][0]})"
 
-    def report(self, run: Run, learner: FragmentPPO, weights: PyTree[Array], count: int) -> None:
+    def report(self, run: Run, learner: Learner, weights: PyTree[Array], count: int) -> None:
         """Evaluate over `count` episodes: here, or by the actors where JAX cannot step."""
         if not run.config.id.startswith(GYM):
-            evaluate.report(run, learner.env, learner.network, weights, count)
-            print(f"Watch it: jaxenvs watch {run.path}")
-            return
+            return evaluate.report(run, learner, weights, count)
         result = evaluate.summary(self.play(jax.device_get(weights), count), run.config.seed)
         run.write_json("eval.json", result)
         evaluate.tell(result)

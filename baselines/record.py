@@ -5,7 +5,6 @@ RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same 
 """
 
 import dataclasses
-import importlib
 import itertools
 import json
 import shlex
@@ -21,12 +20,12 @@ from jaxenvs.commands.fields import FLAG, written
 from jaxenvs.commands.parser import Parser
 
 from . import GYM
+from .algorithms import ALGORITHMS, USUAL
 from .checkpoints import RunError
 from .curve import Curve, panels, points
 from .options import PROGRAM
 from .presets import names, preset
 from .runs import Config, Run
-from .train import ALGORITHMS, USUAL
 
 POINTS = 40  # of a curve that are kept
 
@@ -39,7 +38,7 @@ def command(config: Config) -> str:
 
 def _command(config: Config, name: str | None) -> str:
     tuned = preset(config.id, name, config.algorithm)
-    learner = importlib.import_module(f".{ALGORITHMS[config.algorithm]}", __package__)
+    learner = ALGORITHMS[config.algorithm].load()
     usual = dataclasses.asdict(learner.Settings(**tuned.settings))
     words = [PROGRAM, config.id]
     words += [f"--algo {config.algorithm}"] if config.algorithm != USUAL else []

@@ -18,6 +18,8 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask
 
+from . import returns
+
 
 class ReplayBuffer(NamedTuple):
     """What was seen and done in a number of slots, oldest ones overwritten."""
@@ -125,18 +127,14 @@ def window(
     slots = buffer.action.shape[1]
     ahead = jnp.arange(n_step, dtype=jnp.int32)
     where = (env[:, None], (first[:, None] + ahead) % slots)
-    terminated, truncated = buffer.terminated[where], buffer.truncated[where]
-    goes_on = jnp.cumprod(~(terminated | truncated), axis=1, dtype=jnp.int32)
-    reached = jnp.pad(goes_on[:, :-1], ((0, 0), (1, 0)), constant_values=1)
-    length = reached.sum(axis=1, dtype=jnp.int32)
-    ended = (terminated & (reached > 0)).any(axis=1)
-    powers = jnp.float32(gamma) ** ahead.astype(jnp.float32)
+    ends = (buffer.terminated[where], buffer.truncated[where])
+    reward, discount, length = returns.n_step(buffer.reward[where], *ends, gamma)
     here, last = (env, first % slots), (env, (first + length) % slots)
     return Batch(
         obs=jax.tree.map(lambda leaf: leaf[here], buffer.obs),
         action=buffer.action[here],
-        reward=(buffer.reward[where] * reached.astype(jnp.float32) * powers).sum(axis=1),
-        discount=jnp.where(ended, 0.0, jnp.float32(gamma) ** length.astype(jnp.float32)),
+        reward=reward,
+        discount=discount,
         next_obs=jax.tree.map(lambda leaf: leaf[last], buffer.obs),
         next_mask=jax.tree.map(lambda leaf: leaf[last], buffer.mask),
         weight=buffer.is_step[here].astype(jnp.float32),

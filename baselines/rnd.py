@@ -24,9 +24,10 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs import spaces
 from jaxenvs.core.facts import identity
 
+from .algorithms import Learner
 from .devices import ALONE, Devices
-from .loop import apply_gradient
-from .networks import ActorCritic, Encoder
+from .minibatches import apply_gradient
+from .networks import Encoder, Network
 
 CLIP = 5.0  # largest normalised feature
 TINY = 1e-8  # least variance that anything is divided by
@@ -81,7 +82,7 @@ class RND:
     width: int = 128  # of each layer
 
     @classmethod
-    def asked(cls, settings: Any, network: ActorCritic) -> "RND | None":
+    def asked(cls, settings: Any, network: Network) -> "RND | None":
         """Return the bonus that a learner's settings ask for, if they do."""
         if not settings.bonus:
             return None
@@ -214,6 +215,22 @@ class RND:
     def optimiser(self) -> optax.GradientTransformation:
         """Adam."""
         return optax.adam(self.learning_rate)
+
+
+def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, Any]:
+    """Fields of a runner that the bonus needs; none if the settings ask for no bonus."""
+    bonus = RND.asked(learner.settings, learner.network)
+    if bonus is None:
+        return {}
+    one = jax.tree.map(lambda leaf: leaf[0], obs)
+    before = jnp.zeros(learner.env.num_envs, jnp.float32)
+    return {"bonus": bonus.init(key, one), "bonus_returns": before}
+
+
+def rewarded(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
+    """Learner's runner and rollout with the bonus, if the settings ask for one."""
+    bonus = RND.asked(learner.settings, learner.network)
+    return bonus.rewarded(runner, rollout, learner.devices) if bonus else (runner, rollout)
 
 
 def _layers(width: int, hidden: int) -> nn.Sequential:

@@ -28,11 +28,10 @@ from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
 
 from . import GYM, checkpoints
+from .algorithms import ALGORITHMS, Algorithm
 from .checkpoints import RunError as RunError  # readers of a run meet it here
-from .networks import ActorCritic, Recurrent
 from .policy import Policy
 from .presets import reads_mission
-from .q_network import QNetwork
 
 FORMAT = 1
 WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
@@ -74,17 +73,6 @@ class Config:
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(self.fields.items()))])
 
 
-# The network of each algorithm that learns a policy, and the settings that `of` takes.
-NETWORKS: dict[str, tuple[type[ActorCritic], tuple[str, ...]]] = {
-    "ppo": (ActorCritic, ("hidden", "embed")),
-    "ppo-rnn": (Recurrent, ("hidden", "embed", "memory")),
-    "ppo-ray": (ActorCritic, ("hidden", "embed")),
-    "alphazero": (ActorCritic, ("hidden", "embed")),
-    "pqn": (QNetwork, ("hidden", "embed")),
-    "dqn": (QNetwork, ("hidden", "embed", "dueling")),
-}
-
-
 def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
     """Load the policy of a run's seed, counted from 0; `RunError` says how to fix the run.
 
@@ -92,7 +80,8 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
     """
     run = Run.open(run_dir)
     config = run.config
-    if config.algorithm not in NETWORKS:
+    row = ALGORITHMS.get(config.algorithm)
+    if row is None or not row.shape:
         raise RunError(f"{run.path} was trained by {config.algorithm} and holds no policy")
     run.check_seed(seed)
     if config.id.startswith(GYM):
@@ -103,23 +92,24 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
         env = config.env
     except (LookupError, TypeError, ValueError) as error:
         raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train again") from error
-    network, shapes = _network(run, env)
+    network, shapes = _network(row, run, env)
     _, trees = run.restore({"weights": shapes})
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
     return Policy.of(env, network, weights, config.id)
 
 
-def _network(run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree[jax.ShapeDtypeStruct]]:
+def _network(
+    row: Algorithm, run: "Run", env: jaxenvs.Env
+) -> tuple[Any, PyTree[jax.ShapeDtypeStruct]]:
     """The network of a run, and the shapes of the weights of all its seeds."""
-    kind, told = NETWORKS[run.config.algorithm]
     try:
-        network = kind.of(env, **{name: run.config.settings[name] for name in told})
+        network = row.network(env, run.config.settings)
         shapes = jax.eval_shape(
             jax.vmap(lambda key: network.init(key, env.reset(key).obs)),
             jax.ShapeDtypeStruct((run.config.seeds,), jax.random.key(0).dtype),
         )
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-        given = {name: run.config.settings.get(name) for name in told}
+        given = {name: run.config.settings.get(name) for name in row.shape}
         raise RunError(
             f"{run.path / 'config.json'}: no network has the settings {given}; correct them or "
             f"train anew"

@@ -4,21 +4,10 @@ import importlib
 import sys
 from pathlib import Path
 
+from .algorithms import ALGORITHMS, USUAL, WITH_RAY
 from .options import PROGRAM
 from .runs import Run, RunError
 
-# Learners by what --algo calls them: modules beside this one with `main(argv) -> exit code`.
-USUAL = "ppo"
-WITH_RAY = "ppo-ray"  # what --ray is short for
-ALGORITHMS = {
-    USUAL: "ppo",
-    "ppo-rnn": "ppo_rnn",
-    "pqn": "pqn",
-    "dqn": "dqn",
-    "alphazero": "alphazero",
-    "davi": "davi",
-    WITH_RAY: "ray_ppo",
-}
 EXAMPLES = """  jaxenvs train Grid-DoorKey-5x5-v0 --out runs/doorkey
   jaxenvs train Grid-MemoryS7-v0 --algo ppo-rnn --seeds 4
   jaxenvs train Grid-DoorKey-8x8-v0 --devices all --num-envs 8192
@@ -33,7 +22,8 @@ def main(argv: list[str] | None = None) -> int:
     except RunError as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
-    code = importlib.import_module(f".{ALGORITHMS[algorithm]}", __package__).main(rest)
+    row = ALGORITHMS[algorithm]
+    code = importlib.import_module(row.command, __package__).command(row, rest)
     if {"-h", "--help"} & set(rest):
         print(
             f"--algo {{{','.join(ALGORITHMS)}}} chooses the learner, here {algorithm}; its --help"

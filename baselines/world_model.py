@@ -33,7 +33,7 @@ from jaxenvs.core.bits import pack, unpack, words_for
 from jaxenvs.core.pixels import compose
 from jaxenvs.puzzles.puzzle import Move, Puzzle
 
-from .loop import apply_gradient
+from .minibatches import apply_gradient
 
 PUZZLE = "Puzzle-SlidingTile-3x3-v0"
 SIZE = 3  # cells in a row of the puzzle

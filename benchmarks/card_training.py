@@ -45,7 +45,7 @@ def speeds(work: Work) -> None:
 
 def billion(work: Work) -> None:
     """Train from the newest checkpoint until the end of the run or of the time."""
-    from jaxenvs.baselines import ppo
+    from jaxenvs.baselines import train
     from jaxenvs.baselines.checkpoints import RunError, newest
     from jaxenvs.baselines.runs import Run
 
@@ -63,7 +63,7 @@ def billion(work: Work) -> None:
         words = ["--resume", str(path), *(TINY[-2:] if work.tiny else LATER)]
     begun = time.monotonic()
     with _stopping(work.left() - SAVING):
-        ended = ppo.main(words)
+        ended = train.main(words)
     if ended not in (0, 130):
         raise RuntimeError(f"jaxenvs train {' '.join(words)}: exit code {ended}; see above")
     try:

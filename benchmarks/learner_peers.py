@@ -93,16 +93,16 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     the one that it has by itself, which both share, unless `apart`.
     """
     import jaxenvs
-    from jaxenvs.baselines import loop, networks, ppo
+    from jaxenvs.baselines import acting, algorithms, loop, ppo
 
     equal = dataclasses.asdict(setting)  # under the names of our own settings
     del equal["name"]
     steps = equal.pop("steps")
     settings = ppo.Settings(**equal, total_steps=steps, hidden=HIDDEN, chunk=chunk_of(setting))
-    venv = jaxenvs.make_vec(ID, setting.num_envs)
-    shared = networks.ActorCritic.of(venv.env, settings.hidden, 0)
-    network = two_networks(venv.env) if apart else shared
-    learner = ppo.PPO(venv, network, settings)
+    learner = algorithms.Learner.of("ppo", jaxenvs.make(ID), settings)
+    if apart:
+        network = two_networks(learner.env.env)
+        learner = dataclasses.replace(learner, network=network)
 
     def train(seed: int) -> tuple[float | None, Any]:
         runners = loop.start(learner, jax.random.split(jax.random.key(seed), 1))
@@ -117,7 +117,7 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
         )
         return last_mean(returns, episodes), jax.tree.map(lambda leaf: leaf[0], runners.weights)
 
-    return Trainer(train, lambda weights, obs: learner.predict(weights, obs)[0])
+    return Trainer(train, lambda weights, obs: acting.predict(learner, weights, obs)[0])
 
 
 def chunk_of(setting: Setting) -> int:

@@ -27,7 +27,8 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding
 
 import jaxenvs
-from jaxenvs.baselines import loop, networks, ppo, presets
+from jaxenvs.baselines import loop, ppo, presets
+from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import DEVICES, Devices
 from jaxenvs.commands.parser import Parser
 
@@ -48,16 +49,14 @@ class Described(Devices):
         return gpu_work.described(self.count, DEVICES)
 
 
-def learner(id: str, num_envs: int, devices: Devices, preset: str | None = None) -> ppo.PPO:
+def learner(id: str, num_envs: int, devices: Devices, preset: str | None = None) -> Learner:
     """PPO with the preset of an id, on `num_envs` environments over all devices."""
     tuned = presets.preset(id, preset)
     settings = ppo.Settings(**{**tuned.settings, "num_envs": num_envs})
-    venv = devices.batch(jaxenvs.make(id), num_envs, settings.reset_source)
-    network = networks.ActorCritic.of(venv.env, settings.hidden, settings.embed)
-    return ppo.PPO(venv, network, settings, devices)
+    return Learner.of("ppo", jaxenvs.make(id), settings, devices)
 
 
-def compile_chunk(agent: ppo.PPO) -> str:
+def compile_chunk(agent: Learner) -> str:
     """HLO of one call of the training program on described devices."""
     mesh, where = agent.devices.mesh, loop.partition(agent)
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))

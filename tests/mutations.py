@@ -209,21 +209,21 @@ MUTATIONS = {
         "core/test_testing.py -k hostile_play",
     ),
     "PPO goes on beyond an end": Mutation(
-        "baselines/ppo.py",
+        "baselines/returns.py",
         "    following = jnp.where(rollout.terminated, 0.0, following)\n",
         "",
         "baselines/test_ppo.py",
     ),
     "DQN values what follows an end": Mutation(
-        "baselines/replay_buffer.py",
+        "baselines/returns.py",
         "jnp.where(ended, 0.0, jnp.float32(gamma)",
         "jnp.where(ended, jnp.float32(gamma), jnp.float32(gamma)",
         "baselines/test_dqn.py",
     ),
     "PQN values illegal actions": Mutation(
         "baselines/pqn.py",
-        "values = legal(self.values(runner.weights, runner.obs), mask)",
-        "values = self.values(runner.weights, runner.obs)",
+        "values = legal(acting.predict(learner, runner.weights, runner.obs), mask)",
+        "values = acting.predict(learner, runner.weights, runner.obs)",
         "baselines/test_masks.py",
     ),
 }

@@ -15,7 +15,8 @@ import numpy as np
 import tiny
 from jax.sharding import PartitionSpec
 
-from jaxenvs.baselines import loop, ppo, train
+from jaxenvs.baselines import acting, loop, minibatches, ppo, train
+from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import DEVICES, DIVIDED, EVERYWHERE, Devices
 from jaxenvs.benchmarks import scaling
 
@@ -23,7 +24,7 @@ ROWS = PartitionSpec(DEVICES)
 ENVS = 16
 
 
-def agents() -> tuple[ppo.PPO, ppo.PPO]:
+def agents() -> tuple[Learner, ...]:
     """The same learner on one device and on eight."""
     return tuple(
         tiny.learner(tiny.Countdown(), num_envs=ENVS, devices=Devices(count)) for count in (1, 8)
@@ -37,19 +38,20 @@ def gradients() -> dict[str, float]:
     weights = jax.jit(one.network.init)(jax.random.key(0), jnp.ones(1))
     obs = jax.random.normal(jax.random.key(1), (rows, 1))
     noise = jax.random.normal(jax.random.key(2), (3, rows))
-    logits, value = jax.jit(one.predict)(weights, obs)
+    logits, value = jax.jit(acting.predict, static_argnums=0)(one, weights, obs)
     action = jnp.arange(rows, dtype=jnp.int32) % 2
     log_prob = ppo.log_probability(logits, action) + 0.1 * noise[0]
     flags = jnp.zeros(rows, jnp.bool_)
     numbers = (value, noise[1], flags, flags, value, value, action)
-    rollout = ppo.Rollout(obs, action, log_prob, *numbers)
+    rollout = acting.Rollout(obs, *numbers, action=action, log_prob=log_prob)
     advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)  # devices that normalise alone are far off
     batch = (rollout, advantage, value + noise[1])
 
-    def gradient(agent: ppo.PPO, batch: tuple) -> object:
+    def gradient(agent: Learner, batch: tuple) -> object:
         order = jnp.arange(len(batch[1]), dtype=jnp.int32)[None]
-        scale = jax.tree.map(lambda leaf: leaf[0], agent.scales(batch, order))
-        return agent.gradient(weights, batch, scale)[0]
+        scale = [leaf[0] for leaf in ppo.normalisers(agent, batch, order)]
+        loss = functools.partial(ppo.loss, agent)
+        return minibatches.gradients(agent.devices, loss, weights, (*batch, *scale))[0]
 
     together = eight.devices.program(functools.partial(gradient, eight), (ROWS,), EVERYWHERE)
     # Normalised on each device separately, then averaged: the mistake to avoid.

@@ -1,5 +1,6 @@
 """Gumbel AlphaZero: masks, ends and limits in its search, its targets, the command."""
 
+import dataclasses
 import functools
 import json
 
@@ -7,12 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 from tiny import Clock, Countdown, Endless
 
 import jaxenvs
-from jaxenvs import make_vec
 from jaxenvs.adapters.mctx import Node
-from jaxenvs.baselines import alphazero, evaluate, loop, networks, require, runs, train
+from jaxenvs.baselines import acting, alphazero, evaluate, loop, networks, require, runs, train
+from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.core.masking import NEVER
 from jaxenvs.puzzles import Minesweeper, SlidingTile
 
@@ -22,15 +24,14 @@ FLAGS = ["--set", "scramble=4", "--num-envs", "4", "--rollout-steps", "4", "--mi
 FLAGS += ["--hidden", "8", "--simulations", "4", "--eval-episodes", "4"]
 
 
-def learner(env, **settings) -> alphazero.AlphaZero:
-    """An AlphaZero with a network of a few units."""
-    defaults = {"num_envs": 4, "rollout_steps": 6, "minibatches": 2, "hidden": (8,), "embed": 2}
-    chosen = alphazero.Settings(**(defaults | {"simulations": 8, "epochs": 1} | settings))
-    chosen.check()
-    venv = make_vec(env, chosen.num_envs)
-    return alphazero.AlphaZero(
-        venv, networks.ActorCritic.of(env, chosen.hidden, chosen.embed), chosen
-    )
+def learner(env, **settings) -> Learner:
+    """An AlphaZero with a network of a few units, whose values are not 0 at first."""
+    agent = tiny.learner(env, "alphazero", **settings)
+    return dataclasses.replace(agent, network=networks.ActorCritic.of(env, (8,), 2))
+
+
+plan_for = jax.jit(alphazero.plan, static_argnums=0)
+predict = jax.jit(acting.predict, static_argnums=0)
 
 
 @pytest.fixture(scope="module")
@@ -50,13 +51,14 @@ def test_illegal_actions_are_never_planned(tiles):
     agent, weights, obs, state = tiles
     mask = np.asarray(masks(agent, state))
     assert not mask.all()
-    plan = jax.jit(jax.vmap(agent.plan, in_axes=(None, 0, None, None)))
+    plan = functools.partial(alphazero.plan, agent)
+    plan = jax.jit(jax.vmap(plan, in_axes=(None, 0, None, None)))
     plans = plan(weights, jax.random.split(jax.random.key(2), 32), obs, state)
     assert np.take_along_axis(mask[None], np.asarray(plans.action)[..., None], axis=2).all()
     np.testing.assert_array_equal(np.asarray(plans.policy)[:, ~mask], 0.0)
     np.testing.assert_allclose(plans.policy.sum(axis=-1), 1.0, rtol=1e-5)
     node = Node(state, jnp.zeros(4, jnp.bool_))
-    expand = jax.jit(agent.expand)
+    expand = jax.jit(alphazero.expand(agent))
     inner, after = expand(weights, jax.random.key(0), plans.action[0], node)
     mask = masks(agent, after.state)
     np.testing.assert_array_equal(inner.prior_logits == NEVER, ~mask)
@@ -70,8 +72,8 @@ def test_a_solution_in_sight_is_taken(tiles):
     resets = [env.reset_to(jax.random.key(0), level.replace(board=board)) for board in boards]
     obs, state = jax.tree.map(lambda *leaves: jnp.stack(leaves), *resets)
     agent = learner(env, num_envs=2, value_scale=10.0)
-    plan = jax.jit(functools.partial(agent.plan, gumbel_scale=0.0))
-    plan = plan(weights, jax.random.key(0), obs, state)
+    greedy = jax.jit(functools.partial(alphazero.plan, agent, gumbel_scale=0.0))
+    plan = greedy(weights, jax.random.key(0), obs, state)
     np.testing.assert_array_equal(plan.action, [2, 1])  # what undoes them
     assert (plan.policy.max(axis=1) > 0.9).all()
 
@@ -86,19 +88,19 @@ def test_before_the_first_reward_the_search_leaves_the_policy_alone():
         """The most that a search changes the probability of an action."""
         obs, world = agent.env.reset(key)
         mask = jax.vmap(env.action_mask)(world.env)
-        prior = jax.nn.softmax(jnp.where(mask, agent.predict(weights, obs)[0], -jnp.inf))
-        return jnp.abs(agent.plan(weights, key, obs, world.env).policy - prior).max()
+        prior = jax.nn.softmax(jnp.where(mask, acting.predict(agent, weights, obs)[0], -jnp.inf))
+        return jnp.abs(alphazero.plan(agent, weights, key, obs, world.env).policy - prior).max()
 
     blank = jnp.zeros((3, 3), jnp.uint8)
-    start = alphazero.network(env, agent.settings)
+    start = alphazero.network(env, (8,), 2)
     assert change(jax.jit(start.init)(KEY, blank), jax.random.key(2)) < 1e-5
     assert change(jax.jit(agent.network.init)(KEY, blank), jax.random.key(2)) > 0.1
 
 
 def test_plans_use_what_the_agent_cannot_see_only_if_asked_to():
     with pytest.raises(ValueError, match=r"Minesweeper.* hides .* or give --clairvoyant"):
-        learner(MINES)
-    learner(MINES, clairvoyant=True)
+        alphazero.check_sight(MINES, alphazero.Settings())
+    alphazero.check_sight(MINES, alphazero.Settings(clairvoyant=True))
 
 
 @pytest.mark.full
@@ -108,7 +110,7 @@ def test_plans_that_use_what_the_agent_cannot_see_meet_no_mine():
     weights = jax.jit(agent.network.init)(KEY, jnp.zeros((4, 4), jnp.uint8))
 
     def search(key, obs, state):
-        return agent.plan(weights, key, obs, state, gumbel_scale=0.0).action
+        return alphazero.plan(agent, weights, key, obs, state, gumbel_scale=0.0).action
 
     play = jax.jit(evaluate.first_episodes, static_argnums=(0, 1, 3))
     assert play(MINES, search, KEY, 16).succeeded.all()
@@ -116,8 +118,8 @@ def test_plans_that_use_what_the_agent_cannot_see_meet_no_mine():
 
 def test_a_field_that_shows_all_is_named():
     with pytest.raises(ValueError, match="show it with --set obs=full, train with"):
-        learner(jaxenvs.make("Grid-DoorKey-5x5-v0"))
-    learner(jaxenvs.make("Grid-DoorKey-5x5-v0", obs="full"))
+        alphazero.check_sight(jaxenvs.make("Grid-DoorKey-5x5-v0"), alphazero.Settings())
+    alphazero.check_sight(jaxenvs.make("Grid-DoorKey-5x5-v0", obs="full"), alphazero.Settings())
 
 
 def test_nothing_follows_the_end(tiles):
@@ -127,7 +129,7 @@ def test_nothing_follows_the_end(tiles):
     level = level.replace(board=env.apply((), env.goal(()), jnp.int32(0)).board)
     state = jax.tree.map(lambda x: x[None], env.reset_to(jax.random.key(0), level).state)
     node = Node(state, jnp.zeros(1, jnp.bool_))
-    expand = jax.jit(agent.expand)
+    expand = jax.jit(alphazero.expand(agent))
     solved, node = expand(weights, jax.random.key(1), jnp.array([2], jnp.int32), node)
     assert (solved.reward, solved.discount, solved.value) == (1.0, 0.0, 0.0)
     assert bool(node.ended[0])
@@ -137,6 +139,12 @@ def test_nothing_follows_the_end(tiles):
         np.testing.assert_array_equal(a, b)
 
 
+def expanded(agent, weights, node):
+    """What one action leads to from a node."""
+    action = jnp.zeros(1, jnp.int32)
+    return alphazero.expand(agent)(weights, jax.random.key(0), action, node)
+
+
 def test_a_reward_comes_once():
     agent = learner(Countdown(), num_envs=1, clairvoyant=True)
     obs, world = agent.env.reset(jax.random.key(0))
@@ -144,7 +152,7 @@ def test_a_reward_comes_once():
     state = jax.tree.map(lambda _: jnp.array([3], jnp.int32), world.env)  # at its end
     for ended, reward in ((False, 3.0), (True, 0.0)):
         node = Node(state, jnp.array([ended]))
-        found, _ = agent.expand(weights, jax.random.key(0), jnp.zeros(1, jnp.int32), node)
+        found, _ = expanded(agent, weights, node)
         assert found.reward == reward
 
 
@@ -154,8 +162,8 @@ def test_the_time_limit_is_no_end():
     weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
     last = jax.tree.map(lambda _: jnp.array([4], jnp.int32), world.env)  # the next step is cut
     node = Node(last, jnp.zeros(1, jnp.bool_))
-    found, after = agent.expand(weights, jax.random.key(0), jnp.zeros(1, jnp.int32), node)
-    value = jax.jit(agent.predict)(weights, jnp.full((1, 1), 5.0))[1]
+    found, after = expanded(agent, weights, node)
+    value = predict(agent, weights, jnp.full((1, 1), 5.0))[1]
     assert (found.reward, found.discount, bool(after.ended[0])) == (1.0, 0.5, False)
     np.testing.assert_allclose(found.value, value, rtol=1e-6)
     assert abs(float(value[0])) > 1e-3
@@ -173,7 +181,7 @@ def test_simulations_see_chances_of_their_own():
     agent = learner(Watched(), num_envs=2)
     obs, world = agent.env.reset(jax.random.key(0))
     weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
-    jax.jit(agent.plan)(weights, jax.random.key(3), obs, world.env)
+    plan_for(agent, weights, jax.random.key(3), obs, world.env)
     jax.effects_barrier()
     assert len(seen) == len(set(map(tuple, seen))) == 2 * agent.settings.simulations
 
@@ -184,11 +192,11 @@ def test_targets_are_lambda_returns_of_the_values_that_the_search_found():
         Countdown(), gamma=gamma, gae_lambda=gae_lambda, rollout_steps=16, clairvoyant=True
     )
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
-    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
-    after, rollouts = collect(runners, jax.random.split(jax.random.key(1), 1))
-    after, rollout = jax.tree.map(lambda leaf: leaf[0], (after, rollouts))
-    got = np.asarray(jax.jit(agent.targets)(after, rollout)[1])
-    bootstrap = np.asarray(jax.jit(agent.predict)(after.weights, after.obs)[1])
+    keys = jax.random.split(jax.random.key(1), 1)
+    made = tiny.collected(agent, runners, keys, alphazero.choose)
+    after, rollout = jax.tree.map(lambda leaf: leaf[0], made)
+    got = np.asarray(jax.jit(acting.lambda_returns, static_argnums=0)(agent, after, rollout))
+    bootstrap = np.asarray(predict(agent, after.weights, after.obs)[1])
     rollout = jax.device_get(rollout)
     assert rollout.terminated.any() and rollout.truncated.any()
     np.testing.assert_array_equal(rollout.cut_value != 0, rollout.truncated)
@@ -206,12 +214,12 @@ def test_targets_are_lambda_returns_of_the_values_that_the_search_found():
 
 def test_the_loss_is_least_at_the_policy_of_the_search(tiles):
     agent, weights, obs, state = tiles
-    logits, value = jax.jit(agent.predict)(weights, obs)
+    logits, value = predict(agent, weights, obs)
     mask = masks(agent, state)
     same = jax.nn.softmax(jnp.where(mask, logits, -jnp.inf))
-    nothing = dict.fromkeys(alphazero.Rollout._fields, None)
-    rollout = alphazero.Rollout(**{**nothing, "obs": obs, "mask": mask, "policy": same})
-    loss = jax.jit(jax.grad(lambda w, r: agent.loss(w, r, value)[0]))
+    nothing = dict.fromkeys(acting.Rollout._fields, None)
+    rollout = acting.Rollout(**{**nothing, "obs": obs, "mask": mask, "policy": same})
+    loss = jax.jit(jax.grad(lambda w, r: alphazero.loss(agent, w, r, value)[0]))
     at_own = jax.tree.leaves(loss(weights, rollout))
     other = jax.nn.softmax(jnp.where(mask, logits + jnp.arange(4.0), -jnp.inf))
     elsewhere = jax.tree.leaves(loss(weights, rollout._replace(policy=other)))
@@ -245,8 +253,8 @@ def test_a_run_stops_goes_on_and_gives_a_policy(tmp_path, capsys):
 
 
 def test_what_cannot_work_is_refused(tmp_path, capsys):
-    asked = ["Puzzle-SlidingTile-3x3-v0", "--simulations", "0", "--out", str(tmp_path / "run")]
-    assert alphazero.main(asked) == 2
+    asked = ["Puzzle-SlidingTile-3x3-v0", "--algo", "alphazero", "--simulations", "0"]
+    assert train.main([*asked, "--out", str(tmp_path / "run")]) == 2
     assert "simulations=0 must be at least 1" in capsys.readouterr().err
     with pytest.raises(ImportError, match=r'needs mctxx, .*pip install "jaxenvs\[search\]"'):
         require(["mctxx"], "search")

@@ -9,7 +9,7 @@ import pytest
 from flax import serialization
 from small_run import ROW, TREES, saved_run, trees
 
-from jaxenvs.baselines import checkpoints, ppo
+from jaxenvs.baselines import checkpoints, train
 from jaxenvs.baselines.runs import Run, RunError
 from jaxenvs.benchmarks import card_training, card_work, carried
 
@@ -96,7 +96,7 @@ class Training:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.words = folder, []
-        monkeypatch.setattr(ppo, "main", self.main)
+        monkeypatch.setattr(train, "main", self.main)
         monkeypatch.setattr(card_work, "BROUGHT_HOME", folder / "home")
         monkeypatch.setattr(card_training, "BROUGHT_HOME", folder / "home")
 

@@ -11,9 +11,10 @@ import pytest
 
 import jaxenvs
 from jaxenvs import search
-from jaxenvs.baselines import davi, heuristic, loop, runs
+from jaxenvs.baselines import davi, heuristic, loop, runs, train
 from jaxenvs.puzzles import PegSolitaire
 
+DAVI = ["Puzzle-SlidingTile-3x3-v0", "--algo", "davi"]
 TINY = {"walks": 4, "scramble": 6, "gradient_steps": 3, "width": 8, "test_boards": 4}
 FLAGS = ["--walks", "4", "--scramble", "6", "--gradient-steps", "3", "--width", "8"]
 FLAGS += ["--test-boards", "4", "--test-moves", "4", "--eval-episodes", "8"]
@@ -22,7 +23,7 @@ FLAGS += ["--test-boards", "4", "--test-moves", "4", "--eval-episodes", "8"]
 @pytest.fixture(scope="module")
 def cube():
     """A learner for the 2x2x2 cube, and weights."""
-    learner = davi.build(jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
+    learner = davi.of_puzzle(jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     # Guesses about 3, so that nothing is 0 by the lower limit.
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (1,) else leaf, weights)
@@ -37,15 +38,15 @@ def total(updates: int) -> list[str]:
 def finished(tmp_path_factory):
     """A tiny run of two seeds."""
     out = tmp_path_factory.mktemp("runs") / "davi"
-    asked = ["Puzzle-SlidingTile-3x3-v0", *FLAGS, *total(3), "--target-every", "2", "--seeds", "2"]
-    assert davi.main([*asked, "--checkpoint-every", "1", "--out", str(out)]) == 0
+    asked = [*DAVI, *FLAGS, *total(3), "--target-every", "2", "--seeds", "2"]
+    assert train.main([*asked, "--checkpoint-every", "1", "--out", str(out)]) == 0
     return out
 
 
 def test_a_target_is_the_least_of_cost_and_guess_over_the_neighbours(cube):
     learner, weights = cube
-    _, boards = jax.jit(learner.walk)(jax.random.key(3))
-    got = jax.jit(learner.targets)(weights, (), boards)
+    _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(3))
+    got = jax.jit(davi.targets, static_argnums=0)(learner, weights, (), boards)
     goal = np.asarray(learner.env.goal(()))
     observations = np.asarray(boards.child).reshape(7, 6, 6, 2, 2)
     guesses = np.asarray(
@@ -64,7 +65,8 @@ def test_a_target_is_the_least_of_cost_and_guess_over_the_neighbours(cube):
 
 def test_a_walk_starts_at_the_goal_and_undoes_no_move(cube):
     learner, _ = cube
-    _, boards = jax.jit(jax.vmap(learner.walk))(jax.random.split(jax.random.key(0), 64))
+    walk = jax.jit(jax.vmap(functools.partial(davi.walk, learner)))
+    _, boards = walk(jax.random.split(jax.random.key(0), 64))
     board = np.asarray(boards.board)
     child = np.asarray(boards.child)
     assert (board[:, 0] == np.asarray(learner.env.goal(()))).all()
@@ -73,8 +75,8 @@ def test_a_walk_starts_at_the_goal_and_undoes_no_move(cube):
 
 
 def test_where_moves_have_no_inverse_the_walk_goes_backwards():
-    learner = davi.build(PegSolitaire(), davi.Settings(**TINY))
-    _, boards = jax.jit(learner.walk)(jax.random.key(0))
+    learner = davi.of_puzzle(PegSolitaire(), davi.Settings(**TINY))
+    _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(0))
     packed = jax.vmap(learner.env.pack)(boards.board)
     reached = jax.vmap(jax.vmap(learner.env.pack))(boards.child)
     # From each board a jump leads to the one before it in the walk.
@@ -104,24 +106,24 @@ def test_a_small_puzzle_is_learned():
         walks=16, scramble=6, gradient_steps=20, width=32, target_every=2, chunk=50,
         learning_rate=5e-3, total_steps=50 * 20 * 16 * 7, test_boards=8, test_moves=8,
     )  # fmt: skip
-    learner = davi.build(env, settings)
+    learner = davi.of_puzzle(env, settings)
     runners, metrics = loop.run_chunk(learner, loop.start(learner, jax.random.key(0)[None]))
     assert float(metrics["return_sum"][0, -5:].mean()) == 8
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     board, guesses, distances = env.goal(()), [], [0, 1, 2, 3, 4, 5, 6]
     for action in (None, 0, 3, 2, 1, 0, 3):  # round and round
         board = board if action is None else env.apply((), board, jnp.int32(action)).board
-        guesses.append(float(learner.cost_to_go(weights, (), board)))
+        guesses.append(float(davi.cost_to_go(learner, weights, (), board)))
     np.testing.assert_allclose(guesses, distances, atol=0.5)
 
 
 @pytest.mark.slow
 def test_a_run_goes_on_where_it_stopped(finished, tmp_path):
     part = tmp_path / "part"
-    asked = ["Puzzle-SlidingTile-3x3-v0", *FLAGS, "--target-every", "2", "--seeds", "2"]
-    assert davi.main([*asked, *total(3), "--no-anneal", "--out", str(tmp_path / "whole")]) == 0
-    assert davi.main([*asked, *total(2), "--no-anneal", "--out", str(part)]) == 0
-    assert davi.main(["--resume", str(part), *total(3), "--eval-episodes", "8"]) == 0
+    asked = [*DAVI, *FLAGS, "--target-every", "2", "--seeds", "2"]
+    assert train.main([*asked, *total(3), "--no-anneal", "--out", str(tmp_path / "whole")]) == 0
+    assert train.main([*asked, *total(2), "--no-anneal", "--out", str(part)]) == 0
+    assert train.main(["--resume", str(part), *total(3), "--eval-episodes", "8"]) == 0
     rows = [runs.Run.open(path).records() for path in (tmp_path / "whole", part)]
     assert [row["loss"] for row in rows[0]] == [row["loss"] for row in rows[1]]
     assert len(rows[1]) == 3 and json.loads((part / "eval.json").read_text())["boards"] == 8
@@ -148,9 +150,9 @@ def test_the_command_leaves_a_run_that_was_evaluated(finished):
 
 def test_what_cannot_work_is_refused(tmp_path, capsys):
     out = ["--out", str(tmp_path / "run")]
-    assert davi.main(["Puzzle-2048-v0", *out]) == 2
+    assert train.main(["Puzzle-2048-v0", "--algo", "davi", *out]) == 2
     assert "has no single goal" in capsys.readouterr().err
-    assert davi.main(["Puzzle-Cube-2x2-v0", "--walks", "0", *out]) == 2
+    assert train.main([*DAVI, "--walks", "0", *out]) == 2
     assert "walks=0 must be at least 1" in capsys.readouterr().err
     settings = dataclasses.asdict(davi.Settings(**TINY))
     config = runs.Config("Puzzle-SlidingTile-3x3-v0", {}, 0, 2, settings, davi.ALGORITHM)

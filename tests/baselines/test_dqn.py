@@ -7,13 +7,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import tiny
 from test_pqn import Lever
 from tiny import Clock, Endless
 
 from jaxenvs import Step
-from jaxenvs.baselines import dqn, loop, q_network, replay_buffer, runs, train
+from jaxenvs.baselines import acting, dqn, loop, minibatches, replay_buffer, runs, train
+from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.checkpoints import RunError
-from jaxenvs.baselines.devices import ALONE, Devices
+from jaxenvs.baselines.devices import Devices
 
 TINY = ["--num-envs", "4", "--rollout-steps", "8", "--hidden", "8", "--embed", "2", "--seeds", "2"]
 TINY += ["--eval-episodes", "4", "--checkpoint-every", "2", "--capacity", "64", "--warm-up", "64"]
@@ -21,17 +23,14 @@ TINY += ["--gradient-steps", "2", "--batch-size", "8"]
 ENVS, SLOTS, N_STEP, GAMMA = 3, 9, 3, 0.9
 
 
-def learner(env, devices: Devices = ALONE, **settings) -> dqn.DQN:
-    """A DQN with a network of a few units."""
-    defaults = {"num_envs": 4, "rollout_steps": 8, "hidden": (8,), "embed": 2, "capacity": 64}
-    defaults |= {"warm_up": 32, "gradient_steps": 4, "batch_size": 16}
-    chosen = dqn.Settings(**(defaults | settings))
-    chosen.check()
-    network = q_network.QNetwork.of(env, chosen.hidden, chosen.embed, dueling=chosen.dueling)
-    return dqn.DQN(devices.batch(env, chosen.num_envs, None), network, chosen, devices)
+learner = functools.partial(tiny.learner, algorithm="dqn")
+values_of, worth, loss, gradient_step = (
+    jax.jit(function, static_argnums=0)
+    for function in (acting.predict, dqn.worth, dqn.loss, dqn.gradient_step)
+)
 
 
-def runners_of(agent: dqn.DQN, seeds: int = 1):
+def runners_of(agent: Learner, seeds: int = 1):
     """Fresh runners."""
     return loop.start(agent, jax.random.split(jax.random.key(0), seeds))
 
@@ -181,21 +180,21 @@ def test_the_weights_choose_and_their_slow_copy_values(double):
         jax.jit(agent.network.init)(jax.random.key(i), jnp.ones(1)) for i in range(2)
     )
     batch = some_batch(64)
-    mine, slow = (np.asarray(jax.jit(agent.values)(w, batch.next_obs)) for w in (weights, target))
+    mine, slow = (np.asarray(values_of(agent, w, batch.next_obs)) for w in (weights, target))
     action = (mine if double else slow).argmax(axis=1)
     assert 0 < (mine.argmax(axis=1) != slow.argmax(axis=1)).sum() < 64
     expected = batch.reward + batch.discount * slow[np.arange(64), action]
-    np.testing.assert_allclose(jax.jit(agent.worth)(weights, target, batch), expected, rtol=1e-5)
+    np.testing.assert_allclose(worth(agent, weights, target, batch), expected, rtol=1e-5)
 
 
 def test_the_loss_is_hubers_of_the_taken_actions_that_are_steps():
     agent = learner(Endless())
     weights, batch = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1)), some_batch(32)
-    values = np.asarray(jax.jit(agent.values)(weights, batch.obs))[np.arange(32), np.arange(32) % 2]
+    values = np.asarray(values_of(agent, weights, batch.obs))[np.arange(32), np.arange(32) % 2]
     error = np.linspace(-3, 3, 32)
-    loss, parts = jax.jit(agent.loss)(weights, batch, jnp.asarray(values + error, jnp.float32))
+    got, parts = loss(agent, weights, batch, jnp.asarray(values + error, jnp.float32))
     huber = np.where(abs(error) < 1, 0.5 * error**2, abs(error) - 0.5)
-    np.testing.assert_allclose(loss, (huber * batch.weight).mean(), rtol=1e-4)
+    np.testing.assert_allclose(got, (huber * batch.weight).mean(), rtol=1e-4)
     np.testing.assert_allclose(parts["q"], values.mean(), rtol=1e-4)
 
 
@@ -203,16 +202,17 @@ def test_no_gradient_enters_the_targets(plain):
     """A step of the learner moves the weights by the gradient with the targets held."""
     agent, runner, _ = plain
     target = jax.jit(agent.network.init)(jax.random.key(9), jnp.ones(1))
-    start = (runner.weights, target, agent.optimiser.init(runner.weights))
+    optimiser = minibatches.adam(agent.settings)
+    start = (runner.weights, target, optimiser.init(runner.weights))
     key = jax.random.key(3)
-    (weights, moved, _), _ = jax.jit(agent.gradient_step)(runner.replay_buffer, start, key)
+    (weights, moved, _), _ = gradient_step(agent, runner.replay_buffer, start, key)
 
     sample = jax.jit(replay_buffer.sample, static_argnums=(2, 3, 4))
     batch = sample(key, runner.replay_buffer, 16, agent.settings.n_step, agent.settings.gamma)
-    worth = jnp.asarray(jax.jit(agent.worth)(runner.weights, target, batch))
-    gradient = jax.jit(jax.grad(lambda w: agent.loss(w, batch, worth)[0]))(runner.weights)
+    held = worth(agent, runner.weights, target, batch)
+    gradient = jax.jit(jax.grad(lambda w: dqn.loss(agent, w, batch, held)[0]))(runner.weights)
     with jax.numpy_dtype_promotion("standard"):
-        change, _ = jax.jit(agent.optimiser.update)(gradient, start[2], runner.weights)
+        change, _ = jax.jit(optimiser.update)(gradient, start[2], runner.weights)
     for a, b, c in zip(*map(jax.tree.leaves, (weights, runner.weights, change)), strict=True):
         np.testing.assert_allclose(a, b + c, rtol=1e-4, atol=1e-5)
     # The slow copy moves by its rate, by nothing else.
@@ -225,11 +225,11 @@ def test_the_slow_copy_may_follow_at_once_every_few_gradient_steps(plain):
     _, runner, _ = plain
     agent = learner(Endless(), target_rate=1.0, target_every=3)
     target = jax.jit(agent.network.init)(jax.random.key(9), jnp.ones(1))
-    learned = (runner.weights, target, agent.optimiser.init(runner.weights))
-    step, equal = jax.jit(agent.gradient_step), []
+    learned = (runner.weights, target, minibatches.adam(agent.settings).init(runner.weights))
+    equal = []
     for i in range(4):
         before = learned
-        learned, _ = step(runner.replay_buffer, learned, jax.random.key(i))
+        learned, _ = gradient_step(agent, runner.replay_buffer, learned, jax.random.key(i))
         for other in (before[1], learned[0]):
             leaves = zip(*map(jax.tree.leaves, (learned[1], other)), strict=True)
             equal.append(all((a == b).all() for a, b in leaves))
@@ -286,7 +286,7 @@ def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     for _ in range(2):
         runners, _ = loop.run_chunk(agent, runners)
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    values = jax.jit(agent.values)(weights, jnp.ones((1, 1)))[0]
+    values = values_of(agent, weights, jnp.ones((1, 1)))[0]
     np.testing.assert_allclose(values, [0.0, 5.0], atol=0.6)
 
 

@@ -11,7 +11,7 @@ import pytest
 import test_train
 from small_run import ID, ROW, TREES, names, saved_run, trees
 
-from jaxenvs.baselines import checkpoints, keeping, loop, ppo
+from jaxenvs.baselines import checkpoints, keeping, loop, train
 from jaxenvs.baselines.runs import Config, Run, RunError
 
 GROUP = "tiny_runs"  # one worker compiles the program of these runs
@@ -23,7 +23,7 @@ steps = test_train.total
 def finished(tmp_path_factory) -> Path:
     """A run of four updates."""
     out = tmp_path_factory.mktemp("runs") / "finished"
-    assert ppo.main([ID, *TINY, *steps(4), "--out", str(out)]) == 0
+    assert train.main([ID, *TINY, *steps(4), "--out", str(out)]) == 0
     return out
 
 
@@ -87,7 +87,7 @@ def test_training_goes_on_while_the_disk_is_full(finished, tmp_path, full, monke
     real = loop.run_chunk
     monkeypatch.setattr(loop, "run_chunk", counted)
     full.now = False
-    assert ppo.main([ID, *TINY, *steps(4), "--out", str(out)]) == 0
+    assert train.main([ID, *TINY, *steps(4), "--out", str(out)]) == 0
     run = Run.open(out)
     said = capsys.readouterr().err
     assert "checkpoint of update 2" in said and "checkpoint of update 3" in said
@@ -147,15 +147,15 @@ def test_training_on_a_disk_that_is_really_full(tmp_path):
         pytest.skip("only root can mount a small disk")
     try:
         argv = [ID, *TINY, *steps(3), "--out", str(disk / "run")]
-        assert ppo.main(argv) == 0
+        assert train.main(argv) == 0
         run, ballast = Run.open(disk / "run"), disk / "ballast"
         whole = names(run)
         with pytest.raises(OSError, match="No space left"):
             ballast.write_bytes(b"0" * 2**20)
-        assert ppo.main(["--resume", str(disk / "run"), *steps(6)]) != 0
+        assert train.main(["--resume", str(disk / "run"), *steps(6)]) != 0
         assert names(run) == whole and run.restore(_shapes(run))[0] == 3
         ballast.unlink()
-        assert ppo.main(["--resume", str(disk / "run"), *steps(6)]) == 0
+        assert train.main(["--resume", str(disk / "run"), *steps(6)]) == 0
         assert names(run) == ["00000003", "00000006"]
         assert [row["update"] for row in run.records()] == [1, 2, 3, 4, 5, 6]
     finally:
@@ -181,7 +181,7 @@ def test_a_run_killed_before_its_first_checkpoint_begins_anew(finished, tmp_path
     for name in names(Run.open(out)):
         shutil.rmtree(out / "checkpoints" / name)
     (out / ".curve.png.77.part").write_text("half")
-    assert ppo.main(["--resume", str(out)]) == 0
+    assert train.main(["--resume", str(out)]) == 0
     assert "has no checkpoint yet; it begins anew" in capsys.readouterr().err
     same_end(out, finished)
     assert len(Run.open(out).records()) == 4 and not (out / ".curve.png.77.part").exists()

@@ -13,19 +13,20 @@ from tiny_masks import Gate
 
 import jaxenvs
 from jaxenvs.baselines import (
+    acting,
     dqn,
     evaluate,
     loop,
+    minibatches,
     networks,
     ppo,
     ppo_rnn,
     pqn,
     q_network,
     ray_actors,
+    ray_ppo,
 )
-from jaxenvs.baselines.devices import ALONE
 from jaxenvs.baselines.policy import Policy
-from jaxenvs.baselines.ray_learners import VTrace
 from jaxenvs.baselines.runs import Config, Run, load_policy
 from jaxenvs.core.masking import NEVER
 from jaxenvs.core.spaces import Discrete
@@ -37,31 +38,21 @@ KEY = jax.random.key(0)
 SMALL = {"num_envs": 8, "rollout_steps": 24, "hidden": (8,), "embed": 0}
 
 
-def of_ppo(env, **settings):
-    """PPO."""
-    return learner(env, **(SMALL | settings))
-
-
-def of_ppo_rnn(env, **settings):
-    """Recurrent PPO."""
-    chosen = ppo_rnn.Settings(**(SMALL | {"memory": 8, "minibatches": 2} | settings))
-    network = networks.Recurrent.of(env, chosen.hidden, chosen.embed, memory=chosen.memory)
-    return ppo_rnn.RecurrentPPO(ALONE.batch(env, chosen.num_envs, None), network, chosen)
-
-
-def of_pqn(env, **settings):
-    """PQN."""
-    chosen = pqn.Settings(**(SMALL | {"minibatches": 2} | settings))
-    network = q_network.QNetwork.of(env, chosen.hidden, chosen.embed)
-    return pqn.PQN(ALONE.batch(env, chosen.num_envs, None), network, chosen)
-
-
-def of_dqn(env, **settings):
-    """DQN."""
+def of(algorithm, env, **settings):
+    """A learner whose environments allow no mistakes."""
     replays = {"capacity": 320, "warm_up": 24, "gradient_steps": 2, "batch_size": 8}
-    chosen = dqn.Settings(**(SMALL | replays | settings))
-    network = q_network.QNetwork.of(env, chosen.hidden, chosen.embed, dueling=True)
-    return dqn.DQN(ALONE.batch(env, chosen.num_envs, None), network, chosen)
+    more = replays if algorithm == "dqn" else {"minibatches": 2}
+    return learner(env, algorithm, **(SMALL | more | settings))
+
+
+of_ppo, of_ppo_rnn, of_pqn, of_dqn = (
+    functools.partial(of, name) for name in ("ppo", "ppo-rnn", "pqn", "dqn")
+)
+CHOOSE = {
+    "ppo": ppo.choose,
+    "ppo-rnn": ppo.choose,
+    "pqn": functools.partial(pqn.choose, epsilon=jnp.float32(0.5)),
+}
 
 
 LEARNERS = [of_ppo, of_ppo_rnn, of_pqn, of_dqn]
@@ -76,9 +67,13 @@ def by_default(*chosen):
 @functools.cache
 def collected(agent):
     """What a fresh learner has done, of one seed: the runner after it, and the rollout."""
-    runners = loop.start(agent, KEY[None])
-    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
-    return jax.tree.map(lambda leaf: leaf[0], collect(runners, KEY[None]))
+    runners, name = loop.start(agent, KEY[None]), agent.algorithm.name
+    if name == "dqn":
+        act = functools.partial(dqn.collect, agent)
+    else:
+        act = functools.partial(acting.collect, agent, choose=CHOOSE[name])
+    made = jax.jit(jax.vmap(act, axis_name=loop.SEEDS))(runners, KEY[None])
+    return jax.tree.map(lambda leaf: leaf[0], made)
 
 
 def wasted(obs, action) -> float:
@@ -117,11 +112,16 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
     agent = make(Gate(), rollout_steps=2)
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
-    rows = jax.tree.map(agent.items, first)
+    if make is of_ppo_rnn:
+        rows, unroll = minibatches.sequences(first), ppo_rnn.unroll
+        rows = rows._replace(memory=jnp.zeros((1, 1, 8)))
+    else:
+        rows, unroll = minibatches.steps(first), ppo.unroll
     one = jnp.ones_like(rows.reward)
 
     def loss(weights):
-        return agent.loss(weights, rows, one, one, jnp.float32(0), jnp.float32(1))[0]
+        scale = (jnp.float32(0), jnp.float32(1))
+        return ppo.loss(agent, weights, rows, one, one, *scale, unroll=unroll)[0]
 
     gradient = jax.jit(jax.grad(loss))(after.weights)["params"]
     layer = gradient["policy" if make is of_ppo_rnn else "Dense_1"]
@@ -133,12 +133,11 @@ def test_v_trace_weighs_legal_probabilities():
     """For the weights that acted all ratios are 1, so the advantages are those of PPO."""
     agent = of_ppo(TSP)
     after, rollout = collected(agent)
-    behind = VTrace(TSP, agent.network, agent.settings)
-    for a, b in zip(
-        jax.jit(agent.targets)(after, rollout)[1:],
-        jax.jit(behind.targets)(after, rollout)[1:],
-        strict=True,
-    ):
+    fresh, behind = (
+        jax.jit(targets, static_argnums=0)(agent, after, rollout)[1:]
+        for targets in (ppo.targets, ray_ppo.corrected)
+    )
+    for a, b in zip(fresh, behind, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
@@ -155,20 +154,20 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
     agent = of_pqn(Gate(), rollout_steps=7, num_envs=2)
     runners = loop.start(agent, KEY[None])
     runners = runners._replace(weights=biased(runners.weights, "Dense_1"))
-    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
+    collect = functools.partial(acting.collect, agent, choose=CHOOSE["pqn"])
+    collect = jax.jit(jax.vmap(collect, axis_name=loop.SEEDS))
     after, rollout = jax.tree.map(lambda leaf: leaf[0], collect(runners, KEY[None]))
     np.testing.assert_array_equal(rollout.value[:, 0], [2, 3, 2, 3, 2, 2, 3])
     np.testing.assert_array_equal(rollout.cut_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
     gamma = agent.settings.gamma
-    last = jax.jit(agent.targets)(after, rollout)[1][-1]  # at time 1; the next is time 2
+    returns = jax.jit(acting.lambda_returns, static_argnums=0)
+    last = returns(agent, after, rollout)[-1]  # at time 1; the next is time 2
     np.testing.assert_allclose(last, 1.0 + gamma * 2.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("double", [True, False])
 def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, dueling=False)
-    network = dataclasses.replace(agent.network, dueling=False)
-    agent = dataclasses.replace(agent, network=network)
     after, _ = collected(agent)  # what is done does not depend on how targets are made
     settings = dataclasses.replace(agent.settings, double=double)
     agent = dataclasses.replace(agent, settings=settings)
@@ -178,7 +177,8 @@ def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     batch = window(after.replay_buffer, jnp.zeros(5, jnp.int32), first, 1, 0.5)
     np.testing.assert_array_equal(batch.next_obs[:, 0], [1, 2, 4, 5, 1])
     expected = 1.0 + 0.5 * np.array([3, 2, 2, 3, 3])
-    np.testing.assert_allclose(jax.jit(agent.worth)(weights, weights, batch), expected, rtol=1e-6)
+    worth = jax.jit(dqn.worth, static_argnums=0)(agent, weights, weights, batch)
+    np.testing.assert_allclose(worth, expected, rtol=1e-6)
 
 
 def test_exploration_is_even_over_legal_actions():

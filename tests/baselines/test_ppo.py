@@ -7,14 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import Clock, Countdown, Endless, learner
+from tiny import Clock, Countdown, Endless, collected, learner
 
-from jaxenvs.baselines import loop, ppo
+from jaxenvs.baselines import acting, loop, minibatches, ppo, returns
 
-ADVANTAGES = jax.jit(ppo.advantages, static_argnums=(2, 3))
+ADVANTAGES = jax.jit(returns.advantages, static_argnums=(2, 3))
 
 
-def rollout_of(steps: int, envs: int, seed: int) -> ppo.Rollout:
+def rollout_of(steps: int, envs: int, seed: int) -> acting.Rollout:
     """Random numbers, with ends of both kinds placed by hand."""
     draw = np.random.default_rng(seed)
     normal = lambda: jnp.asarray(draw.normal(size=(steps, envs)), jnp.float32)  # noqa: E731
@@ -22,7 +22,7 @@ def rollout_of(steps: int, envs: int, seed: int) -> ppo.Rollout:
     terminated[2, 0] = terminated[3, 0] = True  # twice in a row
     truncated[2, 1] = truncated[-1, 2] = True  # in the middle, and at the end of the rollout
     terminated[-1, 3] = True
-    return ppo.Rollout(
+    return acting.Rollout(
         obs=normal(),
         action=jnp.zeros((steps, envs), jnp.int32),
         log_prob=normal(),
@@ -77,15 +77,15 @@ def test_a_cut_episode_is_worth_the_value_of_its_true_successor():
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=12)
     keys = jax.random.split(jax.random.key(0), 2)
     runners = loop.start(ppo_, keys)
-    collect = jax.jit(jax.vmap(ppo_.collect, axis_name=loop.SEEDS))
-    after, rollout = collect(runners, keys)
+    after, rollout = collected(ppo_, runners, keys)
     cut = np.zeros((2, 12, 4), bool)
     cut[:, [4, 9]] = True
     np.testing.assert_array_equal(rollout.truncated, cut)
     # The successor shows time 5; the observation that follows in the rollout shows 0.
     np.testing.assert_array_equal(np.unique(rollout.obs), np.arange(5))
     fives = jnp.full((4, 1), 5.0)
-    value = jax.jit(jax.vmap(lambda weights: ppo_.predict(weights, fives)[1]))(runners.weights)
+    predict = jax.jit(jax.vmap(lambda weights: acting.predict(ppo_, weights, fives)[1]))
+    value = predict(runners.weights)
     expected = np.where(cut, np.asarray(value)[:, None, :], 0.0)
     np.testing.assert_allclose(rollout.cut_value, expected, rtol=1e-6)
     assert (np.abs(value) > 1e-3).all()
@@ -97,7 +97,7 @@ def test_seeds_share_one_branch_for_cut_episodes():
     ppo_ = learner(Endless())
     keys = jax.random.split(jax.random.key(0), 2)
     runners = jax.eval_shape(functools.partial(loop.start, ppo_), keys)
-    text = str(jax.make_jaxpr(jax.vmap(ppo_.collect, axis_name=loop.SEEDS))(runners, keys))
+    text = str(jax.make_jaxpr(functools.partial(collected, ppo_))(runners, keys))
     assert text.count("cond[") == 1
 
 
@@ -108,8 +108,13 @@ def test_values_learn_that_a_time_limit_is_no_end():
     )
     runners, _ = loop.run_chunk(ppo_, loop.start(ppo_, jax.random.split(jax.random.key(0), 1)))
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    value = jax.jit(ppo_.predict)(weights, jnp.ones((1, 1)))[1]
+    value = acting.predict(ppo_, weights, jnp.ones((1, 1)))[1]
     np.testing.assert_allclose(value, 5.0, rtol=0.1)
+
+
+normalisers, whole_loss, predict = (
+    jax.jit(function, static_argnums=0) for function in (ppo.normalisers, ppo.loss, acting.predict)
+)
 
 
 @pytest.fixture(scope="module")
@@ -119,14 +124,16 @@ def on_policy():
     rollout = jax.tree.map(lambda leaf: leaf.reshape(-1), rollout_of(8, 5, 1))
     rollout = rollout._replace(obs=jnp.ones((40, 1)), action=jnp.arange(40, dtype=jnp.int32) % 2)
     weights = jax.jit(ppo_.network.init)(jax.random.key(0), jnp.ones(1))
-    log_prob = ppo.log_probability(jax.jit(ppo_.predict)(weights, rollout.obs)[0], rollout.action)
+    logits, _ = predict(ppo_, weights, rollout.obs)
+    log_prob = ppo.log_probability(logits, rollout.action)
     return ppo_, weights, rollout._replace(log_prob=log_prob)
 
 
 def loss(ppo_, weights, rollout, advantage, target):
     """The loss of one minibatch: all of the rows."""
-    mean, spread = jax.jit(ppo_.scales)((rollout, advantage, target), jnp.arange(40)[None])
-    return jax.jit(ppo_.loss)(weights, rollout, advantage, target, mean[0], spread[0])
+    batch = (rollout, advantage, target)
+    mean, spread = normalisers(ppo_, batch, jnp.arange(40)[None])
+    return whole_loss(ppo_, weights, *batch, mean[0], spread[0])
 
 
 def test_the_loss_sees_normalised_advantages(on_policy):
@@ -160,7 +167,7 @@ def test_a_rollout_without_reward_is_not_blown_up(on_policy):
 
 def test_the_loss_of_an_unchanged_policy(on_policy):
     ppo_, weights, rollout = on_policy
-    target = jax.jit(ppo_.predict)(weights, rollout.obs)[1] + 2.0
+    target = predict(ppo_, weights, rollout.obs)[1] + 2.0
     total, parts = loss(ppo_, weights, rollout, np.linspace(-1, 2, 40, dtype=np.float32), target)
     np.testing.assert_allclose(parts["policy_loss"], 0.0, atol=1e-6)  # advantages have mean 0
     np.testing.assert_allclose([parts["kl"], parts["clipped"]], 0.0, atol=1e-6)
@@ -191,7 +198,7 @@ def test_a_value_that_has_gone_too_far_counts_as_it_would_at_the_clip(on_policy)
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, value_clip=0.2, entropy=0.0)
     clipped = dataclasses.replace(ppo_, settings=settings)
-    value = np.asarray(jax.jit(ppo_.predict)(weights, rollout.obs)[1])
+    value = np.asarray(predict(ppo_, weights, rollout.obs)[1])
     before = value + np.repeat([-0.5, -0.1, 0.1, 0.5], 10).astype(np.float32)
     target = value + np.tile([-3.0, 3.0], 20).astype(np.float32)
     record = rollout._replace(value=jnp.asarray(before))
@@ -208,7 +215,7 @@ def test_a_value_that_has_gone_too_far_counts_as_it_would_at_the_clip(on_policy)
 def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
     ppo_ = learner(Endless(), total_steps=3 * 128, epochs=2, learning_rate=0.3, max_grad_norm=1e9)
     assert ppo_.settings.updates == 3
-    optimiser, weights = ppo_.optimiser, {"w": jnp.zeros(1)}
+    optimiser, weights = minibatches.adam(ppo_.settings), {"w": jnp.zeros(1)}
     state, moved = optimiser.init(weights), []
     update = jax.jit(optimiser.update)
     with jax.numpy_dtype_promotion("standard"):
@@ -221,7 +228,7 @@ def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
 
 
 def test_a_large_gradient_is_clipped_by_its_norm_over_all_weights():
-    optimiser = learner(Endless(), max_grad_norm=0.5).optimiser
+    optimiser = minibatches.adam(ppo.Settings(max_grad_norm=0.5))
     gradient = {"a": jnp.full(9, 4.0), "b": jnp.full(16, 3.0)}  # norm (144 + 144) ** 0.5
     with jax.numpy_dtype_promotion("standard"):
         _, state = jax.jit(optimiser.update)(gradient, optimiser.init(gradient), gradient)
@@ -233,7 +240,7 @@ def test_a_large_gradient_is_clipped_by_its_norm_over_all_weights():
 def test_sums_count_finished_episodes_only():
     rollout = rollout_of(7, 5, 0)
     done = np.asarray(rollout.terminated | rollout.truncated)
-    sums = jax.jit(ppo.episode_sums)(rollout)
+    sums = jax.jit(acting.episode_sums)(rollout)
     assert int(sums["episodes"]) == done.sum() == 5
     np.testing.assert_allclose(sums["return_sum"], np.asarray(rollout.returns)[done].sum(), 1e-5)
     assert int(sums["length_sum"]) == np.asarray(rollout.lengths)[done].sum()

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from jaxtyping import Array, Int32
 from tiny import Clock, Countdown, Endless, learner
+from tiny import collected as collect
 
 import jaxenvs
-from jaxenvs.baselines import checkpoints, evaluate, loop, networks, ppo_rnn, runs
-from jaxenvs.baselines.rnd import RND
+from jaxenvs.baselines import checkpoints, evaluate, loop, minibatches, ppo, ppo_rnn, runs, train
 from jaxenvs.core.env import Params, State, Transition
 from jaxenvs.core.spaces import Box
 
@@ -58,23 +58,16 @@ class Cue(Endless):
         return jnp.stack(seen).astype(jnp.float32)
 
 
-def recurrent(env, **settings) -> ppo_rnn.RecurrentPPO:
-    """A recurrent PPO with a network of a few units."""
-    defaults = {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "hidden": (8,), "memory": 8}
-    chosen = ppo_rnn.Settings(**(defaults | settings))
-    chosen.check()
-    network = networks.Recurrent.of(env, chosen.hidden, chosen.embed, memory=chosen.memory)
-    return ppo_rnn.RecurrentPPO(jaxenvs.make_vec(env, chosen.num_envs), network, chosen)
+recurrent = functools.partial(learner, algorithm="ppo-rnn")
 
 
 @pytest.fixture(scope="module")
 def collected():
     """A learner, its runner, and the rollouts of 7 steps that begin in the midst of episodes."""
     agent = recurrent(Countdown(), rollout_steps=7)
-    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
     keys = jax.random.split(jax.random.key(0), 3)
-    before, _ = collect(loop.start(agent, keys[:1]), keys[1:2])
-    after, rollout = collect(before, keys[2:])
+    before, _ = collect(agent, loop.start(agent, keys[:1]), keys[1:2])
+    after, rollout = collect(agent, before, keys[2:])
     return agent, before, after, rollout
 
 
@@ -82,8 +75,10 @@ def test_learning_sees_what_acting_saw(collected):
     agent, before, _, rollout = collected
     assert (np.abs(before.memory) > 0).any() and np.asarray(rollout.terminated).any()
     weights, one = jax.tree.map(lambda leaf: leaf[0], (before.weights, rollout))
-    logits, value = jax.jit(agent.unroll)(weights, jax.tree.map(agent.items, one))
-    log_prob = ppo_rnn.ppo.log_probability(logits, one.action.T)
+    one = one._replace(memory=before.memory)
+    unroll = jax.jit(ppo_rnn.unroll, static_argnums=0)
+    logits, value = unroll(agent, weights, minibatches.sequences(one))
+    log_prob = ppo.log_probability(logits, one.action.T)
     np.testing.assert_allclose(log_prob, one.log_prob.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(value, one.value.T, rtol=0, atol=1e-6)
 
@@ -120,19 +115,23 @@ def test_minibatches_are_whole_environments(collected):
     agent, before, _, rollout = collected
     seen = []
 
-    class Recording(ppo_rnn.RecurrentPPO):
-        """Writes down what each gradient step is given."""
-
-        def gradient(self, weights, minibatch, scale):
-            jax.debug.callback(lambda *x: seen.append(x), minibatch[0].lengths, minibatch[0].memory)
-            return super().gradient(weights, minibatch, scale)
+    def recorded(weights, rollout, lengths_and_memory):
+        jax.debug.callback(lambda *x: seen.append(x), *lengths_and_memory)
+        return jnp.float32(0), {}
 
     settings = dataclasses.replace(agent.settings, epochs=3, minibatches=4)
-    recording = Recording(agent.env, agent.network, settings)
-    runner, one = jax.tree.map(lambda leaf: leaf[0], (before, rollout))
     names = 100 * jnp.arange(8, dtype=jnp.int32) + jnp.arange(7, dtype=jnp.int32)[:, None]
-    marked = one._replace(lengths=names, memory=one.memory.at[0, :, 0].set(jnp.arange(8.0)))
-    jax.block_until_ready(jax.jit(recording.learn)(runner, marked, jax.random.key(0)))
+    runner, one = jax.tree.map(lambda leaf: leaf[0], (before, rollout))
+    memory = jnp.zeros((1, 8, 8)).at[0, :, 0].set(jnp.arange(8.0))
+
+    @jax.jit
+    def learn(runner):
+        batch = minibatches.sequences((one, (names, memory)))
+        orders = minibatches.drawn(settings, batch, jax.random.key(0))
+        adam = minibatches.adam(settings)
+        return minibatches.descend(agent.devices, adam, recorded, runner, batch, orders)
+
+    jax.block_until_ready(learn(runner))
     jax.effects_barrier()
     assert len(seen) == 12
     rows = [np.asarray(lengths) for lengths, _ in seen]
@@ -151,7 +150,7 @@ def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says():
     agent = recurrent(Clock(), num_envs=4, rollout_steps=12)
     keys = jax.random.split(jax.random.key(0), 1)
     runners = loop.start(agent, keys)
-    rollout = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))(runners, keys)[1]
+    rollout = collect(agent, runners, keys)[1]
     cut = np.zeros((12, 4), bool)
     cut[[4, 9]] = True
     np.testing.assert_array_equal(rollout.truncated[0], cut)
@@ -196,8 +195,7 @@ def test_evaluation_carries_memory():
 
 def contents(run: runs.Run) -> list[np.ndarray]:
     """Every array of the newest checkpoint."""
-    agent = recurrent(run.config.env, embed=2, bonus=0.1)
-    agent = dataclasses.replace(agent, bonus=RND.asked(agent.settings, agent.network))
+    agent = recurrent(run.config.env, bonus=0.1)
     shapes = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 1))
     return jax.tree.leaves(run.restore(loop.split(shapes))[1])
 
@@ -210,11 +208,11 @@ TINY += ["--bonus", "0.1", "--minibatches", "2", "--epochs", "1", "--total-steps
 @pytest.mark.slow
 def test_a_run_goes_on_bit_for_bit_and_gives_a_policy_that_remembers(tmp_path, capsys):
     out = tmp_path / "run"
-    assert ppo_rnn.main([*TINY, "--out", str(out)]) == 0
+    assert train.main(["--algo", "ppo-rnn", *TINY, "--out", str(out)]) == 0
     run = runs.Run.open(out)
     evaluated, state = (out / "eval.json").read_text(), contents(run)
     shutil.rmtree(checkpoints.saved(run.checkpoints)[-1])
-    assert ppo_rnn.main(["--resume", str(out), "--eval-episodes", "16"]) == 0
+    assert train.main(["--resume", str(out), "--eval-episodes", "16"]) == 0
     for a, b in zip(state, contents(run), strict=True):
         np.testing.assert_array_equal(a, b)
     assert (out / "eval.json").read_text() == evaluated
@@ -236,5 +234,6 @@ def test_a_run_goes_on_bit_for_bit_and_gives_a_policy_that_remembers(tmp_path, c
     ],
 )
 def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
-    assert ppo_rnn.main([*TINY, *flags, "--out", str(tmp_path / "run")]) == 2
+    argv = ["--algo", "ppo-rnn", *TINY, *flags, "--out", str(tmp_path / "run")]
+    assert train.main(argv) == 2
     assert words in capsys.readouterr().err

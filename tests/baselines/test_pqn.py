@@ -1,27 +1,33 @@
 """PQN: its targets, its schedules, its network, a run that stops and goes on."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import Clock, Countdown, Endless
+import tiny
+from tiny import Clock, Countdown, Endless, collected
 
 import jaxenvs
-from jaxenvs.baselines import loop, pqn, q_network, runs, train
-from jaxenvs.baselines.devices import ALONE, Devices
+from jaxenvs.baselines import acting, loop, minibatches, pqn, q_network, runs, train
 from jaxenvs.baselines.evaluate import first_episodes
 
 TINY = ["--num-envs", "8", "--rollout-steps", "8", "--minibatches", "2", "--hidden", "8"]
 TINY += ["--embed", "2", "--eval-episodes", "4", "--checkpoint-every", "2", "--seeds", "2"]
 
 
-def learner(env, devices: Devices = ALONE, **settings) -> pqn.PQN:
-    """A PQN with a network of a few units."""
-    defaults = {"num_envs": 4, "rollout_steps": 16, "minibatches": 2, "hidden": (8,), "embed": 2}
-    chosen = pqn.Settings(**(defaults | settings))
-    chosen.check()
-    venv = devices.batch(env, chosen.num_envs, None)
-    return pqn.PQN(venv, q_network.QNetwork.of(env, chosen.hidden, chosen.embed), chosen, devices)
+learner = functools.partial(tiny.learner, algorithm="pqn")
+values_of = jax.jit(acting.predict, static_argnums=0)
+lambda_returns = jax.jit(acting.lambda_returns, static_argnums=0)
+
+
+def first_rollout(agent):
+    """The runner of one seed after its first rollout, and the rollout."""
+    runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
+    explore = functools.partial(pqn.choose, epsilon=jnp.float32(1.0))
+    made = collected(agent, runners, jax.random.split(jax.random.key(1), 1), explore)
+    return jax.tree.map(lambda leaf: leaf[0], made)
 
 
 class Lever(Endless):
@@ -36,14 +42,10 @@ class Lever(Endless):
 def test_targets_are_the_lambda_returns_of_a_plain_loop():
     gamma, gae_lambda = 0.9, 0.8
     agent = learner(Countdown(), gamma=gamma, gae_lambda=gae_lambda)
-    runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
-    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
-    after, rollouts = collect(runners, jax.random.split(jax.random.key(1), 1))
-    after, rollout = jax.tree.map(lambda leaf: leaf[0], (after, rollouts))
-    got = np.asarray(jax.jit(agent.targets)(after, rollout)[1])
+    after, rollout = first_rollout(agent)
+    got = np.asarray(lambda_returns(agent, after, rollout))
     following = jnp.concatenate([rollout.obs[1:], after.obs[None]])
-    values = jax.jit(agent.values)
-    best = [np.asarray(values(after.weights, obs)).max(axis=-1) for obs in following]
+    best = [np.asarray(values_of(agent, after.weights, obs)).max(axis=-1) for obs in following]
     rollout = jax.device_get(rollout)
     assert rollout.terminated.any() and rollout.truncated.any()
     for env in range(4):
@@ -62,14 +64,11 @@ def test_targets_are_the_lambda_returns_of_a_plain_loop():
 
 def test_a_cut_episode_is_worth_the_best_value_of_its_true_successor():
     agent = learner(Clock(), rollout_steps=6)
-    runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
-    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
-    _, rollout = collect(runners, jax.random.split(jax.random.key(1), 1))
-    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+    after, rollout = first_rollout(agent)
     # The next episode begins with 0.
-    best = jax.jit(agent.values)(weights, jnp.full((1, 1), 5.0)).max()
+    best = values_of(agent, after.weights, jnp.full((1, 1), 5.0)).max()
     expected = np.where(np.arange(6) == 4, best, 0.0)
-    np.testing.assert_allclose(rollout.cut_value[0], np.tile(expected, (4, 1)).T, rtol=1e-5)
+    np.testing.assert_allclose(rollout.cut_value, np.tile(expected, (4, 1)).T, rtol=1e-5)
     assert abs(float(best)) > 1e-3
 
 
@@ -77,13 +76,14 @@ def test_the_loss_reaches_the_action_that_was_taken_only():
     agent = learner(Endless())
     weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))
     obs, action = jnp.ones((6, 1)), jnp.zeros(6, jnp.int32)
-    nothing = dict.fromkeys(pqn.Rollout._fields, None)
-    rollout = pqn.Rollout(**{**nothing, "obs": obs, "action": action})
-    values = jax.jit(agent.values)(weights, obs)
-    loss, parts = jax.jit(agent.loss)(weights, rollout, values[:, 0] + 2.0)
+    nothing = dict.fromkeys(acting.Rollout._fields, None)
+    rollout = acting.Rollout(**{**nothing, "obs": obs, "action": action})
+    values = values_of(agent, weights, obs)
+    minimised = functools.partial(pqn.loss, agent)
+    loss, parts = jax.jit(minimised)(weights, rollout, values[:, 0] + 2.0)
     np.testing.assert_allclose(loss, 0.5 * 2.0**2, rtol=1e-5)
     np.testing.assert_allclose(parts["q"], values[0, 0], rtol=1e-5)
-    slope = jax.jit(jax.grad(lambda w: agent.loss(w, rollout, values[:, 0] + 2.0)[0]))
+    slope = jax.jit(jax.grad(lambda w: minimised(w, rollout, values[:, 0] + 2.0)[0]))
     gradient = slope(weights)
     last = gradient["params"]["Dense_1"]["bias"]
     np.testing.assert_allclose(last, [-2.0, 0.0], rtol=1e-5)
@@ -112,14 +112,16 @@ def test_epsilon_is_the_share_of_random_actions():
 def test_radam_clips_and_its_rate_falls():
     agent = learner(Endless(), total_steps=64 * 4, epochs=1, learning_rate=0.3, max_grad_norm=0.5)
     weights = {"w": jnp.zeros(9)}
-    state = agent.optimiser.init(weights)
+    optimiser = pqn.radam(agent.settings)
+    state = optimiser.init(weights)
     with jax.numpy_dtype_promotion("standard"):
-        change, state = jax.jit(agent.optimiser.update)({"w": jnp.full(9, 4.0)}, state, weights)
+        change, state = jax.jit(optimiser.update)({"w": jnp.full(9, 4.0)}, state, weights)
         moments = state[1][0].mu["w"]
         # Before its variance can be told RAdam moves by the mean gradient alone, unlike Adam.
         np.testing.assert_allclose(change["w"], -0.3 * 0.5 / 3, rtol=1e-4)
         np.testing.assert_allclose(jnp.linalg.norm(moments), 0.5 * (1 - 0.9), rtol=1e-5)
-        rates = jax.jit(jax.vmap(agent.learning_rate))(np.arange(0, 10, 2, dtype=np.int32))
+        rate = minibatches.learning_rate(agent.settings)
+        rates = jax.jit(jax.vmap(rate))(np.arange(0, 10, 2, dtype=np.int32))
     np.testing.assert_allclose(rates, [0.3, 0.225, 0.15, 0.075, 0.0], atol=1e-6)
 
 
@@ -164,7 +166,7 @@ def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     for _ in range(2):
         runners, _ = loop.run_chunk(agent, runners)
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    values = jax.jit(agent.values)(weights, jnp.ones((1, 1)))[0]
+    values = values_of(agent, weights, jnp.ones((1, 1)))[0]
     np.testing.assert_allclose(values, [0.0, 5.0], atol=0.3)
 
     _, logits, value = jax.jit(agent.network.think)(weights, (), jnp.ones(1), None)

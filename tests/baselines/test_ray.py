@@ -19,9 +19,9 @@ import ray
 from tiny import Clock, learner
 from tiny_worker import Worker
 
-from jaxenvs.baselines import ray_cluster, ray_training, runs
+from jaxenvs.baselines import ray_cluster, ray_ppo, ray_training, runs
+from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
 from jaxenvs.baselines.ray_cluster import Pool
-from jaxenvs.baselines.ray_learners import FragmentPPO
 from jaxenvs.baselines.train import main
 
 # Ray starts its processes by forking this one, where JAX has threads; none of them uses JAX before
@@ -163,7 +163,8 @@ def test_actors_that_run_ahead_and_processes_that_are_killed(tmp_path, capfd):
 def test_two_learners_take_the_steps_of_one():
     """A batch divided over two processes: the weights are equal, and those of one process."""
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, epochs=1, minibatches=1)
-    given = FragmentPPO(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
+    settings = ray_ppo.Settings(**vars(ppo_.settings))
+    given = Learner(ALGORITHMS["ppo-ray"], ppo_.env.env, ppo_.network, settings)
     runners = jax.device_get(
         jax.tree.map(lambda leaf: leaf[None], jax.jit(given.init)(jax.random.key(0)))
     )

@@ -1,15 +1,15 @@
 """Random network distillation: novelty is rewarded, familiar states are not."""
 
-import dataclasses
 import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import Clock, Endless, learner
+from tiny import Clock, Endless, collected, learner
 
-from jaxenvs.baselines import checkpoints, loop, networks, ppo
+from jaxenvs.baselines import acting, checkpoints, loop, minibatches, networks, ppo, rnd
+from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
 from jaxenvs.baselines.rnd import RND, Moments
 from jaxenvs.core.spaces import Box
@@ -131,18 +131,18 @@ def test_devices_share_statistics_and_predictor():
     np.testing.assert_allclose(bonus, np.moveaxis(whole, 2, 0), rtol=1e-4)
 
 
-def curious(env, **settings) -> ppo.PPO:
+def curious(env, **settings) -> Learner:
     """A PPO that is rewarded for what is new."""
-    plain = learner(env, bonus=0.5, **settings)
-    return dataclasses.replace(plain, bonus=RND.asked(plain.settings, plain.network))
+    return learner(env, bonus=0.5, **settings)
 
 
 def test_a_step_is_rewarded_for_what_it_led_to():
     agent = curious(Clock())
     runner, rollout = started(agent)
-    after, rewarded = jax.jit(agent.bonus.rewarded, static_argnums=2)(runner, rollout, ALONE)
+    after, rewarded = jax.jit(rnd.rewarded, static_argnums=0)(agent, runner, rollout)
     led_to = np.concatenate([rollout.obs[1:], runner.obs[None]])
-    learn, before = jax.jit(agent.bonus.learn), jnp.zeros(8)
+    bonus = RND.asked(agent.settings, agent.network)
+    learn, before = jax.jit(bonus.learn), jnp.zeros(8)
     _, returns, bonus = learn(runner.bonus, before, jnp.asarray(led_to))
     np.testing.assert_allclose(after.bonus_returns, returns, rtol=1e-6)
     ended = np.asarray(rollout.truncated)
@@ -154,11 +154,10 @@ def test_a_step_is_rewarded_for_what_it_led_to():
     assert float(after.bonus.seen.number) == led_to.size
 
 
-def started(agent: ppo.PPO) -> tuple[ppo.Runner, ppo.Rollout]:
+def started(agent: Learner) -> tuple[ppo.Runner, acting.Rollout]:
     """A runner after its first rollout, and the rollout."""
     keys = jax.random.split(KEY, 1)
-    collect = jax.jit(jax.vmap(agent.collect, axis_name=loop.SEEDS))
-    return jax.tree.map(lambda leaf: leaf[0], collect(loop.start(agent, keys), keys))
+    return jax.tree.map(lambda leaf: leaf[0], collected(agent, loop.start(agent, keys), keys))
 
 
 def test_without_a_weight_nothing_of_it_is_in_the_program():
@@ -172,23 +171,23 @@ def test_without_a_weight_nothing_of_it_is_in_the_program():
         same = jax.tree.map(lambda a, b: a == b, *(getattr(shape, name) for shape in shapes))
         assert all(jax.tree.leaves(same))
 
-    class Before(ppo.PPO):
-        """PPO as it would be if there were no bonus."""
+    def without(runner):
+        """PPO's update as it would be if there were no bonus."""
+        runner, key_act, key_learn = acting.next_update(plain, runner)
+        runner, rollout = acting.collect(plain, runner, key_act, ppo.choose)
+        batch = minibatches.steps(ppo.targets(plain, runner, rollout))
+        orders = minibatches.drawn(plain.settings, batch, key_learn)
+        scales = ppo.normalisers(plain, batch, orders)
+        runner, losses = ppo.descend(plain, runner, batch, orders, scales)
+        return runner, {**acting.episode_sums(rollout), **losses}
 
-        def update(self, runner, _=None):
-            key_rest, *keys = jax.random.split(jax.random.wrap_key_data(runner.key), 4)
-            world = self.env.refresh(keys[2], runner.world)
-            runner = runner._replace(key=jax.random.key_data(key_rest), world=world)
-            runner, rollout = self.collect(runner, keys[0])
-            runner, losses = self.learn(runner, rollout, keys[1])
-            return runner, {**ppo.episode_sums(rollout), **losses}
+    def program(update) -> str:
+        return str(jax.make_jaxpr(jax.vmap(update, axis_name=loop.SEEDS))(shapes[0]))
 
-    def program(agent: ppo.PPO) -> str:
-        return str(jax.make_jaxpr(jax.vmap(agent.update, axis_name=loop.SEEDS))(shapes[0]))
-
-    before = Before(plain.env, plain.network, plain.settings)
-    program(plain)  # the first trace of all fills caches, and is written a little differently
-    assert program(plain) == program(before)
+    program(
+        plain.update
+    )  # the first trace of all fills caches, and is written a little differently
+    assert program(plain.update) == program(without)
 
 
 @pytest.mark.full
@@ -233,25 +232,11 @@ def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
     assert last < ramp / 3
 
 
-class Told(networks.ActorCritic):
-    """A network whose weights are the key that they would be drawn with."""
-
-    def init(self, key, obs):
-        """The key."""
-        return jax.random.key_data(key)
-
-
-class ToldBonus(RND):
-    """The same of a bonus."""
-
-    init = Told.init
-
-
-def test_weights_and_bonus_are_drawn_with_keys_of_their_own():
-    plain = learner(Clock())
-    network = Told.of(plain.env.env, (8,), 0)
-    agent = dataclasses.replace(plain, network=network, bonus=ToldBonus(SPACE))
-    runner = jax.jit(agent.init)(KEY)
+def test_weights_and_bonus_are_drawn_with_keys_of_their_own(monkeypatch):
+    """Weights and bonus are here the keys that they would be drawn with."""
+    for kind in (networks.ActorCritic, RND):
+        monkeypatch.setattr(kind, "init", lambda self, key, obs: jax.random.key_data(key))
+    runner = jax.jit(curious(Clock()).init)(KEY)
     folded = jax.vmap(jax.random.fold_in, (None, 0))
     made_of_it = jax.random.key_data(
         folded(jax.random.wrap_key_data(runner.weights), jnp.arange(100))

@@ -11,10 +11,20 @@ from tiny import Endless, learner
 
 import jaxenvs
 from jaxenvs import Step
-from jaxenvs.baselines import alphazero, davi, ppo, pqn, q_network, replay_buffer
+from jaxenvs.baselines import (
+    acting,
+    alphazero,
+    davi,
+    dqn,
+    ppo,
+    pqn,
+    q_network,
+    replay_buffer,
+    returns,
+)
 from jaxenvs.baselines.devices import ALONE
+from jaxenvs.baselines.returns import baselines, corrected_advantages
 from jaxenvs.baselines.rnd import Moments
-from jaxenvs.baselines.vtrace import baselines, corrected_advantages
 from jaxenvs.puzzles import SlidingTile
 
 pytestmark = pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
@@ -27,11 +37,11 @@ ACTION = jnp.zeros(ROWS, jnp.int32)
 
 def advantages(**wrong):
     rollout = rollout_of(STEPS, ENVS, 0)._replace(**wrong)
-    return ppo.advantages(rollout, jnp.zeros(ENVS), 0.9, 0.8)
+    return returns.advantages(rollout, jnp.zeros(ENVS), 0.9, 0.8)
 
 
 def episode_sums(**wrong):
-    return ppo.episode_sums(rollout_of(STEPS, ENVS, 0)._replace(**wrong))
+    return acting.episode_sums(rollout_of(STEPS, ENVS, 0)._replace(**wrong))
 
 
 def corrected(ratio):
@@ -47,34 +57,35 @@ def ppo_loss(advantage=FLAT, target=FLAT, mean=ZERO):
     rollout = jax.tree.map(lambda leaf: leaf[0, :1].repeat(ROWS), rollout_of(STEPS, ENVS, 0))
     rollout = rollout._replace(obs=COLUMN)
     weights = agent.network.init(KEY, jnp.ones(1))
-    return agent.loss(weights, rollout, advantage, target, mean, jnp.float32(1))
+    return ppo.loss(agent, weights, rollout, advantage, target, mean, jnp.float32(1))
 
 
 def pqn_loss(target):
     agent = test_pqn.learner(Endless())
-    nothing = dict.fromkeys(pqn.Rollout._fields)
-    rollout = pqn.Rollout(**(nothing | {"obs": COLUMN, "action": ACTION}))
-    return agent.loss(agent.network.init(KEY, jnp.ones(1)), rollout, target)
+    nothing = dict.fromkeys(acting.Rollout._fields)
+    rollout = acting.Rollout(**(nothing | {"obs": COLUMN, "action": ACTION}))
+    return pqn.loss(agent, agent.network.init(KEY, jnp.ones(1)), rollout, target)
 
 
 def dqn_loss(worth):
     agent = test_dqn.learner(Endless())
     weights = agent.network.init(KEY, jnp.ones(1))
-    return agent.loss(weights, test_dqn.some_batch(ROWS), worth)
+    return dqn.loss(agent, weights, test_dqn.some_batch(ROWS), worth)
 
 
 def dqn_worth(reward):
     agent = test_dqn.learner(Endless())
     weights = agent.network.init(KEY, jnp.ones(1))
-    return agent.worth(weights, weights, test_dqn.some_batch(ROWS)._replace(reward=reward))
+    batch = test_dqn.some_batch(ROWS)._replace(reward=reward)
+    return dqn.worth(agent, weights, weights, batch)
 
 
 def alphazero_loss(target=FLAT, policy=TABLE):
     agent = test_alphazero.learner(SlidingTile(size=3))
     obs = jnp.zeros((ROWS, *agent.env.env.observation_space.shape), jnp.uint8)
-    nothing = dict.fromkeys(alphazero.Rollout._fields)
-    rollout = alphazero.Rollout(**(nothing | {"obs": obs, "policy": policy}))
-    return agent.loss(agent.network.init(KEY, obs[0]), rollout, target)
+    nothing = dict.fromkeys(acting.Rollout._fields)
+    rollout = acting.Rollout(**(nothing | {"obs": obs, "policy": policy}))
+    return alphazero.loss(agent, agent.network.init(KEY, obs[0]), rollout, target)
 
 
 def stored(obs=COLUMN, reward=FLAT):
@@ -96,11 +107,10 @@ def running(mean):
 
 
 def costs(actions):
-    agent = davi.build(jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(width=8, blocks=1))
-    _, boards = agent.walk(KEY)
-    return agent.targets(
-        agent.init(KEY).weights, (), boards._replace(cost=boards.cost[:, :actions])
-    )
+    agent = davi.of_puzzle(jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(width=8, blocks=1))
+    _, boards = davi.walk(agent, KEY)
+    boards = boards._replace(cost=boards.cost[:, :actions])
+    return davi.targets(agent, agent.init(KEY).weights, (), boards)
 
 
 ACCEPTED = [

@@ -19,8 +19,9 @@ from tiny import Clock
 
 import jaxenvs
 from jaxenvs import spaces
-from jaxenvs.baselines import checkpoints, davi, dqn, loop, options, ppo, presets, progress, runs
-from jaxenvs.baselines.ppo import Settings, main
+from jaxenvs.baselines import checkpoints, loop, options, presets, progress, runs
+from jaxenvs.baselines.ppo import Settings
+from jaxenvs.baselines.train import main
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.render import replay
@@ -103,7 +104,7 @@ def test_a_replay_is_written_where_asked_for(finished, tmp_path, capsys, monkeyp
     assert f"episodes: {again / 'replay.html'}" in capsys.readouterr().out
     assert '"player":"policy, sampled"' in (again / "replay.html").read_text("utf-8")
     with pytest.raises(runs.RunError, match=r"davi in Puzzle-Cube-2x2-v0 learns none: omit --html"):
-        options.parse(["Puzzle-Cube-2x2-v0", "--html"], davi.Settings, "", "davi")
+        options.parse(["Puzzle-Cube-2x2-v0", "--html"], "davi")
 
 
 def test_a_damaged_newest_checkpoint_is_trained_again(finished, tmp_path, capsys):
@@ -305,7 +306,7 @@ def test_presets_of_craft_with_names_work():
 @pytest.mark.slow
 def test_a_billion_steps_of_craft_are_ready_to_run(tmp_path):
     argv = ["Craft-Classic-Ids-v0", "--preset", "gpu", "--entropy", "0.02"]
-    asked, _, learner = ppo.prepare([*argv, "--out", str(tmp_path / "run")])
+    asked, _, learner = options.prepare([*argv, "--out", str(tmp_path / "run")])
     settings = learner.settings
     assert settings.total_steps == 10**9 and settings.num_envs >= 1024 and settings.entropy == 0.02
     assert options.config(asked).settings["chunk"] == 16
@@ -346,20 +347,20 @@ def _works(id: str, name: str | None = None) -> None:
     ],
 )
 def test_missions_that_vary_are_read_unless_told_otherwise(argv, expected):
-    asked = options.parse(argv, Settings, "")
+    asked = options.parse(argv)
     made = options.config(asked)
     assert made.fields == expected and made.env.obs == expected.get("obs", "image")
     assert asked.settings.embed == (16 if expected else 8)  # wider where a mission names an object
 
 
 def test_every_learner_has_the_mission_by_default():
-    asked = options.parse(["BabyAI-OpenDoor-v0"], dqn.Settings, "", "dqn")
+    asked = options.parse(["BabyAI-OpenDoor-v0"], "dqn")
     assert options.config(asked, "dqn").fields == {"obs": "dict"}
 
 
 def test_fields_given_twice_and_apart_are_all_taken():
     argv = ["--set", "view_size=5", "Grid-v0", "--set", "obs=full", "see_through_walls=true"]
-    asked = options.config(options.parse(argv, Settings, ""))
+    asked = options.config(options.parse(argv))
     assert asked.fields == {"view_size": 5, "obs": "full", "see_through_walls": True}
 
 
@@ -368,7 +369,7 @@ def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
     settings = dataclasses.asdict(Settings())
     config = runs.Config("Grid-GoToDoor-5x5-v0", fields={}, seed=0, seeds=1, settings=settings)
     run = runs.Run.create(tmp_path / "run", config)
-    asked = options.parse(["--resume", str(run.path)], Settings, "")
+    asked = options.parse(["--resume", str(run.path)])
     again = options.config(asked)
     assert again.fields == {} and again.env.obs == "image" and again.title == config.title
 
@@ -391,7 +392,7 @@ class Errand(Clock):
 def test_a_mission_without_a_choice_of_observations_is_trained_in(monkeypatch):
     monkeypatch.setattr(registry, "_specs", dict(registry._specs))
     registry.register("Errand-Shop-v0")(Errand)
-    asked = options.parse(["Errand-Shop-v0"], Settings, "")
+    asked = options.parse(["Errand-Shop-v0"])
     config = options.config(asked)
     assert config.fields == config.env_fields == {} and config.env == Errand()
 
@@ -402,7 +403,7 @@ def test_a_mission_without_a_choice_of_observations_is_trained_in(monkeypatch):
 )
 def test_levels_that_may_be_rejected_are_learned_in(tmp_path, id):
     asked = [id, *TINY, "--reset-source", "exact", "--out", str(tmp_path / "run")]
-    _, run, learner = ppo.prepare(asked)
+    _, run, learner = options.prepare(asked)
     keys = jax.random.split(jax.random.key(0), 2)
     runners = jax.eval_shape(functools.partial(loop.start, learner), keys)
     after, metrics = jax.eval_shape(functools.partial(loop.run_chunk, learner), runners)

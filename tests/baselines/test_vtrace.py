@@ -1,6 +1,5 @@
 """V-trace and learning from fragments: the maths, without a cluster."""
 
-import dataclasses
 import functools
 
 import jax
@@ -9,13 +8,16 @@ import numpy as np
 import pytest
 from test_ppo import rollout_of
 from tiny import Clock, learner
+from tiny import collected as collect
 
-from jaxenvs.baselines import loop, networks, ppo
+from jaxenvs.baselines import acting, loop, minibatches, ppo, ray_ppo
+from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
-from jaxenvs.baselines.ray_learners import FragmentPPO, VTrace, improve
-from jaxenvs.baselines.vtrace import baselines, corrected_advantages
+from jaxenvs.baselines.ray_learners import improve
+from jaxenvs.baselines.returns import advantages, baselines, corrected_advantages
 
 STEPS, ENVS = 7, 5
+predict = jax.jit(acting.predict, static_argnums=0)
 
 
 def ratios(seed: int) -> np.ndarray:
@@ -74,7 +76,7 @@ def test_on_policy_advantages_are_those_of_ppo(gae_lambda):
     rollout, last_value = rollout_of(STEPS, ENVS, 3), jnp.arange(5, dtype=jnp.float32)
     ones = jnp.ones((STEPS, ENVS))
     got = corrected_advantages(rollout, last_value, ones, 0.95, gae_lambda)
-    expected = ppo.advantages(rollout, last_value, 0.95, gae_lambda)
+    expected = advantages(rollout, last_value, 0.95, gae_lambda)
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -92,20 +94,28 @@ def collected():
     """PPO in small environments, its runner and what it collected (one seed)."""
     ppo_ = learner(Clock(), num_envs=4, rollout_steps=8, gamma=0.9)
     runners = loop.start(ppo_, jax.random.split(jax.random.key(0), 1))
-    keys = jax.random.split(jax.random.key(1), 1)
-    after, rollout = jax.jit(jax.vmap(ppo_.collect, axis_name=loop.SEEDS))(runners, keys)
-    one = jax.tree.map(lambda leaf: leaf[0], (after, rollout))
-    return ppo_, *one
+    made = collect(ppo_, runners, jax.random.split(jax.random.key(1), 1))
+    after, rollout = jax.tree.map(lambda leaf: leaf[0], made)
+    return ppo_, after, rollout
+
+
+def given(ppo_: Learner, **settings) -> Learner:
+    """The learner of fragments of the same environments."""
+    settings = {**vars(ppo_.settings), "actors": 1} | settings
+    row = ALGORITHMS["ppo-ray"]
+    return Learner(row, ppo_.env.env, ppo_.network, ray_ppo.Settings(**settings))
+
+
+corrected, targets = (jax.jit(f, static_argnums=0) for f in (ray_ppo.corrected, ppo.targets))
 
 
 def test_fresh_fragments_teach_v_trace_what_they_teach_ppo(collected):
     ppo_, runner, rollout = collected
-    trace = VTrace(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
-    seen, *ours = jax.jit(trace.targets)(runner, rollout)
+    seen, *ours = corrected(given(ppo_), runner, rollout)
     np.testing.assert_allclose(seen.weight, 1.0, rtol=1e-4)
     for a, b in zip(
         jax.tree.leaves((seen._replace(weight=()), *ours)),
-        jax.tree.leaves(jax.jit(ppo_.targets)(runner, rollout)),
+        jax.tree.leaves(targets(ppo_, runner, rollout)),
         strict=True,
     ):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
@@ -114,15 +124,14 @@ def test_fresh_fragments_teach_v_trace_what_they_teach_ppo(collected):
 def test_stale_fragments_are_seen_with_the_present_weights(collected):
     """Log-probabilities and values are those of the learner; the actor's weigh the surprise."""
     ppo_, runner, rollout = collected
-    trace = VTrace(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
     stale = rollout._replace(
         log_prob=rollout.log_prob + 1.0, value=jnp.full_like(rollout.value, 99.0)
     )
-    seen, advantage, target = jax.jit(trace.targets)(runner, stale)
+    seen, advantage, target = corrected(given(ppo_), runner, stale)
     np.testing.assert_allclose(seen.log_prob, rollout.log_prob, rtol=1e-5)
     np.testing.assert_allclose(seen.value, rollout.value, rtol=1e-4, atol=1e-5)
     ratio = jnp.full_like(rollout.value, np.exp(-1.0))
-    last_value = jax.jit(ppo_.predict)(runner.weights, runner.obs)[1]
+    last_value = predict(ppo_, runner.weights, runner.obs)[1]
     expected = corrected_advantages(rollout, last_value, ratio, 0.9, ppo_.settings.gae_lambda)
     np.testing.assert_allclose(advantage, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(target, expected + rollout.value, rtol=1e-4, atol=1e-5)
@@ -132,10 +141,7 @@ def test_stale_fragments_are_seen_with_the_present_weights(collected):
 def stale(collected):
     """The same for V-trace, and a fragment that other weights have made: some actions rarer now."""
     ppo_, runner, rollout = collected
-    settings = dataclasses.replace(
-        ppo_.settings, gae_lambda=0.0, advantage_floor=0.05, value_weight=0.0, entropy=0.0
-    )
-    trace = VTrace(env=ppo_.env.env, network=ppo_.network, settings=settings)
+    trace = given(ppo_, gae_lambda=0.0, advantage_floor=0.05, value_weight=0.0, entropy=0.0)
     draw = np.random.default_rng(6)
     older, reward = draw.normal(size=(2, *rollout.reward.shape)).astype(np.float32)
     return trace, runner, rollout._replace(log_prob=rollout.log_prob + older, reward=reward)
@@ -144,13 +150,14 @@ def stale(collected):
 @functools.partial(jax.jit, static_argnums=0)
 def first_gradients(trace, runner, rollout, orders):
     """Gradients of the policy loss of minibatches by the runner's weights, and what went in."""
-    batch = jax.tree.map(trace.items, jax.jit(trace.targets)(runner, rollout))
+    batch = minibatches.steps(ray_ppo.corrected(trace, runner, rollout))
+    loss = functools.partial(ppo.loss, trace)
 
     def gradient(rows, scale):
         minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
-        return trace.gradient(runner.weights, minibatch, scale)[0]
+        return minibatches.gradients(ALONE, loss, runner.weights, (*minibatch, *scale))[0]
 
-    return jax.vmap(gradient)(orders, trace.scales(batch, orders)), batch[:2]
+    return jax.vmap(gradient)(orders, ray_ppo.centred(trace, batch, orders)), batch[:2]
 
 
 ORDERS = jnp.arange(32).reshape(2, 16)[:, ::-1]
@@ -160,14 +167,14 @@ def test_advantages_are_centred_with_the_weights_that_they_carry(stale):
     """NumPy: weighted advantages less a baseline that has the same weights, in deviations."""
     trace, runner, rollout = stale
     got, (seen, advantage) = first_gradients(trace, runner, rollout, ORDERS)
-    ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(trace.items(rollout.log_prob)))
+    ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(rollout.log_prob).reshape(-1))
     weights, weighted = np.minimum(ratio, 1.0)[ORDERS], np.asarray(advantage)[ORDERS]
     baseline = weighted.sum(axis=1) / weights.sum(axis=1)
     centred = weighted - weights * baseline[:, None]
     centred /= np.sqrt(np.square(centred).mean(axis=1, keepdims=True))
 
     def policy_loss(weights, rows, centred):
-        logits, _ = jax.jit(trace.predict)(weights, seen.obs[rows])
+        logits, _ = predict(trace, weights, seen.obs[rows])
         return -(centred * ppo.log_probability(logits, seen.action[rows])).mean()
 
     gradients = jax.vmap(jax.grad(policy_loss), (None, 0, 0))
@@ -179,7 +186,7 @@ def test_advantages_are_centred_with_the_weights_that_they_carry(stale):
 def test_equally_good_actions_of_other_weights_teach_nothing(stale):
     """A baseline is in no one's favour: of actions equally good none is preferred."""
     trace, runner, rollout = stale
-    value = jax.vmap(trace.predict, in_axes=(None, 0))(runner.weights, rollout.obs)[1]
+    value = jax.vmap(functools.partial(predict, trace), (None, 0))(runner.weights, rollout.obs)[1]
     same = rollout._replace(
         reward=value + 2.0,
         terminated=jnp.ones_like(rollout.terminated),
@@ -202,15 +209,22 @@ def test_devices_share_the_baseline():
     np.testing.assert_allclose((weighted - whole).mean(axis=1), 0.0, atol=1e-6)
 
 
+def learn(ppo_, runner, rollout, key):
+    """PPO's gradient steps on a rollout."""
+    batch = minibatches.steps(ppo.targets(ppo_, runner, rollout))
+    orders = minibatches.drawn(ppo_.settings, batch, key)
+    scales = ppo.normalisers(ppo_, batch, orders)
+    return ppo.descend(ppo_, runner, batch, orders, scales)
+
+
 def test_a_fragment_learner_takes_ppo_s_steps(collected):
     """The same weights after an update, whether it collected the rollout itself or was given it."""
     ppo_, runner, rollout = collected
-    given = FragmentPPO(env=ppo_.env.env, network=ppo_.network, settings=ppo_.settings)
     small = runner._replace(world=(), obs=(), returns=(), lengths=())
     key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]
-    expected, losses = jax.jit(ppo_.learn)(runner, rollout, key)
+    expected, losses = jax.jit(learn, static_argnums=0)(ppo_, runner, rollout, key)
     batch = jax.device_get((rollout._asdict(), runner.obs))
-    after, metrics = improve(given, jax.tree.map(lambda leaf: leaf[None], small), batch)
+    after, metrics = improve(given(ppo_), jax.tree.map(lambda leaf: leaf[None], small), batch)
     for a, b in zip(jax.tree.leaves(after.weights), jax.tree.leaves(expected.weights), strict=True):
         np.testing.assert_allclose(a[0], b, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(metrics["value_loss"][0], losses["value_loss"], rtol=1e-4)
@@ -219,11 +233,9 @@ def test_a_fragment_learner_takes_ppo_s_steps(collected):
 
 
 def test_a_fragment_learner_starts_from_the_spaces_alone():
-    env = Clock()
-    settings = dataclasses.replace(ppo.Settings(), hidden=(8,), embed=0)
-    given = FragmentPPO(env=env, network=networks.ActorCritic.of(env, (8,), 0), settings=settings)
+    fragments = given(learner(Clock()))
     runners = jax.eval_shape(
-        lambda keys: loop.start(given, keys), jax.random.split(jax.random.key(0), 1)
+        lambda keys: loop.start(fragments, keys), jax.random.split(jax.random.key(0), 1)
     )
     assert {leaf.shape[0] for leaf in jax.tree.leaves(runners)} == {1}
     assert runners.world == () and runners.returns == ()
@@ -232,14 +244,14 @@ def test_a_fragment_learner_starts_from_the_spaces_alone():
 @pytest.mark.full
 def test_a_fragment_teaches_what_the_rollout_teaches_the_compiled_learner():
     compiled = learner(Clock(), num_envs=4, rollout_steps=8, epochs=2, minibatches=2)
-    given = FragmentPPO(compiled.env.env, compiled.network, compiled.settings)
+    fragments = given(compiled)
 
     def both(runner):
-        runner, rollout = compiled.collect(runner, jax.random.key(1))
+        runner, rollout = acting.collect(compiled, runner, jax.random.key(1), ppo.choose)
         key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]
         bare = runner._replace(world=(), obs=(), returns=(), lengths=())
-        after, _ = given.improve(bare, rollout, runner.obs)
-        return compiled.learn(runner, rollout, key)[0].weights, after.weights, runner.weights
+        after, _ = ray_ppo.update(fragments, bare, rollout, runner.obs)
+        return learn(compiled, runner, rollout, key)[0].weights, after.weights, runner.weights
 
     runners = loop.start(compiled, jax.random.key(0)[None])
     whole, parts, before = jax.jit(jax.vmap(both, axis_name=loop.SEEDS))(runners)

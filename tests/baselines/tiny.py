@@ -1,11 +1,16 @@
 """Small environments and learners for the tests of the baselines."""
 
+import functools
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
 import jaxenvs
-from jaxenvs.baselines import networks, ppo
+from jaxenvs.baselines import acting, ppo
+from jaxenvs.baselines.algorithms import ALGORITHMS, SEEDS, Learner
 from jaxenvs.baselines.devices import ALONE, Devices
 from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Discrete
@@ -87,11 +92,30 @@ class Countdown(Endless):
         return step.reward > 3
 
 
-def learner(env: Env, devices: Devices = ALONE, **settings) -> ppo.PPO:
-    """A PPO with a network of a few units."""
-    defaults = {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "hidden": (8,), "embed": 2}
-    chosen = ppo.Settings(**(defaults | settings))
-    chosen.check()
-    venv = devices.batch(env, chosen.num_envs, None)
-    network = networks.ActorCritic.of(env, chosen.hidden, chosen.embed)
-    return ppo.PPO(venv, network, chosen, devices)
+# Settings of tests beside those of each learner: networks of a few units.
+TINY = {
+    "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
+    "ppo-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
+    "pqn": {"num_envs": 4, "rollout_steps": 16, "minibatches": 2},
+    "dqn": {
+        **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 32},
+        **{"gradient_steps": 4, "batch_size": 16},
+    },
+    "alphazero": {
+        **{"num_envs": 4, "rollout_steps": 6, "minibatches": 2, "simulations": 8, "epochs": 1},
+    },
+    "ppo-ray": {"num_envs": 4, "rollout_steps": 8, "minibatches": 2},
+}
+
+
+def learner(env: Env, algorithm: str = "ppo", devices: Devices = ALONE, **settings) -> Learner:
+    """A learner, of PPO unless another algorithm is named."""
+    chosen = {"hidden": (8,), "embed": 2} | TINY[algorithm] | settings
+    return Learner.of(algorithm, env, ALGORITHMS[algorithm].load().Settings(**chosen), devices)
+
+
+@functools.partial(jax.jit, static_argnums=(0, 3))
+def collected(agent: Learner, runners: Any, keys: Array, choose: Any = ppo.choose) -> Any:
+    """The runners of all seeds after a rollout, and the rollouts."""
+    one_seed = functools.partial(acting.collect, agent, choose=choose)
+    return jax.vmap(one_seed, axis_name=SEEDS)(runners, keys)

@@ -1,0 +1,99 @@
+"""The table of learners: a new one is its file and its row here.
+
+The command, `--completion`, the loader of policies and the recorder of results read this table.
+"""
+
+import dataclasses
+import importlib
+from collections.abc import Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from jaxtyping import Array
+
+from jaxenvs import Env
+
+from .devices import ALONE, Devices
+
+S = TypeVar("S")  # a learner's settings, a dataclass
+SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
+USUAL = "ppo"
+WITH_RAY = "ppo-ray"  # what --ray is short for
+
+
+class Algorithm(NamedTuple):
+    """One learner. Its module has, as functions of a `Learner` and for one seed:
+
+    `Settings`, a dataclass with `check`; `Runner`, a NamedTuple of arrays with `weights`, and
+    `DIVIDED`, its fields whose arrays have this device's environments as their first axis;
+    `init(learner, key)`, which returns a runner; `update(learner, runner)`, which returns the next
+    one and metrics: `episodes`, `return_sum` and `length_sum`, which count, and means;
+    `build(asked, config)`, which makes the `Learner` of a command line; `report(run, learner,
+    weights, count)`, the final evaluation; and `network(env, **settings)` if it learns a policy.
+    """
+
+    name: str  # what --algo calls it
+    title: str
+    module: str
+    shape: tuple[str, ...] = ("hidden", "embed")  # settings of the policy's network; (): no policy
+    command: str = ".loop"  # module whose `command` trains it
+    outside: bool = False  # whether it takes environments of Gymnasium
+
+    def load(self) -> Any:
+        """Import the module."""
+        return importlib.import_module(self.module, __package__)
+
+    def network(self, env: Env, settings: Mapping[str, Any]) -> Any:
+        """The network of the policy; `KeyError` for a setting that is missing."""
+        return self.load().network(env, **{name: settings[name] for name in self.shape})
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner(Generic[S]):
+    """An algorithm with all that its functions are given besides a runner: static, hashable."""
+
+    algorithm: Algorithm
+    env: Any  # VectorEnv, this device's environments; other learners document theirs
+    network: Any  # flax.linen.Module
+    settings: S
+    devices: Devices = ALONE
+
+    @classmethod
+    def of(cls, algorithm: str, env: Env, settings: Any, devices: Devices = ALONE) -> "Learner":
+        """Return the learner in `num_envs` environments; raises for what cannot work."""
+        row = ALGORITHMS[algorithm]
+        settings.check()
+        venv = devices.batch(env, settings.num_envs, settings.reset_source)
+        settings.check_share(venv.num_envs, "a device's share of a rollout")
+        return cls(row, venv, row.network(env, vars(settings)), settings, devices)
+
+    @property
+    def runner(self) -> Any:
+        """The class of its runners."""
+        return self.algorithm.load().Runner
+
+    @property
+    def divided(self) -> tuple[str, ...]:
+        """Fields of a runner that are divided over the devices."""
+        return self.algorithm.load().DIVIDED
+
+    def init(self, key: Array) -> Any:
+        """A runner that has done nothing yet."""
+        return self.algorithm.load().init(self, key)
+
+    def update(self, runner: Any, _: None = None) -> tuple[Any, dict[str, Array]]:
+        """The runner after one more update, and the metrics of that; `jax.lax.scan` takes it."""
+        return self.algorithm.load().update(self, runner)
+
+
+ALGORITHMS = {
+    row.name: row
+    for row in (
+        Algorithm(USUAL, "PPO", ".ppo"),
+        Algorithm("ppo-rnn", "recurrent PPO", ".ppo_rnn", shape=("hidden", "embed", "memory")),
+        Algorithm("pqn", "PQN", ".pqn"),
+        Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
+        Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
+        Algorithm("davi", "DAVI", ".davi", shape=()),
+        Algorithm(WITH_RAY, "PPO and Ray", ".ray_ppo", command=".ray_command", outside=True),
+    )
+}

@@ -1,0 +1,109 @@
+"""Settings that learners share; each learner's file adds its own."""
+
+import dataclasses
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, Int32
+
+
+@dataclasses.dataclass(frozen=True)
+class Common:
+    """Settings shared by all learners that act in vectorised environments."""
+
+    total_steps: int = 1_000_000  # environment steps of each seed, rounded up to whole updates
+    num_envs: int = 64  # environments that step together
+    rollout_steps: int = 128  # steps of each environment between updates
+    learning_rate: float = 1e-3  # at the start
+    anneal: bool = True  # whether the learning rate falls linearly to zero
+    gamma: float = 0.99  # discount of a step
+    max_grad_norm: float = 0.5  # global norm of the gradient, at most
+    hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
+    embed: int = 8  # features per cell of a map; 0: its one-hots as they are
+    reset_source: str | None = None  # fresh, exact or pool; None: what the environment names
+    chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
+
+    counts: ClassVar[tuple[str, ...]] = ("total_steps", "num_envs", "rollout_steps", "chunk")
+
+    def check(self) -> None:
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
+                raise ValueError(f"{field.name}={value} must not be negative")
+        for name in self.counts:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+
+    def check_share(self, num_envs: int, what: str) -> None:
+        """Raise `ValueError` if one device cannot learn from this many environments."""
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps of one rollout."""
+        return self.num_envs * self.rollout_steps
+
+    @property
+    def updates(self) -> int:
+        """Updates of the whole run: whole chunks, so that the total is reached."""
+        return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
+
+
+@dataclasses.dataclass(frozen=True)
+class Learning(Common):
+    """Settings shared by all learners from rollouts."""
+
+    epochs: int = 4  # passes over a rollout
+    minibatches: int = 8  # gradient steps in a pass
+    gae_lambda: float = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
+
+    counts: ClassVar[tuple[str, ...]] = (*Common.counts, "epochs", "minibatches")
+
+    def check(self) -> None:
+        super().check()
+        self.check_share(self.num_envs, "a rollout")
+
+    def check_share(self, num_envs: int, what: str) -> None:
+        items = self.items(num_envs)
+        if items % self.minibatches:
+            raise ValueError(
+                f"{what} of {num_envs} x {self.rollout_steps} steps does not split into "
+                f"minibatches={self.minibatches}; choose a divisor of {items}"
+            )
+
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps of an update."""
+        return self.epochs * self.minibatches
+
+    def items(self, num_envs: int) -> int:
+        """Number of items that minibatches are drawn from: here single steps."""
+        return num_envs * self.rollout_steps
+
+
+@dataclasses.dataclass(frozen=True)
+class Exploring(Common):
+    """How a learner explores: `epsilon` is the share of random actions."""
+
+    epsilon_start: float = 1.0  # at the beginning
+    epsilon_end: float = 0.05  # when it has fallen
+    epsilon_share: float = 0.5  # share of the run's updates over which it falls, linearly
+
+    def check(self) -> None:
+        super().check()
+        if not self.epsilon_end <= self.epsilon_start <= 1.0:
+            raise ValueError(
+                f"epsilon_start={self.epsilon_start} and epsilon_end={self.epsilon_end} are shares "
+                f"of random actions: give 1 >= start >= end >= 0"
+            )
+        if not 0.0 < self.epsilon_share <= 1.0:
+            raise ValueError(
+                f"epsilon_share={self.epsilon_share} is the share of the run over which epsilon "
+                f"falls: give more than 0, at most 1"
+            )
+
+    def epsilon(self, update: Int32[Array, ""]) -> Float32[Array, ""]:
+        """The share of random actions after so many updates."""
+        share = update.astype(jnp.float32) / (self.epsilon_share * self.updates)
+        fallen = jnp.minimum(share, 1.0)
+        return self.epsilon_start + (self.epsilon_end - self.epsilon_start) * fallen
