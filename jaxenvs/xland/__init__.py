@@ -1,0 +1,6 @@
+"""Rule worlds: tasks are data, with the rules of XLand-MiniGrid."""
+
+from .rulesets import Goal, PackedRuleset, Rule, Ruleset
+from .tiles import Colour, Kind
+
+__all__ = ["Colour", "Goal", "Kind", "PackedRuleset", "Rule", "Ruleset"]
