@@ -29,7 +29,7 @@ def trivial() -> Benchmark:
     "name",
     [TRIVIAL, "small-1m", *(pytest.param(n, marks=pytest.mark.slow) for n in SETS if n[0] in "mh")],
 )
-def test_the_sets_are_those_of_the_script(name: str):
+def test_the_sets_are_those_of_the_script(name: str, as_a_user):
     """`drawn` raises otherwise."""
     found = trivial_set().rulesets if name == TRIVIAL else sets.drawn(name)
     assert found.goal.shape == (SETS[name].num_rulesets,)
