@@ -1,12 +1,17 @@
 """Rule worlds: tasks are data, with the rules of XLand-MiniGrid; importing registers all ids."""
 
 from .env import XLand
+from .language import format_ruleset, parse_ruleset
 from .rulesets import Goal, PackedRuleset, Rule, Ruleset
+from .sets import SETS, Benchmark, benchmark
 from .state import Action, Level, XLandParams, XLandState
 from .tiles import Colour, Kind
+from .words import describe
 
 __all__ = [
+    "SETS",
     "Action",
+    "Benchmark",
     "Colour",
     "Goal",
     "Kind",
@@ -17,4 +22,8 @@ __all__ = [
     "XLand",
     "XLandParams",
     "XLandState",
+    "benchmark",
+    "describe",
+    "format_ruleset",
+    "parse_ruleset",
 ]

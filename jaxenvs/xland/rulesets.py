@@ -199,12 +199,13 @@ def _parted(code: Any) -> Any:
     return _module(code).stack([code & np.uint32(15), code >> np.uint32(4)], axis=-1)
 
 
-def _word(a: Any, b: Any, c: Any, flags: Any) -> Any:
+def word(a: Any, b: Any, c: Any, flags: Any) -> Any:
+    """Join tile a, tile b (or row), product (or column) and flags, all uint32, to one word."""
     return a | b << np.uint32(8) | c << np.uint32(16) | flags << np.uint32(24)
 
 
 def _bytes_of(word: Any) -> list[Any]:
-    """Undo `_word`."""
+    """Undo `word`."""
     return [word >> np.uint32(shift) & np.uint32(255) for shift in (0, 8, 16, 24)]
 
 
@@ -213,7 +214,7 @@ def _packed_rules(rules: Any) -> Any:
     pair = _column(RULES, kind, "tiles") == 2
     a, second, third = (_joined(rules, at) for at in (1, 3, 5))
     b, made = where(pair, second, np.uint32(0)), where(pair, third, second)
-    return where(kind == 0, np.uint32(0), _word(a, b, made, _column(RULES, kind, "flags")))
+    return where(kind == 0, np.uint32(0), word(a, b, made, _column(RULES, kind, "flags")))
 
 
 def _unpacked_rules(word: Any) -> Any:
@@ -233,7 +234,7 @@ def _packed_goal(goal: Any) -> Any:
     b = where(named > 1, _joined(goal, 3), np.uint32(0))
     row, column = (where(named > 0, raw[..., 3 + i], raw[..., 1 + i]) for i in (0, 1))
     nothing = np.uint32(0)
-    return _word(a, where(at != 0, row, b), where(at != 0, column, nothing), flags)
+    return word(a, where(at != 0, row, b), where(at != 0, column, nothing), flags)
 
 
 def _unpacked_goal(word: Any) -> Any:

@@ -21,7 +21,7 @@ from ..core.looks import (
     Look,
     sheet,
 )
-from ..core.paint import RGB, Layer, Length, block, minus, polygon
+from ..core.paint import RGB, Layer, block, minus, polygon
 from . import tiles
 from .tiles import Colour, Kind
 
