@@ -13,7 +13,8 @@ from . import checks
 from .env import Env
 
 ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
-_ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
+_ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*")  # not every package has versions
+_ID = re.compile(_ALIAS.pattern + r"-v[0-9]+")
 # A full stop after two letters or a closing mark: that of "..." and of "e.g." ends no sentence.
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
@@ -93,7 +94,7 @@ def register(
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
-        if not _ID.fullmatch(name):
+        if not (_ID if name == id else _ALIAS).fullmatch(name):
             raise ValueError(
                 f"register({name!r}): an id is Family-Name[-Size][-Variant]-vN, such as "
                 "Grid-Empty-8x8-v0"

@@ -1,12 +1,31 @@
-"""Rule worlds: tasks are data, with the rules of XLand-MiniGrid."""
+"""Rule worlds: tasks are data, with the rules of XLand-MiniGrid; importing registers all ids."""
 
+from .env import XLand
 from .generator import sample_ruleset
 from .language import format_ruleset, parse_ruleset
 from .rulesets import Goal, PackedRuleset, Rule, Ruleset
 from .sets import SETS, Benchmark, benchmark
+from .state import Action, Level, XLandParams, XLandState
 from .tiles import Colour, Kind
 from .words import describe
 
-__all__ = ["Colour", "Goal", "Kind", "PackedRuleset", "Rule", "Ruleset"]
-__all__ += ["SETS", "Benchmark", "benchmark", "describe", "format_ruleset", "parse_ruleset"]
-__all__ += ["sample_ruleset"]
+__all__ = [
+    "SETS",
+    "Action",
+    "Benchmark",
+    "Colour",
+    "Goal",
+    "Kind",
+    "Level",
+    "PackedRuleset",
+    "Rule",
+    "Ruleset",
+    "XLand",
+    "XLandParams",
+    "XLandState",
+    "benchmark",
+    "describe",
+    "format_ruleset",
+    "parse_ruleset",
+    "sample_ruleset",
+]

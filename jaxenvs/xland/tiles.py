@@ -53,6 +53,7 @@ NOTHING, FLOOR, WALL = 0x00, 0x71, 0x62
 THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.HEX, Kind.STAR)  # can be carried
 WALKABLE = (Kind.FLOOR, Kind.GOAL, Kind.OPEN_DOOR)
 OPAQUE = (Kind.WALL, Kind.LOCKED_DOOR, Kind.CLOSED_DOOR)
+KIND_NAMES = {kind: kind.name.lower().replace("_", " ") for kind in Kind} | {Kind.GOAL: "goal tile"}
 DOOR_STATES = {Kind.LOCKED_DOOR: "locked", Kind.CLOSED_DOOR: "closed", Kind.OPEN_DOOR: "open"}
 DOOR_COLOURS = tuple(Colour)[1:7]  # of the doors between rooms
 
@@ -88,4 +89,4 @@ def name(code: int) -> str:
         return kind.name.lower()
     if kind in DOOR_STATES:
         return f"{DOOR_STATES[kind]} {colour} door"
-    return f"{colour} goal tile" if kind is Kind.GOAL else f"{colour} {kind.name.lower()}"
+    return f"{colour} {KIND_NAMES[kind]}"
