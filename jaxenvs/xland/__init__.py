@@ -7,6 +7,7 @@ from .rulesets import Goal, PackedRuleset, Rule, Ruleset
 from .sets import SETS, Benchmark, benchmark
 from .state import Action, Level, XLandParams, XLandState
 from .tiles import Colour, Kind
+from .trials import Trials, episode_returns
 from .words import describe
 
 __all__ = [
@@ -20,11 +21,13 @@ __all__ = [
     "PackedRuleset",
     "Rule",
     "Ruleset",
+    "Trials",
     "XLand",
     "XLandParams",
     "XLandState",
     "benchmark",
     "describe",
+    "episode_returns",
     "format_ruleset",
     "parse_ruleset",
     "sample_ruleset",
