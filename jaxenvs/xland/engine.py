@@ -17,6 +17,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
+from ..core.platforms import by_platform
 from ..core.settle import settled
 from . import tiles
 from .rulesets import (
@@ -106,9 +107,7 @@ def advance(
         pocket=pocket,
     )
     scene, row, column = settled((scene, row, column))
-    for number in range(ruleset.rules.shape[0]):
-        scene = _ruled(ruleset.rules[number], scene, moment)
-    scene = settled(scene)
+    scene = by_platform(ruleset.rules, scene, moment, cpu=_by_loop, default=_unrolled)
     new = jnp.concatenate([(word >> _SHIFTS) & 255 for word in scene[:2]])
     reached = _reached(ruleset.goal, scene, moment) | _place_reached(
         ruleset.goal, index, new, read[8], moment.forward, (row, column)
@@ -186,6 +185,22 @@ def _moment(direction: UInt32[Array, ""], action: Array, beyond: Bool[Array, ""]
         back=back,
         beyond=beyond,
     )
+
+
+def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
+    """Apply all rules in one kernel."""
+    for number in range(rules.shape[0]):
+        scene = _ruled(rules[number], scene, moment)
+    return scene
+
+
+def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
+    """Apply all rules. Unrolled, a CPU would compile and compute them for each of their results."""
+
+    def one(scene: Scene, rule: Array) -> tuple[Scene, None]:
+        return _ruled(rule, scene, moment), None
+
+    return jax.lax.scan(one, scene, rules, unroll=3)[0]
 
 
 def _ruled(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:

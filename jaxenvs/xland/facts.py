@@ -90,7 +90,8 @@ def describe(env: "XLand", state: XLandState, params: Any) -> str:
     where = "The whole grid" if whole else "Your view, ahead is up"
     signs = {sign(int(tile)): tiles.name(int(tile)) for tile in np.unique(shown)}
     others = sorted(signs.keys() & {sign for line in picture for sign in line})
-    meanings = ", ".join(f"{sign} {_meaning(signs[sign])}" for sign in others)
+    dark = "outside the grid" if env.see_through_walls else "not seen"
+    meanings = ", ".join(f"{sign} {dark if sign == '?' else signs[sign]}" for sign in others)
     return "\n".join([*sentences, f"{where}; {you} is you, {meanings}:", drawn(picture)])
 
 
@@ -99,10 +100,6 @@ def sign(tile: int) -> str:
     if tile in PLAIN_SIGNS:
         return PLAIN_SIGNS[tile]
     return LETTERS[Kind(tile & 15)] + COLOUR_SIGNS[Colour(tile >> 4)]
-
-
-def _meaning(name: str) -> str:
-    return {"nothing": "not seen"}.get(name, name)
 
 
 def _task(env: "XLand", params: Any) -> Iterator[str]:

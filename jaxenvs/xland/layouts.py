@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, UInt8
+from jax.typing import ArrayLike
+from jaxtyping import UInt8
 
 from ..core.random import Key, below, distinct, words
 from . import tiles
@@ -117,10 +118,10 @@ def drawn(layout: str, size: int) -> Map:
     return Map(grid, free, rows * size + columns, np.where(down, size, 1).astype(np.int32), count)
 
 
-def generate(key: Key, layout: str, size: int, init_tiles: UInt8[Array, " tiles"]) -> Level:
+def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " tiles"]) -> Level:
     """Draw doors, then put the tiles (0 for none) and the agent on distinct free cells."""
     plan = drawn(layout, size)
-    doors, things = len(plan.first), init_tiles.shape[0]
+    doors, things = len(plan.first), np.shape(init_tiles)[0]
     word = words(key, 2 * doors + things + 2)
     at, painted, lies, turn = jnp.split(word, np.cumsum([doors, doors, things + 1]))
     colour = tiles.DOOR_COLOURS[0] + below(painted, len(tiles.DOOR_COLOURS))
