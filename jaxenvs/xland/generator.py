@@ -6,6 +6,7 @@ and objects lead nowhere. Differences: random numbers come from a JAX key, so ta
 the package in distribution; `exact.py` feeds its random numbers to the same functions.
 """
 
+import functools
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
@@ -17,7 +18,7 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from ..core import checks
 from ..core.random import Key, below, hashed
 from . import rulesets, tiles
-from .rulesets import Goal, PackedRuleset, Rule
+from .rulesets import Goal, PackedRuleset, Rule, Ruleset
 from .tiles import Colour, Kind
 
 # Lists that it draws from, in its order, as (tile, colour).
@@ -157,16 +158,53 @@ class _Drawing(NamedTuple):
     crowded: Bool[Array, ""]
 
 
+def sample_ruleset(
+    key: Key,
+    *,
+    depth: int = 1,
+    prune: float = 0.3,
+    distractors: int = 2,
+    objects: int = 2,
+    num_rules: int | None = None,
+    num_tiles: int | None = None,
+) -> Ruleset:
+    """Draw a task, distributed as in the package's sets; works inside `jit` and `vmap`.
+
+    depth: levels of rules between the goal and what lies on the map, 0 to 3.
+    prune: probability that an object lies on the map instead of being made by a rule.
+    distractors: rules that lead nowhere, at most; their number is uniform.
+    objects: objects on the map that nothing needs.
+    num_rules, num_tiles: sizes of the arrays, by default the least that fit every such task.
+
+    The defaults make tasks as in `small-1m`; `SETS[name].recipe` has the settings of each set. No
+    task comes twice in a set, so that `trivial-21k` has other frequencies.
+
+    Returns uint8 goal (5,), rules (num_rules, 7) and init_tiles (num_tiles, 2). Raises `TypeError`
+    or `ValueError` for settings out of range and sizes too small.
+    """
+    where = "sample_ruleset"
+    recipe = checked_recipe(where, depth, prune, distractors, objects)
+    num_rules = recipe.most_rules if num_rules is None else num_rules
+    num_tiles = recipe.most_tiles if num_tiles is None else num_tiles
+    checks.integer_field(where, "num_rules", num_rules, recipe.most_rules)
+    checks.integer_field(where, "num_tiles", num_tiles, recipe.most_tiles)
+    return _sampled(checks.single_key(key, where), recipe).sized(num_rules, num_tiles)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _sampled(key: Key, recipe: Recipe) -> Ruleset:
+    return generate(KeyDraws(key), jnp.uint32(0), recipe).ruleset.unpacked()
+
+
 def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
     """Draw a task with the random numbers from a position of the source on."""
     goal, a, b, at = _goal(draws, at)
     it = _begun(at, a, b, recipe)
-    it = jax.lax.while_loop(lambda it: it.waiting > 0, lambda it: _grown(draws, it, recipe), it)
-    if recipe.depth == 0:
+    if recipe.depth:
+        it = jax.lax.while_loop(lambda it: it.waiting > 0, lambda it: _grown(draws, it, recipe), it)
+    else:
         it = _laid(_laid(it, a), b)
-    for _ in range(recipe.objects):
-        tile, at = _chosen(draws.pick, it.at, _IN_LIST["left"], it.free)
-        it = _laid(it._replace(at=at), tile)
+    it = jax.lax.fori_loop(0, recipe.objects, lambda _, it: _strewn(draws, it), it)
     it = _distracted(draws, it, recipe)
     return Drawn(PackedRuleset(goal=goal, rules=it.rules, init_tiles=it.tiles), it.crowded, it.at)
 
@@ -189,7 +227,7 @@ def _begun(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
         at=at,
         free=_without(jnp.asarray(_ALL), a, b),
         chain=nothing.at[0].set(a).at[1].set(b),
-        waiting=jnp.where(b != _NONE, 2, 1) if recipe.depth else zero,
+        waiting=jnp.where(b != _NONE, 2, 1),
         following=nothing,
         num_following=zero,
         level=jnp.int32(1),
@@ -220,6 +258,12 @@ def _grown(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
         num_following=jnp.where(deeper, 0, it.num_following),
         level=it.level + deeper.astype(jnp.int32),
     )
+
+
+def _strewn(draws: Draws, it: _Drawing) -> _Drawing:
+    """Lay an object on the map that nothing needs."""
+    tile, at = _chosen(draws.pick, it.at, _IN_LIST["left"], it.free)
+    return _laid(it._replace(at=at), tile)
 
 
 def _distracted(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
