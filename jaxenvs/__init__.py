@@ -16,7 +16,7 @@ from .core.struct import struct
 from .core.vector import VectorEnv, VectorState, make_vec
 
 if TYPE_CHECKING:  # what `__getattr__` finds
-    from . import adapters, babyai, classic, craft, grid, puzzles, search  # noqa: F401
+    from . import adapters, babyai, classic, craft, grid, puzzles, search, xland  # noqa: F401
     from .render.pictures import Renderer, animate
 
     render: Renderer
@@ -58,6 +58,7 @@ registry.expect(
         "Grid": "jaxenvs.grid",
         "MiniGrid": "jaxenvs.grid",
         "Puzzle": "jaxenvs.puzzles",
+        "XLand": "jaxenvs.xland",
     }
 )
 

@@ -6,6 +6,7 @@ import sys
 from .commands import cache
 from .commands.table import COMMANDS, PROGRAM, SCRIPTS, SHELLS, load
 from .core import background
+from .core.files import CACHE
 
 INTERRUPTED, CUT_OFF = 130, 141  # exit codes, as shells have them for SIGINT and SIGPIPE
 
@@ -102,7 +103,7 @@ def _help() -> str:
             "",
             "play, watch, train and solve keep compiled programs for the next start: at most",
             f"{cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder that",
-            f"{cache.VARIABLE} names; none with {cache.VARIABLE}=off.",
+            f"{CACHE} names; none with {CACHE}=off.",
             "",
             "examples:",
             *(f"  {PROGRAM} {example}" for example in EXAMPLES),

@@ -8,14 +8,12 @@ later ones. Instead a command trims the folder when it starts.
 
 import contextlib
 import os
-import stat
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "JAXENVS_CACHE"
-OFF = ("off", "0", "no", "false")
+from ..core.files import cache_folder, is_private
+
 PROGRAM = "-cache"  # suffix of the files of programs
 MOST_BYTES = 512 * 2**20
 FULL = 0.75  # share of it that is left after trimming
@@ -32,27 +30,14 @@ def start() -> None:
 
     if jax.config.values["jax_compilation_cache_dir"] is not None:
         return
-    path = folder(os.environ)
-    if path is None or not _is_ours(path):
+    path = cache_folder(os.environ)
+    if path is None or not is_private(path):  # others could put programs there for us to run
         return
     trim(path)
     jax.config.update("jax_compilation_cache_dir", str(path))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", SHORTEST)
     jax.config.update("jax_persistent_cache_enable_xla_caches", "none")  # no limit on these
     _watch(path)
-
-
-def folder(variables: Mapping[str, str]) -> Path | None:
-    """Return where programs are kept by the environment variables; None for nowhere."""
-    given = variables.get(VARIABLE, "")
-    if given.lower() in OFF:
-        return None
-    with contextlib.suppress(RuntimeError, OSError):  # a user without a home; a removed folder
-        if given:
-            return Path(given).expanduser().absolute()
-        base = Path(variables.get("XDG_CACHE_HOME", ""))
-        return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "jaxenvs"
-    return None
 
 
 def trim(path: Path, most: int = MOST_BYTES) -> None:
@@ -78,21 +63,6 @@ def trim(path: Path, most: int = MOST_BYTES) -> None:
         with contextlib.suppress(OSError):
             file.unlink()
         size -= length
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether the folder exists, or can be made, and nobody else can write to it.
-
-    Its files are executed: whoever can write to it can run programs as this user.
-    """
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.stat()
-    except OSError:
-        return False
-    if not hasattr(os, "getuid"):  # Windows
-        return True
-    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _watch(path: Path) -> None:

@@ -1,9 +1,38 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and the folder of those that can be made again."""
 
 import contextlib
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+CACHE = "JAXENVS_CACHE"  # environment variable
+OFF = ("off", "0", "no", "false")
+
+
+def cache_folder(variables: Mapping[str, str]) -> Path | None:
+    """Return the folder named by the environment variables; None for nowhere."""
+    given = variables.get(CACHE, "")
+    if given.lower() in OFF:
+        return None
+    with contextlib.suppress(RuntimeError, OSError):  # a user without a home; a removed folder
+        if given:
+            return Path(given).expanduser().absolute()
+        base = Path(variables.get("XDG_CACHE_HOME", ""))
+        return (base if base.is_absolute() else Path("~/.cache").expanduser()) / "jaxenvs"
+    return None
+
+
+def is_private(path: Path) -> bool:
+    """Whether the folder exists, or can be made, and nobody else can write to it."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.stat()
+    except OSError:
+        return False
+    if not hasattr(os, "getuid"):  # Windows
+        return True
+    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def target(path: str | os.PathLike[str]) -> Path:

@@ -66,6 +66,23 @@ def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array
     return (jnp.where(allowed, ticket, np.uint32(0)).max() & low).astype(jnp.int32)
 
 
+def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
+    """Uniform integers in `[0, count)`, no two alike, in random order.
+
+    Each is drawn among the remaining values: a rank, raised past the values that were taken before,
+    latest first. In this order each of them counts by its own rank (a Lehmer code is decoded so),
+    and no value waits for another.
+    """
+    number = np.arange(word.shape[0], dtype=np.int32)
+    rank = below(word, jnp.asarray(count, jnp.int32) - number)
+    value = rank
+    for earlier in range(word.shape[0] - 2, -1, -1):
+        passes = (value >= rank[earlier]) & (number > earlier)
+        value = value + passes.astype(jnp.int32)
+    # As data: fused into the kernel that fills a grid, the chain would run for every cell.
+    return jax.lax.optimization_barrier(value)
+
+
 def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
     """Rank of each word among `n` (a uniform permutation): n*n comparisons that fuse, no sort."""
     index = jnp.arange(word.shape[0])

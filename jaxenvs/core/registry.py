@@ -14,6 +14,7 @@ from .env import Env
 
 ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
+_ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")  # not every package has versions
 # A full stop after two letters or a closing mark: that of "..." and of "e.g." ends no sentence.
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
@@ -88,12 +89,12 @@ def register(
 ) -> Callable[[EnvClass], EnvClass]:
     """Register a subclass of `Env` under `id`, with constructor fields; a class decorator.
 
-    `representative` makes the id stand for its class, see `representatives`. A malformed id, or
-    one that is taken, raises `ValueError`.
+    `representative` makes the id stand for its class, see `representatives`. An alias, the id of
+    another package, needs no version. A malformed id, or one that is taken, raises `ValueError`.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
-        if not _ID.fullmatch(name):
+        if not (_ID if name == id else _ALIAS).fullmatch(name):
             raise ValueError(
                 f"register({name!r}): an id is Family-Name[-Size][-Variant]-vN, such as "
                 "Grid-Empty-8x8-v0"

@@ -15,11 +15,11 @@ from jaxtyping import Array, Int32, UInt8
 from ..core import checks
 from ..core.env import Ending, Params, Transition
 from ..core.platforms import by_platform
-from ..core.random import Key, below, words
+from ..core.random import Key, below, distinct, words
 from ..core.spaces import Discrete
 from . import tasks, tiles
 from .env import SquareGridEnv, register_level
-from .placement import distinct, inner_cell, put, put_all, room
+from .placement import inner_cell, put, put_all, room
 from .rules import SMALL_MAP
 from .state import Action, GridState, Level
 from .tiles import Colour, Kind

@@ -21,12 +21,13 @@ from ..core.facts import RGB, Fact
 from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import register
+from ..core.sight import visible, window
 from ..core.spaces import Box, Dict, Discrete, Space
 from . import facts, missions, sprites, tiles
 from .rules import EMPTY, act
 from .state import REJECTED, Action, GridState, Level, packed
 from .tiles import Colour, Kind
-from .view import direction_vector, observation_layout, visible, window
+from .view import direction_vector, observation_layout
 
 OBSERVATIONS = ("image", "dict", "full", "onehot", "rgb", "rgb_full")
 ONEHOT_SIZE = 20  # 11 objects, 6 colours, 3 door states
@@ -193,7 +194,7 @@ class GridEnv(Env):
     def view(self, state: GridState) -> UInt8[Array, "view_size view_size"]:
         """Tiles in sight, `[across, ahead]`, 0 elsewhere; the agent's cell shows its hands."""
         size = self.view_size
-        cells = window(state.grid, state.row, state.column, state.direction, size)
+        cells = window(state.grid, state.row, state.column, state.direction, size, tiles.WALL)
         hands = jnp.where(state.carried == 0, jnp.uint8(tiles.EMPTY), state.carried)
         is_agent = np.zeros((size, size), bool)
         is_agent[size // 2, size - 1] = True

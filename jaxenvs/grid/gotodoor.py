@@ -6,10 +6,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, UInt8
 
 from ..core.env import Ending
-from ..core.random import Key, below, words
+from ..core.random import Key, below, distinct, words
 from . import missions, tasks, tiles
 from .env import SquareGridEnv, register_level
-from .placement import distinct, inner_cell, lines, put_all
+from .placement import inner_cell, lines, put_all
 from .state import Action, GridState, Level
 from .tiles import Kind
 

@@ -4,10 +4,10 @@ from jaxtyping import Array, Bool, UInt8
 
 from ..core import checks
 from ..core.env import Ending
-from ..core.random import Key, below, words
+from ..core.random import Key, below, distinct, words
 from . import missions, tasks
 from .env import SquareGridEnv, register_level
-from .placement import distinct, inner_cell, item, put_all, room
+from .placement import inner_cell, item, put_all, room
 from .state import Action, GridState, Level
 
 THINGS = 18  # keys, balls and boxes, of six colours

@@ -61,25 +61,6 @@ def inner_cell(index: Int32[Array, "*n"], inner: ArrayLike) -> tuple[Array, Arra
     return 1 + index // inner, 1 + index % inner
 
 
-def distinct(word: UInt32[Array, " n"], count: int) -> Int32[Array, " n"]:
-    """Uniform integers in `[0, count)`, no two alike, in random order.
-
-    Each is drawn among the remaining values: a rank, raised past the taken values, lowest first.
-    """
-    drawn: list[Array] = []
-    ascending: list[Array] = []
-    for number in range(word.shape[0]):
-        index = below(word[number], count - number)
-        for taken in ascending:
-            index = index + (index >= taken).astype(jnp.int32)
-        drawn.append(index)
-        for place, taken in enumerate(ascending):
-            ascending[place], index = jnp.minimum(taken, index), jnp.maximum(taken, index)
-        ascending.append(index)
-    # As data: fused into the kernel that fills a grid, the chain would run for every cell.
-    return jax.lax.optimization_barrier(jnp.stack(drawn))
-
-
 def item(number: Int32[Array, "*n"]) -> UInt8[Array, "*n"]:
     """Tile of a thing to carry: 6 keys, then 6 balls, then 6 boxes, one of each colour."""
     return tiles.tile(tiles.Kind.KEY + number // 6, number % 6)

@@ -13,9 +13,9 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core.env import varying_like
-from ..core.random import Key, below, choose, hashed
+from ..core.random import Key, below, choose, distinct, hashed
 from . import tiles
-from .placement import distinct, item, lines, other, put
+from .placement import item, lines, other, put
 from .rooms import RoomGrid, geometry
 from .state import Level
 from .tiles import Colour, Kind

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Array, Int32
 
 from ..core.env import Step
-from ..core.random import Key, below, words
+from ..core.random import Key, below, distinct, words
 from . import tiles
 from .env import FixedGridEnv, register_level
-from .placement import digits, distinct, item, put_all, room
+from .placement import digits, item, put_all, room
 from .state import Level
 from .tiles import Kind
 

@@ -7,10 +7,10 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from ..core import checks
 from ..core.env import Ending
-from ..core.random import Key, below, choose, words
+from ..core.random import Key, below, choose, distinct, words
 from . import missions, tasks
 from .env import SquareGridEnv, register_level
-from .placement import distinct, inner_cell, item, other, put_all, room
+from .placement import inner_cell, item, other, put_all, room
 from .state import Action, GridState, Level
 from .view import direction_vector
 

@@ -1,20 +1,9 @@
-"""The agent's egocentric view and its occlusion (MiniGrid 3.2 `gen_obs`, in closed form).
+"""Directions of grid worlds and the entries of their observations; see `core/sight.py`."""
 
-A view cell is `[across, ahead]` as in MiniGrid's image: `across` runs from the agent's left to its
-right, `ahead` from the far row 0 to the agent's row `size - 1`; the agent is at `[size // 2,
-size - 1]` and looks towards row 0.
-"""
-
-import functools
-
-import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Bool, Int32, UInt8
+from jaxtyping import Array, Int32
 
 from . import tiles
-
-TABLE_LIMIT = 7  # view size; a table over (seed, transparent) has 4**size bytes: 16 kB for 7
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
@@ -39,98 +28,3 @@ def direction_vector(direction: Array) -> tuple[Int32[Array, ""], Int32[Array, "
     rows = (direction == 1).astype(jnp.int32) - (direction == 3).astype(jnp.int32)
     columns = (direction == 0).astype(jnp.int32) - (direction == 2).astype(jnp.int32)
     return rows, columns
-
-
-@functools.partial(jax.jit, static_argnames="size", inline=True)  # traced once for a shape
-def window(
-    grid: UInt8[Array, "height width"], row: Array, column: Array, direction: Array, size: int
-) -> UInt8[Array, "{size} {size}"]:
-    """Tiles of the agent's view before occlusion; outside the grid there is wall."""
-    height, width = grid.shape
-    along_rows = (direction & 1) == 1  # looking down or up: `ahead` counts rows
-    sign = jnp.where(direction < 2, 1, -1)
-    ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
-    right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # Ahead and sideways change one coordinate each, so all but the sum is computed once per line.
-    a = jnp.where(along_rows, row, column) + sign * ahead
-    b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
-    a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)
-    b_inside = jnp.clip(b, 0, jnp.where(along_rows, width, height) - 1)
-    offset = a_inside * jnp.where(along_rows, width, 1)
-    start = b_inside * jnp.where(along_rows, 1, width)
-    cells = grid.reshape(-1).at[start[:, None] + offset[None, :]].get(mode="promise_in_bounds")
-    inside = (b == b_inside)[:, None] & (a == a_inside)[None, :]
-    return jnp.where(inside, cells, jnp.uint8(tiles.WALL))
-
-
-@functools.partial(jax.jit, inline=True)  # traced once for a shape
-def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
-    """Which cells of the view are lit.
-
-    Row by row from the agent on: light runs sideways through transparent cells of a row and one
-    cell past them, and from transparent lit cells into the three cells ahead.
-    """
-    size = opaque.shape[0]
-    return _lit_by_table(~opaque, size) if size <= TABLE_LIMIT else _lit_by_loop(~opaque, size)
-
-
-def _lit_by_table(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
-    """Follow the light with one table lookup per row.
-
-    The lit rows are packed into two words per view: as two scalars the chain is one kernel, and
-    behind the barrier they are data (fused into the image, every pixel would trace the chain).
-    """
-    table = jnp.asarray(_reach_table(size))
-    per_word = -(-size // 2)
-    clear_rows = _row_bits(clear)
-    seed, words = jnp.int32(1 << (size // 2)), [jnp.int32(0), jnp.int32(0)]
-    for row in range(size - 1, -1, -1):
-        index = (seed << size) | clear_rows[row]
-        reach = table.at[index].get(mode="promise_in_bounds").astype(jnp.int32)
-        word, place = divmod(row, per_word)
-        words[word] |= (seed | reach) << (place * size)
-        seed = reach
-    low, high = jax.lax.optimization_barrier(tuple(words))
-    across, ahead = np.arange(size, dtype=np.int32)[:, None], np.arange(size, dtype=np.int32)
-    bit = np.left_shift(np.int32(1), across + ahead % per_word * size)
-    return (jnp.where(ahead < per_word, low, high) & bit) != 0
-
-
-def _lit_by_loop(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
-    """Follow the light row by row, for views whose table would be too large."""
-
-    def row(seed: Array, clear_row: Array) -> tuple[Array, Array]:
-        reach = _reach(seed, clear_row, size)
-        return reach, seed | reach
-
-    lit = jax.lax.scan(row, jnp.int32(1 << (size // 2)), _row_bits(clear), reverse=True)[1]
-    return ((lit[None, :] >> np.arange(size, dtype=np.int32)[:, None]) & 1) != 0
-
-
-def _row_bits(cells: Bool[Array, "size size"]) -> Int32[Array, " size"]:
-    """Cells of each row of the view as bits, `across` from the lowest."""
-    weights = np.left_shift(np.int32(1), np.arange(cells.shape[0], dtype=np.int32))
-    return jnp.where(cells, weights[:, None], 0).sum(axis=0, dtype=jnp.int32)
-
-
-def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or JAX integers
-    """Cells of a row, as bits, beside or ahead of those that `seed` lights through `clear` ones.
-
-    The light fills the runs of clear cells that hold a seed (Kogge-Stone, both ways).
-    """
-    up = down = seed & clear
-    via_up = via_down = clear
-    step = 1
-    while step < size:
-        up, via_up = up | (via_up & (up << step)), via_up & (via_up << step)
-        down, via_down = down | (via_down & (down >> step)), via_down & (via_down >> step)
-        step *= 2
-    reached = up | down
-    return (reached | (reached << 1) | (reached >> 1)) & (2**size - 1)
-
-
-@functools.cache
-def _reach_table(size: int) -> np.ndarray:
-    """`_reach` for every seed and row, indexed by `seed << size | clear`."""
-    seed, clear = np.divmod(np.arange(4**size, dtype=np.int64), 2**size)
-    return _reach(seed, clear, size).astype(np.uint8)

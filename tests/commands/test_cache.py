@@ -14,6 +14,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from jaxenvs import cli
 from jaxenvs.commands import cache
+from jaxenvs.core import files
 
 HIT, MISS = "/jax/compilation_cache/cache_hits", "/jax/compilation_cache/cache_misses"
 SETTINGS = (
@@ -80,7 +81,7 @@ HOME = {"HOME": "/home/a"}
 )
 def test_the_folder_follows_the_variables(variables, folder, monkeypatch):
     monkeypatch.setenv("HOME", "/home/a")
-    assert cache.folder(variables) == (folder and Path(folder))
+    assert files.cache_folder(variables) == (folder and Path(folder))
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch):
@@ -88,7 +89,7 @@ def test_a_user_without_a_home_has_no_cache(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "expanduser", lost)
-    assert cache.folder({}) is None
+    assert files.cache_folder({}) is None
 
 
 def test_a_program_is_found_again(kept, events):
@@ -157,7 +158,7 @@ def test_in_a_folder_that_was_removed_nothing_is_kept(monkeypatch, tmp_path):
     (gone := tmp_path / "gone").mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    assert cache.folder({cache.VARIABLE: "here"}) is None
+    assert files.cache_folder({files.CACHE: "here"}) is None
 
 
 def test_what_was_not_used_for_longest_goes_and_other_files_stay(tmp_path):

@@ -116,3 +116,14 @@ def test_hashed_words_are_uniform_over_counters_and_over_keys():
             counts = np.bincount(np.asarray(part), minlength=16)
             assert chisquare(counts).pvalue > 1e-4
     assert len(np.unique(np.asarray(over_counters))) > 19_900
+
+
+@pytest.mark.parametrize(("values", "count"), [(1, 1), (3, 3), (5, 9), (24, 36)])
+def test_distinct_integers_are_drawn_among_those_that_remain(values, count):
+    drawn = jax.random.bits(jax.random.key(values), (20, values), jnp.uint32)
+    given = np.asarray(jax.jit(jax.vmap(lambda words: random.distinct(words, count)))(drawn))
+    for words, row in zip(np.asarray(drawn).tolist(), given.tolist(), strict=True):
+        rest, wanted = list(range(count)), []
+        for one in words:
+            wanted.append(rest.pop(one * len(rest) >> 32))
+        assert row == wanted

@@ -12,7 +12,8 @@ from minigrid.core.grid import Grid
 from minigrid.core.world_object import Wall
 
 import jaxenvs
-from jaxenvs.grid import Kind, tiles, view
+from jaxenvs.core import sight
+from jaxenvs.grid import Kind, tiles
 
 SIZES = (3, 5, 7, 9, 11)
 GRIDS = 300
@@ -66,7 +67,7 @@ def test_occlusion_is_the_rule_and_the_packages_for_many_views(size):
 
 def check_occlusion(size, count):
     opaque = random_views(size, count)
-    ours = np.asarray(jax.jit(jax.vmap(view.visible))(jnp.asarray(opaque)))
+    ours = np.asarray(jax.jit(jax.vmap(sight.visible))(jnp.asarray(opaque)))
     for mine, blocked in zip(ours, opaque, strict=True):
         np.testing.assert_array_equal(mine, lit_by_the_rule(blocked))
         np.testing.assert_array_equal(mine, lit_by_the_package(blocked))

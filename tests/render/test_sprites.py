@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from defaults import with_full
 
+from jaxenvs.core import looks
 from jaxenvs.grid import sprites
 from jaxenvs.grid.tiles import EMPTY, GOAL, LAVA, NUM_CODES, WALL, Colour, Kind
 
@@ -103,7 +104,7 @@ def test_no_agent_stands_where_none_can(code):
 
 
 def test_the_agent_points_where_it_faces():
-    white = np.array(sprites.WHITE)
+    white = np.array(looks.WHITE)
     rows, columns = np.mgrid[:32, :32]
     for direction, (across, down) in enumerate([(1, 0), (0, 1), (-1, 0), (0, -1)]):
         body = np.abs(picture(EMPTY, agent=1 + direction, size=32) - white).max(axis=-1) < 30

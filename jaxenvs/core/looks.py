@@ -1,0 +1,191 @@
+"""Looks that worlds of tiles share: floors, walls, doors, things and the agent, and their sprites.
+
+A paint is RGB or the name of a shade of the tile's colour. Edges lie on eighths, so the pictures
+are crisp from 8 pixels on. Doors differ by shape as well as by colour: an open one has a hole, a
+closed one a knob, a locked one a padlock.
+"""
+
+import functools
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from .paint import (
+    RGB,
+    Layer,
+    Length,
+    Paint,
+    block,
+    changed,
+    coverage,
+    disc,
+    minus,
+    paint,
+    polygon,
+    shrunk,
+    turned,
+    union,
+)
+
+NUM_AGENTS = 5  # nobody, or the agent facing right, down, left, up
+
+
+class Look(NamedTuple):
+    """How the tiles of one kind look."""
+
+    layers: tuple[Layer, ...]
+    codes: Mapping[int, RGB]  # tile bytes that look like this, each with its colour
+    ground: bool = True  # whether the floor shows around the layers
+    agent: str = ""  # how an agent is drawn with it: "on" it, or "hands" that carry it
+
+
+# Colours (chosen to differ in lightness too) and the paints made of them.
+
+COLOURS = {
+    "red": (224, 72, 66),
+    "green": (64, 178, 92),
+    "blue": (66, 126, 236),
+    "purple": (164, 92, 214),
+    "yellow": (246, 204, 62),
+    "grey": (158, 164, 174),
+    "black": (18, 18, 26),
+    "orange": (238, 136, 40),
+    "white": (240, 240, 236),
+    "brown": (142, 94, 58),
+    "pink": (250, 156, 200),
+}
+LIGHT = np.array((255.0, 246.0, 222.0))  # what a cell in sight is blended with
+LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1  # how much of it
+FLOOR, GROOVE, INK, WHITE = (40, 43, 53), (53, 57, 69), (16, 17, 24), (250, 247, 238)
+ROCK, ROCK_TOP, ROCK_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
+SHADES = {"main": (INK, 0.0), "dark": (INK, 0.58), "pale": (WHITE, 0.5)}  # towards, how far
+
+WHOLE = block(0, 0, 1, 1)
+FRAME = minus(WHOLE, block(1 / 8, 1 / 8, 7 / 8, 7 / 8))
+GROUND = (
+    Layer(WHOLE, FLOOR),
+    Layer(union(block(0, 0, 1, 1 / 32), block(0, 0, 1 / 32, 1)), GROOVE),
+)
+BRICKS = (
+    Layer(WHOLE, ROCK),
+    Layer(union(block(0, 0, 1, 1 / 16), block(0, 1 / 2, 1, 9 / 16)), ROCK_TOP),
+    Layer(union(block(0, 7 / 16, 1, 1 / 2), block(0, 15 / 16, 1, 1)), ROCK_JOINT),
+    Layer(union(block(7 / 16, 0, 1 / 2, 1 / 2), block(15 / 16, 1 / 2, 1, 1)), ROCK_JOINT),
+)
+OPEN = (
+    Layer(FRAME, "dark"),
+    Layer(block(0, 0, 1 / 8, 1), "main"),
+    Layer(block(1 / 8, 1 / 16, 5 / 16, 15 / 16), "main"),
+    Layer(block(3 / 16, 7 / 16, 1 / 4, 9 / 16), INK),
+)
+CLOSED = (
+    Layer(WHOLE, "dark"),
+    Layer(block(1 / 8, 1 / 8, 7 / 8, 7 / 8), "main"),
+    Layer(
+        minus(block(1 / 4, 1 / 4, 3 / 4, 7 / 16), block(5 / 16, 5 / 16, 11 / 16, 6 / 16)), "dark"
+    ),
+    Layer(
+        minus(block(1 / 4, 9 / 16, 3 / 4, 3 / 4), block(5 / 16, 10 / 16, 11 / 16, 11 / 16)), "dark"
+    ),
+    Layer(disc(13 / 16, 1 / 2, 1 / 12), INK),
+)
+LOCKED = (
+    Layer(WHOLE, "main"),
+    Layer(block(1 / 8, 1 / 8, 7 / 8, 7 / 8), "dark"),
+    Layer(minus(disc(1 / 2, 7 / 16, 3 / 16), disc(1 / 2, 7 / 16, 3 / 32)), "pale"),
+    Layer(block(1 / 4, 7 / 16, 3 / 4, 13 / 16, 1 / 32), "pale"),
+    Layer(union(disc(1 / 2, 9 / 16, 1 / 16), block(15 / 32, 9 / 16, 17 / 32, 11 / 16)), INK),
+)
+KEY = (
+    Layer(minus(disc(5 / 16, 1 / 2, 3 / 16), disc(5 / 16, 1 / 2, 5 / 64)), "main"),
+    Layer(block(7 / 16, 7 / 16, 7 / 8, 9 / 16), "main"),
+    Layer(
+        union(block(5 / 8, 9 / 16, 11 / 16, 11 / 16), block(3 / 4, 9 / 16, 7 / 8, 3 / 4)), "main"
+    ),
+)
+BALL = (
+    Layer(disc(1 / 2, 1 / 2, 3 / 8), "dark"),
+    Layer(disc(1 / 2, 1 / 2, 5 / 16), "main"),
+    Layer(disc(3 / 8, 3 / 8, 3 / 32), "pale"),
+)
+DARKNESS = (
+    Layer(WHOLE, (13, 14, 19)),
+    Layer(disc(1 / 2, 1 / 2, 1 / 16), (27, 29, 38)),
+)
+UNKNOWN = (
+    Layer(WHOLE, (255, 0, 255)),
+    Layer(union(block(0, 0, 1 / 2, 1 / 2), block(1 / 2, 1 / 2, 1, 1)), (0, 0, 0)),
+)
+AGENT = (  # facing right
+    Layer(polygon((0, 0), (1, 1 / 2), (0, 1), (3 / 16, 1 / 2)), INK),
+    Layer(polygon((9 / 64, 11 / 64), (7 / 8, 1 / 2), (9 / 64, 53 / 64), (19 / 64, 1 / 2)), WHITE),
+)
+
+
+# Painting.
+
+
+def sheet(looks: Iterable[Look], num_codes: int, size: int) -> np.ndarray:
+    """Paint sprites, uint8 (2 * NUM_AGENTS * num_codes, size, size, 3): not in sight and in sight,
+    then agents, then tile bytes.
+
+    Bytes that are no tile, and agents on tiles that they cannot enter, are magenta chequerboards.
+    """
+    nothing = np.zeros((size, size, 3))
+    unknown = _paint(nothing, UNKNOWN)
+    sheet = np.broadcast_to(unknown, (2, NUM_AGENTS, num_codes, *unknown.shape)).astype(np.uint8)
+    ground = _paint(nothing, GROUND)
+    grounds = (ground, ground + LIGHT_ON_GROUND * (LIGHT - ground))
+    for lit, look in itertools.product((0, 1), looks):
+        for code, colour in look.codes.items():
+            below = grounds[lit] if look.ground else nothing
+            picture = _paint(below, look.layers, colour, lit)
+            sheet[lit, 0, code] = picture.round()
+            if look.agent == "on":
+                sheet[lit, 1:, code] = _agents(picture, 7 / 8, 1 / 16, 1 / 16)
+            elif look.agent == "hands":
+                carriers = _agents(below, 9 / 16, 7 / 32, 7 / 16)
+                held = _held(look.layers)
+                sheet[lit, 1:, code] = [_paint(p, held, colour, lit).round() for p in carriers]
+    sheet.flags.writeable = False
+    coverage.cache_clear()
+    return sheet.reshape(-1, size, size, 3)
+
+
+def _agents(picture: np.ndarray, scale: Length, left: Length, top: Length) -> list[np.ndarray]:
+    """Draw the agent over a picture, facing right, down, left, up."""
+    return [_paint(picture, _agent(turns, scale, left, top)).round() for turns in range(4)]
+
+
+@functools.lru_cache(maxsize=16)
+def _agent(turns: int, scale: Length, left: Length, top: Length) -> tuple[Layer, ...]:
+    """The agent of that size at that place."""
+    return changed(AGENT, lambda shape: shrunk(turned(shape, turns), scale, left, top))
+
+
+@functools.lru_cache(maxsize=16)
+def _held(layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+    """A thing above an agent that carries it."""
+    return changed(layers, lambda shape: shrunk(shape, 9 / 16, 7 / 32, 0))
+
+
+def _paint(
+    picture: np.ndarray, layers: tuple[Layer, ...], colour: RGB = (0, 0, 0), lit: int = 0
+) -> np.ndarray:
+    """Paint layers over a picture (size, size, 3) of floats; `colour` is the tile's."""
+
+    def rgb(paint: Paint) -> np.ndarray:
+        plain = _rgb(paint, colour)
+        return plain + lit * LIGHT_ON_THINGS * (LIGHT - plain)
+
+    return paint(picture, layers, rgb)
+
+
+def _rgb(paint: Paint, colour: RGB) -> np.ndarray:
+    """Resolve a shade of the tile's colour."""
+    if not isinstance(paint, str):
+        return np.array(paint, float)
+    towards, amount = SHADES[paint]
+    return np.array(colour, float) + amount * (np.array(towards, float) - np.array(colour, float))

@@ -1,0 +1,302 @@
+"""A step of XLand-MiniGrid 0.9.3: an action, the rules in their order, the goal.
+
+Rules can only change the pocket and eight cells: the neighbours of the agent, one of which is the
+cell in front, and the neighbours of that cell, one of which is the agent's. They are read into two
+words, changed in registers whatever the number of rules, and written back at once.
+
+As in the package, a cell above or left of the grid is the one on the opposite side; below and right
+of it there is nothing (but an action in front of the agent reads its own cell instead), and what
+is written there is lost. This needs an agent on the border, which no layout has.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+
+from ..core.bits import cut
+from ..core.platforms import by_platform
+from ..core.settle import settled
+from . import tiles
+from .rulesets import (
+    AGENT_AT,
+    BESIDE_AGENT,
+    BESIDE_TILE,
+    HELD,
+    ON,
+    ON_PUT,
+    TILE_AT,
+    PackedRuleset,
+)
+from .state import Action, XLandState, packed
+from .tiles import Kind
+
+_EACH_BYTE = np.uint32(0x01010101)
+_LOW_BITS = np.uint32(0x7F7F7F7F)
+# Of the eight cells, up, right, down, left of the agent, then of the cell in front:
+_NUMBER = np.arange(8, dtype=np.int32)
+_ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
+_AHEAD = _NUMBER // 4
+_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # in their word
+
+
+class Front(NamedTuple):
+    """The cell in front of the agent before the action."""
+
+    row: Int32[Array, ""]
+    column: Int32[Array, ""]
+    tile: UInt32[Array, ""]
+    before: Bool[Array, ""]  # above or left of the grid
+    beyond: Bool[Array, ""]  # below or right of it
+
+
+class Moment(NamedTuple):
+    """What is fixed while the rules of a step apply."""
+
+    forward: Bool[Array, ""]  # the action
+    picked: Bool[Array, ""]
+    put: Bool[Array, ""]
+    in_front: UInt32[Array, ""]  # mask of the byte of the cell in front; 0 beyond the grid
+    front: UInt32[Array, ""]  # bits to shift so that this byte is the lowest
+    back: UInt32[Array, ""]  # likewise for the agent's cell among the neighbours of that in front
+    beyond: Bool[Array, ""]  # whether the agent's cell counts as the one in front
+
+
+class Scene(NamedTuple):
+    """What rules can change; neighbours are up, right, down, left from the lowest byte."""
+
+    agent: UInt32[Array, ""]  # neighbours of the agent
+    front: UInt32[Array, ""]  # neighbours of the cell in front
+    pocket: UInt32[Array, ""]
+
+
+def direction_vector(direction: Array) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """(rows, columns) of one step: 0 up, 1 right, 2 down, 3 left."""
+    rows = (direction == 2).astype(jnp.int32) - (direction == 0).astype(jnp.int32)
+    columns = (direction == 1).astype(jnp.int32) - (direction == 3).astype(jnp.int32)
+    return rows, columns
+
+
+def advance(
+    state: XLandState, action: Array, ruleset: PackedRuleset
+) -> tuple[XLandState, Bool[Array, ""]]:
+    """Apply one action, then the rules; also return whether the goal is reached."""
+    height, width = state.grid.shape
+    cells = state.grid.reshape(-1)
+    front = _in_front(state, cells)
+    left, pocket = _handled(front.tile, state.pocket.astype(jnp.uint32), action)
+    outside = front.before | front.beyond
+    moves = (action == Action.FORWARD) & tiles.is_any(front.tile, tiles.WALKABLE) & ~outside
+    row = jnp.where(moves, front.row, state.row)
+    column = jnp.where(moves, front.column, state.column)
+    index = _around(row, column, state.direction, height, width)
+    moment = _moment(state.direction.astype(jnp.uint32), action, front.beyond)
+    scene = by_platform(cells, index, pocket, cpu=_read_together, default=_read_one_by_one)
+    changed = jnp.where(moves, np.uint32(0), moment.in_front)
+    scene = scene._replace(agent=_select(changed, left * _EACH_BYTE, scene.agent))
+    scene, row, column = settled((scene, row, column))
+    scene = by_platform(ruleset.rules, scene, moment, cpu=_by_loop, default=_unrolled)
+    reached = _reached(ruleset.goal, scene, moment) | _place_reached(
+        ruleset.goal, cells, index, scene, moment.forward, (row, column), width
+    )
+    turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
+    after = packed(row, column, (state.direction + turn) & 3, scene.pocket)
+    where = packed(row, column, state.direction, 0)
+    grid = _written(cells, where, scene, height, width)
+    return state.replace(grid=grid.reshape(height, width), agent=after), reached
+
+
+def _in_front(state: XLandState, cells: UInt8[Array, " cells"]) -> Front:
+    height, width = state.grid.shape
+    d_row, d_column = direction_vector(state.direction)
+    row, column = state.row + d_row, state.column + d_column
+    read_row = jnp.where(row < 0, height - 1, jnp.minimum(row, height - 1))
+    read_column = jnp.where(column < 0, width - 1, jnp.minimum(column, width - 1))
+    tile = cells.at[read_row * width + read_column].get(mode="promise_in_bounds")
+    return Front(
+        row,
+        column,
+        tile.astype(jnp.uint32),
+        before=(row < 0) | (column < 0),
+        beyond=(row >= height) | (column >= width),
+    )
+
+
+def _handled(
+    front: UInt32[Array, ""], pocket: UInt32[Array, ""], action: Array
+) -> tuple[UInt32[Array, ""], UInt32[Array, ""]]:
+    """Pick up, put down or toggle: what is in front and in the pocket after the action."""
+    empty = (pocket & 15) == 0
+    picks = (action == Action.PICKUP) & tiles.is_any(front, tiles.THINGS) & empty
+    puts = (action == Action.PUT) & ((front & 15) == Kind.FLOOR) & ~empty
+    toggled = jnp.where(action == Action.TOGGLE, _toggled(front, pocket), front)
+    left = jnp.where(picks, np.uint32(tiles.FLOOR), jnp.where(puts, pocket, toggled))
+    return left, jnp.where(picks, front, jnp.where(puts, np.uint32(0), pocket))
+
+
+def _toggled(front: UInt32[Array, ""], pocket: UInt32[Array, ""]) -> UInt32[Array, ""]:
+    """What a tile becomes when toggled: doors open and close, and a key of the door's colour
+    unlocks a door for good and is kept."""
+    kind, painted = front & 15, front & 0xF0
+    fits = pocket == (painted | np.uint32(Kind.KEY))
+    opens = (kind == Kind.CLOSED_DOOR) | ((kind == Kind.LOCKED_DOOR) & fits)
+    shut = jnp.where(kind == Kind.OPEN_DOOR, painted | np.uint32(Kind.CLOSED_DOOR), front)
+    return jnp.where(opens, painted | np.uint32(Kind.OPEN_DOOR), shut)
+
+
+def _around(
+    row: Array, column: Array, direction: Array, height: int, width: int
+) -> Int32[Array, "8"]:
+    """Cells above, right of, below and left of the agent, then of the cell in front of it; beyond
+    the grid different numbers for each."""
+    d_row, d_column = direction_vector(direction)
+    rows, columns = row + _ROWS + d_row * _AHEAD, column + _COLUMNS + d_column * _AHEAD
+    rows = jnp.where(rows < 0, rows + height, rows)
+    columns = jnp.where(columns < 0, columns + width, columns)
+    inside = (rows < height) & (columns < width)
+    return jnp.where(inside, rows * width + columns, height * width + _NUMBER)
+
+
+def _read_together(
+    cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
+) -> Scene:
+    read = cells.at[index].get(mode="fill", fill_value=0).astype(jnp.uint32) << _SHIFTS
+    return Scene(read[:4].sum(dtype=jnp.uint32), read[4:].sum(dtype=jnp.uint32), pocket)
+
+
+def _read_one_by_one(
+    cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
+) -> Scene:
+    """The same, so that a kernel that needs the words reads the cells itself."""
+    words = [jnp.uint32(0), jnp.uint32(0)]
+    for number in range(8):
+        cell = cells.at[index[number]].get(mode="fill", fill_value=0)
+        words[number // 4] |= cell.astype(jnp.uint32) << _SHIFTS[number]
+    return Scene(*words, pocket)
+
+
+def _written(
+    cells: UInt8[Array, " cells"], where: Int32[Array, ""], scene: Scene, height: int, width: int
+) -> UInt8[Array, " cells"]:
+    """Write the eight cells around an agent; `where` has its row, column and direction."""
+    # As data: otherwise this kernel would compute the rules for each byte, and read the old agent,
+    # which a scan would have to copy before.
+    where, agent, front = jax.lax.optimization_barrier((where, scene.agent, scene.front))
+    index = _around(*cut(where, 8, 8, 8), height, width)
+    new = (jnp.where(_AHEAD == 0, agent, front) >> _SHIFTS).astype(jnp.uint8)
+    return cells.at[index].set(new, mode="drop", unique_indices=True)
+
+
+def _moment(direction: UInt32[Array, ""], action: Array, beyond: Bool[Array, ""]) -> Moment:
+    front, back = direction * 8, (direction ^ 2) * 8
+    return Moment(
+        forward=action == Action.FORWARD,
+        picked=action == Action.PICKUP,
+        put=action == Action.PUT,
+        in_front=jnp.where(beyond, np.uint32(0), np.uint32(255) << front),
+        front=front,
+        back=back,
+        beyond=beyond,
+    )
+
+
+def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
+    """Apply all rules in one kernel."""
+    for number in range(rules.shape[0]):
+        scene = _ruled(rules[number], scene, moment)
+    return scene
+
+
+def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
+    """Apply all rules. Unrolled, a CPU would compile and compute them for each of their results."""
+
+    def one(scene: Scene, rule: Array) -> tuple[Scene, None]:
+        return _ruled(rule, scene, moment), None
+
+    return jax.lax.scan(one, scene, rules, unroll=3)[0]
+
+
+def _ruled(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
+    """Apply one rule to the cells and the pocket as the rules before have left them."""
+    made = (rule >> 16) & 255
+    beside, pair, held = _matches(rule, scene, moment)
+    everywhere = made * _EACH_BYTE
+    cleared = jnp.where(pair != 0, moment.in_front, np.uint32(0))
+    agent = _select(beside, everywhere, scene.agent)
+    return Scene(
+        agent=_select(cleared, tiles.FLOOR * _EACH_BYTE, agent),
+        front=_select(pair, everywhere, scene.front),
+        pocket=jnp.where(held, made, scene.pocket),
+    )
+
+
+def _matches(
+    rule: UInt32[Array, ""], scene: Scene, moment: Moment
+) -> tuple[UInt32[Array, ""], UInt32[Array, ""], Bool[Array, ""]]:
+    """Where a rule (or a goal) holds: masks of neighbours of the agent and of the cell in front,
+    and whether it does in the pocket."""
+    a, b, flags = rule & 255, (rule >> 8) & 255, rule >> 24
+    here = jnp.where(moment.beyond, scene.front >> moment.back, scene.agent >> moment.front) & 255
+    sides = flags & 15
+    opposite = ((sides << 2) | (sides >> 2)) & 15
+    acts = moment.forward | (moment.put & ((flags & ON_PUT) != 0))
+    acts = acts & ((flags & BESIDE_AGENT) != 0)
+    beside = jnp.where(acts, _equal(scene.agent, a) & _spread(sides), np.uint32(0))
+    put = moment.put & ((flags & BESIDE_TILE) != 0)
+    pair = jnp.where(put & (here == a), _equal(scene.front, b) & _spread(sides), np.uint32(0))
+    other = jnp.where(put & (here == b), _equal(scene.front, a) & _spread(opposite), np.uint32(0))
+    held = moment.picked & ((flags & HELD) != 0) & (scene.pocket == a)
+    return beside, pair | other, held
+
+
+def _reached(goal: UInt32[Array, ""], scene: Scene, moment: Moment) -> Bool[Array, ""]:
+    """Whether a goal holds that is about neighbours or the pocket."""
+    beside, pair, held = _matches(goal, scene, moment)
+    return (beside != 0) | (pair != 0) | held
+
+
+def _place_reached(
+    goal: UInt32[Array, ""],
+    cells: UInt8[Array, " cells"],
+    index: Int32[Array, "8"],
+    scene: Scene,
+    forward: Bool[Array, ""],
+    at: tuple[Int32[Array, ""], Int32[Array, ""]],
+    width: int,
+) -> Bool[Array, ""]:
+    """Whether a goal holds that is about one cell or the agent's place.
+
+    Rules may have changed that cell, but not the agent's own while it moves forward.
+    """
+    flags, row, column = goal >> 24, ((goal >> 8) & 255), ((goal >> 16) & 255)
+    named = (row * np.uint32(width) + column).astype(jnp.int32)
+    cell = jnp.where(flags == TILE_AT, named, at[0] * width + at[1])
+    tile = cells.at[cell].get(mode="clip").astype(jnp.uint32)
+    for number in range(8):
+        word = scene.agent if number < 4 else scene.front
+        changed = (index[number] == cell) & (flags == TILE_AT)
+        tile = jnp.where(changed, (word >> _SHIFTS[number]) & 255, tile)
+    there = (tile == goal & 255) & ((flags == TILE_AT) | ((flags == ON) & forward))
+    here = (at[0].astype(jnp.uint32) == row) & (at[1].astype(jnp.uint32) == column)
+    return there | ((flags == AGENT_AT) & here)
+
+
+def _select(mask: Array, new: ArrayLike, old: Array) -> Array:
+    """Bits of `new` where the mask has ones, else those of `old`."""
+    return old ^ ((old ^ new) & mask)
+
+
+def _equal(word: UInt32[Array, ""], byte: UInt32[Array, ""]) -> UInt32[Array, ""]:
+    """0xFF in every byte of the word that equals `byte`, 0 in the others."""
+    differs = word ^ (byte * _EACH_BYTE)
+    zero = ~(((differs & _LOW_BITS) + _LOW_BITS) | differs | _LOW_BITS)
+    return (zero >> 7) * np.uint32(255)
+
+
+def _spread(sides: UInt32[Array, ""]) -> UInt32[Array, ""]:
+    """A byte of ones for each of four bits."""
+    spread = (sides & 1) | (sides & 2) << 7 | (sides & 4) << 14 | (sides & 8) << 21
+    return spread * np.uint32(255)

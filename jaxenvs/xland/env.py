@@ -1,0 +1,296 @@
+"""Rule worlds of XLand-MiniGrid 0.9.3: fields, params, observations and the contract.
+
+Differences from the package: `truncated` is never true together with `terminated`, and stays true
+after the limit; an action out of range is the nearest valid one in every respect; the default task
+has a goal; randomness comes from JAX keys, with the package's distribution of layouts.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
+
+from ..core import checks
+from ..core.controls import Controls
+from ..core.env import Ending, Env, Step, Transition
+from ..core.facts import RGB, Fact
+from ..core.pixels import compose
+from ..core.random import Key
+from ..core.registry import register
+from ..core.sight import visible, window
+from ..core.spaces import Box, Dict, Discrete, Space
+from . import facts, layouts, sprites, tiles, validation
+from .engine import advance, direction_vector
+from .layouts import LAYOUTS
+from .rulesets import GOALS, RULES, Goal, Rule, Ruleset
+from .state import Action, Level, XLandParams, XLandState
+from .tiles import Colour, Kind
+
+# The default task: put the ball beside the square, then pick up what they become.
+EXAMPLE = Ruleset.of(
+    goal=(Goal.HOLD, Kind.PYRAMID, Colour.GREEN),
+    rules=[
+        (Rule.NEAR, Kind.BALL, Colour.RED, Kind.SQUARE, Colour.BLUE, Kind.PYRAMID, Colour.GREEN)
+    ],
+    init_tiles=[(Kind.BALL, Colour.RED), (Kind.SQUARE, Colour.BLUE)],
+)
+
+
+def _register_all(env_class: type["XLand"]) -> type["XLand"]:
+    """Register each layout in the sizes of the package, with its id as an alias."""
+    for layout, sizes in layouts.SIZES.items():
+        for size in sizes:
+            name = f"{layout}-{size}x{size}"
+            register(
+                f"XLand-{name}-v0",
+                aliases=(f"XLand-MiniGrid-{name}",),
+                representative=name == "R4-13x13",  # what papers train on
+                layout=layout,
+                size=size,
+            )(env_class)
+    return env_class
+
+
+@_register_all
+class XLand(Env):
+    """A world whose rules and goal are data: things turn into others when they are held or meet.
+
+    The task is in the params, so that each environment of a batch may have its own. Walls, doors
+    and places are drawn anew in every episode.
+
+    Actions: 0 forward, 1 turn right, 2 turn left, 3 pick up, 4 put down (on a floor), 5 toggle a
+        door. Then the rules apply, in their order; which of them an action can trigger depends on
+        its number, not on whether it succeeded.
+    Observation (field `obs`): `image` uint8 (view_size, view_size, 2), pairs (tile, colour) of the
+        cells ahead, (0, 0) outside the grid; `dict` the image with `direction` int32, `pocket`
+        uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8 (num_rules, 7); `rgb` uint8
+        (view_size * tile_size, view_size * tile_size, 3) the view as pixels; `rgb_full` uint8
+        (size * tile_size, size * tile_size, 3) the whole grid as pixels.
+    Reward: 1 - 0.9 * steps / max_steps_in_episode when the goal is reached, else 0.
+    Episode ends: when the goal is reached, at the time limit.
+    """
+
+    layout: str = "R1"  # rooms: one, two, four, six or nine
+    size: int = 9  # cells on a side, walls included
+    num_rules: int = 18  # rules that a task may have; fewer make a step on a CPU faster
+    num_tiles: int = 23  # tiles that may lie on the map at the start
+    view_size: int = 5  # odd; cells seen ahead and across
+    obs: str = "image"  # which observation is made
+    see_through_walls: bool = True  # nothing blocks sight
+    tile_size: int = 8  # pixels, of the rgb observations
+
+    observations: ClassVar[tuple[str, ...]] = ("image", "dict", "rgb", "rgb_full")
+    reset_source: ClassVar[str] = "auto"  # a level takes only some integer arithmetic
+    reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        owner = type(self).__name__
+        checks.one_of(owner, "layout", self.layout, LAYOUTS)
+        layout = LAYOUTS[self.layout]
+        checks.integer_field(owner, "size", self.size, layout.smallest, layouts.LARGEST)
+        if layout.odd and self.size % 2 == 0:
+            raise ValueError(f"{owner}: size={self.size} must be odd with layout={self.layout!r}")
+        checks.integer_field(owner, "num_rules", self.num_rules, 1, 255)
+        free = layouts.drawn(self.layout, self.size).free.size
+        checks.integer_field(owner, "num_tiles", self.num_tiles, 2, free - 1)
+        checks.one_of(owner, "obs", self.obs, self.observations)
+        checks.integer_field(owner, "view_size", self.view_size, 3, 31)
+        if self.view_size % 2 == 0:
+            raise ValueError(f"{owner}: view_size={self.view_size} must be odd, such as 5")
+        checks.one_of(owner, "see_through_walls", self.see_through_walls, (False, True))
+        checks.integer_field(owner, "tile_size", self.tile_size, 4, 128)
+
+    def params_for(self, ruleset: Ruleset, params: XLandParams | None = None) -> XLandParams:
+        """Return `params` (by default the defaults) with this task, padded to the fields' sizes.
+
+        A ruleset with a leading axis makes params with one, for a batch of as many environments.
+        Raises `ValueError` for a ruleset that is too large or, unless it is traced, unsound: see
+        `validation.check`.
+        """
+        validation.check(ruleset, self.size)
+        sized = ruleset.sized(self.num_rules, self.num_tiles)
+        start = self.default_params if params is None else params
+        return start.replace(ruleset=sized.packed())
+
+    # The contract.
+
+    @property
+    def default_params(self) -> XLandParams:
+        """The package's time limit, and a small task."""
+        return _default_params(self.size, self.num_rules, self.num_tiles)
+
+    @property
+    def action_space(self) -> Discrete:
+        """Six actions, see `Action`."""
+        return Discrete(len(Action))
+
+    @property
+    def action_names(self) -> tuple[str, ...]:
+        """Names of the actions."""
+        return self.controls.names
+
+    @property
+    def controls(self) -> Controls:
+        """Arrows turn and move; see `facts.KEYS`."""
+        return Controls(facts.KEYS)
+
+    @property
+    def observation_space(self) -> Space:
+        """Space of the observation named by the field `obs`."""
+        return _observation_space(self)
+
+    @property
+    def observation_layout(self) -> tuple[tuple[str, str], ...]:
+        """What the indices of each observation mean."""
+        return facts.observation_layout(self.view_size)
+
+    def draw_level(self, key: Key, params: XLandParams) -> Level:
+        """Draw doors, places of the task's tiles and the agent's pose."""
+        return layouts.generate(key, self.layout, self.size, params.ruleset.init_tiles)
+
+    def reset_state(self, key: Key, level: Level, params: XLandParams) -> XLandState:
+        """Put the agent into the level with an empty pocket."""
+        return XLandState.of(level)
+
+    def step_state(
+        self, key: Key, state: XLandState, action: Array, params: XLandParams
+    ) -> Transition:
+        """Act, apply the rules, look whether the goal is reached."""
+        after, reached = advance(state, action, params.ruleset)
+        reward = jnp.where(reached, self.prize(after, params), 0.0)
+        return Transition(after, reward, reached)
+
+    def prize(self, state: XLandState, params: XLandParams) -> Float32[Array, ""]:
+        """The package's reward for reaching the goal now; a limit of 0 counts as 1."""
+        limit = jnp.maximum(self.time_limit(state, params), 1)
+        share = state.time.astype(jnp.float32) / limit.astype(jnp.float32)
+        return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
+
+    def observe(self, state: XLandState, params: Any = None) -> PyTree[Array]:
+        """Return the observation named by the field `obs`."""
+        return _OBSERVE[self.obs](self, state, params)
+
+    def succeeded(self, step: Step) -> Bool[Array, ""]:
+        """An episode that ends by the task ends in success."""
+        return step.terminated
+
+    def ending(self, level: Level) -> Ending:
+        """Pick up what the default task asks for."""
+        grid = (
+            jnp.asarray(level.grid)
+            .at[1, 1:3]
+            .set(jnp.array([tiles.FLOOR, Kind.PYRAMID | Colour.GREEN << 4], jnp.uint8))
+        )
+        return Ending(Level.of(grid, 1, 1, 1), (Action.PICKUP,))
+
+    def view(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
+        """Tiles of the view, far row first; 0 outside the grid and where sight is blocked."""
+        turned = (state.direction + 3) & 3  # there 0 is right
+        size = self.view_size
+        cells = window(state.grid, state.row, state.column, turned, size, tiles.NOTHING)
+        if not self.see_through_walls:
+            seen = visible(tiles.is_any(cells, tiles.OPAQUE))
+            cells = jnp.where(seen, cells, jnp.uint8(tiles.NOTHING))
+        return cells.T
+
+    def lit(self, state: XLandState) -> Bool[Array, "size size"]:
+        """Which cells of the grid the agent sees."""
+        size = self.view_size
+        seen = self.view(state) != tiles.NOTHING
+        d_row, d_column = direction_vector(state.direction)
+        rows = jnp.arange(self.size, dtype=np.int32)[:, None] - state.row
+        columns = jnp.arange(self.size, dtype=np.int32)[None, :] - state.column
+        ahead = size - 1 - (rows * d_row + columns * d_column)
+        across = columns * -d_row + rows * d_column + size // 2
+        inside = (ahead >= 0) & (ahead < size) & (across >= 0) & (across < size)
+        return inside & seen[ahead.clip(0, size - 1), across.clip(0, size - 1)]
+
+    def facts(self, state: XLandState, params: Any = None) -> tuple[Fact, ...]:
+        """The task, and what the agent holds."""
+        return facts.facts(self, state, params)
+
+    def describe(self, state: XLandState, params: Any = None) -> str:
+        """The task, the pocket and what is in sight; see `facts.describe`."""
+        return facts.describe(self, state, params)
+
+    def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
+        """The sprite of a thing such as `red key`; its background is the floor."""
+        return sprites.icon(name, size)
+
+    def tiles(self, state: XLandState) -> Int32[Array, "size size"]:
+        """Sprites of the whole grid: see `sprites.sprite`; cells the agent sees are lighter."""
+        rows = jnp.arange(self.size, dtype=np.int32)[:, None] == state.row
+        here = rows & (jnp.arange(self.size, dtype=np.int32)[None, :] == state.column)
+        return sprites.sprite(state.grid, jnp.where(here, state.direction + 1, 0), self.lit(state))
+
+    def view_tiles(self, state: XLandState) -> Int32[Array, "view_size view_size"]:
+        """Sprites of what the agent sees, far row first, the agent at the bottom looking up."""
+        size = self.view_size
+        agent = np.zeros((size, size), np.int32)
+        agent[size - 1, size // 2] = 1
+        return sprites.sprite(self.view(state), jnp.asarray(agent), jnp.zeros((), jnp.bool_))
+
+    def atlas(self, tile_size: int) -> np.ndarray:
+        """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""
+        return sprites.atlas(tile_size)
+
+
+@functools.lru_cache(maxsize=64)
+def _default_params(size: int, num_rules: int, num_tiles: int) -> XLandParams:
+    limit = np.int32(3 * size * size)
+    ruleset = EXAMPLE.sized(num_rules, num_tiles).packed()
+    return XLandParams(max_steps_in_episode=limit, ruleset=ruleset)
+
+
+def _image(env: XLand, state: XLandState, params: Any) -> UInt8[Array, "size size 2"]:
+    return tiles.encode(env.view(state))
+
+
+def _dict(env: XLand, state: XLandState, params: Any) -> dict[str, Array]:
+    task = (env.default_params if params is None else params).ruleset.unpacked()
+    return {
+        "image": _image(env, state, params),
+        "direction": state.direction,
+        "pocket": tiles.encode(state.pocket),
+        "goal": jnp.asarray(task.goal),
+        "rules": jnp.asarray(task.rules),
+    }
+
+
+def _rgb(env: XLand, state: XLandState, params: Any) -> UInt8[Array, "rows columns 3"]:
+    return compose(env.view_tiles(state), env.atlas(env.tile_size))
+
+
+def _rgb_full(env: XLand, state: XLandState, params: Any) -> UInt8[Array, "rows columns 3"]:
+    return compose(env.tiles(state), env.atlas(env.tile_size))
+
+
+_OBSERVE: dict[str, Callable[[Any, XLandState, Any], PyTree[Array]]] = dict(
+    zip(XLand.observations, (_image, _dict, _rgb, _rgb_full), strict=True)
+)
+
+
+@functools.lru_cache(maxsize=512)
+def _observation_space(env: XLand) -> Space:
+    def pixels(cells: int) -> Box:
+        return Box(0, 255, (cells * env.tile_size, cells * env.tile_size, 3), np.uint8)
+
+    kind, colour, last = max(Kind), max(Colour), env.size - 1
+    pair = [kind, colour]
+    image = Box(0, pair, (env.view_size, env.view_size, 2), np.uint8)
+    place = [max(number, last) for number in pair]  # of some goals
+    task = {
+        "pocket": Box(0, pair, (2,), np.uint8),
+        "goal": Box(0, [len(GOALS) - 1, *place, *place], (5,), np.uint8),
+        "rules": Box(0, [len(RULES) - 1, *pair, *pair, *pair], (env.num_rules, 7), np.uint8),
+    }
+    return {
+        "image": image,
+        "dict": Dict({"image": image, "direction": Discrete(4), **task}),
+        "rgb": pixels(env.view_size),
+        "rgb_full": pixels(env.size),
+    }[env.obs]

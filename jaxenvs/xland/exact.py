@@ -1,0 +1,269 @@
+"""The rulesets that XLand-MiniGrid's script draws with CPython's `random`, one after another.
+
+How many random words a task takes depends on the task, so its script is serial. Here a thousand
+lanes begin at places spread over the stream of words and draw tasks side by side. A place may lie
+within a task, but lanes soon meet the places where tasks begin: from the first place that two
+lanes share, they draw the same. The chain of tasks from the start of the stream is then followed
+from lane to lane.
+
+The script lists the tiles that are not in use through a `set`. In crowded tasks the order of the
+list depends on all of them; these tasks, and gaps between lanes, are drawn one by one.
+"""
+
+import functools
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32, UInt32
+
+from ..core.random import multiply_high
+from .generator import FIRST_PAIR, GOALS, LEFT, MADE, RIGHT, RULES, Drawn, Recipe, generate
+from .rulesets import PackedRuleset, Ruleset
+
+SEED = 42
+LANES, TASKS = 1024, 128  # tasks of a lane
+PILOT = 256  # tasks that tell how many words one takes
+SLACK = 4.0  # standard deviations by which a lane draws farther than the next one's start
+FAR = 2048  # words, more than any task takes
+FULL = 624  # words of CPython's generator
+
+Pair = tuple[int, int]
+_AS_SET = {listed: set(listed) for listed in (RIGHT, LEFT, MADE)}
+
+
+class WordDraws(NamedTuple):
+    """CPython's random numbers, from the 32-bit words of its generator."""
+
+    words: UInt32[Array, " words"]
+
+    def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
+        """Return what `randrange(bound)` does: words are dropped until one is small enough."""
+        bound = jnp.asarray(bound).astype(jnp.uint32)
+        shift = jax.lax.clz(bound)  # what `bound.bit_length()` leaves of a word
+
+        def is_large(at: Array) -> Array:
+            return (self.words[at] >> shift >= bound) & (at < self.words.shape[0] - 1)
+
+        at = jax.lax.while_loop(is_large, lambda at: at + 1, at)
+        return (self.words[at] >> shift).astype(jnp.int32), at + 1
+
+    def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
+        """Return `random() < probability`: 53 bits of two words."""
+        bits = -int(-probability * 2**53 // 1)
+        high, low = self.words[at] >> np.uint32(5), self.words[at + 1] >> np.uint32(6)
+        most, least = np.uint32(bits >> 26), np.uint32(bits & (1 << 26) - 1)
+        return (high < most) | (high == most) & (low < least), at + 2
+
+    def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
+        """Return `floor(random() * bound)`, by integers."""
+        bound = jnp.asarray(bound).astype(jnp.uint32)
+        high, low = self.words[at] & ~np.uint32(31), self.words[at + 1] & ~np.uint32(63)
+        carried = ((high * bound) >> np.uint32(5)) + multiply_high(low, bound)
+        number = multiply_high(high, bound) + (carried >> np.uint32(27))
+        return number.astype(jnp.int32), at + 2
+
+
+class Stream:
+    """The words of CPython's generator from a seed on, 32 bits each."""
+
+    def __init__(self, seed: int) -> None:
+        """Start where `random.Random(seed)` does."""
+        _, state, _ = random.Random(seed).getstate()
+        self._source = np.random.MT19937()
+        key = np.array(state[:FULL], np.uint32)
+        self._source.state = {"bit_generator": "MT19937", "state": {"key": key, "pos": state[FULL]}}
+
+    def take(self, count: int) -> np.ndarray:
+        """Return the next words, uint32 (count,)."""
+        return self._source.random_raw(count).astype(np.uint32)
+
+
+class Serial(random.Random):
+    """`random.Random` that reads given words from a position, so that its methods are CPython's."""
+
+    def __init__(self, words: np.ndarray, at: int = 0) -> None:
+        """Read `words` from position `at`; `IndexError` at their end."""
+        super().__init__()
+        self.words, self.at = words, at
+
+    def getrandbits(self, k: int) -> int:
+        """Return the highest bits of the next word; at most 32."""
+        self.at += 1
+        return int(self.words[self.at - 1]) >> 32 - k
+
+    def random(self) -> float:
+        """Return a float in [0, 1) from two words."""
+        high, low = self.getrandbits(27), self.getrandbits(26)
+        return (high * 2**26 + low) / 2**53
+
+
+class Tree(NamedTuple):
+    """A task with tiles as (tile, colour)."""
+
+    goal: tuple[int, ...]
+    rules: list[tuple[int, ...]]
+    tiles: list[Pair]
+
+
+def drawn(rng: random.Random, recipe: Recipe) -> Tree:
+    """Draw a task as the package's script does: the reference of `generator.generate`."""
+    number = rng.randint(0, 10)
+    chain = [rng.choice(RIGHT if number == 0 else LEFT)]
+    chain += [rng.choice(RIGHT)] if number >= FIRST_PAIR else []
+    goal = (int(GOALS[number]), *_flat(chain))
+    used, laid, rules = list(chain), [], []
+    if recipe.depth == 0:
+        laid += chain
+    for level in range(1, recipe.depth + 1):
+        following: list[Pair] = []
+        while chain:
+            made = chain.pop()
+            if rng.random() < recipe.prune:
+                laid.append(made)
+                continue
+            inputs = _ruled(rng, rules, made, used)
+            used += inputs
+            following += inputs
+            laid += inputs if level == recipe.depth else []
+        chain = following
+    laid += rng.choices(_unused(LEFT, used), k=recipe.objects)
+    for _ in range(rng.randint(0, recipe.distractors) if recipe.distractors else 0):
+        laid += _ruled(rng, rules, rng.choice(_unused(MADE, used)), [])
+    return Tree(goal, rules, laid)
+
+
+def _ruled(rng: random.Random, rules: list[tuple[int, ...]], made: Pair, used: list[Pair]) -> Any:
+    """Append a rule that makes a tile of tiles that are not in use; return these."""
+    number = rng.randint(0, 10)
+    if number < FIRST_PAIR:
+        inputs = [rng.choice(_unused(RIGHT, used))]
+    else:
+        inputs = [rng.choice(_unused(LEFT, used)), rng.choice(_unused(RIGHT, used))]
+    rules.append((int(RULES[number]), *_flat([*inputs, made])))
+    return inputs
+
+
+def _unused(listed: tuple[Pair, ...], used: list[Pair]) -> list[Pair]:
+    """The order of the result is that of CPython's sets, and part of the exact files."""
+    return list(_AS_SET[listed] - set(used))
+
+
+def _flat(pairs: list[Pair]) -> list[int]:
+    return [number for pair in pairs for number in pair]
+
+
+def first_distinct(
+    recipe: Recipe, count: int, tell: Callable[[int], None] = lambda done: None
+) -> PackedRuleset:
+    """Return the first tasks of the script that differ in goal or rules: NumPy, (count, ...).
+
+    `tell` is called with the number of tasks drawn so far.
+    """
+    stream, step = Stream(SEED), _step(recipe)
+    size = (LANES + 1) * step + FAR
+    words, parts, marks, total = stream.take(size), [], [], 0
+    while True:
+        part, end = _block(words, step, recipe)
+        parts.append(part)
+        marks.append(_marks(part))
+        total += len(part.goal)
+        tell(min(total, count))
+        if total >= count:
+            first = np.unique(np.concatenate(marks), return_index=True)[1]
+            if len(first) >= count:
+                return _chosen(parts, np.sort(first)[:count])
+        words = np.concatenate([words[end:], stream.take(end)])
+
+
+def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves)[rows], *parts)
+
+
+def _step(recipe: Recipe) -> int:
+    """Words between the starts of two lanes."""
+    serial = Serial(Stream(SEED).take(PILOT * FAR))
+    ends = [0]
+    for _ in range(PILOT):
+        drawn(serial, recipe)
+        ends.append(serial.at)
+    lengths = np.diff(ends)
+    return int(TASKS * lengths.mean() - SLACK * TASKS**0.5 * lengths.std())
+
+
+def _marks(rulesets: PackedRuleset) -> np.ndarray:
+    """A 64-bit number of each goal with its rules; of a million, two are equal by chance once in
+    10^7 sets, which the checksums would show."""
+    words = np.column_stack([rulesets.goal, rulesets.rules]).astype(np.uint64)
+    factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64)
+    return (words * (2 * factors + 1)).sum(axis=1)
+
+
+@functools.partial(jax.jit, static_argnums=2)
+def _lanes(
+    words: UInt32[Array, " words"], starts: Int32[Array, " lanes"], recipe: Recipe
+) -> tuple[Int32[Array, "tasks lanes"], Drawn]:
+    """Draw TASKS tasks from each start; return where each began, and the tasks."""
+    draw = jax.vmap(lambda at: generate(WordDraws(words), at, recipe))
+
+    def next_task(at: Array, _: None) -> tuple[Array, tuple[Array, Drawn]]:
+        drawn = draw(at)
+        return drawn.end, (at, drawn)
+
+    return jax.lax.scan(next_task, starts, length=TASKS)[1]
+
+
+def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset, int]:
+    """Return the tasks of the chain that begins with the words, and where the next one begins."""
+    starts = np.arange(LANES, dtype=np.int32) * step
+    found = jax.device_get(_lanes(words, starts, recipe))
+    begins, lanes = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), found)
+    rows, trees, end = _followed(words, begins, lanes, recipe)
+    return _chosen([lanes.ruleset, _packed(trees, recipe)], rows), end
+
+
+def _followed(
+    words: np.ndarray, begins: np.ndarray, lanes: Drawn, recipe: Recipe
+) -> tuple[list[int], list[Tree], int]:
+    """Follow the chain of tasks from position 0.
+
+    Return its rows, first those of the lanes, then those of the tasks drawn one by one; these
+    tasks; and the end of the chain.
+    """
+    whole = lanes.end < len(words)
+    row_at = np.full(len(words) + 1, -1, np.int32)
+    row_at[begins[whole]] = np.flatnonzero(whole)
+    following = np.where(whole, row_at[np.minimum(lanes.end, len(words))], -1).tolist()
+    crowded, ends = lanes.crowded.tolist(), lanes.end.tolist()
+    rows: list[int] = []
+    trees: list[Tree] = []
+    serial, end, row = Serial(words), 0, int(row_at[0])
+    while end < len(words) - FAR:
+        if row >= 0 and not crowded[row]:
+            rows.append(row)
+            end, row = ends[row], following[row]
+            continue
+        serial.at = end
+        rows.append(len(begins) + len(trees))
+        trees.append(drawn(serial, recipe))
+        end, row = serial.at, int(row_at[serial.at])
+    return rows, trees, end
+
+
+def _packed(trees: list[Tree], recipe: Recipe) -> PackedRuleset:
+    """Pack tasks, (count, ...)."""
+
+    def table(rows: list[bytes], *shape: int) -> np.ndarray:
+        size = int(np.prod(shape))
+        joined = b"".join(row.ljust(size, b"\0") for row in rows)
+        return np.frombuffer(joined, np.uint8).reshape(len(rows), *shape)
+
+    rules = [b"".join(bytes(rule).ljust(7, b"\0") for rule in tree.rules) for tree in trees]
+    return Ruleset(
+        goal=table([bytes(tree.goal) for tree in trees], 5),
+        rules=table(rules, recipe.most_rules, 7),
+        init_tiles=table([bytes(_flat(tree.tiles)) for tree in trees], recipe.most_tiles, 2),
+    ).packed()

@@ -1,0 +1,355 @@
+"""Draw tasks as XLand-MiniGrid's generator does, inside `jit` (xminigrid 0.9.3, its script).
+
+A task is a tree. The goal is the root; each object that it names is made by a rule from one or two
+other objects, `depth` levels deep, and objects of pruned branches lie on the map. Distractor rules
+and objects lead nowhere. Differences: random numbers come from a JAX key, so tasks equal those of
+the package in distribution; `exact.py` feeds its random numbers to the same functions.
+"""
+
+import functools
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+
+from ..core import checks
+from ..core.random import Key, below, hashed
+from . import rulesets, tiles
+from .rulesets import Goal, PackedRuleset, Rule, Ruleset
+from .tiles import Colour, Kind
+
+# Lists that it draws from, in its order, as (tile, colour).
+_COLOURS = (*tuple(Colour)[1:7], Colour.WHITE, Colour.BROWN, Colour.PINK, Colour.ORANGE)
+_THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
+RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
+LEFT = RIGHT + tuple((int(Kind.GOAL), int(colour)) for colour in _COLOURS)
+MADE = (*RIGHT, (tiles.FLOOR & 15, tiles.FLOOR >> 4))
+# Kinds by the number drawn: one held, five beside the agent, five beside each other.
+GOALS = (
+    Goal.HOLD, Goal.AGENT_NEAR, Goal.AGENT_UP, Goal.AGENT_DOWN, Goal.AGENT_LEFT, Goal.AGENT_RIGHT,
+    Goal.NEAR, Goal.UP, Goal.DOWN, Goal.LEFT, Goal.RIGHT,
+)  # fmt: skip
+RULES = (
+    Rule.HOLD, Rule.AGENT_NEAR, Rule.AGENT_UP, Rule.AGENT_DOWN, Rule.AGENT_LEFT, Rule.AGENT_RIGHT,
+    Rule.NEAR, Rule.UP, Rule.DOWN, Rule.LEFT, Rule.RIGHT,
+)  # fmt: skip
+FIRST_PAIR = 6  # number of the first kind that names two tiles
+DEEPEST, MOST_EXTRA = 3, 64
+CROWDED = 15  # distinct tiles in use from which CPython lists the others in another order
+
+_WORDS = 3  # 32-bit words that hold a bit for each tile of a list
+_NONE = tiles.NOTHING
+
+
+def _listed(pairs: tuple[tuple[int, int], ...]) -> np.ndarray:
+    """Tile bytes of a list in the order in which CPython lists it as a set."""
+    codes = tiles.decode(np.array(list(set(pairs) - set())))
+    return np.pad(codes, (0, 32 * _WORDS - len(codes)))
+
+
+_IN_LIST = {"right": 0, "left": 1, "made": 2}  # row of a list in the tables below
+_LISTED = np.stack([_listed(RIGHT), _listed(LEFT), _listed(MADE)])
+
+
+def _bits() -> np.ndarray:
+    """For each tile byte and list, the bit of its position in the list: uint32 (256, 3, words)."""
+    found = np.zeros((256, *_LISTED.shape), np.uint8)
+    for (row, position), code in np.ndenumerate(_LISTED):
+        found[code, row, position] = code != _NONE
+    return np.packbits(found, axis=-1, bitorder="little").view(np.uint32)
+
+
+_BIT = _bits()
+_ALL = np.bitwise_or.reduce(_BIT)
+_GOAL_FLAGS = np.array([rulesets.GOALS[kind].flags for kind in GOALS], np.uint32)
+_RULE_FLAGS = np.array([rulesets.RULES[kind].flags for kind in RULES], np.uint32)
+
+
+class Recipe(NamedTuple):
+    """Settings of the generator."""
+
+    depth: int  # levels of rules between the goal and the map
+    prune: float  # probability that an object lies on the map instead of being made
+    distractors: int  # rules that lead nowhere, at most
+    objects: int  # further objects on the map
+
+    @property
+    def most_rules(self) -> int:
+        """Rules of a task, at most."""
+        return max(1, 2 ** (self.depth + 1) - 2 + self.distractors)
+
+    @property
+    def most_tiles(self) -> int:
+        """Objects on the map, at most."""
+        return 2 ** (self.depth + 1) + self.objects + 2 * self.distractors
+
+
+def checked_recipe(where: str, depth: Any, prune: Any, distractors: Any, objects: Any) -> Recipe:
+    """Return the settings, or raise `ValueError` for one out of range."""
+    checks.integer_field(where, "depth", depth, 0, DEEPEST)
+    checks.integer_field(where, "distractors", distractors, 0, MOST_EXTRA)
+    checks.integer_field(where, "objects", objects, 0, MOST_EXTRA)
+    if not 0 <= float(prune) <= 1:
+        raise ValueError(f"{where}: prune={prune!r} must be a probability, from 0 to 1")
+    return Recipe(depth, float(prune), distractors, objects)
+
+
+@runtime_checkable
+class Draws(Protocol):
+    """A source of random numbers, read from a position; each method returns the next position."""
+
+    def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
+        """Return a uniform number in [0, bound)."""
+        ...
+
+    def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
+        """Return whether an event of this probability happens."""
+        ...
+
+    def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
+        """Return a uniform number in [0, bound), by CPython's `choices`."""
+        ...
+
+
+class KeyDraws(NamedTuple):
+    """Random numbers of a key: one hashed word for each."""
+
+    key: Key
+
+    def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
+        """Return a uniform number in [0, bound)."""
+        return below(hashed(self.key, at), bound), at + 1
+
+    def chance(self, at: Array, probability: float) -> tuple[Array, Array]:
+        """Return whether an event of this probability happens."""
+        share = np.uint32(round(probability * 2**31))
+        return hashed(self.key, at) >> jnp.uint32(1) < share, at + 1
+
+    def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
+        """Return a uniform number in [0, bound)."""
+        return self.below(at, bound)
+
+
+class Drawn(NamedTuple):
+    """A task as it was drawn."""
+
+    ruleset: PackedRuleset
+    crowded: Bool[Array, ""]  # at least CROWDED tiles were in use when another was drawn
+    end: Array  # position in the source after its random numbers
+
+
+class _Drawing(NamedTuple):
+    """A task while it is drawn."""
+
+    at: Array  # position in the source
+    free: UInt32[Array, "lists words"]  # bits of tiles that neither goal nor rules use
+    chain: UInt8[Array, " chain"]  # tile bytes of this level, made by rules yet to be drawn
+    waiting: Int32[Array, ""]  # their number
+    following: UInt8[Array, " chain"]  # those of the next level
+    num_following: Int32[Array, ""]
+    level: Int32[Array, ""]
+    rules: UInt32[Array, " rules"]
+    num_rules: Int32[Array, ""]
+    tiles: UInt8[Array, " tiles"]
+    num_tiles: Int32[Array, ""]
+    crowded: Bool[Array, ""]
+
+
+def sample_ruleset(
+    key: Key,
+    *,
+    depth: int = 1,
+    prune: float = 0.3,
+    distractors: int = 2,
+    objects: int = 2,
+    num_rules: int | None = None,
+    num_tiles: int | None = None,
+) -> Ruleset:
+    """Draw a task, distributed as in the package's sets; works inside `jit` and `vmap`.
+
+    depth: levels of rules between the goal and what lies on the map, 0 to 3.
+    prune: probability that an object lies on the map instead of being made by a rule.
+    distractors: rules that lead nowhere, at most; their number is uniform.
+    objects: objects on the map that nothing needs.
+    num_rules, num_tiles: sizes of the arrays, by default the least that fit every such task.
+
+    The defaults make tasks as in `small-1m`; `SETS[name].recipe` has the settings of each set. No
+    task comes twice in a set, so that `trivial-21k` has other frequencies.
+
+    Returns uint8 goal (5,), rules (num_rules, 7) and init_tiles (num_tiles, 2). Raises `TypeError`
+    or `ValueError` for settings out of range and sizes too small.
+    """
+    where = "sample_ruleset"
+    recipe = checked_recipe(where, depth, prune, distractors, objects)
+    num_rules = recipe.most_rules if num_rules is None else num_rules
+    num_tiles = recipe.most_tiles if num_tiles is None else num_tiles
+    checks.integer_field(where, "num_rules", num_rules, recipe.most_rules)
+    checks.integer_field(where, "num_tiles", num_tiles, recipe.most_tiles)
+    return _sampled(checks.single_key(key, where), recipe).sized(num_rules, num_tiles)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _sampled(key: Key, recipe: Recipe) -> Ruleset:
+    return generate(KeyDraws(key), jnp.uint32(0), recipe).ruleset.unpacked()
+
+
+def generate(draws: Draws, at: Array, recipe: Recipe) -> Drawn:
+    """Draw a task with the random numbers from a position of the source on."""
+    goal, a, b, at = _goal(draws, at)
+    it = _begun(at, a, b, recipe)
+    if recipe.depth:
+        it = jax.lax.while_loop(lambda it: it.waiting > 0, lambda it: _grown(draws, it, recipe), it)
+    else:
+        it = _laid(_laid(it, a), b)
+    it = jax.lax.fori_loop(0, recipe.objects, lambda _, it: _strewn(draws, it), it)
+    it = _distracted(draws, it, recipe)
+    return Drawn(PackedRuleset(goal=goal, rules=it.rules, init_tiles=it.tiles), it.crowded, it.at)
+
+
+def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
+    """Draw the goal: its word, its two tiles, and the next position."""
+    number, at = draws.below(at, jnp.int32(len(GOALS)))
+    a, at = draws.below(at, jnp.where(number == 0, len(RIGHT), len(LEFT)))
+    b, after = draws.below(at, jnp.int32(len(RIGHT)))
+    pair, codes = number >= FIRST_PAIR, jnp.asarray(tiles.decode(np.array(LEFT)))
+    a, b = codes[a], jnp.where(pair, codes[b], jnp.uint8(_NONE))
+    return _word(a, b, _NONE, jnp.asarray(_GOAL_FLAGS)[number]), a, b, jnp.where(pair, after, at)
+
+
+def _begun(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
+    """The goal's tiles are the first level."""
+    nothing = jnp.full((max(2, 2**recipe.depth),), _NONE, jnp.uint8)
+    zero = jnp.int32(0)
+    return _Drawing(
+        at=at,
+        free=_without(jnp.asarray(_ALL), a, b),
+        chain=nothing.at[0].set(a).at[1].set(b),
+        waiting=jnp.where(b != _NONE, 2, 1),
+        following=nothing,
+        num_following=zero,
+        level=jnp.int32(1),
+        rules=jnp.zeros((recipe.most_rules,), jnp.uint32),
+        num_rules=zero,
+        tiles=jnp.full((recipe.most_tiles,), _NONE, jnp.uint8),
+        num_tiles=zero,
+        crowded=jnp.zeros((), jnp.bool_),
+    )
+
+
+def _grown(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
+    """The last tile of the level lies on the map, or a rule makes it of others."""
+    made = it.chain[it.waiting - 1]
+    pruned, at = draws.chance(it.at, recipe.prune)
+    rule, a, b, after = _rule(draws, at, made, it.free)
+    a, b = (jnp.where(pruned, jnp.uint8(_NONE), tile) for tile in (a, b))
+    is_last = it.level == recipe.depth
+    it = _crowding(it)._replace(
+        at=jnp.where(pruned, at, after), free=_without(it.free, a, b), waiting=it.waiting - 1
+    )
+    it = _queued(_queued(_ruled(it, rule, ~pruned), a, ~is_last), b, ~is_last)
+    it = _laid(_laid(_laid(it, made, pruned), a, is_last), b, is_last)
+    deeper = (it.waiting == 0) & ~is_last
+    return it._replace(
+        chain=jnp.where(deeper, it.following, it.chain),
+        waiting=jnp.where(deeper, it.num_following, it.waiting),
+        num_following=jnp.where(deeper, 0, it.num_following),
+        level=it.level + deeper.astype(jnp.int32),
+    )
+
+
+def _strewn(draws: Draws, it: _Drawing) -> _Drawing:
+    """Lay an object on the map that nothing needs."""
+    tile, at = _chosen(draws.pick, it.at, _IN_LIST["left"], it.free)
+    return _laid(it._replace(at=at), tile)
+
+
+def _distracted(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
+    """Add distractor rules, whose inputs lie on the map."""
+    if not recipe.distractors:
+        return it
+    count, at = draws.below(it.at, jnp.int32(recipe.distractors + 1))
+    most = it.num_rules + count
+
+    def add(it: _Drawing) -> _Drawing:
+        made, at = _chosen(draws.below, it.at, _IN_LIST["made"], it.free)
+        rule, a, b, at = _rule(draws, at, made, jnp.asarray(_ALL))
+        return _laid(_laid(_ruled(_crowding(it)._replace(at=at), rule), a), b)
+
+    return jax.lax.while_loop(lambda it: it.num_rules < most, add, it._replace(at=at))
+
+
+def _rule(draws: Draws, at: Array, made: Array, free: Array) -> tuple[Array, Array, Array, Array]:
+    """Draw a rule that makes a tile of free ones: its word, its inputs, and the next position.
+
+    The second input may equal the first.
+    """
+    number, at = draws.below(at, jnp.int32(len(RULES)))
+    pair = number >= FIRST_PAIR
+    first_list = jnp.where(pair, _IN_LIST["left"], _IN_LIST["right"])
+    a, at = _chosen(draws.below, at, first_list, free)
+    b, after = _chosen(draws.below, at, _IN_LIST["right"], free)
+    b = jnp.where(pair, b, jnp.uint8(_NONE))
+    return _word(a, b, made, jnp.asarray(_RULE_FLAGS)[number]), a, b, jnp.where(pair, after, at)
+
+
+def _word(*fields: ArrayLike) -> UInt32[Array, ""]:
+    return rulesets.word(*(jnp.asarray(field).astype(jnp.uint32) for field in fields))
+
+
+def _chosen(draw: Any, at: Array, row: ArrayLike, free: Array) -> tuple[Array, Array]:
+    """Draw a free tile of a list, given by its row in the tables."""
+    words = free[row]
+    number, at = draw(at, jax.lax.population_count(words).sum(dtype=jnp.uint32))
+    return jnp.asarray(_LISTED)[row, _nth(words, number)], at
+
+
+def _nth(words: UInt32[Array, " words"], number: Array) -> Array:
+    """Position of set bit `number`, counted from 0: find its word, then halve that five times."""
+    ends = jnp.cumsum(jax.lax.population_count(words).astype(jnp.int32), dtype=jnp.int32)
+    which = (number >= ends[:-1]).sum(dtype=jnp.int32)
+    number = number - jnp.where(which > 0, ends[which - 1], 0)
+    word, position = words[which], which * 32
+    for half in (16, 8, 4, 2, 1):
+        low = jax.lax.population_count(word & np.uint32((1 << half) - 1)).astype(jnp.int32)
+        is_above = number >= low
+        word = jnp.where(is_above, word >> np.uint32(half), word)
+        number = jnp.where(is_above, number - low, number)
+        position = position + jnp.where(is_above, half, 0)
+    return position
+
+
+def _without(free: Array, *used: Array) -> Array:
+    for code in used:
+        free = free & ~jnp.asarray(_BIT)[code]
+    return free
+
+
+def _crowding(it: _Drawing) -> _Drawing:
+    unused = jax.lax.population_count(it.free[_IN_LIST["left"]]).sum(dtype=jnp.uint32)
+    return it._replace(crowded=it.crowded | (unused <= np.uint32(len(LEFT) - CROWDED)))
+
+
+def _ruled(it: _Drawing, rule: Array, when: ArrayLike = True) -> _Drawing:
+    rules, count = _appended(it.rules, it.num_rules, rule, when)
+    return it._replace(rules=rules, num_rules=count)
+
+
+def _laid(it: _Drawing, tile: Array, when: ArrayLike = True) -> _Drawing:
+    """Lay an object on the map, unless it is none."""
+    codes, count = _appended(it.tiles, it.num_tiles, tile, when & (tile != _NONE))
+    return it._replace(tiles=codes, num_tiles=count)
+
+
+def _queued(it: _Drawing, tile: Array, when: Array) -> _Drawing:
+    """Let a rule of the next level make the tile, unless it is none."""
+    codes, count = _appended(it.following, it.num_following, tile, when & (tile != _NONE))
+    return it._replace(following=codes, num_following=count)
+
+
+def _appended(values: Array, count: Array, value: Array, when: ArrayLike) -> tuple[Array, Array]:
+    """Append a value by comparing positions, which vectorises where a scatter would not."""
+    here = (jnp.arange(values.shape[0], dtype=jnp.int32) == count) & when
+    return jnp.where(here, value, values), count + jnp.asarray(when).astype(jnp.int32)

@@ -1,0 +1,222 @@
+"""Tasks as text, one statement on each line: a goal, rules, and what lies on the map.
+
+goal: hold(green pyramid)
+near(red ball, blue square) -> green pyramid
+map: red ball, blue square
+"""
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from ..core.checks import closest
+from . import tiles
+from .rulesets import GOALS, RULES, Form, Goal, Rule, Ruleset
+from .tiles import Colour, Kind
+
+AGENT = "agent"
+SIDES = ("above", "right_of", "below", "left_of")
+_SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")  # of kinds, in the same order
+# Each test with its arguments, as messages show it; the last two are for goals only.
+TESTS = {
+    "hold": "hold(a)",
+    "near": "near(a, b) or near(a, agent)",
+    **{side: f"{side}(a, b) or {side}(a, agent)" for side in SIDES},
+    "on": "on(a)",
+    "at": "at(a, row, column) or at(agent, row, column)",
+}
+STATEMENTS = "`goal: hold(red ball)`, `near(red ball, blue key) -> floor` or `map: red ball, wall`"
+LARGEST = 255  # row or column
+_CALL = re.compile(r"([a-z_]*)\s*\((.*)\)")
+
+
+class _Test(NamedTuple):
+    """What must hold: a kind by its name, and the bytes after it."""
+
+    kind: str
+    numbers: tuple[int, ...]
+
+
+def parse_ruleset(text: str) -> Ruleset:
+    """Read a ruleset from text. Rules apply in the order of their lines; `#` begins a comment.
+
+    goal: TEST      what wins; `none` for nothing
+    TEST -> TILE    what turns into what; `floor` makes it vanish
+    map: TILE, ...  what lies on the map at the start, any number of such lines
+
+    Tests: `hold(a)`, `near(a, b)`, `near(a, agent)`; `above(a, b)` for a above b, with `right_of`,
+    `below`, `left_of` and with `agent` in place of b; for goals also `on(a)` (the agent is on it),
+    `at(a, row, column)` and `at(agent, row, column)`. Tiles: `red ball`, `green goal tile`, `floor`
+    and the like. Sides are those of the grid.
+
+    Raises `ValueError` with the number of the line and what is allowed there.
+    """
+    goals, rules, laid = [], [], []
+    for number, line in enumerate(text.splitlines(), 1):
+        statement = line.partition("#")[0].strip()
+        fail = functools.partial(_fail, number, statement)
+        if statement.startswith("goal:"):
+            goals.append(_goal(statement[5:].strip(), fail))
+            if len(goals) > 1:
+                fail("there is a goal already; a task has one")
+        elif statement.startswith("map:"):
+            laid += [_pair(_tile(name, fail)) for name in statement[4:].split(",")]
+        elif "->" in statement:
+            rules.append(_rule(statement, fail))
+        elif statement:
+            fail(f"this is neither a goal, a rule nor a map; write {STATEMENTS}")
+    if not goals:
+        raise ValueError("parse_ruleset: there is no goal; add a line such as `goal: on(red ball)`")
+    return Ruleset.of(goals[0], rules, laid)
+
+
+def format_ruleset(ruleset: Ruleset) -> str:
+    """Write a ruleset as `parse_ruleset` reads it; empty rules and tiles are left out.
+
+    Raises `ValueError` for a batch, and for numbers that are no kind or no tile.
+    """
+    goal, rules, laid = single(ruleset, "format_ruleset")
+    lines = [f"goal: {_call(_read(goal, GOALS, Goal)) if goal[0] else 'none'}"]
+    for rule in rules:
+        test = _read(rule, RULES, Rule)
+        lines.append(f"{_call(test)} -> {tile_name(rule[1 + len(test.numbers) :][:2])}")
+    lines += [f"map: {', '.join(map(tile_name, laid))}"] if laid else []
+    return "\n".join(lines) + "\n"
+
+
+def single(ruleset: Ruleset, where: str) -> tuple[list[int], list[list[int]], list[list[int]]]:
+    """Return a ruleset's goal, rules and initial tiles as lists, without the empty ones.
+
+    Raises `ValueError` for a batch, naming the function `where`.
+    """
+    arrays = [np.asarray(x) for x in (ruleset.goal, ruleset.rules, ruleset.init_tiles)]
+    if arrays[0].ndim != 1:
+        shape = arrays[0].shape[:-1]
+        raise ValueError(f"{where}: needs one ruleset, got a batch of shape {shape}; index it")
+    goal, rules, laid = (array.tolist() for array in arrays)
+    return goal, [rule for rule in rules if rule[0]], [pair for pair in laid if pair[0]]
+
+
+def kind_of(numbers: Sequence[int], kinds: Any) -> Any:
+    """The kind of a goal or rule, by its first number; `ValueError` if there is none."""
+    if numbers[0] not in list(kinds):
+        what = kinds.__name__.lower()
+        raise ValueError(f"{what} kind {numbers[0]} is not one of 0 to {max(kinds)}")
+    return kinds(numbers[0])
+
+
+def tile_name(pair: Sequence[int]) -> str:
+    """Name a pair (tile, colour); `ValueError` if it is none."""
+    kind, colour = pair
+    if not (0 < kind <= max(Kind) and 0 < colour <= max(Colour)):
+        raise ValueError(f"({kind}, {colour}) is no tile: kinds are 1 to 12, colours 1 to 11")
+    return tiles.name(kind | colour << 4)
+
+
+def _read(numbers: Sequence[int], forms: tuple[Form, ...], kinds: Any) -> _Test:
+    kind = kind_of(numbers, kinds)
+    form = forms[kind]
+    count = 2 * form.tiles + 2 * form.place
+    return _Test(kind.name, tuple(numbers[1 : 1 + count]))
+
+
+def _call(test: _Test) -> str:
+    """Write a test."""
+    kind, numbers = test
+    if kind in ("TILE_AT", "AGENT_AT"):
+        thing = AGENT if kind == "AGENT_AT" else tile_name(numbers[:2])
+        return f"at({thing}, {numbers[-2]}, {numbers[-1]})"
+    if kind in ("HOLD", "ON"):
+        return f"{kind.lower()}({tile_name(numbers)})"
+    named = [tile_name(numbers[at : at + 2]) for at in range(0, len(numbers), 2)]
+    relation = kind.removeprefix("AGENT_")
+    if relation == "NEAR":
+        return f"near({named[0]}, {named[-1] if len(named) == 2 else AGENT})"
+    side = SIDES[_SIDE_NAMES.index(relation)]  # b is on that side of a, or a of the agent
+    return f"{side}({named[-1]}, {named[0] if len(named) == 2 else AGENT})"
+
+
+def _goal(text: str, fail: Callable[[str], NoReturn]) -> tuple[int, ...]:
+    if text == "none":
+        return (int(Goal.NONE),)
+    test = _test(text, fail)
+    return (int(Goal[test.kind]), *test.numbers)
+
+
+def _rule(statement: str, fail: Callable[[str], NoReturn]) -> tuple[int, ...]:
+    asked, _, made = statement.partition("->")
+    test = _test(asked.strip(), fail)
+    if test.kind not in Rule.__members__:
+        fail("`on` and `at` are for goals; a rule asks for hold, near or a side, such as above")
+    return (int(Rule[test.kind]), *test.numbers, *_pair(_tile(made, fail)))
+
+
+def _test(text: str, fail: Callable[[str], NoReturn]) -> _Test:
+    """Read a test."""
+    found = _CALL.fullmatch(text)
+    if found is None:
+        fail(f"`{text}` is no test; write {', '.join(TESTS.values())}")
+    name, arguments = found[1], [part.strip() for part in found[2].split(",")]
+    if name not in TESTS:
+        fail(f"`{name}` is no test; the tests are {', '.join(TESTS)}{_near(name, TESTS)}")
+    if len(arguments) != TESTS[name].partition(")")[0].count(",") + 1:
+        fail(f"{name} is written {TESTS[name]}")
+    if name == "at":
+        return _place(arguments, fail)
+    if name in ("hold", "on"):
+        return _Test(name.upper(), _pair(_tile(arguments[0], fail)))
+    if name == "near":
+        arguments.sort(key=lambda argument: argument == AGENT)  # either order
+    first, second = arguments
+    a = _pair(_tile(first, fail))
+    relation = "NEAR" if name == "near" else _SIDE_NAMES[SIDES.index(name)]
+    if second == AGENT:
+        return _Test(f"AGENT_{relation}", a)
+    b = _pair(_tile(second, fail))
+    return _Test(relation, a + b if name == "near" else b + a)
+
+
+def _place(arguments: list[str], fail: Callable[[str], NoReturn]) -> _Test:
+    thing, *place = arguments
+    for number in place:
+        if not (number.isascii() and number.isdigit() and int(number) <= LARGEST):
+            fail(f"`{number}` is no row or column; these are numbers from 0 to {LARGEST}")
+    at = tuple(map(int, place))
+    if thing == AGENT:
+        return _Test("AGENT_AT", at)
+    return _Test("TILE_AT", _pair(_tile(thing, fail)) + at)
+
+
+@functools.cache
+def _codes() -> dict[str, int]:
+    """Tile bytes by their names."""
+    codes = (kind | colour << 4 for kind in tuple(Kind)[1:] for colour in tuple(Colour)[1:])
+    return {tiles.name(code): code for code in codes}
+
+
+def _tile(name: str, fail: Callable[[str], NoReturn]) -> int:
+    name = " ".join(name.split())
+    if name not in _codes():
+        colours = ", ".join(colour.name.lower() for colour in tuple(Colour)[1:])
+        fail(
+            f"`{name}` is no tile; a tile is floor, wall, or a colour ({colours}) and a ball, "
+            "square, pyramid, key, hex, star or goal tile, or such as `closed red door`"
+            f"{_near(name, _codes())}"
+        )
+    return _codes()[name]
+
+
+def _pair(code: int) -> tuple[int, int]:
+    return code & 15, code >> 4
+
+
+def _near(name: str, allowed: Any) -> str:
+    found = closest(name, allowed, 1)
+    return f"; did you mean `{found[0]}`?" if found else ""
+
+
+def _fail(number: int, statement: str, message: str) -> NoReturn:
+    raise ValueError(f"parse_ruleset: line {number}, `{statement}`: {message}")

@@ -1,0 +1,158 @@
+"""Layouts of XLand-MiniGrid 0.9.3 (`xminigrid/envs/xland.py`): walls, doors and where things lie.
+
+Doors stand in walls, so the free cells are the same in every episode: what lies on the map is drawn
+as distinct ranks among them.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Int32, UInt8
+
+from ..core.platforms import by_platform
+from ..core.random import Key, below, distinct, words
+from . import tiles
+from .state import Level
+from .tiles import Kind
+
+LARGEST = 127  # positions are int8
+
+
+class Doors(NamedTuple):
+    """A door and the cells where it may be: `count` of them, down or to the right from a first."""
+
+    row: int
+    column: int
+    down: int  # 1 if they lie below one another, else 0
+    count: int
+
+
+class Plan(NamedTuple):
+    """A layout at one size."""
+
+    walls: tuple[tuple[slice | int, slice | int], ...]  # besides the border
+    doors: tuple[Doors, ...]
+
+
+class Layout(NamedTuple):
+    """A layout."""
+
+    plan: Callable[[int], Plan]
+    smallest: int  # cells on a side
+    odd: bool = False  # whether the size must be
+
+
+class Map(NamedTuple):
+    """A layout at one size as arrays."""
+
+    grid: np.ndarray  # without doors, uint8 tile bytes
+    free: np.ndarray  # numbers of the floor cells
+    first: np.ndarray  # of each door: its first cell,
+    step: np.ndarray  # the cells from one to the next,
+    count: np.ndarray  # and how many there are
+
+
+def _one_room(size: int) -> Plan:
+    return Plan((), ())
+
+
+def _two_rooms(size: int) -> Plan:
+    middle = size // 2
+    return Plan(((slice(None), middle),), (Doors(1, middle, 1, size - 2),))
+
+
+def _four_rooms(size: int) -> Plan:
+    middle, count = size // 2, size // 2 - 1
+    starts = ((middle, 1, 0), (middle, middle + 1, 0), (1, middle, 1), (middle + 1, middle, 1))
+    walls = ((slice(None), middle), (middle, slice(None)))
+    return Plan(walls, tuple(Doors(*start, count) for start in starts))
+
+
+def _six_rooms(size: int) -> Plan:
+    """Three rooms on each side of a corridor."""
+    left, right, third = size // 2 - 2, size // 2 + 2, size // 3
+    rows = (size // 2 - third, size // 2, size // 2 + third)
+    sides = [
+        (row, cells) for row in (third, 2 * third) for cells in (slice(left), slice(right, -1))
+    ]
+    doors = tuple(Doors(row, column, 1, 1) for column in (left, right) for row in rows)
+    return Plan(((slice(None), left), (slice(None), right), *sides), doors)
+
+
+def _nine_rooms(size: int) -> Plan:
+    third = size // 3
+    lines = (third, 2 * third)
+    upright = [Doors(row * third + 1, line, 1, third - 1) for line in lines for row in range(3)]
+    level = [Doors(line, col * third + 1, 0, third - 1) for line in lines for col in range(3)]
+    walls = [(slice(None), line) for line in lines] + [(line, slice(None)) for line in lines]
+    return Plan(tuple(walls), (*upright, *level))
+
+
+LAYOUTS = {  # by the number of rooms; sizes that have an id of their own
+    "R1": Layout(_one_room, 5),
+    "R2": Layout(_two_rooms, 5),
+    "R4": Layout(_four_rooms, 5, odd=True),  # of an even size a door would stand in the border
+    "R6": Layout(_six_rooms, 9),
+    "R9": Layout(_nine_rooms, 7),
+}
+SIZES = {
+    **dict.fromkeys(("R1", "R2", "R4"), (9, 11, 13, 15, 17)),
+    "R6": (13, 17, 19),
+    "R9": (16, 19, 25),
+}
+
+
+@functools.cache
+def drawn(layout: str, size: int) -> Map:
+    """Return a layout at one size."""
+    plan = LAYOUTS[layout].plan(size)
+    grid = np.full((size, size), tiles.WALL, np.uint8)
+    grid[1:-1, 1:-1] = tiles.FLOOR
+    for rows, columns in plan.walls:
+        grid[rows, columns] = tiles.WALL
+    rows, columns, down, count = np.array(plan.doors, np.int32).reshape(-1, 4).T
+    free = np.flatnonzero(grid == tiles.FLOOR).astype(np.int32)
+    return Map(grid, free, rows * size + columns, np.where(down, size, 1).astype(np.int32), count)
+
+
+def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " tiles"]) -> Level:
+    """Draw doors, then put the tiles (0 for none) and the agent on distinct free cells."""
+    plan = drawn(layout, size)
+    doors, things = len(plan.first), np.shape(init_tiles)[0]
+    word = words(key, 2 * doors + things + 2)
+    at, painted, lies, turn = jnp.split(word, np.cumsum([doors, doors, things + 1]))
+    colour = tiles.DOOR_COLOURS[0] + below(painted, len(tiles.DOOR_COLOURS))
+    cells = jnp.asarray(plan.free)[distinct(lies, plan.free.size)]
+    index = jnp.concatenate([plan.first + plan.step * below(at, plan.count), cells[:-1]])
+    tile = jnp.concatenate([tiles.byte(Kind.CLOSED_DOOR, colour), init_tiles])
+    index, tile = jax.lax.optimization_barrier((index, tile))
+    grid = jnp.asarray(plan.grid)
+    grid = by_platform(grid, index, tile, cpu=_put_together, default=_put_one_by_one)
+    agent = cells[-1]
+    return Level.of(grid, agent // size, agent % size, below(turn[0], 4))
+
+
+def _put_together(
+    grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
+) -> UInt8[Array, "size size"]:
+    """Write tiles into different cells; a tile that is 0 is left out."""
+    nowhere = grid.size + np.arange(index.shape[0], dtype=np.int32)
+    index = jnp.where(tile == tiles.NOTHING, nowhere, index)
+    cells = grid.reshape(-1).at[index].set(tile, mode="drop", unique_indices=True)
+    return cells.reshape(grid.shape)
+
+
+def _put_one_by_one(
+    grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
+) -> UInt8[Array, "size size"]:
+    """The same by selections, which fuse with the choice between the new grid and the old one."""
+    cells = np.arange(grid.size, dtype=np.int32).reshape(grid.shape)
+    for number in range(index.shape[0]):
+        put = (cells == index[number]) & (tile[number] != tiles.NOTHING)
+        grid = jnp.where(put, tile[number], grid)
+    return grid

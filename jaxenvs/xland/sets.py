@@ -1,0 +1,258 @@
+"""The task sets of XLand-MiniGrid 0.9.3, made on first use and kept on disk.
+
+The package fetches its sets as pickles. Here they are drawn again as its script draws them, which
+takes seconds to a few minutes, and compared with checksums. Whether the published files equal
+them could not be checked.
+"""
+
+import contextlib
+import hashlib
+import importlib.util
+import os
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool
+
+from ..core import checks
+from ..core.files import cache_folder, replacing
+from ..core.random import Key
+from ..core.struct import Struct, struct
+from . import exact
+from .generator import Recipe
+from .rulesets import PackedRuleset, Ruleset
+
+CHUNK = 2**16  # rulesets unpacked at a time
+
+
+class Set(NamedTuple):
+    """One set of tasks."""
+
+    num_rulesets: int
+    recipe: Recipe
+    num_rules: int  # of the task with the most
+    num_tiles: int
+    # SHA-256 (first 32 hex digits) of the package's goals, rules, initial tiles, numbers of rules.
+    checksums: tuple[str, ...]
+
+
+_MEDIUM, _HIGH = Recipe(2, 0.1, 3, 2), Recipe(3, 0.1, 4, 1)
+SETS = {
+    "trivial-21k": Set(
+        21_000, Recipe(0, 0.0, 0, 3), 1, 5,
+        (
+            "dc7d602c093ba33de879fd11571496d0", "0715016ca7e189bf81344201108624bc",
+            "8b5649e340d29a3dc065e86dca5cce4c", "dc2cb9461e341de019ba5d651b641d42",
+        ),
+    ),
+    "small-1m": Set(
+        1_000_000, Recipe(1, 0.3, 2, 2), 4, 10,
+        (
+            "4b1a9553ab3453194883877898234604", "22a3183b2d5d316fd4aed592ea9712db",
+            "1b28e84290f222e352951cd9b84a9340", "2425ab09fb58e1ec679e9ccbcc3a225c",
+        ),
+    ),
+    "medium-1m": Set(
+        1_000_000, _MEDIUM, 9, 16,
+        (
+            "05c555bfef55945f110615575909c087", "e54d0067ec7354d3442076da83f265a1",
+            "f9eb15dd5fea7a1bc2e0aa2dda80d4b0", "9ba627c87216884f5480d3286df0b6dd",
+        ),
+    ),
+    "medium-3m": Set(
+        3_000_000, _MEDIUM, 9, 16,
+        (
+            "0d7f142f93831b0cd1e4153eea2b5d76", "9c0a42d478b41a242f2b966af1735554",
+            "d152befc31019b44ea292dc308f8bb42", "1012dfa767d88699035d79e6febc571b",
+        ),
+    ),
+    "high-1m": Set(
+        1_000_000, _HIGH, 18, 23,
+        (
+            "524f535ae4a283ae34f6e8303b67929d", "0d3e9bdfe5e9e08f96af22cd42d27846",
+            "092e145b7ce8596e1c7b105f843fff03", "8f384a97143ab76678f95958b6182fc6",
+        ),
+    ),
+    "high-3m": Set(
+        3_000_000, _HIGH, 18, 23,
+        (
+            "f67ceef6d8665e2cdc7957f6a93ff17d", "10835056ee5c0997ef6c3c6bae818fa1",
+            "cf64cc4e7848d7363c7fee960530984d", "b2bf4c036dc7f3780f03394a4f3131a1",
+        ),
+    ),
+}  # fmt: skip
+
+
+@struct
+class Benchmark(Struct):
+    """A set of tasks. A pytree: give it to a jitted function as an argument, not as a constant."""
+
+    rulesets: PackedRuleset  # (tasks, ...)
+
+    @property
+    def num_rulesets(self) -> int:
+        """Number of tasks."""
+        return self.rulesets.goal.shape[0]
+
+    def get_ruleset(self, index: ArrayLike) -> Ruleset:
+        """Return task `index`; works inside `jit`, where an index out of range is clipped.
+
+        Raises `IndexError` for one that is out of range otherwise.
+        """
+        count = self.num_rulesets
+        if not isinstance(index, Tracer) and not 0 <= int(np.asarray(index)) < count:
+            raise IndexError(f"get_ruleset: index={index} is not one of the {count:,} tasks")
+        return _task(self.rulesets, index)
+
+    def sample_ruleset(self, key: Key) -> Ruleset:
+        """Return a uniform task; works inside `jit` and `vmap`."""
+        return _any_task(self.rulesets, key)
+
+    def shuffle(self, key: Key) -> "Benchmark":
+        """Return the tasks in a random order."""
+        return self._rows(jax.random.permutation(key, self.num_rulesets))
+
+    def split(self, share: float) -> tuple["Benchmark", "Benchmark"]:
+        """Return the first `share` of the tasks, rounded, and the rest.
+
+        Raises `ValueError` if either would be empty.
+        """
+        count = self.num_rulesets
+        first = round(count * share)
+        if not 0 < first < count:
+            raise ValueError(
+                f"split: a share of {share!r} leaves {first:,} of {count:,} tasks on one side; "
+                "give a number between 0 and 1 that leaves some on both"
+            )
+        return self._rows(slice(None, first)), self._rows(slice(first, None))
+
+    def filter_split(
+        self, keep: Callable[[Array, Array], Bool[Any, ""] | bool]
+    ) -> tuple["Benchmark", "Benchmark"]:
+        """Return the tasks for which `keep(goal, rules)` holds, and the others; not inside `jit`.
+
+        `keep` is traced with one task: uint8 (5,) and (rules, 7), see `Ruleset`.
+        """
+        decide = jax.jit(jax.vmap(lambda task: jnp.asarray(keep(task.goal, task.rules))))
+        kept = np.concatenate([decide(part) for part in _unpacked(self.rulesets)])
+        if kept.shape != (self.num_rulesets,) or kept.dtype != bool:
+            raise TypeError(
+                "filter_split: the function must return a bool for a task, got "
+                f"{kept.dtype} {kept.shape[1:]}"
+            )
+        return self._rows(np.flatnonzero(kept)), self._rows(np.flatnonzero(~kept))
+
+    def _rows(self, rows: Any) -> "Benchmark":
+        return Benchmark(rulesets=jax.tree.map(lambda leaf: leaf[rows], self.rulesets))
+
+
+def benchmark(name: str) -> Benchmark:
+    """Return the tasks of a set: `trivial-21k`, `small-1m`, `medium-1m`, `high-1m` or `...-3m`.
+
+    The first call draws them and keeps them in the folder that JAXENVS_CACHE names (by default
+    `~/.cache/jaxenvs`), if it can be written to. Raises `ValueError` for another name, and
+    `RuntimeError` if the tasks drawn here are not those of the checksum.
+    """
+    checks.one_of("benchmark", "name", name, SETS)
+    folder = cache_folder(os.environ)
+    path = None if folder is None else folder / f"xland-{name}.npz"
+    rulesets = None if path is None else _read(path, SETS[name])
+    if rulesets is None:
+        rulesets = drawn(name)
+        if path is not None:
+            _write(path, rulesets)
+    return Benchmark(rulesets=jax.tree.map(jnp.asarray, rulesets))
+
+
+def drawn(name: str) -> PackedRuleset:
+    """Draw the tasks of a set, and compare them with the checksum."""
+    wanted = SETS[name]
+    with _bar(f"xland {name}", wanted.num_rulesets) as tell:
+        found = exact.first_distinct(wanted.recipe, wanted.num_rulesets, tell)
+    num_rules, num_tiles = wanted.num_rules, wanted.num_tiles
+    found = found.replace(
+        rules=found.rules[:, :num_rules].copy(), init_tiles=found.init_tiles[:, :num_tiles].copy()
+    )
+    if checksums(found) != wanted.checksums:
+        version = f"{sys.implementation.name} {sys.version.split()[0]}"
+        raise RuntimeError(
+            f"benchmark: {name} drawn by {version} differs from the checksum; the order of sets "
+            "must be that of CPython on a 64-bit machine"
+        )
+    return found
+
+
+def checksums(rulesets: PackedRuleset) -> tuple[str, ...]:
+    """Sum up the package's arrays: goals, rules, initial tiles and numbers of rules."""
+    sums = [hashlib.sha256() for _ in range(4)]
+    for part in _unpacked(rulesets):
+        count = (part.rules[..., 0] != 0).sum(axis=1).astype(np.uint8)
+        for one, array in zip(sums, (part.goal, part.rules, part.init_tiles, count), strict=True):
+            one.update(array.tobytes())
+    return tuple(one.hexdigest()[:32] for one in sums)
+
+
+@jax.jit
+def _task(rulesets: PackedRuleset, index: ArrayLike) -> Ruleset:
+    return jax.tree.map(lambda leaf: leaf[index], rulesets).unpacked()
+
+
+@jax.jit
+def _any_task(rulesets: PackedRuleset, key: Key) -> Ruleset:
+    return _task(rulesets, jax.random.randint(key, (), 0, rulesets.goal.shape[0]))
+
+
+def _unpacked(rulesets: PackedRuleset) -> Iterator[Ruleset]:
+    """The tasks in the package's bytes, a chunk at a time."""
+    host = jax.device_get(rulesets)
+    for start in range(0, len(host.goal), CHUNK):
+        yield jax.tree.map(lambda leaf: leaf[start : start + CHUNK], host).unpacked()  # noqa: B023
+
+
+def _read(path: Path, wanted: Set) -> PackedRuleset | None:
+    """The tasks of a file; None if it is missing, damaged or holds others."""
+    types = {
+        "goal": (np.uint32, (wanted.num_rulesets,)),
+        "rules": (np.uint32, (wanted.num_rulesets, wanted.num_rules)),
+        "init_tiles": (np.uint8, (wanted.num_rulesets, wanted.num_tiles)),
+    }
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in types}
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    if {name: (array.dtype, array.shape) for name, array in arrays.items()} != types:
+        return None
+    found = PackedRuleset(**arrays)
+    return found if checksums(found) == wanted.checksums else None
+
+
+def _write(path: Path, rulesets: PackedRuleset) -> None:
+    """Keep the tasks, where that is possible."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, goal=rulesets.goal, rules=rulesets.rules, init_tiles=rulesets.init_tiles)
+
+
+@contextlib.contextmanager
+def _bar(title: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar in a terminal, if rich is installed; yield what moves it."""
+    if importlib.util.find_spec("rich") is None:
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,92 @@
+"""Tiles: one byte holds what a cell contains (low four bits) and its colour (high four).
+
+Numbers are those of XLand-MiniGrid 0.9.3 (`xminigrid/core/constants.py`). What a tile allows
+depends on its kind; rules and goals compare whole bytes.
+"""
+
+import functools
+from enum import IntEnum
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, UInt8
+
+
+class Kind(IntEnum):
+    """What a cell contains."""
+
+    NOTHING = 0  # outside the grid, in empty hands, and where a ruleset is padded
+    FLOOR = 1
+    WALL = 2
+    BALL = 3
+    SQUARE = 4
+    PYRAMID = 5
+    GOAL = 6
+    KEY = 7
+    LOCKED_DOOR = 8
+    CLOSED_DOOR = 9
+    OPEN_DOOR = 10
+    HEX = 11
+    STAR = 12
+
+
+class Colour(IntEnum):
+    """Colours of tiles; floors are black, walls grey."""
+
+    NONE = 0
+    RED = 1
+    GREEN = 2
+    BLUE = 3
+    PURPLE = 4
+    YELLOW = 5
+    GREY = 6
+    BLACK = 7
+    ORANGE = 8
+    WHITE = 9
+    BROWN = 10
+    PINK = 11
+
+
+NOTHING, FLOOR, WALL = 0x00, 0x71, 0x62
+THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.HEX, Kind.STAR)  # can be carried
+WALKABLE = (Kind.FLOOR, Kind.GOAL, Kind.OPEN_DOOR)
+OPAQUE = (Kind.WALL, Kind.LOCKED_DOOR, Kind.CLOSED_DOOR)
+KIND_NAMES = {kind: kind.name.lower().replace("_", " ") for kind in Kind} | {Kind.GOAL: "goal tile"}
+DOOR_STATES = {Kind.LOCKED_DOOR: "locked", Kind.CLOSED_DOOR: "closed", Kind.OPEN_DOOR: "open"}
+DOOR_COLOURS = tuple(Colour)[1:7]  # of the doors between rooms
+
+
+def byte(kind: ArrayLike, colour: ArrayLike) -> UInt8[Array, "..."]:
+    """Put a kind and a colour into one byte."""
+    kind, colour = jnp.asarray(kind, jnp.uint8), jnp.asarray(colour, jnp.uint8)
+    return kind | (colour << jnp.uint8(4))
+
+
+def is_any(code: Array, kinds: tuple[Kind, ...]) -> Bool[Array, "..."]:
+    """Whether the tile is of one of the kinds: one bit test."""
+    table = jnp.uint32(sum(1 << k for k in kinds))
+    return ((table >> (code.astype(jnp.uint32) & jnp.uint32(15))) & jnp.uint32(1)) != 0
+
+
+@functools.partial(jax.jit, inline=True)  # traced once for a shape
+def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 2"]:
+    """Turn tile bytes into the package's pairs (tile, colour)."""
+    return jnp.stack([code & jnp.uint8(15), code >> jnp.uint8(4)], axis=-1)
+
+
+def decode(pairs: ArrayLike) -> np.ndarray:
+    """Turn the package's pairs (NumPy, last axis 2) into tile bytes; the inverse of `encode`."""
+    kind, colour = np.moveaxis(np.asarray(pairs).astype(np.uint8), -1, 0)
+    return kind | colour << 4
+
+
+def name(code: int) -> str:
+    """Name a tile, such as `closed red door`; floor, wall and nothing have no colour."""
+    kind, colour = Kind(code & 15), Colour(code >> 4).name.lower()
+    if code in (NOTHING, FLOOR, WALL):
+        return kind.name.lower()
+    if kind in DOOR_STATES:
+        return f"{DOOR_STATES[kind]} {colour} door"
+    return f"{colour} {KIND_NAMES[kind]}"

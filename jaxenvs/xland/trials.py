@@ -1,0 +1,208 @@
+"""Trials: several episodes under one task, over which an agent keeps its memory (RL²).
+
+(Duan et al. 2016, "RL²: Fast Reinforcement Learning via Slow Reinforcement Learning".)
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Int32, PyTree
+
+from ..core import checks
+from ..core.env import Reset, Step
+from ..core.facts import Fact
+from ..core.random import Key
+from ..core.struct import Struct, struct
+from ..core.wrapper import Wrapper
+from .rulesets import PackedRuleset
+from .sets import Benchmark
+
+
+@struct
+class TrialParams(Struct):
+    """Params of the environment inside, and the tasks from which trials are drawn."""
+
+    env: Any
+    tasks: PackedRuleset  # (num_tasks, ...)
+
+    @property
+    def max_steps_in_episode(self) -> Any:
+        """Time limit of an episode inside."""
+        return self.env.max_steps_in_episode
+
+
+@struct
+class TrialLevel(Struct):
+    """Where a trial begins."""
+
+    task: Int32[Array, ""]  # index into `TrialParams.tasks`
+    level: Any  # of its first episode
+
+
+@struct
+class TrialState(Struct):
+    """State of the environment inside, and how far the trial is."""
+
+    time: Int32[Array, ""]  # steps since the trial began
+    env: Any
+    task: Int32[Array, ""]
+    episode: Int32[Array, ""]  # episodes that have ended
+
+
+class Trials(Wrapper):
+    """A trial is `episodes` episodes of a rule world under one task, each in a new level.
+
+    To the outside a trial is one episode: it terminates when its last episode ends for either
+    reason, and a reset draws another task. So `done` says when an agent's memory must be cleared,
+    and learners with memory maximise the return of the whole trial. Within it, the step that ends
+    an episode returns the first observation of the next one.
+
+    `info["trial"]`: `episode`, the number of the episode that this step belongs to; `finished`,
+    whether it ended here; `solved`, whether it reached the goal.
+    """
+
+    episodes: int = 10
+    num_tasks: int = 1  # of the params
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        super().__post_init__()
+        checks.integer_field("Trials", "episodes", self.episodes, 1)
+        checks.integer_field("Trials", "num_tasks", self.num_tasks, 1)
+        if not hasattr(self.env.default_params, "ruleset"):
+            raise TypeError(f"Trials: needs an environment with rulesets, got {self.env.name}")
+
+    @classmethod
+    def of(cls, env: Any, tasks: Benchmark, episodes: int = 10) -> tuple["Trials", TrialParams]:
+        """Return trials under uniform tasks of a set, and their params.
+
+        Raises `ValueError` if the environment holds fewer rules or tiles than the tasks have.
+        """
+        trials = cls(env=env, episodes=episodes, num_tasks=tasks.num_rulesets)
+        inner: Any = env.default_params
+        return trials, TrialParams(env=inner, tasks=_fitted(tasks.rulesets, inner.ruleset))
+
+    @property
+    def default_params(self) -> TrialParams:
+        """The default task in every place."""
+        inner: Any = self.env.default_params
+        tasks = jax.tree.map(
+            lambda leaf: np.broadcast_to(np.asarray(leaf), (self.num_tasks, *np.shape(leaf))),
+            inner.ruleset,
+        )
+        return TrialParams(env=inner, tasks=tasks)
+
+    @property
+    def fully_observed(self) -> bool:  # type: ignore[override]
+        """The task and the number of the episode are hidden."""
+        return False
+
+    def inner(self, state: TrialState) -> Any:
+        """State of the environment inside."""
+        return state.env
+
+    def inner_params(self, params: TrialParams | None) -> Any:
+        """Params inside, with the first task; see `params_of`."""
+        return None if params is None else self.params_of(jnp.int32(0), params)
+
+    def params_of(self, task: ArrayLike, params: TrialParams | None) -> Any:
+        """Params inside, with the task of this index."""
+        given = self.default_params if params is None else params
+        ruleset = jax.tree.map(lambda leaf: jnp.asarray(leaf)[task], given.tasks)
+        return given.env.replace(ruleset=ruleset)
+
+    def draw_level(self, key: Key, params: TrialParams) -> TrialLevel:
+        """Draw a task and the level of the first episode."""
+        key_task, key_level = jax.random.split(key)
+        task = jax.random.randint(key_task, (), 0, self.num_tasks, jnp.int32)
+        return TrialLevel(
+            task=task, level=self.env.draw_level(key_level, self.params_of(task, params))
+        )
+
+    def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
+        """Begin a trial in the given level."""
+        params = self.checked_params(params, "reset_to")
+        obs, state = self.env.reset_to(key, level.level, self.params_of(level.task, params))
+        zero = jnp.zeros_like(level.task)
+        return Reset(obs, TrialState(time=zero, env=state, task=level.task, episode=zero))
+
+    def step(self, key: Key, state: TrialState, action: Any, params: Any = None) -> Step:
+        """Advance by one action; if that ends an episode but not the trial, begin the next one."""
+        if not isinstance(state, TrialState):
+            kind = type(state).__name__
+            raise TypeError(f"step: Trials needs a state from its reset or step, got {kind}")
+        inner = self.params_of(state.task, self.checked_params(params, "step"))
+        key_step, key_reset = jax.random.split(checks.single_key(key, "step"))
+        stepped = self.env.step(key_step, state.env, action, inner)
+        finished = stepped.done
+        episode = state.episode + finished.astype(jnp.int32)
+        is_over = episode >= self.episodes
+        obs, env_state = jax.tree.map(
+            lambda new, old: jnp.where(finished & ~is_over, new, old),
+            tuple(self.env.reset(key_reset, inner)),
+            (stepped.obs, stepped.state),
+        )
+        after = TrialState(
+            time=state.time + jnp.int32(1), env=env_state, task=state.task, episode=episode
+        )
+        told = {"episode": state.episode, "finished": finished, "solved": stepped.terminated}
+        return stepped._replace(
+            obs=obs,
+            state=after,
+            terminated=is_over,
+            truncated=jnp.zeros_like(is_over),
+            info={**stepped.info, "trial": told},
+        )
+
+    def time_limit(self, state: TrialState, params: TrialParams) -> ArrayLike:
+        """Return the steps of a trial, at most."""
+        inner = self.params_of(state.task, params)
+        return self.env.time_limit(state.env, inner) * np.int32(self.episodes)
+
+    def observe(self, state: TrialState, params: Any = None) -> PyTree[Array]:
+        """Return what the agent sees of `state`."""
+        return self.env.observe(state.env, self.params_of(state.task, params))
+
+    def succeeded(self, step: Step) -> Bool[Array, ""]:
+        """A trial in which an episode reached the goal is a success."""
+        return step.info["trial"]["solved"]
+
+    def facts(self, state: TrialState, params: Any = None) -> tuple[Fact, ...]:
+        """The facts inside, and the number of the episode."""
+        inside = self.env.facts(state.env, self.params_of(state.task, params))
+        number = min(int(state.episode) + 1, self.episodes)
+        return (*inside, Fact("episode", f"{number} of {self.episodes}"))
+
+    def describe(self, state: TrialState, params: Any = None) -> str:
+        """Describe the state inside."""
+        return self.env.describe(state.env, self.params_of(state.task, params))
+
+
+def _fitted(tasks: PackedRuleset, like: PackedRuleset) -> PackedRuleset:
+    """Pad tasks with empty rules and tiles to the sizes of an environment's ruleset."""
+
+    def padded(name: str, field: str) -> Array:
+        leaf, size = getattr(tasks, name), getattr(like, name).shape[-1]
+        count = leaf.shape[-1]
+        if count > size:
+            raise ValueError(
+                f"Trials.of: the tasks have up to {count} {name}, this environment holds {size}; "
+                f"make it with {field}={count}"
+            )
+        return jnp.pad(leaf, ((0, 0), (0, size - count)))
+
+    return tasks.replace(
+        rules=padded("rules", "num_rules"), init_tiles=padded("init_tiles", "num_tiles")
+    )
+
+
+def episode_returns(trial: dict[str, Any], reward: Any, episodes: int) -> Array:
+    """Sum the rewards of a rollout of one trial by episode, given its `info["trial"]`.
+
+    reward: float32 (steps, ...), up to the end of the trial. Returns float32 (episodes, ...).
+    """
+    numbers = np.arange(episodes, dtype=np.int32).reshape(-1, *[1] * reward.ndim)
+    return jnp.where(trial["episode"] == numbers, reward, jnp.float32(0)).sum(axis=1)

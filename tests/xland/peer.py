@@ -1,0 +1,163 @@
+"""XLand-MiniGrid itself beside our worlds: states and tasks converted, and a scan of its steps."""
+
+import dataclasses
+import functools
+from importlib.metadata import version
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xminigrid
+from xminigrid.core.actions import take_action
+from xminigrid.core.observation import minigrid_field_of_view
+from xminigrid.envs import xland
+from xminigrid.envs.xland import XLandEnvParams, XLandMiniGrid
+from xminigrid.types import AgentState, EnvCarry, State, StepType, TimeStep
+
+from jaxenvs.xland import XLand, tiles
+from jaxenvs.xland.state import XLandState, packed
+
+assert version("xminigrid") == "0.9.3", "the rules are stated for xminigrid 0.9.3"
+
+PACKAGE = XLandMiniGrid()
+
+
+def loosely(function):
+    """Call the package under JAX's standard dtype promotion, because it mixes dtypes."""
+
+    @functools.wraps(function)
+    def call(*args):
+        with jax.numpy_dtype_promotion("standard"):
+            return function(*args)
+
+    return call
+
+
+def state_of(grid, pose, pocket, ruleset):
+    """The package's state of one world: tile bytes, (row, column, direction), a tile."""
+    agent = AgentState(
+        position=pose[:2].astype(jnp.int32),
+        direction=pose[2].astype(jnp.int32),
+        pocket=tiles.encode(pocket),
+    )
+    return State(
+        key=jax.random.key(0),
+        step_num=jnp.int32(0),
+        grid=tiles.encode(grid),
+        agent=agent,
+        goal_encoding=ruleset.goal,
+        rule_encoding=ruleset.rules,
+        carry=EnvCarry(),
+    )
+
+
+def params_of(size, limit):
+    """The package's params, which are static."""
+    return XLandEnvParams(height=size, width=size, view_size=5, max_steps=limit)
+
+
+@functools.cache
+def play(size, limit):
+    """(grids, poses, pockets, rulesets, actions) -> the package's results of every step."""
+    params = params_of(size, limit)
+
+    def step(before, action):
+        nothing = jnp.zeros((), jnp.float32)
+        given = TimeStep(before, StepType.MID, nothing, nothing, nothing)
+        after = PACKAGE.step(params, given, action)
+        state = after.state
+        grid, agent, _ = take_action(before.grid, before.agent, action)
+        return state, {
+            "fired": (grid != state.grid).any() | (agent.pocket != state.agent.pocket).any(),
+            "grid": state.grid[..., 0] | state.grid[..., 1] << 4,
+            "pose": jnp.concatenate([state.agent.position, state.agent.direction[None]]),
+            "pocket": state.agent.pocket[0] | state.agent.pocket[1] << 4,
+            "obs": after.observation,
+            "occluded": minigrid_field_of_view(state.grid, state.agent, 5, 5),
+            "reward": after.reward.astype(jnp.float32),
+            "terminated": after.discount == 0,
+            "ended": after.step_type == StepType.LAST,
+        }
+
+    def row(grid, pose, pocket, ruleset, actions):
+        return jax.lax.scan(step, state_of(grid, pose, pocket, ruleset), actions)[1]
+
+    return jax.jit(jax.vmap(loosely(row)))
+
+
+@functools.cache
+def play_ours(size, num_rules):
+    """The same of our steps, with the limit as the last argument."""
+    env = XLand(size=size, num_rules=num_rules, num_tiles=2)
+    behind_walls = dataclasses.replace(env, see_through_walls=False)
+
+    def row(grid, pose, pocket, ruleset, actions, limit):
+        params = env.default_params.replace(
+            max_steps_in_episode=limit, ruleset=ruleset.sized(num_rules, 2).packed()
+        )
+        start = XLandState(
+            time=jnp.int32(0), grid=grid, agent=packed(pose[0], pose[1], pose[2], pocket)
+        )
+
+        def step(state, action):
+            made = env.step(jax.random.key(0), state, action, params)
+            after = made.state
+            return after, {
+                "grid": after.grid,
+                "pose": jnp.stack([after.row, after.column, after.direction]),
+                "pocket": after.pocket,
+                "obs": made.obs,
+                "occluded": behind_walls.observe(after, params),
+                "reward": made.reward,
+                "terminated": made.terminated,
+                "ended": made.terminated | made.truncated,
+            }
+
+        return jax.lax.scan(step, start, actions)[1]
+
+    return jax.jit(jax.vmap(row, in_axes=(0, 0, 0, 0, 0, None)))
+
+
+@functools.cache
+def levels(name):
+    """(keys, init_tiles) -> tile bytes and poses of the package's own resets."""
+    env, params = xminigrid.make(name)
+
+    def level(key, init_tiles):
+        ruleset = params.ruleset.replace(init_tiles=init_tiles)
+        state = env.reset(params.replace(ruleset=ruleset), key).state
+        grid = state.grid[..., 0] | state.grid[..., 1] << 4
+        pose = jnp.concatenate([state.agent.position, state.agent.direction[None]])
+        return grid, pose.astype(jnp.int8)
+
+    return jax.jit(jax.vmap(loosely(level)))
+
+
+def differences(theirs, ours, limit):
+    """Names of results that differ, with the number of steps in which they do."""
+    theirs, ours = jax.device_get((theirs, ours))
+    theirs.pop("fired")
+    known = np.arange(ours["ended"].shape[1]) < limit  # the package forgets its limit afterwards
+    for name in ("ended", "reward"):  # whose rewards are negative then
+        ours[name] = np.where(known, ours[name], theirs[name])
+    found = {}
+    for name, wanted in theirs.items():
+        given = ours[name]
+        same = np.isclose(wanted, given, atol=1e-6) if name == "reward" else wanted == given
+        wrong = int((~same.reshape(*wanted.shape[:2], -1).all(axis=-1)).sum())
+        if wrong:
+            found[name] = wrong
+    return found
+
+
+def limit(name):
+    """The time limit of one of the package's ids."""
+    return xminigrid.make(name)[1].max_steps
+
+
+@loosely
+def layout(name, key, size):
+    """Tile bytes of one of the package's layouts."""
+    rooms = {"R1": "room", "R2": "two_rooms", "R4": "four_rooms", "R6": "six_rooms"}
+    generate = getattr(xland, f"generate_{rooms.get(name, 'nine_rooms')}")
+    return tiles.decode(generate(key, size, size)[1])
