@@ -14,10 +14,9 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
-from . import algorithms, ray_ppo
-from .acting import Rollout
+from . import algorithms
+from .acting import Rollout, Runner
 from .devices import DEVICES, DIVIDED, EVERYWHERE
-from .ppo import Runner
 from .ray_actors import Fragment
 
 BATCH = (DIVIDED, PartitionSpec(DEVICES))  # where a fragment's two parts have environments
@@ -30,7 +29,7 @@ def improve(
     """One update on all devices; as everywhere, runners have a first axis of (here one) seed."""
 
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
-        return ray_ppo.update(learner, runner, Rollout(**batch[0]), batch[1])
+        return learner.algorithm.load().update(learner, runner, Rollout(**batch[0]), batch[1])
 
     step = jax.vmap(step, in_axes=(0, None), axis_name=algorithms.SEEDS)
     return learner.devices.program(step, (EVERYWHERE, BATCH), EVERYWHERE)(runners, batch)

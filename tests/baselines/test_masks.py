@@ -113,7 +113,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
     if make is of_ppo_rnn:
-        rows, unroll = minibatches.sequences(first), ppo_rnn.unroll
+        rows, unroll = ppo_rnn.sequences(first), ppo_rnn.unroll
         rows = rows._replace(memory=jnp.zeros((1, 1, 8)))
     else:
         rows, unroll = minibatches.steps(first), ppo.unroll
