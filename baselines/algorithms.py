@@ -35,7 +35,7 @@ class Algorithm(NamedTuple):
     title: str
     module: str
     shape: tuple[str, ...] = ("hidden", "embed")  # settings of the policy's network; (): no policy
-    command: str = ".loop"  # module whose `command` trains it
+    command: str = ".run.loop"  # module whose `command` trains it
     outside: bool = False  # whether it takes environments of Gymnasium
 
     def load(self) -> Any:
@@ -84,6 +84,6 @@ ALGORITHMS = {
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("davi", "DAVI", ".davi", shape=()),
-        Algorithm(WITH_RAY, "PPO and Ray", ".ray_ppo", command=".ray_ppo", outside=True),
+        Algorithm(WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True),
     )
 }

@@ -24,11 +24,12 @@ from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 
-from . import acting, evaluate, minibatches, options
+from . import acting, evaluate, minibatches
 from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
 from .minibatches import Loss
 from .networks import ActorCritic
+from .run import options
 from .runs import Config, Run
 from .settings import Learning
 

@@ -24,12 +24,12 @@ from jaxenvs import Env, spaces
 from jaxenvs.core.random import words
 from jaxenvs.puzzles.puzzle import Puzzle
 
-from . import options
 from .algorithms import ALGORITHMS, Learner
-from .checkpoints import RunError
 from .evaluate import EVALUATION
 from .minibatches import apply_gradient
 from .networks import Encoder
+from .run import options
+from .run.checkpoints import RunError
 from .runs import Config, Run
 from .settings import Checked
 

@@ -23,14 +23,15 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 from jaxenvs.core.masking import legal
 from jaxenvs.core.memory import device_memory
 
-from . import acting, evaluate, minibatches, options, q_network, replay_buffer
+from . import acting, evaluate, minibatches, q_network, replay_buffer
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
-from .checkpoints import RunError
 from .devices import ALONE
 from .minibatches import Loss
 from .q_network import QNetwork
 from .replay_buffer import Batch, ReplayBuffer
+from .run import options
+from .run.checkpoints import RunError
 from .runs import Config
 from .settings import Exploring
 

@@ -22,10 +22,11 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from . import acting, evaluate, minibatches, options, returns
+from . import acting, evaluate, minibatches, returns
 from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
 from .networks import ActorCritic
+from .run import options
 from .settings import Learning
 
 

@@ -15,10 +15,11 @@ from jaxtyping import Array, PyTree
 
 from jaxenvs.core.masking import legal
 
-from . import acting, evaluate, options, ppo
+from . import acting, evaluate, ppo
 from .acting import Rollout, Runner
 from .algorithms import Learner
 from .networks import Recurrent
+from .run import options
 
 
 @dataclasses.dataclass(frozen=True)

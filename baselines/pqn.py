@@ -19,11 +19,12 @@ from jaxtyping import Array, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from . import acting, evaluate, minibatches, options, q_network
+from . import acting, evaluate, minibatches, q_network
 from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
 from .minibatches import Loss
 from .q_network import QNetwork
+from .run import options
 from .settings import Exploring, Learning
 
 

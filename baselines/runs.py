@@ -27,11 +27,12 @@ from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
 
-from . import GYM, checkpoints
+from . import GYM
 from .algorithms import ALGORITHMS, Algorithm
-from .checkpoints import RunError as RunError  # readers of a run meet it here
 from .policy import Policy
 from .presets import reads_mission
+from .run import checkpoints
+from .run.checkpoints import RunError as RunError  # readers of a run meet it here
 
 FORMAT = 1
 WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")

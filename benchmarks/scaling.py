@@ -27,9 +27,10 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jaxenvs
-from jaxenvs.baselines import loop, ppo, presets
+from jaxenvs.baselines import ppo, presets
 from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import DEVICES, Devices
+from jaxenvs.baselines.run import loop
 from jaxenvs.commands.parser import Parser
 
 from . import contestants, gpu_work, hlo, instrument

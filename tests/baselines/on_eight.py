@@ -15,9 +15,10 @@ import numpy as np
 import tiny
 from jax.sharding import PartitionSpec
 
-from jaxenvs.baselines import acting, loop, minibatches, ppo, train
+from jaxenvs.baselines import acting, minibatches, ppo, train
 from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import DEVICES, DIVIDED, EVERYWHERE, Devices
+from jaxenvs.baselines.run import loop
 from jaxenvs.benchmarks import scaling
 
 ROWS = PartitionSpec(DEVICES)

@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import pytest
 from tiny import TINY
 
-from jaxenvs.baselines import algorithms, loop, options, runs, train
+from jaxenvs.baselines import algorithms, runs, train
 from jaxenvs.baselines.algorithms import ALGORITHMS, Algorithm
+from jaxenvs.baselines.run import loop, options
 from jaxenvs.core.facts import identity
 
 ID = "Grid-Empty-Random-5x5-v0"

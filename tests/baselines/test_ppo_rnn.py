@@ -13,7 +13,8 @@ from tiny import Clock, Countdown, Endless, learner
 from tiny import collected as collect
 
 import jaxenvs
-from jaxenvs.baselines import checkpoints, evaluate, loop, minibatches, ppo, ppo_rnn, runs, train
+from jaxenvs.baselines import evaluate, minibatches, ppo, ppo_rnn, runs, train
+from jaxenvs.baselines.run import checkpoints, loop
 from jaxenvs.core.env import Params, State, Transition
 from jaxenvs.core.spaces import Box
 

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from jaxenvs.baselines.ray_ppo import Settings
+from jaxenvs.baselines.ray.ppo import Settings
 from jaxenvs.baselines.train import main
 
 SIGNAL = "gym:tiny_gym:Signal-v0"

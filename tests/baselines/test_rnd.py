@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from tiny import Clock, Endless, collected, learner
 
-from jaxenvs.baselines import acting, checkpoints, loop, networks, ppo, rnd
+from jaxenvs.baselines import acting, networks, ppo, rnd
 from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
 from jaxenvs.baselines.rnd import RND, Moments
+from jaxenvs.baselines.run import checkpoints, loop
 from jaxenvs.core.spaces import Box
 
 SPACE = Box(-9.0, 9.0, (4,), np.float32)

@@ -10,11 +10,13 @@ from test_ppo import rollout_of
 from tiny import Clock, learner
 from tiny import collected as collect
 
-from jaxenvs.baselines import acting, loop, minibatches, ppo, ray_ppo
+from jaxenvs.baselines import acting, minibatches, ppo
 from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
-from jaxenvs.baselines.ray_learners import improve
+from jaxenvs.baselines.ray import ppo as ray_ppo
+from jaxenvs.baselines.ray.learners import improve
 from jaxenvs.baselines.returns import advantages, baselines, limited
+from jaxenvs.baselines.run import loop
 
 STEPS, ENVS = 7, 5
 predict = jax.jit(acting.predict, static_argnums=0)

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from jaxenvs.baselines import acting, evaluate, networks, options, settings
+from jaxenvs.baselines import acting, evaluate, networks, settings
+from jaxenvs.baselines.run import options
 
 Settings, Runner, DIVIDED = settings.Common, acting.Runner, acting.DIVIDED
 network = networks.ActorCritic.of

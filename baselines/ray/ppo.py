@@ -18,11 +18,12 @@ from jaxtyping import Array, Int32, PyTree
 import jaxenvs
 from jaxenvs.core.extras import require
 
-from . import GYM, acting, loop, minibatches, options, ppo, returns
-from .acting import Rollout, Runner
-from .algorithms import ALGORITHMS, Algorithm, Learner
-from .networks import ActorCritic
-from .runs import Config, RunError
+from .. import GYM, acting, minibatches, ppo, returns
+from ..acting import Rollout, Runner
+from ..algorithms import ALGORITHMS, Algorithm, Learner
+from ..networks import ActorCritic
+from ..run import loop, options
+from ..runs import Config, RunError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,8 +132,8 @@ def command(algorithm: Algorithm, argv: list[str]) -> int:
     except ImportError as error:
         print(f"{options.PROGRAM}: {error}", file=sys.stderr)
         return 2
-    from .ray_cluster import Cluster, undisturbed
-    from .ray_training import Training
+    from .cluster import Cluster, undisturbed
+    from .training import Training
 
     cluster, training = Cluster(), Training()
     begun = functools.partial(build, cluster)
@@ -147,7 +148,7 @@ def command(algorithm: Algorithm, argv: list[str]) -> int:
 def build(cluster: Any, asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the learner for what was asked; raises for what cannot work.
 
-    `cluster` is a `ray_cluster.Cluster`, which is started.
+    `cluster` is a `cluster.Cluster`, which is started.
     """
     if (asked.devices, asked.seeds, asked.coordinator) != ("1", 1, None):
         raise RunError("--devices, --seeds and --coordinator do not go with --ray; see --learners")

@@ -16,15 +16,15 @@ from jaxtyping import Array, PyTree
 
 from jaxenvs import UnknownIdError
 
+from ..algorithms import SEEDS, Algorithm, Learner
+from ..devices import DIVIDED, EVERYWHERE
+from ..runs import Config, Run, load_policy
 from . import processes
-from .algorithms import SEEDS, Algorithm, Learner
 from .checkpoints import RunError
-from .devices import DIVIDED, EVERYWHERE
 from .interrupt import EXIT_CODE, Interrupt
 from .keeping import Keeper
 from .options import PROGRAM, Options, prepare
 from .progress import ProgressLine
-from .runs import Config, Run, load_policy
 
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
 

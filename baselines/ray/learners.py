@@ -14,10 +14,10 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
-from . import algorithms
-from .acting import Rollout, Runner
-from .devices import DEVICES, DIVIDED, EVERYWHERE
-from .ray_actors import Fragment
+from .. import algorithms
+from ..acting import Rollout, Runner
+from ..devices import DEVICES, DIVIDED, EVERYWHERE
+from .actors import Fragment
 
 BATCH = (DIVIDED, PartitionSpec(DEVICES))  # where a fragment's two parts have environments
 
@@ -55,7 +55,7 @@ class Learner:
 
     def begin(self, runners: PyTree[np.ndarray], coordinator: str | None, timeout: int) -> None:
         """Join the group, if there is one, and take the state."""
-        from . import processes
+        from ..run import processes
 
         devices = self._learner.devices
         place = (devices.count, self._index) if coordinator else (None, None)
