@@ -74,7 +74,7 @@ def begin(learner: Learner, optimiser: Any, key: Array) -> dict[str, Any]:
     key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
     obs, world = learner.env.reset(learner.devices.local_key(key_world))
     weights = learner.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
-    envs = learner.env.num_envs
+    envs, memory = learner.env.num_envs, learner.network.begin()
     return {
         "weights": weights,
         "optimiser": optimiser(learner.settings).init(weights),
@@ -83,9 +83,7 @@ def begin(learner: Learner, optimiser: Any, key: Array) -> dict[str, Any]:
         "key": jax.random.key_data(key_rest),
         "returns": jnp.zeros(envs, jnp.float32),
         "lengths": jnp.zeros(envs, jnp.int32),
-        "memory": jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), learner.network.begin()
-        ),
+        "memory": jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), memory),
         **rnd.begin(learner, obs, key_bonus),
     }
 

@@ -110,13 +110,8 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights, twice, and the key for all that follows."""
     key_weights, key_level, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.reset(key_level).obs)
-    return Runner(
-        weights=weights,
-        target=weights,
-        optimiser=optimiser(learner.settings).init(weights),
-        key=jax.random.key_data(key_rest),
-        age=jnp.zeros((), jnp.int32),
-    )
+    state, data = optimiser(learner.settings).init(weights), jax.random.key_data(key_rest)
+    return Runner(weights, target=weights, optimiser=state, key=data, age=jnp.int32(0))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:

@@ -172,9 +172,8 @@ def gradient_step(
     batch = replay_buffer.sample(key, buffer, size, settings.n_step, settings.gamma)
     goals = worth(learner, weights, target, batch)
     gradient, losses = minibatches.gradients(learner, loss, weights, batch, goals)
-    weights, state = minibatches.apply_gradient(
-        minibatches.adam(settings), gradient, state, weights
-    )
+    adam = minibatches.adam(settings)
+    weights, state = minibatches.apply_gradient(adam, gradient, state, weights)
     moves = minibatches.counted(state) % settings.target_every == 0
     rate = jnp.where(moves, settings.target_rate, 0.0)
     target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
@@ -217,10 +216,9 @@ def fit(learner: Learner[Settings], seeds: int) -> None:
     if there is not None and need > there:
         fits = int(learner.settings.capacity * there / need / 2)
         raise RunError(
-            f"a replay buffer of capacity={learner.settings.capacity} takes {need:,} bytes "
-            f"of a device ({seeds} seeds), "
-            f"{device.platform} has {there:,}; try --capacity {fits}, or fewer "
-            f"--seeds"
+            f"a replay buffer of capacity={learner.settings.capacity} takes {need:,} bytes of a "
+            f"device ({seeds} seeds), {device.platform} has {there:,}; try --capacity {fits}, or "
+            f"fewer --seeds"
         )
 
 

@@ -99,9 +99,7 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
     return Policy.of(env, network, weights, config.id)
 
 
-def _network(
-    row: Algorithm, run: "Run", env: jaxenvs.Env
-) -> tuple[Any, PyTree[jax.ShapeDtypeStruct]]:
+def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]:
     """The network of a run, and the shapes of the weights of all its seeds."""
     try:
         network = row.network(env, run.config.settings)
