@@ -1,7 +1,7 @@
 """Acting in a batch of environments: one rollout, with what came of each action.
 
-A runner is a learner's NamedTuple with `weights`, `key` and the fields of `ENVIRONMENTS`. The
-memory of its network is any tree of arrays, `()` where the network remembers nothing.
+Learners from rollouts share `Runner`; another may have further fields. What a network remembers is
+any tree of arrays, `()` for nothing.
 """
 
 import functools
@@ -11,68 +11,81 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask, legal_actions
 
-from . import returns
+from . import returns, rnd
 from .algorithms import SEEDS, Learner
 
-# Fields of a runner whose arrays have an axis of environments.
-ENVIRONMENTS = ("world", "obs", "returns", "lengths", "memory")
+
+class Runner(NamedTuple):
+    """Everything a run consists of between two updates: saved as it is, resumed bit for bit.
+
+    Fields that a run does not use are ().
+    """
+
+    weights: PyTree[Array]
+    optimiser: PyTree[Array] = ()  # Adam's moments and counts
+    world: PyTree[Array] = ()  # VectorState
+    obs: PyTree[Array] = ()  # what the next actions are chosen from
+    key: PyTree[Array] = ()  # uint32 (*seeds, words), data of the PRNG key
+    returns: PyTree[Array] = ()  # float32 (*seeds, envs), rewards so far of the episodes under way
+    lengths: PyTree[Array] = ()  # int32 (*seeds, envs), their steps so far
+    memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
+    bonus: PyTree[Array] = ()  # what an exploration bonus has learned
+    bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
 
 
-class Ends(NamedTuple):
-    """Which episodes ended, by step and environment."""
-
-    terminated: Bool[Array, "*batch"]
-    truncated: Bool[Array, "*batch"]
-    returns: Float32[Array, "*batch"]  # of the episode so far, this step included
-    lengths: Int32[Array, "*batch"]
+# Fields whose arrays have an axis of environments.
+DIVIDED = ("world", "obs", "returns", "lengths", "memory", "bonus_returns")
 
 
 class Rollout(NamedTuple):
-    """What happened, by step and environment; fields that no loss needs are ()."""
+    """What happened, by step and environment; fields that a learner does not need are ()."""
 
-    obs: PyTree[Array]
-    value: Float32[Array, "*batch"]  # of obs
-    reward: Float32[Array, "*batch"]
-    terminated: Bool[Array, "*batch"]
-    truncated: Bool[Array, "*batch"]
-    cut_value: Float32[Array, "*batch"]  # of the true successor where truncated, else 0
-    returns: Float32[Array, "*batch"]  # of the episode so far, this step included
-    lengths: Int32[Array, "*batch"]
+    obs: PyTree[Array] = ()
     action: PyTree[Array] = ()  # int32
     log_prob: PyTree[Array] = ()  # of the action when it was chosen
+    value: PyTree[Array] = ()  # float32, of obs
+    reward: PyTree[Array] = ()  # float32
+    terminated: PyTree[Array] = ()  # bool
+    truncated: PyTree[Array] = ()  # bool
+    cut_value: PyTree[Array] = ()  # float32, of the true successor where truncated, else 0
+    returns: PyTree[Array] = ()  # float32, of the episode so far, this step included
+    lengths: PyTree[Array] = ()  # int32, the same of its steps
     memory: PyTree[Array] = ()  # from before the first step, if the network is recurrent
     mask: Mask = None  # when the action was chosen
     weight: PyTree[Array] = ()  # of the advantages, if V-trace weighs them
     policy: PyTree[Array] = ()  # probabilities that a search found for the actions
 
 
-def begin(
-    learner: Learner, optimiser: optax.GradientTransformation, key: Array
-) -> tuple[dict[str, Any], Array]:
-    """Fields of a new runner: weights, worlds, the key for all that follows; and one more key."""
-    key_weights, key_world, key_rest, key_more = jax.random.split(key, 4)
+# The memories after what is seen, the actions, and the fields of `Rollout` that are known.
+Chosen = tuple[PyTree, Array, dict[str, Any]]
+Choose = Callable[..., Chosen]  # of learner, runner, key and the mask of legal actions
+
+
+def begin(learner: Learner, optimiser: Any, key: Array) -> dict[str, Any]:
+    """Fields of a new runner: weights, worlds, the key for all that follows, perhaps a bonus.
+
+    `optimiser` is a function of the settings, such as `minibatches.adam`.
+    """
+    key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
     obs, world = learner.env.reset(learner.devices.local_key(key_world))
     weights = learner.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
-    envs = learner.env.num_envs
-    runner = {
+    envs, memory = learner.env.num_envs, learner.network.begin()
+    return {
         "weights": weights,
-        "optimiser": optimiser.init(weights),
+        "optimiser": optimiser(learner.settings).init(weights),
         "world": world,
         "obs": obs,
         "key": jax.random.key_data(key_rest),
         "returns": jnp.zeros(envs, jnp.float32),
         "lengths": jnp.zeros(envs, jnp.int32),
-        "memory": jax.tree.map(
-            lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), learner.network.begin()
-        ),
+        "memory": jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), memory),
+        **rnd.begin(learner, obs, key_bonus),
     }
-    return runner, key_more
 
 
 def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
@@ -83,14 +96,8 @@ def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
     return runner._replace(key=jax.random.key_data(key_rest), world=world), key_act, key_learn
 
 
-def collect(
-    learner: Learner, runner: Any, key: Array, choose: Callable[..., tuple[Any, Array, dict]]
-) -> tuple[Any, Rollout]:
-    """Act for `rollout_steps` steps in every environment.
-
-    `choose(learner, runner, key, mask)` returns the memories after what is seen, the actions, and
-    the fields of `Rollout` that it knows; `mask` are the legal actions.
-    """
+def collect(learner: Learner, runner: Any, key: Array, choose: Choose) -> tuple[Any, Rollout]:
+    """Act for `rollout_steps` steps in every environment; rewards include the bonus, if any."""
 
     def act(runner: Any, key: Array) -> tuple[Any, Rollout]:
         key_action, key_step = jax.random.split(key)
@@ -98,16 +105,12 @@ def collect(
         memory, action, chosen = choose(learner, runner, key_action, mask)
         runner = runner._replace(memory=memory)
         step = learner.env.step(key_step, runner.world, action)
-        record = Rollout(
-            obs=runner.obs,
-            reward=step.reward,
-            cut_value=cut_value(learner, runner, step),
-            **ends(runner, step)._asdict(),
-            **chosen,
-        )
-        return stepped(learner, runner, step), record
+        outcome = {"reward": step.reward, "cut_value": cut_value(learner, runner, step)}
+        after, ends = stepped(learner, runner, step)
+        return after, Rollout(obs=runner.obs, **chosen, **outcome, **ends)
 
-    return jax.lax.scan(act, runner, jax.random.split(key, learner.settings.rollout_steps))
+    keys = jax.random.split(key, learner.settings.rollout_steps)
+    return rnd.rewarded(learner, *jax.lax.scan(act, runner, keys))
 
 
 def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:
@@ -115,17 +118,10 @@ def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:
     return jax.vmap(functools.partial(legal_actions, learner.env.env))(state)
 
 
-def think(
-    learner: Learner, runner: Any, mask: Mask
-) -> tuple[PyTree[Array], Array, Float32[Array, " envs"]]:
+def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Array]:
     """Memories after what the runner observes, logits of the legal actions, values."""
     over_batch = jax.vmap(learner.network.think, in_axes=(None, 0, 0, 0))
     return over_batch(runner.weights, runner.memory, runner.obs, mask)
-
-
-def value(learner: Learner, runner: Any, mask: Mask) -> Float32[Array, " envs"]:
-    """Values of what the runner observes, where these actions are legal."""
-    return think(learner, runner, mask)[2]
 
 
 def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any:
@@ -141,8 +137,8 @@ def cut_value(learner: Learner, runner: Any, step: Step) -> Float32[Array, " env
     cut_anywhere = jax.lax.pmax(step.truncated.any().astype(jnp.int32), SEEDS) > 0
 
     def bootstrap(obs: PyTree[Array], mask: Mask) -> Array:
-        after = value(learner, runner._replace(obs=obs), mask)
-        return jnp.where(step.truncated, after, 0.0)
+        value = think(learner, runner._replace(obs=obs), mask)[2]
+        return jnp.where(step.truncated, value, 0.0)
 
     return jax.lax.cond(
         cut_anywhere,
@@ -153,26 +149,23 @@ def cut_value(learner: Learner, runner: Any, step: Step) -> Float32[Array, " env
     )
 
 
-def ends(runner: Any, step: Step) -> Ends:
-    """Which episodes the step has ended, and what they have come to."""
-    total, length = runner.returns + step.reward, runner.lengths + 1
-    return Ends(step.terminated, step.truncated, total, length)
-
-
-def stepped(learner: Learner, runner: Any, step: Step) -> Any:
-    """The runner when the environments have stepped: what has ended is forgotten."""
+def stepped(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:
+    """The runner after a step, without what has ended; and what a rollout says of the ends."""
 
     def forget(memory: Array, first: Array) -> Array:
         done = step.done.reshape(-1, *[1] * first.ndim)
         return jnp.where(done, first, memory)
 
-    return runner._replace(
+    total, length = runner.returns + step.reward, runner.lengths + 1
+    after = runner._replace(
         world=step.state,
         obs=step.obs,
-        returns=jnp.where(step.done, 0.0, runner.returns + step.reward),
-        lengths=jnp.where(step.done, 0, runner.lengths + 1),
+        returns=jnp.where(step.done, 0.0, total),
+        lengths=jnp.where(step.done, 0, length),
         memory=jax.tree.map(forget, runner.memory, learner.network.begin()),
     )
+    ends = {"terminated": step.terminated, "truncated": step.truncated}
+    return after, {**ends, "returns": total, "lengths": length}
 
 
 def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[Array, "steps envs"]:
@@ -181,7 +174,7 @@ def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[A
     The weights and the observations of the runner are those of the rollout's end.
     """
     gamma, gae_lambda = learner.settings.gamma, learner.settings.gae_lambda
-    last_value = value(learner, runner, legal_now(learner, runner.world.env))
+    *_, last_value = think(learner, runner, legal_now(learner, runner.world.env))
     return returns.advantages(rollout, last_value, gamma, gae_lambda) + rollout.value
 
 

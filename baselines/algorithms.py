@@ -35,7 +35,7 @@ class Algorithm(NamedTuple):
     title: str
     module: str
     shape: tuple[str, ...] = ("hidden", "embed")  # settings of the policy's network; (): no policy
-    command: str = ".loop"  # module whose `command` trains it
+    command: str = ".run.loop"  # module whose `command` trains it
     outside: bool = False  # whether it takes environments of Gymnasium
 
     def load(self) -> Any:
@@ -66,16 +66,6 @@ class Learner(Generic[S]):
         settings.check_share(venv.num_envs, "a device's share of a rollout")
         return cls(row, venv, row.network(env, vars(settings)), settings, devices)
 
-    @property
-    def runner(self) -> Any:
-        """The class of its runners."""
-        return self.algorithm.load().Runner
-
-    @property
-    def divided(self) -> tuple[str, ...]:
-        """Fields of a runner that are divided over the devices."""
-        return self.algorithm.load().DIVIDED
-
     def init(self, key: Array) -> Any:
         """A runner that has done nothing yet."""
         return self.algorithm.load().init(self, key)
@@ -94,6 +84,6 @@ ALGORITHMS = {
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("davi", "DAVI", ".davi", shape=()),
-        Algorithm(WITH_RAY, "PPO and Ray", ".ray_ppo", command=".ray_command", outside=True),
+        Algorithm(WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True),
     )
 }

@@ -24,11 +24,12 @@ from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 
-from . import acting, evaluate, minibatches, options
-from .acting import Rollout
+from . import acting, evaluate, minibatches
+from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
+from .minibatches import Loss
 from .networks import ActorCritic
-from .pqn import Runner
+from .run import options
 from .runs import Config, Run
 from .settings import Learning
 
@@ -57,7 +58,7 @@ class Plan(NamedTuple):
     value: Float32[Array, " envs"]
 
 
-DIVIDED = acting.ENVIRONMENTS
+DIVIDED = acting.DIVIDED
 # Every value is 0 at first. Before the first reward random values are noise, and a search that
 # follows it teaches the policy what it already prefers, until it no longer explores.
 network = functools.partial(ActorCritic.of, value_gain=0.0)
@@ -65,7 +66,7 @@ network = functools.partial(ActorCritic.of, value_gain=0.0)
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights, worlds and the key for all that follows."""
-    return Runner(**acting.begin(learner, minibatches.adam(learner.settings), key)[0])
+    return Runner(**acting.begin(learner, minibatches.adam, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
@@ -74,16 +75,11 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, rollout = acting.collect(learner, runner, key_act, choose)
     batch = minibatches.steps((rollout, acting.lambda_returns(learner, runner, rollout)))
     orders = minibatches.drawn(learner.settings, batch, key_learn)
-    optimiser, minimised = minibatches.adam(learner.settings), functools.partial(loss, learner)
-    runner, losses = minibatches.descend(
-        learner.devices, optimiser, minimised, runner, batch, orders
-    )
+    runner, losses = minibatches.descend(learner, loss, runner, batch, orders)
     return runner, {**acting.episode_sums(rollout), **losses}
 
 
-def choose(
-    learner: Learner[Settings], runner: Runner, key: Array, mask: Mask
-) -> tuple[Any, Int32[Array, " envs"], dict[str, Any]]:
+def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
     """Search; policies and values of a rollout are those that the search found."""
     found = plan(learner, runner.weights, key, runner.obs, runner.world.env)
     return runner.memory, found.action, {"policy": found.policy, "value": found.value, "mask": mask}
@@ -130,16 +126,12 @@ def expand(learner: Learner[Settings]) -> Any:
     return mctx_recurrent_fn(learner.env.env, predict, discount=learner.settings.gamma)
 
 
-def predict_nodes(
-    learner: Learner, weights: PyTree[Array], obs: PyTree[Array], state: Any
-) -> tuple[Array, Array]:
+def predict_nodes(learner: Learner, weights: PyTree, obs: PyTree, state: Any) -> Any:
     """Logits and values of a batch of nodes: the network looks at what is observed."""
     return acting.predict(learner, weights, obs)
 
 
-def loss(
-    learner: Learner[Settings], weights: PyTree[Array], rollout: Rollout, target: Array
-) -> tuple[Array, dict[str, Array]]:
+def loss(learner: Learner[Settings], weights: PyTree, rollout: Rollout, target: Array) -> Loss:
     """Cross-entropy with the policy of the search, and value loss, of a minibatch."""
     logits, value = acting.predict(learner, weights, rollout.obs)
     chex.assert_equal_shape([logits, rollout.policy], custom_message="logits and the policy")

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import chex
 import flax.linen as nn
@@ -24,19 +24,20 @@ from jaxenvs import Env, spaces
 from jaxenvs.core.random import words
 from jaxenvs.puzzles.puzzle import Puzzle
 
-from . import options
 from .algorithms import ALGORITHMS, Learner
-from .checkpoints import RunError
 from .evaluate import EVALUATION
 from .minibatches import apply_gradient
 from .networks import Encoder
+from .run import options
+from .run.checkpoints import RunError
 from .runs import Config, Run
+from .settings import Checked
 
 ALGORITHM = "davi"
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings:
+class Settings(Checked):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     total_steps: int = 10_000_000  # boards to learn from, rounded up to whole updates
@@ -54,23 +55,15 @@ class Settings:
     test_moves: int = 40  # moves to solve them in
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
 
-    def check(self) -> None:
-        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            least = 0 if field.type is float or field.name == "blocks" else 1
-            if not isinstance(value, bool) and value < least:
-                raise ValueError(f"{field.name}={value} must be at least {least}")
+    counts: ClassVar[tuple[str, ...]] = (
+        *(*Checked.counts, "walks", "scramble", "gradient_steps", "target_every", "width"),
+        *("test_boards", "test_moves"),
+    )
 
     @property
     def steps_per_update(self) -> int:
         """Boards learned from in an update."""
         return self.walks * (self.scramble + 1) * self.gradient_steps
-
-    @property
-    def updates(self) -> int:
-        """Updates of the whole run: whole chunks, so that the total is reached."""
-        return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
 
 
 class CostToGo(nn.Module):
@@ -117,13 +110,8 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights, twice, and the key for all that follows."""
     key_weights, key_level, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.reset(key_level).obs)
-    return Runner(
-        weights=weights,
-        target=weights,
-        optimiser=optimiser(learner.settings).init(weights),
-        key=jax.random.key_data(key_rest),
-        age=jnp.zeros((), jnp.int32),
-    )
+    state, data = optimiser(learner.settings).init(weights), jax.random.key_data(key_rest)
+    return Runner(weights, target=weights, optimiser=state, key=data, age=jnp.int32(0))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
@@ -150,9 +138,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     }
 
 
-def gradient_step(
-    learner: Learner[Settings], runner: Runner, key: Array
-) -> tuple[Runner, Float32[Array, ""]]:
+def gradient_step(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Array]:
     """Learn from new walks; also return the loss."""
     keys = jax.random.split(key, learner.settings.walks)
     instances, boards = jax.vmap(functools.partial(walk, learner))(keys)
@@ -165,11 +151,7 @@ def gradient_step(
 
 
 def loss(
-    learner: Learner[Settings],
-    weights: PyTree[Array],
-    instances: PyTree[Array],
-    boards: PyTree[Array],
-    goals: Float32[Array, "walks boards"],
+    learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: Array
 ) -> Float32[Array, ""]:
     """Squared error of the guesses for the boards of walks, each walk in an instance."""
     over_walk = jax.vmap(functools.partial(guess, learner), in_axes=(None, None, 0))
@@ -215,16 +197,12 @@ def targets(
     return jnp.where(at_goal | jnp.isinf(least), 0.0, least)
 
 
-def guess(
-    learner: Learner, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
-) -> Float32[Array, ""]:
+def guess(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """What the network says of a board."""
     return learner.network.apply(weights, learner.env.observe_board(instance, board))
 
 
-def cost_to_go(
-    learner: Learner, weights: PyTree[Array], instance: PyTree[Array], board: PyTree[Array]
-) -> Float32[Array, ""]:
+def cost_to_go(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """The heuristic: never negative, 0 at the goal."""
     cost = jnp.maximum(guess(learner, weights, instance, board), 0.0)
     return jnp.where(learner.env.is_goal(instance, board), 0.0, cost)

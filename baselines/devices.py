@@ -18,7 +18,7 @@ from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs import Env, VectorEnv, make_vec
 
-from .checkpoints import RunError
+from .run.checkpoints import RunError
 
 DEVICES = "devices"  # name of the mesh's only axis
 EVERYWHERE = PartitionSpec()  # the same on every device

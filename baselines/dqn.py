@@ -23,11 +23,15 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 from jaxenvs.core.masking import legal
 from jaxenvs.core.memory import device_memory
 
-from . import acting, evaluate, minibatches, options, q_network, replay_buffer
+from . import acting, evaluate, minibatches, q_network, replay_buffer
+from .acting import Rollout
 from .algorithms import SEEDS, Learner
-from .checkpoints import RunError
+from .devices import ALONE
+from .minibatches import Loss
 from .q_network import QNetwork
 from .replay_buffer import Batch, ReplayBuffer
+from .run import options
+from .run.checkpoints import RunError
 from .runs import Config
 from .settings import Exploring
 
@@ -93,14 +97,14 @@ class Runner(NamedTuple):
     memory: tuple[()]  # the network remembers nothing
 
 
-DIVIDED = (*acting.ENVIRONMENTS, "replay_buffer")
+DIVIDED = (*acting.DIVIDED, "replay_buffer")
 network = QNetwork.of
 report = evaluate.report
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights twice, an empty replay buffer, worlds and the key for all that follows."""
-    fields, _ = acting.begin(learner, minibatches.adam(learner.settings), key)
+    fields = acting.begin(learner, minibatches.adam, key)
     mask = acting.legal_now(learner, fields["world"].env)
     return Runner(
         **fields,
@@ -123,19 +127,19 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     return runner, {**acting.episode_sums(ends), **losses, "epsilon": epsilon}
 
 
-def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, acting.Ends]:
+def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
     """Act for `rollout_steps` steps in every environment, and remember them."""
     epsilon = learner.settings.epsilon(runner.updates)
 
-    def act(runner: Runner, key: Array) -> tuple[Runner, acting.Ends]:
+    def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
         key_action, key_step = jax.random.split(key)
         mask = acting.legal_now(learner, runner.world.env)
         values = acting.predict(learner, runner.weights, runner.obs)
         action = q_network.explore(key_action, values, epsilon, mask)
         step = learner.env.step(key_step, runner.world, action)
         buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
-        after = acting.stepped(learner, runner._replace(replay_buffer=buffer), step)
-        return after, acting.ends(runner, step)
+        after, ends = acting.stepped(learner, runner._replace(replay_buffer=buffer), step)
+        return after, Rollout(**ends)
 
     return jax.lax.scan(act, runner, jax.random.split(key, learner.settings.rollout_steps))
 
@@ -162,15 +166,14 @@ def gradient_step(
     learner: Learner[Settings], buffer: ReplayBuffer, learned: Any, key: Array
 ) -> tuple[Any, dict[str, Array]]:
     """Learn from one batch, then let the slow copy follow."""
-    settings, devices = learner.settings, learner.devices
+    settings = learner.settings
     weights, target, state = learned
-    size = settings.batch_size // devices.count
+    size = settings.batch_size // learner.devices.count
     batch = replay_buffer.sample(key, buffer, size, settings.n_step, settings.gamma)
-    given = (batch, worth(learner, weights, target, batch))
-    minimised = functools.partial(loss, learner)
-    gradient, losses = minibatches.gradients(devices, minimised, weights, given)
-    optimiser = minibatches.adam(settings)
-    weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)
+    goals = worth(learner, weights, target, batch)
+    gradient, losses = minibatches.gradients(learner, loss, weights, batch, goals)
+    adam = minibatches.adam(settings)
+    weights, state = minibatches.apply_gradient(adam, gradient, state, weights)
     moves = minibatches.counted(state) % settings.target_every == 0
     rate = jnp.where(moves, settings.target_rate, 0.0)
     target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
@@ -193,9 +196,7 @@ def worth(
     return batch.reward + batch.discount * value
 
 
-def loss(
-    learner: Learner, weights: PyTree[Array], batch: Batch, worth: Array
-) -> tuple[Array, dict[str, Array]]:
+def loss(learner: Learner, weights: PyTree, batch: Batch, worth: Array) -> Loss:
     """Huber loss of the values of the sampled actions."""
     value = q_network.chosen(acting.predict(learner, weights, batch.obs), batch.action)
     chex.assert_equal_shape(
@@ -207,23 +208,17 @@ def loss(
 
 def fit(learner: Learner[Settings], seeds: int) -> None:
     """Raise `RunError` if the replay buffer does not fit on the device."""
-
-    def empty(key: Array) -> ReplayBuffer:
-        obs, world = learner.env.reset(key)
-        mask = acting.legal_now(learner, world.env)
-        return replay_buffer.empty(obs, mask, learner.settings.slots)
-
-    shapes = jax.eval_shape(empty, jax.random.key(0))
+    alone = dataclasses.replace(learner, devices=ALONE)
+    shapes = jax.eval_shape(alone.init, jax.random.key(0)).replay_buffer
     need = seeds * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     device = jax.local_devices()[0]
     there = device_memory(device)
     if there is not None and need > there:
         fits = int(learner.settings.capacity * there / need / 2)
         raise RunError(
-            f"a replay buffer of capacity={learner.settings.capacity} takes {need:,} bytes "
-            f"of a device ({seeds} seeds), "
-            f"{device.platform} has {there:,}; try --capacity {fits}, or fewer "
-            f"--seeds"
+            f"a replay buffer of capacity={learner.settings.capacity} takes {need:,} bytes of a "
+            f"device ({seeds} seeds), {device.platform} has {there:,}; try --capacity {fits}, or "
+            f"fewer --seeds"
         )
 
 

@@ -1,5 +1,6 @@
 """Gradient steps: minibatches of a rollout, and the optimisers."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,70 +11,9 @@ from jaxtyping import Array, Int32, PyTree
 
 from jaxenvs.core.random import shuffled
 
-from .devices import Devices
+from .algorithms import Learner
 
-
-def steps(batch: PyTree[Array]) -> PyTree[Array]:
-    """Items to draw minibatches from: steps (steps, envs, ...) of all environments at all times."""
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
-
-
-def sequences(batch: PyTree[Array]) -> PyTree[Array]:
-    """Items to draw minibatches from: environments, each with all its steps in order."""
-    return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), batch)
-
-
-def drawn(settings: Any, batch: PyTree[Array], key: Array) -> Int32[Array, "minibatches items"]:
-    """Items of each minibatch: every epoch draws all of them, in another order."""
-    count = len(jax.tree.leaves(batch)[0])
-    keys = jax.random.split(key, settings.epochs)
-    orders = jax.vmap(lambda key: shuffled(key, count))(keys)
-    return orders.reshape(settings.epochs * settings.minibatches, -1)
-
-
-def descend(
-    devices: Devices,
-    optimiser: optax.GradientTransformation,
-    loss: Callable[..., Any],
-    runner: Any,
-    batch: tuple[Any, ...],
-    orders: Int32[Array, "minibatches items"],
-    scales: tuple[Array, ...] = (),
-) -> tuple[Any, dict[str, Array]]:
-    """Take a gradient step on each minibatch; return the runner and the mean losses.
-
-    `loss(weights, *minibatch, *scale)` returns the loss and parts of it to log; `scales` hold a
-    number or an array for each minibatch.
-    """
-
-    def step(carry: Any, chosen: Any) -> tuple[Any, dict[str, Array]]:
-        weights, state = carry
-        order, scale = chosen
-        minibatch = jax.tree.map(lambda leaf: leaf[order], batch)
-        gradient, losses = gradients(devices, loss, weights, (*minibatch, *scale))
-        return apply_gradient(optimiser, gradient, state, weights), losses
-
-    carry = (runner.weights, runner.optimiser)
-    (weights, state), losses = jax.lax.scan(step, carry, (orders, scales))
-    runner = runner._replace(weights=weights, optimiser=state)
-    return runner, jax.tree.map(jnp.mean, losses)
-
-
-def gradients(
-    devices: Devices, loss: Callable[..., Any], weights: PyTree[Array], given: tuple[Any, ...]
-) -> tuple[PyTree[Array], dict[str, Array]]:
-    """Gradient of the loss, averaged over the devices, and this device's parts of the loss."""
-    gradient, losses = jax.grad(loss, has_aux=True)(weights, *given)
-    return devices.mean(gradient), losses
-
-
-def apply_gradient(
-    optimiser: optax.GradientTransformation, gradient: PyTree, state: PyTree, weights: PyTree
-) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Take one step of an optimiser; return the weights and its state after it."""
-    with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
-        change, state = optimiser.update(gradient, state, weights)
-    return optax.apply_updates(weights, change), state
+Loss = tuple[Array, dict[str, Array]]  # and parts of it to log
 
 
 def adam(settings: Any) -> optax.GradientTransformation:
@@ -100,3 +40,63 @@ def learning_rate(settings: Any) -> Callable[[Any], Array]:
 def counted(optimiser: Any) -> Int32[Array, ""]:
     """Gradient steps that an optimiser behind a clip of the norm has counted."""
     return optimiser[1][0].count
+
+
+def steps(batch: PyTree[Array]) -> PyTree[Array]:
+    """Items to draw minibatches from: steps (steps, envs, ...) of all environments at all times."""
+    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
+
+
+def drawn(settings: Any, batch: PyTree[Array], key: Array) -> Int32[Array, "minibatches items"]:
+    """Items of each minibatch: every epoch draws all of them, in another order."""
+    count = len(jax.tree.leaves(batch)[0])
+    keys = jax.random.split(key, settings.epochs)
+    orders = jax.vmap(lambda key: shuffled(key, count))(keys)
+    return orders.reshape(settings.epochs * settings.minibatches, -1)
+
+
+def descend(
+    learner: Learner[Any],
+    loss: Callable[..., Any],
+    runner: Any,
+    batch: tuple[Any, ...],
+    orders: Int32[Array, "minibatches items"],
+    scales: tuple[Array, ...] = (),
+    optimiser: Callable[[Any], optax.GradientTransformation] = adam,
+) -> tuple[Any, dict[str, Array]]:
+    """Take a gradient step on each minibatch; return the runner and the mean losses.
+
+    `loss` is as in `gradients`; `scales` hold a number or an array for each minibatch.
+    """
+
+    def step(carry: Any, chosen: Any) -> tuple[Any, dict[str, Array]]:
+        weights, state = carry
+        order, scale = chosen
+        minibatch = jax.tree.map(lambda leaf: leaf[order], batch)
+        gradient, losses = gradients(learner, loss, weights, *minibatch, *scale)
+        return apply_gradient(optimiser(learner.settings), gradient, state, weights), losses
+
+    carry = (runner.weights, runner.optimiser)
+    (weights, state), losses = jax.lax.scan(step, carry, (orders, scales))
+    runner = runner._replace(weights=weights, optimiser=state)
+    return runner, jax.tree.map(jnp.mean, losses)
+
+
+def gradients(
+    learner: Learner[Any], loss: Callable[..., Any], weights: PyTree[Array], *given: Any
+) -> tuple[PyTree[Array], dict[str, Array]]:
+    """Gradient of the loss, averaged over the devices, and this device's parts of the loss.
+
+    `loss(learner, weights, *given)` returns the loss and parts of it to log.
+    """
+    gradient, losses = jax.grad(functools.partial(loss, learner), has_aux=True)(weights, *given)
+    return learner.devices.mean(gradient), losses
+
+
+def apply_gradient(
+    optimiser: optax.GradientTransformation, gradient: PyTree, state: PyTree, weights: PyTree
+) -> tuple[PyTree[Array], PyTree[Array]]:
+    """Take one step of an optimiser; return the weights and its state after it."""
+    with jax.numpy_dtype_promotion("standard"):  # optax mixes dtypes
+        change, state = optimiser.update(gradient, state, weights)
+    return optax.apply_updates(weights, change), state

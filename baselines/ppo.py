@@ -13,7 +13,7 @@ without reward undo exploration.
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax
@@ -22,10 +22,11 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from . import acting, evaluate, minibatches, options, returns, rnd
-from .acting import Rollout
+from . import acting, evaluate, minibatches, returns
+from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
 from .networks import ActorCritic
+from .run import options
 from .settings import Learning
 
 
@@ -41,25 +42,7 @@ class Settings(Learning):
     value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited
 
 
-class Runner(NamedTuple):
-    """Everything a run consists of between two updates: saved as it is, resumed bit for bit.
-
-    Fields that a run does not use are ().
-    """
-
-    weights: PyTree[Array]
-    optimiser: PyTree[Array] = ()  # Adam's moments and counts
-    world: PyTree[Array] = ()  # VectorState
-    obs: PyTree[Array] = ()  # what the next actions are chosen from
-    key: PyTree[Array] = ()  # uint32 (*seeds, words), data of the PRNG key
-    returns: PyTree[Array] = ()  # float32 (*seeds, envs), rewards so far of the episodes under way
-    lengths: PyTree[Array] = ()  # int32 (*seeds, envs), their steps so far
-    memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
-    bonus: PyTree[Array] = ()  # what an exploration bonus has learned
-    bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
-
-
-DIVIDED = (*acting.ENVIRONMENTS, "bonus_returns")
+DIVIDED = acting.DIVIDED
 network = ActorCritic.of
 build = functools.partial(options.learner, "ppo")
 report = evaluate.report
@@ -67,26 +50,20 @@ report = evaluate.report
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights, worlds, the key for all that follows, and what a bonus begins with."""
-    runner, key_bonus = acting.begin(learner, minibatches.adam(learner.settings), key)
-    return Runner(**runner, **rnd.begin(learner, runner["obs"], key_bonus))
+    return Runner(**acting.begin(learner, minibatches.adam, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; also return the metrics of this update."""
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, rollout = acting.collect(learner, runner, key_act, choose)
-    runner, rollout = rnd.rewarded(learner, runner, rollout)
     batch = minibatches.steps(targets(learner, runner, rollout))
-    orders = minibatches.drawn(learner.settings, batch, key_learn)
-    scales = normalisers(learner, batch, orders)
-    runner, losses = descend(learner, runner, batch, orders, scales)
+    runner, losses = learn(learner, runner, batch, key_learn, loss)
     return runner, {**acting.episode_sums(rollout), **losses}
 
 
-def choose(
-    learner: Learner, runner: Any, key: Array, mask: Mask
-) -> tuple[PyTree[Array], Int32[Array, " envs"], dict[str, Any]]:
-    """Draw actions from the policy; see `acting.collect`."""
+def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
+    """Draw actions from the policy."""
     memory, logits, value = acting.think(learner, runner, mask)
     action = jax.random.categorical(key, logits).astype(jnp.int32)
     log_prob = log_probability(logits, action)
@@ -99,17 +76,24 @@ def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollo
     The weights and the observations of the runner are those of the rollout's end.
     """
     settings = learner.settings
-    last_value = acting.value(learner, runner, None)  # that of a policy looks at no mask
+    *_, last_value = acting.think(learner, runner, None)  # that of a policy looks at no mask
     advantage = returns.advantages(rollout, last_value, settings.gamma, settings.gae_lambda)
     return rollout, advantage, advantage + rollout.value
 
 
-def unroll(
-    learner: Learner, weights: PyTree[Array], rollout: Rollout
-) -> tuple[Array, Float32[Array, "*batch"]]:
+def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
     """Logits and values, by these weights, of what a minibatch of the rollout saw."""
     logits, value = acting.predict(learner, weights, rollout.obs)
     return legal(logits, rollout.mask), value
+
+
+def learn(
+    learner: Learner, runner: Any, batch: tuple[Any, ...], key: Array, loss: Callable[..., Any]
+) -> tuple[Any, dict[str, Array]]:
+    """Take `epochs` x `minibatches` gradient steps on the items of a batch of `targets`."""
+    orders = minibatches.drawn(learner.settings, batch, key)
+    scales = normalisers(learner, batch, orders)
+    return minibatches.descend(learner, loss, runner, batch, orders, scales)
 
 
 def normalisers(
@@ -118,20 +102,6 @@ def normalisers(
     """Mean and spread of each minibatch's advantages, over all devices."""
     mean, variance = learner.devices.moments(batch[1][orders])
     return mean, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
-
-
-def descend(
-    learner: Learner[Any],
-    runner: Any,
-    batch: tuple[Any, ...],
-    orders: Int32[Array, "minibatches items"],
-    scales: tuple[Array, Array],
-    unroll: Callable[..., tuple[Array, Array]] = unroll,
-) -> tuple[Any, dict[str, Array]]:
-    """Take a gradient step of `loss` on each minibatch of items of `targets`."""
-    minimised = functools.partial(loss, learner, unroll=unroll)
-    optimiser = minibatches.adam(learner.settings)
-    return minibatches.descend(learner.devices, optimiser, minimised, runner, batch, orders, scales)
 
 
 def loss(

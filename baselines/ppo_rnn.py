@@ -15,10 +15,11 @@ from jaxtyping import Array, PyTree
 
 from jaxenvs.core.masking import legal
 
-from . import acting, evaluate, minibatches, options, ppo, rnd
+from . import acting, evaluate, ppo
+from .acting import Rollout, Runner
 from .algorithms import Learner
 from .networks import Recurrent
-from .ppo import Runner
+from .run import options
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,17 +50,19 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     memory = runner.memory
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, rollout = acting.collect(learner, runner, key_act, ppo.choose)
-    runner, rollout = rnd.rewarded(learner, runner, rollout._replace(memory=memory[None]))
-    batch = minibatches.sequences(ppo.targets(learner, runner, rollout))
-    orders = minibatches.drawn(learner.settings, batch, key_learn)
-    scales = ppo.normalisers(learner, batch, orders)
-    runner, losses = ppo.descend(learner, runner, batch, orders, scales, unroll)
+    rollout = rollout._replace(memory=memory[None])
+    batch = sequences(ppo.targets(learner, runner, rollout))
+    loss = functools.partial(ppo.loss, unroll=unroll)
+    runner, losses = ppo.learn(learner, runner, batch, key_learn, loss)
     return runner, {**acting.episode_sums(rollout), **losses}
 
 
-def unroll(
-    learner: Learner, weights: PyTree[Array], rollout: acting.Rollout
-) -> tuple[Array, Array]:
+def sequences(batch: PyTree[Array]) -> PyTree[Array]:
+    """Items to draw minibatches from: environments, each with all its steps in order."""
+    return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), batch)
+
+
+def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
     """Logits and values, by these weights, of sequences from their first memory on."""
     done = rollout.terminated | rollout.truncated
     over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0))

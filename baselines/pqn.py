@@ -10,19 +10,21 @@ that might be the best.
 
 import dataclasses
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 import chex
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float32, Int32, PyTree, UInt32
+from jaxtyping import Array, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from . import acting, evaluate, minibatches, options, q_network
-from .acting import Rollout
+from . import acting, evaluate, minibatches, q_network
+from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
+from .minibatches import Loss
 from .q_network import QNetwork
+from .run import options
 from .settings import Exploring, Learning
 
 
@@ -35,20 +37,7 @@ class Settings(Exploring, Learning):
     max_grad_norm: float = 10.0  # global norm of the gradient, at most
 
 
-class Runner(NamedTuple):
-    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
-
-    weights: PyTree[Array]
-    optimiser: PyTree[Array]  # RAdam's moments and counts
-    world: PyTree[Array]  # VectorState
-    obs: PyTree[Array]  # what the next actions are chosen from
-    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
-    returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
-    lengths: Int32[Array, "*seeds envs"]  # their steps so far
-    memory: tuple[()]  # the network remembers nothing
-
-
-DIVIDED = acting.ENVIRONMENTS
+DIVIDED = acting.DIVIDED
 network = QNetwork.of
 build = functools.partial(options.learner, "pqn")
 report = evaluate.report
@@ -56,7 +45,7 @@ report = evaluate.report
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights, worlds and the key for all that follows."""
-    return Runner(**acting.begin(learner, radam(learner.settings), key)[0])
+    return Runner(**acting.begin(learner, radam, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
@@ -68,25 +57,18 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, rollout = acting.collect(learner, runner, key_act, greedy)
     batch = minibatches.steps((rollout, acting.lambda_returns(learner, runner, rollout)))
     orders = minibatches.drawn(settings, batch, key_learn)
-    minimised = functools.partial(loss, learner)
-    runner, losses = minibatches.descend(
-        learner.devices, radam(settings), minimised, runner, batch, orders
-    )
+    runner, losses = minibatches.descend(learner, loss, runner, batch, orders, optimiser=radam)
     return runner, {**acting.episode_sums(rollout), **losses, "epsilon": epsilon}
 
 
-def choose(
-    learner: Learner, runner: Any, key: Array, mask: Mask, epsilon: Float32[Array, ""]
-) -> tuple[Any, Int32[Array, " envs"], dict[str, Any]]:
+def choose(learner: Learner, runner: Any, key: Array, mask: Mask, epsilon: Array) -> Chosen:
     """Explore; the values of a rollout are those of the best legal actions."""
     values = legal(acting.predict(learner, runner.weights, runner.obs), mask)
     action = q_network.explore(key, values, epsilon, mask)
     return runner.memory, action, {"action": action, "value": values.max(axis=-1)}
 
 
-def loss(
-    learner: Learner, weights: PyTree[Array], rollout: Rollout, target: Array
-) -> tuple[Array, dict[str, Array]]:
+def loss(learner: Learner, weights: PyTree, rollout: Rollout, target: Array) -> Loss:
     """Squared error of the values of the actions of a minibatch."""
     value = q_network.chosen(acting.predict(learner, weights, rollout.obs), rollout.action)
     chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")

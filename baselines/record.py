@@ -21,10 +21,10 @@ from jaxenvs.commands.parser import Parser
 
 from . import GYM
 from .algorithms import ALGORITHMS, USUAL
-from .checkpoints import RunError
-from .curve import Curve, panels, points
-from .options import PROGRAM
 from .presets import names, preset
+from .run.checkpoints import RunError
+from .run.curve import Curve, panels, points
+from .run.options import PROGRAM
 from .runs import Config, Run
 
 POINTS = 40  # of a curve that are kept

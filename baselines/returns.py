@@ -24,11 +24,17 @@ TINY = 1e-8  # least sum that weights are divided by
 
 
 def advantages(
-    rollout: Any, last_value: Array, gamma: float, gae_lambda: float
+    rollout: Any,
+    last_value: Array,
+    gamma: float,
+    gae_lambda: float,
+    weight: Float32[Array, "steps envs"] | None = None,
 ) -> Float32[Array, "steps envs"]:
     """Generalised advantage estimates (Schulman et al., 2016).
 
-    `rollout` is an `acting.Rollout`; `last_value` is what its last observations are worth.
+    `rollout` is an `acting.Rollout`, `last_value` what follows its last steps is worth. With the
+    weights of V-trace, and values of the new weights, they are those under the new policy; added to
+    the values they are what these should be.
     """
     chex.assert_rank(rollout.value, 2, custom_message="value is [steps, envs]")
     chex.assert_shape(
@@ -36,6 +42,9 @@ def advantages(
         rollout.value.shape,
         custom_message="reward, terminated, truncated and cut_value are [steps, envs] like value",
     )
+    if weight is not None:
+        shapes = [rollout.value, weight]
+        chex.assert_equal_shape(shapes, custom_message="value and weight, [steps, envs]")
     chex.assert_shape(last_value, rollout.value.shape[1:], custom_message="last_value is [envs]")
     following = jnp.concatenate([rollout.value[1:], last_value[None]])
     following = jnp.where(rollout.truncated, rollout.cut_value, following)
@@ -43,41 +52,19 @@ def advantages(
     surprise = rollout.reward + gamma * following - rollout.value
     carried = jnp.where(rollout.terminated | rollout.truncated, 0.0, gamma * gae_lambda)
 
-    def back(later: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        advantage = step[0] + step[1] * later
+    def back(later: Array, step: tuple[Array, Array, Any]) -> tuple[Array, Array]:
+        surprise, carried, weight = step
+        advantage = surprise + carried * later
+        advantage = advantage if weight is None else weight * advantage
         return advantage, advantage
 
-    return jax.lax.scan(back, jnp.zeros_like(last_value), (surprise, carried), reverse=True)[1]
+    steps = (surprise, carried, weight)
+    return jax.lax.scan(back, jnp.zeros_like(last_value), steps, reverse=True)[1]
 
 
 def limited(ratio: Float32[Array, "*batch"]) -> Float32[Array, "*batch"]:
     """Weights of what happened, from ratios of probabilities."""
     return jnp.minimum(ratio, LIMIT)
-
-
-def corrected_advantages(
-    rollout: Any,
-    last_value: Float32[Array, " envs"],
-    ratio: Float32[Array, "steps envs"],
-    gamma: float,
-    gae_lambda: float,
-) -> Float32[Array, "steps envs"]:
-    """Advantages of the actions under the new policy; added to the values, what these should be.
-
-    `rollout.value` and `last_value` are those of the new weights, `ratio` is how many times as
-    probable they make each action. Ends are those of `advantages`.
-    """
-    chex.assert_equal_shape([rollout.value, ratio], custom_message="value and ratio, [steps, envs]")
-    surprise = advantages(rollout, last_value, gamma, 0.0)
-    carried = jnp.where(rollout.terminated | rollout.truncated, 0.0, gamma * gae_lambda)
-
-    def back(later: Array, step: tuple[Array, Array, Array]) -> tuple[Array, Array]:
-        surprise, carried, weight = step
-        advantage = weight * (surprise + carried * later)
-        return advantage, advantage
-
-    steps = (surprise, carried, limited(ratio))
-    return jax.lax.scan(back, jnp.zeros_like(last_value), steps, reverse=True)[1]
 
 
 def baselines(

@@ -31,6 +31,7 @@ from .networks import Encoder, Network
 
 CLIP = 5.0  # largest normalised feature
 TINY = 1e-8  # least variance that anything is divided by
+TARGET, PREDICTOR = 1, 2  # hidden layers
 
 
 class Moments(NamedTuple):
@@ -84,43 +85,22 @@ class RND:
     @classmethod
     def asked(cls, settings: Any, network: Network) -> "RND | None":
         """Return the bonus that a learner's settings ask for, if they do."""
-        if not settings.bonus:
+        if not getattr(settings, "bonus", 0.0):
             return None
-        return cls(
-            space=network.observation_space,
-            read=network.read,
-            embed=settings.embed,
-            weight=settings.bonus,
-            gamma=settings.gamma,
-            minibatches=settings.minibatches,
-        )
-
-    def rewarded(self, runner: Any, rollout: Any, devices: Devices) -> tuple[Any, Any]:
-        """Add the bonus for what each step led to; after an end that is not in the rollout."""
-        led_to = jax.tree.map(
-            lambda seen, now: jnp.concatenate([seen[1:], now[None]]), rollout.obs, runner.obs
-        )
-        curiosity, returns, bonus = self.learn(runner.bonus, runner.bonus_returns, led_to, devices)
-        chex.assert_equal_shape(
-            [bonus, rollout.reward, rollout.terminated, rollout.truncated],
-            custom_message="bonus, reward, terminated and truncated, [steps, envs]",
-        )
-        bonus = jnp.where(rollout.terminated | rollout.truncated, 0.0, bonus)
-        reward = rollout.reward + self.weight * bonus
-        runner = runner._replace(bonus=curiosity, bonus_returns=returns)
-        return runner, rollout._replace(reward=reward)
+        shared = {name: getattr(settings, name) for name in ("embed", "gamma", "minibatches")}
+        return cls(network.observation_space, network.read, weight=settings.bonus, **shared)
 
     def init(self, key: Array, obs: PyTree[Array]) -> Curiosity:
         """Draw the networks for observations like this one."""
         key_encoder, key_target, key_predictor = jax.random.split(key, 3)
         features, encoder = self.encoder.init_with_output(key_encoder, self.read(obs))
-        predictor = self.predictor.init(key_predictor, features)
+        predictor = self.layers(PREDICTOR).init(key_predictor, features)
         zeros = jnp.zeros_like(jnp.asarray(features))
         return Curiosity(
             encoder=encoder,
-            target=self.target.init(key_target, features),
+            target=self.layers(TARGET).init(key_target, features),
             predictor=predictor,
-            optimiser=self.optimiser.init(predictor),
+            optimiser=optax.adam(self.learning_rate).init(predictor),
             seen=Moments(jnp.float32(0), zeros, zeros),
             earned=Moments(jnp.float32(0), zeros[:1], zeros[:1]),
         )
@@ -174,9 +154,9 @@ class RND:
                 return self.errors(curiosity._replace(predictor=predictor), inputs).mean()
 
             gradient = devices.mean(jax.grad(loss)(predictor))
-            return apply_gradient(self.optimiser, gradient, optimiser, predictor), None
+            return apply_gradient(adam, gradient, optimiser, predictor), None
 
-        carry = (curiosity.predictor, curiosity.optimiser)
+        adam, carry = optax.adam(self.learning_rate), (curiosity.predictor, curiosity.optimiser)
         (predictor, optimiser), _ = jax.lax.scan(gradient_step, carry, batches)
         return curiosity._replace(predictor=predictor, optimiser=optimiser)
 
@@ -192,8 +172,8 @@ class RND:
 
     def errors(self, curiosity: Curiosity, inputs: Array) -> Float32[Array, " batch"]:
         """Mean square errors of the predictor; nothing is learned by the target."""
-        said: Any = self.target.apply(curiosity.target, inputs)
-        guessed: Any = self.predictor.apply(curiosity.predictor, inputs)
+        said: Any = self.layers(TARGET).apply(curiosity.target, inputs)
+        guessed: Any = self.layers(PREDICTOR).apply(curiosity.predictor, inputs)
         return jnp.square(guessed - jax.lax.stop_gradient(said)).mean(axis=-1)
 
     @property
@@ -201,20 +181,11 @@ class RND:
         """What makes features of an observation."""
         return Encoder(self.space, self.embed)
 
-    @property
-    def target(self) -> nn.Module:
-        """The network that stays as it was drawn."""
-        return _layers(self.width, 1)
-
-    @property
-    def predictor(self) -> nn.Module:
-        """The network that learns, which is deeper."""
-        return _layers(self.width, 2)
-
-    @property
-    def optimiser(self) -> optax.GradientTransformation:
-        """Adam."""
-        return optax.adam(self.learning_rate)
+    def layers(self, hidden: int) -> nn.Sequential:
+        """The network that stays as it was drawn, or with more layers the one that learns."""
+        initial = nn.initializers.orthogonal(np.sqrt(2))
+        layers = [nn.Dense(self.width, kernel_init=initial) for _ in range(hidden + 1)]
+        return nn.Sequential([part for layer in layers for part in (layer, nn.relu)][:-1])
 
 
 def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, Any]:
@@ -228,12 +199,21 @@ def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, An
 
 
 def rewarded(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Learner's runner and rollout with the bonus, if the settings ask for one."""
-    bonus = RND.asked(learner.settings, learner.network)
-    return bonus.rewarded(runner, rollout, learner.devices) if bonus else (runner, rollout)
-
-
-def _layers(width: int, hidden: int) -> nn.Sequential:
-    initial = nn.initializers.orthogonal(np.sqrt(2))
-    layers = [nn.Dense(width, kernel_init=initial) for _ in range(hidden + 1)]
-    return nn.Sequential([part for layer in layers for part in (layer, nn.relu)][:-1])
+    """Add the bonus, if there is one, for what each step led to in its episode."""
+    distilled = RND.asked(learner.settings, learner.network)
+    if distilled is None:
+        return runner, rollout
+    led_to = jax.tree.map(
+        lambda seen, now: jnp.concatenate([seen[1:], now[None]]), rollout.obs, runner.obs
+    )
+    curiosity, returns, bonus = distilled.learn(
+        runner.bonus, runner.bonus_returns, led_to, learner.devices
+    )
+    chex.assert_equal_shape(
+        [bonus, rollout.reward, rollout.terminated, rollout.truncated],
+        custom_message="bonus, reward, terminated and truncated, [steps, envs]",
+    )
+    bonus = jnp.where(rollout.terminated | rollout.truncated, 0.0, bonus)
+    reward = rollout.reward + distilled.weight * bonus
+    runner = runner._replace(bonus=curiosity, bonus_returns=returns)
+    return runner, rollout._replace(reward=reward)

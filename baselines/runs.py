@@ -27,11 +27,12 @@ from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
 
-from . import GYM, checkpoints
+from . import GYM
 from .algorithms import ALGORITHMS, Algorithm
-from .checkpoints import RunError as RunError  # readers of a run meet it here
 from .policy import Policy
 from .presets import reads_mission
+from .run import checkpoints
+from .run.checkpoints import RunError as RunError  # readers of a run meet it here
 
 FORMAT = 1
 WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
@@ -98,9 +99,7 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
     return Policy.of(env, network, weights, config.id)
 
 
-def _network(
-    row: Algorithm, run: "Run", env: jaxenvs.Env
-) -> tuple[Any, PyTree[jax.ShapeDtypeStruct]]:
+def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]:
     """The network of a run, and the shapes of the weights of all its seeds."""
     try:
         network = row.network(env, run.config.settings)

@@ -1,14 +1,37 @@
 """Settings that learners share; each learner's file adds its own."""
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32
 
 
+class Checked:
+    """What the settings of every learner, dataclasses, can do."""
+
+    total_steps: int
+    chunk: int
+    steps_per_update: Any  # int, of each seed
+    counts: ClassVar[tuple[str, ...]] = ("total_steps", "chunk")  # at least 1
+
+    def check(self) -> None:
+        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
+        for name, value in vars(self).items():
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
+                raise ValueError(f"{name}={value} must not be negative")
+        for name in self.counts:
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+
+    @property
+    def updates(self) -> int:
+        """Updates of the whole run: whole chunks, so that the total is reached."""
+        return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
+
+
 @dataclasses.dataclass(frozen=True)
-class Common:
+class Common(Checked):
     """Settings shared by all learners that act in vectorised environments."""
 
     total_steps: int = 1_000_000  # environment steps of each seed, rounded up to whole updates
@@ -23,30 +46,19 @@ class Common:
     reset_source: str | None = None  # fresh, exact or pool; None: what the environment names
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
 
-    counts: ClassVar[tuple[str, ...]] = ("total_steps", "num_envs", "rollout_steps", "chunk")
+    counts: ClassVar[tuple[str, ...]] = (*Checked.counts, "num_envs", "rollout_steps")
 
     def check(self) -> None:
-        """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
-                raise ValueError(f"{field.name}={value} must not be negative")
-        for name in self.counts:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        super().check()
+        self.check_share(self.num_envs, "a rollout")
 
     def check_share(self, num_envs: int, what: str) -> None:
-        """Raise `ValueError` if one device cannot learn from this many environments."""
+        """Raise `ValueError` if this many environments do not give whole minibatches."""
 
     @property
     def steps_per_update(self) -> int:
         """Environment steps of one rollout."""
         return self.num_envs * self.rollout_steps
-
-    @property
-    def updates(self) -> int:
-        """Updates of the whole run: whole chunks, so that the total is reached."""
-        return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,10 +70,6 @@ class Learning(Common):
     gae_lambda: float = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
 
     counts: ClassVar[tuple[str, ...]] = (*Common.counts, "epochs", "minibatches")
-
-    def check(self) -> None:
-        super().check()
-        self.check_share(self.num_envs, "a rollout")
 
     def check_share(self, num_envs: int, what: str) -> None:
         items = self.items(num_envs)

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from .algorithms import ALGORITHMS, USUAL, WITH_RAY
-from .options import PROGRAM
+from .run.options import PROGRAM
 from .runs import Run, RunError
 
 EXAMPLES = """  jaxenvs train Grid-DoorKey-5x5-v0 --out runs/doorkey

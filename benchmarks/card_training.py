@@ -46,7 +46,7 @@ def speeds(work: Work) -> None:
 def billion(work: Work) -> None:
     """Train from the newest checkpoint until the end of the run or of the time."""
     from jaxenvs.baselines import train
-    from jaxenvs.baselines.checkpoints import RunError, newest
+    from jaxenvs.baselines.run.checkpoints import RunError, newest
     from jaxenvs.baselines.runs import Run
 
     from . import carried
@@ -78,7 +78,7 @@ def billion(work: Work) -> None:
 
 def _found(path: Path, carrier: Path) -> int:
     """The update to go on from; what was carried here takes the place of a run that is behind."""
-    from jaxenvs.baselines import checkpoints
+    from jaxenvs.baselines.run import checkpoints
 
     from . import carried
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from flax import serialization
 
-from jaxenvs.baselines import checkpoints
-from jaxenvs.baselines.checkpoints import RunError
+from jaxenvs.baselines.run import checkpoints
+from jaxenvs.baselines.run.checkpoints import RunError
 from jaxenvs.baselines.runs import Run
 from jaxenvs.core.files import replacing
 

@@ -93,7 +93,8 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
     the one that it has by itself, which both share, unless `apart`.
     """
     import jaxenvs
-    from jaxenvs.baselines import acting, algorithms, loop, ppo
+    from jaxenvs.baselines import acting, algorithms, ppo
+    from jaxenvs.baselines.run import loop
 
     equal = dataclasses.asdict(setting)  # under the names of our own settings
     del equal["name"]

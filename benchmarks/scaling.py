@@ -24,12 +24,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jaxenvs
-from jaxenvs.baselines import loop, ppo, presets
+from jaxenvs.baselines import ppo, presets
 from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import DEVICES, Devices
+from jaxenvs.baselines.run import loop
 from jaxenvs.commands.parser import Parser
 
 from . import contestants, gpu_work, hlo, instrument
@@ -58,18 +59,17 @@ def learner(id: str, num_envs: int, devices: Devices, preset: str | None = None)
 
 def compile_chunk(agent: Learner) -> str:
     """HLO of one call of the training program on described devices."""
-    mesh, where = agent.devices.mesh, loop.partition(agent)
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))
-    runners = jax.eval_shape(functools.partial(loop.start, agent), keys)._asdict()
+    runners = jax.eval_shape(functools.partial(loop.start, agent), keys)
 
-    def placed(name: str) -> Any:
-        sharding = NamedSharding(mesh, where[name])
+    def placed(spec: PartitionSpec, tree: Any) -> Any:
+        sharding = NamedSharding(agent.devices.mesh, spec)
         return jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding),
-            runners[name],
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding), tree
         )
 
-    traced = loop.run_chunk.trace(agent, agent.runner(**{name: placed(name) for name in runners}))
+    where = loop.partition(agent)
+    traced = loop.run_chunk.trace(agent, type(where)(*map(placed, where, runners)))
     return gpu_work.finish(traced).as_text() or ""
 
 

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxenvs.baselines.curve import figure, points
+from jaxenvs.baselines.run.curve import figure, points
 from jaxenvs.commands.parser import Parser
 from jaxenvs.core.extras import version
 

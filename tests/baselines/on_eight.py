@@ -15,9 +15,10 @@ import numpy as np
 import tiny
 from jax.sharding import PartitionSpec
 
-from jaxenvs.baselines import acting, loop, minibatches, ppo, train
+from jaxenvs.baselines import acting, minibatches, ppo, train
 from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import DEVICES, DIVIDED, EVERYWHERE, Devices
+from jaxenvs.baselines.run import loop
 from jaxenvs.benchmarks import scaling
 
 ROWS = PartitionSpec(DEVICES)
@@ -43,15 +44,14 @@ def gradients() -> dict[str, float]:
     log_prob = ppo.log_probability(logits, action) + 0.1 * noise[0]
     flags = jnp.zeros(rows, jnp.bool_)
     numbers = (value, noise[1], flags, flags, value, value, action)
-    rollout = acting.Rollout(obs, *numbers, action=action, log_prob=log_prob)
+    rollout = acting.Rollout(obs, action, log_prob, *numbers)
     advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)  # devices that normalise alone are far off
     batch = (rollout, advantage, value + noise[1])
 
     def gradient(agent: Learner, batch: tuple) -> object:
         order = jnp.arange(len(batch[1]), dtype=jnp.int32)[None]
         scale = [leaf[0] for leaf in ppo.normalisers(agent, batch, order)]
-        loss = functools.partial(ppo.loss, agent)
-        return minibatches.gradients(agent.devices, loss, weights, (*batch, *scale))[0]
+        return minibatches.gradients(agent, ppo.loss, weights, *batch, *scale)[0]
 
     together = eight.devices.program(functools.partial(gradient, eight), (ROWS,), EVERYWHERE)
     # Normalised on each device separately, then averaged: the mistake to avoid.

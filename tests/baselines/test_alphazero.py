@@ -13,8 +13,9 @@ from tiny import Clock, Countdown, Endless
 
 import jaxenvs
 from jaxenvs.adapters.mctx import Node
-from jaxenvs.baselines import acting, alphazero, evaluate, loop, networks, require, runs, train
+from jaxenvs.baselines import acting, alphazero, evaluate, networks, require, runs, train
 from jaxenvs.baselines.algorithms import Learner
+from jaxenvs.baselines.run import loop
 from jaxenvs.core.masking import NEVER
 from jaxenvs.puzzles import Minesweeper, SlidingTile
 

@@ -11,7 +11,8 @@ import pytest
 
 import jaxenvs
 from jaxenvs import search
-from jaxenvs.baselines import davi, heuristic, loop, runs, train
+from jaxenvs.baselines import davi, heuristic, runs, train
+from jaxenvs.baselines.run import loop
 from jaxenvs.puzzles import PegSolitaire
 
 DAVI = ["Puzzle-SlidingTile-3x3-v0", "--algo", "davi"]

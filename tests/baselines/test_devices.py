@@ -12,9 +12,10 @@ import jax
 import pytest
 import tiny
 
-from jaxenvs.baselines import loop, train
-from jaxenvs.baselines.checkpoints import RunError
+from jaxenvs.baselines import train
 from jaxenvs.baselines.devices import Devices
+from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.run.checkpoints import RunError
 from jaxenvs.baselines.runs import Run
 
 HERE = Path(__file__).parent

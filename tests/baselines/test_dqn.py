@@ -12,10 +12,11 @@ from test_pqn import Lever
 from tiny import Clock, Endless
 
 from jaxenvs import Step
-from jaxenvs.baselines import acting, dqn, loop, minibatches, replay_buffer, runs, train
+from jaxenvs.baselines import acting, dqn, minibatches, replay_buffer, runs, train
 from jaxenvs.baselines.algorithms import Learner
-from jaxenvs.baselines.checkpoints import RunError
 from jaxenvs.baselines.devices import Devices
+from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.run.checkpoints import RunError
 
 TINY = ["--num-envs", "4", "--rollout-steps", "8", "--hidden", "8", "--embed", "2", "--seeds", "2"]
 TINY += ["--eval-episodes", "4", "--checkpoint-every", "2", "--capacity", "64", "--warm-up", "64"]
@@ -264,8 +265,8 @@ def test_an_update_has_the_metrics_of_the_log_and_its_steps_count(plain):
     agent, runner, metrics = plain
     assert agent.settings.steps_per_update == 32
     assert {"q_loss", "q", "epsilon", "episodes", "return_sum", "length_sum"} == set(metrics)
-    for name in agent.divided:
-        for leaf in jax.tree.leaves(getattr(runner, name)):
+    for name in dqn.DIVIDED:
+        for leaf in jax.tree.leaves(getattr(runner, name, ())):
             assert leaf.shape[0] == 4  # divided over devices by this axis
 
 

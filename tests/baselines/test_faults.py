@@ -11,7 +11,8 @@ import pytest
 import test_train
 from small_run import ID, ROW, TREES, names, saved_run, trees
 
-from jaxenvs.baselines import checkpoints, keeping, loop, train
+from jaxenvs.baselines import train
+from jaxenvs.baselines.run import checkpoints, keeping, loop
 from jaxenvs.baselines.runs import Config, Run, RunError
 
 GROUP = "tiny_runs"  # one worker compiles the program of these runs

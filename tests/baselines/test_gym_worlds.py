@@ -8,7 +8,9 @@ import pytest
 import tiny_gym  # registers what is made below
 
 from jaxenvs import spaces
-from jaxenvs.baselines import gym_worlds, networks, ray_actors
+from jaxenvs.baselines import networks
+from jaxenvs.baselines.ray import actors as ray_actors
+from jaxenvs.baselines.ray import gym_worlds
 
 SIGNAL = "gym:tiny_gym:Signal-v0"
 

@@ -12,7 +12,8 @@ import pytest
 import tensorstore
 from small_run import ROW, TREES, names, saved_run, trees
 
-from jaxenvs.baselines import checkpoints, runs
+from jaxenvs.baselines import runs
+from jaxenvs.baselines.run import checkpoints
 from jaxenvs.baselines.runs import Run, RunError
 
 
@@ -191,7 +192,7 @@ def hook(event, arguments):
 
 armed = False
 sys.addaudithook(hook)
-from jaxenvs.baselines import checkpoints
+from jaxenvs.baselines.run import checkpoints
 from jaxenvs.baselines.runs import Run, RunError
 armed = True
 run = Run.open(sys.argv[1])

@@ -16,17 +16,17 @@ from jaxenvs.baselines import (
     acting,
     dqn,
     evaluate,
-    loop,
     minibatches,
     networks,
     ppo,
     ppo_rnn,
     pqn,
     q_network,
-    ray_actors,
-    ray_ppo,
 )
 from jaxenvs.baselines.policy import Policy
+from jaxenvs.baselines.ray import actors as ray_actors
+from jaxenvs.baselines.ray import ppo as ray_ppo
+from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.runs import Config, Run, load_policy
 from jaxenvs.core.masking import NEVER
 from jaxenvs.core.spaces import Discrete
@@ -113,7 +113,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
     if make is of_ppo_rnn:
-        rows, unroll = minibatches.sequences(first), ppo_rnn.unroll
+        rows, unroll = ppo_rnn.sequences(first), ppo_rnn.unroll
         rows = rows._replace(memory=jnp.zeros((1, 1, 8)))
     else:
         rows, unroll = minibatches.steps(first), ppo.unroll
@@ -309,7 +309,7 @@ def test_actors_of_our_environments_take_legal_actions():
 def test_actors_of_gymnasium_take_the_mask_of_the_info():
     """An action that is not allowed raises in this environment, in training and evaluation."""
     id, parts = "gym:tiny_gym:Fussy-v0", ("observation_space", "action_space")
-    from jaxenvs.baselines import gym_worlds
+    from jaxenvs.baselines.ray import gym_worlds
 
     space, actions = (getattr(gym_worlds.look(id, {}), part) for part in parts)
     assert isinstance(actions, Discrete)

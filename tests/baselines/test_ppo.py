@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from tiny import Clock, Countdown, Endless, collected, learner
 
-from jaxenvs.baselines import acting, loop, minibatches, ppo, returns
+from jaxenvs.baselines import acting, minibatches, ppo, returns
+from jaxenvs.baselines.run import loop
 
 ADVANTAGES = jax.jit(returns.advantages, static_argnums=(2, 3))
 

@@ -13,7 +13,8 @@ from tiny import Clock, Countdown, Endless, learner
 from tiny import collected as collect
 
 import jaxenvs
-from jaxenvs.baselines import checkpoints, evaluate, loop, minibatches, ppo, ppo_rnn, runs, train
+from jaxenvs.baselines import evaluate, minibatches, ppo, ppo_rnn, runs, train
+from jaxenvs.baselines.run import checkpoints, loop
 from jaxenvs.core.env import Params, State, Transition
 from jaxenvs.core.spaces import Box
 
@@ -77,7 +78,7 @@ def test_learning_sees_what_acting_saw(collected):
     weights, one = jax.tree.map(lambda leaf: leaf[0], (before.weights, rollout))
     one = one._replace(memory=before.memory)
     unroll = jax.jit(ppo_rnn.unroll, static_argnums=0)
-    logits, value = unroll(agent, weights, minibatches.sequences(one))
+    logits, value = unroll(agent, weights, ppo_rnn.sequences(one))
     log_prob = ppo.log_probability(logits, one.action.T)
     np.testing.assert_allclose(log_prob, one.log_prob.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(value, one.value.T, rtol=0, atol=1e-6)
@@ -115,7 +116,7 @@ def test_minibatches_are_whole_environments(collected):
     agent, before, _, rollout = collected
     seen = []
 
-    def recorded(weights, rollout, lengths_and_memory):
+    def recorded(learner, weights, rollout, lengths_and_memory):
         jax.debug.callback(lambda *x: seen.append(x), *lengths_and_memory)
         return jnp.float32(0), {}
 
@@ -126,10 +127,9 @@ def test_minibatches_are_whole_environments(collected):
 
     @jax.jit
     def learn(runner):
-        batch = minibatches.sequences((one, (names, memory)))
+        batch = ppo_rnn.sequences((one, (names, memory)))
         orders = minibatches.drawn(settings, batch, jax.random.key(0))
-        adam = minibatches.adam(settings)
-        return minibatches.descend(agent.devices, adam, recorded, runner, batch, orders)
+        return minibatches.descend(agent, recorded, runner, batch, orders)
 
     jax.block_until_ready(learn(runner))
     jax.effects_barrier()

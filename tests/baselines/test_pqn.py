@@ -10,8 +10,9 @@ import tiny
 from tiny import Clock, Countdown, Endless, collected
 
 import jaxenvs
-from jaxenvs.baselines import acting, loop, minibatches, pqn, q_network, runs, train
+from jaxenvs.baselines import acting, minibatches, pqn, q_network, runs, train
 from jaxenvs.baselines.evaluate import first_episodes
+from jaxenvs.baselines.run import loop
 
 TINY = ["--num-envs", "8", "--rollout-steps", "8", "--minibatches", "2", "--hidden", "8"]
 TINY += ["--embed", "2", "--eval-episodes", "4", "--checkpoint-every", "2", "--seeds", "2"]

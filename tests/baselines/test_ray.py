@@ -19,9 +19,12 @@ import ray
 from tiny import Clock, learner
 from tiny_worker import Worker
 
-from jaxenvs.baselines import ray_cluster, ray_ppo, ray_training, runs
+from jaxenvs.baselines import runs
 from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
-from jaxenvs.baselines.ray_cluster import Pool
+from jaxenvs.baselines.ray import cluster as ray_cluster
+from jaxenvs.baselines.ray import ppo as ray_ppo
+from jaxenvs.baselines.ray import training as ray_training
+from jaxenvs.baselines.ray.cluster import Pool
 from jaxenvs.baselines.train import main
 
 # Ray starts its processes by forking this one, where JAX has threads; none of them uses JAX before

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from jaxenvs.baselines.ray_ppo import Settings
+from jaxenvs.baselines.ray.ppo import Settings
 from jaxenvs.baselines.train import main
 
 SIGNAL = "gym:tiny_gym:Signal-v0"
@@ -36,7 +36,9 @@ def test_flags_that_cannot_work_get_a_sentence(tmp_path, monkeypatch, capsys, ar
 
 
 def test_learners_need_whole_minibatches():
-    with pytest.raises(ValueError, match="the 4 steps of each of 2 learners do not split into"):
+    with pytest.raises(
+        ValueError, match="a learner's share of a rollout of 4 x 1 steps does not split into"
+    ):
         Settings(num_envs=8, rollout_steps=1, actors=2, learners=2, minibatches=8).check()
 
 

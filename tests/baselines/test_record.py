@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from jaxenvs.baselines import curve, davi, presets, record
+from jaxenvs.baselines import davi, presets, record
 from jaxenvs.baselines.ppo import Settings
+from jaxenvs.baselines.run import curve
 from jaxenvs.baselines.runs import Config, Run
 
 DICT = {"obs": "dict"}  # the observation that a new run in a task with missions names

@@ -1,5 +1,6 @@
 """Random network distillation: novelty is rewarded, familiar states are not."""
 
+import dataclasses
 import functools
 
 import jax
@@ -8,10 +9,11 @@ import numpy as np
 import pytest
 from tiny import Clock, Endless, collected, learner
 
-from jaxenvs.baselines import acting, checkpoints, loop, minibatches, networks, ppo, rnd
+from jaxenvs.baselines import acting, networks, ppo, rnd
 from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
 from jaxenvs.baselines.rnd import RND, Moments
+from jaxenvs.baselines.run import checkpoints, loop
 from jaxenvs.core.spaces import Box
 
 SPACE = Box(-9.0, 9.0, (4,), np.float32)
@@ -155,12 +157,13 @@ def test_a_step_is_rewarded_for_what_it_led_to():
 
 
 def started(agent: Learner) -> tuple[ppo.Runner, acting.Rollout]:
-    """A runner after its first rollout, and the rollout."""
-    keys = jax.random.split(KEY, 1)
-    return jax.tree.map(lambda leaf: leaf[0], collected(agent, loop.start(agent, keys), keys))
+    """A runner after its first rollout, and the rollout without its bonuses."""
+    keys, runners = jax.random.split(KEY, 1), loop.start(agent, jax.random.split(KEY, 1))
+    plain = dataclasses.replace(agent, settings=dataclasses.replace(agent.settings, bonus=0.0))
+    return jax.tree.map(lambda leaf: leaf[0], collected(plain, runners, keys))
 
 
-def test_without_a_weight_nothing_of_it_is_in_the_program():
+def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     plain, with_it = learner(Endless()), curious(Endless())
     assert RND.asked(plain.settings, plain.network) is None
     keys = jax.random.split(KEY, 1)
@@ -173,13 +176,9 @@ def test_without_a_weight_nothing_of_it_is_in_the_program():
 
     def without(runner):
         """PPO's update as it would be if there were no bonus."""
-        runner, key_act, key_learn = acting.next_update(plain, runner)
-        runner, rollout = acting.collect(plain, runner, key_act, ppo.choose)
-        batch = minibatches.steps(ppo.targets(plain, runner, rollout))
-        orders = minibatches.drawn(plain.settings, batch, key_learn)
-        scales = ppo.normalisers(plain, batch, orders)
-        runner, losses = ppo.descend(plain, runner, batch, orders, scales)
-        return runner, {**acting.episode_sums(rollout), **losses}
+        with monkeypatch.context() as patched:
+            patched.setattr(rnd, "rewarded", lambda learner, runner, rollout: (runner, rollout))
+            return plain.update(runner)
 
     def program(update) -> str:
         return str(jax.make_jaxpr(jax.vmap(update, axis_name=loop.SEEDS))(shapes[0]))
@@ -208,7 +207,7 @@ def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(
     _, trees = checkpoints.restore(tmp_path, loop.split(shapes), "this test")
     assert (trees["learner"]["bonus_returns"] > 0).all()
     restored = jax.tree.map(jnp.array, trees["learner"] | {"weights": trees["weights"]})
-    again, _ = loop.run_chunk(agent, agent.runner(**restored))
+    again, _ = loop.run_chunk(agent, ppo.Runner(**restored))
     jax.tree.map(np.testing.assert_array_equal, again, runners)
 
 

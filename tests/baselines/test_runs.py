@@ -8,7 +8,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
-from jaxenvs.baselines import checkpoints, curve, runs
+from jaxenvs.baselines import runs
+from jaxenvs.baselines.run import checkpoints, curve
 from jaxenvs.baselines.runs import Config, Run, RunError
 
 TREES = {

@@ -23,7 +23,7 @@ from jaxenvs.baselines import (
     returns,
 )
 from jaxenvs.baselines.devices import ALONE
-from jaxenvs.baselines.returns import baselines, corrected_advantages
+from jaxenvs.baselines.returns import baselines
 from jaxenvs.baselines.rnd import Moments
 from jaxenvs.puzzles import SlidingTile
 
@@ -44,8 +44,8 @@ def episode_sums(**wrong):
     return acting.episode_sums(rollout_of(STEPS, ENVS, 0)._replace(**wrong))
 
 
-def corrected(ratio):
-    return corrected_advantages(rollout_of(STEPS, ENVS, 0), jnp.zeros(ENVS), ratio, 0.9, 0.8)
+def corrected(weight):
+    return returns.advantages(rollout_of(STEPS, ENVS, 0), jnp.zeros(ENVS), 0.9, 0.8, weight)
 
 
 def centred(weight):
@@ -135,7 +135,7 @@ REFUSED = {
     ),
     "advantages, a value of no step": (lambda: advantages(cut_value=jnp.zeros(ENVS)), "cut_value"),
     "sums of episodes": (lambda: episode_sums(returns=jnp.zeros((STEPS, 1))), "returns"),
-    "V-trace's ratios": (lambda: corrected(jnp.ones((STEPS, 1))), "ratio"),
+    "V-trace's weights": (lambda: corrected(jnp.ones((STEPS, 1))), "value and weight"),
     "V-trace's baselines": (lambda: centred(jnp.ones((2, 1))), "weighted and weight"),
     "probabilities": (lambda: ppo.log_probability(TABLE, ACTION[:1]), "one action"),
     "PPO's advantages": (lambda: ppo_loss(advantage=COLUMN), "advantage and target"),

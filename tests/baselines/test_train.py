@@ -19,8 +19,9 @@ from tiny import Clock
 
 import jaxenvs
 from jaxenvs import spaces
-from jaxenvs.baselines import checkpoints, loop, options, presets, progress, runs
+from jaxenvs.baselines import presets, runs
 from jaxenvs.baselines.ppo import Settings
+from jaxenvs.baselines.run import checkpoints, loop, options, progress
 from jaxenvs.baselines.train import main
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
@@ -224,7 +225,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
 def test_the_second_ctrl_c_stops_at_once():
     code = (
         "import time\n"
-        "from jaxenvs.baselines.interrupt import Interrupt\n"
+        "from jaxenvs.baselines.run.interrupt import Interrupt\n"
         "with Interrupt('stopping soon') as stop:\n"
         "    print('ready', flush=True)\n"
         "    while True:\n"

@@ -10,14 +10,21 @@ from test_ppo import rollout_of
 from tiny import Clock, learner
 from tiny import collected as collect
 
-from jaxenvs.baselines import acting, loop, minibatches, ppo, ray_ppo
+from jaxenvs.baselines import acting, minibatches, ppo
 from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
-from jaxenvs.baselines.ray_learners import improve
-from jaxenvs.baselines.returns import advantages, baselines, corrected_advantages
+from jaxenvs.baselines.ray import ppo as ray_ppo
+from jaxenvs.baselines.ray.learners import improve
+from jaxenvs.baselines.returns import advantages, baselines, limited
+from jaxenvs.baselines.run import loop
 
 STEPS, ENVS = 7, 5
 predict = jax.jit(acting.predict, static_argnums=0)
+
+
+def corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda):
+    """Advantages by V-trace."""
+    return advantages(rollout, last_value, gamma, gae_lambda, limited(ratio))
 
 
 def ratios(seed: int) -> np.ndarray:
@@ -151,11 +158,10 @@ def stale(collected):
 def first_gradients(trace, runner, rollout, orders):
     """Gradients of the policy loss of minibatches by the runner's weights, and what went in."""
     batch = minibatches.steps(ray_ppo.corrected(trace, runner, rollout))
-    loss = functools.partial(ppo.loss, trace)
 
     def gradient(rows, scale):
         minibatch = jax.tree.map(lambda leaf: leaf[rows], batch)
-        return minibatches.gradients(ALONE, loss, runner.weights, (*minibatch, *scale))[0]
+        return minibatches.gradients(trace, ppo.loss, runner.weights, *minibatch, *scale)[0]
 
     return jax.vmap(gradient)(orders, ray_ppo.centred(trace, batch, orders)), batch[:2]
 
@@ -212,9 +218,7 @@ def test_devices_share_the_baseline():
 def learn(ppo_, runner, rollout, key):
     """PPO's gradient steps on a rollout."""
     batch = minibatches.steps(ppo.targets(ppo_, runner, rollout))
-    orders = minibatches.drawn(ppo_.settings, batch, key)
-    scales = ppo.normalisers(ppo_, batch, orders)
-    return ppo.descend(ppo_, runner, batch, orders, scales)
+    return ppo.learn(ppo_, runner, batch, key, ppo.loss)
 
 
 def test_a_fragment_learner_takes_ppo_s_steps(collected):

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxenvs
-from jaxenvs.baselines.options import fields as trained
+from jaxenvs.baselines.run.options import fields as trained
 from jaxenvs.commands import parser
 from jaxenvs.commands.fields import gathered, parse, written
 

@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenvs.baselines.checkpoints import RunError
 from jaxenvs.baselines.evaluate import Episodes, first_episodes
+from jaxenvs.baselines.run.checkpoints import RunError
 from jaxenvs.baselines.runs import load_policy
 from jaxenvs.commands.parser import Parser
 from jaxenvs.craft import CraftFull

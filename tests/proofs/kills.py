@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxenvs.baselines import checkpoints
+from jaxenvs.baselines.run import checkpoints
 from jaxenvs.baselines.runs import Run
 from jaxenvs.benchmarks import contestants
 from jaxenvs.benchmarks.tables.plain import plain

@@ -15,7 +15,7 @@ from jaxtyping import PyTree
 
 from jaxenvs import spaces
 
-from . import GYM
+from .. import GYM
 
 MASK = "action_mask"  # in an info: which actions are legal
 

@@ -8,6 +8,7 @@ after a stop is not bit-equal to one that was never stopped: its environments be
 
 import dataclasses
 import functools
+import sys
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -15,12 +16,14 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree
 
 import jaxenvs
+from jaxenvs.core.extras import require
 
-from . import GYM, acting, minibatches, ppo, returns
-from .acting import Rollout
-from .algorithms import Learner
-from .networks import ActorCritic
-from .ppo import Runner
+from .. import GYM, acting, minibatches, ppo, returns
+from ..acting import Rollout, Runner
+from ..algorithms import ALGORITHMS, Algorithm, Learner
+from ..networks import ActorCritic
+from ..run import loop, options
+from ..runs import Config, RunError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,12 +50,7 @@ class Settings(ppo.Settings):
                 f"the fragments of {self.actors} actors do not divide evenly among {self.learners} "
                 f"learners; give a divisor of {self.actors}"
             )
-        items = self.items(self.num_envs // self.learners)
-        if items % self.minibatches:
-            raise ValueError(
-                f"the {items} steps of each of {self.learners} learners do not split into "
-                f"minibatches={self.minibatches}; choose a divisor of {items}"
-            )
+        self.check_share(self.num_envs // self.learners, "a learner's share of a rollout")
         if self.chunk != 1:
             raise ValueError(f"chunk={self.chunk}: here each update is a call; give --chunk 1")
         if self.bonus:
@@ -80,15 +78,13 @@ def update(
     batch = minibatches.steps((corrected if stale else ppo.targets)(learner, runner, rollout))
     orders = minibatches.drawn(learner.settings, batch, learner.devices.local_key(key_learn))
     scales = (centred if stale else ppo.normalisers)(learner, batch, orders)
-    runner, losses = ppo.descend(learner, runner, batch, orders, scales)
+    runner, losses = minibatches.descend(learner, ppo.loss, runner, batch, orders, scales)
     sums = learner.devices.total(acting.episode_sums(rollout))
     runner = runner._replace(obs=(), key=jax.random.key_data(key_rest))
     return runner, sums | learner.devices.mean(losses)
 
 
-def corrected(
-    learner: Learner[Settings], runner: Runner, rollout: Rollout
-) -> tuple[Rollout, Array, Array]:
+def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollout, Array, Array]:
     """`ppo.targets` of a rollout by older weights, as the present ones see it, by V-trace.
 
     PPO's clipped steps then start from the present policy, so that a fragment serves all passes.
@@ -97,12 +93,11 @@ def corrected(
     over_steps = jax.vmap(functools.partial(ppo.unroll, learner), in_axes=(None, 0))
     logits, value = over_steps(runner.weights, rollout)
     log_prob = ppo.log_probability(logits, rollout.action)
-    ratio = jnp.exp(log_prob - rollout.log_prob)
-    weight = returns.limited(ratio)
+    weight = returns.limited(jnp.exp(log_prob - rollout.log_prob))
     rollout = rollout._replace(log_prob=log_prob, value=value, weight=weight)
     gamma, gae_lambda = learner.settings.gamma, learner.settings.gae_lambda
-    last_value = acting.value(learner, runner, None)
-    advantage = returns.corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda)
+    *_, last_value = acting.think(learner, runner, None)
+    advantage = returns.advantages(rollout, last_value, gamma, gae_lambda, weight)
     return rollout, advantage, advantage + value
 
 
@@ -128,3 +123,38 @@ def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, Act
     env = gym_worlds.look(id, fields)
     parts = (env.observation_space, env.action_space.n, tuple(settings.hidden), settings.embed)
     return env, ActorCritic(*parts)
+
+
+def command(algorithm: Algorithm, argv: list[str]) -> int:
+    """Train from the command line; return the exit code. Whatever was started has ended then."""
+    try:
+        require(("gymnasium", "ray"), "ray")
+    except ImportError as error:
+        print(f"{options.PROGRAM}: {error}", file=sys.stderr)
+        return 2
+    from .cluster import Cluster, undisturbed
+    from .training import Training
+
+    cluster, training = Cluster(), Training()
+    begun = functools.partial(build, cluster)
+    try:
+        return loop.command(algorithm, argv, begun, training.train, training.report)
+    finally:
+        with undisturbed():
+            training.end()
+            cluster.stop()
+
+
+def build(cluster: Any, asked: options.Options[Settings], config: Config) -> Learner[Settings]:
+    """Return the learner for what was asked; raises for what cannot work.
+
+    `cluster` is a `cluster.Cluster`, which is started.
+    """
+    if (asked.devices, asked.seeds, asked.coordinator) != ("1", 1, None):
+        raise RunError("--devices, --seeds and --coordinator do not go with --ray; see --learners")
+    settings = asked.settings
+    settings.check()
+    env, network = world(config.id, config.env_fields, settings)
+    jax.config.update("jax_platforms", "cpu")  # accelerators are for the learners
+    cluster.start(settings.address, settings.actors + settings.learners, asked.join_timeout)
+    return Learner(ALGORITHMS[config.algorithm], env, network, settings)

@@ -1,7 +1,7 @@
 """What every learner shares: a loop over compiled chunks with log, checkpoints and Ctrl-C.
 
 algorithms.py says what a learner is. Its functions run on each of `learner.devices`; fields of the
-runner that `learner.divided` does not name are, and must stay, the same on all devices. Where there
+runner that `DIVIDED` does not name are, and must stay, the same on all devices. Where there
 are several processes, each runs this loop, and process 0 alone writes and speaks.
 """
 
@@ -12,58 +12,51 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import PartitionSpec
 from jaxtyping import Array, PyTree
 
 from jaxenvs import UnknownIdError
 
+from ..algorithms import SEEDS, Algorithm, Learner
+from ..devices import DIVIDED, EVERYWHERE
+from ..runs import Config, Run, load_policy
 from . import processes
-from .algorithms import SEEDS, Algorithm, Learner
 from .checkpoints import RunError
-from .devices import DIVIDED, EVERYWHERE
 from .interrupt import EXIT_CODE, Interrupt
 from .keeping import Keeper
 from .options import PROGRAM, Options, prepare
 from .progress import ProgressLine
-from .runs import Config, Run, load_policy
 
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def start(learner: Any, keys: Array) -> Any:
+def start(learner: Learner[Any], keys: Array) -> Any:
     """Make one runner per key, one after another: orthogonal weights compile badly under `vmap`."""
-
-    def runners(keys: Array) -> dict[str, Any]:
-        return jax.lax.map(learner.init, keys)._asdict()
-
-    fields = learner.devices.program(runners, EVERYWHERE, partition(learner))(keys)
-    return learner.runner(**fields)
+    one_by_one = functools.partial(jax.lax.map, learner.init)
+    return learner.devices.program(one_by_one, EVERYWHERE, partition(learner))(keys)
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
-def run_chunk(learner: Any, runners: Any) -> tuple[Any, dict[str, Array]]:
+def run_chunk(learner: Learner[Any], runners: Any) -> tuple[Any, dict[str, Array]]:
     """Make `chunk` updates of every seed; metrics have shape (seeds, chunk)."""
-    devices = learner.devices
+    devices, where = learner.devices, partition(learner)
 
     def updates(runner: Any) -> tuple[Any, dict[str, Array]]:
         return jax.lax.scan(learner.update, runner, length=learner.settings.chunk)
 
-    def seeds(fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Array]]:
-        runners, metrics = jax.vmap(updates, axis_name=SEEDS)(learner.runner(**fields))
+    def seeds(runners: Any) -> tuple[Any, dict[str, Array]]:
+        runners, metrics = jax.vmap(updates, axis_name=SEEDS)(runners)
         sums = devices.total({name: metrics.pop(name) for name in SUMS})
-        return runners._asdict(), sums | devices.mean(metrics)
+        return runners, sums | devices.mean(metrics)
 
-    where = partition(learner)
-    program = devices.program(seeds, (where,), (where, EVERYWHERE))
-    fields, metrics = program(runners._asdict())
-    return learner.runner(**fields), metrics
+    return devices.program(seeds, (where,), (where, EVERYWHERE))(runners)
 
 
-def partition(learner: Any) -> dict[str, PartitionSpec]:
+def partition(learner: Learner[Any]) -> Any:
     """Where the fields of runners are: divided over the devices, or the same on each."""
-    fields = learner.runner._fields
-    return {name: DIVIDED if name in learner.divided else EVERYWHERE for name in fields}
+    module = learner.algorithm.load()
+    wheres = (DIVIDED if name in module.DIVIDED else EVERYWHERE for name in module.Runner._fields)
+    return module.Runner(*wheres)
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, checkpoint_every: int) -> Any:
@@ -115,9 +108,9 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
         raise RunError(f"{run.path} has already made {steps:,} steps; give more --total-steps")
     if processes.first():
         _rewind(run, done)
-    parts = {"weights": trees["weights"], **trees["learner"]}
-    where = partition(learner).items()  # copies: the first chunk is given their memory
-    return done, learner.runner(**{name: place(parts[name], spec) for name, spec in where})
+    parts, where = {"weights": trees["weights"], **trees["learner"]}, partition(learner)
+    # Copies: the first chunk is given their memory.
+    return done, type(where)(*(place(parts[name], getattr(where, name)) for name in where._fields))
 
 
 def _rewind(run: Run, done: int) -> None:

@@ -18,16 +18,18 @@ import ray
 from jaxtyping import Array, PyTree
 from ray.exceptions import GetTimeoutError, RayError
 
-from . import GYM, checkpoints, evaluate, ray_learners
-from .algorithms import Learner
-from .devices import EVERYWHERE, Devices
-from .interrupt import Interrupt
-from .keeping import Keeper
-from .loop import begin, split
-from .progress import ProgressLine
-from .ray_actors import Actor, Sampling
-from .ray_cluster import DEATHS, Made, Pool, reason
-from .runs import Run, RunError
+from .. import GYM, evaluate
+from ..algorithms import Learner
+from ..devices import EVERYWHERE, Devices
+from ..run import checkpoints
+from ..run.interrupt import Interrupt
+from ..run.keeping import Keeper
+from ..run.loop import begin, split
+from ..run.progress import ProgressLine
+from ..runs import Run, RunError
+from .actors import Actor, Sampling
+from .cluster import DEATHS, Made, Pool, reason
+from .learners import Learner as LearnerProcess
 
 LEAVING = 15.0  # seconds that a second Ctrl-C gives Ray to end
 TICK = 0.2  # seconds between looks at Ctrl-C and at what takes too long
@@ -45,7 +47,7 @@ class Learners:
         self._count, self._patience = settings.learners, settings.patience
         learner = dataclasses.replace(learner, devices=Devices(self._count))
         gpus = int(ray.cluster_resources().get("GPU", 0) >= self._count)
-        kind = ray.remote(ray_learners.Learner).options(num_cpus=1, num_gpus=gpus)  # type: ignore[attr-defined]
+        kind = ray.remote(LearnerProcess).options(num_cpus=1, num_gpus=gpus)  # type: ignore[attr-defined]
         self._handles: list[Any] = [kind.remote(learner, i, not gpus) for i in range(self._count)]
         self._metrics: list[Any] = []  # of the update at work
         self.weights, self.pending = ray.put(runners.weights), []

@@ -14,11 +14,10 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 from jaxtyping import Array, PyTree
 
-from . import algorithms, ray_ppo
-from .acting import Rollout
-from .devices import DEVICES, DIVIDED, EVERYWHERE
-from .ppo import Runner
-from .ray_actors import Fragment
+from .. import algorithms
+from ..acting import Rollout, Runner
+from ..devices import DEVICES, DIVIDED, EVERYWHERE
+from .actors import Fragment
 
 BATCH = (DIVIDED, PartitionSpec(DEVICES))  # where a fragment's two parts have environments
 
@@ -30,7 +29,7 @@ def improve(
     """One update on all devices; as everywhere, runners have a first axis of (here one) seed."""
 
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
-        return ray_ppo.update(learner, runner, Rollout(**batch[0]), batch[1])
+        return learner.algorithm.load().update(learner, runner, Rollout(**batch[0]), batch[1])
 
     step = jax.vmap(step, in_axes=(0, None), axis_name=algorithms.SEEDS)
     return learner.devices.program(step, (EVERYWHERE, BATCH), EVERYWHERE)(runners, batch)
@@ -56,7 +55,7 @@ class Learner:
 
     def begin(self, runners: PyTree[np.ndarray], coordinator: str | None, timeout: int) -> None:
         """Join the group, if there is one, and take the state."""
-        from . import processes
+        from ..run import processes
 
         devices = self._learner.devices
         place = (devices.count, self._index) if coordinator else (None, None)

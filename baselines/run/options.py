@@ -13,11 +13,12 @@ import jaxenvs
 from jaxenvs.commands.fields import gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
 
-from . import GYM, presets, processes
-from .algorithms import ALGORITHMS, USUAL, Learner, S
+from .. import GYM, presets
+from ..algorithms import ALGORITHMS, USUAL, Learner, S
+from ..devices import Devices
+from ..runs import Config, Run
+from . import processes
 from .checkpoints import RunError
-from .devices import Devices
-from .runs import Config, Run
 
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.

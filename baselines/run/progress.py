@@ -8,8 +8,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from ..runs import Config
 from . import processes
-from .runs import Config
 
 INTERVAL = 5.0  # seconds between lines where there is no terminal
 

@@ -18,8 +18,8 @@ from jaxtyping import Array, PyTree, UInt32
 import jaxenvs
 from jaxenvs.core.masking import Mask
 
-from . import GYM
-from .networks import Network
+from .. import GYM
+from ..networks import Network
 
 Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
 
@@ -70,7 +70,8 @@ class JaxSampler:
     """Environments of this package, compiled with the policy into one program."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
-        from . import acting, algorithms, loop, ppo
+        from .. import acting, algorithms, ppo
+        from ..run import loop
 
         env = jaxenvs.make(id, **fields)
         count, source = sampling.num_envs, sampling.reset_source

@@ -7,10 +7,10 @@ from typing import Any
 
 from jaxtyping import PyTree
 
+from ..runs import Run
 from . import processes
 from .checkpoints import RunError
 from .curve import draw
-from .runs import Run
 
 
 class Keeper:

@@ -1,0 +1,1 @@
+"""Learning under Ray: actors sample on CPUs, learners update."""

@@ -1,0 +1,74 @@
+"""The table of learners: what it names is there, and a new learner is one file and one row."""
+
+import ast
+import functools
+import inspect
+import json
+
+import jax
+import jax.numpy as jnp
+import pytest
+from tiny import TINY
+
+from jaxenvs.baselines import algorithms, runs, train
+from jaxenvs.baselines.algorithms import ALGORITHMS, Algorithm
+from jaxenvs.baselines.run import loop, options
+from jaxenvs.core.facts import identity
+
+ID = "Grid-Empty-Random-5x5-v0"
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_update_is_a_function_that_reads_with_two_other_files(name):
+    """Beside its own, those whose functions it calls; and no class has it as a method."""
+    module = ALGORITHMS[name].load()
+    assert all(hasattr(module, part) for part in ("Settings", "Runner", "DIVIDED", "init"))
+    tree = ast.parse(inspect.getsource(module.update))
+    named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    files = {each for each in named if inspect.ismodule(getattr(module, each, None))}
+    assert len(files - {"jax", "jnp", "functools"}) <= (3 if name == "ppo-ray" else 2)
+    kinds = [each for each in vars(module).values() if inspect.isclass(each)]
+    own = [kind for kind in kinds if kind.__module__ == module.__name__]
+    assert not [kind for kind in own if hasattr(kind, "update") or hasattr(kind, "loss")]
+
+
+def test_a_new_learner_is_one_file_and_one_row(tmp_path, monkeypatch, capsys):
+    """Command, help, log and loader take it from the table."""
+    row = Algorithm("rule", "a rule", "tiny_rule")
+    monkeypatch.setitem(ALGORITHMS, row.name, row)
+    assert train.chosen([ID, "--algo", "rule"]) == ("rule", [ID])
+    assert train.main(["--algo", "rule", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Train with a rule." in shown and "davi,ppo-ray,rule}" in shown
+
+    flags = [
+        "--num-envs",
+        "4",
+        "--rollout-steps",
+        "3",
+        "--hidden",
+        "8",
+        "--embed",
+        "2",
+        "--total-steps",
+        "24",
+    ]
+    asked, run, learner = options.prepare([ID, *flags, "--out", str(tmp_path / "run")], "rule")
+    assert json.loads((run.path / "config.json").read_text())["algorithm"] == "rule"
+    runners = jax.eval_shape(functools.partial(loop.start, learner), jax.random.key(0)[None])
+    after, metrics = jax.eval_shape(functools.partial(loop.run_chunk, learner), runners)
+    assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, runners)
+    assert set(metrics) == set(loop.SUMS)
+    weights = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), runners.weights)
+    run.save(1, {"weights": weights})
+    policy = runs.load_policy(run.path)
+    assert policy.env_id == asked.id
+
+
+def test_equal_learners_share_their_programs():
+    """They are equal by value, so that a second one is not compiled again."""
+    make = functools.partial(algorithms.Learner.of, "ppo", runs.Config(ID, {}, 0, 1, {}).env)
+    kind = ALGORITHMS["ppo"].load().Settings
+    first, second, other = (make(kind(**TINY["ppo"], gamma=gamma)) for gamma in (0.9, 0.9, 0.8))
+    assert first == second != other and hash(first) == hash(second)
+    assert first.network.read is identity or first.network.read == second.network.read
