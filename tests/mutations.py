@@ -221,8 +221,8 @@ MUTATIONS = {
     ),
     "what lies to the left of the border is nothing": Mutation(
         "jaxenvs/xland/engine.py",
-        "    columns = jnp.where(columns < 0, columns + width, columns)\n    inside = (rows < height)",
-        "    inside = (columns >= 0) & (rows < height)",
+        "jnp.where(columns < 0, columns + width, columns)",
+        "jnp.where(columns < 0, width, columns)",
         "xland/test_xland_differential.py",
     ),
     "a door is never in the last cell of its wall": Mutation(
