@@ -7,7 +7,7 @@ cannot be done here cannot be done on any board, but not the reverse.
 
 import functools
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import jax
@@ -71,12 +71,19 @@ class _Fate(NamedTuple):
     wins: bool
 
 
-def analyse(ruleset: Ruleset, beside: frozenset[int] = frozenset()) -> Analysis:
+def analyse(
+    ruleset: Ruleset,
+    beside: frozenset[int] = frozenset(),
+    walled: Mapping[int, frozenset[int]] | None = None,
+) -> Analysis:
     """Look for a way to the goal, and for dead ends, in the inventories of a task.
 
-    beside: tile bytes of things beside the agent at the start, which it need not approach. Raises
-    `ValueError` for a batch. Where goal or rules name floors, walls, doors or places, nothing is
-    found out.
+    beside: tile bytes of things beside the agent at the start, which it need not approach.
+    walled: for tile bytes of goal tiles, which cannot be carried, the sides (0 up, 1 right, 2 down,
+        3 left) on which each of that colour has a wall.
+
+    Where goal or rules name floors, walls, doors or places, nothing is found out. Raises
+    `ValueError` for a batch.
     """
     single(ruleset, "analyse")
     packed = jax.tree.map(np.asarray, ruleset).packed()
@@ -89,7 +96,9 @@ def analyse(ruleset: Ruleset, beside: frozenset[int] = frozenset()) -> Analysis:
     ):
         return Analysis(None, (), False)
     start = tuple(sorted(int(tile) for tile in packed.init_tiles if tile))
-    return _Task(goal, rules, beside).analysis(start)
+    made = {rule.made for rule in rules}
+    fixed = {tile: sides for tile, sides in (walled or {}).items() if tile not in made}
+    return _Task(goal, rules, beside, fixed).analysis(start)
 
 
 def _fact(word: int) -> _Fact:
@@ -99,8 +108,14 @@ def _fact(word: int) -> _Fact:
 class _Task:
     """A task while it is analysed."""
 
-    def __init__(self, goal: _Fact, rules: list[_Fact], beside: frozenset[int]) -> None:
-        self.goal, self.rules, self.beside = goal, rules, beside
+    def __init__(
+        self,
+        goal: _Fact,
+        rules: list[_Fact],
+        beside: frozenset[int],
+        walled: Mapping[int, frozenset[int]],
+    ) -> None:
+        self.goal, self.rules, self.beside, self.walled = goal, rules, beside, walled
         self.fate = functools.cache(self._fate)
         self.reactions = functools.cache(self._reactions)
 
@@ -177,13 +192,18 @@ class _Task:
             yield self._picked(tile)
             yield from (self._beside(tile, side, True) for side in _SIDES)
             return
-        sides = _SIDES if where == _AWAY else (where,)
+        sides = self._open(tile) if where == _AWAY else (where,)
         yield from (self._beside(tile, side, False) for side in sides)
         if where != _AWAY:
             yield tile, _AWAY, False
             yield self._beside(tile, where, True)
             if tile & 15 in _THINGS:
                 yield self._picked(tile)
+
+    def _open(self, tile: int) -> list[int]:
+        """Sides of a cell on which the tile can be: it has none beyond a wall."""
+        walls = self.walled.get(tile, frozenset())
+        return [side for side in _SIDES if (side + 2) % 4 not in walls]
 
     def _beside(self, tile: int, side: int, put: bool) -> tuple[int, int, bool]:
         for rule in self.rules:
@@ -203,8 +223,9 @@ class _Task:
         found = set()
         for target in self.fate(first).targets:
             for other in self.fate(second).tiles:
+                sides = set(self._open(other)) - self.walled.get(target, frozenset())
                 for facing in _SIDES:
-                    found |= {self._put(target, other, facing, side) for side in _SIDES}
+                    found |= {self._put(target, other, facing, side) for side in sides}
         return frozenset(x for x in found if x[0] == tiles.FLOOR or x[2])
 
     def _put(self, target: int, other: int, facing: int, side: int) -> tuple[int, int, bool]:

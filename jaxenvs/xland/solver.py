@@ -15,10 +15,11 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 from ..puzzles.puzzle import Move, PuzzleLevel
 from ..search.astar import astar
 from ..search.domain import Domain
-from . import inventory, validation
+from . import inventory, tiles, validation
 from .engine import advance
 from .rulesets import BESIDE_AGENT, BESIDE_TILE, HELD, PackedRuleset, Ruleset
 from .state import Action, Level, XLandState
+from .tiles import Kind
 
 NUM_RULES = 18  # to which rulesets are padded, so that one program serves most of them
 LEVELS_OF_RULES = 4  # that an estimate looks ahead
@@ -62,7 +63,7 @@ def solve(
     Raises `ValueError` for a ruleset that makes no sense on the grid, see `XLand.params_for`.
     """
     validation.check(ruleset, level.grid.shape[0])
-    analysis = inventory.analyse(ruleset, _beside(level))
+    analysis = inventory.analyse(ruleset, _beside(level), _walled(level))
     if analysis.winnable is False:
         return Solution(False, None, (), False, 1, (), 0)
     count = max(NUM_RULES, np.asarray(ruleset.rules).any(axis=-1).sum())
@@ -98,6 +99,17 @@ def _beside(level: Level) -> frozenset[int]:
     grid, (row, column, _) = np.asarray(level.grid), np.asarray(level.pose).tolist()
     places = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
     return frozenset(int(grid[place]) for place in places)
+
+
+def _walled(level: Level) -> dict[int, frozenset[int]]:
+    """Sides on which each goal tile of a colour has a wall, by tile byte."""
+    grid, found = np.asarray(level.grid), {}
+    for row, column in np.argwhere(grid & 15 == Kind.GOAL).tolist():
+        around = [(row - 1, column), (row, column + 1), (row + 1, column), (row, column - 1)]
+        sides = {side for side, place in enumerate(around) if grid[place] == tiles.WALL}
+        code = int(grid[row, column])
+        found[code] = found.get(code, frozenset(range(4))) & sides
+    return found
 
 
 @functools.lru_cache(maxsize=64)

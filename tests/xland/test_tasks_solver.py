@@ -105,7 +105,7 @@ def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
     rng, counts = np.random.default_rng(3), {}
     for _ in range(count):
         ruleset, level = random_task(rng)
-        possible = analyse(ruleset, solver._beside(level)).winnable
+        possible = analyse(ruleset, solver._beside(level), solver._walled(level)).winnable
         found = solver.solve(ruleset, level, shortest=True, node_budget=20_000).winnable
         counts[possible, found] = counts.get((possible, found), 0) + 1
         assert (possible, found) != (False, True), xland.format_ruleset(ruleset)
@@ -122,6 +122,24 @@ def test_a_task_that_cannot_be_won():
     assert (found.winnable, found.steps, found.nodes) == (False, None, 0)
     found = xland.solve(ruleset, drawn("b..", "<..", "..."), shortest=True, node_budget=20_000)
     assert (found.winnable, found.steps, found.shortest) == (True, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("goal", "rows", "winnable"),
+    [
+        ("left_of(red ball, green goal tile)", ("b..", "G..", "^.."), False),
+        ("left_of(red ball, green goal tile)", ("b..", ".G.", "^.."), True),
+        ("right_of(red ball, green goal tile)", ("b..", "G..", "^.."), True),
+        ("left_of(green goal tile, red ball)", ("b..", "..G", "^.."), False),
+        ("below(green goal tile, agent)", ("bG.", "...", "^.."), False),
+        ("below(green goal tile, agent)", ("b..", ".G.", "^.."), True),
+        ("above(green goal tile, agent)", ("bG.", "...", "^.."), True),
+    ],
+)
+def test_a_goal_tile_at_a_wall_leaves_no_room(goal: str, rows: tuple[str, ...], winnable: bool):
+    ruleset = xland.parse_ruleset(f"goal: {goal}\nmap: red ball, green goal tile")
+    found = xland.solve(ruleset, drawn(*rows), node_budget=20_000)
+    assert found.winnable == winnable and (found.nodes > 0) == winnable
 
 
 def test_dead_ends_are_told_in_words():
