@@ -166,6 +166,83 @@ MUTATIONS = {
         "happens(0.3)",
         "craft/test_full_chance.py",
     ),
+    "a rule that chains is applied last": Mutation(
+        "jaxenvs/xland/engine.py",
+        "return jax.lax.scan(one, scene, rules, unroll=3)[0]",
+        "return jax.lax.scan(one, scene, rules, unroll=3, reverse=True)[0]",
+        "xland/test_xland_rules.py",
+    ),
+    "a pair reacts on one side of two": Mutation(
+        "jaxenvs/xland/engine.py",
+        "return beside, pair | other, held",
+        "return beside, pair, held",
+        "xland/test_xland_differential.py",
+    ),
+    "the opposite side is the same side": Mutation(
+        "jaxenvs/xland/engine.py",
+        "opposite = ((sides << 2) | (sides >> 2)) & 15",
+        "opposite = sides",
+        "xland/test_xland_differential.py",
+    ),
+    "the cell in front stays when a pair reacts": Mutation(
+        "jaxenvs/xland/engine.py",
+        "agent=_select(cleared, tiles.FLOOR * _EACH_BYTE, agent),",
+        "agent=agent,",
+        "xland/test_xland_rules.py",
+    ),
+    "put down triggers what is near the agent": Mutation(
+        "jaxenvs/xland/rulesets.py",
+        "    Form(1, HELD),\n    Form(1, BESIDE_AGENT | _ALL),\n    Form(2, BESIDE_TILE | _ALL),\n"
+        "    *_TILE_SIDES,\n    *_AGENT_SIDES,\n)\nGOALS",
+        "    Form(1, HELD),\n    Form(1, BESIDE_AGENT | ON_PUT | _ALL),\n"
+        "    Form(2, BESIDE_TILE | _ALL),\n    *_TILE_SIDES,\n    *_AGENT_SIDES,\n)\nGOALS",
+        "xland/test_xland_rules.py",
+    ),
+    "the goal is judged before the rules": Mutation(
+        "jaxenvs/xland/engine.py",
+        "    scene = by_platform(ruleset.rules, scene, moment, cpu=_by_loop, default=_unrolled)\n"
+        "    reached = _reached(ruleset.goal, scene, moment)",
+        "    before, scene = scene, by_platform(\n"
+        "        ruleset.rules, scene, moment, cpu=_by_loop, default=_unrolled\n    )\n"
+        "    reached = _reached(ruleset.goal, before, moment)",
+        "xland/test_xland_rules.py",
+    ),
+    "a place is judged as it was before the rules": Mutation(
+        "jaxenvs/xland/engine.py",
+        "changed = (index[number] == cell) & (flags == TILE_AT)",
+        "changed = (index[number] == cell) & (flags == ON)",
+        "xland/test_xland_differential.py",
+    ),
+    "a key of any colour fits": Mutation(
+        "jaxenvs/xland/engine.py",
+        "fits = pocket == (painted | np.uint32(Kind.KEY))",
+        "fits = (pocket & 15) == Kind.KEY",
+        "xland/test_xland_rules.py",
+    ),
+    "what lies to the left of the border is nothing": Mutation(
+        "jaxenvs/xland/engine.py",
+        "jnp.where(columns < 0, columns + width, columns)",
+        "jnp.where(columns < 0, width, columns)",
+        "xland/test_xland_differential.py",
+    ),
+    "a door is never in the last cell of its wall": Mutation(
+        "jaxenvs/xland/layouts.py",
+        "middle, count = size // 2, size // 2 - 1",
+        "middle, count = size // 2, size // 2 - 2",
+        "xland/test_xland_layouts.py",
+    ),
+    "the agent may begin on a thing": Mutation(
+        "jaxenvs/xland/layouts.py",
+        "agent = cells[-1]",
+        "agent = cells[0]",
+        "xland/test_xland_layouts.py",
+    ),
+    "a distinct number may come twice": Mutation(
+        "jaxenvs/core/random.py",
+        "passes = (value >= rank[earlier]) & (number > earlier)",
+        "passes = (value > rank[earlier]) & (number > earlier)",
+        "core/test_random.py",
+    ),
     "a window reverses other tokens": Mutation(
         "jaxenvs/puzzles/topspin.py",
         "(first + self.window - 1 - inside)",

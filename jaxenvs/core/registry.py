@@ -13,8 +13,8 @@ from . import checks
 from .env import Env
 
 ENTRY_POINTS = "jaxenvs.envs"  # a third party's entry point names a module that registers its ids
-_ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*")  # not every package has versions
-_ID = re.compile(_ALIAS.pattern + r"-v[0-9]+")
+_ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
+_ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")  # not every package has versions
 # A full stop after two letters or a closing mark: that of "..." and of "e.g." ends no sentence.
 _SENTENCE = re.compile(r".*?(?<=[\w)`'\"]{2})\.(?=\s|$)")
 _specs: dict[str, "EnvSpec"] = {}
@@ -89,8 +89,8 @@ def register(
 ) -> Callable[[EnvClass], EnvClass]:
     """Register a subclass of `Env` under `id`, with constructor fields; a class decorator.
 
-    `representative` makes the id stand for its class, see `representatives`. A malformed id, or
-    one that is taken, raises `ValueError`.
+    `representative` makes the id stand for its class, see `representatives`. An alias, the id of
+    another package, needs no version. A malformed id, or one that is taken, raises `ValueError`.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):

@@ -17,6 +17,7 @@ import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
+from ..core.bits import cut
 from ..core.platforms import by_platform
 from ..core.settle import settled
 from . import tiles
@@ -35,8 +36,11 @@ from .tiles import Kind
 
 _EACH_BYTE = np.uint32(0x01010101)
 _LOW_BITS = np.uint32(0x7F7F7F7F)
-_SHIFTS = np.arange(0, 32, 8, dtype=np.uint32)
-_ROWS, _COLUMNS = np.array([-1, 0, 1, 0], np.int32), np.array([0, 1, 0, -1], np.int32)
+# Of the eight cells, up, right, down, left of the agent, then of the cell in front:
+_NUMBER = np.arange(8, dtype=np.int32)
+_ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
+_AHEAD = _NUMBER // 4
+_SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)  # in their word
 
 
 class Front(NamedTuple):
@@ -88,40 +92,21 @@ def advance(
     moves = (action == Action.FORWARD) & tiles.is_any(front.tile, tiles.WALKABLE) & ~outside
     row = jnp.where(moves, front.row, state.row)
     column = jnp.where(moves, front.column, state.column)
-    d_row, d_column = direction_vector(state.direction)
-    place = ((ruleset.goal >> 8) & 255) * np.uint32(width) + ((ruleset.goal >> 16) & 255)
-    at = jnp.where(ruleset.goal >> 24 == TILE_AT, place.astype(jnp.int32), row * width + column)
-    index = jnp.concatenate(
-        [
-            _neighbours(row, column, height, width, 0),
-            _neighbours(row + d_row, column + d_column, height, width, 4),
-            at[None],
-        ]
-    )
-    read = cells.at[index].get(mode="fill", fill_value=0).astype(jnp.uint32)
+    index = _around(row, column, state.direction, height, width)
     moment = _moment(state.direction.astype(jnp.uint32), action, front.beyond)
+    scene = by_platform(cells, index, pocket, cpu=_read_together, default=_read_one_by_one)
     changed = jnp.where(moves, np.uint32(0), moment.in_front)
-    scene = Scene(
-        agent=_select(changed, left * _EACH_BYTE, _word(read[:4])),
-        front=_word(read[4:8]),
-        pocket=pocket,
-    )
+    scene = scene._replace(agent=_select(changed, left * _EACH_BYTE, scene.agent))
     scene, row, column = settled((scene, row, column))
     scene = by_platform(ruleset.rules, scene, moment, cpu=_by_loop, default=_unrolled)
-    new = jnp.concatenate([(word >> _SHIFTS) & 255 for word in scene[:2]])
     reached = _reached(ruleset.goal, scene, moment) | _place_reached(
-        ruleset.goal, index, new, read[8], moment.forward, (row, column)
-    )
-    # As data: otherwise the kernel of the grid would compute all this again for each byte.
-    index, new, pocket, reached = jax.lax.optimization_barrier(
-        (index[:8], new.astype(jnp.uint8), scene.pocket, reached)
+        ruleset.goal, cells, index, scene, moment.forward, (row, column), width
     )
     turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
-    after = state.replace(
-        grid=cells.at[index].set(new, mode="drop", unique_indices=True).reshape(height, width),
-        agent=packed(row, column, (state.direction + turn) & 3, pocket),
-    )
-    return after, reached
+    after = packed(row, column, (state.direction + turn) & 3, scene.pocket)
+    where = packed(row, column, state.direction, 0)
+    grid = _written(cells, where, scene, height, width)
+    return state.replace(grid=grid.reshape(height, width), agent=after), reached
 
 
 def _in_front(state: XLandState, cells: UInt8[Array, " cells"]) -> Front:
@@ -162,16 +147,47 @@ def _toggled(front: UInt32[Array, ""], pocket: UInt32[Array, ""]) -> UInt32[Arra
     return jnp.where(opens, painted | np.uint32(Kind.OPEN_DOOR), shut)
 
 
-def _neighbours(
-    row: Int32[Array, ""], column: Int32[Array, ""], height: int, width: int, number: int
-) -> Int32[Array, "4"]:
-    """Cells above, right of, below and left of one; beyond the grid different numbers for each."""
-    rows, columns = row + _ROWS, column + _COLUMNS
+def _around(
+    row: Array, column: Array, direction: Array, height: int, width: int
+) -> Int32[Array, "8"]:
+    """Cells above, right of, below and left of the agent, then of the cell in front of it; beyond
+    the grid different numbers for each."""
+    d_row, d_column = direction_vector(direction)
+    rows, columns = row + _ROWS + d_row * _AHEAD, column + _COLUMNS + d_column * _AHEAD
     rows = jnp.where(rows < 0, rows + height, rows)
     columns = jnp.where(columns < 0, columns + width, columns)
     inside = (rows < height) & (columns < width)
-    nowhere = height * width + number + np.arange(4, dtype=np.int32)
-    return jnp.where(inside, rows * width + columns, nowhere)
+    return jnp.where(inside, rows * width + columns, height * width + _NUMBER)
+
+
+def _read_together(
+    cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
+) -> Scene:
+    read = cells.at[index].get(mode="fill", fill_value=0).astype(jnp.uint32) << _SHIFTS
+    return Scene(read[:4].sum(dtype=jnp.uint32), read[4:].sum(dtype=jnp.uint32), pocket)
+
+
+def _read_one_by_one(
+    cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
+) -> Scene:
+    """The same, so that a kernel that needs the words reads the cells itself."""
+    words = [jnp.uint32(0), jnp.uint32(0)]
+    for number in range(8):
+        cell = cells.at[index[number]].get(mode="fill", fill_value=0)
+        words[number // 4] |= cell.astype(jnp.uint32) << _SHIFTS[number]
+    return Scene(*words, pocket)
+
+
+def _written(
+    cells: UInt8[Array, " cells"], where: Int32[Array, ""], scene: Scene, height: int, width: int
+) -> UInt8[Array, " cells"]:
+    """Write the eight cells around an agent; `where` has its row, column and direction."""
+    # As data: otherwise this kernel would compute the rules for each byte, and read the old agent,
+    # which a scan would have to copy before.
+    where, agent, front = jax.lax.optimization_barrier((where, scene.agent, scene.front))
+    index = _around(*cut(where, 8, 8, 8), height, width)
+    new = (jnp.where(_AHEAD == 0, agent, front) >> _SHIFTS).astype(jnp.uint8)
+    return cells.at[index].set(new, mode="drop", unique_indices=True)
 
 
 def _moment(direction: UInt32[Array, ""], action: Array, beyond: Bool[Array, ""]) -> Moment:
@@ -244,28 +260,28 @@ def _reached(goal: UInt32[Array, ""], scene: Scene, moment: Moment) -> Bool[Arra
 
 def _place_reached(
     goal: UInt32[Array, ""],
-    index: Int32[Array, "9"],
-    new: UInt32[Array, "8"],
-    tile: UInt32[Array, ""],
+    cells: UInt8[Array, " cells"],
+    index: Int32[Array, "8"],
+    scene: Scene,
     forward: Bool[Array, ""],
     at: tuple[Int32[Array, ""], Int32[Array, ""]],
+    width: int,
 ) -> Bool[Array, ""]:
-    """Whether a goal holds that is about one cell, the last of `index`, or the agent's place.
+    """Whether a goal holds that is about one cell or the agent's place.
 
-    Rules may have changed that cell, but not the agent's own while it moves.
+    Rules may have changed that cell, but not the agent's own while it moves forward.
     """
-    flags = goal >> 24
+    flags, row, column = goal >> 24, ((goal >> 8) & 255), ((goal >> 16) & 255)
+    named = (row * np.uint32(width) + column).astype(jnp.int32)
+    cell = jnp.where(flags == TILE_AT, named, at[0] * width + at[1])
+    tile = cells.at[cell].get(mode="clip").astype(jnp.uint32)
     for number in range(8):
-        changed = (index[number] == index[8]) & (flags == TILE_AT)
-        tile = jnp.where(changed, new[number], tile)
+        word = scene.agent if number < 4 else scene.front
+        changed = (index[number] == cell) & (flags == TILE_AT)
+        tile = jnp.where(changed, (word >> _SHIFTS[number]) & 255, tile)
     there = (tile == goal & 255) & ((flags == TILE_AT) | ((flags == ON) & forward))
-    place = (goal >> 8) & 0xFFFF
-    row, column = (x.astype(jnp.uint32) for x in at)
-    return there | ((flags == AGENT_AT) & (place == row | column << 8))
-
-
-def _word(cells: UInt32[Array, "4"]) -> UInt32[Array, ""]:
-    return (cells << _SHIFTS).sum(dtype=jnp.uint32)
+    here = (at[0].astype(jnp.uint32) == row) & (at[1].astype(jnp.uint32) == column)
+    return there | ((flags == AGENT_AT) & here)
 
 
 def _select(mask: Array, new: ArrayLike, old: Array) -> Array:

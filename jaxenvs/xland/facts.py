@@ -28,6 +28,8 @@ HEADINGS = ("up", "right", "down", "left")
 AGENT = "^>v<"
 # A cell in a drawing: the letter of its kind, then that of its colour.
 LETTERS = {
+    Kind.FLOOR: "f",  # of another colour than black, as in a level by hand
+    Kind.WALL: "w",
     Kind.BALL: "o",
     Kind.SQUARE: "s",
     Kind.PYRAMID: "p",

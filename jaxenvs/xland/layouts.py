@@ -8,11 +8,13 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import UInt8
+from jaxtyping import Array, Int32, UInt8
 
+from ..core.platforms import by_platform
 from ..core.random import Key, below, distinct, words
 from . import tiles
 from .state import Level
@@ -128,8 +130,29 @@ def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " ti
     cells = jnp.asarray(plan.free)[distinct(lies, plan.free.size)]
     index = jnp.concatenate([plan.first + plan.step * below(at, plan.count), cells[:-1]])
     tile = jnp.concatenate([tiles.byte(Kind.CLOSED_DOOR, colour), init_tiles])
-    here = np.arange(size * size, dtype=np.int32)[:, None] == index
-    put = jnp.where(here, tile, jnp.uint8(0)).max(axis=1).reshape(size, size)
+    index, tile = jax.lax.optimization_barrier((index, tile))
+    grid = jnp.asarray(plan.grid)
+    grid = by_platform(grid, index, tile, cpu=_put_together, default=_put_one_by_one)
     agent = cells[-1]
-    grid = jnp.where(put == 0, plan.grid, put)
     return Level.of(grid, agent // size, agent % size, below(turn[0], 4))
+
+
+def _put_together(
+    grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
+) -> UInt8[Array, "size size"]:
+    """Write tiles into different cells; a tile that is 0 is left out."""
+    nowhere = grid.size + np.arange(index.shape[0], dtype=np.int32)
+    index = jnp.where(tile == tiles.NOTHING, nowhere, index)
+    cells = grid.reshape(-1).at[index].set(tile, mode="drop", unique_indices=True)
+    return cells.reshape(grid.shape)
+
+
+def _put_one_by_one(
+    grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
+) -> UInt8[Array, "size size"]:
+    """The same by selections, which fuse with the choice between the new grid and the old one."""
+    cells = np.arange(grid.size, dtype=np.int32).reshape(grid.shape)
+    for number in range(index.shape[0]):
+        put = (cells == index[number]) & (tile[number] != tiles.NOTHING)
+        grid = jnp.where(put, tile[number], grid)
+    return grid

@@ -9,7 +9,7 @@ import os
 import jax
 import pytest
 
-from jaxenvs.benchmarks import contestants, gpu_work, hlo
+from jaxenvs.benchmarks import contestants, gpu_work, hlo, rule_worlds
 
 DOORKEY = "Grid-DoorKey-8x8-v0"
 CRAFT = "Craft-Classic-Symbolic-v0"
@@ -98,6 +98,24 @@ def test_a_step_of_a_puzzle_is_few_kernels(monkeypatch, id, fresh, pool):
         work, _ = gpu_work.measure(contestants.ours(f"Puzzle-{id}-v0", 4096, source))
         assert work["kernels"] - work["loop_kernels"] <= most
         assert work["kernels_per_trip"] == 0
+
+
+def test_state_of_a_rule_world_is_its_grid_and_two_words():
+    assert rule_worlds.state_bytes(rule_worlds.ours("high-1m", 8)) == 13 * 13 + 2 * 4
+
+
+@needs_compiler
+@pytest.mark.parametrize("tasks", ["trivial-21k", "medium-1m", "high-1m"])
+def test_a_step_of_a_rule_world_is_as_few_kernels_for_18_rules_as_for_one(monkeypatch, tasks):
+    monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+    work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, contestants.NO_RESET))
+    assert work["kernels"] <= 10
+    assert work["written"] + work["read"] <= 400
+    work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, "fresh"))
+    assert work["kernels"] <= 17 and work["kernels_per_trip"] == 0
+    work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, "exact"))
+    assert work["kernels"] <= 18
+    assert work["written"] + work["read"] <= 450
 
 
 @needs_compiler

@@ -10,6 +10,7 @@ import numpy as np
 import xminigrid
 from xminigrid.core.actions import take_action
 from xminigrid.core.observation import minigrid_field_of_view
+from xminigrid.envs import xland
 from xminigrid.envs.xland import XLandEnvParams, XLandMiniGrid
 from xminigrid.types import AgentState, EnvCarry, State, StepType, TimeStep
 
@@ -147,3 +148,16 @@ def differences(theirs, ours, limit):
         if wrong:
             found[name] = wrong
     return found
+
+
+def limit(name):
+    """The time limit of one of the package's ids."""
+    return xminigrid.make(name)[1].max_steps
+
+
+@loosely
+def layout(name, key, size):
+    """Tile bytes of one of the package's layouts."""
+    rooms = {"R1": "room", "R2": "two_rooms", "R4": "four_rooms", "R6": "six_rooms"}
+    generate = getattr(xland, f"generate_{rooms.get(name, 'nine_rooms')}")
+    return tiles.decode(generate(key, size, size)[1])

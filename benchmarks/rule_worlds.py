@@ -1,0 +1,137 @@
+"""Rule worlds in which each environment has its own task, beside XLand-MiniGrid.
+
+    python -m jaxenvs.benchmarks.rule_worlds --sets medium-1m      steps per processor-second
+    python -m jaxenvs.benchmarks.rule_worlds --work                kernels and bytes on an H200
+
+Tasks are drawn as those of the sets. They are arguments of the program and not part of the state.
+Both sides begin the next episode in the step that ends one.
+"""
+
+import argparse
+import importlib
+import statistics
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+from jaxtyping import Array
+
+import jaxenvs
+from jaxenvs.xland import SETS, Ruleset, sample_ruleset
+
+from . import contestants, gpu_work, instrument, timing
+from .contestants import NO_RESET, Contestant
+from .instrument import explained
+from .tables.work import counted
+
+ID = "XLand-R4-13x13-v0"
+SOURCES = ("fresh", "exact", NO_RESET)
+
+
+def tasks(key: Array, name: str, num_envs: int) -> Ruleset:
+    """Draw a task for each environment, as in the set of this name."""
+    recipe = SETS[name].recipe._asdict()
+    return jax.vmap(lambda key: sample_ruleset(key, **recipe))(jax.random.split(key, num_envs))
+
+
+def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) -> Contestant:
+    """This library's batch; its state is accompanied by the params, which hold the tasks."""
+    like = jax.eval_shape(lambda key: tasks(key, name, 1), jax.random.key(0))
+    sizes = {"num_rules": like.rules.shape[1], "num_tiles": like.init_tiles.shape[1]}
+    plain = contestants.ours(env_id, num_envs, source, **sizes)
+    how = {"autoreset": "none"} if source == NO_RESET else {"reset_source": plain.reset_source}
+    venv = jaxenvs.make_vec(env_id, num_envs, **how, **sizes)
+
+    def reset(key: Array) -> Any:
+        params = venv.env.params_for(tasks(key, name, num_envs))
+        return venv.reset(key, params).state, params
+
+    def step(key: Array, state: Any, action: Array) -> tuple:
+        inner, params = state
+        stepped = venv.step(key, inner, action, params)
+        return (stepped.state, params), stepped.obs, stepped.reward, stepped.done
+
+    return Contestant("jaxenvs", env_id, num_envs, 6, reset, step, "image", plain.reset_source)
+
+
+def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
+    """The package's batch, whose auto-reset takes the task from the params."""
+    xminigrid = importlib.import_module("xminigrid")
+    types = importlib.import_module("xminigrid.types")
+    wrappers = importlib.import_module("xminigrid.wrappers")
+    plain, params = xminigrid.make(jaxenvs.spec(env_id).upstream)
+    env = wrappers.GymAutoResetWrapper(plain)
+
+    def params_of(task: Ruleset) -> Any:
+        return params.replace(ruleset=types.RuleSet(task.goal, task.rules, task.init_tiles))
+
+    def reset(key: Array) -> Any:
+        drawn = tasks(key, name, num_envs)
+        begin = jax.vmap(lambda key, task: env.reset(params_of(task), key))
+        return begin(jax.random.split(key, num_envs), drawn), drawn
+
+    def step(key: Array, state: Any, action: Array) -> tuple:
+        inner, drawn = state
+        inner = jax.vmap(lambda task, *one: env.step(params_of(task), *one))(drawn, inner, action)
+        return (inner, drawn), inner.observation, inner.reward, inner.last()
+
+    made = contestants.foreign("XLand-MiniGrid", env_id, num_envs, 6, reset, step)
+    return made
+
+
+def state_bytes(contestant: Contestant) -> float:
+    """Bytes of state of one environment, without its task."""
+    state, _ = jax.eval_shape(contestant.reset, jax.random.key(0))
+    return gpu_work.tree_bytes(state) / contestant.num_envs
+
+
+def count(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Kernels and bytes of a step of ours on an H200, for every set and source."""
+    gpu_work.choose_target(here=False)
+    rows = []
+    for name in args.sets:
+        for source in SOURCES:
+            batch = ours(name, args.batch, source)
+            row = gpu_work.measure(batch)[0] | {"state": state_bytes(batch)}
+            rows.append(row | {"name": f"jaxenvs, {name}"})
+    print(counted(rows).plain())
+    return rows
+
+
+def compare(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Steps per processor-second of both sides, which take turns."""
+    rows = []
+    for name in args.sets:
+        batches = (ours(name, args.batch), package(name, args.batch))
+        runners = [timing.BatchRunner(batch, args.seconds) for batch in batches]
+        made = timing.take_turns(runners, args.repeats)
+        speeds = [row["steps"] / statistics.median(row["processor_seconds"]) for row in made]
+        print(
+            f"{name}: {speeds[0]:,.0f} steps per processor-second, the package {speeds[1]:,.0f}: "
+            f"{speeds[0] / speeds[1]:.1f} times"
+        )
+        pairs = zip(made, speeds, strict=True)
+        rows += [row | {"set": name, "per_processor_second": round(s)} for row, s in pairs]
+    return rows
+
+
+@explained
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    parser = instrument.parser("rule_worlds", __doc__)
+    add = parser.add_argument
+    add("--sets", nargs="+", default=["trivial-21k", "medium-1m", "high-1m"], choices=[*SETS])
+    add("--batch", type=int, help="environments (default: 1,024; 4,096 with --work)")
+    add("--work", action="store_true", help="count kernels and bytes of a step on an H200")
+    add("--seconds", type=float, default=2.0, help="length of one repeat")
+    add("--repeats", type=int, default=5, help="repeats, of which the median is reported")
+    args = parser.parse_args(argv)
+    args.batch = args.batch or (4096 if args.work else 1024)
+    rows = (count if args.work else compare)(args)
+    instrument.write(args.json, {"versions": contestants.versions(), "rows": rows})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
