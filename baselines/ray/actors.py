@@ -80,14 +80,14 @@ class JaxSampler:
         row = algorithms.ALGORITHMS[algorithms.USUAL]
         learner = algorithms.Learner(row, venv, sampling.network, settings)
 
-        def sample(runner: ppo.Runner) -> tuple[ppo.Runner, acting.Rollout]:
+        def sample(runner: acting.Runner) -> tuple[acting.Runner, acting.Rollout]:
             key_rest, key_world, key = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
             world = venv.refresh(key_world, runner.world)
             runner = runner._replace(key=jax.random.key_data(key_rest), world=world)
             return acting.collect(learner, runner, key, ppo.choose)
 
         self._runners = loop.start(learner, jax.random.key(seed)[None])
-        self._sample = jax.jit(jax.vmap(sample, axis_name=loop.SEEDS))
+        self._sample = jax.jit(jax.vmap(sample, axis_name=algorithms.SEEDS))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
         """Step all environments `steps` times."""
