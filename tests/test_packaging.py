@@ -31,7 +31,7 @@ EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "benc
 EXTRAS |= {"notebooks", "sb3", "test", "dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
-BUILT_ON = {"babyai": {"grid"}}  # families that others use
+BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}  # parts that families use
 TABLE = "jaxenvs.commands.table"  # names the modules of the commands
 LIBRARY = {"core", *WORLDS, "search", "adapters", "testing"}
 # What each unit of the package may import beside itself; every other unit of the library is "".

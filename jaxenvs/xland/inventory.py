@@ -1,0 +1,266 @@
+"""What a task allows if distance is no object: proofs that it cannot be won, and dead ends.
+
+A board is reduced to an inventory, the things on the map and in the pocket wherever they are. Any
+thing may be approached from any side, carried anywhere and put beside any other. So whatever
+cannot be done here cannot be done on any board, but not the reverse.
+"""
+
+import functools
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from . import tiles
+from .language import single
+from .rulesets import BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT, Ruleset
+from .tiles import Kind
+
+MOST_INVENTORIES = 20_000
+_SIDES = range(4)
+_AWAY, _IN_HAND = -1, -2  # where a thing is; from 0 on: on that side of the agent
+_THINGS = frozenset(tiles.THINGS)
+_ITEMS = _THINGS | {Kind.GOAL}  # what rules may name here: there are only so many of each
+
+Inventory = tuple[int, ...]  # tile bytes, sorted
+
+
+class Analysis(NamedTuple):
+    """What follows from the inventory alone."""
+
+    winnable: bool | None  # False is a proof, True is not; None where it was not found out
+    # The fewest changes, in words, after which the task cannot be won; empty if there are none.
+    dead_end: tuple[str, ...]
+    complete: bool  # whether all inventories were seen
+
+
+class _Fact(NamedTuple):
+    """A rule, or a goal, as a step reads it."""
+
+    a: int
+    b: int
+    made: int
+    flags: int
+
+    def beside_agent(self, tile: int, side: int, put: bool) -> bool:
+        return bool(
+            self.flags & BESIDE_AGENT
+            and self.flags >> side & 1
+            and tile == self.a
+            and (not put or self.flags & ON_PUT)
+        )
+
+    def held(self, tile: int) -> bool:
+        return bool(self.flags & HELD) and tile == self.a
+
+    def pair(self, target: int, beside: int, side: int) -> bool:
+        if not self.flags & BESIDE_TILE:
+            return False
+        there = self.flags >> side & 1 and (target, beside) == (self.a, self.b)
+        back = self.flags >> (side + 2) % 4 & 1 and (target, beside) == (self.b, self.a)
+        return bool(there or back)
+
+
+class _Fate(NamedTuple):
+    """What one thing can become by itself."""
+
+    tiles: frozenset[int]
+    targets: frozenset[int]  # what it can be in front of the agent when something is put down
+    wins: bool
+
+
+def analyse(
+    ruleset: Ruleset,
+    beside: frozenset[int] = frozenset(),
+    walled: Mapping[int, frozenset[int]] | None = None,
+) -> Analysis:
+    """Look for a way to the goal, and for dead ends, in the inventories of a task.
+
+    beside: tile bytes of things beside the agent at the start, which it need not approach.
+    walled: for tile bytes of goal tiles, which cannot be carried, the sides (0 up, 1 right, 2 down,
+        3 left) on which each of that colour has a wall.
+
+    Where goal or rules name floors, walls, doors or places, nothing is found out. Raises
+    `ValueError` for a batch.
+    """
+    single(ruleset, "analyse")
+    packed = jax.tree.map(np.asarray, ruleset).packed()
+    goal, rules = _fact(int(packed.goal)), [_fact(int(word)) for word in packed.rules if word]
+    if not goal.flags:
+        return Analysis(False, (), True)
+    named = [tile for fact in (goal, *rules) for tile in (fact.a, fact.b) if tile]
+    if not goal.flags & (BESIDE_AGENT | BESIDE_TILE | HELD) or any(
+        tile & 15 not in _ITEMS for tile in named
+    ):
+        return Analysis(None, (), False)
+    start = tuple(sorted(int(tile) for tile in packed.init_tiles if tile))
+    made = {rule.made for rule in rules}
+    fixed = {tile: sides for tile, sides in (walled or {}).items() if tile not in made}
+    return _Task(goal, rules, beside, fixed).analysis(start)
+
+
+def _fact(word: int) -> _Fact:
+    return _Fact(word & 255, word >> 8 & 255, word >> 16 & 255, word >> 24)
+
+
+class _Task:
+    """A task while it is analysed."""
+
+    def __init__(
+        self,
+        goal: _Fact,
+        rules: list[_Fact],
+        beside: frozenset[int],
+        walled: Mapping[int, frozenset[int]],
+    ) -> None:
+        self.goal, self.rules, self.beside, self.walled = goal, rules, beside, walled
+        self.fate = functools.cache(self._fate)
+        self.reactions = functools.cache(self._reactions)
+
+    def analysis(self, start: Inventory) -> Analysis:
+        """Visit inventories, the nearest first, then see which lead to one that wins."""
+        came: dict[Inventory, tuple[Inventory, str]] = {start: (start, "")}
+        before: dict[Inventory, list[Inventory]] = {start: []}
+        todo, winning = deque([start]), []
+        while todo and len(came) <= MOST_INVENTORIES:
+            inventory = todo.popleft()
+            if self._wins(inventory):
+                winning.append(inventory)
+            for after, words in self._changes(inventory):
+                before.setdefault(after, []).append(inventory)
+                if after not in came:
+                    came[after] = inventory, words
+                    todo.append(after)
+        if todo:
+            return Analysis(True if winning else None, (), False)
+        live = set(winning)
+        while winning:
+            new = [x for x in before[winning.pop()] if x not in live]
+            live.update(new)
+            winning += new
+        dead = next((x for x in came if x not in live), None)
+        if start not in live or dead is None:
+            return Analysis(start in live, (), True)
+        return Analysis(True, tuple(_way(came, dead)), True)
+
+    def _wins(self, inventory: Inventory) -> bool:
+        if any(self.fate(tile).wins for tile in inventory):
+            return True
+        return any(
+            wins
+            for first, second in _pairs(inventory)
+            for *_, wins in self.reactions(first, second)
+        )
+
+    def _changes(self, inventory: Inventory) -> Iterator[tuple[Inventory, str]]:
+        """Inventories after one change, with the change in words."""
+        for tile in set(inventory):
+            for other in self.fate(tile).tiles - {tile}:
+                yield _changed(inventory, (tile,), (other,)), f"{_a(tile)} becomes {_a(other)}"
+        for first, second in _pairs(inventory):
+            for target, made, _ in self.reactions(first, second):
+                if target != tiles.FLOOR:
+                    continue
+                words = f"{_a(first)} and {_a(second)} become {_a(made)}"
+                same = inventory.count(second) - (first == second)
+                for count in range(1, min(same, 4) + 1):
+                    gone, new = (first, *[second] * count), (made,) * count
+                    yield _changed(inventory, gone, new), words
+
+    def _fate(self, tile: int) -> _Fate:
+        """Follow a thing that is approached, picked up and put down, alone."""
+        seen = {(tile, _AWAY)}
+        if tile in self.beside:
+            seen |= {(tile, side) for side in _SIDES}
+        todo, targets, wins = list(seen), set(), False
+        while todo:
+            now, where = todo.pop()
+            if where != _AWAY:
+                targets.add(now)
+            for after, there, won in self._moves(now, where):
+                wins |= won
+                if (after, there) not in seen:
+                    seen.add((after, there))
+                    todo.append((after, there))
+        return _Fate(frozenset(t for t, _ in seen), frozenset(targets), wins)
+
+    def _moves(self, tile: int, where: int) -> Iterator[tuple[int, int, bool]]:
+        """What one action makes of a thing: tile, where it is, and whether that wins."""
+        if where == _IN_HAND:
+            yield self._picked(tile)
+            yield from (self._beside(tile, side, True) for side in _SIDES)
+            return
+        sides = self._open(tile) if where == _AWAY else (where,)
+        yield from (self._beside(tile, side, False) for side in sides)
+        if where != _AWAY:
+            yield tile, _AWAY, False
+            yield self._beside(tile, where, True)
+            if tile & 15 in _THINGS:
+                yield self._picked(tile)
+
+    def _open(self, tile: int) -> list[int]:
+        """Sides of a cell on which the tile can be: it has none beyond a wall."""
+        walls = self.walled.get(tile, frozenset())
+        return [side for side in _SIDES if (side + 2) % 4 not in walls]
+
+    def _beside(self, tile: int, side: int, put: bool) -> tuple[int, int, bool]:
+        for rule in self.rules:
+            if rule.beside_agent(tile, side, put):
+                tile = rule.made
+        return tile, side, self.goal.beside_agent(tile, side, put)
+
+    def _picked(self, tile: int) -> tuple[int, int, bool]:
+        for rule in self.rules:
+            if rule.held(tile):
+                tile = rule.made
+        return tile, _IN_HAND, self.goal.held(tile)
+
+    def _reactions(self, first: int, second: int) -> frozenset[tuple[int, int, bool]]:
+        """What two things become when the first is in front of an agent that puts down: both, and
+        whether that wins. Only outcomes that change something or win."""
+        found = set()
+        for target in self.fate(first).targets:
+            for other in self.fate(second).tiles:
+                sides = set(self._open(other)) - self.walled.get(target, frozenset())
+                for facing in _SIDES:
+                    found |= {self._put(target, other, facing, side) for side in sides}
+        return frozenset(x for x in found if x[0] == tiles.FLOOR or x[2])
+
+    def _put(self, target: int, other: int, facing: int, side: int) -> tuple[int, int, bool]:
+        for rule in self.rules:
+            if rule.pair(target, other, side):
+                target, other = tiles.FLOOR, rule.made
+            elif rule.beside_agent(target, facing, True):
+                target = rule.made
+        return target, other, self.goal.pair(target, other, side)
+
+
+def _pairs(inventory: Inventory) -> Iterator[tuple[int, int]]:
+    """Ordered pairs of different things, equal ones only if there are two."""
+    distinct = sorted(set(inventory))
+    for first in distinct:
+        for second in distinct:
+            if first != second or inventory.count(first) > 1:
+                yield first, second
+
+
+def _changed(inventory: Inventory, gone: tuple[int, ...], new: tuple[int, ...]) -> Inventory:
+    left = list(inventory)
+    for tile in gone:
+        left.remove(tile)
+    return tuple(sorted([*left, *(tile for tile in new if tile != tiles.FLOOR)]))
+
+
+def _way(came: dict[Inventory, tuple[Inventory, str]], end: Inventory) -> list[str]:
+    words = []
+    while came[end][0] != end:
+        end, change = came[end]
+        words.append(change)
+    return words[::-1]
+
+
+def _a(tile: int) -> str:
+    name = tiles.name(tile)
+    return name if tile == tiles.FLOOR else f"a {name}"
