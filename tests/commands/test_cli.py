@@ -434,7 +434,7 @@ def test_the_words_that_scripts_keep_are_those_of_the_registry(capsys, monkeypat
     assert completion.main() == 0
     ids, families, puzzles = capsys.readouterr().out.splitlines()
     assert {"Late-Walk-v0", "Upstream-Walk-v3", *IDS} <= {*ids.split()}
-    assert families.split() == ["BabyAI", "Classic", "Craft", "Grid", "Late", "Puzzle"]
+    assert families.split() == ["BabyAI", "Classic", "Craft", "Grid", "Late", "Puzzle", "XLand"]
     assert "Puzzle-Skewb-v0" in puzzles.split() and "Late-Walk-v0" not in puzzles.split()
 
 
