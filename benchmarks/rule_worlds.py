@@ -18,7 +18,7 @@ import jax
 from jaxtyping import Array
 
 import jaxenvs
-from jaxenvs.xland import SETS, Ruleset, sample_ruleset
+from jaxenvs.xland import SETS, Ruleset, XLand, sample_ruleset
 
 from . import contestants, gpu_work, instrument, timing
 from .contestants import NO_RESET, Contestant
@@ -42,9 +42,10 @@ def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) ->
     plain = contestants.ours(env_id, num_envs, source, **sizes)
     how = {"autoreset": "none"} if source == NO_RESET else {"reset_source": plain.reset_source}
     venv = jaxenvs.make_vec(env_id, num_envs, **how, **sizes)
+    env: XLand = venv.env  # type: ignore[assignment]  # of such an id
 
     def reset(key: Array) -> Any:
-        params = venv.env.params_for(tasks(key, name, num_envs))
+        params = env.params_for(tasks(key, name, num_envs))
         return venv.reset(key, params).state, params
 
     def step(key: Array, state: Any, action: Array) -> tuple:

@@ -164,18 +164,20 @@ def _read_together(
     cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
 ) -> Scene:
     read = cells.at[index].get(mode="fill", fill_value=0).astype(jnp.uint32) << _SHIFTS
-    return Scene(read[:4].sum(dtype=jnp.uint32), read[4:].sum(dtype=jnp.uint32), pocket)
+    agent, front = (half.sum(dtype=jnp.uint32) for half in (read[:4], read[4:]))
+    return Scene(agent=agent, front=front, pocket=pocket)
 
 
 def _read_one_by_one(
     cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
 ) -> Scene:
     """The same, so that a kernel that needs the words reads the cells itself."""
-    words = [jnp.uint32(0), jnp.uint32(0)]
+    agent, front = jnp.uint32(0), jnp.uint32(0)
     for number in range(8):
         cell = cells.at[index[number]].get(mode="fill", fill_value=0)
-        words[number // 4] |= cell.astype(jnp.uint32) << _SHIFTS[number]
-    return Scene(*words, pocket)
+        placed = cell.astype(jnp.uint32) << _SHIFTS[number]
+        agent, front = (agent | placed, front) if number < 4 else (agent, front | placed)
+    return Scene(agent=agent, front=front, pocket=pocket)
 
 
 def _written(
@@ -185,7 +187,8 @@ def _written(
     # As data: otherwise this kernel would compute the rules for each byte, and read the old agent,
     # which a scan would have to copy before.
     where, agent, front = jax.lax.optimization_barrier((where, scene.agent, scene.front))
-    index = _around(*cut(where, 8, 8, 8), height, width)
+    row, column, direction = cut(where, 8, 8, 8)
+    index = _around(row, column, direction, height, width)
     new = (jnp.where(_AHEAD == 0, agent, front) >> _SHIFTS).astype(jnp.uint8)
     return cells.at[index].set(new, mode="drop", unique_indices=True)
 

@@ -24,12 +24,12 @@ LARGEST = 127  # positions are int8
 
 
 class Doors(NamedTuple):
-    """A door and the cells where it may be: `count` of them, down or to the right from a first."""
+    """A door and the cells where it may be: `cells` of them, down or to the right from a first."""
 
     row: int
     column: int
     down: int  # 1 if they lie below one another, else 0
-    count: int
+    cells: int
 
 
 class Plan(NamedTuple):
@@ -54,7 +54,7 @@ class Map(NamedTuple):
     free: np.ndarray  # numbers of the floor cells
     first: np.ndarray  # of each door: its first cell,
     step: np.ndarray  # the cells from one to the next,
-    count: np.ndarray  # and how many there are
+    cells: np.ndarray  # and how many there are
 
 
 def _one_room(size: int) -> Plan:
@@ -128,7 +128,7 @@ def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " ti
     at, painted, lies, turn = jnp.split(word, np.cumsum([doors, doors, things + 1]))
     colour = tiles.DOOR_COLOURS[0] + below(painted, len(tiles.DOOR_COLOURS))
     cells = jnp.asarray(plan.free)[distinct(lies, plan.free.size)]
-    index = jnp.concatenate([plan.first + plan.step * below(at, plan.count), cells[:-1]])
+    index = jnp.concatenate([plan.first + plan.step * below(at, plan.cells), cells[:-1]])
     tile = jnp.concatenate([tiles.byte(Kind.CLOSED_DOOR, colour), init_tiles])
     index, tile = jax.lax.optimization_barrier((index, tile))
     grid = jnp.asarray(plan.grid)

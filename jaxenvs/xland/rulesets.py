@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jaxtyping import UInt8, UInt32
 
 from ..core.struct import Struct, struct
@@ -161,7 +162,7 @@ def _bytes(what: str, rows: Any, width: int) -> np.ndarray:
 
 
 def _sized(table: Any, rows: int, what: str, field: str) -> Any:
-    count, traced = table.shape[-2], isinstance(table, jax.core.Tracer)
+    count, traced = table.shape[-2], isinstance(table, Tracer)
     if count > rows and not traced:
         used = np.asarray(table).any(axis=-1).reshape(-1, count).any(axis=0)
         count = int(np.flatnonzero(used).max(initial=-1)) + 1

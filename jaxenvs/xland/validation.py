@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from . import tiles
 from .rulesets import BESIDE_TILE, GOALS, HELD, RULES, Goal, Rule, Ruleset
@@ -34,7 +35,7 @@ def check(ruleset: Ruleset, size: int) -> None:
     are not checked.
     """
     _check_shapes(ruleset)
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(ruleset)):
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(ruleset)):
         return
     goal, rules, init_tiles = (
         np.asarray(array).reshape(-1, *np.shape(array)[-len(shape) :])
@@ -92,7 +93,7 @@ def _named(goal: np.ndarray, rules: np.ndarray) -> Iterator[_Named]:
 def _laid(init_tiles: np.ndarray) -> Iterator[_Named]:
     for number in range(init_tiles.shape[1]):
         pair = init_tiles[:, number]
-        yield _Named(f"initial tile {number}", "it", pair, pair.any(axis=-1))
+        yield _Named(f"initial tile {number}", "it", pair, (pair != 0).any(axis=-1))
 
 
 def _check_tiles(named: _Named) -> None:

@@ -53,7 +53,7 @@ def test_levels_are_uniform(id):
     env, grid, pose = drawn(id)
     plan = layouts.drawn(env.layout, env.size)
     kind = grid & 15
-    for first, step, count in zip(plan.first, plan.step, plan.count, strict=True):
+    for first, step, count in zip(plan.first, plan.step, plan.cells, strict=True):
         cells = kind.reshape(LEVELS, -1)[:, first + step * np.arange(count)] == Kind.CLOSED_DOOR
         assert (cells.sum(axis=1) == 1).all()
         assert uniform(cells.argmax(axis=1), np.arange(count))
