@@ -10,7 +10,6 @@ import hashlib
 import importlib.util
 import os
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,6 +30,7 @@ from .generator import Recipe
 from .rulesets import PackedRuleset, Ruleset
 
 CHUNK = 2**16  # rulesets unpacked at a time
+_WORD = np.dtype("<u4")
 
 
 class Set(NamedTuple):
@@ -163,7 +163,7 @@ def benchmark(name: str) -> Benchmark:
     """
     checks.one_of("benchmark", "name", name, SETS)
     folder = cache_folder(os.environ)
-    path = None if folder is None else folder / f"xland-{name}.npz"
+    path = None if folder is None else folder / f"xland-{name}.bin"
     rulesets = None if path is None else _read(path, SETS[name])
     if rulesets is None:
         rulesets = drawn(name)
@@ -218,20 +218,26 @@ def _unpacked(rulesets: PackedRuleset) -> Iterator[Ruleset]:
 
 
 def _read(path: Path, wanted: Set) -> PackedRuleset | None:
-    """The tasks of a file; None if it is missing, damaged or holds others."""
-    types = {
-        "goal": (np.uint32, (wanted.num_rulesets,)),
-        "rules": (np.uint32, (wanted.num_rulesets, wanted.num_rules)),
-        "init_tiles": (np.uint8, (wanted.num_rulesets, wanted.num_tiles)),
-    }
+    """The tasks of a file; None if it is missing, damaged or holds others.
+
+    A file has goals, rules and initial tiles as they are in memory, so that any bytes of the right
+    number can be read; the checksum decides.
+    """
+    rows = wanted.num_rulesets
+    sizes = [4 * rows, 4 * rows * wanted.num_rules, rows * wanted.num_tiles]
     try:
-        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in types}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        with path.open("rb") as file:
+            content = file.read(sum(sizes) + 1)
+    except OSError:
         return None
-    if {name: (array.dtype, array.shape) for name, array in arrays.items()} != types:
+    if len(content) != sum(sizes):
         return None
-    found = PackedRuleset(**arrays)
+    goal, rules, tiles = np.split(np.frombuffer(content, np.uint8), np.cumsum(sizes)[:-1])
+    found = PackedRuleset(
+        goal=goal.view(_WORD),
+        rules=rules.view(_WORD).reshape(rows, wanted.num_rules),
+        init_tiles=tiles.reshape(rows, wanted.num_tiles),
+    )
     return found if checksums(found) == wanted.checksums else None
 
 
@@ -240,7 +246,8 @@ def _write(path: Path, rulesets: PackedRuleset) -> None:
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, goal=rulesets.goal, rules=rulesets.rules, init_tiles=rulesets.init_tiles)
+            for leaf in (rulesets.goal, rulesets.rules, rulesets.init_tiles):
+                file.write(leaf.astype(leaf.dtype.newbyteorder("<")).tobytes())
 
 
 @contextlib.contextmanager
