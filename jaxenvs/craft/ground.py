@@ -20,7 +20,8 @@ _BITS = 31  # blocks in a word of a set: without the sign
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
 _FAR = np.sqrt((_PATCH**2).sum(0))
-_LIGHT = _PATCH[:, _FAR < 4.75]  # rows and columns of the cells that a torch lets see
+_REACH = 22  # of a torch's light by which one sees: 4.75 cells, squared
+_LIGHT = _PATCH[:, (_PATCH**2).sum(0) <= _REACH]
 _SHINE = np.round((1 - _FAR / 5).clip(0, 1) * 255).astype(np.int32)
 
 
@@ -83,18 +84,25 @@ class Ground:
         write = (index, jnp.asarray(cell, jnp.int32))
         return Ground(self.cells, self.floor, (*self.writes, write))
 
-    def lit(self, row: Array, column: Array, when: Array) -> tuple[Array, Array]:
-        """Indices and cells of what a torch on a cell lights if `when`, but for what is written.
+    def lit(self, row: Array, column: Array, when: Array) -> tuple["Ground", tuple[Array, Array]]:
+        """The ground whose writes are lit by a torch on a cell if `when`, and indices and cells of
+        all else that it lights.
 
         The first map is lit everywhere.
         """
+        shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
-        where = when & (jnp.asarray(self.floor) != 0) & self.inside(rows, columns)
         cells = self.nearest(rows, columns) | LIT
+        where = shines & self.inside(rows, columns)
         index = jnp.where(where, self._index(rows, columns), self._nowhere)
-        for written, _ in self.writes:
+        writes = []
+        for written, cell in self.writes:
             index = jnp.where(index == written, self._nowhere, index)
-        return index, cells
+            down, right = jnp.divmod(written % (self.size * self.size), self.size)
+            far = jnp.square(down - row) + jnp.square(right - column)
+            light = jnp.where(shines & (far <= _REACH), LIT, 0)
+            writes.append((written, cell | light))
+        return Ground(self.cells, self.floor, tuple(writes)), (index, cells)
 
     def written(
         self,

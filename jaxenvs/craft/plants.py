@@ -24,7 +24,7 @@ def grow(moment: Moment) -> Moment:
     world = moment.world._replace(plants=plants._replace(age=age))
     ground, front, more = moment.ground, moment.front, None
     if moment.torch is not None:
-        more = ground.lit(front.row, front.column, moment.torch)
+        ground, more = ground.lit(front.row, front.column, moment.torch)
     ripe = age >= RIPE_AGE
     cells = ground.written(plants.row, plants.column, Block.RIPE_PLANT, ripe, more)
     return moment._replace(ground=Ground(cells, ground.floor), world=world)

@@ -34,10 +34,10 @@ def test_where_a_plugin_could_compile_for_an_accelerator_its_code_is_traced(monk
 
 @pytest.mark.parametrize("id", ["Craft-Classic-Pixels-v0", "Grid-Dynamic-Obstacles-5x5-v0"])
 def test_a_step_for_accelerators_has_the_types_of_one_for_cpus(monkeypatch, id):
-    batch = jaxenvs.make_vec(id, 4)
+    env = jaxenvs.make(id)
 
     def step(key):
-        return batch.step(key, batch.reset(key).state, jnp.zeros(4, jnp.int32))
+        return env.step(key, env.reset(key).state, jnp.int32(0))
 
     types = jax.eval_shape(step, jax.random.key(0))
     monkeypatch.setattr(platforms, "is_cpu_alone", lambda: False)

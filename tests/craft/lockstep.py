@@ -60,7 +60,8 @@ def differences(wanted, given, outputs, our_outputs, tolerance):
     obs, _, their_reward, their_done = outputs
     our_obs, _, our_reward, our_done = our_outputs
     different = {
-        name: ~jnp.all(jnp.abs(wanted[name] - given[name]) <= np.float32(1e-4))  # no number differs too
+        # No number differs from every number.
+        name: ~jnp.all(jnp.abs(wanted[name] - given[name]) <= np.float32(1e-4))
         if jnp.issubdtype(wanted[name].dtype, jnp.floating)
         else jnp.any(wanted[name] != given[name])
         for name in wanted

@@ -43,7 +43,7 @@ _LATE = jnp.float32(0.999)
 QUIET = Draws(
     sapling=jnp.float32(0.99),
     whims={
-        "melee": Whims(jnp.zeros(3, jnp.int32), jnp.zeros(3), jnp.full(3, 0.99)),
+        "melee": Whims(jnp.zeros(3, jnp.int32), jnp.zeros(3), jnp.full(3, 0.99, jnp.float32)),
         "passive": Whims(jnp.full(3, 4, jnp.int32)),
         "ranged": Whims(jnp.zeros(2, jnp.int32), jnp.zeros(2), jnp.zeros(2)),
     },

@@ -49,7 +49,7 @@ def distances(
     packed boards to one of each class of symmetry; then one of each class is found.
     """
     expand = _expand(puzzle, batch)
-    frontier = np.asarray(jax.jit(puzzle.pack)(board))[None]
+    frontier = np.asarray(_packed(puzzle)(board))[None]
     levels, visited = [frontier], keys(frontier)
     while len(frontier) and (limit is None or len(levels) <= limit):
         parts = []
@@ -112,6 +112,11 @@ def _batches(words: np.ndarray, batch: int) -> Any:
         part = words[start : start + batch]
         padded = np.concatenate([part, np.repeat(part[:1], batch - len(part), axis=0)])
         yield padded, len(part)
+
+
+@functools.lru_cache(maxsize=64)
+def _packed(puzzle: Any) -> Callable:
+    return jax.jit(puzzle.pack)
 
 
 @functools.lru_cache(maxsize=64)
