@@ -144,8 +144,8 @@ MUTATIONS = {
     ),
     "a torch lights less": Mutation(
         "jaxenvs/craft/ground.py",
-        "_PATCH[:, _FAR < 4.75]",
-        "_PATCH[:, _FAR < 4.25]",
+        "_REACH = 22 ",
+        "_REACH = 18 ",
         FULL,
     ),
     "archers shoot from afar": Mutation(
