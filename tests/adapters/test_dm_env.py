@@ -76,6 +76,12 @@ class TestBabyAI(Conformance, unittest.TestCase):
     made = "BabyAI-GoToObj-v0"
 
 
+class TestXLand(Conformance, unittest.TestCase):
+    """XLand."""
+
+    made = "XLand-R1-9x9-v0"
+
+
 def test_every_family_is_here():
     made = {kind.made for kind in Conformance.__subclasses__() if isinstance(kind.made, str)}
     assert {jaxenvs.spec(id).family for id in made} == set(FAMILIES)

@@ -1,9 +1,9 @@
 """Our rule worlds against xminigrid 0.9.3: equal starts, tasks and actions, equal results."""
 
 import numpy as np
-import peer
+import peer_xland as peer
 import pytest
-import worlds
+import worlds_xland as worlds
 
 from jaxenvs.xland import Goal, Rule
 

@@ -5,7 +5,7 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
-import peer
+import peer_xland as peer
 import pytest
 from scipy.stats import chisquare
 
