@@ -111,7 +111,7 @@ class Exploring(Common):
             )
 
     def epsilon(self, update: Int32[Array, ""]) -> Float32[Array, ""]:
-        """The share of random actions after so many updates."""
+        """Probability of a random action after this many updates."""
         share = update.astype(jnp.float32) / (self.epsilon_share * self.updates)
         fallen = jnp.minimum(share, 1.0)
         return self.epsilon_start + (self.epsilon_end - self.epsilon_start) * fallen

@@ -22,7 +22,7 @@ MOST_INVENTORIES = 20_000
 _SIDES = range(4)
 _AWAY, _IN_HAND = -1, -2  # where a thing is; from 0 on: on that side of the agent
 _THINGS = frozenset(tiles.THINGS)
-_ITEMS = _THINGS | {Kind.GOAL}  # what rules may name here: there are only so many of each
+_ITEMS = _THINGS | {Kind.GOAL}  # what rules may use up: only as many exist as were laid or made
 
 Inventory = tuple[int, ...]  # tile bytes, sorted
 

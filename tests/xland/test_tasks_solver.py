@@ -1,4 +1,4 @@
-"""Solving tasks: ways reach the goal, the shortest are shortest, what is ruled out is not found."""
+"""`solve`: its actions win, `shortest` finds no detours, and no search wins what it rules out."""
 
 import functools
 from typing import Any
