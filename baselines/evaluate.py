@@ -12,6 +12,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env, make_vec
 
+from . import statistics
 from .algorithms import Learner
 from .networks import Network
 from .policy import Policy
@@ -126,10 +127,25 @@ def summary(episodes: Episodes, first_seed: int) -> dict[str, Any]:
     return {
         "episodes": int(np.shape(episodes.returns)[1]),  # of each seed
         **means(episodes),
+        **middle(episodes.returns.mean(axis=1)),
         "per_seed": [
             {"seed": first_seed + i, **means(jax.tree.map(operator.itemgetter(i), episodes))}
             for i in range(len(episodes.returns))
         ],
+    }
+
+
+def middle(returns: np.ndarray) -> dict[str, Any]:
+    """Interquartile mean of the seeds' returns with its interval, see statistics.py; of one seed
+    there is none.
+    """
+    if len(returns) == 1:
+        return {}
+    iqm = statistics.interquartile_mean([returns])
+    bounds = statistics.interval(statistics.interquartile_mean, [returns])
+    return {
+        "interquartile_mean": round(float(iqm), 6),
+        "interval": [round(float(end), 6) for end in bounds],
     }
 
 

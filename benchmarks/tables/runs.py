@@ -28,6 +28,17 @@ def returns_of(row: dict[str, Any]) -> list[float]:
     return row["last_returns"]
 
 
+def _middle(row: dict[str, Any]) -> str:
+    known = row["evaluation"] or {}
+    if "interval" not in known:
+        return ""  # a single seed, or no evaluation
+    low, high = known["interval"]
+    return f"{known['interquartile_mean']:.3f} ({low:.3f} to {high:.3f})"
+
+
+MIDDLE: dict[str, Column] = {"IQM (95 %)": _middle}
+
+
 def successes(row: dict[str, Any]) -> str:
     """Share of episodes that succeeded, by seed."""
     shares = [seed["success_rate"] for seed in row["evaluation"]["per_seed"]]
@@ -80,6 +91,7 @@ def families(rows: list[dict[str, Any]]) -> Table:
         **COMMAND,
         "steps per seed": _steps,
         "return of each seed": _returns,
+        **MIDDLE,
         "success": success,
         "made on": _made_on,
         "one seed on two cores": minutes,
@@ -118,6 +130,7 @@ def craft_full(rows: list[dict[str, Any]]) -> Table:
         **COMMAND,
         **{short(steps): at(steps) for steps in (100_000, 250_000, 500_000, 750_000, 1_000_000)},
         "evaluation of each seed": lambda row: listed(returns_of(row), 2),
+        **MIDDLE,
         f"of {MOST}": lambda row: percent(_mean(returns_of(row)) / MOST),
         "steps/s": of("steps_per_second", short),
     }
@@ -135,6 +148,7 @@ def _by_seed(row: dict[str, Any]) -> str:
 BY_SEED: dict[str, Column] = {
     "steps per seed": of("steps", whole),
     "return of each seed over 256 episodes": lambda row: listed(returns_of(row)),
+    **MIDDLE,
     "success": _by_seed,
     "steps/s, all seeds": of("steps_per_second", short),
 }

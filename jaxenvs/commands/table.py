@@ -48,6 +48,12 @@ COMMANDS = {
         "train",
         keeps=True,
     ),
+    "compare": Command(
+        "compare trained runs, with intervals",
+        "jaxenvs.baselines.compare",
+        {"...": "runs"},
+        "train",
+    ),
     "solve": Command(
         "search for the solution of a puzzle", "jaxenvs.render.solve", {"": "puzzles"}, keeps=True
     ),

@@ -44,6 +44,8 @@ def test_summary_has_means_of_all_and_of_each_seed():
         "success_rate": 0.25,
         "mean_length": 3.0,
         "terminated_rate": 0.75,
+        "interquartile_mean": 0.5,
+        "interval": [0.5, 0.5],
         "per_seed": [
             {"seed": 7, "mean_return": 0.5, "success_rate": 0.5, "mean_length": 3.0}
             | {"terminated_rate": 0.5},

@@ -1,0 +1,165 @@
+"""`jaxenvs compare`: statistics by rliable's definitions, what is read, printed and refused."""
+
+import importlib
+import json
+import sys
+import types
+
+import numpy as np
+import pytest
+
+from jaxenvs import cli
+from jaxenvs.baselines import compare, statistics
+
+RANDOM = np.random.default_rng(5)
+X = RANDOM.normal(1.0, 1.0, (7, 3)).round(1)  # runs x tasks, with ties
+Y = RANDOM.normal(1.3, 1.0, (5, 3)).round(1)
+STATISTICS = {
+    "aggregate_iqm": statistics.interquartile_mean,
+    "aggregate_mean": statistics.mean,
+    "aggregate_median": statistics.median,
+}
+
+
+@pytest.fixture(scope="module")
+def rliable():
+    """The package, whose bootstrap alone needs `arch`."""
+    metrics = pytest.importorskip("rliable.metrics")
+    bootstrap = types.ModuleType("arch.bootstrap")
+    bootstrap.__getattr__ = lambda name: object  # type: ignore[attr-defined]  # base classes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "arch", types.ModuleType("arch"))
+        patch.setitem(sys.modules, "arch.bootstrap", bootstrap)
+        library = importlib.import_module("rliable.library")
+    return metrics, library
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("runs", range(1, 8))
+def test_aggregates_are_rliable_s(rliable, name, runs):
+    expected = getattr(rliable[0], name)(X[:runs])
+    np.testing.assert_allclose(STATISTICS[name](list(X[:runs].T)), expected, rtol=1e-12)
+
+
+def test_improvement_and_profiles_are_rliable_s(rliable):
+    metrics, library = rliable
+    for one, other in ((X, Y), (Y, X), (X, X)):
+        expected = metrics.probability_of_improvement(one, other)
+        np.testing.assert_allclose(statistics.improvement(list(one.T), list(other.T)), expected)
+    thresholds = np.array([-1.0, 0.5, X[0, 0], 3.0])
+    shares = library.score_distributions(X, thresholds)
+    np.testing.assert_allclose(statistics.profile(list(X.T), thresholds), shares)
+
+
+def test_intervals_contain_the_truth_as_often_as_they_say():
+    # Normal scores of 40 runs: the percentile interval is a little narrow, by theory about 94 %.
+    random = np.random.default_rng(0)
+    hits = 0
+    for trial in range(300):
+        scores = [random.normal(0, 1, 20), random.normal(0, 1, 20)]
+        low, high = statistics.interval(
+            statistics.interquartile_mean, scores, resamples=300, seed=trial
+        )
+        hits += low <= 0 <= high
+    assert 0.88 < hits / 300 < 0.985
+
+
+def test_a_resample_keeps_the_runs_of_each_task():
+    # Stratified: the mean of two constant tasks never varies; unstratified it would.
+    scores = [np.zeros(4), np.ones(4)]
+    assert statistics.interval(statistics.mean, scores).tolist() == [0.5, 0.5]
+    low, high = statistics.interval(statistics.improvement, scores, [np.ones(3), np.zeros(2)])
+    assert (low, high) == (0.5, 0.5)
+
+
+def run(folder, scores, algorithm="ppo", id="Grid-Empty-5x5-v0", first=0, **settings):
+    """A run's folder as far as it is compared."""
+    folder.mkdir(parents=True)
+    config = {"id": id, "fields": {}, "seed": first, "seeds": len(scores), "settings": settings}
+    versions = {"jaxenvs": "0"}
+    (folder / "config.json").write_text(
+        json.dumps({**config, "algorithm": algorithm, "format": 1, "versions": versions})
+    )
+    seeds = [
+        {"seed": first + i, "mean_return": score, "success_rate": None, "mean_length": 9.0}
+        for i, score in enumerate(scores)
+    ]
+    (folder / "eval.json").write_text(json.dumps({"per_seed": seeds}))
+    return str(folder)
+
+
+def test_runs_of_a_method_are_pooled_and_compared(tmp_path, capsys):
+    low = run(tmp_path / "low", [0.1, 0.2, 0.3])
+    more = run(tmp_path / "more", [0.4, 0.2], first=3)
+    high = run(tmp_path / "high", [0.5, 0.6, 0.7, 0.8], "pqn")
+    drawn, written = tmp_path / "a.png", tmp_path / "a.json"
+    argv = ["compare", low, more, f"best={high}", "--plot", str(drawn), "--json", str(written)]
+    assert cli.main(argv) == 0
+    out = capsys.readouterr().out
+    first, second = out.splitlines()[1:3]
+    assert first.split()[1:4] == ["ppo", "5", "0.233"] and second.split()[1:4] == [
+        "best",
+        "4",
+        "0.650",
+    ]
+    assert "P(ppo > best) = 0.00 (95 %: 0.00 to 0.00)" in out
+    assert "With 4 of at least 5 runs an interval means little." in out
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+    known = json.loads(written.read_text())
+    assert known["methods"]["ppo"]["scores"] == [[0.1, 0.2, 0.3, 0.4, 0.2]]
+    assert [pair["probability"] for pair in known["improvement"]] == [0.0, 1.0]
+
+
+def test_normalised_scores_are_random_play_at_0_and_the_best_method_at_1(tmp_path):
+    random = compare.reference()["random"]
+    paths = []
+    for id, best in (("Grid-Empty-5x5-v0", 0.9), ("Puzzle-2048-v0", 5000.0)):
+        half = (best + random[id]["return"]) / 2
+        paths += [
+            run(tmp_path / id / "a", [best], "ppo", id),
+            run(tmp_path / id / "b", [half], "pqn", id),
+        ]
+    found = compare.comparison(paths, normalize=True)
+    assert [float(task[0]) for task in found.methods["ppo"]] == pytest.approx([1, 1])
+    assert [float(task[0]) for task in found.methods["pqn"]] == pytest.approx([0.5, 0.5])
+    assert "all tasks" in compare.summary(found)
+
+
+def refused(argv, capsys) -> str:
+    """The sentence with which a comparison is refused."""
+    assert cli.main(["compare", *argv]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.count("\n") == 1
+    return err
+
+
+def test_what_cannot_be_compared_is_said_in_a_sentence(tmp_path, capsys):
+    one, two = run(tmp_path / "one", [0.1]), run(tmp_path / "two", [0.2], first=1, clip=0.1)
+    again = run(tmp_path / "again", [0.2])
+    other = run(tmp_path / "other", [0.2], "pqn", "Grid-Empty-8x8-v0")
+    assert f"name their methods: NAME={one} OTHER={two}" in refused([one, two], capsys)
+    assert "have the same seed 0 of one method and task" in refused([one, again], capsys)
+    assert "ppo has no run in Grid-Empty-8x8-v0" in refused([one, other], capsys)
+    assert "use --score return" in refused([one, "--score", "success"], capsys)
+    assert "leave it out with --score length" in refused(
+        [one, "--score", "length", "--normalize"], capsys
+    )
+    assert "must be RUN or NAME=RUN" in refused([f"={one}"], capsys)
+    assert "is not a run" in refused([str(tmp_path / "none")], capsys)
+    assert "no method beats random play" in refused(
+        [run(tmp_path / "bad", [-9.0]), "--normalize"], capsys
+    )
+    (tmp_path / "one" / "eval.json").write_text('{"per_seed": [{}]}')
+    assert "is no evaluation of a policy" in refused([one], capsys)
+    (tmp_path / "one" / "eval.json").unlink()
+    assert f"finish it with jaxenvs train --resume {one}" in refused([one], capsys)
+
+
+def test_a_plot_that_cannot_be_drawn_is_refused(tmp_path, capsys):
+    one = run(tmp_path / "one", [0.1, 0.2])
+    for file, says in (
+        ("a.txt", "must end in .png, .svg or .pdf"),
+        ("no/a.png", "cannot be written"),
+    ):
+        assert cli.main(["compare", one, "--plot", str(tmp_path / file)]) == 2
+        assert says in capsys.readouterr().err
