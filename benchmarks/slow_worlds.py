@@ -8,7 +8,7 @@ not the picture (which is drawn all the same).
 """
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -22,6 +22,8 @@ ITEMS = 16
 
 class SlowCartPole(gymnasium.Wrapper):
     """CartPole-v1 that sleeps in every step."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # gymnasium 1.1 asks the class
 
     def __init__(self, **_: Any) -> None:
         super().__init__(gymnasium.make("CartPole-v1"))

@@ -101,7 +101,7 @@ def _help() -> str:
             "  --version           print the version",
             f"  --completion SHELL  print a script that completes words: {', '.join(SHELLS)}",
             "",
-            "play, watch, train and solve keep compiled programs for the next start: at most",
+            "play, watch, train, eval and solve keep compiled programs for the next start: at most",
             f"{cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder that",
             f"{CACHE} names; none with {CACHE}=off.",
             "",

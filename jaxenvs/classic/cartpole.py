@@ -61,6 +61,7 @@ class CartPole(Env):
         from the middle; truncated after 500 steps.
     """
 
+    package: ClassVar[str] = "gymnasium"
     reset_source: ClassVar[str] = "auto"  # a world is four numbers
     fully_observed: ClassVar[bool] = True
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)

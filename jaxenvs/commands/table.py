@@ -48,6 +48,13 @@ COMMANDS = {
         "train",
         keeps=True,
     ),
+    "eval": Command(
+        "evaluate a trained run, here or in the original package",
+        "jaxenvs.baselines.evaluating",
+        {"": "runs"},
+        "train",
+        keeps=True,
+    ),
     "compare": Command(
         "compare trained runs, with intervals",
         "jaxenvs.baselines.compare",

@@ -109,6 +109,8 @@ class Env:
     # Whether one observation determines the state, except for the clock. Plans made by stepping
     # the true state then use nothing that the agent cannot know.
     fully_observed: ClassVar[bool] = False
+    # Package whose rules are reproduced, as Python imports it; "" for none.
+    package: ClassVar[str] = ""
     # Rows of `tiles` at the bottom that repeat `facts`; a picture beside a panel leaves them out.
     status_rows: ClassVar[int] = 0
 
@@ -230,6 +232,20 @@ class Env:
         `jaxenvs check` plays them; not for traces. None, the default, if the task has no end.
         """
         return None
+
+    def from_upstream(self, state: Any) -> Any:
+        """Turn a state of `package` into one of this environment's.
+
+        With this or `upstream_obs`, policies trained here can play there (`jaxenvs eval --in`).
+        """
+        raise NotImplementedError(f"{self.name} takes no states of another package")
+
+    def upstream_obs(self, shown: Any) -> PyTree[Any]:
+        """Turn an observation of `package` into one of this environment's; not for traces.
+
+        By default it is the same, with the dtypes of `observation_space`.
+        """
+        return jax.tree.map(lambda one: np.asarray(one, self.observation_space.dtype), shown)
 
     @eager.compiled
     def tiles(self, state: Any) -> Int[Array, "height width"]:

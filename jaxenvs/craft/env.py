@@ -14,7 +14,7 @@ from ..core.env import Env, Step, Transition
 from ..core.facts import RGB, Fact, Features
 from ..core.random import Key
 from ..core.spaces import Box, Discrete, Space
-from . import body, chance, deeds, facts, player, sight
+from . import body, chance, deeds, facts, player, sight, upstream
 from .chance import Draws
 from .ground import Ground
 from .look import pictures, sprites, tiles
@@ -34,6 +34,7 @@ class CraftEnv(Env):
     slots: Slots = Slots()  # the most mobs, projectiles and plants of a world
     reach: int = 14  # steps from the player at which mobs may appear, exclusive
 
+    package: ClassVar[str] = "craftax"
     reset_source: ClassVar[str] = "exact"
     rows_per_lane: ClassVar[int] = 512  # a world is the work of some hundred steps
     levels_at_once: ClassVar[int] = 4096
@@ -212,6 +213,10 @@ class CraftEnv(Env):
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (sprites, tile_size, tile_size, 3)."""
         return sprites.atlas(self.rules, tile_size)
+
+    def from_upstream(self, state: Any) -> Any:
+        """A state of craftax 1.6.1's same game as ours, see `upstream.from_craftax`."""
+        return upstream.from_craftax(self, state)
 
     # More than the contract.
 

@@ -48,14 +48,13 @@ from .chance import Draws
 from .env import CraftEnv
 from .floors import FullLevel
 from .full_rows import ARMOUR, CHARMS, COLOURS, FLOORS, FULL, SIZE, SPELLS, STAIRS, TRAITS
-from .ground import ITEM, LIT, Ground, shone
+from .ground import Ground, cells_of, shone
 from .look import layers, scenes
 from .spawn import Odds
 from .state import FullState, World, floor_words, new_world, of_floor
 from .step import Moment, Stage, holds, repack, settles
 from .tables import ROLES, Action, Block, Rules, of_type
 
-DARKEST = 0.05  # light up to which a cell is not seen
 MOST_TRAIT = 9  # eight floors give eight points of experience
 MOST_REACH = 16
 MOST_SEEN = 3.3  # tenths of the mana of somebody whose intelligence is MOST_TRAIT
@@ -382,13 +381,6 @@ class CraftFull(CraftEnv):
 
 # In the bag of a god; of all else there is the most.
 GOD = {"pickaxe": 4, "sword": 4, "bow": 1, **dict.fromkeys(ARMOUR, 2)}
-
-
-def cells_of(block: Array, item: Array, light: Array) -> UInt8[Array, "floors size size"]:
-    """The map's bytes: block, whether something lies there, and whether it is lit, see `ground`."""
-    lies = jnp.where(item != 0, ITEM, 0)
-    lit = jnp.where(light > DARKEST, LIT, 0)
-    return (block.astype(jnp.int32) | lies | lit).astype(jnp.uint8)
 
 
 @functools.lru_cache

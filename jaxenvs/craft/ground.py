@@ -16,6 +16,8 @@ from ..core.bits import kept
 
 BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
 
+DARKEST = 0.05  # light up to which a cell is not seen
+
 _BITS = 31  # blocks in a word of a set: without the sign
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
@@ -196,3 +198,10 @@ def codes(
         return (jnp.int32(table) >> (2 * blocks)) & 3
     bits = [is_in(blocks, those).astype(jnp.int32) << bit for bit, those in enumerate(sets)]
     return bits[0] | bits[1]
+
+
+def cells_of(block: Array, item: Array, light: Array) -> UInt8[Array, "floors size size"]:
+    """The map's bytes: block, whether something lies there, and whether it is lit."""
+    lies = jnp.where(item != 0, ITEM, 0)
+    lit = jnp.where(light > DARKEST, LIT, 0)
+    return (block.astype(jnp.int32) | lies | lit).astype(jnp.uint8)

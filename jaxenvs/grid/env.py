@@ -56,6 +56,7 @@ class GridEnv(Env):
     tile_size: int = 8  # pixels, of the rgb observations
 
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
+    package: ClassVar[str] = "minigrid"
     mission: ClassVar[str] = ""  # of every episode; a family with several writes `mission_words`
     mission_length: ClassVar[int] = 16  # words of the observation
     reset_source: ClassVar[str] = "auto"  # a level takes only some integer arithmetic
@@ -182,6 +183,18 @@ class GridEnv(Env):
     def observe(self, state: GridState, params: Any = None) -> PyTree[Array]:
         """Return the observation named by the field `obs`."""
         return _OBSERVE[self.obs](self, state)
+
+    def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:
+        """MiniGrid's observation as `image` or `dict`; `KeyError` for a mission of other words."""
+        if self.obs == "image":
+            return np.asarray(shown["image"], np.uint8)
+        if self.obs != "dict":
+            raise ValueError(f"minigrid shows image and dict, not obs={self.obs!r}")
+        return {
+            "image": np.asarray(shown["image"], np.uint8),
+            "direction": np.int32(shown["direction"]),
+            "mission": missions.ids(shown["mission"], self.mission_length),
+        }
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """An episode that ends with a reward ends in success."""

@@ -7,7 +7,7 @@ has a goal; randomness comes from JAX keys, with the package's distribution of l
 
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +29,8 @@ from .rulesets import GOALS, RULES, Goal, Rule, Ruleset
 from .state import Action, Level, XLandParams, XLandState
 from .tiles import Colour, Kind
 
+World = TypeVar("World", bound=type[Env])
+
 # The default task: put the ball beside the square, then pick up what they become.
 EXAMPLE = Ruleset.of(
     goal=(Goal.HOLD, Kind.PYRAMID, Colour.GREEN),
@@ -39,7 +41,7 @@ EXAMPLE = Ruleset.of(
 )
 
 
-def _register_all(env_class: type["XLand"]) -> type["XLand"]:
+def _register_all(env_class: World) -> World:
     """Register each layout in the sizes of the package, with its id as an alias."""
     for layout, sizes in layouts.SIZES.items():
         for size in sizes:
@@ -83,6 +85,7 @@ class XLand(Env):
     tile_size: int = 8  # pixels, of the rgb observations
 
     observations: ClassVar[tuple[str, ...]] = ("image", "dict", "rgb", "rgb_full")
+    package: ClassVar[str] = "xminigrid"
     reset_source: ClassVar[str] = "auto"  # a level takes only some integer arithmetic
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
 

@@ -31,6 +31,9 @@ from jaxenvs.baselines.train import main
 # it is another program.
 pytestmark = [
     pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),
+    # Ray 2.50 announces what an actor without GPUs will see of them; ours compute on the CPU.
+    pytest.mark.filterwarnings("ignore:Tip. In future versions of Ray:FutureWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed file .*/dev/null:ResourceWarning"),  # Ray's
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 

@@ -48,7 +48,8 @@ def events():
 
     jax.monitoring.register_event_listener(listen)
     yield told
-    jax.monitoring.unregister_event_listener(listen)
+    # Before jax 0.8 a listener stays, and fills a list that nobody reads.
+    getattr(jax.monitoring, "unregister_event_listener", lambda _: None)(listen)
 
 
 @pytest.fixture

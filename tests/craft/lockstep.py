@@ -135,7 +135,7 @@ def sides(batched=True, size=64, slots=peer.SLOTS):
 
     def begin(theirs, params):
         light = peer.light(theirs.timestep, peer.params_of(params))
-        return theirs.replace(light_level=light), peer.from_craftax(env, theirs)
+        return theirs.replace(light_level=light), env.from_upstream(theirs)
 
     def our_step(ours, action, draws, params):
         after = env.advance(ours.ticked(), action, draws, params)

@@ -16,7 +16,7 @@ from craftax.craftax_classic.game_logic import calculate_light_level
 from jaxenvs.craft import CLASSIC, sight
 from jaxenvs.craft.chance import Draws, Whims
 from jaxenvs.craft.classic import BESIDE
-from jaxenvs.craft.state import Mob, Plants, Projectile, Slots, World
+from jaxenvs.craft.state import Slots
 from jaxenvs.craft.tables import APPEARING, VITALS, Block
 from jaxenvs.craft.terrain import TerrainDraws
 
@@ -228,53 +228,6 @@ def cells_of(maps, blocks):
     is_ore = (coal < 0.04) | (iron < 0.03) | (diamond < 0.005)
     is_tree = (tree > 0.8) & ((blocks == Block.TREE) | ~is_ore)
     return jnp.where(is_tree, 0.9, jnp.where(is_ore, ore, 0.5)).astype(jnp.float32)
-
-
-def from_craftax(env, theirs):
-    """A state of the package as ours."""
-    marks = theirs.mob_map
-
-    def mob(slots, i):
-        row, column = slots.position[i]
-        return Mob(
-            row=row,
-            column=column,
-            health=jnp.maximum(slots.health[i], 0),
-            cooldown=jnp.maximum(slots.attack_cooldown[i], 0),
-            type=jnp.int32(0),
-            alive=slots.mask[i],
-            marked=slots.mask[i] & marks[row, column],
-        )
-
-    def arrow(i):
-        where = (*theirs.arrows.position[i], *theirs.arrow_directions[i])
-        return Projectile(*where, jnp.int32(0), theirs.arrows.mask[i])
-
-    kinds = {name: getattr(theirs, field) for name, field in KINDS.items()}
-    bits = jnp.arange(len(CLASSIC.achievements), dtype=jnp.int32)
-    world = World(
-        row=theirs.player_position[0],
-        column=theirs.player_position[1],
-        facing=theirs.player_direction,
-        sleeping=theirs.is_sleeping,
-        vitals={name: getattr(theirs, f"player_{name}") for name in VITALS},
-        counters={
-            name: (2 * getattr(theirs, f"player_{name}")).astype(jnp.int32) for name in COUNTERS
-        },
-        items={name: getattr(theirs.inventory, name) for name in CLASSIC.items},
-        earned=((theirs.achievements.astype(jnp.int32) << bits).sum(dtype=jnp.int32),),
-        mobs={
-            name: tuple(mob(slots, i) for i in range(len(slots.mask)))
-            for name, slots in kinds.items()
-        },
-        projectiles=tuple(arrow(i) for i in range(len(theirs.arrows.mask))),
-        plants=Plants(
-            *theirs.growing_plants_positions.T,
-            age=theirs.growing_plants_age,
-            planted=theirs.growing_plants_mask,
-        ),
-    )
-    return env.packed(theirs.timestep, theirs.map.astype(jnp.uint8), world)
 
 
 def to_craftax(env, ours, params=None):

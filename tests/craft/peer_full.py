@@ -10,10 +10,10 @@ from peer import Choices, draws_of_mobs, loosely, strong
 from jaxenvs.craft import sight
 from jaxenvs.craft.chance import Draws, Loot
 from jaxenvs.craft.floors import FullLevel
-from jaxenvs.craft.full import CraftFull, cells_of
+from jaxenvs.craft.full import CraftFull
 from jaxenvs.craft.full_rows import ARMOUR, BESIDE, COLOURS, COUNTS, FULL, POTIONS, TRAITS
 from jaxenvs.craft.ladders import lies
-from jaxenvs.craft.state import EARNED_BITS, Mob, Plants, Projectile, Slots, floor_words, of_floor
+from jaxenvs.craft.state import EARNED_BITS, Slots, floor_words, of_floor
 from jaxenvs.craft.tables import APPEARING, ROLES
 
 SLOTS = Slots()
@@ -122,53 +122,7 @@ def loot_of(carry):
 
 def from_craftax(theirs):
     """A state of the package as ours."""
-    pick = lambda leaf, floor: leaf[floor]  # noqa: E731
-    start = ENV.new_world(theirs.down_ladders[0], theirs.up_ladders[0], theirs.potion_mapping)
-    words = jnp.stack([jnp.stack(floor_words(FULL, on_floor(theirs, start, i))) for i in range(9)])
-    here = pick(words, theirs.player_level)
-    inventory, bits = theirs.inventory, np.arange(len(FULL.achievements))
-    flags = theirs.achievements.astype(jnp.int32)
-    earned = [
-        (jnp.where(bits // EARNED_BITS == word, flags, 0) << (bits % EARNED_BITS)).sum()
-        for word in range(3)
-    ]
-    charms = (theirs.sword_enchantment, theirs.bow_enchantment, *theirs.armour_enchantments)
-    world = start._replace(
-        **of_floor(FULL, SLOTS, iter([here[i] for i in range(here.shape[0])])),
-        row=theirs.player_position[0],
-        column=theirs.player_position[1],
-        facing=theirs.player_direction,
-        sleeping=theirs.is_sleeping,
-        resting=theirs.is_resting,
-        floor=theirs.player_level,
-        vitals={name: getattr(theirs, f"player_{name}") for name in ("health", *VITALS)},
-        counters={
-            name: jnp.round(pace * getattr(theirs, f"player_{name}")).astype(jnp.int32)
-            for name, pace in COUNTERS.items()
-        },
-        traits={name: getattr(theirs, f"player_{name}") for name in TRAITS},
-        items={
-            **{name: getattr(inventory, name) for name in SINGLE},
-            **dict(zip(ARMOUR, inventory.armour, strict=True)),
-            **dict(zip(POTIONS, inventory.potions, strict=True)),
-        },
-        earned=tuple(word.astype(jnp.int32) for word in earned),
-        spells=dict(zip(start.spells, theirs.learned_spells, strict=True)),
-        charms=dict(zip(start.charms, charms, strict=True)),
-        boss={
-            "progress": theirs.boss_progress,
-            "timer": jnp.maximum(theirs.boss_timesteps_to_spawn_this_round, 0),
-        },
-        mana_counter=theirs.player_recover_mana,
-        plants=Plants(
-            *theirs.growing_plants_positions.T,
-            age=theirs.growing_plants_age,
-            planted=theirs.growing_plants_mask,
-        ),
-    )
-    cells = cells_of(theirs.map, theirs.item_map, theirs.light_map)
-    light = ENV.kept_light(theirs.light_map)
-    return ENV.packed(theirs.timestep, cells, world, floors=words, light=light)
+    return ENV.from_upstream(theirs)
 
 
 def level_of(theirs):
@@ -180,44 +134,6 @@ def level_of(theirs):
         down_ladders=theirs.down_ladders,
         up_ladders=theirs.up_ladders,
         potion_mapping=theirs.potion_mapping,
-    )
-
-
-def on_floor(theirs, world, floor):
-    """A world with the content of a floor."""
-
-    def mob(slots, i):
-        return Mob(
-            *slots.position[floor, i],
-            health=slots.health[floor, i],
-            cooldown=jnp.maximum(slots.attack_cooldown[floor, i], 0),
-            type=slots.type_id[floor, i],
-            alive=slots.mask[floor, i],
-            marked=slots.mask[floor, i],
-        )
-
-    def projectile(slots, directions, i):
-        where = (*slots.position[floor, i], *directions[floor, i])
-        return Projectile(*where, slots.type_id[floor, i], slots.mask[floor, i])
-
-    kinds = {role: getattr(theirs, kind) for role, kind in KINDS.items()}
-    flying = {
-        name: (getattr(theirs, f"{kind}s"), getattr(theirs, f"{kind}_directions"))
-        for name, kind in FLYING.items()
-    }
-    stairs = (*theirs.down_ladders[floor], *theirs.up_ladders[floor])
-    return world._replace(
-        mobs={
-            role: tuple(mob(slots, i) for i in range(slots.mask.shape[1]))
-            for role, slots in kinds.items()
-        },
-        **{
-            name: tuple(projectile(*given, i) for i in range(given[0].mask.shape[1]))
-            for name, given in flying.items()
-        },
-        stairs=dict(zip(world.stairs, stairs, strict=True)),
-        kills=theirs.monsters_killed[floor],
-        opened=theirs.chests_opened[floor],
     )
 
 

@@ -115,7 +115,7 @@ def test_other_sizes_and_slots_play_as_the_package(size, slots):
 def test_states_convert_both_ways():
     env = lockstep.sides().env
     theirs, kinds = starts.batch(ROWS, seed=3)
-    ours = jax.jit(jax.vmap(lambda state: peer.from_craftax(env, state)))(theirs)
+    ours = jax.jit(jax.vmap(lambda state: env.from_upstream(state)))(theirs)
     back = jax.jit(jax.vmap(lambda state: peer.to_craftax(env, state)))(ours)
     wanted, given = jax.device_get((peer.fields(theirs), peer.fields(back)))
     for name, value in wanted.items():

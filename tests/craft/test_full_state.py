@@ -5,8 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxenvs.craft.floors import FullLevel
-from jaxenvs.craft.full import CraftFull, cells_of
+from jaxenvs.craft.full import CraftFull
 from jaxenvs.craft.full_rows import COLOURS
+from jaxenvs.craft.ground import cells_of
 
 ENV = CraftFull(obs="ids")
 

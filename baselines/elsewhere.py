@@ -1,0 +1,155 @@
+"""A policy that was trained here plays in the package whose rules its environment reproduces.
+
+What the package shows, or its state, is turned into the environment's observation and mask; levels
+and chance are the package's. If the rules are the same, so are the returns.
+"""
+
+import functools
+import importlib
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from jaxenvs.core import registry
+from jaxenvs.core.extras import require
+from jaxenvs.core.masking import has_illegal
+
+from .evaluate import Episodes
+from .policy import Policy
+
+LARGEST_SEED = 2**31 - 1
+
+
+class NotThereError(ValueError):
+    """The package has no such environment, or does not show what the policy sees."""
+
+
+def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = False) -> Episodes:
+    """Play `count` episodes of the policy's environment in a package, a key of `PACKAGES`.
+
+    Raises `NotThereError` where that cannot be, and `MissingExtraError` without the package.
+    """
+    env, spec = policy.env, registry.spec(policy.env_id)
+    if env.package != package:
+        home = f"it is in {env.package}" if env.package else "no package has it"
+        raise NotThereError(f"{spec.id} is not in {package}: {home}")
+    usual = spec.make(**({"obs": vars(env)["obs"]} if env.observations else {}))
+    if env != usual:
+        changed = [f"{k}={v!r}" for k, v in vars(env).items() if vars(usual)[k] != v]
+        raise NotThereError(f"{package} has no {spec.upstream} with {', '.join(changed)}")
+    return PACKAGES[package](policy, spec.upstream, key, count, greedy)
+
+
+def act(
+    policy: Policy, greedy: bool, key: Array, memory: PyTree[Array], obs: PyTree[Array], mask: Any
+) -> tuple[PyTree[Array], Array]:
+    """New memory and an action of one environment."""
+    memory, logits, _ = policy.think(memory, obs, mask)
+    chosen = logits.argmax() if greedy else jax.random.categorical(key, logits)
+    return memory, chosen.astype(jnp.int32)
+
+
+def _remembered(policy: Policy, count: int) -> PyTree[Array]:
+    """What a policy remembers at the beginning of `count` episodes."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), policy.begin())
+
+
+def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
+    """Environments that Python steps one by one, all side by side."""
+    env = policy.env
+    require(["gymnasium", env.package], "gym" if env.package == "gymnasium" else "bench")
+    import gymnasium
+
+    importlib.import_module(env.package)  # registers its ids
+    if has_illegal(env):
+        raise NotThereError(f"{env.package} does not tell which actions of {id} are legal")
+    chosen = jax.jit(jax.vmap(functools.partial(act, policy, greedy), (0, 0, 0, None)))
+    seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
+    with warnings.catch_warnings():  # of some levels there are newer versions
+        warnings.simplefilter("ignore", DeprecationWarning)
+        worlds = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
+    shown = [world.reset(seed=int(seed))[0] for world, seed in zip(worlds, seeds, strict=True)]
+    memory, playing = _remembered(policy, count), np.ones(count, bool)
+    returns, lengths = np.zeros(count, np.float32), np.zeros(count, np.int32)
+    terminated = np.zeros(count, bool)
+    for step in range(env.default_params.max_steps_in_episode):
+        obs = jax.tree.map(lambda *leaves: np.stack(leaves), *map(env.upstream_obs, shown))
+        keys = jax.random.split(jax.random.fold_in(key, step), count)
+        memory, actions = chosen(keys, memory, obs, None)
+        for i in np.flatnonzero(playing):
+            shown[i], reward, terminated[i], truncated, _ = worlds[i].step(int(actions[i]))
+            returns[i] += np.float32(reward)
+            lengths[i] += 1
+            playing[i] = not (terminated[i] or truncated)
+        if not playing.any():
+            break
+    for world in worlds:
+        world.close()
+    return Episodes(returns, lengths, terminated)
+
+
+def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
+    """Environments of craftax, whose states are arrays: one program plays all."""
+    require(["craftax"], "bench")
+    from craftax.craftax_env import make_craftax_env_from_name
+
+    name = "Craftax-Classic-Symbolic-v1" if "Classic" in id else "Craftax-Symbolic-v1"
+    world = make_craftax_env_from_name(name, auto_reset=False)
+    params = world.default_params
+
+    def one(key: Array, memory: PyTree[Array], state: Any) -> tuple[Any, ...]:
+        key_act, key_step = jax.random.split(key)
+        ours = policy.env.from_upstream(state)
+        mask = policy.env.action_mask(ours) if has_illegal(policy.env) else None
+        memory, action = act(policy, greedy, key_act, memory, policy.env.observe(ours), mask)
+        with jax.numpy_dtype_promotion("standard"):  # which the package needs
+            key_words = jax.random.key_data(key_step)
+            _, state, reward, done, _ = world.step_env(key_words, state, action, params)
+        return memory, _strong(state), reward, done
+
+    def step(carry: Any) -> Any:
+        key, memory, state, playing, episodes = carry
+        key, key_step = jax.random.split(key)
+        keys = jax.random.split(key_step, count)
+        memory, state, reward, done = jax.vmap(one)(keys, memory, state)
+        episodes = Episodes(
+            returns=episodes.returns + jnp.where(playing, reward, 0.0),
+            lengths=episodes.lengths + playing.astype(jnp.int32),
+            terminated=episodes.terminated | (playing & done),
+        )
+        return key, memory, state, playing & ~done, episodes
+
+    @jax.jit
+    def run(key: Array) -> Episodes:
+        key, key_begin = jax.random.split(key)
+        words = jax.vmap(jax.random.key_data)(jax.random.split(key_begin, count))
+        with jax.numpy_dtype_promotion("standard"):
+            state = jax.vmap(lambda word: _strong(world.reset_env(word, params)[1]))(words)
+        nothing = jnp.zeros(count)
+        none = Episodes(nothing, nothing.astype(jnp.int32), nothing.astype(jnp.bool_))
+        carry = (key, _remembered(policy, count), state, jnp.ones(count, jnp.bool_), none)
+        return jax.lax.while_loop(lambda carry: carry[3].any(), step, carry)[-1]
+
+    return jax.tree.map(np.asarray, jax.device_get(run(key)))
+
+
+def _strong(state: Any) -> Any:
+    """The package's state with one dtype for all integers and one for all floats, none of them
+    weak: its functions return several, and a loop carries always the same.
+    """
+
+    def cast(leaf: Any) -> Array:
+        array = jnp.asarray(leaf)
+        if array.dtype in (jnp.bool_, jnp.uint32):  # flags and keys
+            return array
+        real = jnp.issubdtype(array.dtype, jnp.floating)
+        return jax.lax.convert_element_type(array, jnp.float32 if real else jnp.int32)
+
+    return jax.tree.map(cast, state)
+
+
+PACKAGES = {"minigrid": _gymnasium, "gymnasium": _gymnasium, "craftax": _craftax}

@@ -1,0 +1,125 @@
+"""`jaxenvs eval`: evaluate a finished run again, here or in the package with the same rules."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxenvs.commands.parser import Parser, UsageError, guarded, number
+from jaxenvs.core.files import replacing
+
+from . import elsewhere
+from .evaluate import EVALUATION, Episodes, first_episodes
+from .policy import Policy
+from .runs import Run, load_policy
+
+SUMMARY = """\
+Evaluate a run: the first episode of each of many environments, for every seed.
+
+With --in the same policy also plays in the original package, whose levels and chance are its own;
+the difference of the returns is printed in units of its standard error."""
+EXAMPLES = (
+    "eval runs/doorkey",
+    "eval runs/doorkey --in minigrid",
+    "eval runs/craft --in craftax --episodes 1024 --greedy",
+)
+MOST = 1_000_000
+
+
+def main(argv: list[str]) -> int:
+    """Run the command; return the exit code."""
+    return guarded("eval", _run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    asked = _parser().parse_args(argv)
+    try:
+        seeds = range(Run.open(asked.run).config.seeds)
+        policies = [load_policy(asked.run, seed) for seed in seeds]
+        results = [
+            _result(seed, policy, asked.package, asked.episodes, asked.greedy)
+            for seed, policy in zip(seeds, policies, strict=True)
+        ]
+        if asked.json:
+            with replacing(Path(asked.json)) as temporary:
+                temporary.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+            print(f"wrote {asked.json}")
+    except OSError as error:
+        raise UsageError(f"{error.filename} cannot be written: {error.strerror}") from error
+    except ValueError as error:  # of the run, or of what cannot be played elsewhere
+        raise UsageError(str(error)) from error
+    return 0
+
+
+def _parser() -> Parser:
+    made = Parser("jaxenvs eval", SUMMARY, EXAMPLES)
+    made.add_argument("run", metavar="RUN", help="folder that `jaxenvs train` wrote")
+    made.add_argument(
+        "--in",
+        dest="package",
+        choices=elsewhere.PACKAGES,
+        help="also play in this package, which must be installed",
+    )
+    made.add_argument(
+        "--episodes", type=number(2, MOST), default=256, metavar="N", help="(default: 256)"
+    )
+    made.add_argument("--greedy", action="store_true", help="take the most likely action")
+    made.add_argument("--json", metavar="FILE", help="write all figures")
+    return made
+
+
+def _result(
+    seed: int, policy: Policy, package: str | None, count: int, greedy: bool
+) -> dict[str, Any]:
+    """Play, print a line, and return the figures of one seed."""
+    key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
+    result: dict[str, Any] = {"seed": seed, "episodes": count, "greedy": greedy}
+    result["jaxenvs"] = ours = _figures(here(policy, key_here, count, greedy))
+    line = f"seed {seed}: {_words(ours)}"
+    if package is not None:
+        played = elsewhere.play(policy, package, key_there, count, greedy)
+        result[package] = there = _figures(played)
+        apart = ours["mean_return"] - there["mean_return"]
+        error = float(np.hypot(ours["error"], there["error"]))
+        result["standard_errors_apart"] = round(apart / error, 3) if error else None
+        line += f"; in {package} {_words(there)}; {_difference(apart, error)}"
+    print(line, flush=True)
+    return result
+
+
+def here(policy: Policy, key: Any, count: int, greedy: bool = False) -> Episodes:
+    """Play `count` episodes of the policy's own environment."""
+
+    def act(key: Any, obs: Any, state: Any, memory: Any) -> tuple[Any, Any]:
+        keys = jax.random.split(key, count)
+        chosen = jax.vmap(lambda key, *known: elsewhere.act(policy, greedy, key, *known))
+        memory, action = chosen(keys, memory, obs, policy.masks(state))
+        return action, memory
+
+    played = jax.jit(lambda key: first_episodes(policy.env, act, key, count, policy.begin()))
+    return jax.tree.map(np.asarray, jax.device_get(played(key)))
+
+
+def _figures(episodes: Episodes) -> dict[str, float]:
+    returns = np.asarray(episodes.returns, float)
+    return {
+        "mean_return": round(float(returns.mean()), 6),
+        "error": round(float(returns.std(ddof=1) / np.sqrt(len(returns))), 6),
+        "mean_length": round(float(np.mean(episodes.lengths)), 3),
+        "terminated_rate": round(float(np.mean(episodes.terminated)), 6),
+    }
+
+
+def _words(figures: dict[str, float]) -> str:
+    return (
+        f"return {figures['mean_return']:.3f} +- {figures['error']:.3f}, "
+        f"length {figures['mean_length']:.1f}"
+    )
+
+
+def _difference(apart: float, error: float) -> str:
+    if error == 0:
+        return "the same return in every episode" if apart == 0 else "constant returns that differ"
+    return f"{abs(apart) / error:.1f} standard errors apart"

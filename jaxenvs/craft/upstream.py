@@ -1,0 +1,187 @@
+"""States of craftax 1.6.1 as ours, of both of its games: for policies that play there.
+
+Nothing here imports the package.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from .full_rows import ARMOUR, POTIONS
+from .ground import cells_of
+from .state import (
+    EARNED_BITS,
+    Mob,
+    Plants,
+    Projectile,
+    World,
+    floor_words,
+    of_floor,
+)
+from .tables import ROLES, VITALS
+
+# Fields of the package's states, by our names.
+CLASSIC_KINDS = {"melee": "zombies", "passive": "cows", "ranged": "skeletons"}
+KINDS = {role: f"{role}_mobs" for role in ROLES}
+FLYING = {"projectiles": "mob_projectile", "missiles": "player_projectile"}
+PACE = {"recover": 16, "hunger": 16, "thirst": 16, "fatigue": 16}  # our counts of one of theirs
+CLASSIC_PACE = dict.fromkeys(PACE, 2)
+
+
+def from_craftax(env: Any, state: Any) -> Any:
+    """Turn a state of craftax into one of `env`, an environment of Craft of the same game.
+
+    `state` is one `EnvState` of the package, traced or not; `jax.vmap` it for a batch. The
+    package's random key and its night noise have no counterpart here.
+    """
+    full = hasattr(state, "player_level")
+    if full != bool(env.rules.floors):
+        theirs, ours = ("the whole game", "Classic")[:: 1 if full else -1]
+        raise TypeError(f"the state is one of {theirs}, and {env.name} is {ours}")
+    return _full(env, state) if full else _classic(env, state)
+
+
+def _classic(env: Any, theirs: Any) -> Any:
+    marks = theirs.mob_map
+
+    def mob(slots: Any, i: int) -> Mob:
+        row, column = slots.position[i]
+        return Mob(
+            row=row,
+            column=column,
+            health=jnp.maximum(slots.health[i], 0),
+            cooldown=jnp.maximum(slots.attack_cooldown[i], 0),
+            type=jnp.int32(0),
+            alive=slots.mask[i],
+            marked=slots.mask[i] & marks[row, column],
+        )
+
+    def arrow(i: int) -> Projectile:
+        where = (*theirs.arrows.position[i], *theirs.arrow_directions[i])
+        return Projectile(*where, jnp.int32(0), theirs.arrows.mask[i])
+
+    kinds = {name: getattr(theirs, field) for name, field in CLASSIC_KINDS.items()}
+    bits = jnp.arange(len(env.rules.achievements), dtype=jnp.int32)
+    world = World(
+        row=theirs.player_position[0],
+        column=theirs.player_position[1],
+        facing=theirs.player_direction,
+        sleeping=theirs.is_sleeping,
+        vitals={name: getattr(theirs, f"player_{name}") for name in VITALS},
+        counters=_counters(theirs, CLASSIC_PACE),
+        items={name: getattr(theirs.inventory, name) for name in env.rules.items},
+        earned=((theirs.achievements.astype(jnp.int32) << bits).sum(dtype=jnp.int32),),
+        mobs={
+            name: tuple(mob(slots, i) for i in range(len(slots.mask)))
+            for name, slots in kinds.items()
+        },
+        projectiles=tuple(arrow(i) for i in range(len(theirs.arrows.mask))),
+        plants=_plants(theirs),
+    )
+    return env.packed(theirs.timestep, theirs.map.astype(jnp.uint8), world)
+
+
+def _full(env: Any, theirs: Any) -> Any:
+    start = env.new_world(theirs.down_ladders[0], theirs.up_ladders[0], theirs.potion_mapping)
+    floors = range(theirs.map.shape[0])
+    words = jnp.stack(
+        [jnp.stack(floor_words(env.rules, _on_floor(theirs, start, i))) for i in floors]
+    )
+    here = words[theirs.player_level]
+    inventory, bits = theirs.inventory, np.arange(len(env.rules.achievements))
+    flags = theirs.achievements.astype(jnp.int32)
+    earned = [
+        (jnp.where(bits // EARNED_BITS == word, flags, 0) << (bits % EARNED_BITS)).sum()
+        for word in range(len(start.earned))
+    ]
+    charms = (theirs.sword_enchantment, theirs.bow_enchantment, *theirs.armour_enchantments)
+    world = start._replace(
+        **of_floor(env.rules, env.slots, iter([here[i] for i in range(here.shape[0])])),
+        row=theirs.player_position[0],
+        column=theirs.player_position[1],
+        facing=theirs.player_direction,
+        sleeping=theirs.is_sleeping,
+        resting=theirs.is_resting,
+        floor=theirs.player_level,
+        vitals={name: getattr(theirs, f"player_{name}") for name in start.vitals},
+        counters=_counters(theirs, PACE),
+        traits={name: getattr(theirs, f"player_{name}") for name in start.traits},
+        items=_items(inventory, start.items),
+        earned=tuple(word.astype(jnp.int32) for word in earned),
+        spells=dict(zip(start.spells, theirs.learned_spells, strict=True)),
+        charms=dict(zip(start.charms, charms, strict=True)),
+        boss={
+            "progress": theirs.boss_progress,
+            "timer": jnp.maximum(theirs.boss_timesteps_to_spawn_this_round, 0),
+        },
+        mana_counter=theirs.player_recover_mana,
+        plants=_plants(theirs),
+    )
+    cells = cells_of(theirs.map, theirs.item_map, theirs.light_map)
+    light = env.kept_light(theirs.light_map)
+    return env.packed(theirs.timestep, cells, world, floors=words, light=light)
+
+
+def _on_floor(theirs: Any, world: World, floor: int) -> World:
+    """A world with the content of a floor."""
+
+    def mob(slots: Any, i: int) -> Mob:
+        return Mob(
+            *slots.position[floor, i],
+            health=slots.health[floor, i],
+            cooldown=jnp.maximum(slots.attack_cooldown[floor, i], 0),
+            type=slots.type_id[floor, i],
+            alive=slots.mask[floor, i],
+            marked=slots.mask[floor, i],
+        )
+
+    def projectile(slots: Any, directions: Any, i: int) -> Projectile:
+        where = (*slots.position[floor, i], *directions[floor, i])
+        return Projectile(*where, slots.type_id[floor, i], slots.mask[floor, i])
+
+    kinds = {role: getattr(theirs, kind) for role, kind in KINDS.items()}
+    flying = {
+        name: (getattr(theirs, f"{kind}s"), getattr(theirs, f"{kind}_directions"))
+        for name, kind in FLYING.items()
+    }
+    stairs = (*theirs.down_ladders[floor], *theirs.up_ladders[floor])
+    return world._replace(
+        mobs={
+            role: tuple(mob(slots, i) for i in range(slots.mask.shape[1]))
+            for role, slots in kinds.items()
+        },
+        **{
+            name: tuple(projectile(*given, i) for i in range(given[0].mask.shape[1]))
+            for name, given in flying.items()
+        },
+        stairs=dict(zip(world.stairs, stairs, strict=True)),
+        kills=theirs.monsters_killed[floor],
+        opened=theirs.chests_opened[floor],
+    )
+
+
+def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Counts by our names: armour and potions are arrays in the package."""
+    arrays = {
+        **dict(zip(ARMOUR, inventory.armour, strict=True)),
+        **dict(zip(POTIONS, inventory.potions, strict=True)),
+    }
+    return {name: arrays[name] if name in arrays else getattr(inventory, name) for name in names}
+
+
+def _counters(theirs: Any, pace: dict[str, int]) -> dict[str, Any]:
+    """What fills up until a vital falls, in our whole steps."""
+    return {
+        name: jnp.round(steps * getattr(theirs, f"player_{name}")).astype(jnp.int32)
+        for name, steps in pace.items()
+    }
+
+
+def _plants(theirs: Any) -> Plants:
+    return Plants(
+        *theirs.growing_plants_positions.T,
+        age=theirs.growing_plants_age,
+        planted=theirs.growing_plants_mask,
+    )

@@ -1,0 +1,116 @@
+"""`jaxenvs eval`: policies play here and in the packages whose rules are reproduced."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs import cli
+from jaxenvs.baselines import elsewhere, evaluating
+from jaxenvs.baselines.policy import Policy
+from jaxenvs.baselines.train import main
+
+GROUP = "tiny_runs"  # the worker that has compiled such a run
+TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
+TINY += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A tiny run of two seeds."""
+    out = tmp_path_factory.mktemp("elsewhere") / "run"
+    arguments = [*TINY, "--total-steps", "256", "--out", str(out)]
+    assert main(["Grid-Empty-Random-5x5-v0", *arguments]) == 0
+    return str(out)
+
+
+def uniform(id: str, **fields) -> Policy:
+    """A policy that takes each legal action equally often and counts its steps."""
+    env = jaxenvs.make(id, **fields)
+
+    def predict(memory, obs, mask):
+        logits = jnp.zeros(env.action_space.n) if mask is None else jnp.where(mask, 0.0, -1e9)
+        return memory + 1, logits, jnp.float32(0)
+
+    return Policy(env, lambda: jnp.int32(0), predict, id)
+
+
+def test_every_seed_plays_here_and_there(run, tmp_path, capsys):
+    file = tmp_path / "eval.json"
+    argv = ["eval", run, "--in", "minigrid", "--episodes", "16", "--json", str(file)]
+    assert cli.main(argv) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0].startswith("seed 0: return ") and "; in minigrid return " in out[0]
+    results = json.loads(file.read_text())
+    assert [result["seed"] for result in results] == [0, 1]
+    for result in results:
+        here, there = result["jaxenvs"], result["minigrid"]
+        error = np.hypot(here["error"], there["error"])
+        apart = (here["mean_return"] - there["mean_return"]) / error
+        assert result["standard_errors_apart"] == pytest.approx(apart, abs=2e-3)
+        assert abs(apart) < 4
+
+
+def test_what_minigrid_shows_is_an_observation_of_ours():
+    env = jaxenvs.make("BabyAI-GoToRedBallGrey-v0")
+    raw = {"image": np.full((7, 7, 3), 2), "direction": 2, "mission": "go to the red ball"}
+    obs = env.upstream_obs(raw)
+    assert env.observation_space.contains(jax.tree.map(jnp.asarray, obs))
+    words = env.observe(env.reset(jax.random.key(0)).state)["mission"]
+    np.testing.assert_array_equal(obs["mission"], words)
+    cells = jaxenvs.make("Grid-Empty-5x5-v0").upstream_obs(raw)
+    assert cells.dtype == np.uint8 and (cells == 2).all()
+
+
+@pytest.mark.parametrize("id", ["Grid-LavaGapS5-v0", "Classic-CartPole-v0"])
+def test_random_play_is_as_long_there_as_here(id):
+    policy = uniform(id)
+    ours = evaluating.here(policy, jax.random.key(1), 200)
+    theirs = elsewhere.play(policy, policy.env.package, jax.random.key(0), 200)
+    for here, there in ((ours.lengths, theirs.lengths), (ours.returns, theirs.returns)):
+        error = np.hypot(np.std(here), np.std(there)) / np.sqrt(200)
+        assert abs(np.mean(here) - np.mean(there)) < 4 * error
+    assert (theirs.lengths > 0).all() and theirs.terminated.any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", ["Craft-Classic-Ids-v0", "Craft-Ids-v0"])
+def test_random_play_of_legal_actions_scores_as_much_in_craftax(id):
+    policy = uniform(id)
+    ours = evaluating.here(policy, jax.random.key(1), 128)
+    theirs = elsewhere.play(policy, "craftax", jax.random.key(0), 128)
+    for here, there in ((ours.lengths, theirs.lengths), (ours.returns, theirs.returns)):
+        error = np.hypot(np.std(here), np.std(there)) / np.sqrt(128)
+        assert abs(np.mean(here) - np.mean(there)) < 4 * error
+
+
+def test_what_cannot_be_played_there_is_said_in_a_sentence(run, capsys):
+    assert cli.main(["eval", run, "--in", "craftax"]) == 2
+    said = capsys.readouterr().err
+    assert "Grid-Empty-Random-5x5-v0 is not in craftax: it is in minigrid" in said
+    key = jax.random.key(0)
+    with pytest.raises(elsewhere.NotThereError, match="no package has it"):
+        elsewhere.play(uniform("Puzzle-Hanoi-5-v0"), "minigrid", key, 2)
+    with pytest.raises(elsewhere.NotThereError, match="no MiniGrid-Empty-5x5-v0 with view_size=5"):
+        elsewhere.play(uniform("Grid-Empty-5x5-v0", view_size=5), "minigrid", key, 2)
+    with pytest.raises(ValueError, match="minigrid shows image and dict, not obs='rgb'"):
+        elsewhere.play(uniform("Grid-Empty-5x5-v0", obs="rgb"), "minigrid", key, 2)
+
+
+def test_a_policy_that_remembers_begins_every_episode_anew():
+    """Its memory counts steps: in the first of an episode it is 1, in the second 2."""
+    env = jaxenvs.make("Classic-CartPole-v0")
+
+    def predict(memory, obs, mask):
+        # Left in odd steps, right in even ones: the pole stays up for longer than at random.
+        return memory + 1, jnp.where(memory % 2 == jnp.arange(2), 9.0, -9.0), jnp.float32(0)
+
+    policy = Policy(env, lambda: jnp.int32(0), predict, "Classic-CartPole-v0")
+    ours = evaluating.here(policy, jax.random.key(0), 64, greedy=True)
+    theirs = elsewhere.play(policy, "gymnasium", jax.random.key(0), 64, greedy=True)
+    error = np.hypot(np.std(ours.lengths), np.std(theirs.lengths)) / 8
+    assert abs(np.mean(ours.lengths) - np.mean(theirs.lengths)) < 4 * error
+    assert np.mean(theirs.lengths) > 30
