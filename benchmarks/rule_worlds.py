@@ -11,6 +11,7 @@ import argparse
 import importlib
 import statistics
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -77,8 +78,7 @@ def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
         inner = jax.vmap(lambda task, *one: env.step(params_of(task), *one))(drawn, inner, action)
         return (inner, drawn), inner.observation, inner.reward, inner.last()
 
-    made = contestants.foreign("XLand-MiniGrid", env_id, num_envs, 6, reset, step)
-    return made
+    return contestants.foreign("XLand-MiniGrid", env_id, num_envs, 6, reset, step)
 
 
 def state_bytes(contestant: Contestant) -> float:
@@ -87,20 +87,20 @@ def state_bytes(contestant: Contestant) -> float:
     return gpu_work.tree_bytes(state) / contestant.num_envs
 
 
-def count(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """Kernels and bytes of a step of ours on an H200, for every set and source."""
+def count(args: argparse.Namespace) -> dict[str, Any]:
+    """Kernels and bytes of a step on an H200, for every set: ours from each source, the package."""
     gpu_work.choose_target(here=False)
     rows = []
     for name in args.sets:
-        for source in SOURCES:
-            batch = ours(name, args.batch, source)
-            row = gpu_work.measure(batch)[0] | {"state": state_bytes(batch)}
-            rows.append(row | {"name": f"jaxenvs, {name}"})
+        batches = [ours(name, args.batch, source) for source in SOURCES]
+        for batch in [*batches, package(name, args.batch)]:
+            row = gpu_work.measure(batch)[0] | {"state": state_bytes(batch), "set": name}
+            rows.append(row | {"name": f"{batch.name}, {name}", "rules": SETS[name].num_rules})
     print(counted(rows).plain())
-    return rows
+    return gpu_work.report(rows)
 
 
-def compare(args: argparse.Namespace) -> list[dict[str, Any]]:
+def compare(args: argparse.Namespace) -> dict[str, Any]:
     """Steps per processor-second of both sides, which take turns."""
     rows = []
     for name in args.sets:
@@ -114,7 +114,7 @@ def compare(args: argparse.Namespace) -> list[dict[str, Any]]:
         )
         pairs = zip(made, speeds, strict=True)
         rows += [row | {"set": name, "per_processor_second": round(s)} for row, s in pairs]
-    return rows
+    return {"date": time.strftime("%Y-%m-%d"), "versions": contestants.versions(), "rows": rows}
 
 
 @explained
@@ -129,8 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     add("--repeats", type=int, default=5, help="repeats, of which the median is reported")
     args = parser.parse_args(argv)
     args.batch = args.batch or (4096 if args.work else 1024)
-    rows = (count if args.work else compare)(args)
-    instrument.write(args.json, {"versions": contestants.versions(), "rows": rows})
+    instrument.write(args.json, (count if args.work else compare)(args))
     return 0
 
 

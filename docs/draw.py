@@ -4,6 +4,7 @@ The pictures of `watch` show that run's policy, so RUN should be of Grid-DoorKey
 RUN all the others are drawn.
 """
 
+import itertools
 import os
 import sys
 import textwrap
@@ -17,7 +18,7 @@ import numpy as np
 import pygame
 
 import jaxenvs
-from jaxenvs import registry
+from jaxenvs import registry, xland
 from jaxenvs.core import drawing
 from jaxenvs.core.env import Env
 from jaxenvs.core.pixels import compose
@@ -37,7 +38,11 @@ PLAYED = {  # puzzles whose first board shows little: a seed, and random actions
     "Puzzle-TSP-20-v0": (3, 6),
 }
 CELL, GAP, LABEL, COLUMNS = 256, 18, 62, 7
-MISSION_WIDTH = 42  # characters of a line
+MISSION_WIDTH, MISSION_LINES = 42, 3  # characters of a line; lines
+LINE = 14  # pixels of a line of text
+TASK_CELL, TASK_COLUMNS, TASK_WIDTH, TASK_LINES = 330, 4, 50, 15  # of the sheet of rule worlds
+TASK_WORLDS = ("R1-9x9", "R2-11x11", "R4-13x13", "R6-13x13", "R9-16x16")
+TASK_SETS = ("trivial-21k", "small-1m", "medium-1m", "high-1m")
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
 WALK = "tab left up up left up space"  # in the level of seed 1: to the door
 WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels of a cell
@@ -108,28 +113,59 @@ def contact_sheet() -> np.ndarray:
     return sheet(boards, COLUMNS, LABEL)
 
 
-def sheet(boards: list[tuple[str, Env, Any, str]], columns: int, label: int) -> np.ndarray:
+def task_sheet() -> np.ndarray:
+    """Return tasks of each set in worlds of all layouts, each with its sentences below."""
+    rows, worlds = [], itertools.cycle(TASK_WORLDS)
+    for number, name in enumerate(TASK_SETS):
+        boards, most = [], 0
+        for key in jax.random.split(jax.random.key(number), 100):
+            task = xland.sample_ruleset(key, **xland.SETS[name].recipe._asdict())
+            said = xland.describe(task).replace(". ", ".\n")
+            count = len(lines(said))
+            if count > TASK_LINES:
+                continue  # some have twenty rules
+            id, most = f"XLand-{next(worlds)}-v0", max(most, count)
+            env = jaxenvs.make(id)
+            state = env.reset(key, env.params_for(task)).state
+            boards.append((f"{id}, {name}", env, state, said))
+            if len(boards) == TASK_COLUMNS:
+                break
+        rows.append(sheet(boards, TASK_COLUMNS, LINE * (most + 1), TASK_CELL))
+    return np.concatenate(rows)
+
+
+def lines(said: str) -> list[str]:
+    """Break a mission, or the sentences of a task, into lines."""
+    sentences = said.splitlines()
+    if len(sentences) < 2:
+        return textwrap.wrap(said, MISSION_WIDTH)[:MISSION_LINES]
+    wrapped = (textwrap.wrap(line, TASK_WIDTH, subsequent_indent="   ") for line in sentences)
+    return list(itertools.chain.from_iterable(wrapped))
+
+
+def sheet(
+    boards: list[tuple[str, Env, Any, str]], columns: int, label: int, cell: int = CELL
+) -> np.ndarray:
     """Return boards in rows, each with its id and a text below."""
     pygame.font.init()
     font = pygame.font.Font(None, 18)
     rows = -(-len(boards) // columns)
     surface = pygame.Surface(
-        (columns * (CELL + GAP) + GAP, rows * (CELL + label + GAP) + GAP),
+        (columns * (cell + GAP) + GAP, rows * (cell + label + GAP) + GAP),
     )
     surface.fill(frames.BACKGROUND)
     for i, (id, env, state, said) in enumerate(boards):
-        tile_size = min(CELL // side for side in drawing.board_shape(env))
+        tile_size = min(cell // side for side in drawing.board_shape(env))
         batch = jax.tree.map(lambda leaf: leaf[None], state)
         picture = frames.board_painter(env, tile_size)(batch)[0]
-        left, top = i % columns * (CELL + GAP) + GAP, i // columns * (CELL + label + GAP) + GAP
+        left, top = i % columns * (cell + GAP) + GAP, i // columns * (cell + label + GAP) + GAP
         height, width, _ = picture.shape
         board = pygame.image.frombuffer(picture.tobytes(), (width, height), "RGB")
-        surface.blit(board, (left + (CELL - width) // 2, top + (CELL - height) // 2))
-        lines = [(id, BRIGHT), *((line, MUTED) for line in textwrap.wrap(said, MISSION_WIDTH)[:3])]
-        for number, (line, colour) in enumerate(lines):
+        surface.blit(board, (left + (cell - width) // 2, top + (cell - height) // 2))
+        for number, (line, colour) in enumerate([(id, BRIGHT), *((x, MUTED) for x in lines(said))]):
             text = font.render(line, True, colour)
-            at = (left + (CELL - text.get_width()) // 2, top + CELL + 6 + 14 * number)
-            surface.blit(text, at)
+            aside = 0 if "\n" in said else (cell - text.get_width()) // 2
+            surface.blit(text, (left + aside, top + cell + 6 + LINE * number))
     return screen.pixels(surface)
 
 
@@ -140,6 +176,7 @@ def main(run: str | None = None) -> None:
     gif.write_png(HERE / "craft-sprites.png", craft_sprites())
     gif.write_png(HERE / "craft-floors.png", floors_sheet())
     gif.write_png(HERE / "puzzles.png", puzzle_sheet())
+    gif.write_png(HERE / "xland.png", task_sheet())
     seed, *keys = CRAFT_KEYS.read_text().split()
     shot = f"Craft-Classic-Pixels-v0 --seed {seed} --frames {CRAFT_STEPS}"
     play.main([*shot.split(), "--keys", " ".join(keys), "--screenshot", f"{HERE}/play-craft.png"])

@@ -12,7 +12,8 @@ from . import frames
 from .session import NO_ACTION, Moment, Session
 
 COLOUR = np.array((110, 170, 255), np.float32)  # of a trail
-WIDTH = 0.16  # of a trail, in tiles
+LIT = np.array((246, 190, 62), np.uint8)  # of frames around cells that an action set off
+WIDTH, FRAME = 0.16, 0.08  # of a trail and a frame, in tiles
 
 Points = list[tuple[float, float]]  # x and y in a picture, from 0 to 1
 
@@ -22,11 +23,23 @@ def pictures(session: Session, tile_size: int, board: int | None = None) -> fram
     chosen = slice(None) if board is None else slice(board, board + 1)
     states = jax.tree.map(lambda leaf: leaf[chosen], session.now.state)
     drawn = frames.board_painter(session.env, tile_size)(states)
+    shown = range(session.boards)[chosen]
+    lit = [(place, *cell) for place, i in enumerate(shown) for cell in session.effects(i).cells]
+    drawn = drawn.copy() if lit else drawn
+    for place, row, column in lit:
+        _frame(drawn[place, row * tile_size :, column * tile_size :][:tile_size, :tile_size])
     if type(session.env).trail is Env.trail:
         return drawn
     ground = session.env.atlas(tile_size)[0, 0, 0]
-    trails = [trail(session.env, episode(session, i)) for i in range(session.boards)[chosen]]
+    trails = [trail(session.env, episode(session, i)) for i in shown]
     return np.stack([over(*both, ground, tile_size) for both in zip(drawn, trails, strict=True)])
+
+
+def _frame(cell: UInt8[np.ndarray, "height width 3"]) -> None:
+    """Draw a frame into a cell, in place."""
+    wide = max(1, round(FRAME * len(cell)))
+    for edge in (cell[:wide], cell[-wide:], cell[:, :wide], cell[:, -wide:]):
+        edge[...] = LIT
 
 
 def episode(session: Session, board: int) -> Iterator[Moment]:

@@ -26,11 +26,11 @@ def draw(pen: Pen, env: Env, facts: Sequence[Fact]) -> None:
         _DRAW[kind](pen, env, list(group))
 
 
-def mission(pen: Pen, facts: Sequence[Fact]) -> None:
-    """Write the sentences among the facts."""
-    for fact in facts:
+def mission(pen: Pen, facts: Sequence[Fact], lit: Sequence[int]) -> None:
+    """Write the sentences among the facts; those that an action just set off stand out."""
+    for i, fact in enumerate(facts):
         if fact.kind == "sentence":
-            pen.paragraph(fact.value, MUTED, 15)
+            pen.paragraph(fact.value, CUT if i in lit else MUTED, 15)
 
 
 def achievements(pen: Pen, session: Session, board: int) -> None:

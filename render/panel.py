@@ -108,7 +108,7 @@ def _head(pen: Pen, controller: Controller) -> None:
     session, now, board = controller.session, controller.session.now, controller.selected
     state = session.state(board)
     pen.paragraph(controller.title, TEXT, 19)
-    facts.mission(pen, session.env.facts(state))
+    facts.mission(pen, session.env.facts(state), session.effects(board).facts)
     pen.space(4)
     pen.chip(*_status(controller))
     limit = int(np.asarray(session.env.time_limit(state, session.env.default_params)))

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray
 
 from ..core.env import Env
+from ..core.facts import Effects
 from .pilots import RANDOM, Pilot
 
 BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board beside the actions 0, 1, ...
@@ -93,6 +94,15 @@ class Session:
     def is_over(self, board: int = 0) -> bool:
         """Whether the episode of a board has ended in this moment."""
         return bool(self.now.over[board])
+
+    def effects(self, board: int = 0) -> Effects:
+        """What the action that led to this moment set off on a board."""
+        action = int(self.now.action[board])
+        if type(self.env).effects is Env.effects or action == NO_ACTION or not self.cursor:
+            return Effects()
+        past = self.history[self.cursor - 1].state
+        before = jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), past)
+        return self.env.effects(before, action, self.state(board))
 
     # Moving in time.
 

@@ -88,13 +88,21 @@ def answer(session: Session, choice: Choice) -> str:
 def scene(session: Session) -> str:
     """Describe the present moment, and what can be done in it."""
     env, now, state = session.env, session.now, session.state()
+    words = "\n".join(["", env.describe(state), *_set_off(session)])
     limit = int(np.asarray(env.time_limit(state, env.default_params)))
     clock = f"Step {int(state.time)} of at most {limit}, return {float(now.score[0]):.4g}."
     if session.is_over():
         how = "at the time limit" if now.truncated[0] else "here"
         end = f"The episode ends {how} with the return {float(now.score[0]):.4g}."
-        return "\n".join(["", env.describe(state), clock, end, after_the_end()])
-    return "\n".join(["", env.describe(state), clock, offered(session)])
+        return "\n".join([words, clock, end, after_the_end()])
+    return "\n".join([words, clock, offered(session)])
+
+
+def _set_off(session: Session) -> list[str]:
+    """Facts that the latest action set off, as far as the description states them."""
+    known, facts = session.env.describe(session.state()), session.env.facts(session.state())
+    said = (facts[i].value for i in session.effects().facts)
+    return [f"Just now: {value}." for value in said if value in known]
 
 
 def after_the_end() -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .registry import RESULTS, table
-from .text import Column, Table, of, tabulated, whole
+from .text import Column, Table, of, ratio, short, tabulated, whole
 
 MIB = 1 << 20
 # By the name of a peer in brackets, or by a reset source.
@@ -49,6 +49,7 @@ WHO: dict[str, Column] = {
     "worlds from": lambda row: who(row)[1],
     "observation": of("obs"),
 }
+WHO_AND_FROM: dict[str, Column] = {"what, worlds from": lambda row: ", ".join(who(row))}
 ID: dict[str, Column] = {"id": lambda row: row["env_id"]}
 
 
@@ -60,7 +61,7 @@ def counted(rows: list[dict[str, Any]]) -> Table:
 @table("work-doorkey", f"{RESULTS}/gpu_work_doorkey.json")
 def work_doorkey(work: dict[str, Any]) -> Table:
     """DoorKey-8x8 from three sources, and its peers."""
-    return tabulated(work["rows"], {"what, worlds from": lambda row: ", ".join(who(row)), **COUNTS})
+    return tabulated(work["rows"], {**WHO_AND_FROM, **COUNTS})
 
 
 @table("work-obs", f"{RESULTS}/gpu_work_obs.json")
@@ -115,3 +116,25 @@ def memory_needed(rows: list[dict[str, Any]]) -> Table:
         "while making all worlds": lambda row: whole(row["reset"] / MIB),
     }
     return tabulated(rows, columns)
+
+
+@table("work-rules", f"{RESULTS}/rule_worlds_work.json")
+def work_rules(work: dict[str, Any]) -> Table:
+    """Rule worlds and XLand-MiniGrid, a task for each environment."""
+    return tabulated(work["rows"], {"rules, at most": of("rules"), **WHO_AND_FROM, **COUNTS})
+
+
+@table("rule-worlds", f"{RESULTS}/rule_worlds.json")
+def rule_worlds(speed: dict[str, Any]) -> Table:
+    """Steps per processor-second of rule worlds and XLand-MiniGrid, in several runs."""
+    pairs = zip(speed["rows"][::2], speed["rows"][1::2], strict=True)
+    columns: dict[str, Column] = {
+        "tasks": lambda pair: pair[0]["set"],
+        "environments": lambda pair: whole(pair[0]["num_envs"]),
+        "jaxenvs": lambda pair: short(pair[0]["per_processor_second"]),
+        "XLand-MiniGrid": lambda pair: short(pair[1]["per_processor_second"]),
+        "ratio": lambda pair: ratio(
+            pair[0]["per_processor_second"] / pair[1]["per_processor_second"]
+        ),
+    }
+    return tabulated(pairs, columns)

@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Float32, Int, Int32, PyTree, UInt8
 
 from . import checks, eager
 from .controls import Controls, by_name
-from .facts import RGB, Fact, Features, identity, observed, sentences
+from .facts import RGB, Effects, Fact, Features, identity, observed, sentences
 from .random import Key
 from .spaces import Discrete, Space
 from .struct import Struct, struct
@@ -171,6 +171,10 @@ class Env:
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
         """Return what the agent has and knows in `state`, for panels and text; not for traces."""
         return ()
+
+    def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
+        """Tell what an action set off between two states; nothing by default. Not for traces."""
+        return Effects()
 
     def describe(self, state: Any, params: Any = None) -> str:
         """Describe what the agent may know of `state`, for people and language models.

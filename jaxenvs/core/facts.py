@@ -32,6 +32,13 @@ class Fact(NamedTuple):
     colour: RGB | None = None  # of a bar
 
 
+class Effects(NamedTuple):
+    """What an action set off besides itself, for players to highlight."""
+
+    facts: tuple[int, ...] = ()  # indices into the facts of the state after it
+    cells: tuple[tuple[int, int], ...] = ()  # (row, column) in `Env.tiles`
+
+
 class Features(NamedTuple):
     """What a network reads of an observation."""
 

@@ -74,13 +74,14 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     and no value waits for another.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
-    rank = below(word, jnp.asarray(count, jnp.int32) - number)
+    narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32
+    rank = below(word, jnp.asarray(count, jnp.int32) - number).astype(narrow)
     value = rank
     for earlier in range(word.shape[0] - 2, -1, -1):
         passes = (value >= rank[earlier]) & (number > earlier)
-        value = value + passes.astype(jnp.int32)
+        value = value + passes.astype(narrow)
     # As data: fused into the kernel that fills a grid, the chain would run for every cell.
-    return jax.lax.optimization_barrier(value)
+    return jax.lax.optimization_barrier(value).astype(jnp.int32)
 
 
 def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:

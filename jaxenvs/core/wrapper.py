@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Int32, PyTree
 
 from .controls import Controls
 from .env import Env, Reset, Step
-from .facts import RGB, Fact, Features
+from .facts import RGB, Effects, Fact, Features
 from .random import Key
 from .spaces import Space
 from .struct import Struct, struct
@@ -141,6 +141,11 @@ class Wrapper(Env):
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
         """Return the facts of the environment inside."""
         return self.env.facts(self.inner(state), self.inner_params(params))
+
+    def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
+        """Return the effects in the environment inside."""
+        states = self.inner(before), action, self.inner(after)
+        return self.env.effects(*states, self.inner_params(params))
 
     def describe(self, state: Any, params: Any = None) -> str:
         """Describe the state of the environment inside."""

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 from ..core import checks
 from ..core.controls import Controls
 from ..core.env import Ending, Env, Step, Transition
-from ..core.facts import RGB, Fact
+from ..core.facts import RGB, Effects, Fact
 from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import register
@@ -215,6 +215,12 @@ class XLand(Env):
     def facts(self, state: XLandState, params: Any = None) -> tuple[Fact, ...]:
         """The task, and what the agent holds."""
         return facts.facts(self, state, params)
+
+    def effects(
+        self, before: XLandState, action: int, after: XLandState, params: Any = None
+    ) -> Effects:
+        """The rules that fired, the goal if it was reached, and the cells that rules changed."""
+        return facts.effects(self, before, action, after, params)
 
     def describe(self, state: XLandState, params: Any = None) -> str:
         """The task, the pocket and what is in sight; see `facts.describe`."""

@@ -5,11 +5,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool
 
 from ..core.controls import ActionKeys, keyed
-from ..core.facts import Fact, a, away, drawn, listed
+from ..core.facts import Effects, Fact, a, away, drawn, listed
 from . import tiles, words
+from .engine import advance
+from .rulesets import PackedRuleset
 from .state import XLandState
 from .tiles import Colour, Kind
 
@@ -70,7 +74,43 @@ def facts(env: "XLand", state: XLandState, params: Any) -> tuple[Fact, ...]:
     """Goal and rules, and what is in the pocket."""
     pocket, *_ = _read(env, state)
     task = [Fact("", sentence, "sentence") for sentence in _task(env, params)]
-    return (*task, Fact("holds", _thing(pocket) or "nothing", "icon", icon=tiles.name(pocket)))
+    held = tiles.name(pocket) if pocket else ""
+    return (*task, Fact("holds", _thing(pocket) or "nothing", "icon", icon=held))
+
+
+def effects(
+    env: "XLand", before: XLandState, action: int, after: XLandState, params: Any
+) -> Effects:
+    """Sentences of the rules that changed something and of a goal that was reached, and the cells.
+
+    Nothing where another action was played, or where `after` belongs to the next episode.
+    """
+    ruleset = (env.default_params if params is None else params).ruleset
+    states, reached = jax.device_get(_rule_by_rule(before, np.int32(action), ruleset))
+    last = (states.grid[-1] == after.grid).all() & (states.agent[-1] == after.agent)
+    if not last:
+        return Effects()
+    changed = np.diff(states.grid, axis=0) != 0
+    fired = changed.any(axis=(1, 2)) | (np.diff(states.agent) != 0)
+    stated = np.flatnonzero(ruleset.rules)  # those with a sentence, after that of the goal
+    rules = (1 + np.flatnonzero(fired[stated])).tolist()
+    cells = tuple((row, column) for row, column in np.argwhere(changed.any(axis=0)).tolist())
+    return Effects((0, *rules) if reached[-1] else tuple(rules), cells)
+
+
+@jax.jit
+def _rule_by_rule(
+    state: XLandState, action: Array, ruleset: PackedRuleset
+) -> tuple[XLandState, Bool[Array, " stages"]]:
+    """States after the action and the first 0, 1, ... rules; whether the goal is reached then."""
+    count = ruleset.rules.shape[0]
+    stages = np.arange(count + 1)[:, None] > np.arange(count)
+
+    def stage(kept: Array) -> tuple[XLandState, Array]:
+        rules = jnp.where(kept, ruleset.rules, np.uint32(0))
+        return advance(state, action, ruleset.replace(rules=rules))
+
+    return jax.vmap(stage)(stages)
 
 
 def describe(env: "XLand", state: XLandState, params: Any) -> str:

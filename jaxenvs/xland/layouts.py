@@ -127,13 +127,16 @@ def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " ti
     word = words(key, 2 * doors + things + 2)
     at, painted, lies, turn = jnp.split(word, np.cumsum([doors, doors, things + 1]))
     colour = tiles.DOOR_COLOURS[0] + below(painted, len(tiles.DOOR_COLOURS))
-    cells = jnp.asarray(plan.free)[distinct(lies, plan.free.size)]
-    index = jnp.concatenate([plan.first + plan.step * below(at, plan.cells), cells[:-1]])
+    rank = distinct(lies, plan.free.size)
+    narrow = np.min_scalar_type(plan.grid.size - 1)  # what is written and read again is small
+    free = jnp.asarray(plan.free.astype(narrow))
+    door = plan.first + plan.step * below(at, plan.cells)
+    index = jnp.concatenate([door.astype(narrow), free[rank[:-1]]])
     tile = jnp.concatenate([tiles.byte(Kind.CLOSED_DOOR, colour), init_tiles])
     index, tile = jax.lax.optimization_barrier((index, tile))
-    grid = jnp.asarray(plan.grid)
+    grid, index = jnp.asarray(plan.grid), index.astype(jnp.int32)
     grid = by_platform(grid, index, tile, cpu=_put_together, default=_put_one_by_one)
-    agent = cells[-1]
+    agent = free[rank[-1]].astype(jnp.int32)
     return Level.of(grid, agent // size, agent % size, below(turn[0], 4))
 
 

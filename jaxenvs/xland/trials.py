@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Int32, PyTree
 
 from ..core import checks
 from ..core.env import Reset, Step
-from ..core.facts import Fact
+from ..core.facts import Effects, Fact
 from ..core.random import Key
 from ..core.struct import Struct, struct
 from ..core.wrapper import Wrapper
@@ -175,6 +175,13 @@ class Trials(Wrapper):
         inside = self.env.facts(state.env, self.params_of(state.task, params))
         number = min(int(state.episode) + 1, self.episodes)
         return (*inside, Fact("episode", f"{number} of {self.episodes}"))
+
+    def effects(
+        self, before: TrialState, action: int, after: TrialState, params: Any = None
+    ) -> Effects:
+        """Return the effects inside, under the task of the trial."""
+        inner = self.params_of(before.task, params)
+        return self.env.effects(before.env, action, after.env, inner)
 
     def describe(self, state: TrialState, params: Any = None) -> str:
         """Describe the state inside."""

@@ -111,13 +111,13 @@ def test_tasks_of_each_set_come_as_often(name: str, as_a_user):
 
 def test_a_task_is_the_same_for_a_key_however_it_is_drawn():
     key = jax.random.key(3)
-    alone = xland.sample_ruleset(key, depth=2, prune=0.2)
-    draw = jax.jit(jax.vmap(lambda key: xland.sample_ruleset(key, depth=2, prune=0.2)))
+    alone = xland.sample_ruleset(key, depth=1, prune=0.2)
+    draw = jax.jit(jax.vmap(lambda key: xland.sample_ruleset(key, depth=1, prune=0.2)))
     assert jax.tree.map(lambda leaf: leaf[1], draw(jax.random.split(key, 2))) != alone
     assert jax.tree.map(lambda leaf: leaf[1], draw(jnp.stack([key, key]))) == alone
     with enable_x64(True):
-        assert xland.sample_ruleset(key, depth=2, prune=0.2) == alone
-    sized = xland.sample_ruleset(key, depth=2, prune=0.2, num_rules=18, num_tiles=23)
+        assert xland.sample_ruleset(key, depth=1, prune=0.2) == alone
+    sized = xland.sample_ruleset(key, depth=1, prune=0.2, num_rules=18, num_tiles=23)
     assert sized.rules.shape == (18, 7) and sized.init_tiles.shape == (23, 2)
     assert sized.sized(*(len(x) for x in (alone.rules, alone.init_tiles))) == alone
 

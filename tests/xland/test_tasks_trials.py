@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 import jaxenvs
 from jaxenvs import xland
@@ -132,3 +133,24 @@ def test_what_cannot_be_a_trial_is_refused():
         Trials(env=env, episodes=0)
     with pytest.raises(TypeError, match="needs an environment with rulesets, got"):
         Trials(env=jaxenvs.make("Grid-v0"))
+
+
+def test_gymnasium_code_sees_a_trial_as_an_episode():
+    """A batch of Gymnasium's whose wrapper counts episodes, as RL² code there would."""
+    env, params = trials()
+    served = RecordEpisodeStatistics(jaxenvs.adapters.to_gymnasium_vec(env, ROWS, params=params))
+    obs, _ = served.reset(seed=3)
+    rng, trials_done, finished = np.random.default_rng(0), 0, np.zeros(ROWS, int)
+    for _ in range(EPISODES * LIMIT):
+        assert obs in served.observation_space
+        obs, _, ended, truncated, info = served.step(rng.integers(0, 6, ROWS))
+        told = info["trial"]
+        finished += told["finished"]
+        assert (ended == (told["finished"] & (told["episode"] == EPISODES - 1))).all()
+        assert not truncated.any() and (finished[ended] == EPISODES).all()
+        if ended.any():
+            lengths = info["episode"]["l"][ended]
+            assert ((lengths >= EPISODES) & (lengths <= EPISODES * LIMIT)).all()
+        finished[ended] = 0
+        trials_done += ended.sum()
+    assert trials_done > 0

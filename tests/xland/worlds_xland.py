@@ -1,15 +1,19 @@
-"""Random worlds for both games: dense ones in which rules fire often, and hostile ones."""
+"""Worlds for both games: dense ones in which rules fire often, hostile ones, tasks of the sets."""
 
+import functools
+import random
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxenvs.xland import Goal, Kind, Rule, Ruleset, tiles
+from jaxenvs.xland import SETS, Goal, Kind, Rule, Ruleset, exact, layouts, tiles
 from jaxenvs.xland.rulesets import GOALS, RULES
 
 ODDS = (0.34, 0.1, 0.1, 0.2, 0.22, 0.04)  # of the actions
+VECTORS = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # by direction
+EXPLORING = (0.34, 0.1, 0.1, 0.19, 0.19, 0.08)
 
 
 class Worlds(NamedTuple):
@@ -54,10 +58,68 @@ def hostile(rng, rows, steps, size, num_rules):
     return _played(rng, grid, pose, pool, rulesets(rng, rows, num_rules, pool, size), steps)
 
 
-def _played(rng, grid, pose, pool, ruleset, steps):
+@functools.cache
+def tasks_of(name):
+    """The first 1,000 tasks of a set, as the package's script draws them (it drops repeats)."""
+    recipe, rng = SETS[name].recipe, random.Random(exact.SEED)
+    return exact._packed([exact.drawn(rng, recipe) for _ in range(1_000)], recipe).unpacked()
+
+
+def chosen(rng, rows, names, num_rules, num_tiles):
+    """Tasks of each of the sets in turn, padded."""
+    parts = []
+    for name in names:
+        index = rng.integers(0, 1_000, -(-rows // len(names)))
+        tasks = jax.tree.map(lambda leaf, index=index: leaf[index], tasks_of(name))
+        parts.append(tasks.sized(num_rules, num_tiles))
+    return jax.tree.map(
+        lambda *leaves: np.stack(leaves, 1).reshape(-1, *leaves[0].shape[1:])[:rows], *parts
+    )
+
+
+def laid(rng, plan, size, init_tiles):
+    """A level of a layout for each row of tiles: (grids, poses)."""
+    rows = len(init_tiles)
+    grid = np.repeat(plan.grid.reshape(1, -1), rows, axis=0)
+    each = np.arange(rows)[:, None]
+    doors = plan.first + plan.step * rng.integers(0, plan.cells, (rows, len(plan.cells)))
+    grid[each, doors] = Kind.CLOSED_DOOR | rng.choice(tiles.DOOR_COLOURS, doors.shape) << 4
+    places = rng.permuted(np.repeat(plan.free[None], rows, axis=0), axis=1)
+    code = tiles.decode(init_tiles)
+    at = places[:, : code.shape[1]]
+    grid[each, at] = np.where(code == tiles.NOTHING, grid[each, at], code)
+    pose = [*np.divmod(places[:, -1], size), rng.integers(0, 4, rows)]
+    return grid.reshape(rows, size, size), np.stack(pose, axis=-1)
+
+
+def small_tasks(rng, rows, steps, size, num_rules):
+    """Tasks of the small and trivial sets in every layout of this size."""
+    ruleset = chosen(rng, rows, ("small-1m", "trivial-21k"), num_rules, SETS["small-1m"].num_tiles)
+    plans = [
+        layouts.drawn(layout, size) for layout, sizes in layouts.SIZES.items() if size in sizes
+    ]
+    parts = np.array_split(ruleset.init_tiles, len(plans))
+    levels = [laid(rng, plan, size, part) for plan, part in zip(plans, parts, strict=True)]
+    grid, pose = map(np.concatenate, zip(*levels, strict=True))
+    return played(rng, grid, pose, ruleset, steps)
+
+
+def played(rng, grid, pose, ruleset, steps):
+    """These levels and tasks with empty pockets; half of the agents begin in front of a thing."""
+    ruleset, pose = ruleset.replace(init_tiles=_no_tiles(len(grid))), pose.copy()
+    for row in range(0, len(grid), 2):
+        thing = rng.choice(np.argwhere(np.isin(grid[row] & 15, (*tiles.THINGS, Kind.GOAL))))
+        direction = rng.integers(0, 4)
+        place = thing - VECTORS[direction]
+        if grid[row, *place] == tiles.FLOOR:
+            pose[row] = (*place, direction)
+    return _played(rng, grid, pose, np.zeros(1, np.uint8), ruleset, steps, EXPLORING)
+
+
+def _played(rng, grid, pose, pool, ruleset, steps, odds=ODDS):
     rows = len(grid)
     pocket = np.where(rng.random(rows) < 0.5, 0, rng.choice(pool, rows)).astype(np.uint8)
-    actions = rng.choice(6, (rows, steps), p=ODDS).astype(np.int32)
+    actions = rng.choice(6, (rows, steps), p=odds).astype(np.int32)
     return Worlds(grid, pose.astype(np.int8), pocket, ruleset, actions)
 
 
