@@ -4,6 +4,7 @@ Learners from rollouts share `Runner`; another may have further fields. What a n
 any tree of arrays, `()` for nothing.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs import Step
@@ -98,19 +100,59 @@ def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
 
 def collect(learner: Learner, runner: Any, key: Array, choose: Choose) -> tuple[Any, Rollout]:
     """Act for `rollout_steps` steps in every environment; rewards include the bonus, if any."""
+    steps, apart = learner.settings.rollout_steps, shortest_limit(learner)
+    slots = np.arange(steps, dtype=np.int32) // apart
+    cuts = jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (slots[-1] + 1, *leaf.shape)),
+        (runner.world.env, runner.memory),
+    )
+    one = functools.partial(act, learner, choose)
+    keys = jax.random.split(key, steps)
+    (runner, cuts), rollout = jax.lax.scan(one, (runner, cuts), (keys, slots))
+    value = cut_value(learner, runner, rollout.truncated, cuts, apart)
+    return rnd.rewarded(learner, runner, rollout._replace(cut_value=value))
 
-    def act(runner: Any, key: Array) -> tuple[Any, Rollout]:
-        key_action, key_step = jax.random.split(key)
-        mask = legal_now(learner, runner.world.env)
-        memory, action, chosen = choose(learner, runner, key_action, mask)
-        runner = runner._replace(memory=memory)
-        step = learner.env.step(key_step, runner.world, action)
-        outcome = {"reward": step.reward, "cut_value": cut_value(learner, runner, step)}
-        after, ends = stepped(learner, runner, step)
-        return after, Rollout(obs=runner.obs, **chosen, **outcome, **ends)
 
-    keys = jax.random.split(key, learner.settings.rollout_steps)
-    return rnd.rewarded(learner, *jax.lax.scan(act, runner, keys))
+def act(
+    learner: Learner, choose: Choose, carry: tuple[Any, PyTree], now: tuple[Array, Array]
+) -> tuple[tuple[Any, PyTree], Rollout]:
+    """One step of a rollout in every environment; `now` is its key and its slot for cuts."""
+    (runner, cuts), (key, slot) = carry, now
+    key_action, key_step = jax.random.split(key)
+    mask = legal_now(learner, runner.world.env)
+    memory, action, chosen = choose(learner, runner, key_action, mask)
+    runner = runner._replace(memory=memory)
+    step, successor = advance(learner, key_step, runner.world, action)
+    cuts = noted(cuts, slot, step.truncated, (successor, memory))
+    after, ends = stepped(learner, runner, step)
+    return (after, cuts), Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
+
+
+def advance(
+    learner: Learner, key: Array, world: PyTree, action: Array
+) -> tuple[Step, PyTree[Array]]:
+    """Step every environment with `same_step`; also return the states that ended ones ended in.
+
+    Numbers are those of `learner.env.step`, bit for bit. Here only the observation that the next
+    action is chosen from is computed: there the true successor's is one more, for all environments.
+    """
+    ended = dataclasses.replace(learner.env, autoreset="none").step(key, world, action)
+    begun = learner.env.reset_rows(key, ended.state, ended.done)
+    return ended._replace(obs=begun.obs, state=begun.state), ended.state.env
+
+
+def shortest_limit(learner: Learner) -> int:
+    """Fewest steps between two cuts of one environment; at most `rollout_steps`."""
+    env, steps = learner.env.env, learner.settings.rollout_steps
+    return max(1, min(env.shortest_limit(env.default_params), steps))
+
+
+def noted(cuts: PyTree, slot: Array, truncated: Array, successor: PyTree) -> PyTree[Array]:
+    """Write the successors of cut episodes into a slot: states and memories (slots, envs, ...)."""
+    rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
+    return jax.tree.map(
+        lambda kept, leaf: kept.at[slot, rows].set(leaf, mode="drop"), cuts, successor
+    )
 
 
 def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:
@@ -129,24 +171,32 @@ def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any
     return jax.vmap(learner.network.apply, in_axes=(None, 0))(weights, obs)
 
 
-def cut_value(learner: Learner, runner: Any, step: Step) -> Float32[Array, " envs"]:
-    """Value of the true successor where the time limit cut an episode, 0 elsewhere.
+def cut_value(
+    learner: Learner, runner: Any, truncated: Array, cuts: PyTree[Array], apart: int
+) -> Float32[Array, "steps envs"]:
+    """Values of the true successors where the time limit cut an episode, 0 elsewhere.
 
-    The maximum over the seeds keeps the condition one number, so that it stays a branch.
+    `cuts` are states and memories (slots, envs, ...). A slot serves `apart` steps, in which an
+    environment is cut at most once; a slot without cuts costs nothing. The maximum over the seeds
+    keeps the condition one number, so that it stays a branch.
     """
-    cut_anywhere = jax.lax.pmax(step.truncated.any().astype(jnp.int32), SEEDS) > 0
+    steps, slots = len(truncated), len(jax.tree.leaves(cuts)[0])
+    where = jnp.pad(truncated, ((0, slots * apart - steps), (0, 0)))
+    in_slot = where.reshape(slots, -1).any(axis=1).astype(jnp.int32)
+    in_slot = jax.lax.pmax(in_slot, SEEDS) > 0
 
-    def bootstrap(obs: PyTree[Array], mask: Mask) -> Array:
-        value = think(learner, runner._replace(obs=obs), mask)[2]
-        return jnp.where(step.truncated, value, 0.0)
+    def bootstrap(state: PyTree[Array], memory: PyTree[Array]) -> Array:
+        obs = jax.vmap(learner.env.env.observe)(state)
+        seen = runner._replace(obs=obs, memory=memory)
+        return think(learner, seen, legal_now(learner, state))[2]
 
-    return jax.lax.cond(
-        cut_anywhere,
-        bootstrap,
-        lambda *_: jnp.zeros(step.truncated.shape, jnp.float32),
-        step.info["final_obs"],
-        step.info.get("final_mask"),
-    )
+    def value(slot: tuple[Array, PyTree[Array]]) -> Array:
+        any_cut, cut = slot
+        nothing = jnp.zeros(truncated.shape[1:], jnp.float32)
+        return jax.lax.cond(any_cut, bootstrap, lambda *_: nothing, *cut)
+
+    values = jnp.repeat(jax.lax.map(value, (in_slot, cuts)), apart, axis=0)[:steps]
+    return jnp.where(truncated, values, 0.0)
 
 
 def stepped(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:

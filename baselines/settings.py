@@ -44,7 +44,7 @@ class Common(Checked):
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
     reset_source: str | None = None  # fresh, exact or pool; None: what the environment names
-    chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
+    chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for two calls
 
     counts: ClassVar[tuple[str, ...]] = (*Checked.counts, "num_envs", "rollout_steps")
 

@@ -111,9 +111,7 @@ class Training:
         self._pool: Pool | None = None
         self._leaving, self._left = threading.Event(), threading.Event()
 
-    def train(
-        self, run: Run, learner: Learner, done: int, runners: Any, checkpoint_every: int
-    ) -> Any:
+    def train(self, run: Run, learner: Learner, done: int, runners: Any, keeper: Keeper) -> Any:
         """Go on after update `done` until the last one or Ctrl-C; return the last state.
 
         `learner` is for one device, whatever the number of learners.
@@ -121,23 +119,21 @@ class Training:
         self._run, self._learner = run, learner
         self._settings: Any = learner.settings
         if not checkpoints.saved(self._run.checkpoints):
-            Keeper(run).save(done, split(runners))  # a learner that dies goes back to it
+            keeper.save(done, split(runners))  # a learner that dies goes back to it
         self._pool = self._pool or self._actors(done)
         promise = "Stopping after this update, then saving; Ctrl-C again stops at once."
         with Interrupt(promise, last=self._leave) as stop:
             try:
-                return self._lives_of_learners(done, runners, checkpoint_every, stop)
+                return self._lives_of_learners(done, runners, keeper, stop)
             finally:
                 self._check_leaving()
 
-    def _lives_of_learners(
-        self, done: int, runners: Any, checkpoint_every: int, stop: Interrupt
-    ) -> Any:
+    def _lives_of_learners(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
         """Train to the end, with new learners when they die."""
         deaths = 0
         while True:
             try:
-                return self._live(done, jax.device_get(runners), checkpoint_every, stop)
+                return self._live(done, jax.device_get(runners), keeper, stop)
             except LostError as lost:
                 before = done
                 done, runners = begin(self._run, self._learner, resume=True)
@@ -162,14 +158,13 @@ class Training:
 
         return Pool(make, settings.actors, settings.patience)
 
-    def _live(self, done: int, runners: Any, checkpoint_every: int, stop: Interrupt) -> Any:
+    def _live(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
         """Train with one set of learners; raises `LostError` when it dies."""
         settings = self._settings
         self._lives += 1
         self._ready.clear()
         self._weight_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(runners.weights))
         learners = Learners(self._learner, runners, settings)
-        keeper = Keeper(self._run)
         line = ProgressLine(self._run.config, settings.steps_per_update, settings.updates, done)
         try:
             with line:
@@ -177,12 +172,13 @@ class Training:
                     columns = {name: value[:, None] for name, value in metrics.items()}
                     keeper.log(line.update(columns, self._note(metrics)))
                     done += 1
-                    if done % checkpoint_every == 0 and done < settings.updates:
+                    if keeper.is_due(done - 1, done) and done < settings.updates:
                         keeper.save(done, split(learners.state()))
             runners = learners.state()
             keeper.save(done, split(runners))
         finally:
             learners.end()
+            keeper.wait()  # those that follow may read the checkpoint
         keeper.end()
         if done < settings.updates:
             raise KeyboardInterrupt

@@ -59,23 +59,33 @@ def partition(learner: Learner[Any]) -> Any:
     return module.Runner(*wheres)
 
 
-def train(run: Run, learner: Any, done: int, runners: Any, checkpoint_every: int) -> Any:
-    """Go on after update `done` until the last one or Ctrl-C; log and save on the way."""
-    settings, keeper = learner.settings, Keeper(run)
+def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
+    """Go on after update `done` until the last one or Ctrl-C; log and save on the way.
+
+    Each chunk is dispatched before the metrics of the one before are read, so that the devices
+    need not wait for this process.
+    """
+    settings, unread = learner.settings, None
     with (
-        Interrupt("Stopping after this update, then saving; Ctrl-C again stops at once.") as stop,
+        Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.") as stop,
         ProgressLine(run.config, settings.steps_per_update, settings.updates, done) as line,
     ):
+
+        def tell(metrics: dict[str, Array] | None) -> None:
+            if metrics is not None:
+                keeper.log(line.update(jax.device_get(metrics)))
+
         stopped = False
         while done < settings.updates and not stopped:
             runners, metrics = run_chunk(learner, runners)
-            keeper.log(line.update(jax.device_get(metrics)))
-            before, done = done, done + settings.chunk
-            stopped = processes.agree(stop.asked)
-            last = done >= settings.updates or stopped
-            if last or done // checkpoint_every > before // checkpoint_every:
+            tell(unread)
+            before, done, unread = done, done + settings.chunk, metrics
+            stopped, due = processes.agree(stop.asked, keeper.is_due(before, done))
+            if due or stopped or done >= settings.updates:
+                tell(unread)  # before its checkpoint: a run that goes on from there has its row
+                unread = None
                 keeper.save(done, split(learner.devices.whole(runners)))
-    keeper.end()
+        keeper.end()
     if stopped:
         raise KeyboardInterrupt
     return runners
@@ -129,7 +139,7 @@ def command(
     algorithm: Algorithm,
     argv: list[str],
     build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
-    train: Callable[[Run, Any, int, Any, int], Any] = train,
+    train: Callable[[Run, Any, int, Any, Keeper], Any] = train,
     report: Callable[[Run, Any, PyTree[Array], int], None] | None = None,
 ) -> int:
     """Train what a command line asks for, then report it; return the exit code.
@@ -147,7 +157,8 @@ def command(
     except KeyboardInterrupt:
         return EXIT_CODE
     try:
-        runners = train(run, learner, done, runners, asked.checkpoint_every)
+        keeper = Keeper(run, asked.checkpoint_every, asked.checkpoint_seconds)
+        runners = train(run, learner, done, runners, keeper)
         if processes.first():
             weights = learner.devices.one(runners.weights)
             (report or algorithm.load().report)(run, learner, weights, asked.eval_episodes)

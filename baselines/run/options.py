@@ -46,8 +46,10 @@ class Options(Generic[S]):
     """Replace the run that is in DIR."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Go on with the run in this directory, with its own settings."""
-    checkpoint_every: int = 50
-    """Updates between checkpoints; there is one at the end and at Ctrl-C in any case."""
+    checkpoint_seconds: float = 60.0
+    """Seconds between checkpoints; there is one at the end and at Ctrl-C in any case."""
+    checkpoint_every: int | None = None
+    """Updates between checkpoints, instead of seconds."""
     eval_episodes: int = 256
     """Episodes of the final evaluation, for each seed."""
     html: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
@@ -175,9 +177,14 @@ def fields(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 def _checked(options: Options[S], algorithm: str) -> Options[S]:
     for name in ("seeds", "checkpoint_every", "eval_episodes"):
-        if getattr(options, name) < 1:
-            flag = "--" + name.replace("_", "-")
-            raise RunError(f"{flag} {getattr(options, name)} must be at least 1")
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise RunError(f"--{name.replace('_', '-')} {value} must be at least 1")
+    if not options.checkpoint_seconds >= 0:
+        raise RunError(
+            f"--checkpoint-seconds {options.checkpoint_seconds:g} must be at least 0 (0: a "
+            f"checkpoint after each call of the compiled program)"
+        )
     if options.html and (not ALGORITHMS[algorithm].shape or str(options.id).startswith(GYM)):
         raise RunError(
             f"--html shows a policy that plays in JAX; {algorithm} in {options.id} learns none: "

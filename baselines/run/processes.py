@@ -50,11 +50,12 @@ def first() -> bool:
     return jax.process_index() == 0
 
 
-def agree(flag: bool) -> bool:
-    """Whether the flag is set in any process."""
+def agree(*flags: bool) -> tuple[bool, ...]:
+    """Whether each of the flags is set in any process."""
     if jax.process_count() == 1:
-        return flag
-    return bool(multihost_utils.process_allgather(np.array(flag)).any())
+        return flags
+    everywhere = multihost_utils.process_allgather(np.array(flags))
+    return tuple(map(bool, np.atleast_2d(everywhere).any(axis=0)))
 
 
 def wait(what: str) -> None:

@@ -93,6 +93,10 @@ class BabyEnv(RoomGrid):
         ways = m.navigations(state.task)
         return share * ways + rest * ways // self.max_navigations
 
+    def shortest_limit(self, params: Params) -> int:
+        """The share of a mission that sends the agent to one place."""
+        return int(np.min(params.max_steps_in_episode)) // self.max_navigations
+
     def generate(self, key: Key) -> Level:
         """Draw rooms, objects and mission."""
         plan = Plan(self, key)

@@ -216,6 +216,15 @@ class Env:
         """Return the steps after which this episode is truncated: by default the params' limit."""
         return params.max_steps_in_episode
 
+    def shortest_limit(self, params: Any) -> int:
+        """Return the least `time_limit` of any episode: 1 where a subclass leaves it unknown.
+
+        `params` are numbers, not traced. Learners allocate by it.
+        """
+        if type(self).time_limit is not Env.time_limit:
+            return 1
+        return int(np.min(params.max_steps_in_episode))
+
     @eager.compiled
     def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
         """Tell which actions are legal; an illegal one does nothing, or what `idle_action` does."""

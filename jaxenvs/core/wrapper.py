@@ -198,6 +198,10 @@ class Wrapper(Env):
         """Return the steps after which the episode inside is truncated."""
         return self.env.time_limit(self.inner(state), self.inner_params(params))
 
+    def shortest_limit(self, params: Any) -> int:
+        """Return the least time limit inside."""
+        return self.env.shortest_limit(self.inner_params(params))
+
     def action_mask(self, state: Any, params: Any = None) -> Bool[Array, " actions"]:
         """Tell which actions are legal."""
         return self.env.action_mask(self.inner(state), self.inner_params(params))

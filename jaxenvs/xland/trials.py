@@ -162,6 +162,10 @@ class Trials(Wrapper):
         inner = self.params_of(state.task, params)
         return self.env.time_limit(state.env, inner) * np.int32(self.episodes)
 
+    def shortest_limit(self, params: TrialParams) -> int:
+        """Return the largest number: a trial ends after its episodes and is never truncated."""
+        return np.iinfo(np.int32).max
+
     def observe(self, state: TrialState, params: Any = None) -> PyTree[Array]:
         """Return what the agent sees of `state`."""
         return self.env.observe(state.env, self.params_of(state.task, params))

@@ -12,7 +12,7 @@ import test_train
 from small_run import ID, ROW, TREES, names, saved_run, trees
 
 from jaxenvs.baselines import train
-from jaxenvs.baselines.run import checkpoints, keeping, loop
+from jaxenvs.baselines.run import checkpoints, keeping
 from jaxenvs.baselines.runs import Config, Run, RunError
 
 GROUP = "tiny_runs"  # one worker compiles the program of these runs
@@ -60,13 +60,13 @@ def test_a_full_disk_is_told_and_what_was_missed_is_made_up_for(run, full, capsy
     keeper = keeping.Keeper(run)
     keeper.log([ROW])
     keeper.save(3, trees(3))
+    with pytest.raises(RunError, match=r"is untouched; free some space, then use --resume .*run$"):
+        keeper.end()
     said = capsys.readouterr().err
-    assert said.count("warning: ") == 3 and said.count("Training continues") == 3
+    assert said.count("warning: ") == 4 and said.count("Training continues") == 4  # the log twice
     assert "checkpoint of update 3 could not be written" in said and "No space left" in said
     assert names(run) == ["00000001", "00000002"]
     assert run.restore(TREES)[0] == 2
-    with pytest.raises(RunError, match=r"is untouched; free some space, then use --resume .*run$"):
-        keeper.end()
     full.now = False
     keeper.log([ROW | {"update": 2}])
     keeper.save(4, trees(4))
@@ -78,15 +78,14 @@ def test_a_full_disk_is_told_and_what_was_missed_is_made_up_for(run, full, capsy
 
 def test_training_goes_on_while_the_disk_is_full(finished, tmp_path, full, monkeypatch, capsys):
     out = tmp_path / "run"
-    updates = []
 
-    def counted(learner, runners):
-        updates.append(len(updates) + 1)
-        full.now = len(updates) in (2, 3)
-        return real(learner, runners)
+    def begun(keeper, update, trees):
+        keeper.wait()
+        full.now = update in (2, 3)
+        return real(keeper, update, trees)
 
-    real = loop.run_chunk
-    monkeypatch.setattr(loop, "run_chunk", counted)
+    real = keeping.Keeper.save
+    monkeypatch.setattr(keeping.Keeper, "save", begun)
     full.now = False
     assert train.main([ID, *TINY, *steps(4), "--out", str(out)]) == 0
     run = Run.open(out)

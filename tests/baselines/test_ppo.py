@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tiny import Clock, Countdown, Endless, collected, learner
 
+import jaxenvs
 from jaxenvs.baselines import acting, minibatches, ppo, returns
 from jaxenvs.baselines.run import loop
 
@@ -100,6 +101,61 @@ def test_seeds_share_one_branch_for_cut_episodes():
     runners = jax.eval_shape(functools.partial(loop.start, ppo_), keys)
     text = str(jax.make_jaxpr(functools.partial(collected, ppo_))(runners, keys))
     assert text.count("cond[") == 1
+
+
+def flops(function, *arguments) -> float:
+    """Floating-point operations of a compiled function."""
+    return jax.jit(function).lower(*arguments).compile().cost_analysis()["flops"]
+
+
+def test_a_step_computes_one_observation():
+    """DoorKey's is most of its step; the true successor's is left to `acting.cut_value`."""
+    ppo_ = learner(jaxenvs.make("Grid-DoorKey-8x8-v0"), num_envs=64)
+    runner = jax.eval_shape(ppo_.init, jax.random.key(0))
+    key, slot = jax.eval_shape(lambda: jax.random.key(0)), jax.ShapeDtypeStruct((), jnp.int32)
+    cuts = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype),
+        (runner.world.env, runner.memory),
+    )
+
+    def world(key, runner, action, read):
+        step = ppo_.env.step(key, runner.world, action)
+        return (*step[:4], step.info["final_obs"]) if read else step[:4]
+
+    one = flops(functools.partial(acting.act, ppo_, ppo.choose), (runner, cuts), (key, slot))
+    policy = flops(lambda runner, key: ppo.choose(ppo_, runner, key, None)[1:], runner, key)
+    lone, both = (
+        flops(functools.partial(world, read=read), key, runner, runner.lengths)
+        for read in (False, True)
+    )
+    observation = both - lone
+    assert observation > 0.2 * lone
+    assert one < policy + lone + 0.5 * observation
+
+
+class Hurried(Clock):
+    """The state decides on the limit, here always four steps; learners cannot know."""
+
+    def time_limit(self, state, params):
+        """Four steps."""
+        return jnp.where(state.time < 9, 4, 6)
+
+
+def test_limits_that_states_decide():
+    """Each step has a slot then; the values are those of the successors all the same."""
+    assert (Clock().shortest_limit(Clock().default_params), Hurried().shortest_limit(None)) == (
+        5,
+        1,
+    )
+    ppo_ = learner(Hurried(), num_envs=2, rollout_steps=10)
+    keys = jax.random.split(jax.random.key(0), 1)
+    runners = loop.start(ppo_, keys)
+    _, rollout = collected(ppo_, runners, keys)
+    assert rollout.truncated[0, :, 0].nonzero()[0].tolist() == [3, 7]
+    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+    value = jax.jit(acting.predict, static_argnums=0)(ppo_, weights, jnp.full((2, 1), 4.0))[1]
+    expected = np.where(rollout.truncated[0], value, 0.0)
+    np.testing.assert_allclose(rollout.cut_value[0], expected, rtol=1e-6)
 
 
 def test_values_learn_that_a_time_limit_is_no_end():

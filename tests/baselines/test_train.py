@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import jax
@@ -21,7 +22,7 @@ import jaxenvs
 from jaxenvs import spaces
 from jaxenvs.baselines import presets, runs
 from jaxenvs.baselines.ppo import Settings
-from jaxenvs.baselines.run import checkpoints, loop, options, progress
+from jaxenvs.baselines.run import checkpoints, keeping, loop, options, progress
 from jaxenvs.baselines.train import main
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
@@ -183,6 +184,7 @@ def test_a_checkpoint_of_another_run_is_refused(finished, tmp_path, capsys):
         (["Grid-v0", "--reset-source", "pol"], "did you mean 'pool'"),
         (["Grid-v0", "--minibatches", "7"], "choose a divisor"),
         (["Grid-v0", "--seeds", "0"], "--seeds 0 must be at least 1"),
+        (["Grid-v0", "--checkpoint-seconds", "-1"], "--checkpoint-seconds -1 must be at least 0"),
         (["--resume", "nowhere"], "nowhere is not a run"),
     ],
 )
@@ -220,6 +222,57 @@ def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
     assert found and found[2] == str(out) and int(found[1]) >= 1
     assert len(runs.Run.open(out).records()) == int(found[1])
     runs.load_policy(out)
+
+
+def told(monkeypatch, owner, name: str, events: list[str], word: str) -> None:
+    """Note each call of a function by its word."""
+    real = getattr(owner, name)
+
+    def noted(*arguments):
+        events.append(word)
+        return real(*arguments)
+
+    monkeypatch.setattr(owner, name, noted)
+
+
+def test_the_next_chunk_is_dispatched_before_metrics_are_read(finished, tmp_path, monkeypatch):
+    events = []
+    told(monkeypatch, loop, "run_chunk", events, "run")
+    told(monkeypatch, progress.ProgressLine, "update", events, "tell")
+    told(monkeypatch, keeping, "draw", events, "draw")
+    told(monkeypatch, runs.Run, "records", events, "read the log")
+    flags = [*TINY, *total(4), "--checkpoint-every", "9", "--out", str(tmp_path / "run")]
+    assert main(["Grid-Empty-Random-5x5-v0", *flags]) == 0
+    chunks = ["run", *("run", "tell") * 3, "tell"]
+    assert events == [*chunks, "read the log", "draw"]
+    rows = [runs.Run.open(run).records() for run in (finished, tmp_path / "run")]
+    assert [row["entropy"] for row in rows[0]] == [row["entropy"] for row in rows[1]]
+
+
+def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
+    """By the clock, too: none is due before the one before has been written."""
+    dispatched, written = threading.Event(), []
+
+    def run_chunk(learner, runners):
+        if written:  # an update after that of the checkpoint under way
+            dispatched.set()
+        return real_chunk(learner, runners)
+
+    def write(path, *arguments):
+        written.append(int(path.name.removeprefix(".saving-")))
+        assert len(written) > 1 or dispatched.wait(60)
+        return real_write(path, *arguments)
+
+    real_chunk, real_write = loop.run_chunk, checkpoints.write
+    monkeypatch.setattr(loop, "run_chunk", run_chunk)
+    monkeypatch.setattr(checkpoints, "write", write)
+    config = runs.Config("Grid-v0", {}, 0, 1, {})
+    seconds = ["--checkpoint-seconds", "0", "--out", str(tmp_path / "run")]
+    flags = TINY[: TINY.index("--checkpoint-every")] + TINY[TINY.index("--seeds") :]
+    assert main(["Grid-Empty-Random-5x5-v0", *flags, *total(4), *seconds]) == 0
+    assert written[0] == 1 and written[-1] == 4
+    patient = keeping.Keeper(runs.Run(tmp_path, config), seconds=3600.0)
+    assert not patient.is_due(0, 10**6)
 
 
 def test_the_second_ctrl_c_stops_at_once():
