@@ -23,7 +23,7 @@ from .algorithms import SEEDS, Learner
 class Runner(NamedTuple):
     """Everything a run consists of between two updates: saved as it is, resumed bit for bit.
 
-    Fields that a run does not use are ().
+    Fields that a run does not use are (). Params are lent to it for a chunk and never saved.
     """
 
     weights: PyTree[Array]
@@ -36,6 +36,7 @@ class Runner(NamedTuple):
     memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
     bonus: PyTree[Array] = ()  # what an exploration bonus has learned
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
+    params: PyTree[Array] = None  # of the environments; None: the defaults
 
 
 # Fields whose arrays have an axis of environments.
@@ -66,13 +67,14 @@ Chosen = tuple[PyTree, Array, dict[str, Any]]
 Choose = Callable[..., Chosen]  # of learner, runner, key and the mask of legal actions
 
 
-def begin(learner: Learner, optimiser: Any, key: Array) -> dict[str, Any]:
+def begin(learner: Learner, optimiser: Any, key: Array, params: Any = None) -> dict[str, Any]:
     """Fields of a new runner: weights, worlds, the key for all that follows, perhaps a bonus.
 
-    `optimiser` is a function of the settings, such as `minibatches.adam`.
+    `optimiser` is a function of the settings, such as `minibatches.adam`; `params` are those of
+    the environments.
     """
     key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
-    obs, world = learner.env.reset(learner.devices.local_key(key_world))
+    obs, world = learner.env.reset(learner.devices.local_key(key_world), params)
     weights = learner.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
     envs, memory = learner.env.num_envs, learner.network.begin()
     return {
@@ -104,7 +106,7 @@ def collect(learner: Learner, runner: Any, key: Array, choose: Choose) -> tuple[
         mask = legal_now(learner, runner.world.env)
         memory, action, chosen = choose(learner, runner, key_action, mask)
         runner = runner._replace(memory=memory)
-        step = learner.env.step(key_step, runner.world, action)
+        step = learner.env.step(key_step, runner.world, action, runner.params)
         outcome = {"reward": step.reward, "cut_value": cut_value(learner, runner, step)}
         after, ends = stepped(learner, runner, step)
         return after, Rollout(obs=runner.obs, **chosen, **outcome, **ends)

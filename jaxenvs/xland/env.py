@@ -22,12 +22,13 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.sight import visible, window
 from ..core.spaces import Box, Dict, Discrete, Space
-from . import facts, layouts, sprites, tiles, validation
+from . import facts, layouts, sets, sprites, tiles, validation
 from .engine import advance, direction_vector
 from .layouts import LAYOUTS
 from .rulesets import GOALS, RULES, Goal, Rule, Ruleset
 from .state import Action, Level, XLandParams, XLandState
 from .tiles import Colour, Kind
+from .trials import Trials
 
 # The default task: put the ball beside the square, then pick up what they become.
 EXAMPLE = Ruleset.of(
@@ -85,6 +86,7 @@ class XLand(Env):
     observations: ClassVar[tuple[str, ...]] = ("image", "dict", "rgb", "rgb_full")
     reset_source: ClassVar[str] = "auto"  # a level takes only some integer arithmetic
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    task_sets: ClassVar[tuple[str, ...]] = tuple(sets.SETS)
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -173,6 +175,12 @@ class XLand(Env):
     def observe(self, state: XLandState, params: Any = None) -> PyTree[Array]:
         """Return the observation named by the field `obs`."""
         return _OBSERVE[self.obs](self, state, params)
+
+    def trials(
+        self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int
+    ) -> tuple[Trials, Any]:
+        """Return trials under tasks of a set, in the order that `sets.part` fixes."""
+        return Trials.of(self, sets.part(tasks, *part), **lengths)
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
         """An episode that ends by the task ends in success."""

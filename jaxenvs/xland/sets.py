@@ -172,6 +172,23 @@ def benchmark(name: str) -> Benchmark:
     return Benchmark(rulesets=jax.tree.map(jnp.asarray, rulesets))
 
 
+def part(name: str, start: float, end: float) -> Benchmark:
+    """Return the tasks of a set between two shares of a fixed random order.
+
+    Raises `ValueError` if there are none, and as `benchmark` does.
+    """
+    checks.one_of("trials", "tasks", name, SETS)
+    count = SETS[name].num_rulesets
+    first, last = (round(count * share) for share in (start, end))
+    if not 0 <= first < last <= count:
+        raise ValueError(
+            f"trials: from {start!r} to {end!r} of {count:,} tasks there are none; give shares "
+            "from 0 to 1, the smaller one first"
+        )
+    order = np.random.default_rng(0).permutation(count)
+    return benchmark(name)._rows(order[first:last])
+
+
 def drawn(name: str) -> PackedRuleset:
     """Draw the tasks of a set, and compare them with the checksum."""
     wanted = SETS[name]
