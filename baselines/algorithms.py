@@ -32,7 +32,7 @@ class Algorithm(NamedTuple):
 
     A learner whose environments need params has `params(learner)`, arrays that the compiled program
     takes as they are: its `init` has them as a third argument, and runners a field `params`. One
-    that acts in a wrapped environment has `wrapped(env)`.
+    whose policy acts in another environment than that of the id has `wrapped(env, settings)`.
     """
 
     name: str  # what --algo calls it
@@ -46,10 +46,10 @@ class Algorithm(NamedTuple):
         """Import the module."""
         return importlib.import_module(self.module, __package__)
 
-    def wrapped(self, env: Env) -> Env:
-        """The environment as the policy sees it."""
+    def wrapped(self, env: Env, settings: Mapping[str, Any]) -> Env:
+        """The environment that a policy of a run with these settings acts in."""
         module = self.load()
-        return module.wrapped(env) if hasattr(module, "wrapped") else env
+        return module.wrapped(env, settings) if hasattr(module, "wrapped") else env
 
     def network(self, env: Env, settings: Mapping[str, Any]) -> Any:
         """The network of the policy; `KeyError` for a setting that is missing."""
@@ -100,7 +100,7 @@ ALGORITHMS = {
     for row in (
         Algorithm(USUAL, "PPO", ".ppo"),
         Algorithm("ppo-rnn", "recurrent PPO", ".ppo_rnn", shape=("hidden", "embed", "memory")),
-        Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory")),
+        Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory", "bfloat16")),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),

@@ -12,6 +12,8 @@ so that a batch never consists of first episodes only.
 
 import dataclasses
 import functools
+import operator
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -30,12 +32,15 @@ from .policy import Policy
 from .run.checkpoints import RunError
 from .run.options import Options
 from .runs import Config, Run
+from .task_memory import TaskMemory
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
+    memory: int = 256  # numbers that the GRU remembers
+    bfloat16: bool = False  # compute products in bfloat16, for accelerators
     task_set: str = ""  # tasks of the trials, such as trivial-21k
     held_out: float = 0.1  # share of them that is kept for the evaluation
     trial_steps: int = 1024  # steps of a trial; 0: as many as its episodes need
@@ -50,6 +55,11 @@ class Settings(ppo_rnn.Settings):
             raise ValueError(
                 "trial_steps=0 and trial_episodes=0: a trial would never end; give one of them"
             )
+        if self.embed < 1 or not self.hidden:
+            raise ValueError(
+                f"embed={self.embed} and hidden={self.hidden}: rl2's network needs at least 1 "
+                f"feature per cell and one layer"
+            )
         if not 0.0 < self.held_out < 1.0:
             raise ValueError(
                 f"held_out={self.held_out} is the share of tasks that are never trained on: give "
@@ -63,56 +73,51 @@ class Settings(ppo_rnn.Settings):
 
 
 DIVIDED = acting.DIVIDED
-network = ppo_rnn.network
+network = TaskMemory.of
 update = ppo_rnn.update
-
-
-def wrapped(env: Env) -> Env:
-    """The environment with what the network sees besides."""
-    return PreviousStep(env=env)
 
 
 def build(asked: Options[Settings], config: Config) -> Learner[Settings]:
     """Return the learner in trials; raises for what cannot work."""
     asked.settings.check()
-    env, _ = learned(config.env, asked.settings)
-    tested(config.env, asked.settings, asked.eval_episodes)
-    devices = Devices.chosen(asked.devices)
-    return Learner.of("rl2", wrapped(env), asked.settings, devices)
+    _check_tasks(config.env, asked.settings, asked.eval_episodes)
+    env = PreviousStep(env=learned(config.env, asked.settings))
+    return Learner.of("rl2", env, asked.settings, Devices.chosen(asked.devices))
 
 
 def params(learner: Learner[Settings]) -> Any:
     """The tasks to learn."""
-    return learned(learner.env.env.unwrapped, learner.settings)[1]
+    return learner.env.default_params
 
 
-def learned(env: Env, settings: Settings) -> tuple[Any, Any]:
-    """Trials under the tasks that are not held out, and the params with these."""
-    _check_tasks(env, settings)
+def learned(env: Env, settings: Settings) -> Any:
+    """Trials under the tasks that are not held out."""
     lengths = {"steps": settings.trial_steps, "episodes": settings.trial_episodes}
     return env.trials(settings.task_set, (0.0, 1.0 - settings.held_out), **lengths)
 
 
-def tested(env: Env, settings: Settings, count: int) -> tuple[Any, Any]:
-    """Trials of the evaluation under the tasks that are held out, at least `count` of them."""
+def tested(env: Env, settings: Settings) -> Any:
+    """Trials of the evaluation, under the tasks that are held out."""
     part = (1.0 - settings.held_out, 1.0)
-    trials, params = env.trials(settings.task_set, part, episodes=settings.test_episodes)
-    if trials.num_tasks < count:
-        raise RunError(
-            f"--eval-episodes {count}: each is a trial under a held-out task, and "
-            f"{settings.task_set} has {trials.num_tasks:,} of these; give at most that, or more "
-            f"--held-out"
-        )
-    return trials, params
+    return env.trials(settings.task_set, part, episodes=settings.test_episodes)
 
 
-def _check_tasks(env: Env, settings: Settings) -> None:
-    if settings.task_set not in env.task_sets:
-        known = ", ".join(env.task_sets)
+def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
+    """Those trials, as a policy of a run with these settings sees them."""
+    return PreviousStep(env=tested(env, Settings(**settings)))
+
+
+def _check_tasks(env: Env, settings: Settings, count: int) -> None:
+    name, known = settings.task_set, ", ".join(env.task_sets)
+    if not known:
+        raise RunError(f"{env.name} has no sets of tasks; rl2 needs one that has, such as XLand")
+    if name not in env.task_sets:
+        raise RunError(f"--task-set {name or '(none)'}: choose one of {known}")
+    held_out = tested(env, settings).num_tasks
+    if held_out < count:
         raise RunError(
-            f"--task-set {settings.task_set or '(none)'}: choose one of {known}"
-            if known
-            else f"{env.name} has no sets of tasks; rl2 learns in those that have, such as XLand"
+            f"--eval-episodes {count}: each is a trial under a held-out task, and {name} has "
+            f"{held_out:,} of these; give at most that, or more --held-out"
         )
 
 
@@ -140,11 +145,12 @@ class Trial(NamedTuple):
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
     """Play a trial under each of `count` held-out tasks, write eval.json, print what was found."""
     config, settings = run.config, learner.settings
-    trials, params = tested(config.env, settings, count)
+    trials = tested(config.env, settings)
     keys = [jax.random.key(config.seed + i) for i in range(config.seeds)]
     keys = jax.vmap(jax.random.fold_in, (0, None))(jnp.stack(keys), evaluate.EVALUATION)
     over_seeds = jax.vmap(functools.partial(play, trials, learner.network, count), (0, 0, None))
-    result = summary(jax.device_get(jax.jit(over_seeds)(weights, keys, params)), config.seed)
+    trial = jax.jit(over_seeds)(weights, keys, trials.default_params)
+    result = summary(jax.device_get(trial), config.seed)
     run.write_json("eval.json", result)
     tell(result)
     print(f"Watch it: jaxenvs watch {run.path}")
@@ -154,7 +160,7 @@ def play(
     trials: Any, network: Any, count: int, weights: PyTree[Array], key: Array, params: Any
 ) -> Trial:
     """Play one trial under each of the first `count` tasks of the params, memory kept in it."""
-    env, rows = wrapped(trials), jnp.arange(count, dtype=jnp.int32)
+    env, rows = PreviousStep(env=trials), jnp.arange(count, dtype=jnp.int32)
     policy = Policy.of(env, network, weights)
     key_level, key_reset, key_play = jax.random.split(key, 3)
     levels = jax.vmap(trials.level_of, (0, 0, None))(split(key_level, count), rows, params)
@@ -192,21 +198,20 @@ def split(key: Array, count: int) -> Array:
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 
-def summary(trial: Trial, first_seed: int) -> dict[str, Any]:
-    """Return what eval.json says: of all seeds together and of each."""
-    trial = Trial(*map(np.asarray, trial))
-    together = Trial(*(leaf.reshape(-1, *leaf.shape[2:]) for leaf in trial))
+def summary(trial: Any, first_seed: int) -> dict[str, Any]:
+    """Return what eval.json says of a `Trial` in NumPy: of all seeds together and of each."""
+    together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
     return {
         "episodes": trial.returns.shape[1],  # of each seed: trials, which are episodes outside
         **_facts(together),
         "per_seed": [
-            {"seed": first_seed + i, **_facts(Trial(*(leaf[i] for leaf in trial)))}
+            {"seed": first_seed + i, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
             for i in range(len(trial.returns))
         ],
     }
 
 
-def _facts(trial: Trial) -> dict[str, Any]:
+def _facts(trial: Any) -> dict[str, Any]:
     """Of the sums over trials, and of each of their episodes from the first to the last."""
 
     def spread(returns: np.ndarray) -> list[Any]:

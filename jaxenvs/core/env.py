@@ -225,13 +225,11 @@ class Env:
         """
         return None
 
-    def trials(
-        self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int
-    ) -> tuple[Any, Any]:
-        """Return an environment whose episodes are trials under tasks of a set, and its params.
+    def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
+        """Return an environment whose episodes are trials under tasks of a set.
 
-        `tasks` is one of `task_sets`, `part` the shares of a fixed order of its tasks between which
-        those of the params lie, `lengths` are the fields `episodes` and `steps` of a trial. Raises
+        Its default params hold the tasks that lie between the shares `part` of a fixed order of the
+        set, one of `task_sets`; `lengths` are the fields `episodes` and `steps` of a trial. Raises
         `ValueError` where they cannot be made.
         """
         raise ValueError(f"{self.name} has no sets of tasks to draw trials from")

@@ -3,6 +3,7 @@
 (Duan et al. 2016, "RL²: Fast Reinforcement Learning via Slow Reinforcement Learning".)
 """
 
+import functools
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from ..core.facts import Fact
 from ..core.random import Key
 from ..core.struct import Struct, struct
 from ..core.wrapper import Wrapper
+from . import sets
 from .rulesets import PackedRuleset
 from .sets import Benchmark
 
@@ -68,6 +70,8 @@ class Trials(Wrapper):
     episodes: int = 10  # 0: any number
     steps: int = 0  # 0: any number
     num_tasks: int = 1  # of the params
+    task_set: str = ""  # what the default params hold; without one, the default task everywhere
+    part: tuple[float, float] = (0.0, 1.0)  # of the set, see `sets.part`
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -94,8 +98,10 @@ class Trials(Wrapper):
 
     @property
     def default_params(self) -> TrialParams:
-        """The default task in every place."""
+        """The tasks of the set, or the default task in every place."""
         inner: Any = self.env.default_params
+        if self.task_set:
+            return TrialParams(env=inner, tasks=_tasks(self.task_set, self.part, inner.ruleset))
         tasks = jax.tree.map(
             lambda leaf: np.broadcast_to(np.asarray(leaf), (self.num_tasks, *np.shape(leaf))),
             inner.ruleset,
@@ -206,10 +212,18 @@ class Trials(Wrapper):
         return self.env.describe(state.env, self.params_of(state.task, params))
 
 
+@functools.lru_cache(maxsize=8)
+def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
+    rows = sets.part(name, *part)
+    with jax.ensure_compile_time_eval():  # this may be asked for inside `jit`
+        rulesets = jax.tree.map(np.asarray, sets.rulesets(name))
+    return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)
+
+
 def _fitted(tasks: PackedRuleset, like: PackedRuleset) -> PackedRuleset:
     """Pad tasks with empty rules and tiles to the sizes of an environment's ruleset."""
 
-    def padded(name: str, field: str) -> Array:
+    def padded(name: str, field: str) -> Any:
         leaf, size = getattr(tasks, name), getattr(like, name).shape[-1]
         count = leaf.shape[-1]
         if count > size:
@@ -217,7 +231,8 @@ def _fitted(tasks: PackedRuleset, like: PackedRuleset) -> PackedRuleset:
                 f"Trials.of: the tasks have up to {count} {name}, this environment holds {size}; "
                 f"make it with {field}={count}"
             )
-        return jnp.pad(leaf, ((0, 0), (0, size - count)))
+        module = jnp if isinstance(leaf, jax.Array) else np
+        return module.pad(leaf, ((0, 0), (0, size - count)))
 
     return tasks.replace(
         rules=padded("rules", "num_rules"), init_tiles=padded("init_tiles", "num_tiles")

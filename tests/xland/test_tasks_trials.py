@@ -139,8 +139,8 @@ def test_what_cannot_be_a_trial_is_refused():
 def test_sets_are_parted_by_shares_of_an_order():
     env = jaxenvs.make("XLand-R1-9x9-v0", num_rules=1, num_tiles=5)
     parts = [env.trials("trivial-21k", part) for part in ((0.0, 0.25), (0.25, 1.0))]
-    assert [trials.num_tasks for trials, _ in parts] == [5250, 15750]
-    goals = [np.asarray(params.tasks.goal) for _, params in parts]
+    assert [trials.num_tasks for trials in parts] == [5250, 15750]
+    goals = [trials.default_params.tasks.goal for trials in parts]
     whole = xland.benchmark("trivial-21k").rulesets.goal
     assert sorted(np.concatenate(goals).tolist()) == sorted(np.asarray(whole).tolist())
     with pytest.raises(ValueError, match=r"from 0\.5 to 0\.5 of 21,000 tasks there are none"):
