@@ -202,7 +202,7 @@ def summary(trial: Any, first_seed: int) -> dict[str, Any]:
     """Return what eval.json says of a `Trial` in NumPy: of all seeds together and of each."""
     together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
     return {
-        "episodes": trial.returns.shape[1],  # of each seed: trials, which are episodes outside
+        "episodes": trial.returns.shape[1],  # trials of each seed, which are episodes to a learner
         **_facts(together),
         "per_seed": [
             {"seed": first_seed + i, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
@@ -212,36 +212,40 @@ def summary(trial: Any, first_seed: int) -> dict[str, Any]:
 
 
 def _facts(trial: Any) -> dict[str, Any]:
-    """Of the sums over trials, and of each of their episodes from the first to the last."""
+    """Of all episodes, of sums over trials, and of each episode from the first to the last."""
 
-    def spread(returns: np.ndarray) -> list[Any]:
-        quantiles = np.quantile(returns, [0.5, 0.2], axis=0)
-        return [np.round(x, 6).tolist() for x in (returns.mean(axis=0), *quantiles)]
+    def rounded(numbers: np.ndarray) -> Any:
+        return np.round(numbers.astype(np.float64), 6).tolist()
 
-    mean, median, low = spread(trial.returns.sum(axis=1))
-    means, medians, lows = spread(trial.returns)
+    def spread(returns: np.ndarray) -> dict[str, Any]:
+        """Over tasks."""
+        median, low = np.quantile(returns, [0.5, 0.2], axis=0)
+        return {
+            "mean": rounded(returns.mean(axis=0)),
+            "median": rounded(median),
+            "p20": rounded(low),
+        }
+
     return {
-        "mean_return": mean,
-        "median_return": median,
-        "p20_return": low,
-        "success_rate": round(float(trial.solved.mean()), 6),  # of all episodes
-        "mean_length": round(float(trial.lengths.mean()), 3),
-        "terminated_rate": 1.0,  # a trial ends with its last episode
-        "episode_means": means,
-        "episode_medians": medians,
-        "episode_p20": lows,
-        "episode_success": np.round(trial.solved.mean(axis=0), 6).tolist(),
+        "mean_return": rounded(trial.returns.mean()),
+        "success_rate": rounded(trial.solved.mean()),
+        "mean_length": rounded(trial.lengths.mean() / trial.returns.shape[1]),
+        "terminated_rate": rounded(trial.solved.mean()),
+        "trials": spread(trial.returns.sum(axis=1)),
+        "by_episode": {
+            **spread(trial.returns),
+            "success_rate": rounded(trial.solved.mean(axis=0)),
+        },
     }
 
 
 def tell(result: dict[str, Any]) -> None:
     """Print a summary in a few lines."""
-    means, seeds = result["episode_means"], result["per_seed"]
-    each = ", ".join(f"{seed['mean_return']:.3f}" for seed in seeds)
+    seeds, sums, means = result["per_seed"], result["trials"], result["by_episode"]["mean"]
+    each = ", ".join(f"{seed['trials']['mean']:.3f}" for seed in seeds)
     print(
-        f"Evaluated under {result['episodes']:,} held-out tasks{' per seed' if seeds[1:] else ''}, "
-        f"{len(means)} episodes each: sum of returns {result['mean_return']:.3f}"
-        f"{f' ({each})' if seeds[1:] else ''}, median {result['median_return']:.3f}, "
-        f"20th percentile {result['p20_return']:.3f}"
+        f"Evaluated under {result['episodes']:,} held-out tasks, {len(means)} episodes each: "
+        f"sum of returns {sums['mean']:.3f}{f' ({each})' if seeds[1:] else ''}, "
+        f"median {sums['median']:.3f}, 20th percentile {sums['p20']:.3f}"
     )
     print(f"Mean return by episode: {' '.join(f'{mean:.3f}' for mean in means)}")

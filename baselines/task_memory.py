@@ -1,9 +1,11 @@
-"""The network of RL²: a GRU that looks for what it remembers among the cells in view.
+"""The network of RL²: a GRU that keeps what brought a reward and looks for it in what it sees.
 
 What matters in a task is which things belong together, and these lie elsewhere in every episode.
 So each kind of cell has a vector, and queries that are read from memory are compared with the cells
-in view: a policy can go to whatever it remembers, wherever that is. The forget gates start with
-time scales from one step to a trial (Tallec and Ollivier, 2018), as rewards are far apart.
+in view: a policy can go to whatever it remembers, wherever that is. A part of the memory changes
+only with a reward, when it takes a summary of what the GRU knew before: it fades in no trial, and
+gradients pass through it unchanged. The gates to keep start with time scales from one step to 256
+(Tallec and Ollivier, 2018).
 """
 
 import functools
@@ -33,6 +35,7 @@ class Seen(NamedTuple):
     features: Float[Array, "*steps features"]
     gates: Float[Array, "*steps gates"]  # its part in the GRU
     cells: Float[Array, "*steps cells embed"]
+    rewarded: Bool[Array, "*steps"]  # whether the step before brought a reward
 
 
 class TaskMemory(Network):
@@ -51,6 +54,7 @@ class TaskMemory(Network):
         ]
         self.layers = [self.dense(width) for width in self.hidden]
         self.inputs = self.dense(3 * self.memory, 1.0, bias=_time_scales)
+        self.summary = self.dense(self.kept, 1.0)
         self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)
         self.queries = self.dense(QUERIES * self.embed, 1.0)
         self.read_out = self.dense(self.hidden[-1])
@@ -67,13 +71,18 @@ class TaskMemory(Network):
         )
 
     @property
+    def kept(self) -> int:
+        """Numbers that are kept from the latest reward."""
+        return self.memory // 2
+
+    @property
     def dtype(self) -> Any:
         """Of products."""
         return jnp.bfloat16 if self.bfloat16 else jnp.float32
 
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
         seen = self.see(obs)
-        memory = self.recall(self.begin() if memory is None else memory, seen.gates)
+        memory = self.recall(self.begin() if memory is None else memory, seen)
         return memory, *self.heads(memory, seen)
 
     def see(self, obs: PyTree[Array]) -> Seen:
@@ -85,15 +94,20 @@ class TaskMemory(Network):
         features = jnp.concatenate([vectors.reshape(-1), *rest])
         for layer in self.layers:
             features = nn.tanh(layer(features))
-        return Seen(features, self.inputs(features), vectors.astype(self.dtype))
+        cells_and_reward = vectors.astype(self.dtype), obs["reward"] != 0.0
+        return Seen(features, self.inputs(features), *cells_and_reward)
 
-    def recall(self, memory: Array, gates: Array) -> Float32[Array, " memory"]:
+    def recall(self, memory: Array, seen: Seen) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
-        gates = gates.astype(jnp.float32).reshape(3, self.memory)
-        carried = self.carry(memory).astype(jnp.float32).reshape(3, self.memory)
-        keep, use = nn.sigmoid(gates[:2] + carried[:2])
-        new = nn.tanh(gates[2] + use * carried[2])
-        return keep * memory + (1.0 - keep) * new
+        carried, kept = jnp.split(memory, [self.memory])
+        summary = nn.tanh(self.summary(carried)).astype(jnp.float32)
+        kept = jnp.where(seen.rewarded, summary, kept)
+        recalled = self.carry(jnp.concatenate([carried, kept]))
+        recalled = recalled.astype(jnp.float32).reshape(3, self.memory)
+        gates = seen.gates.astype(jnp.float32).reshape(3, self.memory)
+        keep, use = nn.sigmoid(gates[:2] + recalled[:2])
+        new = nn.tanh(gates[2] + use * recalled[2])
+        return jnp.concatenate([keep * carried + (1.0 - keep) * new, kept])
 
     def heads(self, memory: Array, seen: Seen) -> tuple[Float32[Array, " actions"], Array]:
         """Logits and value."""
@@ -106,7 +120,7 @@ class TaskMemory(Network):
 
     def begin(self) -> Float32[Array, " memory"]:
         """What it remembers before the first observation of a trial."""
-        return jnp.zeros(self.memory, jnp.float32)
+        return jnp.zeros(self.memory + self.kept, jnp.float32)
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
@@ -127,12 +141,12 @@ class TaskMemory(Network):
         apply: Any = functools.partial(self.apply, weights)
         seen = jax.vmap(functools.partial(apply, method="see"))(obs)
 
-        def remember(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
-            gates, done = now
-            memory = apply(memory, gates, method="recall")
+        def remember(memory: Array, now: tuple[Any, Array]) -> tuple[Array, Array]:
+            seen, done = now
+            memory = apply(memory, seen, method="recall")
             return jnp.where(done, 0.0, memory), memory
 
-        memories = jax.lax.scan(remember, memory, (seen.gates, done))[1]
+        memories = jax.lax.scan(remember, memory, (seen, done))[1]
         return jax.vmap(functools.partial(apply, method="heads"))(memories, seen)
 
 

@@ -123,11 +123,11 @@ def test_the_summary_sums_up_trials_and_has_a_curve_over_their_episodes():
     said = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), 3)
     sums = returns.sum(axis=2)
     assert said["episodes"] == 5 and [each["seed"] for each in said["per_seed"]] == [3, 4]
-    assert said["mean_return"] == sums.mean() and said["median_return"] == np.median(sums)
-    assert said["per_seed"][1]["p20_return"] == pytest.approx(np.quantile(sums[1], 0.2))
-    assert said["episode_means"] == [9.0, 10.0]
-    assert said["per_seed"][0]["episode_success"] == [0.0, 0.0]
-    assert said["per_seed"][1]["episode_success"] == [1.0, 1.0]
+    assert said["mean_return"] == 9.5 and said["mean_length"] == 3.5
+    assert said["trials"]["mean"] == sums.mean() and said["trials"]["median"] == np.median(sums)
+    assert said["per_seed"][1]["trials"]["p20"] == pytest.approx(np.quantile(sums[1], 0.2))
+    assert said["by_episode"]["mean"] == [9.0, 10.0]
+    assert [seed["by_episode"]["success_rate"] for seed in said["per_seed"]] == [[0, 0], [1, 1]]
 
 
 def test_tasks_of_the_evaluation_are_never_trained_on():
@@ -151,7 +151,7 @@ def test_the_command_trains_and_writes_down_the_evaluation(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "Evaluated under 3 held-out tasks, 2 episodes each: sum of returns" in said
     result = json.loads((out / "eval.json").read_text())
-    assert len(result["episode_means"]) == 2 and result["mean_length"] > 2
+    assert len(result["by_episode"]["median"]) == 2 and result["mean_length"] > 2
     assert [row["steps"] for row in runs.Run.open(out).records()] == [32, 64]
     policy = runs.load_policy(out)
     obs = jax.eval_shape(policy.env.reset, KEY).obs
