@@ -3,9 +3,9 @@
 What matters in a task is which things belong together, and these lie elsewhere in every episode.
 So each kind of cell has a vector, and queries that are read from memory are compared with the cells
 in view: a policy can go to whatever it remembers, wherever that is. A part of the memory changes
-only with a reward, when it takes a summary of what the GRU knew before: it fades in no trial, and
-gradients pass through it unchanged. The gates to keep start with time scales from one step to 256
-(Tallec and Ollivier, 2018).
+only with a reward, when it takes a summary of what was seen and known just before: it fades in no
+trial, and gradients pass through it unchanged. The gates to keep start with time scales from one
+step to 256 (Tallec and Ollivier, 2018).
 """
 
 import functools
@@ -34,6 +34,7 @@ class Seen(NamedTuple):
 
     features: Float[Array, "*steps features"]
     gates: Float[Array, "*steps gates"]  # its part in the GRU
+    note: Float[Array, "*steps kept"]  # its part in the summary
     cells: Float[Array, "*steps cells embed"]
     rewarded: Bool[Array, "*steps"]  # whether the step before brought a reward
 
@@ -54,7 +55,7 @@ class TaskMemory(Network):
         ]
         self.layers = [self.dense(width) for width in self.hidden]
         self.inputs = self.dense(3 * self.memory, 1.0, bias=_time_scales)
-        self.summary = self.dense(self.kept, 1.0)
+        self.note, self.summary = (self.dense(self.kept, 1.0) for _ in range(2))
         self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)
         self.queries = self.dense(QUERIES * self.embed, 1.0)
         self.read_out = self.dense(self.hidden[-1])
@@ -94,33 +95,40 @@ class TaskMemory(Network):
         features = jnp.concatenate([vectors.reshape(-1), *rest])
         for layer in self.layers:
             features = nn.tanh(layer(features))
-        cells_and_reward = vectors.astype(self.dtype), obs["reward"] != 0.0
-        return Seen(features, self.inputs(features), *cells_and_reward)
+        return Seen(
+            features=features,
+            gates=self.inputs(features),
+            note=self.note(features),
+            cells=vectors.astype(self.dtype),
+            rewarded=obs["reward"] != 0.0,
+        )
 
     def recall(self, memory: Array, seen: Seen) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
-        carried, kept = jnp.split(memory, [self.memory])
-        summary = nn.tanh(self.summary(carried)).astype(jnp.float32)
+        carried, kept, summary = jnp.split(memory, [self.memory, self.memory + self.kept])
         kept = jnp.where(seen.rewarded, summary, kept)
         recalled = self.carry(jnp.concatenate([carried, kept]))
         recalled = recalled.astype(jnp.float32).reshape(3, self.memory)
         gates = seen.gates.astype(jnp.float32).reshape(3, self.memory)
         keep, use = nn.sigmoid(gates[:2] + recalled[:2])
         new = nn.tanh(gates[2] + use * recalled[2])
-        return jnp.concatenate([keep * carried + (1.0 - keep) * new, kept])
+        carried = keep * carried + (1.0 - keep) * new
+        summary = nn.tanh(seen.note + self.summary(carried)).astype(jnp.float32)
+        return jnp.concatenate([carried, kept, summary])
 
     def heads(self, memory: Array, seen: Seen) -> tuple[Float32[Array, " actions"], Array]:
         """Logits and value."""
+        memory = memory[: self.memory + self.kept].astype(self.dtype)
         queries = self.queries(memory).reshape(QUERIES, self.embed)
         found = nn.tanh(seen.cells @ queries.T).reshape(-1)
-        known = jnp.concatenate([memory.astype(self.dtype), seen.features, found])
+        known = jnp.concatenate([memory, seen.features, found])
         out = nn.tanh(self.read_out(known))
         logits, value = self.policy(out), self.critic(out)[0]
         return logits.astype(jnp.float32), value.astype(jnp.float32)
 
     def begin(self) -> Float32[Array, " memory"]:
         """What it remembers before the first observation of a trial."""
-        return jnp.zeros(self.memory + self.kept, jnp.float32)
+        return jnp.zeros(self.memory + 2 * self.kept, jnp.float32)
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
@@ -142,7 +150,7 @@ class TaskMemory(Network):
         seen = jax.vmap(functools.partial(apply, method="see"))(obs)
 
         def remember(memory: Array, now: tuple[Any, Array]) -> tuple[Array, Array]:
-            seen, done = now
+            seen, done = now  # what this does not need of it costs nothing in a compiled loop
             memory = apply(memory, seen, method="recall")
             return jnp.where(done, 0.0, memory), memory
 
