@@ -25,7 +25,7 @@ from .algorithms import SEEDS, Learner
 class Runner(NamedTuple):
     """Everything a run consists of between two updates: saved as it is, resumed bit for bit.
 
-    Fields that a run does not use are ().
+    Fields that a run does not use are (). Params are lent to it for a chunk and never saved.
     """
 
     weights: PyTree[Array]
@@ -38,6 +38,7 @@ class Runner(NamedTuple):
     memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
     bonus: PyTree[Array] = ()  # what an exploration bonus has learned
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
+    params: PyTree[Array] = None  # of the environments; None: the defaults
 
 
 # Fields whose arrays have an axis of environments.
@@ -68,13 +69,14 @@ Chosen = tuple[PyTree, Array, dict[str, Any]]
 Choose = Callable[..., Chosen]  # of learner, runner, key and the mask of legal actions
 
 
-def begin(learner: Learner, optimiser: Any, key: Array) -> dict[str, Any]:
+def begin(learner: Learner, optimiser: Any, key: Array, params: Any = None) -> dict[str, Any]:
     """Fields of a new runner: weights, worlds, the key for all that follows, perhaps a bonus.
 
-    `optimiser` is a function of the settings, such as `minibatches.adam`.
+    `optimiser` is a function of the settings, such as `minibatches.adam`; `params` are those of
+    the environments.
     """
     key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
-    obs, world = learner.env.reset(learner.devices.local_key(key_world))
+    obs, world = learner.env.reset(learner.devices.local_key(key_world), params)
     weights = learner.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
     envs, memory = learner.env.num_envs, learner.network.begin()
     return {
@@ -122,22 +124,21 @@ def act(
     mask = legal_now(learner, runner.world.env)
     memory, action, chosen = choose(learner, runner, key_action, mask)
     runner = runner._replace(memory=memory)
-    step, successor = advance(learner, key_step, runner.world, action)
+    step, successor = advance(learner, runner, key_step, action)
     cuts = noted(cuts, slot, step.truncated, (successor, memory))
     after, ends = stepped(learner, runner, step)
     return (after, cuts), Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
 
 
-def advance(
-    learner: Learner, key: Array, world: PyTree, action: Array
-) -> tuple[Step, PyTree[Array]]:
+def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[Step, PyTree[Array]]:
     """Step every environment with `same_step`; also return the states that ended ones ended in.
 
     Numbers are those of `learner.env.step`, bit for bit. Here only the observation that the next
     action is chosen from is computed: there the true successor's is one more, for all environments.
     """
-    ended = dataclasses.replace(learner.env, autoreset="none").step(key, world, action)
-    begun = learner.env.reset_rows(key, ended.state, ended.done)
+    alone = dataclasses.replace(learner.env, autoreset="none")
+    ended = alone.step(key, runner.world, action, runner.params)
+    begun = learner.env.reset_rows(key, ended.state, ended.done, runner.params)
     return ended._replace(obs=begun.obs, state=begun.state), ended.state.env
 
 
@@ -158,6 +159,12 @@ def noted(cuts: PyTree, slot: Array, truncated: Array, successor: PyTree) -> PyT
 def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:
     """Legal actions in a batch of states; None if the environment allows all in any state."""
     return jax.vmap(functools.partial(legal_actions, learner.env.env))(state)
+
+
+def observed(learner: Learner, runner: Any, state: PyTree[Array]) -> PyTree[Array]:
+    """What is seen of a batch of states, under the runner's params."""
+    axes = None if runner.params is None else learner.env.param_axes(runner.params)
+    return jax.vmap(learner.env.env.observe, in_axes=(0, axes))(state, runner.params)
 
 
 def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Array]:
@@ -186,7 +193,7 @@ def cut_value(
     in_slot = jax.lax.pmax(in_slot, SEEDS) > 0
 
     def bootstrap(state: PyTree[Array], memory: PyTree[Array]) -> Array:
-        obs = jax.vmap(learner.env.env.observe)(state)
+        obs = observed(learner, runner, state)
         seen = runner._replace(obs=obs, memory=memory)
         return think(learner, seen, legal_now(learner, state))[2]
 

@@ -8,7 +8,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
 from jaxenvs import Env
 
@@ -29,6 +29,10 @@ class Algorithm(NamedTuple):
     one and metrics: `episodes`, `return_sum` and `length_sum`, which count, and means;
     `build(asked, config)`, which makes the `Learner` of a command line; `report(run, learner,
     weights, count)`, the final evaluation; and `network(env, **settings)` if it learns a policy.
+
+    A learner whose environments need params has `params(learner)`, arrays that the compiled program
+    takes as they are: its `init` has them as a third argument, and runners a field `params`. One
+    whose policy acts in another environment than that of the id has `wrapped(env, settings)`.
     """
 
     name: str  # what --algo calls it
@@ -41,6 +45,11 @@ class Algorithm(NamedTuple):
     def load(self) -> Any:
         """Import the module."""
         return importlib.import_module(self.module, __package__)
+
+    def wrapped(self, env: Env, settings: Mapping[str, Any]) -> Env:
+        """The environment that a policy of a run with these settings acts in."""
+        module = self.load()
+        return module.wrapped(env, settings) if hasattr(module, "wrapped") else env
 
     def network(self, env: Env, settings: Mapping[str, Any]) -> Any:
         """The network of the policy; `KeyError` for a setting that is missing."""
@@ -66,13 +75,24 @@ class Learner(Generic[S]):
         settings.check_share(venv.num_envs, "a device's share of a rollout")
         return cls(row, venv, row.network(env, vars(settings)), settings, devices)
 
-    def init(self, key: Array) -> Any:
-        """A runner that has done nothing yet."""
-        return self.algorithm.load().init(self, key)
+    @property
+    def params(self) -> Any:
+        """Params of the environments; None for the defaults, which the program then contains."""
+        module = self.algorithm.load()
+        return module.params(self) if hasattr(module, "params") else None
 
-    def update(self, runner: Any, _: None = None) -> tuple[Any, dict[str, Array]]:
-        """The runner after one more update, and the metrics of that; `jax.lax.scan` takes it."""
-        return self.algorithm.load().update(self, runner)
+    def init(self, key: Array, params: PyTree[Array] = None) -> Any:
+        """A runner that has done nothing yet."""
+        given = () if params is None else (params,)
+        return self.algorithm.load().init(self, key, *given)
+
+    def update(self, runner: Any, params: PyTree[Array] = None) -> tuple[Any, dict[str, Array]]:
+        """The runner after one more update, and the metrics of that."""
+        update = self.algorithm.load().update
+        if params is None:
+            return update(self, runner)
+        after, metrics = update(self, runner._replace(params=params))
+        return after._replace(params=None), metrics
 
 
 ALGORITHMS = {
@@ -80,6 +100,7 @@ ALGORITHMS = {
     for row in (
         Algorithm(USUAL, "PPO", ".ppo"),
         Algorithm("ppo-rnn", "recurrent PPO", ".ppo_rnn", shape=("hidden", "embed", "memory")),
+        Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory", "bfloat16")),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),

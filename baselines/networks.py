@@ -193,7 +193,7 @@ def expand(space: spaces.Space, obs: Array) -> Float32[Array, "*cells features"]
     if not isinstance(space, spaces.Box):
         raise ValueError(f"no encoding for observations of {space}")
     if not np.issubdtype(space.dtype, np.integer):
-        return obs.astype(jnp.float32)
+        return jnp.atleast_1d(obs.astype(jnp.float32))
     low, high = int(space.low.min()), int(space.high.max())
     if high - low >= PIXELS:
         return (obs.astype(jnp.float32) - low) / (high - low)

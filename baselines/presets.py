@@ -110,6 +110,31 @@ SMALL_PUZZLE = {
 }
 SMALL_PUZZLE_BY_SEARCH = {"total_steps": 200_000, "gamma": 0.95, "simulations": 32, "embed": 0}
 
+# Trials of rule worlds. On a CPU small networks and many gradient steps pay; `gpu` has the settings
+# of XLand-MiniGrid's own RL², which has 12,800 steps for each task.
+RULE_WORLDS = {
+    "task_set": "trivial-21k",
+    "total_steps": 20_000_000,
+    "num_envs": 256,
+    "epochs": 2,
+    "hidden": (128,),
+    "embed": 16,
+    "memory": 128,
+}
+RULE_WORLDS_GPU = {
+    "total_steps": 10_000_000_000,
+    "num_envs": 16_384,
+    "rollout_steps": 256,
+    "epochs": 1,
+    "minibatches": 16,
+    "value_clip": 0.2,
+    "hidden": (256,),
+    "memory": 1024,
+    "bfloat16": True,
+    "trial_steps": 12_800,
+    "test_episodes": 25,
+}
+
 
 def steps(ids: str, total: float, algorithm: str = "ppo") -> Preset:
     """Row that says how many millions of steps each seed makes."""
@@ -171,6 +196,9 @@ PRESETS = (
     Preset(r"Craft-.*", OPEN_WORLD, algorithm="ppo-rnn"),
     steps(r"Craft-.*", 1, "ppo-rnn"),
     Preset(r"Craft-.*", {**OPEN_WORLD_GPU, "memory": 512}, name="gpu", algorithm="ppo-rnn"),
+    Preset(r"XLand-.*", RULE_WORLDS, algorithm="rl2"),
+    Preset(r"XLand-.*", RULE_WORLDS_GPU, name="gpu", algorithm="rl2"),
+    Preset(r"XLand-R4-13x13-v\d+", {"task_set": "high-1m"}, name="gpu", algorithm="rl2"),
     Preset(r"Classic-CartPole-v\d+", BALANCE),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),

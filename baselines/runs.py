@@ -90,7 +90,7 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
             f"{run.path} was trained in {config.id}, which JAX cannot step: see eval.json"
         )
     try:
-        env = config.env
+        env = row.wrapped(config.env, config.settings)
     except (LookupError, TypeError, ValueError) as error:
         raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train again") from error
     network, shapes = _network(row, run, env)

@@ -30,26 +30,38 @@ SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over d
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def start(learner: Learner[Any], keys: Array) -> Any:
-    """Make one runner per key, one after another: orthogonal weights compile badly under `vmap`."""
-    one_by_one = functools.partial(jax.lax.map, learner.init)
-    return learner.devices.program(one_by_one, EVERYWHERE, partition(learner))(keys)
+def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> Any:
+    """Make one runner per key, one after another: orthogonal weights compile badly under `vmap`.
+
+    `params` are `learner.params`.
+    """
+
+    def one_by_one(keys: Array, params: PyTree[Array]) -> Any:
+        return jax.lax.map(lambda key: learner.init(key, params), keys)
+
+    everywhere = (EVERYWHERE, EVERYWHERE)
+    return learner.devices.program(one_by_one, everywhere, partition(learner))(keys, params)
 
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
-def run_chunk(learner: Learner[Any], runners: Any) -> tuple[Any, dict[str, Array]]:
+def run_chunk(
+    learner: Learner[Any], runners: Any, params: PyTree[Array] = None
+) -> tuple[Any, dict[str, Array]]:
     """Make `chunk` updates of every seed; metrics have shape (seeds, chunk)."""
     devices, where = learner.devices, partition(learner)
 
-    def updates(runner: Any) -> tuple[Any, dict[str, Array]]:
-        return jax.lax.scan(learner.update, runner, length=learner.settings.chunk)
+    def seeds(runners: Any, params: PyTree[Array]) -> tuple[Any, dict[str, Array]]:
+        def update(runner: Any, _: None) -> tuple[Any, dict[str, Array]]:
+            return learner.update(runner, params)
 
-    def seeds(runners: Any) -> tuple[Any, dict[str, Array]]:
+        def updates(runner: Any) -> tuple[Any, dict[str, Array]]:
+            return jax.lax.scan(update, runner, length=learner.settings.chunk)
+
         runners, metrics = jax.vmap(updates, axis_name=SEEDS)(runners)
         sums = devices.total({name: metrics.pop(name) for name in SUMS})
         return runners, sums | devices.mean(metrics)
 
-    return devices.program(seeds, (where,), (where, EVERYWHERE))(runners)
+    return devices.program(seeds, (where, EVERYWHERE), (where, EVERYWHERE))(runners, params)
 
 
 def partition(learner: Learner[Any]) -> Any:
@@ -65,7 +77,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
     Each chunk is dispatched before the metrics of the one before are read, so that the devices
     need not wait for this process.
     """
-    settings, unread = learner.settings, None
+    settings, params, unread = learner.settings, lent(learner), None
     with (
         Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.") as stop,
         ProgressLine(run.config, settings.steps_per_update, settings.updates, done) as line,
@@ -77,7 +89,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
 
         stopped = False
         while done < settings.updates and not stopped:
-            runners, metrics = run_chunk(learner, runners)
+            runners, metrics = run_chunk(learner, runners, params)
             tell(unread)
             before, done, unread = done, done + settings.chunk, metrics
             stopped, due = processes.agree(stop.asked, keeper.is_due(before, done))
@@ -89,6 +101,11 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
     if stopped:
         raise KeyboardInterrupt
     return runners
+
+
+def lent(learner: Learner[Any]) -> PyTree[Array]:
+    """Params of the environments on every device, as `start` and `run_chunk` take them."""
+    return learner.devices.place(jax.device_get(learner.params), EVERYWHERE)
 
 
 def split(runners: Any) -> dict[str, PyTree]:
@@ -110,8 +127,8 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
         print(f"{run.path} has no checkpoint yet; it begins anew", file=sys.stderr)
         _rewind(run, 0)
     if not resume or not run.has_begun:
-        return 0, start(learner, keys)
-    shapes = jax.eval_shape(functools.partial(start, learner), keys)
+        return 0, start(learner, keys, lent(learner))
+    shapes = jax.eval_shape(functools.partial(start, learner), keys, lent(learner))
     done, trees = run.restore(split(shapes))
     if done > learner.settings.updates:
         steps = done * learner.settings.steps_per_update

@@ -9,6 +9,7 @@ from .registry import RUNS, table
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
 MANY = 10  # seeds whose returns are not listed
+EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}  # of a trial, from 0
 GOOD = 0.9  # a return that many seeds are counted by
 START = 20  # seconds until the first update, compilation included
 TWO_CORES = "two cores of an Intel Xeon"  # runs that give the rates of such a machine
@@ -159,6 +160,30 @@ def memory(rows: list[dict[str, Any]]) -> Table:
     """With a memory and without."""
     names = {"ppo-rnn": "recurrent PPO", "ppo": "PPO"}
     return tabulated(rows, {"MemoryS7": lambda row: names[row["algorithm"]], **BY_SEED})
+
+
+@table("runs-rl2", f"{RUNS}/rl2.json")
+def rl2(rows: list[dict[str, Any]]) -> Table:
+    """The episodes of trials under held-out tasks, by seed."""
+    found = [(row, seed) for row in rows for seed in row["evaluation"]["per_seed"]]
+
+    def at(episode: int, what: str = "mean") -> Column:
+        return lambda pair: fixed(3)(pair[1]["by_episode"][what][episode])
+
+    def sums(pair: Any) -> str:
+        return listed(pair[1]["trials"][name] for name in ("mean", "median", "p20"))
+
+    columns: dict[str, Column] = {
+        "seed": lambda pair: pair[1]["seed"],
+        "steps": lambda pair: whole(pair[0]["steps"]),
+        **{name: at(episode) for name, episode in EPISODES.items()},
+        "success, 1st to 10th": lambda pair: ", ".join(
+            percent(pair[1]["by_episode"]["success_rate"][episode]) for episode in (0, 9)
+        ),
+        "sum of ten: mean, median, 20th percentile": sums,
+        "steps/s": lambda pair: short(pair[0]["steps_per_second"]),
+    }
+    return tabulated(found, columns)
 
 
 @table("runs-exploration", f"{RUNS}/exploration.json")

@@ -106,6 +106,7 @@ class Env:
     # What an illegal action counts as; None: it only advances the clock.
     idle_action: ClassVar[int | None] = None
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
+    task_sets: ClassVar[tuple[str, ...]] = ()  # what `trials` takes, if the params hold a task
     # Whether one observation determines the state, except for the clock. Plans made by stepping
     # the true state then use nothing that the agent cannot know.
     fully_observed: ClassVar[bool] = False
@@ -238,6 +239,15 @@ class Env:
         None, the default, where the return is a score and nothing counts as success.
         """
         return None
+
+    def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
+        """Return an environment whose episodes are trials under tasks of a set.
+
+        Its default params hold the tasks that lie between the shares `part` of a fixed order of the
+        set, one of `task_sets`; `lengths` are the fields `episodes` and `steps` of a trial. Raises
+        `ValueError` where they cannot be made.
+        """
+        raise ValueError(f"{self.name} has no sets of tasks to draw trials from")
 
     def ending(self, level: PyTree[Array]) -> Ending | None:
         """Change a drawn level to one near the end of its task; return it with the last actions.

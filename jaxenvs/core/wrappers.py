@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Float32, Int32, PyTree
 from . import checks
 from .env import Reset, Step
 from .random import Key
-from .spaces import Box, Dict, Space
+from .spaces import Box, Dict, Discrete, Space
 from .struct import Struct, struct
 from .wrapper import WrappedState, Wrapper
 
@@ -20,6 +20,8 @@ __all__ = [
     "Flatten",
     "FrameStack",
     "OneHot",
+    "Previous",
+    "PreviousStep",
     "StickyAction",
     "StickyParams",
     "WrappedState",
@@ -177,6 +179,61 @@ class FrameStack(Wrapper):
 
 
 @struct
+class Previous(Struct):
+    """What the agent did last, and what that brought."""
+
+    action: Int32[Array, ""]  # one more than its number; 0 before the first step
+    reward: Float32[Array, ""]
+
+
+class PreviousStep(Wrapper):
+    """Also observe the previous action and reward, as agents with memory that learn a task do.
+
+    Observation: a dict of `obs`, what is seen inside; `action` int32, one more than the previous
+        action, 0 at the start; `reward` float32, the previous reward, 0 at the start.
+    """
+
+    def __post_init__(self) -> None:
+        """Refuse actions that are not Discrete."""
+        super().__post_init__()
+        if not isinstance(self.action_space, Discrete):
+            raise ValueError(f"PreviousStep: needs Discrete actions, got {self.action_space}")
+
+    @property
+    def observation_space(self) -> Dict:
+        """The space inside, an action or none, a reward."""
+        inside: Any = self.action_space
+        low, high = self.reward_range
+        reward = Box(min(low, 0.0), max(high, 0.0), (), np.float32)
+        parts = {"obs": self.env.observation_space, "action": Discrete(inside.n + 1)}
+        return Dict({**parts, "reward": reward})
+
+    def inner(self, state: WrappedState) -> Any:
+        """State of the environment inside."""
+        return state.env
+
+    def observe(self, state: WrappedState, params: Any = None) -> dict[str, PyTree[Array]]:
+        """Return what is seen inside, and what came before."""
+        return _after(self.env.observe(state.env, params), state.memory)
+
+    def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
+        """Start an episode in the given level."""
+        obs, state = self.env.reset_to(key, level, params)
+        nothing = Previous(action=jnp.int32(0), reward=jnp.float32(0))
+        return Reset(_after(obs, nothing), WrappedState(env=state, memory=nothing))
+
+    def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
+        """Advance, and remember the action and its reward."""
+        _check_wrapped(state, "PreviousStep")
+        stepped = self.env.step(key, state.env, action, params)
+        taken, _ = checks.action_in(self.action_space, action, "step")
+        last = Previous(action=taken + jnp.int32(1), reward=stepped.reward)
+        return stepped._replace(
+            obs=_after(stepped.obs, last), state=WrappedState(env=stepped.state, memory=last)
+        )
+
+
+@struct
 class StickyParams(Struct):
     """Params of the environment inside, and the probability of a repeat."""
 
@@ -234,6 +291,10 @@ class StickyAction(Wrapper):
         stepped = self.env.step(key_step, state.env, action, params.env)
         info = {**stepped.info, "invalid_action": invalid, "repeated_action": repeats}
         return stepped._replace(state=WrappedState(env=stepped.state, memory=action), info=info)
+
+
+def _after(obs: PyTree[Array], last: Previous) -> dict[str, PyTree[Array]]:
+    return {"obs": obs, "action": last.action, "reward": last.reward}
 
 
 def _check_wrapped(state: Any, name: str) -> None:

@@ -22,12 +22,13 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.sight import visible, window
 from ..core.spaces import Box, Dict, Discrete, Space
-from . import facts, layouts, sprites, tiles, validation
+from . import facts, layouts, sets, sprites, tiles, validation
 from .engine import advance, direction_vector
 from .layouts import LAYOUTS
 from .rulesets import GOALS, RULES, Goal, Rule, Ruleset
 from .state import Action, Level, XLandParams, XLandState
 from .tiles import Colour, Kind
+from .trials import Trials
 
 World = TypeVar("World", bound=type[Env])
 
@@ -67,8 +68,9 @@ class XLand(Env):
         door. Then the rules apply, in their order; which of them an action can trigger depends on
         its number, not on whether it succeeded.
     Observation (field `obs`): `image` uint8 (view_size, view_size, 2), pairs (tile, colour) of the
-        cells ahead, (0, 0) outside the grid; `dict` the image with `direction` int32, `pocket`
-        uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8 (num_rules, 7); `rgb` uint8
+        cells ahead, (0, 0) outside the grid; `heading` a dict of the image and `direction` int32;
+        `dict` that with `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
+        (num_rules, 7); `rgb` uint8
         (view_size * tile_size, view_size * tile_size, 3) the view as pixels; `rgb_full` uint8
         (size * tile_size, size * tile_size, 3) the whole grid as pixels.
     Reward: 1 - 0.9 * steps / max_steps_in_episode when the goal is reached, else 0.
@@ -84,10 +86,11 @@ class XLand(Env):
     see_through_walls: bool = True  # nothing blocks sight
     tile_size: int = 8  # pixels, of the rgb observations
 
-    observations: ClassVar[tuple[str, ...]] = ("image", "dict", "rgb", "rgb_full")
+    observations: ClassVar[tuple[str, ...]] = ("image", "heading", "dict", "rgb", "rgb_full")
     package: ClassVar[str] = "xminigrid"
     reset_source: ClassVar[str] = "auto"  # a level takes only some integer arithmetic
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    task_sets: ClassVar[tuple[str, ...]] = tuple(sets.SETS)
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -177,6 +180,11 @@ class XLand(Env):
         """Return the observation named by the field `obs`."""
         return _OBSERVE[self.obs](self, state, params)
 
+    def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Trials:
+        """Return trials under tasks of a set, in the order that `sets.part` fixes."""
+        count = len(sets.part(tasks, *part))
+        return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)
+
     def succeeded(self, step: Step) -> Bool[Array, ""]:
         """An episode that ends by the task ends in success."""
         return step.terminated
@@ -259,11 +267,14 @@ def _image(env: XLand, state: XLandState, params: Any) -> UInt8[Array, "size siz
     return tiles.encode(env.view(state))
 
 
+def _heading(env: XLand, state: XLandState, params: Any) -> dict[str, Array]:
+    return {"image": _image(env, state, params), "direction": state.direction}
+
+
 def _dict(env: XLand, state: XLandState, params: Any) -> dict[str, Array]:
     task = (env.default_params if params is None else params).ruleset.unpacked()
     return {
-        "image": _image(env, state, params),
-        "direction": state.direction,
+        **_heading(env, state, params),
         "pocket": tiles.encode(state.pocket),
         "goal": jnp.asarray(task.goal),
         "rules": jnp.asarray(task.rules),
@@ -279,7 +290,7 @@ def _rgb_full(env: XLand, state: XLandState, params: Any) -> UInt8[Array, "rows 
 
 
 _OBSERVE: dict[str, Callable[[Any, XLandState, Any], PyTree[Array]]] = dict(
-    zip(XLand.observations, (_image, _dict, _rgb, _rgb_full), strict=True)
+    zip(XLand.observations, (_image, _heading, _dict, _rgb, _rgb_full), strict=True)
 )
 
 
@@ -291,6 +302,7 @@ def _observation_space(env: XLand) -> Space:
     kind, colour, last = max(Kind), max(Colour), env.size - 1
     pair = [kind, colour]
     image = Box(0, pair, (env.view_size, env.view_size, 2), np.uint8)
+    heading = {"image": image, "direction": Discrete(4)}
     place = [max(number, last) for number in pair]  # of some goals
     task = {
         "pocket": Box(0, pair, (2,), np.uint8),
@@ -299,7 +311,8 @@ def _observation_space(env: XLand) -> Space:
     }
     return {
         "image": image,
-        "dict": Dict({"image": image, "direction": Discrete(4), **task}),
+        "heading": Dict(heading),
+        "dict": Dict({**heading, **task}),
         "rgb": pixels(env.view_size),
         "rgb_full": pixels(env.size),
     }[env.obs]

@@ -121,7 +121,7 @@ def describe(env: "XLand", state: XLandState, params: Any) -> str:
     cells = _around(grid, row, column, direction) if whole else _in_view(view)
     sentences = [f"{sentence}." for sentence in _task(env, params)] if told else []
     sentences.append(f"You hold {_thing(pocket) or 'nothing'}.")
-    if whole or told:  # otherwise not in the observation
+    if whole or told or env.obs == "heading":  # otherwise not in the observation
         sentences.append(f"You face {HEADINGS[direction]}.")
     sentences.append(_sighted(cells))
     at, shown = ((row, column), grid) if whole else ((-1, len(view) // 2), view)

@@ -161,15 +161,36 @@ def benchmark(name: str) -> Benchmark:
     `~/.cache/jaxenvs`), if it can be written to. Raises `ValueError` for another name, and
     `RuntimeError` if the tasks drawn here are not those of the checksum.
     """
+    return Benchmark(rulesets=jax.tree.map(jnp.asarray, rulesets(name)))
+
+
+def rulesets(name: str) -> PackedRuleset:
+    """Return the tasks of a set as NumPy arrays; see `benchmark`."""
     checks.one_of("benchmark", "name", name, SETS)
     folder = cache_folder(os.environ)
     path = None if folder is None else folder / f"xland-{name}.bin"
-    rulesets = None if path is None else _read(path, SETS[name])
-    if rulesets is None:
-        rulesets = drawn(name)
+    found = None if path is None else _read(path, SETS[name])
+    if found is None:
+        found = drawn(name)
         if path is not None:
-            _write(path, rulesets)
-    return Benchmark(rulesets=jax.tree.map(jnp.asarray, rulesets))
+            _write(path, found)
+    return found
+
+
+def part(name: str, start: float, end: float) -> np.ndarray:
+    """Return the numbers of the tasks between two shares of a fixed random order of a set.
+
+    Raises `ValueError` if there are none, or no such set.
+    """
+    checks.one_of("trials", "tasks", name, SETS)
+    count = SETS[name].num_rulesets
+    first, last = (round(count * share) for share in (start, end))
+    if not 0 <= first < last <= count:
+        raise ValueError(
+            f"trials: from {start!r} to {end!r} of {count:,} tasks there are none; give shares "
+            "from 0 to 1, the smaller one first"
+        )
+    return np.random.default_rng(0).permutation(count)[first:last]
 
 
 def drawn(name: str) -> PackedRuleset:

@@ -3,6 +3,7 @@
 (Duan et al. 2016, "RL²: Fast Reinforcement Learning via Slow Reinforcement Learning".)
 """
 
+import functools
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from ..core.facts import Effects, Fact
 from ..core.random import Key
 from ..core.struct import Struct, struct
 from ..core.wrapper import Wrapper
+from . import sets
 from .rulesets import PackedRuleset
 from .sets import Benchmark
 
@@ -53,42 +55,53 @@ class TrialState(Struct):
 
 
 class Trials(Wrapper):
-    """A trial is `episodes` episodes of a rule world under one task, each in a new level.
+    """A trial is `episodes` episodes of a rule world under one task, each in a new level, or as
+    many as begin within `steps` steps.
 
     To the outside a trial is one episode: it terminates when its last episode ends for either
-    reason, and a reset draws another task. So `done` says when an agent's memory must be cleared,
-    and learners with memory maximise the return of the whole trial. Within it, the step that ends
-    an episode returns the first observation of the next one.
+    reason, is truncated after its last step, and a reset draws another task. So `done` says when an
+    agent's memory must be cleared, and learners with memory maximise the return of the whole trial.
+    Within it, the step that ends an episode returns the first observation of the next one.
 
     `info["trial"]`: `episode`, the number of the episode that this step belongs to; `finished`,
     whether it ended here; `solved`, whether it reached the goal.
     """
 
-    episodes: int = 10
+    episodes: int = 10  # 0: any number
+    steps: int = 0  # 0: any number
     num_tasks: int = 1  # of the params
+    task_set: str = ""  # what the default params hold; without one, the default task everywhere
+    part: tuple[float, float] = (0.0, 1.0)  # of the set, see `sets.part`
 
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
-        checks.integer_field("Trials", "episodes", self.episodes, 1)
+        checks.integer_field("Trials", "episodes", self.episodes, 0)
+        checks.integer_field("Trials", "steps", self.steps, 0)
+        if not self.episodes and not self.steps:
+            raise ValueError("Trials: episodes=0 and steps=0 never end; give one of them")
         checks.integer_field("Trials", "num_tasks", self.num_tasks, 1)
         if not hasattr(self.env.default_params, "ruleset"):
             raise TypeError(f"Trials: needs an environment with rulesets, got {self.env.name}")
 
     @classmethod
-    def of(cls, env: Any, tasks: Benchmark, episodes: int = 10) -> tuple["Trials", TrialParams]:
+    def of(
+        cls, env: Any, tasks: Benchmark, episodes: int = 10, steps: int = 0
+    ) -> tuple["Trials", TrialParams]:
         """Return trials under uniform tasks of a set, and their params.
 
         Raises `ValueError` if the environment holds fewer rules or tiles than the tasks have.
         """
-        trials = cls(env=env, episodes=episodes, num_tasks=tasks.num_rulesets)
+        trials = cls(env=env, episodes=episodes, steps=steps, num_tasks=tasks.num_rulesets)
         inner: Any = env.default_params
         return trials, TrialParams(env=inner, tasks=_fitted(tasks.rulesets, inner.ruleset))
 
     @property
     def default_params(self) -> TrialParams:
-        """The default task in every place."""
+        """The tasks of the set, or the default task in every place."""
         inner: Any = self.env.default_params
+        if self.task_set:
+            return TrialParams(env=inner, tasks=_tasks(self.task_set, self.part, inner.ruleset))
         tasks = jax.tree.map(
             lambda leaf: np.broadcast_to(np.asarray(leaf), (self.num_tasks, *np.shape(leaf))),
             inner.ruleset,
@@ -118,9 +131,22 @@ class Trials(Wrapper):
         """Draw a task and the level of the first episode."""
         key_task, key_level = jax.random.split(key)
         task = jax.random.randint(key_task, (), 0, self.num_tasks, jnp.int32)
-        return TrialLevel(
-            task=task, level=self.env.draw_level(key_level, self.params_of(task, params))
-        )
+        return self.level_of(key_level, task, params)
+
+    def level_of(self, key: Key, task: ArrayLike, params: TrialParams | None = None) -> TrialLevel:
+        """Draw where a trial under the task of this index begins."""
+        index = jnp.asarray(task, jnp.int32)
+        given = self.params_of(index, params)
+        return TrialLevel(task=index, level=self.env.draw_level(key, given))
+
+    def late(self, state: TrialState, share: ArrayLike) -> TrialState:
+        """Return a state of which this share of its trial is over, in steps and episodes.
+
+        A batch that starts so does not have all its trials begin at once.
+        """
+        share = jnp.asarray(share, jnp.float32)
+        time, episode = ((share * n).astype(jnp.int32) for n in (self.steps, self.episodes))
+        return state.replace(time=time, episode=episode)
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Begin a trial in the given level."""
@@ -139,32 +165,35 @@ class Trials(Wrapper):
         stepped = self.env.step(key_step, state.env, action, inner)
         finished = stepped.done
         episode = state.episode + finished.astype(jnp.int32)
-        is_over = episode >= self.episodes
+        time = state.time + jnp.int32(1)
+        is_last = finished & (episode >= self.episodes) & (self.episodes > 0)
+        is_cut = (time >= self.steps) & (self.steps > 0) & ~is_last
+        is_over = is_last | is_cut
         obs, env_state = jax.tree.map(
             lambda new, old: jnp.where(finished & ~is_over, new, old),
             tuple(self.env.reset(key_reset, inner)),
             (stepped.obs, stepped.state),
         )
-        after = TrialState(
-            time=state.time + jnp.int32(1), env=env_state, task=state.task, episode=episode
-        )
+        after = TrialState(time=time, env=env_state, task=state.task, episode=episode)
         told = {"episode": state.episode, "finished": finished, "solved": stepped.terminated}
         return stepped._replace(
             obs=obs,
             state=after,
-            terminated=is_over,
-            truncated=jnp.zeros_like(is_over),
+            terminated=is_last,
+            truncated=is_cut,
             info={**stepped.info, "trial": told},
         )
 
     def time_limit(self, state: TrialState, params: TrialParams) -> ArrayLike:
         """Return the steps of a trial, at most."""
+        if self.steps:
+            return np.int32(self.steps)
         inner = self.params_of(state.task, params)
         return self.env.time_limit(state.env, inner) * np.int32(self.episodes)
 
     def shortest_limit(self, params: TrialParams) -> int:
-        """Return the largest number: a trial ends after its episodes and is never truncated."""
-        return np.iinfo(np.int32).max
+        """Return the steps of a trial; without them it ends after its episodes and is never cut."""
+        return self.steps or np.iinfo(np.int32).max
 
     def observe(self, state: TrialState, params: Any = None) -> PyTree[Array]:
         """Return what the agent sees of `state`."""
@@ -177,8 +206,10 @@ class Trials(Wrapper):
     def facts(self, state: TrialState, params: Any = None) -> tuple[Fact, ...]:
         """The facts inside, and the number of the episode."""
         inside = self.env.facts(state.env, self.params_of(state.task, params))
-        number = min(int(state.episode) + 1, self.episodes)
-        return (*inside, Fact("episode", f"{number} of {self.episodes}"))
+        number = int(state.episode) + 1
+        if not self.episodes:
+            return (*inside, Fact("episode", str(number)))
+        return (*inside, Fact("episode", f"{min(number, self.episodes)} of {self.episodes}"))
 
     def effects(
         self, before: TrialState, action: int, after: TrialState, params: Any = None
@@ -192,10 +223,18 @@ class Trials(Wrapper):
         return self.env.describe(state.env, self.params_of(state.task, params))
 
 
+@functools.lru_cache(maxsize=8)
+def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
+    rows = sets.part(name, *part)
+    with jax.ensure_compile_time_eval():  # this may be asked for inside `jit`
+        rulesets = jax.tree.map(np.asarray, sets.rulesets(name))
+    return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)
+
+
 def _fitted(tasks: PackedRuleset, like: PackedRuleset) -> PackedRuleset:
     """Pad tasks with empty rules and tiles to the sizes of an environment's ruleset."""
 
-    def padded(name: str, field: str) -> Array:
+    def padded(name: str, field: str) -> Any:
         leaf, size = getattr(tasks, name), getattr(like, name).shape[-1]
         count = leaf.shape[-1]
         if count > size:
@@ -203,7 +242,8 @@ def _fitted(tasks: PackedRuleset, like: PackedRuleset) -> PackedRuleset:
                 f"Trials.of: the tasks have up to {count} {name}, this environment holds {size}; "
                 f"make it with {field}={count}"
             )
-        return jnp.pad(leaf, ((0, 0), (0, size - count)))
+        module = jnp if isinstance(leaf, jax.Array) else np
+        return module.pad(leaf, ((0, 0), (0, size - count)))
 
     return tasks.replace(
         rules=padded("rules", "num_rules"), init_tiles=padded("init_tiles", "num_tiles")

@@ -88,7 +88,8 @@ def run(folder, scores, algorithm="ppo", id="Grid-Empty-5x5-v0", first=0, **sett
     return str(folder)
 
 
-def test_runs_of_a_method_are_pooled_and_compared(tmp_path, capsys):
+def test_runs_of_a_method_are_pooled_and_compared(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # otherwise cells wrap where somebody else has set fewer
     low = run(tmp_path / "low", [0.1, 0.2, 0.3])
     more = run(tmp_path / "more", [0.4, 0.2], first=3)
     high = run(tmp_path / "high", [0.5, 0.6, 0.7, 0.8], "pqn")

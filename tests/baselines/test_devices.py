@@ -212,13 +212,22 @@ def test_one_device_has_no_exchange_in_its_program():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flags", ["ppo --bonus 0.1", "ppo-rnn --bonus 0.1", "pqn", "dqn"])
-def test_every_learner_takes_several_devices(tmp_path, flags):
+@pytest.mark.parametrize(
+    ("id", "flags"),
+    [
+        ("Grid-Empty-Random-5x5-v0", "ppo --bonus 0.1"),
+        ("Grid-Empty-Random-5x5-v0", "ppo-rnn --bonus 0.1"),
+        ("Grid-Empty-Random-5x5-v0", "pqn"),
+        ("Grid-Empty-Random-5x5-v0", "dqn"),
+        ("XLand-R1-9x9-v0", "rl2 --task-set trivial-21k --test-episodes 1 --trial-steps 20"),
+    ],
+)
+def test_every_learner_takes_several_devices(tmp_path, id, flags):
     small = "--num-envs 8 --rollout-steps 8 --hidden 8 --embed 2 --total-steps 512"
     small += " --eval-episodes 4 --out"
     minibatches = [] if flags == "dqn" else ["--minibatches", "2"]
     warm = ["--warm-up", "128", "--capacity", "512"] if flags == "dqn" else []
-    argv = ["Grid-Empty-Random-5x5-v0", "--algo", *flags.split(), *small.split()]
+    argv = [id, "--algo", *flags.split(), *small.split()]
     end(learn([*argv, str(tmp_path / "two"), "--devices", "2", *minibatches, *warm], devices=2))
     rows = Run.open(tmp_path / "two").records()
     assert rows[-1]["steps"] >= 512

@@ -253,10 +253,10 @@ def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
     """By the clock, too: none is due before the one before has been written."""
     dispatched, written = threading.Event(), []
 
-    def run_chunk(learner, runners):
+    def run_chunk(*arguments):
         if written:  # an update after that of the checkpoint under way
             dispatched.set()
-        return real_chunk(learner, runners)
+        return real_chunk(*arguments)
 
     def write(path, *arguments):
         written.append(int(path.name.removeprefix(".saving-")))

@@ -96,6 +96,7 @@ class Countdown(Endless):
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
     "ppo-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
+    "rl2": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
     "pqn": {"num_envs": 4, "rollout_steps": 16, "minibatches": 2},
     "dqn": {
         **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 32},

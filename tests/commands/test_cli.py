@@ -309,7 +309,7 @@ COMPLETED = [
     (["list", ""], {id.split("-")[0] for id in IDS}),
     (["train", "--algo", "ppo-r"], {"ppo-rnn", "ppo-ray"}),
     (["train", "--algo=ppo-r"], {"ppo-rnn", "ppo-ray"}),
-    (["train", "--algo="], {"ppo", "ppo-rnn", "pqn", "dqn", "alphazero", "davi", "ppo-ray"}),
+    (["train", "--algo="], {"ppo", "ppo-rnn", "rl2", "pqn", "dqn", "alphazero", "davi", "ppo-ray"}),
     (["train", "Grid-DoorKey-16"], DOOR),
     (["train", "--resume", "my"], FILES),
     (["train", "--resume=my"], FILES),

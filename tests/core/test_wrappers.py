@@ -22,6 +22,7 @@ KINDS = {
     "OneHot": wrappers.OneHot(env=BASE),
     "EpisodeStatistics": wrappers.EpisodeStatistics(env=BASE),
     "FrameStack": wrappers.FrameStack(env=BASE, count=3),
+    "PreviousStep": wrappers.PreviousStep(env=BASE),
     "StickyAction": wrappers.StickyAction(env=BASE),
     "several": wrappers.EpisodeStatistics(
         env=wrappers.FrameStack(env=wrappers.Flatten(env=BASE), count=2)
@@ -29,7 +30,12 @@ KINDS = {
 }
 # Three of them are in one another in the last, which runs by default.
 every_kind = pytest.mark.parametrize(
-    "kind", [*with_full("Flatten", "EpisodeStatistics", "FrameStack"), *list(KINDS)[-2:], "OneHot"]
+    "kind",
+    [
+        *with_full("Flatten", "EpisodeStatistics", "FrameStack", "PreviousStep"),
+        *list(KINDS)[-2:],
+        "OneHot",
+    ],
 )
 
 

@@ -129,7 +129,9 @@ def test_what_cannot_be_a_trial_is_refused():
     )
     with pytest.raises(ValueError, match=r"up to 4 rules, this environment holds 1; make it with"):
         Trials.of(env, tasks)
-    with pytest.raises(ValueError, match="Trials: episodes=0 is out of range"):
+    with pytest.raises(ValueError, match="Trials: episodes=-1 is out of range"):
+        Trials(env=env, episodes=-1)
+    with pytest.raises(ValueError, match="episodes=0 and steps=0 never end; give one of them"):
         Trials(env=env, episodes=0)
     with pytest.raises(TypeError, match="needs an environment with rulesets, got"):
         Trials(env=jaxenvs.make("Grid-v0"))
@@ -154,3 +156,16 @@ def test_gymnasium_code_sees_a_trial_as_an_episode():
         finished[ended] = 0
         trials_done += ended.sum()
     assert trials_done > 0
+
+
+def test_sets_are_parted_by_shares_of_an_order():
+    env = jaxenvs.make("XLand-R1-9x9-v0", num_rules=1, num_tiles=5)
+    parts = [env.trials("trivial-21k", part) for part in ((0.0, 0.25), (0.25, 1.0))]
+    assert [trials.num_tasks for trials in parts] == [5250, 15750]
+    goals = [trials.default_params.tasks.goal for trials in parts]
+    whole = xland.benchmark("trivial-21k").rulesets.goal
+    assert sorted(np.concatenate(goals).tolist()) == sorted(np.asarray(whole).tolist())
+    with pytest.raises(ValueError, match=r"from 0\.5 to 0\.5 of 21,000 tasks there are none"):
+        env.trials("trivial-21k", (0.5, 0.5))
+    with pytest.raises(ValueError, match="has no sets of tasks to draw trials from"):
+        jaxenvs.make("Grid-v0").trials("trivial-21k")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.xland import Goal, Level, Rule, Ruleset, XLand, tiles
+from jaxenvs.xland import Goal, Level, Rule, Ruleset, XLand, facts, tiles
 
 ENV = XLand(size=9, num_rules=3, num_tiles=4)
 BALL, SQUARE, PYRAMID = (3, 1), (4, 2), (5, 3)
@@ -123,6 +123,15 @@ def test_a_dict_tells_the_task_and_the_pocket():
     assert np.array_equal(step.obs["goal"], ruleset.goal)
     assert np.array_equal(step.obs["rules"], ruleset.sized(3, 4).rules)
     assert bool(env.observation_space.contains(step.obs))
+
+
+def test_a_heading_is_the_image_with_the_direction():
+    env = XLand(size=9, num_rules=3, num_tiles=4, obs="heading")
+    obs, state = env.reset(jax.random.key(2))
+    assert set(obs) == {"image", "direction"} and bool(env.observation_space.contains(obs))
+    assert np.array_equal(obs["image"], ENV.observe(state))
+    assert f"You face {facts.HEADINGS[int(obs['direction'])]}." in env.describe(state)
+    assert "You face" not in ENV.describe(state)
 
 
 def test_only_who_observes_the_task_reads_it():

@@ -1,0 +1,251 @@
+"""RL² (Duan et al., 2016; Wang et al., 2016): recurrent PPO that learns to learn a task.
+
+Run it with `jaxenvs train XLand-R1-9x9-v0 --algo rl2`. A trial is a number of steps or episodes
+under one task. The memory of the network is cleared where a trial begins, not where an episode
+does, and the whole trial is one return: the end of an episode inside it neither cuts nor bootstraps
+anything. The network also sees the previous action and reward, so that it can find out what the
+task is and do better in later episodes. All this follows from environments whose episodes are
+trials (`Env.trials`); the rest is recurrent PPO (ppo_rnn.py).
+Deliberate difference to common practice: environments start at different times of their trials,
+so that a batch never consists of first episodes only.
+"""
+
+import dataclasses
+import functools
+import operator
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs import Env
+from jaxenvs.core.wrappers import PreviousStep
+
+from . import acting, evaluate, minibatches, ppo_rnn
+from .acting import Runner
+from .algorithms import Learner
+from .devices import Devices
+from .policy import Policy
+from .run.checkpoints import RunError
+from .run.options import Options
+from .runs import Config, Run
+from .task_memory import TaskMemory
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(ppo_rnn.Settings):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    memory: int = 256  # numbers that the GRU remembers
+    bfloat16: bool = False  # compute products in bfloat16, for accelerators
+    task_set: str = ""  # tasks of the trials, such as trivial-21k
+    held_out: float = 0.1  # share of them that is kept for the evaluation
+    trial_steps: int = 1024  # steps of a trial; 0: as many as its episodes need
+    trial_episodes: int = 0  # episodes of a trial, at most; 0: any number
+    test_episodes: int = 10  # episodes under each task of the evaluation
+
+    counts = (*ppo_rnn.Settings.counts, "test_episodes")
+
+    def check(self) -> None:
+        super().check()
+        if not self.trial_steps and not self.trial_episodes:
+            raise ValueError(
+                "trial_steps=0 and trial_episodes=0: a trial would never end; give one of them"
+            )
+        if self.embed < 1 or not self.hidden:
+            raise ValueError(
+                f"embed={self.embed} and hidden={self.hidden}: rl2's network needs at least 1 "
+                f"feature per cell and one layer"
+            )
+        if not 0.0 < self.held_out < 1.0:
+            raise ValueError(
+                f"held_out={self.held_out} is the share of tasks that are never trained on: give "
+                f"more than 0, less than 1"
+            )
+        if self.reset_source == "pool":
+            raise ValueError(
+                "reset_source=pool: levels of a pool are drawn for one task, trials have many; "
+                "give exact, fresh or auto"
+            )
+
+
+DIVIDED = acting.DIVIDED
+network = TaskMemory.of
+update = ppo_rnn.update
+
+
+def build(asked: Options[Settings], config: Config) -> Learner[Settings]:
+    """Return the learner in trials; raises for what cannot work."""
+    asked.settings.check()
+    _check_tasks(config.env, asked.settings, asked.eval_episodes)
+    env = PreviousStep(env=learned(config.env, asked.settings))
+    return Learner.of("rl2", env, asked.settings, Devices.chosen(asked.devices))
+
+
+def params(learner: Learner[Settings]) -> Any:
+    """The tasks to learn."""
+    return learner.env.default_params
+
+
+def learned(env: Env, settings: Settings) -> Any:
+    """Trials under the tasks that are not held out."""
+    lengths = {"steps": settings.trial_steps, "episodes": settings.trial_episodes}
+    return env.trials(settings.task_set, (0.0, 1.0 - settings.held_out), **lengths)
+
+
+def tested(env: Env, settings: Settings) -> Any:
+    """Trials of the evaluation, under the tasks that are held out."""
+    part = (1.0 - settings.held_out, 1.0)
+    return env.trials(settings.task_set, part, episodes=settings.test_episodes)
+
+
+def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
+    """Those trials, as a policy of a run with these settings sees them."""
+    return PreviousStep(env=tested(env, Settings(**settings)))
+
+
+def _check_tasks(env: Env, settings: Settings, count: int) -> None:
+    name, known = settings.task_set, ", ".join(env.task_sets)
+    if not known:
+        raise RunError(f"{env.name} has no sets of tasks; rl2 needs one that has, such as XLand")
+    if name not in env.task_sets:
+        raise RunError(f"--task-set {name or '(none)'}: choose one of {known}")
+    held_out = tested(env, settings).num_tasks
+    if held_out < count:
+        raise RunError(
+            f"--eval-episodes {count}: each is a trial under a held-out task, and {name} has "
+            f"{held_out:,} of these; give at most that, or more --held-out"
+        )
+
+
+def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runner:
+    """Start in the midst of trials, see `ppo.init`."""
+    runner = Runner(**acting.begin(learner, minibatches.adam, key, params))
+    trials, world = learner.env.env.env, runner.world
+    key_late = learner.devices.local_key(jax.random.fold_in(key, LATE))
+    shares = jax.random.uniform(key_late, (learner.env.num_envs,), jnp.float32)
+    late = jax.vmap(trials.late)(world.env.env, shares)
+    return runner._replace(world=world.replace(env=world.env.replace(env=late)))
+
+
+LATE = 0x1A7E  # folded into a run's key: how far the first trials are
+
+
+class Trial(NamedTuple):
+    """What came of one trial under each task."""
+
+    returns: Float32[Array, "*seeds tasks episodes"]
+    solved: Bool[Array, "*seeds tasks episodes"]
+    lengths: Int32[Array, "*seeds tasks"]  # steps
+
+
+def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
+    """Play a trial under each of `count` held-out tasks, write eval.json, print what was found."""
+    config, settings = run.config, learner.settings
+    trials = tested(config.env, settings)
+    keys = [jax.random.key(config.seed + i) for i in range(config.seeds)]
+    keys = jax.vmap(jax.random.fold_in, (0, None))(jnp.stack(keys), evaluate.EVALUATION)
+    over_seeds = jax.vmap(functools.partial(play, trials, learner.network, count), (0, 0, None))
+    trial = jax.jit(over_seeds)(weights, keys, trials.default_params)
+    result = summary(jax.device_get(trial), config.seed)
+    run.write_json("eval.json", result)
+    tell(result)
+    print(f"Watch it: jaxenvs watch {run.path}")
+
+
+def play(
+    trials: Any, network: Any, count: int, weights: PyTree[Array], key: Array, params: Any
+) -> Trial:
+    """Play one trial under each of the first `count` tasks of the params, memory kept in it."""
+    env, rows = PreviousStep(env=trials), jnp.arange(count, dtype=jnp.int32)
+    policy = Policy.of(env, network, weights)
+    key_level, key_reset, key_play = jax.random.split(key, 3)
+    levels = jax.vmap(trials.level_of, (0, 0, None))(split(key_level, count), rows, params)
+    first = jax.vmap(env.reset_to, (0, 0, None))(split(key_reset, count), levels, params)
+    nothing = Trial(
+        returns=jnp.zeros((count, trials.episodes), jnp.float32),
+        solved=jnp.zeros((count, trials.episodes), jnp.bool_),
+        lengths=jnp.zeros(count, jnp.int32),
+    )
+
+    def turn(carry: Any) -> Any:
+        key, obs, state, memory, playing, so_far = carry
+        key, key_act, key_step = jax.random.split(key, 3)
+        memory, logits, _ = jax.vmap(policy.think)(memory, obs, policy.masks(state))
+        action = jax.random.categorical(key_act, logits).astype(jnp.int32)
+        over_rows = jax.vmap(env.step, (0, 0, 0, None))
+        step = over_rows(split(key_step, count), state, action, params)
+        told = step.info["trial"]
+        at = (rows, told["episode"])
+        so_far = Trial(
+            returns=so_far.returns.at[at].add(jnp.where(playing, step.reward, 0.0)),
+            solved=so_far.solved.at[at].max(playing & told["solved"]),
+            lengths=so_far.lengths + playing.astype(jnp.int32),
+        )
+        return key, step.obs, step.state, memory, playing & ~step.done, so_far
+
+    memory = network.begin()
+    memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), memory)
+    carry = (key_play, first.obs, first.state, memory, jnp.ones(count, jnp.bool_), nothing)
+    return jax.lax.while_loop(lambda carry: carry[4].any(), turn, carry)[5]
+
+
+def split(key: Array, count: int) -> Array:
+    """Keys of rows; that of a row does not depend on `count`."""
+    return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
+
+
+def summary(trial: Any, first_seed: int) -> dict[str, Any]:
+    """Return what eval.json says of a `Trial` in NumPy: of all seeds together and of each."""
+    together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
+    return {
+        "episodes": trial.returns.shape[1],  # trials of each seed, which are episodes to a learner
+        **_facts(together),
+        "per_seed": [
+            {"seed": first_seed + i, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
+            for i in range(len(trial.returns))
+        ],
+    }
+
+
+def _facts(trial: Any) -> dict[str, Any]:
+    """Of all episodes, of sums over trials, and of each episode from the first to the last."""
+
+    def rounded(numbers: np.ndarray) -> Any:
+        return np.round(numbers.astype(np.float64), 6).tolist()
+
+    def spread(returns: np.ndarray) -> dict[str, Any]:
+        """Over tasks."""
+        median, low = np.quantile(returns, [0.5, 0.2], axis=0)
+        return {
+            "mean": rounded(returns.mean(axis=0)),
+            "median": rounded(median),
+            "p20": rounded(low),
+        }
+
+    return {
+        "mean_return": rounded(trial.returns.mean()),
+        "success_rate": rounded(trial.solved.mean()),
+        "mean_length": rounded(trial.lengths.mean() / trial.returns.shape[1]),
+        "terminated_rate": rounded(trial.solved.mean()),
+        "trials": spread(trial.returns.sum(axis=1)),
+        "by_episode": {
+            **spread(trial.returns),
+            "success_rate": rounded(trial.solved.mean(axis=0)),
+        },
+    }
+
+
+def tell(result: dict[str, Any]) -> None:
+    """Print a summary in a few lines."""
+    seeds, sums, means = result["per_seed"], result["trials"], result["by_episode"]["mean"]
+    each = ", ".join(f"{seed['trials']['mean']:.3f}" for seed in seeds)
+    print(
+        f"Evaluated under {result['episodes']:,} held-out tasks, {len(means)} episodes each: "
+        f"sum of returns {sums['mean']:.3f}{f' ({each})' if seeds[1:] else ''}, "
+        f"median {sums['median']:.3f}, 20th percentile {sums['p20']:.3f}"
+    )
+    print(f"Mean return by episode: {' '.join(f'{mean:.3f}' for mean in means)}")

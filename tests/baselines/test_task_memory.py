@@ -1,0 +1,77 @@
+"""The network of RL²: what it keeps of a reward, how long, and what it reads of an observation."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs import spaces
+from jaxenvs.baselines import task_memory
+from jaxenvs.baselines.task_memory import TaskMemory
+from jaxenvs.core.wrappers import PreviousStep
+
+KEY, MEMORY, STEPS = jax.random.key(0), 8, 6
+ENV = PreviousStep(env=jaxenvs.make("XLand-R1-9x9-v0", obs="heading"))
+NETWORK = TaskMemory.of(ENV, (8,), 4, memory=MEMORY)
+
+
+@functools.cache
+def unrolled():
+    """Observations, memories after each of them and outputs; rewards of steps 2 and 4."""
+    obs = jax.jit(jax.vmap(ENV.observation_space.sample))(jax.random.split(KEY, STEPS))
+    obs["reward"] = jnp.zeros(STEPS).at[jnp.array([2, 4])].set(0.5)
+
+    @jax.jit
+    def run(key, obs):
+        weights = NETWORK.init(key, jax.tree.map(lambda leaf: leaf[0], obs))
+
+        def step(memory, obs):
+            memory, *answer = NETWORK.think(weights, memory, obs, None)
+            return memory, (memory, answer)
+
+        begin, none = NETWORK.begin(), jnp.zeros(STEPS, jnp.bool_)
+        return jax.lax.scan(step, begin, obs)[1], NETWORK.unroll(weights, begin, obs, none)
+
+    return jax.device_get(run(KEY, obs))
+
+
+def test_a_reward_keeps_what_was_known_before_it_and_nothing_else_changes_that():
+    (memories, _), _ = unrolled()
+    kept, summary = np.split(memories[:, MEMORY:], 2, axis=1)
+    assert (kept[:2] == 0).all() and (summary != 0).all()
+    np.testing.assert_array_equal(kept[2], summary[1])
+    np.testing.assert_array_equal(kept[3], kept[2])
+    np.testing.assert_array_equal(kept[4], summary[3])
+    np.testing.assert_array_equal(kept[5], kept[4])
+
+
+def test_learning_sees_what_acting_saw():
+    (_, (logits, value)), learned = unrolled()
+    np.testing.assert_allclose(learned[0], logits, atol=1e-6)
+    np.testing.assert_allclose(learned[1], value, atol=1e-6)
+
+
+@pytest.mark.parametrize("obs", ["image", "heading", "dict", "rgb"])
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_every_observation_has_a_network_with_float32_weights_and_outputs(obs, bfloat16):
+    env = PreviousStep(env=jaxenvs.make("XLand-R1-9x9-v0", obs=obs))
+    network = TaskMemory.of(env, (8,), 4, memory=MEMORY, bfloat16=bfloat16)
+    sample = jax.eval_shape(env.observation_space.sample, KEY)
+    weights = jax.eval_shape(network.init, KEY, sample)
+    memory, logits, value = jax.eval_shape(network.apply, weights, sample)
+    dtypes = {leaf.dtype.name for leaf in jax.tree.leaves((weights, memory, logits, value))}
+    assert dtypes == {"float32"}
+    assert logits.shape == (6,) and value.shape == () and memory.shape == (2 * MEMORY,)
+    lowered = jax.jit(network.apply).lower(weights, sample).as_text()
+    assert ("bf16" in lowered) == bfloat16
+
+
+def test_cells_have_vectors_only_where_their_kinds_are_few():
+    cells = functools.partial(spaces.Box, 0, shape=(2, 2, 2), dtype=np.uint8)
+    assert task_memory.kinds(cells(high=[12, 11])) == (13, 12)
+    assert task_memory.kinds(cells(high=255)) == ()
+    assert task_memory.kinds(spaces.Box(0.0, 1.0, (2, 2, 2), np.float32)) == ()
+    assert task_memory.kinds(spaces.Discrete(4)) == ()
