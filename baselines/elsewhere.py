@@ -89,7 +89,7 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
             break
     for world in worlds:
         world.close()
-    return Episodes(returns, lengths, terminated)
+    return Episodes(*map(jnp.asarray, (returns, lengths, terminated)))
 
 
 def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
@@ -98,7 +98,7 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
     from craftax.craftax_env import make_craftax_env_from_name
 
     name = "Craftax-Classic-Symbolic-v1" if "Classic" in id else "Craftax-Symbolic-v1"
-    world = make_craftax_env_from_name(name, auto_reset=False)
+    world: Any = make_craftax_env_from_name(name, auto_reset=False)
     params = world.default_params
 
     def one(key: Array, memory: PyTree[Array], state: Any) -> tuple[Any, ...]:

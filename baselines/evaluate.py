@@ -127,7 +127,7 @@ def summary(episodes: Episodes, first_seed: int) -> dict[str, Any]:
     return {
         "episodes": int(np.shape(episodes.returns)[1]),  # of each seed
         **means(episodes),
-        **middle(episodes.returns.mean(axis=1)),
+        **middle(np.asarray(episodes.returns).mean(axis=1)),
         "per_seed": [
             {"seed": first_seed + i, **means(jax.tree.map(operator.itemgetter(i), episodes))}
             for i in range(len(episodes.returns))

@@ -23,7 +23,7 @@ ITEMS = 16
 class SlowCartPole(gymnasium.Wrapper):
     """CartPole-v1 that sleeps in every step."""
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # gymnasium 1.1 asks the class
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]  # of the class
 
     def __init__(self, **_: Any) -> None:
         super().__init__(gymnasium.make("CartPole-v1"))

@@ -55,7 +55,7 @@ def agree(*flags: bool) -> tuple[bool, ...]:
     if jax.process_count() == 1:
         return flags
     everywhere = multihost_utils.process_allgather(np.array(flags))
-    return tuple(map(bool, np.atleast_2d(everywhere).any(axis=0)))
+    return tuple(np.atleast_2d(everywhere).any(axis=0).tolist())
 
 
 def wait(what: str) -> None:

@@ -59,8 +59,10 @@ def _classic(env: Any, theirs: Any) -> Any:
         )
 
     def arrow(i: int) -> Projectile:
-        where = (*theirs.arrows.position[i], *theirs.arrow_directions[i])
-        return Projectile(*where, jnp.int32(0), theirs.arrows.mask[i])
+        row, column = theirs.arrows.position[i]
+        d_row, d_column = theirs.arrow_directions[i]
+        alive = theirs.arrows.mask[i]
+        return Projectile(row, column, d_row, d_column, jnp.int32(0), alive)
 
     kinds = {name: getattr(theirs, field) for name, field in CLASSIC_KINDS.items()}
     bits = jnp.arange(len(env.rules.achievements), dtype=jnp.int32)
@@ -138,8 +140,10 @@ def _on_floor(theirs: Any, world: World, floor: int) -> World:
         )
 
     def projectile(slots: Any, directions: Any, i: int) -> Projectile:
-        where = (*slots.position[floor, i], *directions[floor, i])
-        return Projectile(*where, slots.type_id[floor, i], slots.mask[floor, i])
+        row, column = slots.position[floor, i]
+        d_row, d_column = directions[floor, i]
+        type, alive = slots.type_id[floor, i], slots.mask[floor, i]
+        return Projectile(row, column, d_row, d_column, type, alive)
 
     kinds = {role: getattr(theirs, kind) for role, kind in KINDS.items()}
     flying = {
