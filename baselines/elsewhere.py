@@ -4,8 +4,10 @@ What the package shows, or its state, is turned into the environment's observati
 and chance are the package's. If the rules are the same, so are the returns.
 """
 
+import contextlib
 import functools
 import importlib
+import io
 import warnings
 from typing import Any
 
@@ -69,10 +71,11 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
         raise NotThereError(f"{env.package} does not tell which actions of {id} are legal")
     chosen = jax.jit(jax.vmap(functools.partial(act, policy, greedy), (0, 0, 0, None)))
     seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
-    with warnings.catch_warnings():  # of some levels there are newer versions
-        warnings.simplefilter("ignore", DeprecationWarning)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore", DeprecationWarning)  # of some levels there are newer ones
         worlds = [gymnasium.make(id, disable_env_checker=True) for _ in range(count)]
-    shown = [world.reset(seed=int(seed))[0] for world, seed in zip(worlds, seeds, strict=True)]
+        # BabyAI prints every level that it rejects.
+        shown = [world.reset(seed=int(seed))[0] for world, seed in zip(worlds, seeds, strict=True)]
     memory, playing = _remembered(policy, count), np.ones(count, bool)
     returns, lengths = np.zeros(count, np.float32), np.zeros(count, np.int32)
     terminated = np.zeros(count, bool)

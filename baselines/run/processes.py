@@ -6,6 +6,7 @@ A run of one process needs none of this: then `join` does nothing and the others
 import os
 import socket
 import time
+from typing import Any
 
 import jax
 import numpy as np
@@ -54,7 +55,7 @@ def agree(*flags: bool) -> tuple[bool, ...]:
     """Whether each of the flags is set in any process."""
     if jax.process_count() == 1:
         return flags
-    everywhere = multihost_utils.process_allgather(np.array(flags))
+    everywhere: Any = multihost_utils.process_allgather(np.array(flags))
     return tuple(np.atleast_2d(everywhere).any(axis=0).tolist())
 
 
