@@ -33,11 +33,13 @@ class Policy:
     predict: Callable[[Any, PyTree[Array], Mask], tuple[Any, Array, Array]]
     """Memory, observation and mask -> memory, logits of the legal actions, value."""
     env_id: str = ""
+    weights: PyTree[Array] = dataclasses.field(default=None, compare=False, repr=False)
 
     @classmethod
     def of(cls, env: Env, network: Network, weights: PyTree[Array], env_id: str = "") -> "Policy":
         """Return the policy of a network with these weights."""
-        return cls(env, network.begin, functools.partial(network.think, weights), env_id)
+        think = functools.partial(network.think, weights)
+        return cls(env, network.begin, think, env_id, weights)
 
     def act(
         self, key: Key, memory: PyTree[Array], state: Any, params: Any = None, greedy: bool = False

@@ -55,6 +55,12 @@ COMMANDS = {
         "train",
         keeps=True,
     ),
+    "export": Command(
+        "write a trained policy for programs without jaxenvs",
+        "jaxenvs.baselines.export",
+        {"": "runs"},
+        "export",
+    ),
     "compare": Command(
         "compare trained runs, with intervals",
         "jaxenvs.baselines.compare",

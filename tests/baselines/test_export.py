@@ -1,0 +1,93 @@
+"""`jaxenvs export`: the files of a policy say what the policy says, without jaxenvs."""
+
+import json
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxenvs import cli
+from jaxenvs.baselines import export
+from jaxenvs.baselines.runs import load_policy
+from jaxenvs.baselines.train import main
+
+GROUP = "tiny_runs"  # the worker that has compiled such a run
+pytest.importorskip("flatbuffers")
+safetensors = pytest.importorskip("safetensors.numpy")
+
+TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
+TINY += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
+READER = """
+import json, pathlib, sys
+sys.modules.update(dict.fromkeys(("jaxenvs", "flax", "safetensors")))  # not to be imported
+import jax, jax.numpy as jnp, numpy as np
+from jax import export
+folder = pathlib.Path(sys.argv[1])
+policy = export.deserialize(bytearray((folder / "policy.jax").read_bytes()))
+obs = jnp.asarray(np.load(folder / "obs.npy"))
+memory = jnp.zeros((len(obs), 4)) if len(sys.argv) > 2 else ()
+memory, logits, value = policy.call(memory, obs)
+print(json.dumps([np.asarray(logits).tolist(), np.asarray(value).tolist()]))
+"""
+
+
+def trained(tmp_path, *more) -> str:
+    """A tiny run, exported."""
+    out = str(tmp_path / "run")
+    steps = ["--total-steps", "256", "--out", out]
+    assert main(["Grid-Empty-Random-5x5-v0", *TINY, *steps, *more]) == 0
+    assert cli.main(["export", out, "--seed", "1"]) == 0
+    return out
+
+
+def test_another_process_reads_the_policy_without_this_package(tmp_path, capsys):
+    run = trained(tmp_path)
+    folder = tmp_path / "run" / "export"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(export.FILES)
+    assert "wrote" in capsys.readouterr().out
+    policy = load_policy(run, 1)
+    space = policy.env.observation_space
+    obs = jax.vmap(space.sample)(jax.random.split(jax.random.key(0), 5))
+    np.save(folder / "obs.npy", obs)
+    told = subprocess.run(
+        [sys.executable, "-c", READER, str(folder)], capture_output=True, text=True, check=True
+    )
+    logits, value = map(np.array, json.loads(told.stdout.splitlines()[-1]))
+    expected = jax.jit(jax.vmap(policy.apply))(obs)
+    np.testing.assert_allclose(logits, expected[0], atol=1e-5)
+    np.testing.assert_allclose(value, expected[1], atol=1e-5)
+
+    known = json.loads((folder / "policy.json").read_text())
+    assert known["id"] == "Grid-Empty-Random-5x5-v0" and known["mask"] is False
+    assert known["obs"] == {"shape": list(obs.shape[1:]), "dtype": str(obs.dtype)}
+    stored = safetensors.load_file(folder / "weights.safetensors")
+    leaves = jax.tree.leaves(policy.weights)
+    assert len(stored) == len(leaves) and all("." in name for name in stored)
+    assert sum(a.size for a in stored.values()) == sum(leaf.size for leaf in leaves)
+    first = next(iter(export.named(policy.weights).items()))
+    np.testing.assert_array_equal(stored[first[0]], first[1])
+
+
+@pytest.mark.full
+def test_a_policy_that_remembers_takes_and_returns_its_memory(tmp_path):
+    run = trained(tmp_path, "--algo", "ppo-rnn", "--memory", "4", "--minibatches", "2")
+    program = jax.export.deserialize(
+        bytearray((tmp_path / "run" / "export" / "policy.jax").read_bytes())
+    )
+    policy = load_policy(run, 1)
+    keys = jax.random.split(jax.random.key(0), 3)
+    obs = jax.vmap(policy.env.observation_space.sample)(keys)
+    memory = jnp.zeros((3, 4))
+    for _ in range(2):
+        expected = jax.jit(jax.vmap(policy.think))(memory, obs)
+        memory, *found = program.call(memory, obs)
+        for one, other in zip((memory, *found), expected, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_what_cannot_be_exported_is_said_in_a_sentence(tmp_path, capsys):
+    assert cli.main(["export", str(tmp_path / "none")]) == 2
+    assert "is not a run" in capsys.readouterr().err
