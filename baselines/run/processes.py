@@ -55,8 +55,9 @@ def agree(*flags: bool) -> tuple[bool, ...]:
     """Whether each of the flags is set in any process."""
     if jax.process_count() == 1:
         return flags
-    everywhere: Any = multihost_utils.process_allgather(np.array(flags))
-    return tuple(np.atleast_2d(everywhere).any(axis=0).tolist())
+    everywhere = multihost_utils.process_allgather(np.array(flags))
+    anywhere: Any = np.atleast_2d(everywhere).any(axis=0)
+    return tuple(anywhere.tolist())
 
 
 def wait(what: str) -> None:
