@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiny import TINY
 
 import jaxenvs
 from jaxenvs import cli
@@ -14,8 +15,6 @@ from jaxenvs.baselines.policy import Policy
 from jaxenvs.baselines.train import main
 
 GROUP = "tiny_runs"  # the worker that has compiled such a run
-TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
-TINY += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from tiny import TINY
 
 from jaxenvs import cli
 from jaxenvs.baselines import export
@@ -18,8 +19,6 @@ GROUP = "tiny_runs"  # the worker that has compiled such a run
 pytest.importorskip("flatbuffers")
 safetensors = pytest.importorskip("safetensors.numpy")
 
-TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
-TINY += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
 READER = """
 import json, pathlib, sys
 sys.modules.update(dict.fromkeys(("jaxenvs", "flax", "safetensors")))  # not to be imported

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import Clock
+from tiny import TINY, Clock
 
 import jaxenvs
 from jaxenvs import spaces
@@ -29,8 +29,6 @@ from jaxenvs.core.extras import require
 from jaxenvs.render import replay
 
 GROUP = "tiny_runs"  # one worker compiles the program of these runs
-TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
-TINY += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
 
 
 def total(updates: int) -> list[str]:
