@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import TINY
+from tiny import FLAGS
 
 import jaxenvs
 from jaxenvs import cli
@@ -21,7 +21,7 @@ GROUP = "tiny_runs"  # the worker that has compiled such a run
 def run(tmp_path_factory):
     """A tiny run of two seeds."""
     out = tmp_path_factory.mktemp("elsewhere") / "run"
-    arguments = [*TINY, "--total-steps", "256", "--out", str(out)]
+    arguments = [*FLAGS, "--total-steps", "256", "--out", str(out)]
     assert main(["Grid-Empty-Random-5x5-v0", *arguments]) == 0
     return str(out)
 

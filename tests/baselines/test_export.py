@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import TINY
+from tiny import FLAGS
 
 from jaxenvs import cli
 from jaxenvs.baselines import export
@@ -37,7 +37,7 @@ def trained(tmp_path, *more) -> str:
     """A tiny run, exported."""
     out = str(tmp_path / "run")
     steps = ["--total-steps", "256", "--out", out]
-    assert main(["Grid-Empty-Random-5x5-v0", *TINY, *steps, *more]) == 0
+    assert main(["Grid-Empty-Random-5x5-v0", *FLAGS, *steps, *more]) == 0
     assert cli.main(["export", out, "--seed", "1"]) == 0
     return out
 

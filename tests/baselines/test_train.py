@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import TINY, Clock
+from tiny import FLAGS, Clock
 
 import jaxenvs
 from jaxenvs import spaces
@@ -40,7 +40,7 @@ def total(updates: int) -> list[str]:
 def finished(tmp_path_factory):
     """A tiny run of four updates, with checkpoints of the second and the fourth."""
     out = tmp_path_factory.mktemp("runs") / "finished"
-    assert main(["Grid-Empty-Random-5x5-v0", *TINY, *total(4), "--out", str(out)]) == 0
+    assert main(["Grid-Empty-Random-5x5-v0", *FLAGS, *total(4), "--out", str(out)]) == 0
     return out
 
 
@@ -207,7 +207,7 @@ def test_help_and_unknown_flags_return(capsys, argv, code):
 def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
     """In a process of its own; the run that goes on afterwards equals one that was not stopped."""
     out = tmp_path / "stopped"
-    flags = [*TINY, *total(100_000), "--no-anneal", "--checkpoint-every", "1000000"]
+    flags = [*FLAGS, *total(100_000), "--no-anneal", "--checkpoint-every", "1000000"]
     process = _start(["Grid-Empty-Random-5x5-v0", *flags, "--out", str(out)])
     _wait_for(out / "log.jsonl", process)
     process.send_signal(signal.SIGINT)
@@ -239,7 +239,7 @@ def test_the_next_chunk_is_dispatched_before_metrics_are_read(finished, tmp_path
     told(monkeypatch, progress.ProgressLine, "update", events, "tell")
     told(monkeypatch, keeping, "draw", events, "draw")
     told(monkeypatch, runs.Run, "records", events, "read the log")
-    flags = [*TINY, *total(4), "--checkpoint-every", "9", "--out", str(tmp_path / "run")]
+    flags = [*FLAGS, *total(4), "--checkpoint-every", "9", "--out", str(tmp_path / "run")]
     assert main(["Grid-Empty-Random-5x5-v0", *flags]) == 0
     chunks = ["run", *("run", "tell") * 3, "tell"]
     assert events == [*chunks, "read the log", "draw"]
@@ -266,7 +266,7 @@ def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoints, "write", write)
     config = runs.Config("Grid-v0", {}, 0, 1, {})
     seconds = ["--checkpoint-seconds", "0", "--out", str(tmp_path / "run")]
-    flags = TINY[: TINY.index("--checkpoint-every")] + TINY[TINY.index("--seeds") :]
+    flags = FLAGS[: FLAGS.index("--checkpoint-every")] + FLAGS[FLAGS.index("--seeds") :]
     assert main(["Grid-Empty-Random-5x5-v0", *flags, *total(4), *seconds]) == 0
     assert written[0] == 1 and written[-1] == 4
     patient = keeping.Keeper(runs.Run(tmp_path, config), seconds=3600.0)
@@ -454,7 +454,7 @@ def test_a_mission_without_a_choice_of_observations_is_trained_in(monkeypatch):
     ["Grid-MultiRoom-N2-S4-v0", pytest.param("BabyAI-PickupLoc-v0", marks=pytest.mark.full)],
 )
 def test_levels_that_may_be_rejected_are_learned_in(tmp_path, id):
-    asked = [id, *TINY, "--reset-source", "exact", "--out", str(tmp_path / "run")]
+    asked = [id, *FLAGS, "--reset-source", "exact", "--out", str(tmp_path / "run")]
     _, run, learner = options.prepare(asked)
     keys = jax.random.split(jax.random.key(0), 2)
     runners = jax.eval_shape(functools.partial(loop.start, learner), keys)
@@ -477,7 +477,7 @@ def _info(env) -> dict:
 @pytest.mark.slow
 def test_three_actions_and_a_mission(tmp_path, capsys):
     out = tmp_path / "run"
-    asked = ["Grid-Dynamic-Obstacles-5x5-v0", "--set", "obs=dict", *TINY, *total(1)]
+    asked = ["Grid-Dynamic-Obstacles-5x5-v0", "--set", "obs=dict", *FLAGS, *total(1)]
     assert main([*asked, "--out", str(out)]) == 0
     policy = runs.load_policy(out)
     logits, _ = jax.eval_shape(policy.apply, policy.env.observation_space.sample(jax.random.key(0)))

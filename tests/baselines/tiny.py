@@ -16,8 +16,8 @@ from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Discrete
 
 # Flags of a run that takes seconds; those of one file compile one program.
-TINY = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
-TINY += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
+FLAGS = ["--num-envs", "8", "--rollout-steps", "32", "--hidden", "8", "--embed", "2"]
+FLAGS += ["--eval-episodes", "16", "--checkpoint-every", "2", "--seeds", "2", "--seed", "3"]
 
 
 class Endless(Env):
