@@ -1,6 +1,7 @@
 """`jaxenvs eval`: evaluate a finished run again, here or in the package with the same rules."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import jax
 import numpy as np
 
 from jaxenvs.commands.parser import Parser, UsageError, guarded, number
+from jaxenvs.core.extras import version
 from jaxenvs.core.files import replacing
 
 from . import elsewhere
@@ -36,15 +38,25 @@ def main(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     asked = _parser().parse_args(argv)
     try:
-        seeds = range(Run.open(asked.run).config.seeds)
-        policies = [load_policy(asked.run, seed) for seed in seeds]
-        results = [
-            _result(seed, policy, asked.package, asked.episodes, asked.greedy)
-            for seed, policy in zip(seeds, policies, strict=True)
-        ]
+        config = Run.open(asked.run).config
+        policies = [load_policy(asked.run, seed) for seed in range(config.seeds)]
+        found = {
+            "id": config.id,
+            "algorithm": config.algorithm,
+            "steps": config.settings["total_steps"],  # that each seed was trained for
+            "package": asked.package,
+            "episodes": asked.episodes,
+            "greedy": asked.greedy,
+            "seeds": [
+                _result(config.seed + i, policy, asked.package, asked.episodes, asked.greedy)
+                for i, policy in enumerate(policies)
+            ],
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
+            "versions": {name: version(name) for name in ("jaxenvs", "jax", asked.package) if name},
+        }
         if asked.json:
             with replacing(Path(asked.json)) as temporary:
-                temporary.write_text(json.dumps(results, indent=2) + "\n", "utf-8")
+                temporary.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
             print(f"wrote {asked.json}")
     except OSError as error:
         raise UsageError(f"{error.filename} cannot be written: {error.strerror}") from error
@@ -75,12 +87,12 @@ def _result(
 ) -> dict[str, Any]:
     """Play, print a line, and return the figures of one seed."""
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
-    result: dict[str, Any] = {"seed": seed, "episodes": count, "greedy": greedy}
-    result["jaxenvs"] = ours = _figures(here(policy, key_here, count, greedy))
+    result: dict[str, Any] = {"seed": seed}
+    result["here"] = ours = _figures(here(policy, key_here, count, greedy))
     line = f"seed {seed}: {_words(ours)}"
     if package is not None:
         played = elsewhere.play(policy, package, key_there, count, greedy)
-        result[package] = there = _figures(played)
+        result["there"] = there = _figures(played)
         apart = ours["mean_return"] - there["mean_return"]
         error = float(np.hypot(ours["error"], there["error"]))
         result["standard_errors_apart"] = round(apart / error, 3) if error else None

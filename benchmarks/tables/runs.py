@@ -254,3 +254,25 @@ def classic(rows: list[dict[str, Any]]) -> Table:
         ),
     }
     return tabulated(range(row["seeds"]), columns)
+
+
+@table("runs-elsewhere", f"{RUNS}/elsewhere/*.json")
+def elsewhere(runs: list[dict[str, Any]]) -> Table:
+    """Policies that were trained here, in the packages whose rules are reproduced."""
+
+    def returns(name: str) -> Column:
+        def cell(line: tuple[dict[str, Any], dict[str, Any]]) -> str:
+            figures = line[1][name]
+            return f"{figures['mean_return']:.3f} ± {figures['error']:.3f}"
+
+        return cell
+
+    columns: dict[str, Column] = {
+        "trained in": lambda line: f"`{line[0]['id']}`",
+        "by, steps": lambda line: f"{line[0]['algorithm']}, {short(line[0]['steps'])}",
+        "return here": returns("here"),
+        "package": lambda line: f"{line[0]['package']} {line[0]['versions'][line[0]['package']]}",
+        "return there": returns("there"),
+        "apart, in standard errors": lambda line: f"{abs(line[1]['standard_errors_apart']):.1f}",
+    }
+    return tabulated([(run, seed) for run in runs for seed in run["seeds"]], columns)

@@ -42,11 +42,12 @@ def test_every_seed_plays_here_and_there(run, tmp_path, capsys):
     argv = ["eval", run, "--in", "minigrid", "--episodes", "16", "--json", str(file)]
     assert cli.main(argv) == 0
     out = capsys.readouterr().out.splitlines()
-    assert out[0].startswith("seed 0: return ") and "; in minigrid return " in out[0]
-    results = json.loads(file.read_text())
-    assert [result["seed"] for result in results] == [0, 1]
-    for result in results:
-        here, there = result["jaxenvs"], result["minigrid"]
+    assert out[0].startswith("seed 3: return ") and "; in minigrid return " in out[0]
+    found = json.loads(file.read_text())
+    assert (found["id"], found["package"]) == ("Grid-Empty-Random-5x5-v0", "minigrid")
+    assert [result["seed"] for result in found["seeds"]] == [3, 4]
+    for result in found["seeds"]:
+        here, there = result["here"], result["there"]
         error = np.hypot(here["error"], there["error"])
         apart = (here["mean_return"] - there["mean_return"]) / error
         assert result["standard_errors_apart"] == pytest.approx(apart, abs=2e-3)
