@@ -20,7 +20,7 @@ from ..core.facts import RGB, Effects, Fact
 from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import register
-from ..core.sight import visible, window
+from ..core.sight import seen_cells, visible, window
 from ..core.spaces import Box, Dict, Discrete, Space
 from . import facts, layouts, sprites, tiles, validation
 from .engine import advance, direction_vector
@@ -209,15 +209,8 @@ class XLand(Env):
 
     def lit(self, state: XLandState) -> Bool[Array, "size size"]:
         """Which cells of the grid the agent sees."""
-        size = self.view_size
-        seen = self.view(state) != tiles.NOTHING
-        d_row, d_column = direction_vector(state.direction)
-        rows = jnp.arange(self.size, dtype=np.int32)[:, None] - state.row
-        columns = jnp.arange(self.size, dtype=np.int32)[None, :] - state.column
-        ahead = size - 1 - (rows * d_row + columns * d_column)
-        across = columns * -d_row + rows * d_column + size // 2
-        inside = (ahead >= 0) & (ahead < size) & (across >= 0) & (across < size)
-        return inside & seen[ahead.clip(0, size - 1), across.clip(0, size - 1)]
+        seen, forward = self.view(state).T != tiles.NOTHING, direction_vector(state.direction)
+        return seen_cells(seen, (state.row, state.column), forward, (self.size, self.size))
 
     def facts(self, state: XLandState, params: Any = None) -> tuple[Fact, ...]:
         """The task, and what the agent holds."""
