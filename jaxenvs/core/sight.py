@@ -46,6 +46,25 @@ def window(
     return jnp.where(inside, cells, jnp.uint8(outside))
 
 
+def seen_cells(
+    seen: Bool[Array, "size size"],
+    place: tuple[Array, Array],
+    forward: tuple[Array, Array],
+    shape: tuple[int, int],
+) -> Bool[Array, "height width"]:
+    """Which cells of a grid of this shape are seen, given those of the view: `window` inverted.
+
+    `place` is the agent's (row, column), `forward` what one step changes of it.
+    """
+    size, (d_row, d_column) = seen.shape[0], forward
+    rows = jnp.arange(shape[0], dtype=np.int32)[:, None] - place[0]
+    columns = jnp.arange(shape[1], dtype=np.int32)[None, :] - place[1]
+    ahead = size - 1 - (rows * d_row + columns * d_column)
+    across = rows * d_column - columns * d_row + size // 2
+    inside = (ahead >= 0) & (ahead < size) & (across >= 0) & (across < size)
+    return inside & seen[across.clip(0, size - 1), ahead.clip(0, size - 1)]
+
+
 @functools.partial(jax.jit, inline=True)
 def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
     """Which cells of the view are lit.

@@ -21,7 +21,7 @@ from ..core.facts import RGB, Fact
 from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import register
-from ..core.sight import visible, window
+from ..core.sight import seen_cells, visible, window
 from ..core.spaces import Box, Dict, Discrete, Space
 from . import facts, missions, sprites, tiles
 from .rules import EMPTY, act
@@ -218,15 +218,8 @@ class GridEnv(Env):
 
     def lit(self, state: GridState) -> Bool[Array, "height width"]:
         """Which cells of the grid the agent sees."""
-        size = self.view_size
-        seen = self.view(state) != Kind.UNSEEN
-        d_row, d_column = direction_vector(state.direction)
-        rows = jnp.arange(self.height, dtype=np.int32)[:, None] - state.row
-        columns = jnp.arange(self.width, dtype=np.int32)[None, :] - state.column
-        ahead = size - 1 - (rows * d_row + columns * d_column)
-        across = rows * d_column - columns * d_row + size // 2
-        inside = (ahead >= 0) & (ahead < size) & (across >= 0) & (across < size)
-        return inside & seen[across.clip(0, size - 1), ahead.clip(0, size - 1)]
+        seen, forward = self.view(state) != Kind.UNSEEN, direction_vector(state.direction)
+        return seen_cells(seen, (state.row, state.column), forward, (self.height, self.width))
 
     def mission_text(self, state: GridState) -> str:
         """Mission of the episode, in MiniGrid's words."""

@@ -20,10 +20,11 @@ from ..core.facts import RGB, Effects, Fact
 from ..core.pixels import compose
 from ..core.random import Key
 from ..core.registry import register
-from ..core.sight import visible, window
+from ..core.sight import seen_cells, visible, window
 from ..core.spaces import Box, Dict, Discrete, Space
 from . import facts, layouts, sets, sprites, tiles, validation
 from .engine import advance, direction_vector
+from .language import parse_ruleset
 from .layouts import LAYOUTS
 from .rulesets import GOALS, RULES, Goal, Rule, Ruleset
 from .state import Action, Level, XLandParams, XLandState
@@ -81,6 +82,7 @@ class XLand(Env):
     size: int = 9  # cells on a side, walls included
     num_rules: int = 18  # rules that a task may have; fewer make a step on a CPU faster
     num_tiles: int = 23  # tiles that may lie on the map at the start
+    task: str = ""  # the default one, as `parse_ruleset` reads it; `;` ends a line as well
     view_size: int = 5  # odd; cells seen ahead and across
     obs: str = "image"  # which observation is made
     see_through_walls: bool = True  # nothing blocks sight
@@ -103,6 +105,12 @@ class XLand(Env):
         checks.integer_field(owner, "num_rules", self.num_rules, 1, 255)
         free = layouts.drawn(self.layout, self.size).free.size
         checks.integer_field(owner, "num_tiles", self.num_tiles, 2, free - 1)
+        if not isinstance(self.task, str):
+            raise TypeError(
+                f"{owner}: task must be text, such as 'goal: hold(red key); map: red key', got "
+                f"{type(self.task).__name__}; `params_for` takes rulesets"
+            )
+        _default_params(self.size, self.num_rules, self.num_tiles, self.task)
         checks.one_of(owner, "obs", self.obs, self.observations)
         checks.integer_field(owner, "view_size", self.view_size, 3, 31)
         if self.view_size % 2 == 0:
@@ -126,8 +134,8 @@ class XLand(Env):
 
     @property
     def default_params(self) -> XLandParams:
-        """The package's time limit, and a small task."""
-        return _default_params(self.size, self.num_rules, self.num_tiles)
+        """The package's time limit, and the field's task or a small one."""
+        return _default_params(self.size, self.num_rules, self.num_tiles, self.task)
 
     @property
     def action_space(self) -> Discrete:
@@ -189,8 +197,10 @@ class XLand(Env):
         """An episode that ends by the task ends in success."""
         return step.terminated
 
-    def ending(self, level: Level) -> Ending:
-        """Pick up what the default task asks for."""
+    def ending(self, level: Level) -> Ending | None:
+        """Pick up what the default task asks for; None if there is another."""
+        if self.task:
+            return None
         grid = (
             jnp.asarray(level.grid)
             .at[1, 1:3]
@@ -210,15 +220,8 @@ class XLand(Env):
 
     def lit(self, state: XLandState) -> Bool[Array, "size size"]:
         """Which cells of the grid the agent sees."""
-        size = self.view_size
-        seen = self.view(state) != tiles.NOTHING
-        d_row, d_column = direction_vector(state.direction)
-        rows = jnp.arange(self.size, dtype=np.int32)[:, None] - state.row
-        columns = jnp.arange(self.size, dtype=np.int32)[None, :] - state.column
-        ahead = size - 1 - (rows * d_row + columns * d_column)
-        across = columns * -d_row + rows * d_column + size // 2
-        inside = (ahead >= 0) & (ahead < size) & (across >= 0) & (across < size)
-        return inside & seen[ahead.clip(0, size - 1), across.clip(0, size - 1)]
+        seen, forward = self.view(state).T != tiles.NOTHING, direction_vector(state.direction)
+        return seen_cells(seen, (state.row, state.column), forward, (self.size, self.size))
 
     def facts(self, state: XLandState, params: Any = None) -> tuple[Fact, ...]:
         """The task, and what the agent holds."""
@@ -257,10 +260,13 @@ class XLand(Env):
 
 
 @functools.lru_cache(maxsize=64)
-def _default_params(size: int, num_rules: int, num_tiles: int) -> XLandParams:
+def _default_params(size: int, num_rules: int, num_tiles: int, task: str) -> XLandParams:
+    """Raises `ValueError` for a task that is no text of a ruleset, is too large or unsound."""
     limit = np.int32(3 * size * size)
-    ruleset = EXAMPLE.sized(num_rules, num_tiles).packed()
-    return XLandParams(max_steps_in_episode=limit, ruleset=ruleset)
+    ruleset = parse_ruleset(task.replace(";", "\n")) if task else EXAMPLE
+    validation.check(ruleset, size)
+    packed = ruleset.sized(num_rules, num_tiles).packed()
+    return XLandParams(max_steps_in_episode=limit, ruleset=packed)
 
 
 def _image(env: XLand, state: XLandState, params: Any) -> UInt8[Array, "size size 2"]:

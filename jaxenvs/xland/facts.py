@@ -30,6 +30,7 @@ KEYS: tuple[ActionKeys, ...] = keyed(  # in the order of `Action`
 )
 HEADINGS = ("up", "right", "down", "left")
 AGENT = "^>v<"
+HIDDEN = "Your task is not part of this observation; obs='dict' states it."
 # A cell in a drawing: the letter of its kind, then that of its colour.
 LETTERS = {
     Kind.FLOOR: "f",  # of another colour than black, as in a level by hand
@@ -119,7 +120,7 @@ def describe(env: "XLand", state: XLandState, params: Any) -> str:
     whole = env.obs == "rgb_full"
     told = env.obs == "dict"
     cells = _around(grid, row, column, direction) if whole else _in_view(view)
-    sentences = [f"{sentence}." for sentence in _task(env, params)] if told else []
+    sentences = [f"{sentence}." for sentence in _task(env, params)] if told else [HIDDEN]
     sentences.append(f"You hold {_thing(pocket) or 'nothing'}.")
     if whole or told or env.obs == "heading":  # otherwise not in the observation
         sentences.append(f"You face {HEADINGS[direction]}.")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs.xland import Goal, Level, Rule, Ruleset, XLand, facts, tiles
+from jaxenvs.xland import Goal, Level, Rule, Ruleset, XLand, facts, parse_ruleset, tiles
 
 ENV = XLand(size=9, num_rules=3, num_tiles=4)
 BALL, SQUARE, PYRAMID = (3, 1), (4, 2), (5, 3)
@@ -137,9 +137,24 @@ def test_a_heading_is_the_image_with_the_direction():
 def test_only_who_observes_the_task_reads_it():
     state = ENV.reset(jax.random.key(0)).state
     told = XLand(size=9, num_rules=3, num_tiles=4, obs="dict")
+    assert ENV.describe(state).startswith("Your task is not part of this observation; obs='dict'")
     assert "pyramid" not in ENV.describe(state)
     assert "Goal: hold a green pyramid." in told.describe(state)
     assert ENV.facts(state)[0].value == "Goal: hold a green pyramid"
+
+
+def test_a_task_as_text_is_the_default_one(as_a_user):
+    text = "goal: hold(red key); near(red ball, agent) -> red key; map: red ball"
+    env = XLand(size=9, num_rules=3, num_tiles=4, task=text)
+    assert env.default_params == ENV.params_for(parse_ruleset(text.replace(";", "\n")))
+    assert env.ending(ENV.sample_level(jax.random.key(0))) is None
+    for task, said in {
+        "goal: hold(red kex)": "line 1, `goal: hold(red kex)`: `red kex` is no tile",
+        "goal: hold(red key); map: red ball": "a red key is neither on the map nor made by a rule",
+        f"goal: none; {'hold(red key) -> red ball; ' * 4}": "has 4 rules, this environment holds 3",
+    }.items():
+        assert said in message(ValueError, XLand, size=9, num_rules=3, num_tiles=4, task=task)
+    assert "task must be text" in message(TypeError, XLand, task=Ruleset.of((1, 3, 1)))
 
 
 def test_words_know_what_is_in_sight_and_below():
