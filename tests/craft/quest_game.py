@@ -1,0 +1,243 @@
+"""A game in the hands of the player of `quest_player`: what it sees, and how it plays on.
+
+It sees the whole state. It plays in pieces of `AHEAD` steps: of all clones that tried, the one
+whose end is worth most is what happens.
+"""
+
+import jax
+import numpy as np
+from quest_clones import AHEAD, CLONES, FAR, IS_WALKED, IS_WET, WAYS, begin, look, pick, roll
+
+from jaxenvs.craft.full_rows import ARMOUR, COLOURS, FULL
+from jaxenvs.craft.state import earned_vector
+from jaxenvs.craft.tables import Achievement, Action, Block
+
+DUG = {  # level of the pickaxe with which these can be taken away
+    **dict.fromkeys((Block.TREE, Block.FIRE_TREE, Block.CRAFTING_TABLE, Block.FURNACE), 0),
+    **dict.fromkeys((Block.STONE, Block.STALAGMITE, Block.COAL), 1),
+    **{Block.CHEST: 0, Block.IRON: 2, Block.DIAMOND: 3, Block.SAPPHIRE: 4, Block.RUBY: 4},
+}
+DIG_COST, BRIDGE_COST = 2.2, 3.5  # steps
+WORTH = {  # points of an item; a point of health is worth three
+    **{"diamond": 8.0, "sapphire": 5.0, "ruby": 5.0, "iron": 2.0, "coal": 0.6, "sapling": 0.5},
+    **{"wood": 0.4, "arrows": 0.15, "stone": 0.05},
+}
+FOES = ("melee", "ranged")
+DEADLY = -1e5
+HIGHEST = {role: np.array([row.health for row in FULL.types(role)], np.float32) for role in FOES}
+# What clones do differently, in turn: how often anything at all, blows by magic, shots.
+LOOSE = np.array([0, 0.03, 0.08, 0.15, 0.3, 0.6], np.float32)
+MAGIC = np.array([0, 1, 0, 0.5], np.float32)
+SHOOTS = np.array([0, 1, 0.5, 0, 0], np.float32)
+
+
+class DeadError(Exception):
+    """No clone survived."""
+
+
+class Game:
+    """One game from its first step, and the piece of the true state that decisions need."""
+
+    def __init__(self, seed):
+        self.key = jax.random.key(seed)
+        self.state, self.actions, self.history = begin(self.key), [], []
+        self.mode = {}  # what the player remembers
+        self.rolls = 0
+        self.last = ""
+        self.read()
+
+    def read(self):
+        """See the state."""
+        self.world = jax.device_get(look(self.state))
+        self.floor = int(self.world.floor)
+        cells = np.asarray(self.state.map)[self.floor]
+        self.block, self.item = cells & 63, (cells >> 6) & 1
+        self.at = int(self.world.row), int(self.world.column)
+        self.health = float(self.world.vitals["health"])
+        self.kills, self.waves = int(self.world.kills), int(self.world.boss["progress"])
+
+    def has(self, item):
+        """How many of an item."""
+        return int(self.world.items[item])
+
+    def vital(self, name):
+        """Food, drink, energy or mana."""
+        return int(self.world.vitals[name])
+
+    def trait(self, name):
+        """Experience or an attribute."""
+        return int(self.world.traits[name])
+
+    def most(self, name):
+        """The most that a vital can be."""
+        if name == "health":
+            return 8 + self.trait("strength")
+        if name == "mana":
+            return 6 + 3 * self.trait("intelligence")
+        return 7 + 2 * self.trait("dexterity")
+
+    def armour(self):
+        """Points of armour, 8 at most."""
+        return sum(self.has(piece) for piece in ARMOUR)
+
+    def earned(self):
+        """Achievements, as flags."""
+        return np.asarray(earned_vector(FULL, self.world.earned))
+
+    def misses(self, achievement):
+        """Whether an achievement is still to be earned."""
+        return not self.earned()[Achievement[achievement]]
+
+    def mobs(self, *roles):
+        """Mobs of the floor that live."""
+        return [mob for role in roles for mob in self.world.mobs[role] if mob.alive]
+
+    def foes(self, within=99):
+        """Those of them that attack, so many steps away at most."""
+        far = lambda mob: abs(int(mob.row) - self.at[0]) + abs(int(mob.column) - self.at[1])  # noqa: E731
+        return [mob for mob in self.mobs(*FOES) if far(mob) <= within]
+
+    def potion(self, effect):
+        """The action that drinks a potion of this effect, if there is one."""
+        for number, colour in enumerate(COLOURS):
+            if int(self.world.effects[colour]) == effect and self.has(f"{colour}_potion"):
+                return Action.DRINK_POTION_RED + number
+        return None
+
+    def stairs(self, way):
+        """The floor's ladder down or up."""
+        return int(self.world.stairs[f"{way}_row"]), int(self.world.stairs[f"{way}_column"])
+
+    def blocks(self, *blocks):
+        """Cells with these blocks."""
+        return np.isin(self.block, blocks)
+
+    def near(self, block):
+        """Whether a block is beside the player, as making things needs it."""
+        row, column = self.at
+        around = self.block[max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
+        return bool((around == block).any())
+
+    def field(self, targets):
+        """Steps from every cell to the nearest target, digging and bridging on the way."""
+        cost = np.where(IS_WALKED[self.block], np.float32(1), FAR).astype(np.float32)
+        for block, level in DUG.items():
+            if self.has("pickaxe") >= level:
+                cost[self.block == block] = DIG_COST
+        if self.has("stone") and self.has("pickaxe"):
+            cost[IS_WET[self.block]] = BRIDGE_COST
+        return distances(cost, targets)
+
+    def play(self, what, field=None, use=None, score=None, forced=None, **plan):
+        """Play a piece: the best clone by `value` and `score`.
+
+        `field`: distances to go down; `use`: cells to use rather than enter; `forced`: actions.
+        """
+        field = np.zeros((48, 48), np.float32) if field is None else field
+        use = np.zeros((48, 48), np.bool_) if use is None else use
+        self.rolls += 1
+        ends, *seen = roll(
+            *(self.key, self.state, self._plan(field, use, **plan), _differences()),
+            *(_forced(forced), np.int32(self.rolls)),
+        )
+        actions, world, used = jax.device_get(seen)
+        value = self._value(world, field, used)
+        value = value if score is None else value + score(world)
+        value = np.where(world.vitals["health"] <= 0, 10 * DEADLY, value)
+        best = int(np.argmax(value))
+        if value[best] <= DEADLY:
+            raise DeadError(what)
+        self.history.append((self.state, len(self.actions), dict(self.mode)))
+        self.state = pick(ends, best)
+        self.actions += [int(action) for action in actions[best]]
+        self.last = what
+        self.read()
+
+    def back(self, pieces):
+        """Take pieces back, and try other clones from there."""
+        for _ in range(min(pieces, len(self.history))):
+            self.state, length, self.mode = self.history.pop()
+            self.actions = self.actions[:length]
+        self.read()
+
+    def _plan(self, field, use, hunt=False, useful=Action.DO, arrive=Action.NOOP, shot=None):
+        odds = np.full(len(Action), -9, np.float32)
+        odds[: Action.DO + 1] = [0, 1, 1, 1, 1, 1]
+        able = {Action.PLACE_STONE: self.has("stone") > 4}
+        able[Action.SHOOT_ARROW] = self.has("arrows") and self.has("bow")
+        able[Action.CAST_FIREBALL] = self.world.spells["fireball"]
+        able[Action.CAST_ICEBALL] = self.world.spells["iceball"]
+        odds[[action for action, can in able.items() if can]] = -0.5
+        return {
+            **{"field": field, "use": use, "odds": odds, "hunt": np.bool_(hunt)},
+            **{"arrive": np.int32(arrive), "useful": np.int32(useful)},
+            "shot": np.int32(Action.SHOOT_ARROW if shot is None else shot),
+        }
+
+    def _value(self, world, field, used):
+        """What the ends of clones are worth, in points."""
+        health, same = world.vitals["health"], world.floor == self.floor
+        value = 3 * health - np.maximum(0, 6 - health) ** 2
+        far = field[world.row.clip(0, 47), world.column.clip(0, 47)]
+        value = value - 0.7 * np.where(same, np.minimum(far, 150), 0) + 4 * used * same
+        value = value + 0.4 * sum(world.vitals[name] for name in ("food", "drink", "energy"))
+        value = value + 0.3 * world.vitals["mana"]
+        if 0 < self.floor < 8:
+            value = value + (5 if self.floor < 5 else 10) * same * np.minimum(world.kills, 9)
+        value = value + 150 * (world.floor - self.floor)
+        value = value + 60 * (world.boss["progress"] - self.waves)
+        value = value + sum(worth * world.items[name] for name, worth in WORTH.items())
+        for role in FOES:
+            for mob in world.mobs[role]:
+                close = abs(mob.row - world.row) + abs(mob.column - world.column) <= 2
+                hurt = HIGHEST[role][mob.type.clip(0, 7)] - mob.health
+                value = value + mob.alive * (0.3 * hurt - 0.5 * close)
+        return value
+
+
+def distances(cost, targets):
+    """Steps from every cell to a target, when to enter a cell costs so much."""
+    far = np.where(targets, np.float32(0), FAR).astype(np.float32)
+    enter = np.where(targets, np.float32(1), cost)
+    while True:
+        through = np.pad(far + enter, 1, constant_values=FAR)
+        sides = [through[1 + d : 49 + d, 1 + r : 49 + r] for d, r in WAYS]
+        nearer = np.minimum(far, np.minimum(np.min(sides, axis=0), FAR))
+        if (nearer == far).all():
+            return far
+        far = nearer
+
+
+def _differences():
+    """What every clone does in its way."""
+    number = np.arange(CLONES)
+    return {
+        "loose": LOOSE[number % 6],
+        "fight": (number % 5 != 4).astype(np.float32),
+        "magic": MAGIC[number // 6 % 4],
+        "shoots": SHOOTS[number // 24 % 5],
+    }
+
+
+def _forced(actions):
+    """Forced actions for all clones, or of each, to the end of the piece."""
+    forced = np.full((CLONES, AHEAD), -1, np.int32)
+    if actions is not None:
+        actions = np.asarray(actions, np.int32)[..., :AHEAD]
+        forced[:, : actions.shape[-1]] = actions
+    return forced
+
+
+def cell(place):
+    """A map of flags with one cell."""
+    flags = np.zeros((48, 48), np.bool_)
+    flags[place] = True
+    return flags
+
+
+def cells(mobs):
+    """A map of flags of where mobs are."""
+    flags = np.zeros((48, 48), np.bool_)
+    for mob in mobs:
+        flags[int(mob.row), int(mob.column)] = True
+    return flags

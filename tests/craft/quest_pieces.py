@@ -1,0 +1,159 @@
+"""Pieces of play of `quest_player`: go, fight, use, and make things.
+
+Each returns whether it played anything.
+"""
+
+import itertools
+
+import numpy as np
+from quest_clones import AHEAD, CLONES, FAR, IS_WALKED
+from quest_game import cell, cells
+
+from jaxenvs.craft.full_rows import ARMOUR
+from jaxenvs.craft.tables import Action, Block
+
+LAST = 8  # floor
+STEPS_ASIDE = [way for n in range(4) for way in itertools.product(range(1, 5), repeat=n)]
+
+
+def seek(game, *blocks, what=None, **more):
+    """Go and use the nearest of some blocks, if one can be reached."""
+    use = game.blocks(*blocks)
+    field = game.field(use)
+    if not use.any() or field[game.at] >= FAR:
+        return False
+    game.play(what or blocks[0].name.lower(), field, use, shot=shot(game), **more)
+    return True
+
+
+def reach(game, mobs, what, **more):
+    """Go and fight the nearest of some mobs, if one can be reached."""
+    targets = cells(mobs)
+    field = game.field(targets)
+    if not targets.any() or field[game.at] >= FAR:
+        return False
+    game.play(what, field, shot=shot(game), **more)
+    return True
+
+
+def go(game, place, what, **more):
+    """Go to a place, and do there what `arrive` says."""
+    game.play(what, game.field(cell(place)), shot=shot(game), **more)
+    return True
+
+
+def wander(game, what):
+    """Go anywhere."""
+    places = np.random.default_rng(game.rolls).random((48, 48)) < 0.02
+    game.play(what, game.field(places & IS_WALKED[game.block]), shot=shot(game))
+    return True
+
+
+def do(game, *actions):
+    """Take actions."""
+    game.play(Action(actions[0]).name.lower(), forced=np.array(actions))
+    return True
+
+
+def aside(game, *actions, score):
+    """Take actions, if need be after some steps aside."""
+    forced = np.zeros((CLONES, AHEAD), np.int32)
+    steps = [STEPS_ASIDE[number % len(STEPS_ASIDE)] for number in range(CLONES)]
+    for row, before in zip(forced, steps, strict=True):
+        row[: len(before) + len(actions)] = [*before, *actions]
+    cost = np.array([len(before) for before in steps]) / 2
+    name = Action(actions[-1]).name.lower()
+    game.play(name, forced=forced, score=lambda world: score(world) - cost)
+    return True
+
+
+def shot(game):
+    """What to shoot: what the mobs of the floor suffer from, else arrows, else a spell."""
+    fire, ice = (bool(game.world.spells[spell]) for spell in ("fireball", "iceball"))
+    kind = min(game.waves, 7) if game.floor == LAST else game.floor
+    arrows = game.has("arrows") and game.has("bow")
+    if game.vital("mana") < 2 or (kind < 6 and arrows) or not (fire or ice):
+        return Action.SHOOT_ARROW
+    if kind == 7 or not ice:
+        return Action.CAST_FIREBALL if fire else Action.CAST_ICEBALL
+    return Action.CAST_ICEBALL if kind == 6 or not fire else Action.CAST_FIREBALL
+
+
+# Making things.
+
+
+def make(game, action, *items, furnace=False):
+    """Make something beside a table, and a furnace, which are placed where there are none."""
+    if not near_table(game):
+        return False
+    count = lambda world: sum(world.items[item] for item in items)  # noqa: E731
+    before, rolls = int(count(game.world)), game.rolls
+    needs_furnace = furnace and not game.near(Block.FURNACE)
+    actions = (Action.PLACE_FURNACE, action) if needs_furnace else (action,)
+    aside(game, *actions, score=lambda world: 100.0 * (count(world) > before))
+    if int(count(game.world)) <= before and game.rolls > rolls:
+        wander(game, "another place")
+    return True
+
+
+def near_table(game):
+    """Stand beside a table; False when there is none and no wood for one."""
+    if game.near(Block.CRAFTING_TABLE):
+        return True
+    wood = game.has("wood")
+    if wood < 2:
+        return False
+    aside(game, Action.PLACE_TABLE, score=lambda world: 100.0 * (world.items["wood"] <= wood - 2))
+    return game.near(Block.CRAFTING_TABLE)
+
+
+def gather(game, item, count, *blocks):
+    """Have so many of an item, or fetch one; False when there is nothing to do or none."""
+    return game.has(item) < count and seek(game, *blocks)
+
+
+def iron_armour(game):
+    """Make a piece of iron armour, once there is iron and coal for it."""
+    if all(game.has(piece) for piece in ARMOUR):
+        return False
+    if gather(game, "iron", 3, Block.IRON) or gather(game, "coal", 3, Block.COAL):
+        return True
+    if min(game.has("iron"), game.has("coal")) < 3 or not game.has("stone"):
+        return False
+    return make(game, Action.MAKE_IRON_ARMOUR, *ARMOUR, furnace=True)
+
+
+def of_diamond(game):
+    """Make of diamonds first the pickaxe, then the sword, then armour."""
+    diamonds, wood = game.has("diamond"), game.has("wood")
+    if game.has("pickaxe") < 4:
+        return diamonds >= 3 and wood >= 3 and make(game, Action.MAKE_DIAMOND_PICKAXE, "pickaxe")
+    if game.has("sword") < 4:
+        return diamonds >= 2 and wood >= 3 and make(game, Action.MAKE_DIAMOND_SWORD, "sword")
+    if diamonds < 3 or game.armour() == 8:
+        return False
+    if wood < 2 and not game.near(Block.CRAFTING_TABLE):
+        return seek(game, Block.FIRE_TREE, Block.TREE, Block.ICE_SHRUB)
+    return make(game, Action.MAKE_DIAMOND_ARMOUR, *ARMOUR)
+
+
+def arrows(game):
+    """Make arrows, while there is wood for other things."""
+    able = game.has("bow") and game.has("arrows") < 6 and game.has("wood") >= 16
+    return able and game.has("stone") >= 8 and make(game, Action.MAKE_ARROW, "arrows")
+
+
+def garden(game):
+    """Plant a sapling, and eat of it when it is ripe."""
+    if not game.misses("EAT_PLANT"):
+        return False
+    if game.has("sapling") and game.misses("PLACE_PLANT"):
+        return aside(game, Action.PLACE_PLANT, score=lambda world: -20 * world.items["sapling"])
+    return seek(game, Block.RIPE_PLANT)
+
+
+def torch(game):
+    """Place a torch once."""
+    if not game.has("torches") or not game.misses("PLACE_TORCH"):
+        return False
+    return aside(game, Action.PLACE_TORCH, score=lambda world: -20 * world.items["torches"])

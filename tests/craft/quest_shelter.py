@@ -1,0 +1,167 @@
+"""How the player of `quest_player` walls itself in: a chamber of one, two or four cells.
+
+Who turns to a free cell steps into it, so that the order of stones is a puzzle: a search over where
+the player stands, where it looks, and which cells are shut finds the shortest way.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from quest_clones import IS_WALKED, IS_WET, WAYS
+
+from jaxenvs.craft.tables import ROLES, Action, Block
+
+DIRECTIONS = [(int(down), int(right)) for down, right in WAYS]
+HOLLOWED = (Block.STONE, Block.COAL, Block.STALAGMITE, Block.TREE)
+PAIRS = [[(0, 0), way] for way in DIRECTIONS]
+SQUARES = [[(0, 0), (0, b), (a, 0), (a, b)] for a in (-1, 1) for b in (-1, 1)]
+SHAPES = [[(0, 0)], *PAIRS, *SQUARES]
+LARGEST = 6  # cells of a chamber, as it is found
+
+
+class _Chamber(NamedTuple):
+    cells: list  # of the chamber, the player's first
+    edge: list  # open cells around it
+    dug: int  # bits of the cells that must be hollowed first
+
+
+class _Moment(NamedTuple):
+    cell: int
+    facing: int
+    stones: int  # bits of the edge
+    solid: int  # bits of the cells
+
+
+def onto(place, way):
+    """The cell next to one in a direction."""
+    return place[0] + way[0], place[1] + way[1]
+
+
+def inside(place):
+    """Whether a cell is on the map."""
+    return 0 <= place[0] < 48 and 0 <= place[1] < 48
+
+
+def is_open(game, place):
+    """Whether somebody could come through a cell."""
+    return inside(place) and bool(IS_WALKED[game.block[place]] or IS_WET[game.block[place]])
+
+
+def shut_in(game):
+    """Whether nothing can come to the player."""
+    seen, todo = {game.at}, [game.at]
+    while todo:
+        place = todo.pop()
+        near = {onto(place, way) for way in DIRECTIONS}
+        new = [cell for cell in near - seen if is_open(game, cell)]
+        seen.update(new)
+        todo += new
+        if len(seen) > LARGEST:
+            return False
+    others = [*game.mobs(*ROLES), *(shot for shot in game.world.projectiles if shot.alive)]
+    return not any((int(other.row), int(other.column)) in seen for other in others)
+
+
+def plan(game, start, facing, shapes=SHAPES):
+    """The fewest actions that shut in a player who stands and looks so, or None."""
+    chambers = [_chamber(game, start, shape) for shape in shapes]
+    ways = [_shortest(game, chamber, facing) for chamber in chambers if chamber is not None]
+    return min((way for way in ways if way is not None), key=len, default=None)
+
+
+def refuge(game, seed):
+    """The place near by from which the player is shut in soonest, or None."""
+    steps, order = _around(game)
+    some = np.random.default_rng(seed)
+    best, place = 1_000, None
+    for where in order[1:]:
+        if steps[where] > best:
+            break
+        if len(order) > 60 and some.random() < 0.5:  # enough of them
+            continue
+        way = plan(game, where, 0, [*PAIRS, SQUARES[-1]])
+        if way is not None and steps[where] + len(way) < best:
+            best, place = steps[where] + len(way), where
+    return place
+
+
+def _around(game, most=14):
+    """Steps to the cells around, and the cells from near to far."""
+    steps, order = {game.at: 0}, [game.at]
+    for place in order:
+        if steps[place] == most:
+            break
+        for way in DIRECTIONS:
+            there = onto(place, way)
+            if there not in steps and inside(there) and IS_WALKED[game.block[there]]:
+                steps[there] = steps[place] + 1
+                order.append(there)
+    return steps, order
+
+
+def _chamber(game, start, shape):
+    """A chamber of this shape, if it can be one."""
+    cells, dug = [onto(start, offset) for offset in shape], 0
+    for number, place in enumerate(cells):
+        if not inside(place):
+            return None
+        if IS_WALKED[game.block[place]]:
+            continue
+        if len(cells) != 2 or number == 0 or game.block[place] not in HOLLOWED:
+            return None
+        if not game.has("pickaxe"):
+            return None
+        dug |= 1 << number
+    around = {onto(place, way) for place in cells for way in DIRECTIONS} - set(cells)
+    edge = sorted(place for place in around if is_open(game, place))
+    if len(edge) > game.has("stone") or any(game.item[place] for place in edge):
+        return None
+    return _Chamber(cells, edge, dug)
+
+
+def _shortest(game, chamber, facing):
+    """The fewest actions that shut a chamber, or None."""
+    first = _Moment(0, facing, 0, chamber.dug)
+    came, todo, shut = {first: None}, [first], (1 << len(chamber.edge)) - 1
+    for moment in todo:
+        if moment.stones == shut:
+            return _actions(came, moment)
+        for action, new in _next(game, chamber, moment):
+            if new not in came:
+                came[new] = moment, action
+                todo.append(new)
+    return None
+
+
+def _actions(came, moment):
+    actions = []
+    while came[moment] is not None:
+        moment, action = came[moment]
+        actions.append(int(action))
+    return actions[::-1]
+
+
+def _shut(chamber, moment, place):
+    return moment.stones >> chamber.edge.index(place) & 1
+
+
+def _next(game, chamber, moment):
+    """What can be done inside a chamber: turn, go, put a stone, hollow a cell."""
+    here = chamber.cells[moment.cell]
+    for way, direction in enumerate(DIRECTIONS):
+        there, turned = onto(here, direction), moment._replace(facing=way)
+        if there in chamber.cells:
+            number = chamber.cells.index(there)
+            stays = moment.solid >> number & 1
+            yield way + 1, turned if stays else turned._replace(cell=number)
+        elif (
+            there not in chamber.edge or IS_WET[game.block[there]] or _shut(chamber, moment, there)
+        ):
+            yield way + 1, turned
+    ahead = onto(here, DIRECTIONS[moment.facing])
+    if ahead in chamber.edge:
+        stone = 1 << chamber.edge.index(ahead)
+        yield Action.PLACE_STONE, moment._replace(stones=moment.stones | stone)
+    elif ahead in chamber.cells and moment.solid >> chamber.cells.index(ahead) & 1:
+        solid = 1 << chamber.cells.index(ahead)
+        yield Action.DO, moment._replace(solid=moment.solid & ~solid)
