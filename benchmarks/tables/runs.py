@@ -174,7 +174,7 @@ def rl2(rows: list[dict[str, Any]]) -> Table:
         return listed(pair[1]["trials"][name] for name in ("mean", "median", "p20"))
 
     columns: dict[str, Column] = {
-        "seed": lambda pair: pair[1]["seed"],
+        "seed": lambda pair: str(pair[1]["seed"]),
         "steps": lambda pair: whole(pair[0]["steps"]),
         **{name: at(episode) for name, episode in EPISODES.items()},
         "success, 1st to 10th": lambda pair: ", ".join(
