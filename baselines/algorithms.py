@@ -44,7 +44,10 @@ class Algorithm(NamedTuple):
 
     def network(self, env: Env, settings: Mapping[str, Any]) -> Any:
         """The network of the policy; `KeyError` for a setting that is missing."""
-        return self.load().network(env, **{name: settings[name] for name in self.shape})
+        given = {name: settings[name] for name in self.shape}
+        if "bfloat16" in settings:  # not in runs from before there was a choice
+            given["bfloat16"] = settings["bfloat16"]
+        return self.load().network(env, **given)
 
 
 @dataclasses.dataclass(frozen=True)

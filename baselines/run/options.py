@@ -22,7 +22,7 @@ from .checkpoints import RunError
 
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.
-FREE = ("total_steps", "chunk", "actors", "learners", "address", "patience")
+FREE = ("total_steps", "chunk", "unroll", "actors", "learners", "address", "patience")
 
 
 @dataclasses.dataclass(frozen=True)
