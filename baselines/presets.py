@@ -102,6 +102,19 @@ OPEN_WORLD_GPU = {
 }
 
 
+# Memory learns from longer sequences.
+OPEN_WORLD_GPU_BY_MEMORY = {
+    **OPEN_WORLD_GPU,
+    "num_envs": 1024,
+    "rollout_steps": 64,
+    "epochs": 4,
+    "minibatches": 8,
+    "bfloat16": False,
+    "reset_source": None,
+    "memory": 512,
+}
+
+
 # A reward for every step, so that values are near a hundred: their loss, which shares the network
 # and the clipped gradient with the policy's, would leave that next to nothing.
 BALANCE = {
@@ -185,7 +198,7 @@ PRESETS = (
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
     Preset(r"Craft-.*", OPEN_WORLD, algorithm="ppo-rnn"),
     steps(r"Craft-.*", 1, "ppo-rnn"),
-    Preset(r"Craft-.*", {**OPEN_WORLD_GPU, "memory": 512}, name="gpu", algorithm="ppo-rnn"),
+    Preset(r"Craft-.*", OPEN_WORLD_GPU_BY_MEMORY, name="gpu", algorithm="ppo-rnn"),
     Preset(r"Grid-.*", GPU, name="gpu"),
     Preset(r"BabyAI-.*", {**GPU, "unroll": 1, "reset_source": "pool"}, name="gpu"),
     Preset(r"Classic-CartPole-v\d+", BALANCE),
