@@ -110,7 +110,9 @@ def collect(learner: Learner, runner: Any, key: Array, choose: Choose) -> tuple[
     )
     one = functools.partial(act, learner, choose)
     keys = jax.random.split(key, steps)
-    (runner, cuts), rollout = jax.lax.scan(one, (runner, cuts), (keys, jnp.asarray(slots)))
+    (runner, cuts), rollout = jax.lax.scan(
+        one, (runner, cuts), (keys, jnp.asarray(slots)), unroll=learner.settings.unroll
+    )
     value = cut_value(learner, runner, rollout.truncated, cuts, apart)
     return rnd.rewarded(learner, runner, rollout._replace(cut_value=value))
 

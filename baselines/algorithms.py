@@ -53,7 +53,10 @@ class Algorithm(NamedTuple):
 
     def network(self, env: Env, settings: Mapping[str, Any]) -> Any:
         """The network of the policy; `KeyError` for a setting that is missing."""
-        return self.load().network(env, **{name: settings[name] for name in self.shape})
+        given = {name: settings[name] for name in self.shape}
+        if "bfloat16" in settings:  # not in runs from before there was a choice
+            given["bfloat16"] = settings["bfloat16"]
+        return self.load().network(env, **given)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +103,7 @@ ALGORITHMS = {
     for row in (
         Algorithm(USUAL, "PPO", ".ppo"),
         Algorithm("ppo-rnn", "recurrent PPO", ".ppo_rnn", shape=("hidden", "embed", "memory")),
-        Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory", "bfloat16")),
+        Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory")),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),

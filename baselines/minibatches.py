@@ -7,8 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int32, PyTree
 
+from jaxenvs.core.platforms import by_platform
 from jaxenvs.core.random import shuffled
 
 from .algorithms import Learner
@@ -69,17 +71,70 @@ def descend(
     `loss` is as in `gradients`; `scales` hold a number or an array for each minibatch.
     """
 
-    def step(carry: Any, chosen: Any) -> tuple[Any, dict[str, Array]]:
+    chain = optimiser(learner.settings)
+    given = (runner.weights, runner.optimiser, batch, orders, scales)
+
+    def in_parts(weights: PyTree, state: PyTree, *given: Any) -> Any:
+        step = functools.partial(gradients, learner, loss)
+        return _descended(chain, step, weights, state, *given)
+
+    def in_one(weights: PyTree, state: PyTree, *given: Any) -> Any:
+        vector, rebuilt = ravel_pytree(weights)
+
+        def step(weights: Array, *minibatch: Any) -> tuple[Array, dict[str, Array]]:
+            gradient, losses = gradients(learner, loss, rebuilt(weights), *minibatch)
+            return ravel_pytree(gradient)[0], losses
+
+        like = jax.tree.structure(weights)
+        joined = _exchanged(like, lambda part: ravel_pytree(part)[0], state, state)
+        vector, joined, losses = _descended(chain, step, vector, joined, *given)
+        return rebuilt(vector), _exchanged(like, rebuilt, state, joined), losses
+
+    # On a CPU an array at a time is as fast; an accelerator starts fewer kernels for a vector.
+    weights, state, losses = by_platform(*given, cpu=in_parts, default=in_one)
+    return runner._replace(weights=weights, optimiser=state), losses
+
+
+def _descended(
+    chain: optax.GradientTransformation,
+    gradient: Callable[..., tuple[PyTree, dict[str, Array]]],
+    weights: PyTree,
+    state: PyTree,
+    batch: tuple[Any, ...],
+    orders: Int32[Array, "minibatches items"],
+    scales: tuple[Array, ...],
+) -> tuple[PyTree, PyTree, dict[str, Array]]:
+    """Weights and state of the optimiser after all minibatches, and the mean losses."""
+
+    def step(carry: Any, chosen: Any) -> tuple[Any, Array]:
         weights, state = carry
         order, scale = chosen
-        minibatch = jax.tree.map(lambda leaf: leaf[order], batch)
-        gradient, losses = gradients(learner, loss, weights, *minibatch, *scale)
-        return apply_gradient(optimiser(learner.settings), gradient, state, weights), losses
+        minibatch = jax.tree.map(lambda leaf: picked(leaf, order), batch)
+        direction, losses = gradient(weights, *minibatch, *scale)
+        names[:] = losses
+        losses = jnp.stack([*losses.values()]) if losses else jnp.zeros(0)
+        return apply_gradient(chain, direction, state, weights), losses
 
-    carry = (runner.weights, runner.optimiser)
-    (weights, state), losses = jax.lax.scan(step, carry, (orders, scales))
-    runner = runner._replace(weights=weights, optimiser=state)
-    return runner, jax.tree.map(jnp.mean, losses)
+    names: list[str] = []
+    (weights, state), losses = jax.lax.scan(step, (weights, state), (orders, scales))
+    return weights, state, dict(zip(names, losses.mean(axis=0), strict=True))
+
+
+def picked(leaf: Array, order: Int32[Array, "*items"]) -> Array:
+    """Items of an array by numbers that are known to be within it."""
+    return leaf.at[order].get(mode="promise_in_bounds", wrap_negative_indices=False)
+
+
+def _exchanged(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
+    """Change those parts of a tree that are of the structure `like` in the tree `old`."""
+
+    def is_like(part: Any) -> bool:
+        return jax.tree.structure(part) == like
+
+    def changed(before: Any, part: Any) -> Any:
+        return change(part) if is_like(before) else part
+
+    return jax.tree.map(changed, old, tree, is_leaf=is_like)
 
 
 def gradients(

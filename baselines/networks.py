@@ -4,18 +4,19 @@ Only matrix products: on a CPU they are several times faster inside a scan than 
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, PyTree, UInt8
+from jaxtyping import Array, Bool, Float, Float32, PyTree, UInt8
 
 from jaxenvs import Env, spaces
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
+from jaxenvs.core.platforms import by_platform
 
 PIXELS = 255  # highest value of a picture; smaller whole numbers are categories
 MISSION = "mission"  # part of a Dict that is a sentence: word ids, 0 where there is none
@@ -30,6 +31,12 @@ class Network(nn.Module):
     hidden: Sequence[int]  # width of each layer
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
     read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
+    bfloat16: bool = False  # whether activations are bfloat16; weights and results are float32
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the activations."""
+        return jnp.bfloat16 if self.bfloat16 else jnp.float32
 
     @classmethod
     def of(cls, env: Env, hidden: Sequence[int], embed: int, **more: Any) -> Any:
@@ -60,11 +67,33 @@ class ActorCritic(Network):
 
     @nn.compact
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
-        features = Encoder(self.observation_space, self.embed)(self.read(obs))
-        for width in self.hidden:
-            features = nn.tanh(dense(width, np.sqrt(2))(features))
-        logits = dense(self.num_actions, 0.01)(features)
-        return logits, dense(1, self.value_gain)(features)[0]
+        layers = [
+            dense(width, scale, self.dtype, name=f"Dense_{i}")
+            for i, (width, scale) in enumerate(
+                [(width, np.sqrt(2)) for width in self.hidden]
+                + [(self.num_actions, 0.01), (1, self.value_gain)]
+            )
+        ]
+        *layers, policy, value = layers
+        encoder = Encoder(self.observation_space, self.embed, self.dtype, name="Encoder_0")
+        seen = self.read(obs)
+        if self.is_initializing():
+            features = encoder(seen)
+            for layer in layers:
+                features = nn.tanh(layer(features))
+            return policy(features), value(features)[0]
+        weights = self.variables["params"]
+        if layers and is_map(self.observation_space, self.embed):
+            embedding = weights["Encoder_0"]["Dense_0"]["kernel"]
+            space, first = self.observation_space, weights["Dense_0"]
+            features = nn.tanh(embedded(space, seen, embedding, first, self.dtype))
+            layers = layers[1:]
+        else:
+            features = encoder(seen)
+        for layer in layers:
+            features = nn.tanh(layer(features))
+        logits, values = together(features, weights[policy.name], weights[value.name])
+        return logits, values[0]
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
@@ -82,16 +111,16 @@ class Recurrent(Network):
 
     def setup(self) -> None:
         """Name the parts: some are applied to many observations at once, one in their order."""
-        self.encoder = Encoder(self.observation_space, self.embed)
-        self.layers = [dense(width, np.sqrt(2)) for width in self.hidden]
-        self.cell = nn.GRUCell(self.memory)
+        self.encoder = Encoder(self.observation_space, self.embed, self.dtype)
+        self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
+        self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
 
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
         memory = self.recall(self.begin() if memory is None else memory, self.features(obs))
         return memory, *self.heads(memory)
 
-    def features(self, obs: PyTree[Array]) -> Float32[Array, " features"]:
+    def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
         """What is seen, whatever came before."""
         features = self.encoder(self.read(obs))
         for layer in self.layers:
@@ -100,7 +129,7 @@ class Recurrent(Network):
 
     def recall(self, memory: Array, features: Array) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
-        return self.cell(memory, features)[0]
+        return self.cell(memory, features)[0].astype(jnp.float32)
 
     def heads(self, memory: Array) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
         """Logits and value."""
@@ -151,27 +180,30 @@ class Encoder(nn.Module):
 
     space: spaces.Space
     embed: int
+    dtype: Any = jnp.float32  # of the features
 
     @nn.compact
     def __call__(
-        self, obs: PyTree[Array], mission: Float32[Array, " sentence"] | None = None
-    ) -> Float32[Array, " features"]:
+        self, obs: PyTree[Array], mission: Float[Array, " sentence"] | None = None
+    ) -> Float[Array, " features"]:
         if isinstance(self.space, spaces.Dict):
             rest = dict(sorted(self.space.spaces.items()))
             words = rest.get(MISSION)
             if isinstance(words, spaces.Box):
                 del rest[MISSION]
-                mission = Sentence(int(words.high.max()) + 1, name=MISSION)(obs[MISSION])
+                count = int(words.high.max()) + 1
+                mission = Sentence(count, self.dtype, name=MISSION)(obs[MISSION])
             parts = [
-                Encoder(space, self.embed, name=name)(obs[name], mission)
+                Encoder(space, self.embed, self.dtype, name=name)(obs[name], mission)
                 for name, space in rest.items()
             ]
             return jnp.concatenate(parts if mission is None else [*parts, mission])
-        features = expand(self.space, obs)
-        if self.embed and len(self.space.shape) == 3:  # the same small embedding for every cell
-            features = nn.Dense(self.embed, use_bias=False)(features)
+        features = expand(self.space, obs, self.dtype)
+        if is_map(self.space, self.embed):  # the same small embedding for every cell
+            features = nn.Dense(self.embed, use_bias=False, dtype=self.dtype)(features)
             if mission is not None:
-                scale, shift = jnp.split(nn.Dense(2 * self.embed)(mission), 2)
+                tuned = nn.Dense(2 * self.embed, dtype=self.dtype)(mission)
+                scale, shift = jnp.split(tuned, 2)
                 features = nn.relu(features * (1.0 + scale) + shift)
         return features.reshape(-1)
 
@@ -180,33 +212,99 @@ class Sentence(nn.Module):
     """Features of a mission: each word has a vector, which counts by the word's place."""
 
     words: int  # word ids are below it
+    dtype: Any = jnp.float32  # of the features
 
     @nn.compact
-    def __call__(self, ids: UInt8[Array, " words"]) -> Float32[Array, " sentence"]:
-        vectors = nn.Embed(self.words, WORD)(ids.astype(jnp.int32))
+    def __call__(self, ids: UInt8[Array, " words"]) -> Float[Array, " sentence"]:
+        vectors = nn.Embed(self.words, WORD, dtype=self.dtype)(ids.astype(jnp.int32))
         vectors = jnp.where(ids[:, None] == 0, 0.0, vectors)
-        return nn.tanh(nn.Dense(SENTENCE)(vectors.reshape(-1)))
+        return nn.tanh(nn.Dense(SENTENCE, dtype=self.dtype)(vectors.reshape(-1)))
 
 
-def expand(space: spaces.Space, obs: Array) -> Float32[Array, "*cells features"]:
-    """One-hot vectors for categories, channels of a map side by side; floats for the rest."""
+def is_map(space: spaces.Space, embed: int) -> bool:
+    """Whether cells of an observation of a space are embedded."""
+    return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
+
+
+def embedded(
+    space: spaces.Box, obs: Array, embedding: Array, layer: Mapping[str, Array], dtype: Any
+) -> Float[Array, " width"]:
+    """A layer over the embeddings of all cells of a map, both linear.
+
+    On accelerators they are first multiplied with each other: more arithmetic, but neither
+    embeddings nor their gradients are stored. Where cells are categories, one of the first cell's
+    is always present, so that the bias can be added to these rows of the table.
+    """
+    cells = expand(space, obs, dtype)
+    present = np.zeros((cells.shape[0] * cells.shape[1], cells.shape[2], 1), np.float32)
+    first = cell_categories(space)
+    present[0, :first] = 1.0
+
+    def in_turn(cells: Array, embedding: Array, kernel: Array, bias: Array) -> Array:
+        features = (cells @ embedding.astype(dtype)).reshape(-1)
+        return features @ kernel.astype(dtype) + bias.astype(dtype)
+
+    def at_once(cells: Array, embedding: Array, kernel: Array, bias: Array) -> Array:
+        by_cell = kernel.reshape(-1, 1, embedding.shape[1], kernel.shape[1])
+        table = (embedding[:, :, None] * by_cell).sum(axis=2) + present * bias
+        sums = cells.reshape(-1) @ table.astype(dtype).reshape(-1, kernel.shape[1])
+        return sums if first else sums + bias.astype(dtype)
+
+    factors = (cells, embedding, layer["kernel"], layer["bias"])
+    return by_platform(*factors, cpu=in_turn, default=at_once)
+
+
+def cell_categories(space: spaces.Box) -> int:
+    """Categories of the first channel of a map's cells; 0 where cells hold numbers or bits."""
+    low, high = int(space.low.min()), int(space.high.max())
+    if not np.issubdtype(space.dtype, np.integer) or high - low >= PIXELS or (low, high) == (0, 1):
+        return 0
+    return int(space.high[..., 0].max()) - low + 1
+
+
+def together(features: Array, *layers: Mapping[str, Array]) -> list[Float32[Array, " width"]]:
+    """Results of several linear layers over the same features, on accelerators by one product."""
+
+    def in_turn(features: Array, *kernels: Array) -> Array:
+        return jnp.concatenate([product(features, kernel) for kernel in kernels])
+
+    def at_once(features: Array, *kernels: Array) -> Array:
+        return product(features, jnp.concatenate(kernels, axis=1))
+
+    kernels = [layer["kernel"].astype(features.dtype) for layer in layers]
+    results = by_platform(features, *kernels, cpu=in_turn, default=at_once)
+    biases = [layer["bias"] for layer in layers]
+    ends = np.cumsum([len(bias) for bias in biases])[:-1]
+    return jnp.split(results + jnp.concatenate(biases), ends)
+
+
+def product(features: Array, kernel: Array) -> Float32[Array, " width"]:
+    """The product of features and a kernel of their type, summed in float32."""
+    return jnp.matmul(features, kernel, preferred_element_type=jnp.float32)
+
+
+def expand(
+    space: spaces.Space, obs: Array, dtype: Any = jnp.float32
+) -> Float[Array, "*cells features"]:
+    """One-hot vectors for categories, channels of a map side by side; numbers for the rest."""
     if not isinstance(space, spaces.Box):
         raise ValueError(f"no encoding for observations of {space}")
     if not np.issubdtype(space.dtype, np.integer):
-        return jnp.atleast_1d(obs.astype(jnp.float32))
+        return jnp.atleast_1d(obs.astype(dtype))
     low, high = int(space.low.min()), int(space.high.max())
     if high - low >= PIXELS:
-        return (obs.astype(jnp.float32) - low) / (high - low)
+        return ((obs.astype(jnp.float32) - low) / (high - low)).astype(dtype)
     if (low, high) == (0, 1):
-        return obs.astype(jnp.float32)
+        return obs.astype(dtype)
     if len(space.shape) < 3:
-        return jax.nn.one_hot(obs.astype(jnp.int32) - low, high - low + 1)
+        return jax.nn.one_hot(obs.astype(jnp.int32) - low, high - low + 1, dtype=dtype)
     tops = space.high.max(axis=(0, 1))  # per channel, so that no column is always zero
     values = [np.arange(low, top + 1).astype(space.dtype) for top in tops]
     channels = [obs[..., c, None] == codes for c, codes in enumerate(values)]
-    return jnp.concatenate(channels, axis=-1).astype(jnp.float32)
+    return jnp.concatenate(channels, axis=-1).astype(dtype)
 
 
-def dense(width: int, scale: float) -> nn.Dense:
+def dense(width: int, scale: float, dtype: Any = jnp.float32, name: str | None = None) -> nn.Dense:
     """A layer whose initial weights are orthogonal (Saxe et al., 2014), times `scale`."""
-    return nn.Dense(width, kernel_init=nn.initializers.orthogonal(scale))
+    initial = nn.initializers.orthogonal(scale)
+    return nn.Dense(width, kernel_init=initial, dtype=dtype, name=name)

@@ -100,7 +100,7 @@ def normalisers(
     learner: Learner[Any], batch: tuple[Any, ...], orders: Int32[Array, "minibatches items"]
 ) -> tuple[Array, Array]:
     """Mean and spread of each minibatch's advantages, over all devices."""
-    mean, variance = learner.devices.moments(batch[1][orders])
+    mean, variance = learner.devices.moments(minibatches.picked(batch[1], orders))
     return mean, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
 
 
@@ -121,7 +121,10 @@ def loss(
     """
     settings = learner.settings
     logits, value = unroll(learner, weights, rollout)
-    log_prob = log_probability(logits, rollout.action)
+    log_probs = jax.nn.log_softmax(logits)
+    actions = jnp.arange(logits.shape[-1], dtype=rollout.action.dtype)
+    # Not by an index, whose gradient is written apart.
+    log_prob = jnp.where(rollout.action[..., None] == actions, log_probs, 0.0).sum(axis=-1)
     chex.assert_equal_shape(
         [log_prob, rollout.log_prob, value, rollout.value, advantage, target],
         custom_message="a number each for log_prob (new, old), value (new, old), advantage "
@@ -132,17 +135,16 @@ def loss(
     ratio = jnp.exp(log_ratio)
     near = jnp.clip(ratio, 1 - settings.clip, 1 + settings.clip)
     advantage = (advantage - mean) / spread
-    policy_loss = -jnp.minimum(ratio * advantage, near * advantage).mean()
-    value_loss = 0.5 * value_errors(value, rollout.value, target, settings.value_clip).mean()
-    entropy = -(jax.nn.softmax(logits) * jax.nn.log_softmax(logits)).sum(axis=-1).mean()
-    total = policy_loss + settings.value_weight * value_loss
-    return total - settings.entropy * entropy, {
-        "policy_loss": policy_loss,
-        "value_loss": value_loss,
-        "entropy": entropy,
-        "kl": (ratio - 1 - log_ratio).mean(),  # Schulman's estimate, never negative
-        "clipped": (near != ratio).astype(jnp.float32).mean(),
+    losses = {
+        "policy_loss": -jnp.minimum(ratio * advantage, near * advantage),
+        "value_loss": 0.5 * value_errors(value, rollout.value, target, settings.value_clip),
+        "entropy": -(jnp.exp(log_probs) * log_probs).sum(axis=-1),
+        "kl": ratio - 1 - log_ratio,  # Schulman's estimate, never negative
+        "clipped": (near != ratio).astype(jnp.float32),
     }
+    means = jnp.stack([each.reshape(-1) for each in losses.values()]).mean(axis=1)
+    weights = jnp.float32([1.0, settings.value_weight, -settings.entropy, 0.0, 0.0])
+    return (weights * means).sum(), dict(zip(losses, means, strict=True))
 
 
 def value_errors(value: Array, before: Array, target: Array, limit: float) -> Array:

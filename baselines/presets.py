@@ -74,16 +74,44 @@ OPEN_WORLD_BY_REPLAY = {
     "epsilon_share": 0.1,
 }
 
-# As many environments as an accelerator likes, and steps enough for the deepest achievements.
-# Calls of the compiled program last about a second, so that starting them counts for nothing.
+# What a card wants: many environments, few large minibatches, small activations. There are fewer
+# gradient steps for a step of an environment, hence more steps. Not tuned: no card was at hand. A
+# call of the compiled program lasts about a tenth of a second, so that starting it costs little.
+GPU = {
+    "total_steps": 100_000_000,
+    "num_envs": 8192,
+    "rollout_steps": 16,
+    "epochs": 2,
+    "minibatches": 4,
+    "learning_rate": 1e-3,
+    "bfloat16": True,
+    "unroll": 8,
+    "chunk": 16,
+}
+
+# The same with steps enough for the deepest achievements. A world takes long to make.
 OPEN_WORLD_GPU = {
+    **GPU,
     "total_steps": 1_000_000_000,
-    "num_envs": 1024,
     "learning_rate": 2e-4,
     "gamma": 0.99,
     "gae_lambda": 0.8,
     "hidden": (512, 512, 512),
-    "chunk": 16,
+    "unroll": 1,
+    "reset_source": "pool",
+}
+
+
+# Memory learns from longer sequences.
+OPEN_WORLD_GPU_BY_MEMORY = {
+    **OPEN_WORLD_GPU,
+    "num_envs": 1024,
+    "rollout_steps": 64,
+    "epochs": 4,
+    "minibatches": 8,
+    "bfloat16": False,
+    "reset_source": None,
+    "memory": 512,
 }
 
 
@@ -201,12 +229,15 @@ PRESETS = (
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
     Preset(r"Craft-.*", OPEN_WORLD, algorithm="ppo-rnn"),
     steps(r"Craft-.*", 1, "ppo-rnn"),
-    Preset(r"Craft-.*", {**OPEN_WORLD_GPU, "memory": 512}, name="gpu", algorithm="ppo-rnn"),
+    Preset(r"Craft-.*", OPEN_WORLD_GPU_BY_MEMORY, name="gpu", algorithm="ppo-rnn"),
+    Preset(r"Grid-.*", GPU, name="gpu"),
+    Preset(r"BabyAI-.*", {**GPU, "unroll": 1, "reset_source": "pool"}, name="gpu"),
     Preset(r"XLand-.*", RULE_WORLDS, algorithm="rl2"),
     Preset(r"XLand-.*", RULE_WORLDS_GPU, name="gpu", algorithm="rl2"),
     Preset(r"XLand-R4-13x13-v\d+", {"task_set": "high-1m"}, name="gpu", algorithm="rl2"),
     Preset(r"Classic-CartPole-v\d+", BALANCE),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
+    Preset(r"Puzzle-.*", GPU, name="gpu"),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),
     Preset(
         r"Puzzle-Cube-2x2-v\d+", {"total_steps": 8_000_000, "target_every": 4}, algorithm="davi"

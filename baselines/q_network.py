@@ -32,9 +32,10 @@ class QNetwork(Network):
 
     @nn.compact
     def __call__(self, obs: PyTree[Array]) -> Float32[Array, " actions"]:
-        features = Encoder(self.observation_space, self.embed)(self.read(obs))
+        features = Encoder(self.observation_space, self.embed, self.dtype)(self.read(obs))
         for width in self.hidden:
-            features = nn.relu(nn.LayerNorm()(dense(width, np.sqrt(2))(features)))
+            features = dense(width, np.sqrt(2), self.dtype)(features)
+            features = nn.relu(nn.LayerNorm(dtype=self.dtype)(features))
         values = dense(self.num_actions, 0.1)(features)
         if not self.dueling:
             return values

@@ -19,6 +19,7 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from .devices import Devices
 
+UNROLL = 16  # steps that one kernel of an accelerator goes back
 LIMIT = 1.0  # of a ratio: rho-bar and c-bar
 TINY = 1e-8  # least sum that weights are divided by
 
@@ -59,7 +60,7 @@ def advantages(
         return advantage, advantage
 
     steps = (surprise, carried, weight)
-    return jax.lax.scan(back, jnp.zeros_like(last_value), steps, reverse=True)[1]
+    return jax.lax.scan(back, jnp.zeros_like(last_value), steps, reverse=True, unroll=UNROLL)[1]
 
 
 def limited(ratio: Float32[Array, "*batch"]) -> Float32[Array, "*batch"]:

@@ -40,7 +40,6 @@ class Settings(ppo_rnn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     memory: int = 256  # numbers that the GRU remembers
-    bfloat16: bool = False  # compute products in bfloat16, for accelerators
     task_set: str = ""  # tasks of the trials, such as trivial-21k
     held_out: float = 0.1  # share of them that is kept for the evaluation
     trial_steps: int = 1024  # steps of a trial; 0: as many as its episodes need

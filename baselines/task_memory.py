@@ -43,7 +43,6 @@ class TaskMemory(Network):
     """Layers before a GRU; a layer after it, with the cells that its queries find."""
 
     memory: int = 256  # numbers that are remembered
-    bfloat16: bool = False  # whether products are computed in bfloat16; weights are float32
 
     def setup(self) -> None:
         """Name the parts: some are applied to many observations at once, one in their order."""
@@ -75,11 +74,6 @@ class TaskMemory(Network):
     def kept(self) -> int:
         """Numbers that are kept from the latest reward."""
         return self.memory // 2
-
-    @property
-    def dtype(self) -> Any:
-        """Of products."""
-        return jnp.bfloat16 if self.bfloat16 else jnp.float32
 
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
         seen = self.see(obs)

@@ -22,7 +22,8 @@ from .checkpoints import RunError
 
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.
-FREE = ("total_steps", "chunk", "test_episodes", "actors", "learners", "address", "patience")
+FREE = ("total_steps", "chunk", "unroll", "test_episodes")
+FREE += ("actors", "learners", "address", "patience")
 
 
 @dataclasses.dataclass(frozen=True)

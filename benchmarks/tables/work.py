@@ -58,6 +58,27 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     return tabulated(rows, {**ID, **WHO, **COUNTS})
 
 
+@table("work-update", f"{RESULTS}/update_work.json")
+def update_work(found: dict[str, Any]) -> Table:
+    """Whole updates of PPO with `--preset gpu`."""
+    return updates(found["rows"])
+
+
+def updates(rows: list[dict[str, Any]]) -> Table:
+    """Whole updates, as `update_work` prints them."""
+    columns: dict[str, Column] = {
+        "id": of("id"),
+        "envs x steps": lambda row: f"{row['num_envs']:,} x {row['rollout_steps']}",
+        "epochs x minibatches": lambda row: f"{row['epochs']} x {row['minibatches']}",
+        "layers": lambda row: ", ".join(map(str, row["hidden"])),
+        "worlds from": of("reset_source"),
+        "kernels": of("kernels", whole),
+        "GB": lambda row: f"{row['bytes'] / 1e9:.2f}",
+        "conditions": of("conditions", whole),
+    }
+    return tabulated(rows, columns)
+
+
 @table("work-doorkey", f"{RESULTS}/gpu_work_doorkey.json")
 def work_doorkey(work: dict[str, Any]) -> Table:
     """DoorKey-8x8 from three sources, and its peers."""

@@ -136,3 +136,39 @@ def test_a_mission_changes_what_is_seen_in_every_cell_alike():
     red, blue = cells(18), cells(19)
     np.testing.assert_array_equal(red, np.broadcast_to(red[0], (49, 5)))
     assert np.abs(red[0] - blue[0]).max() > 0.01
+
+
+@pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "BabyAI-GoToLocal-v0"])
+def test_bfloat16_is_of_activations_alone(id):
+    """Weights and results are float32, and the results are those of float32 to two digits."""
+    env = jaxenvs.make(id)
+    obs = env.reset(jax.random.key(0)).obs
+    exact, coarse = (networks.ActorCritic.of(env, (16, 16), 8, bfloat16=bf) for bf in (False, True))
+    weights = jax.jit(exact.init)(jax.random.key(1), obs)
+    assert {leaf.dtype for leaf in jax.tree.leaves(weights)} == {jnp.dtype("float32")}
+    (logits, value), (near, close) = (jax.jit(net.apply)(weights, obs) for net in (exact, coarse))
+    assert near.dtype == close.dtype == jnp.float32
+    assert not np.array_equal(value, close)
+    np.testing.assert_allclose((*logits, value), (*near, close), atol=0.02)
+
+
+@pytest.mark.parametrize("obs", ["image", "onehot", "rgb"])
+def test_accelerators_compute_the_same_function(monkeypatch, obs):
+    """From a table of both first layers, with the bias in it, and by joined heads."""
+    env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs=obs)
+    obs = env.reset(jax.random.key(0)).obs
+    network = networks.ActorCritic.of(env, (16,), 8)
+    weights = jax.jit(network.init)(jax.random.key(1), obs)
+    weights = jax.tree.map(lambda leaf: leaf + 0.1, weights)  # so that biases count, too
+
+    def answers():
+        def total(weights):
+            logits, value = network.apply(weights, obs)
+            return logits.sum() + value, logits
+
+        return jax.jit(jax.grad(total, has_aux=True))(weights)
+
+    usual = answers()
+    monkeypatch.setattr(networks, "by_platform", lambda *given, cpu, default: default(*given))
+    other = answers()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5), usual, other)

@@ -11,6 +11,7 @@ from tiny import Clock, Countdown, Endless, collected, learner
 
 import jaxenvs
 from jaxenvs.baselines import acting, minibatches, ppo, returns
+from jaxenvs.baselines.algorithms import SEEDS
 from jaxenvs.baselines.run import loop
 
 ADVANTAGES = jax.jit(returns.advantages, static_argnums=(2, 3))
@@ -101,6 +102,19 @@ def test_seeds_share_one_branch_for_cut_episodes():
     runners = jax.eval_shape(functools.partial(loop.start, ppo_), keys)
     text = str(jax.make_jaxpr(functools.partial(collected, ppo_))(runners, keys))
     assert text.count("cond[") == 1
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "pqn"])
+def test_accelerators_take_the_same_gradient_steps(monkeypatch, algorithm):
+    """Of one vector of all weights, with the optimiser's state as it was arranged before."""
+    agent = learner(Clock(), algorithm)
+    key = jax.random.key(0)
+    update = lambda key: agent.update(agent.init(key))  # noqa: E731
+    usual = jax.jit(jax.vmap(update, axis_name=SEEDS))(key[None])
+    monkeypatch.setattr(minibatches, "by_platform", lambda *given, cpu, default: default(*given))
+    other = jax.jit(jax.vmap(lambda key: update(key), axis_name=SEEDS))(key[None])
+    usual, other = ((r.weights, r.optimiser, metrics) for r, metrics in (usual, other))
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), usual, other)
 
 
 def flops(function, *arguments) -> float:

@@ -347,6 +347,8 @@ def test_every_preset_is_of_some_id():
 def test_presets_work(family):
     for id in jaxenvs.registry.list(family):
         _works(id)
+        if "gpu" in presets.names(id):
+            _works(id, "gpu")
 
 
 def test_presets_of_craft_with_names_work():
@@ -372,7 +374,7 @@ def test_a_billion_steps_of_craft_are_ready_to_run(tmp_path):
     ("argv", "message"),
     [
         (["Craft-Classic-Ids-v0", "--preset", "tpu"], "Craft-Classic-Ids-v0 has gpu"),
-        (["Grid-v0", "--preset", "gpu"], "Grid-v0 has none"),
+        (["Classic-CartPole-v0", "--preset", "gpu"], "Classic-CartPole-v0 has none"),
     ],
 )
 def test_a_preset_that_is_not_there_is_refused(tmp_path, capsys, argv, message):

@@ -1,0 +1,74 @@
+"""Kernels and bytes of a whole update of PPO on an H200, compiled without a GPU.
+
+    python -m jaxenvs.benchmarks.update_work --json benchmarks/results/update_work.json
+
+It counts as `gpu_work` does, in the training program: world, policy, learning. A conditional
+counts as its branch with the most launches, a loop of unknown trips as one trip. Needs
+`pip install "jax[cuda13]" "jaxenvs[train]"`, no GPU.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jaxenvs
+from jaxenvs.baselines import ppo, presets
+from jaxenvs.baselines.algorithms import Learner
+
+from . import contestants, gpu_work, hlo, instrument, scaling
+from .instrument import explained
+from .tables.work import updates
+
+IDS = (
+    "Grid-DoorKey-8x8-v0",
+    "BabyAI-GoToLocal-v0",
+    "Craft-Classic-Ids-v0",
+    "Puzzle-SlidingTile-4x4-v0",
+)
+
+
+def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, Any]:
+    """Compile an update with a preset, and settings that differ from it, and count."""
+    tuned = {**presets.preset(id, preset).settings, "chunk": 1, **changed}
+    settings = ppo.Settings(**tuned)
+    agent = Learner.of("ppo", jaxenvs.make(id), settings, scaling.Described(1))
+    begun = time.perf_counter()
+    module = hlo.parse(scaling.compile_chunk(agent))
+    launched = list(hlo.kernels(module, module.entry))
+    shown = ("num_envs", "rollout_steps", "epochs", "minibatches", "bfloat16", "unroll", "hidden")
+    return {
+        "id": id,
+        "preset": preset or "usual",
+        **{name: getattr(settings, name) for name in shown},
+        "reset_source": agent.env.reset_source,
+        "kernels": sum(kernel.count for kernel in launched),
+        "bytes": sum(kernel.count * (kernel.written + kernel.read) for kernel in launched),
+        "conditions": sum(k.count for k in launched if k.opcode == "conditional"),
+        "compile_seconds": round(time.perf_counter() - begun, 1),
+    }
+
+
+@explained
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return its exit code."""
+    parser = instrument.parser("update_work", __doc__)
+    parser.add_argument("--ids", nargs="+", default=IDS, help="environments to train in")
+    args = parser.parse_args(argv)
+    gpu_work.choose_target(False)
+    rows: list[dict[str, Any]] = []
+    for id in args.ids:
+        rows.append(measure(id))
+        figures = {
+            "date": time.strftime("%Y-%m-%d"),
+            "versions": contestants.versions(),
+            "target": "NVIDIA H200, compiled ahead of time",
+            "rows": rows,
+        }
+        instrument.write(args.json, figures)  # now: a run that is cut short leaves what it has
+    print(updates(figures["rows"]).plain())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
