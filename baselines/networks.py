@@ -85,14 +85,15 @@ class ActorCritic(Network):
         weights = self.variables["params"]
         if layers and is_map(self.observation_space, self.embed):
             embedding = weights["Encoder_0"]["Dense_0"]["kernel"]
-            space, first = self.observation_space, weights["Dense_0"]
+            space: Any = self.observation_space  # a Box: it is a map
+            first = weights["Dense_0"]
             features = nn.tanh(embedded(space, seen, embedding, first, self.dtype))
             layers = layers[1:]
         else:
             features = encoder(seen)
         for layer in layers:
             features = nn.tanh(layer(features))
-        logits, values = together(features, weights[policy.name], weights[value.name])
+        logits, values = together(features, *(weights[str(head.name)] for head in (policy, value)))
         return logits, values[0]
 
     def think(
@@ -262,7 +263,7 @@ def cell_categories(space: spaces.Box) -> int:
     return int(space.high[..., 0].max()) - low + 1
 
 
-def together(features: Array, *layers: Mapping[str, Array]) -> list[Float32[Array, " width"]]:
+def together(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Array, " width"]]:
     """Results of several linear layers over the same features, on accelerators by one product."""
 
     def in_turn(features: Array, *kernels: Array) -> Array:
@@ -271,7 +272,7 @@ def together(features: Array, *layers: Mapping[str, Array]) -> list[Float32[Arra
     def at_once(features: Array, *kernels: Array) -> Array:
         return product(features, jnp.concatenate(kernels, axis=1))
 
-    kernels = [layer["kernel"].astype(features.dtype) for layer in layers]
+    kernels = [jnp.asarray(layer["kernel"], features.dtype) for layer in layers]
     results = by_platform(features, *kernels, cpu=in_turn, default=at_once)
     biases = [layer["bias"] for layer in layers]
     ends = np.cumsum([len(bias) for bias in biases])[:-1]

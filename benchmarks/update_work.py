@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             "rows": rows,
         }
         instrument.write(args.json, figures)  # now: a run that is cut short leaves what it has
-    print(updates(figures["rows"]).plain())
+    print(updates(rows).plain())
     return 0
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import test_train
 from small_run import ID, ROW, TREES, names, saved_run, trees
+from tiny import FLAGS
 
 from jaxenvs.baselines import train
 from jaxenvs.baselines.run import checkpoints, keeping
 from jaxenvs.baselines.runs import Config, Run, RunError
 
 GROUP = "tiny_runs"  # one worker compiles the program of these runs
-TINY = [*test_train.TINY, "--checkpoint-every", "1"]
+TINY = [*FLAGS, "--checkpoint-every", "1"]
 steps = test_train.total
 
 
