@@ -35,6 +35,7 @@ from .state import Action, XLandState, packed
 from .tiles import Kind
 
 _EACH_BYTE = np.uint32(0x01010101)
+_FLOORS = np.uint32(tiles.FLOOR) * _EACH_BYTE
 _LOW_BITS = np.uint32(0x7F7F7F7F)
 # Of the eight cells, up, right, down, left of the agent, then of the cell in front:
 _NUMBER = np.arange(8, dtype=np.int32)
@@ -230,7 +231,7 @@ def _ruled(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
     cleared = jnp.where(pair != 0, moment.in_front, np.uint32(0))
     agent = _select(beside, everywhere, scene.agent)
     return Scene(
-        agent=_select(cleared, tiles.FLOOR * _EACH_BYTE, agent),
+        agent=_select(cleared, _FLOORS, agent),
         front=_select(pair, everywhere, scene.front),
         pocket=jnp.where(held, made, scene.pocket),
     )

@@ -4,6 +4,7 @@
 """
 
 import functools
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
@@ -226,8 +227,8 @@ class Trials(Wrapper):
 @functools.lru_cache(maxsize=8)
 def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
     rows = sets.part(name, *part)
-    with jax.ensure_compile_time_eval():  # this may be asked for inside `jit`
-        rulesets = jax.tree.map(np.asarray, sets.rulesets(name))
+    with ThreadPoolExecutor(1) as outside:  # this may be asked for inside `jit`, and draws by one
+        rulesets = outside.submit(sets.rulesets, name).result()
     return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)
 
 

@@ -34,6 +34,7 @@ pytestmark = [
     # Ray 2.50 announces what an actor without GPUs will see of them; ours compute on the CPU.
     pytest.mark.filterwarnings("ignore:Tip. In future versions of Ray:FutureWarning"),
     pytest.mark.filterwarnings("ignore:unclosed file .*/dev/null:ResourceWarning"),  # Ray's
+    pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),  # Ray's
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
 
