@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenvs.commands.parser import Parser, UsageError, guarded, number
+from jaxenvs.commands.parser import Parser, UsageError, guarded, number, unwritable
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import replacing
 
@@ -59,7 +59,7 @@ def _run(argv: list[str]) -> int:
                 temporary.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
             print(f"wrote {asked.json}")
     except OSError as error:
-        raise UsageError(f"{error.filename} cannot be written: {error.strerror}") from error
+        raise unwritable(error) from error
     except ValueError as error:  # of the run, or of what cannot be played elsewhere
         raise UsageError(str(error)) from error
     return 0

@@ -175,6 +175,7 @@ def test_a_seed_that_a_run_has_not(run, seeds, says):
     [
         ("{", "is damaged"),
         ("[]", "holds no object"),
+        (json.dumps(dataclasses.asdict(config()) | {"algorithm": ["ppo"]}), "algorithm is"),
         ('{"format": 1}', "id is 'missing'"),
         (json.dumps(dataclasses.asdict(config()) | {"format": 2}), "format 2, known is 1"),
         (json.dumps(dataclasses.asdict(config()) | {"colour": 2}), "colour"),
