@@ -1,6 +1,7 @@
 """`jaxenvs eval`: policies play here and in the packages whose rules are reproduced."""
 
 import json
+import pathlib
 
 import jax
 import jax.numpy as jnp
@@ -38,13 +39,17 @@ def uniform(id: str, **fields) -> Policy:
 
 
 def test_every_seed_plays_here_and_there(run, tmp_path, capsys):
-    file = tmp_path / "eval.json"
+    config, file = pathlib.Path(run) / "config.json", tmp_path / "eval.json"
+    text = config.read_text()
+    assert text.count('"total_steps": 256') == 1
+    config.write_text(text.replace('"total_steps": 256', '"total_steps": 1000'))  # not finished
     argv = ["eval", run, "--in", "minigrid", "--episodes", "16", "--json", str(file)]
     assert cli.main(argv) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("seed 3: return ") and "; in minigrid return " in out[0]
     found = json.loads(file.read_text())
     assert (found["id"], found["package"]) == ("Grid-Empty-Random-5x5-v0", "minigrid")
+    assert found["steps"] == 256
     assert [result["seed"] for result in found["seeds"]] == [3, 4]
     for result in found["seeds"]:
         here, there = result["here"], result["there"]
