@@ -214,12 +214,13 @@ class Run:
         return records
 
     def rewind(self, update: int) -> None:
-        """Drop what the log says about updates after `update`: they will be made again.
+        """Drop what the log says about updates after `update`, and the evaluation: both are to be
+        made again.
 
         What a process left that was killed while it wrote is dropped too.
         """
-        for left in unfinished(self.path):
-            left.unlink()
+        for left in (*unfinished(self.path), self.path / "eval.json"):
+            left.unlink(missing_ok=True)
         kept = [
             json.dumps(record) + "\n" for record in self.records() if record["update"] <= update
         ]
