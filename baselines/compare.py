@@ -6,6 +6,7 @@ Statistics as in statistics.py; a method is a name given to runs, by default the
 import functools
 import itertools
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxenvs.commands.page import reference
-from jaxenvs.commands.parser import Parser, UsageError, guarded
+from jaxenvs.commands.parser import Parser, UsageError, guarded, unwritable
 from jaxenvs.core.files import read_text, replacing
 
 from ..benchmarks.tables.plain import plain
@@ -35,6 +36,8 @@ EXAMPLES = (
 SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
 FEW = 5  # runs of a method in a task below which its interval says little
 LARGEST = 2**24  # bytes of an eval.json
+# What reading a damaged eval.json raises; numbers may be too large, or lists too deep.
+DAMAGE = (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError, StopIteration)
 POINTS = 101  # thresholds of a performance profile
 
 
@@ -73,7 +76,7 @@ def _run(argv: list[str]) -> int:
         if asked.plot:
             _draw(Path(asked.plot), found)
     except OSError as error:
-        raise UsageError(f"{error.filename} cannot be written: {error.strerror}") from error
+        raise unwritable(error) from error
     return 0
 
 
@@ -128,7 +131,7 @@ def comparison(runs: Sequence[str], score: str = "return", normalize: bool = Fal
 def _named(text: str) -> tuple[str, Path]:
     """Split `NAME=path`; a folder of that very name comes first."""
     name, equals, path = text.partition("=")
-    if not equals or Path(text).exists():
+    if not equals or os.path.exists(text):
         return "", Path(text)
     if not name or not path:
         raise UsageError(f"{text!r} must be RUN or NAME=RUN")
@@ -143,14 +146,14 @@ def _evaluated(path: Path, score: str) -> Evaluated:
     try:
         seeds = json.loads(read_text(file, LARGEST))["per_seed"]
         values = [seed[SCORES[score]] for seed in seeds]
-        if None in values:
+        if values and all(value is None for value in values):
             known = next(name for name, key in SCORES.items() if seeds[0][key] is not None)
             raise UsageError(f"{run.config.id} does not define {score}; use --score {known}")
-        scores = np.array(values, float)
+        scores = np.array([float(value) for value in values])
         if not seeds or not np.isfinite(scores).all():
             raise ValueError(f"no finite {score}")
         return Evaluated(path, run.config, tuple(int(seed["seed"]) for seed in seeds), scores)
-    except (OSError, ValueError, TypeError, KeyError, StopIteration) as error:
+    except DAMAGE as error:
         if isinstance(error, UsageError):
             raise
         raise UsageError(f"{file} is no evaluation of a policy ({error!r})") from error
@@ -188,7 +191,7 @@ def _normalised(
     scaled: dict[str, list[np.ndarray]] = {name: [] for name in scores}
     for task, config in enumerate(configs):
         known = random.get(config.id)
-        if known is None or config.fields:
+        if known is None or config.fields.keys() - {"obs"}:  # random play sees nothing
             raise UsageError(f"no random play of {config.title} is recorded; leave --normalize out")
         best = max(float(each[task].mean()) for each in scores.values())
         if best <= known["return"]:
@@ -297,10 +300,11 @@ def _draw(file: Path, found: Comparison) -> None:
     shares = functools.partial(statistics.profile, thresholds=thresholds)
     for place, (name, scores) in enumerate(found.methods.items()):
         colour = f"C{place % 10}"
+        shown = name.replace("$", r"\$")  # not the beginning of a formula
         low, high = statistics.interval(statistics.interquartile_mean, scores)
-        bars.barh(name, high - low, left=low, color=colour, alpha=0.35, height=0.6)
+        bars.barh(shown, high - low, left=low, color=colour, alpha=0.35, height=0.6)
         bars.plot([statistics.interquartile_mean(scores)] * 2, [place - 0.3, place + 0.3], colour)
-        curves.plot(thresholds, shares(scores), colour, label=name)
+        curves.plot(thresholds, shares(scores), colour, label=shown)
         curves.fill_between(
             thresholds, *statistics.interval(shares, scores), color=colour, alpha=0.2
         )

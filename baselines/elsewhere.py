@@ -7,6 +7,7 @@ and chance are the package's. If the rules are the same, so are the returns.
 import contextlib
 import functools
 import importlib
+import importlib.util
 import io
 import warnings
 from typing import Any
@@ -33,7 +34,7 @@ class NotThereError(ValueError):
 def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = False) -> Episodes:
     """Play `count` episodes of the policy's environment in a package, a key of `PACKAGES`.
 
-    Raises `NotThereError` where that cannot be, and `MissingExtraError` without the package.
+    Raises `NotThereError` where that cannot be, and `MissingExtraError` for packages of an extra.
     """
     env, spec = policy.env, registry.spec(policy.env_id)
     if env.package != package:
@@ -63,7 +64,7 @@ def _remembered(policy: Policy, count: int) -> PyTree[Array]:
 def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
     """Environments that Python steps one by one, all side by side."""
     env = policy.env
-    require(["gymnasium", env.package], "gym" if env.package == "gymnasium" else "bench")
+    require(sorted({"gymnasium", env.package}), "gym" if env.package == "gymnasium" else "bench")
     import gymnasium
 
     importlib.import_module(env.package)  # registers its ids
@@ -97,7 +98,12 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
 
 def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
     """Environments of craftax, whose states are arrays: one program plays all."""
-    require(["craftax"], "bench")
+    if importlib.util.find_spec("craftax") is None:
+        raise NotThereError(
+            "this needs craftax, not installed here: run pip install --no-deps craftax (its pygame "
+            "would overwrite pygame-ce)"
+        )
+    require(["flax", "imageio"], "bench")  # what it needs
     from craftax.craftax_env import make_craftax_env_from_name
 
     name = "Craftax-Classic-Symbolic-v1" if "Classic" in id else "Craftax-Symbolic-v1"

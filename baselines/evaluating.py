@@ -8,13 +8,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxenvs.commands.parser import Parser, UsageError, guarded, number
+from jaxenvs.commands.parser import Parser, UsageError, guarded, number, unwritable
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import replacing
 
 from . import elsewhere
 from .evaluate import EVALUATION, Episodes, first_episodes
 from .policy import Policy
+from .run import checkpoints
 from .runs import Run, load_policy
 
 SUMMARY = """\
@@ -38,12 +39,13 @@ def main(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     asked = _parser().parse_args(argv)
     try:
-        config = Run.open(asked.run).config
+        run = Run.open(asked.run)
+        config = run.config
         policies = [load_policy(asked.run, seed) for seed in range(config.seeds)]
         found = {
             "id": config.id,
             "algorithm": config.algorithm,
-            "steps": config.settings["total_steps"],  # that each seed was trained for
+            "steps": _steps(run),
             "package": asked.package,
             "episodes": asked.episodes,
             "greedy": asked.greedy,
@@ -59,10 +61,17 @@ def _run(argv: list[str]) -> int:
                 temporary.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
             print(f"wrote {asked.json}")
     except OSError as error:
-        raise UsageError(f"{error.filename} cannot be written: {error.strerror}") from error
+        raise unwritable(error) from error
     except ValueError as error:  # of the run, or of what cannot be played elsewhere
         raise UsageError(str(error)) from error
     return 0
+
+
+def _steps(run: Run) -> int | None:
+    """Steps that each seed was trained for until the newest checkpoint; None if no log says so."""
+    update = checkpoints.newest(run.checkpoints)
+    made = (record.get("steps") for record in run.records() if record["update"] == update)
+    return next(made, None)
 
 
 def _parser() -> Parser:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from jaxenvs.commands.parser import Parser, UsageError, guarded, number
+from jaxenvs.commands.parser import Parser, UsageError, guarded, number, unwritable
 from jaxenvs.core.extras import require
 from jaxenvs.core.files import replacing
 from jaxenvs.core.masking import has_illegal
@@ -58,7 +58,7 @@ def _run(argv: list[str]) -> int:
     except RunError as error:
         raise UsageError(str(error)) from error
     except OSError as error:
-        raise UsageError(f"{error.filename} cannot be written: {error.strerror}") from error
+        raise unwritable(error) from error
     print(f"wrote {', '.join(str(folder / name) for name in FILES)}")
     return 0
 

@@ -142,7 +142,7 @@ class Run:
         """Read an existing run; `RunError` unless it is one."""
         path = Path(path)
         file = path / "config.json"
-        if not file.is_file():
+        if not os.path.isfile(file):  # of any text, also of one too long for a path
             raise RunError(
                 f"{path} is not a run (it has no config.json); give the directory that "
                 f"`jaxenvs train ID --out DIR` wrote"
@@ -214,12 +214,13 @@ class Run:
         return records
 
     def rewind(self, update: int) -> None:
-        """Drop what the log says about updates after `update`: they will be made again.
+        """Drop what the log says about updates after `update`, and the evaluation: both are to be
+        made again.
 
         What a process left that was killed while it wrote is dropped too.
         """
-        for left in unfinished(self.path):
-            left.unlink()
+        for left in (*unfinished(self.path), self.path / "eval.json"):
+            left.unlink(missing_ok=True)
         kept = [
             json.dumps(record) + "\n" for record in self.records() if record["update"] <= update
         ]
@@ -279,7 +280,9 @@ def _config(content: Any) -> Config:
         raise TypeError("it holds no object")
     if content.get("format") != FORMAT:
         raise ValueError(f"format {content.get('format')}, known is {FORMAT}")
-    for name, kind in (("id", str), ("seed", int), ("seeds", int), ("fields", dict)):
+    content = {"algorithm": Config.algorithm, **content}  # older files name none
+    kinds = {"id": str, "seed": int, "seeds": int, "fields": dict, "algorithm": str}
+    for name, kind in kinds.items():
         if not isinstance(content.get(name), kind):
             raise TypeError(f"{name} is {content.get(name, 'missing')!r}")
     if content["seeds"] < 1 or not 0 <= content["seed"] < 2**31:

@@ -96,6 +96,13 @@ def make_env(id: str, pairs: Sequence[str]) -> Env:
         raise UsageError(str(error)) from error
 
 
+def unwritable(error: OSError) -> UsageError:
+    """The error of a file that cannot be written, as a sentence."""
+    if error.filename is None:  # it is a sentence already, see `files.target`
+        return UsageError(str(error))
+    return UsageError(f"{error.filename} cannot be written: {error.strerror}")
+
+
 def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
     """Run a command; what the caller can fix becomes one sentence and exit code 2."""
     try:

@@ -72,10 +72,11 @@ def test_a_resample_keeps_the_runs_of_each_task():
     assert (low, high) == (0.5, 0.5)
 
 
-def run(folder, scores, algorithm="ppo", id="Grid-Empty-5x5-v0", first=0, **settings):
+def run(folder, scores, algorithm="ppo", id="Grid-Empty-5x5-v0", first=0, fields=None, **settings):
     """A run's folder as far as it is compared."""
     folder.mkdir(parents=True)
-    config = {"id": id, "fields": {}, "seed": first, "seeds": len(scores), "settings": settings}
+    config = {"id": id, "seed": first, "seeds": len(scores), "settings": settings}
+    config["fields"] = fields or {}
     versions = {"jaxenvs": "0"}
     (folder / "config.json").write_text(
         json.dumps({**config, "algorithm": algorithm, "format": 1, "versions": versions})
@@ -126,6 +127,14 @@ def test_normalised_scores_are_random_play_at_0_and_the_best_method_at_1(tmp_pat
     assert "all tasks" in compare.summary(found)
 
 
+def test_random_play_is_the_same_whatever_is_shown(tmp_path, capsys):
+    id = "BabyAI-GoToRedBallGrey-v0"
+    words = run(tmp_path / "words", [0.9], id=id, fields={"obs": "dict"})
+    assert compare.comparison([words], normalize=True).methods["ppo"][0].tolist() == [1.0]
+    near = run(tmp_path / "near", [0.9], id=id, fields={"see_through_walls": True})
+    assert "no random play" in refused([near, "--normalize"], capsys)
+
+
 def refused(argv, capsys) -> str:
     """The sentence with which a comparison is refused."""
     assert cli.main(["compare", *argv]) == 2
@@ -150,17 +159,35 @@ def test_what_cannot_be_compared_is_said_in_a_sentence(tmp_path, capsys):
     assert "no method beats random play" in refused(
         [run(tmp_path / "bad", [-9.0]), "--normalize"], capsys
     )
-    (tmp_path / "one" / "eval.json").write_text('{"per_seed": [{}]}')
-    assert "is no evaluation of a policy" in refused([one], capsys)
+    assert "is not a run" in refused(["x" * 5000], capsys)
+    for score, seed in (
+        ("[1, 2]", "0"),
+        (f"1{'0' * 400}", "0"),
+        ("NaN", "0"),
+        ('null}, {"mean_return": 1', "0"),
+        ("[" * 10000 + "]" * 10000, "0"),
+        ("1", "Infinity"),
+    ):
+        damaged = f'{{"per_seed": [{{"mean_return": {score}, "seed": {seed}}}]}}'
+        (tmp_path / "one" / "eval.json").write_text(damaged)
+        assert "is no evaluation of a policy" in refused([one], capsys)
     (tmp_path / "one" / "eval.json").unlink()
     assert f"finish it with jaxenvs train --resume {one}" in refused([one], capsys)
 
 
 def test_a_plot_that_cannot_be_drawn_is_refused(tmp_path, capsys):
     one = run(tmp_path / "one", [0.1, 0.2])
+    (tmp_path / "one.png").mkdir()
     for file, says in (
         ("a.txt", "must end in .png, .svg or .pdf"),
         ("no/a.png", "cannot be written"),
+        ("one.png", "one.png is not a regular file"),
     ):
         assert cli.main(["compare", one, "--plot", str(tmp_path / file)]) == 2
         assert says in capsys.readouterr().err
+
+
+def test_a_name_that_looks_like_a_formula_is_drawn_as_it_is(tmp_path):
+    one, file = run(tmp_path / "one", [0.1, 0.2]), tmp_path / "a.svg"
+    assert cli.main(["compare", rf"$\frac$={one}", "--plot", str(file)]) == 0
+    assert r"$\frac$" in file.read_text()

@@ -1,6 +1,8 @@
 """`jaxenvs eval`: policies play here and in the packages whose rules are reproduced."""
 
 import json
+import pathlib
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from jaxenvs import cli
 from jaxenvs.baselines import elsewhere, evaluating
 from jaxenvs.baselines.policy import Policy
 from jaxenvs.baselines.train import main
+from jaxenvs.core.extras import MissingExtraError
 
 GROUP = "tiny_runs"  # the worker that has compiled such a run
 
@@ -38,13 +41,17 @@ def uniform(id: str, **fields) -> Policy:
 
 
 def test_every_seed_plays_here_and_there(run, tmp_path, capsys):
-    file = tmp_path / "eval.json"
+    config, file = pathlib.Path(run) / "config.json", tmp_path / "eval.json"
+    text = config.read_text()
+    assert text.count('"total_steps": 256') == 1
+    config.write_text(text.replace('"total_steps": 256', '"total_steps": 1000'))  # not finished
     argv = ["eval", run, "--in", "minigrid", "--episodes", "16", "--json", str(file)]
     assert cli.main(argv) == 0
     out = capsys.readouterr().out.splitlines()
     assert out[0].startswith("seed 3: return ") and "; in minigrid return " in out[0]
     found = json.loads(file.read_text())
     assert (found["id"], found["package"]) == ("Grid-Empty-Random-5x5-v0", "minigrid")
+    assert found["steps"] == 256
     assert [result["seed"] for result in found["seeds"]] == [3, 4]
     for result in found["seeds"]:
         here, there = result["here"], result["there"]
@@ -98,6 +105,20 @@ def test_what_cannot_be_played_there_is_said_in_a_sentence(run, capsys):
         elsewhere.play(uniform("Grid-Empty-5x5-v0", view_size=5), "minigrid", key, 2)
     with pytest.raises(ValueError, match="minigrid shows image and dict, not obs='rgb'"):
         elsewhere.play(uniform("Grid-Empty-5x5-v0", obs="rgb"), "minigrid", key, 2)
+
+
+@pytest.mark.parametrize(
+    ("id", "package", "says"),
+    [
+        ("Classic-CartPole-v0", "gymnasium", r"this needs gymnasium, not .*jaxenvs\[gym\]"),
+        ("Grid-Empty-5x5-v0", "minigrid", r"this needs minigrid, not .*jaxenvs\[bench\]"),
+        ("Craft-Classic-Ids-v0", "craftax", "this needs craftax, not .*--no-deps craftax"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_what_installs_it(monkeypatch, id, package, says):
+    monkeypatch.setitem(sys.modules, package, None)  # as good as not installed
+    with pytest.raises((elsewhere.NotThereError, MissingExtraError), match=says):
+        elsewhere.play(uniform(id), package, jax.random.key(0), 2)
 
 
 def test_a_policy_that_remembers_begins_every_episode_anew():

@@ -175,6 +175,7 @@ def test_a_seed_that_a_run_has_not(run, seeds, says):
     [
         ("{", "is damaged"),
         ("[]", "holds no object"),
+        (json.dumps(dataclasses.asdict(config()) | {"algorithm": ["ppo"]}), "algorithm is"),
         ('{"format": 1}', "id is 'missing'"),
         (json.dumps(dataclasses.asdict(config()) | {"format": 2}), "format 2, known is 1"),
         (json.dumps(dataclasses.asdict(config()) | {"colour": 2}), "colour"),
@@ -219,7 +220,9 @@ def test_the_log_is_rewound_to_the_checkpoint(run):
     with (run.path / "log.jsonl").open("a") as file:
         file.write('{"update": 4, "ste')  # the machine went down here
     assert [row["update"] for row in run.records()] == [1, 2, 3]
+    run.write_json("eval.json", {})  # of fewer steps than will have been made
     run.rewind(2)
+    assert not (run.path / "eval.json").exists()
     run.log([{"update": 3, "steps": 24}])
     assert [row["update"] for row in run.records()] == [1, 2, 3]
 
