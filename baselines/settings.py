@@ -44,9 +44,7 @@ class Common(Checked):
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
-    unroll: int = (
-        1  # steps of a rollout in one trip of its loop: more give an accelerator less to start
-    )
+    unroll: int = 1  # steps of a rollout in one trip of its loop, for accelerators
     reset_source: str | None = None  # fresh, exact or pool; None: what the environment names
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for two calls
 
