@@ -186,7 +186,7 @@ MUTATIONS = {
     ),
     "the cell in front stays when a pair reacts": Mutation(
         "jaxenvs/xland/engine.py",
-        "agent=_select(cleared, tiles.FLOOR * _EACH_BYTE, agent),",
+        "agent=_select(cleared, _FLOORS, agent),",
         "agent=agent,",
         "xland/test_xland_rules.py",
     ),
@@ -281,8 +281,8 @@ MUTATIONS = {
     ),
     "a trial has one episode more": Mutation(
         "jaxenvs/xland/trials.py",
-        "is_over = episode >= self.episodes",
-        "is_over = episode > self.episodes",
+        "is_last = finished & (episode >= self.episodes)",
+        "is_last = finished & (episode > self.episodes)",
         "xland/test_tasks_trials.py",
     ),
     "the sentence before the rule that fired stands out": Mutation(
