@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from ..commands.parser import UsageError
 from ..core.controls import ARROWS, Controls, Place
+from ..core.drawing import is_drawn
 from ..core.env import Env
 from .session import Session
 
@@ -29,6 +30,15 @@ def playable(env: Env) -> Controls:
     return env.controls
 
 
+def viewable(env: Env) -> Controls:
+    """Return the controls; `UsageError` where keys cannot play it or it draws nothing."""
+    if not is_drawn(env):
+        raise UsageError(
+            f"{env.name} has no tiles to draw; `jaxenvs play ID --text` describes it in words"
+        )
+    return playable(env)
+
+
 class Controller:
     """A session with what a viewer adds: which board is looked at, help, a notice, the end.
 
@@ -37,7 +47,7 @@ class Controller:
 
     def __init__(self, session: Session, title: str, mode: str = "play") -> None:
         self.session, self.title, self.mode = session, title, mode
-        self.actions, self.pointing = playable(session.env)
+        self.actions, self.pointing = viewable(session.env)
         self.cursor: Place = (0, 0)  # the place that keys point at
         self.taken: Place | None = None  # the first of two places
         self.turned = 1.0  # share of the newest action that is shown, where pictures can be between

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from ..commands.parser import UsageError, make_env
 from ..core.env import Env
 from . import arguments, outputs, text
-from .controls import Controller, playable
+from .controls import Controller, playable, viewable
 from .pilots import RANDOM
 from .session import Session
 
@@ -47,7 +47,8 @@ def _run(argv: list[str]) -> int:
         return _play_text(options, headless)
     if options.keys is not None and not headless:
         raise UsageError("--keys needs --gif FILE, --html FILE or --screenshot FILE")
-    env = _playable(options)
+    env = make_env(options.id, options.fields)
+    viewable(env)
     if not headless:
         from .window import open_window
 
@@ -60,17 +61,11 @@ def _run(argv: list[str]) -> int:
 def _play_text(options: argparse.Namespace, headless: bool) -> int:
     if headless or options.keys is not None:
         raise UsageError("--text plays in the terminal; it goes without --keys and without files")
-    env = _playable(options)
+    env = make_env(options.id, options.fields)
+    playable(env)
     if sys.stderr.isatty():
         print("compiling, a few seconds", file=sys.stderr)
     return text.play(Session(env, seed=options.seed), options.id)
-
-
-def _playable(options: argparse.Namespace) -> Env:
-    """Build the environment, and refuse it where keys cannot play it."""
-    env = make_env(options.id, options.fields)
-    playable(env)
-    return env
 
 
 def _controller(env: Env, options: argparse.Namespace) -> Controller:

@@ -8,7 +8,7 @@ from ..commands.parser import UsageError, make_env, number
 from ..core import registry
 from ..core.env import Env
 from . import arguments, outputs
-from .controls import Controller, playable
+from .controls import Controller, viewable
 from .pilots import RANDOM, Pilot, of_policy
 from .session import Session
 
@@ -64,7 +64,7 @@ def _run(argv: list[str]) -> int:
 
 def _controller(load: Callable[[], Watched], options: argparse.Namespace) -> Controller:
     title, env, pilot = load()
-    playable(env)
+    viewable(env)
     session = Session(env, pilot, options.envs, options.seed, options.fps)
     return Controller(session, title, "watch")
 

@@ -95,7 +95,8 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
     for (path, like), leaf in zip(leaves, jax.tree.leaves(given), strict=True):
         like = np.asarray(like)
         leaf_name = name + jax.tree_util.keystr(path)
-        array = _number(leaf, like.dtype, f"{where}: {leaf_name}")
+        dtype = jax.dtypes.canonicalize_dtype(like.dtype)  # of a Python int: 32 or 64 bits
+        array = _number(leaf, dtype, f"{where}: {leaf_name}")
         if array.shape != like.shape:
             raise TypeError(
                 f"{where}: {leaf_name} has shape {array.shape}, one environment needs "

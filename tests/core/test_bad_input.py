@@ -165,6 +165,11 @@ def test_numbers_of_any_integer_type_are_params(env, limit):
     assert not step.truncated
 
 
+def test_default_params_may_be_python_numbers():
+    params = jaxenvs.Params(max_steps_in_episode=30)  # a warning about 64 bits would be an error
+    assert checks.tree_like(params, params, "reset", "params").max_steps_in_episode.dtype == "int32"
+
+
 def test_a_batch_refuses_arrays_of_another_size(env):
     venv = jaxenvs.make_vec(env, 4)
     state = jax.jit(venv.reset)(KEY).state

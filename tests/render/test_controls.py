@@ -7,7 +7,7 @@ import pytest
 import jaxenvs
 from jaxenvs import spaces
 from jaxenvs.grid import Action
-from jaxenvs.render.controls import TIME, Controller, playable
+from jaxenvs.render.controls import TIME, Controller, playable, viewable
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import NO_ACTION, Session
 
@@ -161,6 +161,12 @@ def test_an_unknown_family_has_number_keys_or_is_refused():
     assert rows[3].keys == ("3",) and rows[3].name == "action 3" and rows[11].keys == ()
     with pytest.raises(ValueError, match="cannot be played by keys"):
         playable(Other(continuous=True))
+
+
+def test_one_without_tiles_is_refused_where_it_would_be_drawn():
+    for look in (viewable, lambda env: Controller(Session(env), "none")):
+        with pytest.raises(ValueError, match="no tiles to draw; `jaxenvs play ID --text`"):
+            look(Other())
 
 
 def test_a_session_moves_no_state_to_another_device():
