@@ -7,7 +7,8 @@ import pytest
 import jaxenvs
 from jaxenvs import spaces
 from jaxenvs.grid import Action
-from jaxenvs.render.controls import TIME, Controller, playable, viewable
+from jaxenvs.render import play, watch
+from jaxenvs.render.controls import TIME, Controller, playable
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import NO_ACTION, Session
 
@@ -163,10 +164,12 @@ def test_an_unknown_family_has_number_keys_or_is_refused():
         playable(Other(continuous=True))
 
 
-def test_one_without_tiles_is_refused_where_it_would_be_drawn():
-    for look in (viewable, lambda env: Controller(Session(env), "none")):
-        with pytest.raises(ValueError, match="no tiles to draw; `jaxenvs play ID --text`"):
-            look(Other())
+@pytest.mark.parametrize("command", [play, watch])
+def test_one_without_tiles_is_refused_where_it_would_be_drawn(command, monkeypatch, capsys):
+    monkeypatch.setattr(command, "make_env", lambda *_: Other())
+    asked = ["Mine-v0"] if command is play else ["--random", "Mine-v0"]
+    assert command.main([*asked, "--screenshot", "mine.png"]) == 2
+    assert "has no tiles to draw; `jaxenvs play ID --text`" in capsys.readouterr().err
 
 
 def test_a_session_moves_no_state_to_another_device():
