@@ -50,11 +50,11 @@ TAKEN = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
 }
-ORIGINALS = {  # the original of each family
-    "BabyAI": "[BabyAI in MiniGrid](https://github.com/Farama-Foundation/Minigrid)",
-    "Classic": "[Gymnasium](https://github.com/Farama-Foundation/Gymnasium)",
-    "Craft": "[Craftax](https://github.com/MichaelTMatthews/Craftax)",
-    "Grid": "[MiniGrid](https://github.com/Farama-Foundation/Minigrid)",
+ORIGINALS = {  # by the package whose rules are reproduced (`Env.package`)
+    "craftax": "[Craftax](https://github.com/MichaelTMatthews/Craftax)",
+    "gymnasium": "[Gymnasium](https://github.com/Farama-Foundation/Gymnasium)",
+    "minigrid": "[MiniGrid](https://github.com/Farama-Foundation/Minigrid)",
+    "xminigrid": "[XLand-MiniGrid](https://github.com/dunnolab/xland-minigrid)",
 }
 SEED, SIDE = 3, 320  # of the level; pixels of the longer side of its picture, at most
 STEPS, FILM_SIDE, FILM_BYTES = 32, 192, 100_000  # of an animation; its bytes at most
@@ -245,7 +245,7 @@ def _use(id: str) -> list[str]:
         "picture = jaxenvs.render(env, step.state)  # which a notebook shows",
     ]
     lines = ["## In Python", "", "```python", *code, "```", ""]
-    if original := ORIGINALS.get(spec.family):
+    if original := ORIGINALS.get(spec.env_class.package):
         source = (inspect.getdoc(sys.modules[spec.env_class.__module__]) or "").split("\n")[0]
         lines += [
             "## The original",

@@ -81,6 +81,11 @@ def test_a_page_leads_on_compares_sizes_and_says_how_to_use_it(pages):
     assert names["picture"].ndim == 3
 
 
+def test_every_package_that_is_reproduced_has_its_link(pages):
+    packages = {jaxenvs.spec(id).env_class.package for id in jaxenvs.registry.list()} - {""}
+    assert packages == {*pages.ORIGINALS}
+
+
 def test_each_id_is_made_once_and_its_page_has_an_animation(pages):
     groups = pages.modules()
     assert sorted(id for ids in groups.values() for id in ids) == sorted(jaxenvs.registry.list())
