@@ -130,7 +130,7 @@ def test_a_value_that_a_param_cannot_have_changes_nothing(value):
     before = envs.get_attr("max_steps_in_episode")
     with pytest.raises((TypeError, ValueError), match="set_attr: params"):
         envs.set_attr("max_steps_in_episode", value)
-    with pytest.raises(AttributeError, match="'replace' is no param"):
+    with pytest.raises(AttributeError, match="'replace' is not a param"):
         envs.set_attr("replace", value)
     assert envs.get_attr("max_steps_in_episode") == before
 
