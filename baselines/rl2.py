@@ -42,7 +42,7 @@ class Settings(ppo_rnn.Settings):
     memory: int = 256  # numbers that the GRU remembers
     task_set: str = ""  # tasks of the trials, such as trivial-21k
     held_out: float = 0.1  # share of them that is kept for the evaluation
-    trial_steps: int = 1024  # steps of a trial; 0: as many as its episodes need
+    trial_steps: int = 1024  # steps of a trial; 0: its episodes alone end it
     trial_episodes: int = 0  # episodes of a trial, at most; 0: any number
     test_episodes: int = 10  # episodes under each task of the evaluation
 

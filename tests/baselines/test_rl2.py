@@ -1,4 +1,4 @@
-"""RL²: what is remembered over the episodes of a trial, what is held out, how it is evaluated."""
+"""RL²: memory lasts for a trial, tasks are held out, evaluation goes by episode."""
 
 import functools
 import json

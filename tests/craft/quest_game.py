@@ -93,7 +93,7 @@ class Game:
         return [mob for role in roles for mob in self.world.mobs[role] if mob.alive]
 
     def foes(self, within=99):
-        """Those of them that attack, so many steps away at most."""
+        """Living mobs that attack, at most `within` steps away."""
         far = lambda mob: abs(int(mob.row) - self.at[0]) + abs(int(mob.column) - self.at[1])  # noqa: E731
         return [mob for mob in self.mobs(*FOES) if far(mob) <= within]
 

@@ -108,7 +108,7 @@ def near_table(game):
 
 
 def gather(game, item, count, *blocks):
-    """Have so many of an item, or fetch one; False when there is nothing to do or none."""
+    """Fetch one of an item unless there are `count`; False if none could be fetched."""
     return game.has(item) < count and seek(game, *blocks)
 
 

@@ -305,7 +305,7 @@ def decide(game):
 
 
 def win(game, pieces=4_000, tell=40):
-    """Play until the necromancer is defeated, or so many pieces; the number of retreats in time."""
+    """Play until the necromancer is defeated, `pieces` at most; return how often it went back."""
     deaths, again, farthest = 0, 0, 0
     for piece in range(pieces):
         if piece % tell == 0:
