@@ -110,7 +110,8 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
         speeds = [row["steps"] / statistics.median(row["processor_seconds"]) for row in made]
         print(
             f"{name}: {speeds[0]:,.0f} steps per processor-second, the package {speeds[1]:,.0f}: "
-            f"{speeds[0] / speeds[1]:.1f} times"
+            f"{speeds[0] / speeds[1]:.1f} times; compiled in {made[0]['compile_seconds']:.1f} and "
+            f"{made[1]['compile_seconds']:.1f} s"
         )
         pairs = zip(made, speeds, strict=True)
         rows += [row | {"set": name, "per_processor_second": round(s)} for row, s in pairs]

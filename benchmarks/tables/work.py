@@ -147,7 +147,7 @@ def work_rules(work: dict[str, Any]) -> Table:
 
 @table("rule-worlds", f"{RESULTS}/rule_worlds.json")
 def rule_worlds(speed: dict[str, Any]) -> Table:
-    """Steps per processor-second of rule worlds and XLand-MiniGrid, in several runs."""
+    """Steps per processor-second of rule worlds and XLand-MiniGrid, and seconds of compilation."""
     pairs = zip(speed["rows"][::2], speed["rows"][1::2], strict=True)
     columns: dict[str, Column] = {
         "tasks": lambda pair: pair[0]["set"],
@@ -157,5 +157,7 @@ def rule_worlds(speed: dict[str, Any]) -> Table:
         "ratio": lambda pair: ratio(
             pair[0]["per_processor_second"] / pair[1]["per_processor_second"]
         ),
+        "compiled in, s": lambda pair: f"{pair[0]['compile_seconds']:.1f}",
+        "XLand-MiniGrid in": lambda pair: f"{pair[1]['compile_seconds']:.1f}",
     }
     return tabulated(pairs, columns)
