@@ -195,7 +195,7 @@ def _allowed(
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
         for at, bit in taken:
-            found = found & ~jnp.where(at == word, bit, 0)
+            found = jnp.where(at == word, found & ~bit, found)
         return found
 
     def together(grounds: Array, taken: Any) -> list[Array]:
