@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 
@@ -42,7 +41,7 @@ def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
     if view_shape(env) is None:
         return None
     # The atlas is an argument: as a constant it would be compiled into every program.
-    sheet = jnp.asarray(env.atlas(tile_size))
+    sheet = jax.device_put(env.atlas(tile_size))
 
     @jax.jit
     def paint(states: Any, sheet: jax.Array) -> jax.Array:

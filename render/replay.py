@@ -15,8 +15,6 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8, UInt32
 
@@ -24,7 +22,7 @@ from ..core import drawing, png
 from ..core.env import Env
 from ..core.files import replacing
 from . import boards, frames, pilots
-from .session import NO_ACTION, Moment, Session
+from .session import NO_ACTION, Moment, Session, board_state
 
 ACROSS = 64  # sprites in a row of the atlas
 WIDTH = 560  # pixels that a board may take on a side, unless told otherwise
@@ -76,7 +74,7 @@ class Reel:
                 tiles, self._view_shape = self._cut(views[i])
                 film.views.append(tiles)
             if now.action[i] == NO_ACTION or not film.moments:
-                film.missions.append(self._mission(now.state, i))
+                film.missions.append(self._mission(now, i))
             numbers = (now.reward[i], now.score[i], now.terminated[i], now.truncated[i])
             reward, score, terminated, truncated = (number.item() for number in numbers)
             action, episode = int(now.action[i]), int(now.episode[i])
@@ -119,9 +117,9 @@ class Reel:
             temporary.write_text(content.replace("{{replay}}", _embedded(shown)), "utf-8")
         return len(shown["episodes"])
 
-    def _mission(self, states: Any, board: int) -> str:
+    def _mission(self, moment: Moment, board: int) -> str:
         """What the agent is to do, where an environment says it in a sentence."""
-        state = jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), states)
+        state = board_state(moment, board)
         return " ".join(f.value for f in self._env.facts(state) if f.kind == "sentence")
 
     def _cut(

@@ -14,8 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray
 
+from ..core import eager
 from ..core.env import Env
 from ..core.facts import Effects
+from ..core.vector import over_rows
 from .pilots import RANDOM, Pilot
 
 BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board beside the actions 0, 1, ...
@@ -67,9 +69,9 @@ class Session:
         self.human = pilot is None  # whether moves wait for a person
         self.paused = False
         self.level = level
-        self._start, self._advance = _compiled(env, self.pilot, boards == 1)
+        self._start, self._advance = _compiled(env, self.pilot, boards)
         self._keys = jax.vmap(jax.random.fold_in, (None, 0))(
-            jax.random.key(seed), jnp.arange(boards)
+            jax.random.key(seed), np.arange(boards, dtype=np.uint32)
         )
         self.history = [_to_host(self._start(self._keys, np.zeros(boards, np.int32), level))]
         self.dropped = 0  # moments forgotten at the beginning
@@ -89,7 +91,7 @@ class Session:
 
     def state(self, board: int = 0) -> Any:
         """State of a board in this moment, as the environment's functions take it."""
-        return jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), self.now.state)
+        return board_state(self.now, board)
 
     def is_over(self, board: int = 0) -> bool:
         """Whether the episode of a board has ended in this moment."""
@@ -100,8 +102,7 @@ class Session:
         action = int(self.now.action[board])
         if type(self.env).effects is Env.effects or action == NO_ACTION or not self.cursor:
             return Effects()
-        past = self.history[self.cursor - 1].state
-        before = jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), past)
+        before = board_state(self.history[self.cursor - 1], board)
         return self.env.effects(before, action, self.state(board))
 
     # Moving in time.
@@ -216,22 +217,30 @@ def _capacity(moment: Moment) -> int:
     return int(max(100, min(MAX_MOMENTS, MAX_BYTES // size)))
 
 
+def board_state(moment: Moment, board: int) -> Any:
+    """State of a board, as the environment's functions take it.
+
+    It goes to the device as it is: `jnp.asarray` would compile a program for each shape.
+    """
+    return jax.device_put(jax.tree.map(lambda leaf: leaf[board], moment.state))
+
+
 def _to_host(moment: Moment) -> Moment:
     return jax.tree.map(np.asarray, jax.device_get(moment))
 
 
 @functools.lru_cache(maxsize=16)
 def _compiled(
-    env: Env, pilot: Pilot, alone: bool
+    env: Env, pilot: Pilot, boards: int
 ) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
-    """Return the compiled first moment and next moment of a batch of boards, or of one `alone`."""
+    """Return the compiled first moment and next moment of a batch of boards."""
     params = env.default_params
 
     def first(key: PRNGKeyArray, episode: Array, level: Any) -> Moment:
         key_levels, _ = jax.random.split(key)
         key_level = jax.random.fold_in(key_levels, episode)
         if level is None:
-            state = env.reset(key_level, params).state
+            state = eager.shared(env.reset)(key_level).state
         else:
             state = env.reset_to(key_level, level, params).state
         zero, no = jnp.float32(0), jnp.zeros((), jnp.bool_)
@@ -277,19 +286,8 @@ def _compiled(
         _, key_steps = jax.random.split(key)
         return stepped(jax.random.fold_in(key_steps, clock), moment, command)
 
-    over = _over_one if alone else jax.vmap
-    return jax.jit(over(first, (0, 0, None))), jax.jit(over(advance, (0, 0, None, 0)))
-
-
-def _over_one(function: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
-    """Do the same as `jax.vmap` for an axis of length 1, but trace and compile in half the time."""
-
-    def run(*arguments: Any) -> Any:
-        pairs = zip(arguments, axes, strict=True)
-        one = [arg if axis is None else jax.tree.map(lambda a: a[0], arg) for arg, axis in pairs]
-        return jax.tree.map(lambda leaf: leaf[None], function(*one))
-
-    return run
+    begun = over_rows(first, (0, 0, None), boards)
+    return jax.jit(begun), jax.jit(over_rows(advance, (0, 0, None, 0), boards))
 
 
 @functools.lru_cache(maxsize=16)

@@ -1,12 +1,10 @@
 """Actions shown on their way, where an environment can draw that, such as the turn of a cube."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import UInt8
 
 from ..core.env import Env
-from .session import Session
+from .session import Session, board_state
 
 SECONDS = 0.24  # that an action takes on the screen, or less where the session is faster
 SHARES = (0.25, 0.5, 0.75)  # of an action, the pictures of a GIF between two moments
@@ -33,8 +31,7 @@ def between(
     """Draw a share of the action that led here, from 0 to 1; None where nothing is on its way."""
     if share >= 1 or not is_turn(session, board):
         return None
-    before = session.history[session.cursor - 1].state
-    state = jax.tree.map(lambda leaf: jnp.asarray(leaf[board]), before)
+    state = board_state(session.history[session.cursor - 1], board)
     action = int(session.now.action[board])
     picture = session.env.picture_between(state, action, share, tile_size)
     return None if picture is None else np.asarray(picture)

@@ -5,12 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from jaxtyping import Array
 
 from .env import Env
 from .pixels import compose
-from .vector import param_axes
+from .vector import over_rows, param_axes
 from .wrapper import Wrapper
 
 
@@ -37,7 +36,7 @@ def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Ar
     `batched` draws states with a leading axis, whose params may have one too; None stands for the
     default params.
     """
-    sheet = jnp.asarray(env.atlas(tile_size))
+    sheet = jax.device_put(env.atlas(tile_size))
 
     def draw(sheet: Array, state: Any, params: Any) -> Array:
         picture = env.picture(state, tile_size, params)
@@ -45,7 +44,7 @@ def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Ar
 
     def draw_rows(sheet: Array, states: Any, params: Any) -> Array:
         axes = (None, 0, None if params is None else param_axes(env, params))
-        return jax.vmap(draw, in_axes=axes)(sheet, states, params)
+        return over_rows(draw, axes, len(states.time))(sheet, states, params)
 
     # The atlas is an argument: as a constant it would be compiled into the program.
     return functools.partial(jax.jit(draw_rows if batched else draw), sheet)

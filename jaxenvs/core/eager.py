@@ -35,6 +35,9 @@ def compiled(method: Method) -> Method:
     """
     signature = inspect.signature(method)
 
+    def compiled_for(owner: Any) -> Any:
+        return program(method, owner, _kinds(owner))
+
     @functools.wraps(method)
     def call(owner: Any, *args: Any, **kwargs: Any) -> Any:
         if not _is_eager():
@@ -45,7 +48,7 @@ def compiled(method: Method) -> Method:
             if params is not None and hasattr(owner, "check_values"):
                 owner.check_values(params, method.__name__)
             arguments = _arrays((given.args[1:], given.kwargs))
-            return program(method, owner, _kinds(owner))(*arguments)
+            return compiled_for(owner)(*arguments)
         except jax.errors.JaxRuntimeError:
             raise
         except Exception:
@@ -55,15 +58,21 @@ def compiled(method: Method) -> Method:
         with op_by_op():
             return method(owner, *args, **kwargs)
 
-    call.is_compiled = True  # type: ignore[attr-defined]
+    call.compiled_for = compiled_for  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
+
+
+def shared(method: Method) -> Method:
+    """A bound method of `compiled` as it runs eagerly; traces that call it trace its body once."""
+    program = method.__func__.compiled_for(method.__self__)  # type: ignore[attr-defined]
+    return lambda *args, **kwargs: program(args, kwargs)  # type: ignore[return-value]
 
 
 def compile_overrides(cls: type) -> None:
     """Apply `compiled` to each method of a class that overrides a compiled one."""
     for name, method in list(vars(cls).items()):
         inherited = getattr(super(cls, cls), name, None)
-        if inspect.isfunction(method) and getattr(inherited, "is_compiled", False):
+        if inspect.isfunction(method) and hasattr(inherited, "compiled_for"):
             setattr(cls, name, compiled(method))
 
 

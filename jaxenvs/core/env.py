@@ -402,7 +402,7 @@ def _check_once(env: Env, params: Any, where: str) -> None:
 @functools.lru_cache(maxsize=512)
 def _state_shape(env: Env) -> Any:
     # The key is abstract: only shapes are traced here.
-    return jax.eval_shape(lambda key: env.reset(key).state, jax.random.key(0))
+    return jax.eval_shape(eager.shared(env.reset), jax.random.key(0)).state
 
 
 def _strong(leaf: Any) -> Array:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -415,6 +416,21 @@ def param_axes(env: Env, params: Any) -> Any:
         return 0 if jnp.ndim(leaf) == jnp.ndim(default) + 1 else None
 
     return jax.tree.map(axis, params, env.default_params)
+
+
+def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..., Any]:
+    """Like `jax.vmap`, but a single row is traced and compiled as it is, in half the time."""
+    if rows != 1:
+        return jax.vmap(function, axes)
+
+    def row_of(axis: int | None, part: Any) -> Any:
+        return part if axis is None else jax.tree.map(lambda leaf: leaf[0], part)
+
+    def run(*arguments: Any) -> Any:
+        one = jax.tree.map(row_of, axes, arguments, is_leaf=lambda axis: axis is None)
+        return jax.tree.map(lambda leaf: leaf[None], function(*one))
+
+    return run
 
 
 def _select(mask: Array, new: Any, old: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...core.paint import (
+    RGB,
     Layer,
     Shape,
     block,
@@ -189,16 +190,20 @@ def _number(number: int, size: int) -> tuple[Layer, ...]:
         white = union(*(_small_digit(one, place) for place, one in enumerate(digits)))
         black = block(1 - 0.4 * len(digits), 0.6, 1, 1)
         return (Layer(black, (0, 0, 0)), Layer(white, WHITE))
-    layers: list[Layer] = []
-    for grow, colour in ((2 * RIM, (0, 0, 0)), (0.0, WHITE)):
-        for place, one in enumerate(digits):
-            left = 1 - DIGIT * (1 + 4 / 7 * place)
-            layers.append(Layer(shrunk(digit(one, grow), DIGIT, left, 1 - DIGIT), colour))
-    return tuple(layers)
+    both = ((2 * RIM, (0, 0, 0)), (0.0, WHITE))
+    return tuple(_digit(one, n, *look) for look in both for n, one in enumerate(digits))
 
 
+@functools.lru_cache(maxsize=64)  # cached, so that numbers share shapes
+def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
+    """Return a digit; `place` 0 is in the corner, 1 left of it."""
+    left = 1 - DIGIT * (1 + 4 / 7 * place)
+    return Layer(shrunk(digit(number, grow), DIGIT, left, 1 - DIGIT), colour)
+
+
+@functools.lru_cache(maxsize=32)
 def _small_digit(number: int, place: int) -> Shape:
-    """Return a digit of 3 x 4 tenths of a tile; `place` 0 is in the corner, 1 left of it."""
+    """Return a digit of 3 x 4 tenths of a tile, at a place as in `_digit`."""
     cells = [divmod(i, 3) for i, mark in enumerate(SMALL_DIGITS[number]) if mark == "1"]
     left = 0.7 - 0.4 * place
     return union(
