@@ -11,8 +11,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from jaxtyping import Array, PyTree
 
 from jaxenvs import Env
+from jaxenvs.core.facts import identity
 
 from .devices import ALONE, Devices
+from .moments import Normalised, has_floats
+from .networks import Separate
 
 S = TypeVar("S")  # a learner's settings, a dataclass
 SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
@@ -54,9 +57,20 @@ class Algorithm(NamedTuple):
     def network(self, env: Env, settings: Mapping[str, Any]) -> Any:
         """The network of the policy; `KeyError` for a setting that is missing."""
         given = {name: settings[name] for name in self.shape}
-        if "bfloat16" in settings:  # not in runs from before there was a choice
-            given["bfloat16"] = settings["bfloat16"]
-        return self.load().network(env, **given)
+        # Runs from before there was a choice, and other learners, do not have these.
+        given |= {name: settings[name] for name in ("bfloat16", "activation") if name in settings}
+        network = self.load().network(env, **given)
+        read, space = network.read, network.observation_space
+        if normalised := settings.get("normalize_obs"):
+            if not has_floats(space):
+                raise ValueError(
+                    f"normalize_obs: the observation of {env.name} has no float numbers, and whole "
+                    f"numbers stay as they are; omit it"
+                )
+            network = network.clone(read=identity)
+        if settings.get("separate"):
+            network = Separate(network)
+        return Normalised(network, read) if normalised else network
 
 
 @dataclasses.dataclass(frozen=True)

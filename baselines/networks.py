@@ -3,8 +3,9 @@
 Only matrix products: on a CPU they are several times faster inside a scan than convolutions.
 """
 
+import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -32,6 +33,12 @@ class Network(nn.Module):
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
     read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
     bfloat16: bool = False  # whether activations are bfloat16; weights and results are float32
+    activation: str = "tanh"  # function of flax.linen, of policies' layers
+
+    @property
+    def activate(self) -> Callable[[Array], Array]:
+        """The function between layers."""
+        return getattr(nn, self.activation)
 
     @property
     def dtype(self) -> Any:
@@ -61,7 +68,7 @@ class Network(nn.Module):
 
 
 class ActorCritic(Network):
-    """A tanh MLP shared by a categorical policy and a value."""
+    """An MLP shared by a categorical policy and a value."""
 
     value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
 
@@ -80,19 +87,19 @@ class ActorCritic(Network):
         if self.is_initializing():
             features = encoder(seen)
             for layer in layers:
-                features = nn.tanh(layer(features))
+                features = self.activate(layer(features))
             return policy(features), value(features)[0]
         weights = self.variables["params"]
         if layers and is_map(self.observation_space, self.embed):
             embedding = weights["Encoder_0"]["Dense_0"]["kernel"]
             space: Any = self.observation_space  # a Box: it is a map
             first = weights["Dense_0"]
-            features = nn.tanh(embedded(space, seen, embedding, first, self.dtype))
+            features = self.activate(embedded(space, seen, embedding, first, self.dtype))
             layers = layers[1:]
         else:
             features = encoder(seen)
         for layer in layers:
-            features = nn.tanh(layer(features))
+            features = self.activate(layer(features))
         logits, values = together(features, *(weights[str(head.name)] for head in (policy, value)))
         return logits, values[0]
 
@@ -125,7 +132,7 @@ class Recurrent(Network):
         """What is seen, whatever came before."""
         features = self.encoder(self.read(obs))
         for layer in self.layers:
-            features = nn.tanh(layer(features))
+            features = self.activate(layer(features))
         return features
 
     def recall(self, memory: Array, features: Array) -> Float32[Array, " memory"]:
@@ -170,6 +177,60 @@ class Recurrent(Network):
 
         memories = jax.lax.scan(remember, memory, (features, done))[1]
         return jax.vmap(functools.partial(apply, method="heads"))(memories)
+
+
+@dataclasses.dataclass(frozen=True)
+class Separate:
+    """Two networks of a kind that share nothing: the actor says logits, the critic values.
+
+    The head that is not asked for has weights too, which never learn.
+    """
+
+    network: Any
+
+    @property
+    def observation_space(self) -> spaces.Space:
+        """Of what it reads."""
+        return self.network.observation_space
+
+    @property
+    def read(self) -> Callable[[Any], Any]:
+        """From an observation to `observation_space`."""
+        return self.network.read
+
+    def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
+        """Weights of both, by the name of each in every collection."""
+        actor, critic = (self.network.init(key, obs) for key in jax.random.split(key))
+        return {kind: {"actor": actor[kind], "critic": critic[kind]} for kind in actor}
+
+    def begin(self) -> tuple[Any, Any]:
+        """What both remember before the first observation of an episode."""
+        return self.network.begin(), self.network.begin()
+
+    def apply(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
+        """Logits and value, of networks that remember nothing."""
+        actor, critic = self._parts(weights)
+        return self.network.apply(actor, obs)[0], self.network.apply(critic, obs)[1]
+
+    def think(self, weights: PyTree, memory: Any, obs: PyTree, mask: Mask) -> tuple[Any, ...]:
+        """What they remember after one more observation, logits of the legal actions, value."""
+        (actor, critic), (of_actor, of_critic) = self._parts(weights), memory
+        of_actor, logits, _ = self.network.think(actor, of_actor, obs, mask)
+        of_critic, _, value = self.network.think(critic, of_critic, obs, mask)
+        return (of_actor, of_critic), logits, value
+
+    def unroll(
+        self, weights: PyTree, memory: Any, obs: PyTree[Array], done: Array
+    ) -> tuple[Array, Array]:
+        """Logits and values of the successive observations of one environment."""
+        actor, critic = self._parts(weights)
+        logits, _ = self.network.unroll(actor, memory[0], obs, done)
+        return logits, self.network.unroll(critic, memory[1], obs, done)[1]
+
+    def _parts(self, weights: PyTree[Array]) -> Iterator[PyTree[Array]]:
+        return (
+            {kind: part[name] for kind, part in weights.items()} for name in ("actor", "critic")
+        )
 
 
 class Encoder(nn.Module):

@@ -50,11 +50,11 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     memory = runner.memory
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, rollout = acting.collect(learner, runner, key_act, ppo.choose)
-    rollout = rollout._replace(memory=memory[None])
+    rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     batch = sequences(ppo.targets(learner, runner, rollout))
     loss = functools.partial(ppo.loss, unroll=unroll)
     runner, losses = ppo.learn(learner, runner, batch, key_learn, loss)
-    return runner, {**acting.episode_sums(rollout), **losses}
+    return acting.finished(learner, runner, rollout, losses)
 
 
 def sequences(batch: PyTree[Array]) -> PyTree[Array]:
@@ -66,5 +66,6 @@ def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, 
     """Logits and values, by these weights, of sequences from their first memory on."""
     done = rollout.terminated | rollout.truncated
     over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0))
-    logits, value = over_batch(weights, rollout.memory[:, 0], rollout.obs, done)
+    memory = jax.tree.map(lambda leaf: leaf[:, 0], rollout.memory)
+    logits, value = over_batch(weights, memory, rollout.obs, done)
     return legal(logits, rollout.mask), value

@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs import Env
 from jaxenvs.core.wrappers import PreviousStep
 
-from . import acting, evaluate, minibatches, ppo_rnn
+from . import acting, evaluate, ppo_rnn
 from .acting import Runner
 from .algorithms import Learner
 from .devices import Devices
@@ -122,7 +122,7 @@ def _check_tasks(env: Env, settings: Settings, count: int) -> None:
 
 def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runner:
     """Start in the midst of trials, see `ppo.init`."""
-    runner = Runner(**acting.begin(learner, minibatches.adam, key, params))
+    runner = Runner(**acting.begin(learner, key, params))
     trials, world = learner.env.env.env, runner.world
     key_late = learner.devices.local_key(jax.random.fold_in(key, LATE))
     shares = jax.random.uniform(key_late, (learner.env.num_envs,), jnp.float32)
