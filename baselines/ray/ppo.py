@@ -23,6 +23,7 @@ from ..acting import Rollout, Runner
 from ..algorithms import ALGORITHMS, Algorithm, Learner
 from ..networks import ActorCritic
 from ..run import loop, options
+from ..run.keeping import Callback
 from ..runs import Config, RunError
 
 
@@ -125,7 +126,7 @@ def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, Act
     return env, ActorCritic(*parts)
 
 
-def command(algorithm: Algorithm, argv: list[str]) -> int:
+def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = None) -> int:
     """Train from the command line; return the exit code. Whatever was started has ended then."""
     try:
         require(("gymnasium", "ray"), "ray")
@@ -138,7 +139,7 @@ def command(algorithm: Algorithm, argv: list[str]) -> int:
     cluster, training = Cluster(), Training()
     begun = functools.partial(build, cluster)
     try:
-        return loop.command(algorithm, argv, begun, training.train, training.report)
+        return loop.command(algorithm, argv, begun, training.train, training.report, callback)
     finally:
         with undisturbed():
             training.end()
