@@ -177,12 +177,17 @@ def score(rates: np.ndarray) -> np.ndarray:
     return np.expm1(np.log1p(100.0 * rates).mean(axis=-1))
 
 
-def table(result: dict[str, Any], columns: int = 3) -> str:
-    """The achievement rates of a summary, as text."""
-    cells = [f"{rate:7.1%}  {name:<28}" for name, rate in result["achievements"].items()]
+def table(seeds: Sequence[dict[str, Any]], columns: int = 3) -> str:
+    """Achievement rates and score as text, means over what `achievements` says of each seed."""
+    rates = {
+        name: np.mean([seed["achievements"][name] for seed in seeds])
+        for name in seeds[0]["achievements"]
+    }
+    cells = [f"{rate:7.1%}  {name:<28}" for name, rate in rates.items()]
     rows = -(-len(cells) // columns)
     lines = ["".join(cells[row::rows]).rstrip() for row in range(rows)]
-    return "\n".join([*lines, f"score {result['score']:.2f} % (geometric mean, as in Crafter)"])
+    mean = np.mean([seed["score"] for seed in seeds])
+    return "\n".join([*lines, f"score {mean:.2f} % (geometric mean, as in Crafter)"])
 
 
 def middle(returns: np.ndarray) -> dict[str, Any]:

@@ -58,8 +58,9 @@ class Keeper:
             look.finish(records[-1])
         self._records += records
         self._write(self._run.path / "log.jsonl", self._append)
-        for record in records if self._callback else ():
-            self.stopped |= bool(self._callback(record))
+        if self._callback is not None:
+            for record in records:
+                self.stopped |= bool(self._callback(record))
 
     @property
     def note(self) -> str:

@@ -1,7 +1,6 @@
 """Where rows of the log go beside log.jsonl: CSV, TensorBoard, Weights & Biases.
 
-A sink has `start(run, rows)`, given the rows of the run so far, `log(rows)` and `close()`. Rows
-come once they are in log.jsonl. Of several seeds a sink has the mean, and each as NAME/seedN.
+Rows come once they are in log.jsonl. Of several seeds a sink has the mean, and each as NAME/seedN.
 """
 
 import csv
@@ -9,7 +8,7 @@ import dataclasses
 import io
 import os
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +21,19 @@ from ..runs import Run, RunError
 Rows = Sequence[dict[str, Any]]
 
 
-class Sink(Protocol):
+class Sink:
     """What takes rows; `OSError` where it cannot."""
 
-    def start(self, run: Run, rows: Rows) -> None: ...
-    def log(self, rows: Rows) -> None: ...
-    def close(self) -> None: ...
+    def start(self, run: Run, rows: Rows) -> None:
+        """Begin; `rows` are those of the run so far."""
+        raise NotImplementedError
+
+    def log(self, rows: Rows) -> None:
+        """Take the next rows."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Write what is left."""
 
 
 def flat(row: dict[str, Any], first_seed: int) -> dict[str, float | None]:
@@ -42,7 +48,7 @@ def flat(row: dict[str, Any], first_seed: int) -> dict[str, float | None]:
     return numbers
 
 
-class Csv:
+class Csv(Sink):
     """RUN/log.csv; written anew where a row brings another column."""
 
     def start(self, run: Run, rows: Rows) -> None:
@@ -56,9 +62,6 @@ class Csv:
         columns, self._columns = self._columns, []  # what fails is made up for by the next rows
         self._run.append("log.csv", self._lines(columns, new))
         self._columns = columns
-
-    def close(self) -> None:
-        pass
 
     def _write_all(self, rows: Rows) -> None:
         found = [flat(row, self._run.config.seed) for row in rows]
@@ -74,7 +77,7 @@ class Csv:
         return text.getvalue()
 
 
-class TensorBoard:
+class TensorBoard(Sink):
     """RUN/tensorboard; steps after those of the log so far are declared void."""
 
     def start(self, run: Run, rows: Rows) -> None:
@@ -100,11 +103,11 @@ class TensorBoard:
         self._writer.close()
 
 
-class Wandb:
+class Wandb(Sink):
     """A run of Weights & Biases, its files in RUN/wandb; a resumed run keeps its id."""
 
     def start(self, run: Run, rows: Rows) -> None:
-        import wandb
+        import wandb  # type: ignore[import-not-found]
 
         known = sorted(path.name for path in run.path.glob("wandb/*run-*-*"))
         try:
