@@ -2,7 +2,7 @@
 
 import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -28,6 +28,8 @@ class Episodes(NamedTuple):
     terminated: Bool[Array, "*seeds episodes"]  # ended by the task, not by the time limit
     # Whether the task was accomplished; None if the environment does not define success.
     succeeded: Bool[Array, "*seeds episodes"] | None = None
+    # What was earned; None if the environment has no achievements.
+    achieved: Bool[Array, "*seeds episodes achievements"] | None = None
 
 
 def first_episodes(
@@ -40,7 +42,7 @@ def first_episodes(
     all of them. Counting the first `count` episodes that end among environments that start again
     would count more short episodes than there are.
     """
-    venv = make_vec(env, count, autoreset="none")
+    venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
     key_reset, key_play = jax.random.split(key)
     first = venv.reset(key_reset)
     nothing = Episodes(
@@ -48,6 +50,7 @@ def first_episodes(
         lengths=jnp.zeros(count, jnp.int32),
         terminated=jnp.zeros(count, jnp.bool_),
         succeeded=jnp.zeros(count, jnp.bool_) if tells_success(env) else None,
+        achieved=jnp.zeros((count, names), jnp.bool_) if names else None,
     )
 
     def choose(key: Array, obs: PyTree[Array], state: Any, memory: Any) -> tuple[Array, Any]:
@@ -61,11 +64,13 @@ def first_episodes(
         action, memory = choose(key_act, obs, state.env, memory)
         step = venv.step(key_step, state, action)
         succeeds = jax.vmap(env.succeeded)(step._replace(state=step.state.env))
+        earned = playing[:, None] & step.info["achievements"] if names else None
         episodes = Episodes(
             returns=episodes.returns + jnp.where(playing, step.reward, 0.0),
             lengths=episodes.lengths + playing.astype(jnp.int32),
             terminated=episodes.terminated | (playing & step.terminated),
             succeeded=None if succeeds is None else episodes.succeeded | (playing & succeeds),
+            achieved=None if earned is None else episodes.achieved | earned,
         )
         return key, step.obs, step.state, memory, playing & ~step.done, episodes
 
@@ -96,42 +101,92 @@ def play(
 
     `memory` is as in `first_episodes`.
     """
+    played = player(env, act, config, count, memory)(weights)
+    return summary(jax.device_get(played), config.seed, env.achievements)
+
+
+def player(
+    env: Env, act: Callable[..., Any], config: Config, count: int, memory: Any = None
+) -> Callable[[PyTree[Array]], Episodes]:
+    """The function that does so, of the weights of all seeds; the levels are always the same."""
     first, seeds = config.seed, config.seeds
     keys = [jax.random.fold_in(jax.random.key(first + i), EVALUATION) for i in range(seeds)]
+    keys = jnp.stack(keys)
 
     @jax.jit
     @jax.vmap
     def one_seed(weights: PyTree[Array], key: Array) -> Episodes:
         return first_episodes(env, functools.partial(act, weights), key, count, memory)
 
-    return summary(jax.device_get(one_seed(weights, jnp.stack(keys))), first)
+    return lambda weights: one_seed(weights, keys)
 
 
-def summary(episodes: Episodes, first_seed: int) -> dict[str, Any]:
+def summary(episodes: Episodes, first_seed: int, names: Sequence[str] = ()) -> dict[str, Any]:
     """Return what eval.json says: means over all seeds and of each.
 
-    `success_rate` is None where the environment does not say what a success is.
+    `success_rate` is None where the environment does not say what a success is; `names` are those
+    of its achievements.
     """
-
-    def means(episodes: Episodes) -> dict[str, float | None]:
-        succeeded = episodes.succeeded
-        return {
-            "mean_return": round(float(np.mean(episodes.returns)), 6),
-            "success_rate": None if succeeded is None else round(float(np.mean(succeeded)), 6),
-            "mean_length": round(float(np.mean(episodes.lengths)), 3),
-            "terminated_rate": round(float(np.mean(episodes.terminated)), 6),
-        }
 
     episodes = jax.tree.map(np.asarray, episodes)
     return {
         "episodes": int(np.shape(episodes.returns)[1]),  # of each seed
-        **means(episodes),
+        **means(episodes, names),
         **middle(np.asarray(episodes.returns).mean(axis=1)),
-        "per_seed": [
-            {"seed": first_seed + i, **means(jax.tree.map(operator.itemgetter(i), episodes))}
-            for i in range(len(episodes.returns))
-        ],
+        "per_seed": per_seed(episodes, first_seed, names),
     }
+
+
+def per_seed(episodes: Episodes, first_seed: int, names: Sequence[str]) -> list[dict[str, Any]]:
+    """The means of each seed."""
+    return [
+        {"seed": first_seed + i, **means(jax.tree.map(operator.itemgetter(i), episodes), names)}
+        for i in range(len(episodes.returns))
+    ]
+
+
+def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
+    """Means over episodes, of all seeds or of one."""
+    succeeded = episodes.succeeded
+    return {
+        "mean_return": round(float(np.mean(episodes.returns)), 6),
+        "success_rate": None if succeeded is None else round(float(np.mean(succeeded)), 6),
+        "mean_length": round(float(np.mean(episodes.lengths)), 3),
+        "terminated_rate": round(float(np.mean(episodes.terminated)), 6),
+        **achievements(episodes, names),
+    }
+
+
+def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
+    """`achievements`, the share of the episodes that earned each, and the `score` of Crafter
+    (Hafner, 2021) in percent: of several seeds the mean of their scores. {} if there are none.
+    """
+    if episodes.achieved is None:
+        return {}
+    rates = np.asarray(episodes.achieved).mean(axis=-2)
+    of_all = rates.reshape(-1, len(names)).mean(axis=0)
+    return {
+        "score": round(float(np.mean(score(rates))), 6),
+        "achievements": dict(zip(names, np.round(of_all.astype(float), 6).tolist(), strict=True)),
+    }
+
+
+def score(rates: np.ndarray) -> np.ndarray:
+    """Crafter's geometric mean of rates (..., achievements), from 0 to 1: from 0 to 100 percent."""
+    return np.expm1(np.log1p(100.0 * rates).mean(axis=-1))
+
+
+def table(seeds: Sequence[dict[str, Any]], columns: int = 3) -> str:
+    """Achievement rates and score as text, means over what `achievements` says of each seed."""
+    rates = {
+        name: np.mean([seed["achievements"][name] for seed in seeds])
+        for name in seeds[0]["achievements"]
+    }
+    cells = [f"{rate:7.1%}  {name:<28}" for name, rate in rates.items()]
+    rows = -(-len(cells) // columns)
+    lines = ["".join(cells[row::rows]).rstrip() for row in range(rows)]
+    mean = np.mean([seed["score"] for seed in seeds])
+    return "\n".join([*lines, f"score {mean:.2f} % (geometric mean, as in Crafter)"])
 
 
 def middle(returns: np.ndarray) -> dict[str, Any]:
@@ -157,15 +212,16 @@ def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) 
     print(f"Watch it: jaxenvs watch {run.path}")
 
 
-def drawn(env: Env, network: Any) -> Callable[..., Any]:
-    """Return how `play` acts with a network: legal actions sampled from its policy."""
+def drawn(env: Env, network: Any, greedy: bool = False) -> Callable[..., Any]:
+    """Return how `play` acts with a network: legal actions, sampled or the most likely ones."""
 
     def act(
         weights: PyTree[Array], key: Array, obs: PyTree[Array], state: Any, memory: Any
     ) -> tuple[Array, Any]:
         policy = Policy.of(env, network, weights)
         memory, logits, _ = jax.vmap(policy.think)(memory, obs, policy.masks(state))
-        return jax.random.categorical(key, logits).astype(jnp.int32), memory
+        chosen = logits.argmax(axis=-1) if greedy else jax.random.categorical(key, logits)
+        return chosen.astype(jnp.int32), memory
 
     return act
 
@@ -175,6 +231,7 @@ def tell(result: dict[str, Any], what: str = "") -> None:
     seeds = result["per_seed"]
     each = ", ".join(f"{seed['mean_return']:.3f}" for seed in seeds)
     success = "" if result["success_rate"] is None else f"success {result['success_rate']:.1%}, "
+    success += f"score {result['score']:.2f} %, " if "score" in result else ""
     print(
         f"{what}Evaluated over {result['episodes']} episodes{' per seed' if seeds[1:] else ''}: "
         f"return {result['mean_return']:.3f}{f' ({each})' if seeds[1:] else ''}, "

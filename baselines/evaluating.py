@@ -13,7 +13,7 @@ from jaxenvs.core.extras import version
 from jaxenvs.core.files import replacing
 
 from . import elsewhere
-from .evaluate import EVALUATION, Episodes, first_episodes
+from .evaluate import EVALUATION, Episodes, achievements, first_episodes, table
 from .policy import Policy
 from .run import checkpoints
 from .runs import Run, load_policy
@@ -41,14 +41,15 @@ def _run(argv: list[str]) -> int:
     try:
         run = Run.open(asked.run)
         config = run.config
-        policies = [load_policy(asked.run, seed) for seed in range(config.seeds)]
+        policies = [load_policy(asked.run, seed, asked.best) for seed in range(config.seeds)]
         found = {
             "id": config.id,
             "algorithm": config.algorithm,
-            "steps": _steps(run),
+            "steps": None if asked.best else _steps(run),
             "package": asked.package,
             "episodes": asked.episodes,
             "greedy": asked.greedy,
+            "best": asked.best,
             "seeds": [
                 _result(config.seed + i, policy, asked.package, asked.episodes, asked.greedy)
                 for i, policy in enumerate(policies)
@@ -56,6 +57,8 @@ def _run(argv: list[str]) -> int:
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
             "versions": {name: version(name) for name in ("jaxenvs", "jax", asked.package) if name},
         }
+        if policies[0].env.achievements:
+            print(table([seed["here"] for seed in found["seeds"]]))
         if asked.json:
             with replacing(Path(asked.json)) as temporary:
                 temporary.write_text(json.dumps(found, indent=2) + "\n", "utf-8")
@@ -87,6 +90,7 @@ def _parser() -> Parser:
         "--episodes", type=number(2, MOST), default=256, metavar="N", help="(default: 256)"
     )
     made.add_argument("--greedy", action="store_true", help="take the most likely action")
+    made.add_best()
     made.add_argument("--json", metavar="FILE", help="write all figures")
     return made
 
@@ -97,7 +101,8 @@ def _result(
     """Play, print a line, and return the figures of one seed."""
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
     result: dict[str, Any] = {"seed": seed}
-    result["here"] = ours = _figures(here(policy, key_here, count, greedy))
+    played = here(policy, key_here, count, greedy)
+    result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
     line = f"seed {seed}: {_words(ours)}"
     if package is not None:
         played = elsewhere.play(policy, package, key_there, count, greedy)

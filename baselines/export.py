@@ -48,11 +48,12 @@ def _run(argv: list[str]) -> int:
         metavar="N",
         help="which of the run's trained seeds (default 0)",
     )
+    made.add_best()
     made.add_argument("--out", metavar="DIR", help="folder to write (default: RUN/export)")
     asked = made.parse_args(argv)
     require(["flatbuffers", "safetensors"], "export")
     try:
-        policy = load_policy(asked.run, asked.seed)
+        policy = load_policy(asked.run, asked.seed, asked.best)
         folder = Path(asked.out or Path(asked.run) / "export")
         write(policy, Run.open(asked.run), folder)
     except RunError as error:

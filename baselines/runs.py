@@ -2,13 +2,15 @@
 
     config.json   environment, seeds, settings, versions        log.jsonl   one record per update
     curve.png     return over steps, a line per seed            eval.json   the final evaluation
-    replay.html   episodes to look at, where asked for
+    replay.html   episodes to look at, where asked for        videos/     films, likewise
+    log.csv, tensorboard/, wandb/   the log once more, likewise
     checkpoints/  the last two states of the whole run, each written apart and then renamed
 
 Names of the files are what `jaxenvs watch` and other readers rely on.
 """
 
 import dataclasses
+import itertools
 import json
 import os
 import platform
@@ -36,6 +38,7 @@ from .run.checkpoints import RunError as RunError  # readers of a run meet it he
 
 FORMAT = 1
 WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
+WRITTEN += ("log.csv", "tensorboard", "wandb", "videos")
 LARGEST_CONFIG = 2**20  # bytes
 
 
@@ -49,6 +52,7 @@ class Config:
     seeds: int
     settings: dict[str, Any]
     algorithm: str = "ppo"
+    tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # `options.TRACKING` asked
     format: int = FORMAT
     versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
 
@@ -74,10 +78,11 @@ class Config:
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(self.fields.items()))])
 
 
-def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
+def load_policy(run_dir: str | os.PathLike[str], seed: int = 0, best: bool = False) -> Policy:
     """Load the policy of a run's seed, counted from 0; `RunError` says how to fix the run.
 
-    `policy.act(key, memory, state)` chooses an action, a legal one always.
+    It is the newest one or, if `best`, the one with the highest return of those that `--eval-every`
+    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -94,8 +99,13 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0) -> Policy:
     except (LookupError, TypeError, ValueError) as error:
         raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train again") from error
     network, shapes = _network(row, run, env)
-    _, trees = run.restore({"weights": shapes})
-    weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
+    if best:
+        found = run.best(shapes)
+        if found is None:
+            raise RunError(f"{run.path} has no best policy: train it with --eval-every K")
+    else:
+        found = run.restore({"weights": shapes})[1]
+    weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
     return Policy.of(env, network, weights, config.id)
 
 
@@ -189,8 +199,12 @@ class Run:
 
     def log(self, records: Iterable[dict[str, Any]]) -> None:
         """Append records to log.jsonl, all of them or none."""
-        lines = "".join(json.dumps(record) + "\n" for record in records).encode()
-        with (self.path / "log.jsonl").open("ab", buffering=0) as file:
+        self.append("log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+
+    def append(self, name: str, text: str) -> None:
+        """Append all of a text to a file, or nothing."""
+        lines = text.encode()
+        with (self.path / name).open("ab", buffering=0) as file:
             before = file.seek(0, os.SEEK_END)
             try:
                 while lines:  # a disk that is nearly full takes a part
@@ -219,7 +233,8 @@ class Run:
 
         What a process left that was killed while it wrote is dropped too.
         """
-        for left in (*unfinished(self.path), self.path / "eval.json"):
+        folders = (self.path, self.path / "videos")
+        for left in (*itertools.chain(*map(unfinished, folders)), self.path / "eval.json"):
             left.unlink(missing_ok=True)
         kept = [
             json.dumps(record) + "\n" for record in self.records() if record["update"] <= update
@@ -243,9 +258,18 @@ class Run:
         """Save the state after `update`; see `checkpoints.save`."""
         checkpoints.save(self.checkpoints, update, trees, self.config.title)
 
-    def restore(self, shapes: dict[str, PyTree]) -> tuple[int, dict[str, PyTree[np.ndarray]]]:
+    def restore(self, shapes: dict[str, PyTree], optional: bool = False) -> tuple[int, Any]:
         """Read the newest checkpoint; see `checkpoints.restore`."""
-        return checkpoints.restore(self.checkpoints, shapes, self.config.title)
+        return checkpoints.restore(self.checkpoints, shapes, self.config.title, optional)
+
+    def best(self, weights: PyTree) -> dict[str, Any] | None:
+        """The best policies evaluated while training; None before the first evaluation.
+
+        Of each seed `weights` (shaped like those given), `return` and `update`.
+        """
+        kinds = {"return": np.float32, "update": np.int32}
+        each = {k: jax.ShapeDtypeStruct((self.config.seeds,), kind) for k, kind in kinds.items()}
+        return self.restore({"best": {"weights": weights, **each}}, optional=True)[1].get("best")
 
 
 def _is_empty(path: Path) -> bool:
@@ -280,8 +304,9 @@ def _config(content: Any) -> Config:
         raise TypeError("it holds no object")
     if content.get("format") != FORMAT:
         raise ValueError(f"format {content.get('format')}, known is {FORMAT}")
-    content = {"algorithm": Config.algorithm, **content}  # older files name none
+    content = {"algorithm": Config.algorithm, "tracking": {}, **content}  # older files lack them
     kinds = {"id": str, "seed": int, "seeds": int, "fields": dict, "algorithm": str}
+    kinds["tracking"] = dict
     for name, kind in kinds.items():
         if not isinstance(content.get(name), kind):
             raise TypeError(f"{name} is {content.get(name, 'missing')!r}")

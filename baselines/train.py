@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from .algorithms import ALGORITHMS, USUAL, WITH_RAY
+from .run.keeping import Callback
 from .run.options import PROGRAM
 from .runs import Run, RunError
 
@@ -14,8 +15,13 @@ EXAMPLES = """  jaxenvs train Grid-DoorKey-5x5-v0 --out runs/doorkey
   jaxenvs train --resume runs/doorkey --total-steps 1000000"""
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Train from the command line; return the exit code."""
+def main(argv: list[str] | None = None, callback: Callback | None = None) -> int:
+    """Train from the command line; return the exit code.
+
+    `callback` is called with each row of the log, a dictionary, once it is written (in process 0).
+    When it returns something true, training ends after the updates under way, as at its last one:
+    with a checkpoint and the evaluation.
+    """
     given = list(sys.argv[1:] if argv is None else argv)
     try:
         algorithm, rest = chosen(given)
@@ -23,7 +29,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
         return 2
     row = ALGORITHMS[algorithm]
-    code = importlib.import_module(row.command, __package__).command(row, rest)
+    command = importlib.import_module(row.command, __package__).command
+    code = command(row, rest, callback=callback)
     if {"-h", "--help"} & set(rest):
         print(
             f"--algo {{{','.join(ALGORITHMS)}}} chooses the learner, here {algorithm}; its --help"

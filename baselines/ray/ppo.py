@@ -22,6 +22,7 @@ from .. import GYM, acting, minibatches, ppo, returns
 from ..acting import Rollout, Runner
 from ..algorithms import ALGORITHMS, WITH_RAY, Algorithm, Learner
 from ..run import loop, options
+from ..run.keeping import Callback
 from ..runs import Config, RunError
 
 
@@ -126,7 +127,7 @@ def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, Any
     return env, ALGORITHMS[WITH_RAY].network(env, vars(settings))
 
 
-def command(algorithm: Algorithm, argv: list[str]) -> int:
+def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = None) -> int:
     """Train from the command line; return the exit code. Whatever was started has ended then."""
     try:
         require(("gymnasium", "ray"), "ray")
@@ -139,7 +140,7 @@ def command(algorithm: Algorithm, argv: list[str]) -> int:
     cluster, training = Cluster(), Training()
     begun = functools.partial(build, cluster)
     try:
-        return loop.command(algorithm, argv, begun, training.train, training.report)
+        return loop.command(algorithm, argv, begun, training.train, training.report, callback)
     finally:
         with undisturbed():
             training.end()

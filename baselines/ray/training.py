@@ -170,8 +170,11 @@ class Training:
             with line:
                 while done < settings.updates and (metrics := self._update(learners, done, stop)):
                     columns = {name: value[:, None] for name, value in metrics.items()}
-                    keeper.log(line.update(columns, self._note(metrics)))
+                    keeper.log(line.update(columns))
+                    line.show(self._note(metrics))
                     done += 1
+                    if keeper.stopped:
+                        break
                     if keeper.is_due(done - 1, done) and done < settings.updates:
                         keeper.save(done, split(learners.state()))
             runners = learners.state()
@@ -180,7 +183,7 @@ class Training:
             learners.end()
             keeper.wait()  # those that follow may read the checkpoint
         keeper.end()
-        if done < settings.updates:
+        if done < settings.updates and not keeper.stopped:
             raise KeyboardInterrupt
         return self._learner.devices.place(runners, EVERYWHERE)
 

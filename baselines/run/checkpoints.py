@@ -67,17 +67,20 @@ def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> 
 
 
 def restore(
-    folder: Path, shapes: dict[str, PyTree], made_for: str
+    folder: Path, shapes: dict[str, PyTree], made_for: str, optional: bool = False
 ) -> tuple[int, dict[str, PyTree[np.ndarray]]]:
     """Read the newest whole checkpoint; return its update and trees of NumPy arrays like `shapes`.
 
     A damaged one is passed over with a message. `RunError` when none is whole, or when it was made
-    for something else than `made_for`, or with other shapes.
+    for something else than `made_for`, or with other shapes. If `optional`, trees that it lacks are
+    left out.
     """
     for path in reversed(saved(folder)):
         trouble = damage(path)
         if trouble is None:
-            return int(path.name), read(path, shapes, made_for)
+            known = _manifest(path)["arrays"] if optional else shapes
+            wanted = {name: tree for name, tree in shapes.items() if name in known}
+            return int(path.name), read(path, wanted, made_for)
         print(f"{path} is damaged ({trouble}); trying the one before", file=sys.stderr)
     raise RunError(
         f"there is no intact checkpoint in {folder}; copy one back, or train again with "

@@ -50,6 +50,12 @@ def draw(file: Path, records: list[dict[str, Any]], title: str, first_seed: int)
     steps, returns = points(records)
     _lines(axes, steps, returns, [f"seed {first_seed + i}" for i in range(returns.shape[1])])
     axes.set(title=title, ylabel="return of finished episodes")
+    evaluated = [r for r in records if "eval_return" in r]
+    if evaluated:
+        axes.set_prop_cycle(None)
+        found = np.array([r["eval_return"] for r in evaluated], float)
+        axes.plot([r["steps"] for r in evaluated], found, "o", markersize=3, alpha=0.6)
+        axes.set_ylabel("return of finished episodes; dots: evaluations")
     axes.set_xlabel("environment steps of a seed")
     if returns.shape[1] > 1:
         axes.legend(frameon=False, loc="best")

@@ -1,31 +1,49 @@
 """Writing a run's files: training goes on meanwhile, and where the disk is full."""
 
 import contextlib
+import functools
 import sys
 import time
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 from ..runs import Run
 from . import processes
 from .checkpoints import RunError
 from .curve import draw
+from .sinks import Sink
+from .tracking import Evaluations, Films
+
+Callback = Callable[[dict[str, Any]], object]
 
 
 class Keeper:
     """Writes log, checkpoints and curve of a run; warns of failures, and makes up for them later.
 
     Checkpoints are due every `every` updates or, if that is None, every `seconds`; a thread writes
-    them. Rows that could not be written are written with the next ones. Only process 0 writes.
+    them. Rows that could not be written are written with the next ones, and `sinks` have them then.
+    `callback` is called with each row; when it returns something true, `stopped` is set. `looks`
+    are those of tracking.py. Only process 0 writes.
     """
 
-    def __init__(self, run: Run, every: int | None = None, seconds: float = 60.0) -> None:
+    def __init__(
+        self,
+        run: Run,
+        every: int | None = None,
+        seconds: float = 60.0,
+        sinks: Mapping[str, Sink] = types.MappingProxyType({}),
+        callback: Callback | None = None,
+        looks: Sequence[Evaluations | Films] = (),
+    ) -> None:
         self._run, self._every, self._seconds = run, every, seconds
+        self._sinks, self._callback, self._looks = sinks, callback, looks
+        self.stopped = False
         self._records: list[dict[str, Any]] = []  # not yet in the log
         self._unsaved: RunError | None = None  # why the newest checkpoint is missing
         self._writer, self._saving = ThreadPoolExecutor(1), Future[None]()
@@ -33,10 +51,28 @@ class Keeper:
         self._begun = time.monotonic()  # the clock when the last checkpoint was begun
 
     def log(self, records: list[dict[str, Any]]) -> None:
-        """Append records to the log."""
-        if processes.first():
-            self._records += records
-            self._write("log.jsonl", self._append)
+        """Append records to the log, with what looks have found since."""
+        if not processes.first():
+            return
+        for look in self._looks if records else ():
+            look.finish(records[-1])
+        self._records += records
+        self._write(self._run.path / "log.jsonl", self._append)
+        if self._callback is not None:
+            for record in records:
+                self.stopped |= bool(self._callback(record))
+
+    @property
+    def note(self) -> str:
+        """What the line of progress says of looks."""
+        return " ".join(look.note for look in self._looks if look.note)
+
+    def look(self, before: int, update: int, weights: PyTree[Array]) -> None:
+        """Begin the looks that are due after `update`; `before` is the update asked about last."""
+        for look in self._looks:
+            if look.every is not None and update // look.every > before // look.every:
+                begin = functools.partial(look.begin, update, weights)
+                self._write(self._run.path / "videos", begin)
 
     def is_due(self, before: int, update: int) -> bool:
         """Whether to save after `update`; `before` is the update that was asked about last.
@@ -56,6 +92,8 @@ class Keeper:
         self.wait()
         self._begun = time.monotonic()
         copies = jax.tree.map(np.array, trees)  # the next update is given the memory of `trees`
+        for look in self._looks:
+            copies |= look.parts()
         self._saving = self._writer.submit(self._save, update, copies)
 
     def wait(self) -> None:
@@ -67,7 +105,9 @@ class Keeper:
         self.wait()
         if processes.first():
             self.log([])
-            self._write("curve.png", self._draw)
+            self._write(self._run.path / "curve.png", self._draw)
+            for look in self._looks:
+                self._write(self._run.path / "videos", look.end)
         if self._unsaved is not None:
             raise RunError(f"{self._unsaved}, then use --resume {self._run.path}")
 
@@ -85,13 +125,20 @@ class Keeper:
 
     def _append(self) -> None:
         self._run.log(self._records)
-        self._records = []
+        rows, self._records = self._records, []
+        for name, sink in self._sinks.items():
+            self._write(f"--log {name}", functools.partial(sink.log, rows))
 
-    def _write(self, name: str, write: Callable[[], None]) -> None:
+    def _write(self, name: object, write: Callable[[], None]) -> None:
         try:
             write()
         except OSError as error:
-            _warn(f"{self._run.path / name} could not be written ({error}). Training continues")
+            _warn(f"{name} could not be written ({error}). Training continues")
+
+    def close(self) -> None:
+        """Close the sinks."""
+        for name, sink in self._sinks.items():
+            self._write(f"--log {name}", sink.close)
 
 
 def _warn(sentence: str) -> None:

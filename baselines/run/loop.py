@@ -5,6 +5,7 @@ runner that `DIVIDED` does not name are, and must stay, the same on all devices.
 are several processes, each runs this loop, and process 0 alone writes and speaks.
 """
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -19,10 +20,10 @@ from jaxenvs import UnknownIdError
 from ..algorithms import SEEDS, Algorithm, Learner
 from ..devices import DIVIDED, EVERYWHERE
 from ..runs import Config, Run, load_policy
-from . import processes
+from . import processes, sinks, tracking
 from .checkpoints import RunError
 from .interrupt import EXIT_CODE, Interrupt
-from .keeping import Keeper
+from .keeping import Callback, Keeper
 from .options import PROGRAM, Options, prepare
 from .progress import ProgressLine
 
@@ -72,7 +73,7 @@ def partition(learner: Learner[Any]) -> Any:
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
-    """Go on after update `done` until the last one or Ctrl-C; log and save on the way.
+    """Go on after update `done` until the last one, Ctrl-C or a callback's word; log and save.
 
     Each chunk is dispatched before the metrics of the one before are read, so that the devices
     need not wait for this process.
@@ -86,14 +87,18 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
         def tell(metrics: dict[str, Array] | None) -> None:
             if metrics is not None:
                 keeper.log(line.update(jax.device_get(metrics)))
+                line.show(keeper.note)
 
-        stopped = False
-        while done < settings.updates and not stopped:
+        stopped = ends = False
+        while done < settings.updates and not (stopped or ends):
             runners, metrics = run_chunk(learner, runners, params)
             tell(unread)
             before, done, unread = done, done + settings.chunk, metrics
-            stopped, due = processes.agree(stop.asked, keeper.is_due(before, done))
-            if due or stopped or done >= settings.updates:
+            keeper.look(before, done, runners.weights)
+            stopped, ends, due = processes.agree(
+                stop.asked, keeper.stopped, keeper.is_due(before, done)
+            )
+            if due or stopped or ends or done >= settings.updates:
                 tell(unread)  # before its checkpoint: a run that goes on from there has its row
                 unread = None
                 keeper.save(done, split(learner.devices.whole(runners)))
@@ -158,10 +163,11 @@ def command(
     build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
     train: Callable[[Run, Any, int, Any, Keeper], Any] = train,
     report: Callable[[Run, Any, PyTree[Array], int], None] | None = None,
+    callback: Callback | None = None,
 ) -> int:
     """Train what a command line asks for, then report it; return the exit code.
 
-    `build` and `report` are those of the algorithm if left out.
+    `build` and `report` are those of the algorithm if left out; `callback` is that of `train.main`.
     """
     try:
         asked, run, learner = prepare(argv, algorithm.name, build)
@@ -174,8 +180,9 @@ def command(
     except KeyboardInterrupt:
         return EXIT_CODE
     try:
-        keeper = Keeper(run, asked.checkpoint_every, asked.checkpoint_seconds)
-        runners = train(run, learner, done, runners, keeper)
+        kept = _kept(run, learner, asked, callback, (done, runners))
+        with contextlib.closing(kept) as keeper:
+            runners = train(run, learner, done, runners, keeper)
         if processes.first():
             weights = learner.devices.one(runners.weights)
             (report or algorithm.load().report)(run, learner, weights, asked.eval_episodes)
@@ -189,6 +196,17 @@ def command(
             print(run.how_to_go_on, file=sys.stderr)
         return EXIT_CODE
     return 0
+
+
+def _kept(
+    run: Run, learner: Any, asked: Options[Any], callback: Callback | None, begun: tuple[int, Any]
+) -> Keeper:
+    """What writes the files of a run that goes on from what `begin` returned."""
+    every, seconds = asked.checkpoint_every, asked.checkpoint_seconds
+    if not processes.first():
+        return Keeper(run, every, seconds)
+    looks = tracking.looks(run, learner, asked, *begun)
+    return Keeper(run, every, seconds, sinks.started(asked.log, run), callback, looks)
 
 
 def _write_replay(run: Run, asked: bool) -> None:

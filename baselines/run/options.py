@@ -12,18 +12,23 @@ import tyro
 import jaxenvs
 from jaxenvs.commands.fields import gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
+from jaxenvs.core.drawing import is_drawn
 
 from .. import GYM, presets
-from ..algorithms import ALGORITHMS, USUAL, Learner, S
+from ..algorithms import ALGORITHMS, USUAL, WITH_RAY, Learner, S
 from ..devices import Devices
 from ..runs import Config, Run
-from . import processes
+from . import processes, sinks
 from .checkpoints import RunError
 
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
 FREE += ("actors", "learners", "address", "patience")
+
+
+# What a resumed run goes on with unless told otherwise, though training does not depend on it.
+TRACKING = ("log", "eval_every", "eval_greedy", "video_every")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +57,15 @@ class Options(Generic[S]):
     checkpoint_every: int | None = None
     """Updates between checkpoints, instead of seconds."""
     eval_episodes: int = 256
-    """Episodes of the final evaluation, for each seed."""
+    """Episodes of an evaluation, for each seed."""
+    eval_every: int | None = None
+    """Updates between evaluations while training; the best policy of each seed is kept (--best)."""
+    eval_greedy: bool = False
+    """Whether evaluations and films while training take the most likely actions."""
+    video_every: int | None = None
+    """Updates between films of an episode of the first seed, in DIR/videos."""
+    log: Annotated[str, tyro.conf.arg(metavar="NAME,...")] = ""
+    """Where the log goes beside log.jsonl: csv, tensorboard, wandb, joined by commas."""
     html: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Write replay.html into DIR at the end: episodes of the first seed, for the browser."""
     devices: str = "1"
@@ -131,9 +144,12 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
         seeds=options.seeds,
         settings=dataclasses.asdict(options.settings),
         algorithm=algorithm,
+        tracking={k: getattr(options, k) for k in TRACKING if getattr(options, k)},
     )
     if not config.id.startswith(GYM):
-        jaxenvs.make(config.id, **config.env_fields)
+        env = jaxenvs.make(config.id, **config.env_fields)
+        if options.video_every and not is_drawn(env):
+            raise RunError(f"--video-every: {config.id} has no tiles to draw; omit it")
     return config
 
 
@@ -177,7 +193,7 @@ def fields(pairs: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _checked(options: Options[S], algorithm: str) -> Options[S]:
-    for name in ("seeds", "checkpoint_every", "eval_episodes"):
+    for name in ("seeds", "checkpoint_every", "eval_episodes", "eval_every", "video_every"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise RunError(f"--{name.replace('_', '-')} {value} must be at least 1")
@@ -186,11 +202,19 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
             f"--checkpoint-seconds {options.checkpoint_seconds:g} must be at least 0 (0: a "
             f"checkpoint after each call of the compiled program)"
         )
-    if options.html and (not ALGORITHMS[algorithm].shape or str(options.id).startswith(GYM)):
-        raise RunError(
-            f"--html shows a policy that plays in JAX; {algorithm} in {options.id} learns none: "
-            "omit --html"
-        )
+    sinks.check(options.log)
+    row, asked = (
+        ALGORITHMS[algorithm],
+        [n for n in ("eval_every", "video_every", "html") if getattr(options, n)],
+    )
+    for flag in ("--" + name.replace("_", "-") for name in asked):
+        if not row.shape or str(options.id).startswith(GYM):
+            raise RunError(
+                f"{flag} shows a policy that plays in JAX; {algorithm} in {options.id} learns "
+                f"none: omit {flag}"
+            )
+        if flag != "--html" and row.name == WITH_RAY:
+            raise RunError(f"{flag}: with Ray no policy is shown before the end; omit {flag}")
     return options
 
 
@@ -203,6 +227,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             seeds=config.seeds,
             seed=config.seed,
             set=tuple(itertools.starmap(written, config.fields.items())),
+            **{name: config.tracking[name] for name in TRACKING if name in config.tracking},
         )
     except TypeError as error:
         raise RunError(

@@ -51,19 +51,22 @@ class ProgressLine:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def update(self, metrics: dict[str, np.ndarray], note: str = "") -> list[dict[str, Any]]:
-        """Show the metrics (seeds, updates) of a chunk, and return records for the log."""
-        self._note = note
+    def update(self, metrics: dict[str, np.ndarray]) -> list[dict[str, Any]]:
+        """Take the metrics (seeds, updates) of a chunk, and return records for the log."""
         records = [self._record(metrics, i) for i in range(metrics["episodes"].shape[1])]
         now = time.perf_counter()
         self._compiled = self._compiled or (now, self._done)
+        for record in records:
+            record |= {"seconds": round(now - self._begun, 3), "steps_per_second": self._rate()}
+        return records
+
+    def show(self, note: str = "") -> None:
+        """Show what was last taken; call it when that is in the log."""
+        self._note, now = note, time.perf_counter()
         self._bar.update(self._task, completed=self._done, text=self._text())
         if now - self._last_print >= INTERVAL or self._done >= self._updates:
             self._last_print = now
             self._print(self._text())
-        for record in records:
-            record |= {"seconds": round(now - self._begun, 3), "steps_per_second": self._rate()}
-        return records
 
     def _record(self, metrics: dict[str, np.ndarray], i: int) -> dict[str, Any]:
         """One record of the log, of update i of the chunk: each number is a list over the seeds."""

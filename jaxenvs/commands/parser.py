@@ -53,6 +53,11 @@ class Parser(argparse.ArgumentParser):
             help=f"constructor fields of the environment, such as {example}",
         )
 
+    def add_best(self) -> None:
+        """Add `--best`, which `load_policy` takes."""
+        words = "the best policy of the evaluations while training (`train --eval-every`)"
+        self.add_argument("--best", action="store_true", help=f"{words}, not the last")
+
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse the arguments; pairs of several `--set` are gathered."""
         return self.parse_args(fields.gathered(argv))

@@ -182,6 +182,10 @@ def test_a_checkpoint_of_another_run_is_refused(finished, tmp_path, capsys):
         (["Grid-v0", "--reset-source", "pol"], "did you mean 'pool'"),
         (["Grid-v0", "--minibatches", "7"], "choose a divisor"),
         (["Grid-v0", "--seeds", "0"], "--seeds 0 must be at least 1"),
+        (["Grid-v0", "--eval-every", "0"], "--eval-every 0 must be at least 1"),
+        (["Grid-v0", "--video-every", "-2"], "--video-every -2 must be at least 1"),
+        (["Grid-v0", "--log", "csv,tensorbord"], "did you mean 'tensorboard'?"),
+        (["Grid-v0", "--log", "csv,"], "there is no ''; give csv, tensorboard, wandb"),
         (["Grid-v0", "--checkpoint-seconds", "-1"], "--checkpoint-seconds -1 must be at least 0"),
         (["--resume", "nowhere"], "nowhere is not a run"),
     ],
@@ -208,6 +212,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
     """In a process of its own; the run that goes on afterwards equals one that was not stopped."""
     out = tmp_path / "stopped"
     flags = [*FLAGS, *total(100_000), "--no-anneal", "--checkpoint-every", "1000000"]
+    flags += ["--log", "csv"]
     process = _start(["Grid-Empty-Random-5x5-v0", *flags, "--out", str(out)])
     _wait_for(out / "log.jsonl", process)
     process.send_signal(signal.SIGINT)
@@ -219,6 +224,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
     )
     assert found and found[2] == str(out) and int(found[1]) >= 1
     assert len(runs.Run.open(out).records()) == int(found[1])
+    assert len((out / "log.csv").read_text().splitlines()) == 1 + int(found[1])
     runs.load_policy(out)
 
 
@@ -496,6 +502,7 @@ def test_progress_shows_speed_return_and_time_left(capsys):
     }
     with progress.ProgressLine(config, 100, updates=3, done=0) as line:
         rows = [row for _ in range(3) for row in line.update(metrics)]
+        line.show()
     text = capsys.readouterr().out
     assert re.search(r"600 of 600 steps   return 0.500   [\d,]+ steps/s   0:00 left", text)
     assert [row["steps"] for row in rows] == [100, 200, 300]

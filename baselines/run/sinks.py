@@ -1,0 +1,167 @@
+"""Where rows of the log go beside log.jsonl: CSV, TensorBoard, Weights & Biases.
+
+Rows come once they are in log.jsonl. Of several seeds a sink has the mean, and each as NAME/seedN.
+"""
+
+import csv
+import dataclasses
+import io
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxenvs.core.checks import suggestion
+from jaxenvs.core.extras import require
+from jaxenvs.core.files import replacing
+
+from ..runs import Run, RunError
+
+Rows = Sequence[dict[str, Any]]
+
+
+class Sink:
+    """What takes rows; `OSError` where it cannot."""
+
+    def start(self, run: Run, rows: Rows) -> None:
+        """Begin; `rows` are those of the run so far."""
+        raise NotImplementedError
+
+    def log(self, rows: Rows) -> None:
+        """Take the next rows."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Write what is left."""
+
+
+def flat(row: dict[str, Any], first_seed: int) -> dict[str, float | None]:
+    """A number per name; None where it is unknown."""
+    numbers: dict[str, float | None] = {}
+    for name, value in row.items():
+        values = value if isinstance(value, list) else [value]
+        known = [x for x in values if x is not None]
+        numbers[name] = float(np.mean(known)) if isinstance(value, list) and known else values[0]
+        if len(values) > 1:
+            numbers |= {f"{name}/seed{first_seed + i}": x for i, x in enumerate(values)}
+    return numbers
+
+
+class Csv(Sink):
+    """RUN/log.csv; written anew where a row brings another column."""
+
+    def start(self, run: Run, rows: Rows) -> None:
+        self._run, self._columns = run, []
+        self._write_all(rows)
+
+    def log(self, rows: Rows) -> None:
+        new = [flat(row, self._run.config.seed) for row in rows]
+        if not self._columns or any(row.keys() - set(self._columns) for row in new):
+            return self._write_all(self._run.records())
+        columns, self._columns = self._columns, []  # what fails is made up for by the next rows
+        self._run.append("log.csv", self._lines(columns, new))
+        self._columns = columns
+
+    def _write_all(self, rows: Rows) -> None:
+        found = [flat(row, self._run.config.seed) for row in rows]
+        columns = list(dict.fromkeys(name for row in found for name in row))
+        header = dict(zip(columns, columns, strict=True))
+        with replacing(self._run.path / "log.csv") as temporary:
+            temporary.write_text(self._lines(columns, [header, *found] if found else []), "utf-8")
+        self._columns = columns
+
+    def _lines(self, columns: list[str], rows: Sequence[dict[str, Any]]) -> str:
+        text = io.StringIO()
+        csv.DictWriter(text, columns, lineterminator="\n").writerows(rows)
+        return text.getvalue()
+
+
+class TensorBoard(Sink):
+    """RUN/tensorboard; steps after those of the log so far are declared void."""
+
+    def start(self, run: Run, rows: Rows) -> None:
+        from tensorboardX import SummaryWriter
+
+        folder, self._seed = run.path / "tensorboard", run.config.seed
+        begun, steps = folder.is_dir(), rows[-1]["steps"] if rows else 0
+        self._writer = SummaryWriter(
+            str(folder),
+            purge_step=steps + 1 if begun else None,
+            filename_suffix=f".{steps:012d}",  # two files of one second stay apart
+        )
+        self.log([] if begun else rows)
+
+    def log(self, rows: Rows) -> None:
+        for row in rows:
+            for name, number in flat(row, self._seed).items():
+                if number is not None:
+                    self._writer.add_scalar(name, number, row["steps"])
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class Wandb(Sink):
+    """A run of Weights & Biases, its files in RUN/wandb; a resumed run keeps its id."""
+
+    def start(self, run: Run, rows: Rows) -> None:
+        import wandb  # type: ignore[import-not-found]
+
+        known = sorted(path.name for path in run.path.glob("wandb/*run-*-*"))
+        try:
+            self._run: Any = wandb.init(
+                project=os.environ.get("WANDB_PROJECT", "jaxenvs"),
+                name=run.path.name,
+                id=known[-1].rpartition("-")[2] if known else None,
+                resume="allow",
+                dir=run.path,
+                config=dataclasses.asdict(run.config),
+                settings=wandb.Settings(console="off"),
+            )
+        except wandb.Error as error:
+            raise RunError(
+                f"--log wandb: {error}; log in with `wandb login`, or set WANDB_MODE=offline"
+            ) from error
+        self._seed = run.config.seed
+        self.log([] if known else rows)
+
+    def log(self, rows: Rows) -> None:
+        for row in rows:
+            numbers = flat(row, self._seed).items()
+            self._run.log({k: x for k, x in numbers if x is not None}, step=row["steps"])
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+SINKS = {"csv": Csv, "tensorboard": TensorBoard, "wandb": Wandb}
+NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # by each extra, which is named alike
+
+
+def check(log: str) -> list[str]:
+    """Names of sinks, joined by commas there; raises `RunError` or `MissingExtraError`."""
+    names = [name.strip() for name in log.split(",") if log]
+    for name in names:
+        if name not in SINKS:
+            raise RunError(
+                f"--log {log}: there is no {name!r}; give {', '.join(SINKS)}, joined by commas"
+                f"{suggestion(name, SINKS)}"
+            )
+        if name in NEEDED:
+            require([NEEDED[name]], name)
+    return list(dict.fromkeys(names))
+
+
+def started(log: str, run: Run) -> dict[str, Sink]:
+    """The sinks of a run, with the rows of its log so far; `RunError` where that cannot be."""
+    made: dict[str, Sink] = {name: SINKS[name]() for name in check(log)}
+    for name, sink in made.items():
+        try:
+            sink.start(run, run.records())
+        except OSError as error:
+            raise RunError(
+                f"--log {name}: {run.path} cannot be written ({error}); free some space, or omit it"
+            ) from error
+    return made

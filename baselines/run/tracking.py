@@ -1,0 +1,160 @@
+"""Looks at policies while they learn: evaluations, the best policy of them, films.
+
+Each begins with the weights after an update and ends while training goes on. Their random numbers
+are their own, so training is the same with and without them, bit for bit.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from jaxenvs.core.extras import require
+
+from .. import evaluate
+from ..algorithms import Learner
+from ..policy import Policy
+from ..runs import Run
+from .options import Options
+
+MOMENTS = 500  # of an episode, at most, in a film
+COLUMNS = {  # of the log: what they are in a summary
+    "eval_return": "mean_return",
+    "eval_length": "mean_length",
+    "eval_success": "success_rate",
+    "eval_score": "score",
+}
+
+
+class Evaluations:
+    """Plays `episodes` episodes per seed every `every` updates and keeps each seed's best weights.
+
+    With `every` None it only keeps `best`, that of the run so far, see `Run.best`.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        learner: Learner[Any],
+        every: int | None,
+        episodes: int,
+        greedy: bool,
+        best: dict[str, Any] | None = None,
+    ) -> None:
+        self.every, self.note, self._one, self._best = every, "", learner.devices.one, best
+        self._pending: tuple[int, PyTree[Array], evaluate.Episodes] | None = None
+        env = learner.algorithm.wrapped(run.config.env, run.config.settings)
+        act = evaluate.drawn(env, learner.network, greedy)
+        memory, self._env, self._seed = learner.network.begin(), env, run.config.seed
+        self._play = evaluate.player(env, act, run.config, episodes, memory)
+
+    def begin(self, update: int, weights: PyTree[Array]) -> None:
+        """Start to play with the weights after `update`, which may be overwritten afterwards."""
+        copy = jax.tree.map(jnp.copy, self._one(weights))
+        self._pending = update, copy, self._play(copy)
+
+    def finish(self, row: dict[str, Any]) -> None:
+        """Add what has been played since the last call to the row of its update."""
+        if self._pending is None:
+            return
+        (update, weights, episodes), self._pending = self._pending, None
+        each = evaluate.per_seed(jax.device_get(episodes), self._seed, self._env.achievements)
+        for column, name in COLUMNS.items():
+            if each[0].get(name) is not None:
+                row[column] = [one[name] for one in each]
+        returns = np.float32(row["eval_return"])
+        updates = np.full(len(each), update, np.int32)
+        new = {"weights": jax.device_get(weights), "return": returns, "update": updates}
+        better = returns > (-np.inf if self._best is None else self._best["return"])
+        self._best = jax.tree.map(
+            lambda new, old: np.where(better.reshape(-1, *[1] * (new.ndim - 1)), new, old),
+            new,
+            self._best or new,
+        )
+        self.note = f"evaluated {returns.mean():.3f}"
+
+    def parts(self) -> dict[str, PyTree]:
+        """What a checkpoint keeps, see `Run.best`."""
+        return {} if self._best is None else {"best": self._best}
+
+    def end(self) -> None:
+        """Nothing is under way."""
+
+
+class Films:
+    """Films an episode of the first seed's policy every `every` updates: RUN/videos/UPDATE.gif.
+
+    The level is always the same. A thread draws; of long episodes the first `MOMENTS` moments.
+    """
+
+    note = ""
+
+    def __init__(self, run: Run, learner: Learner[Any], every: int, greedy: bool) -> None:
+        require(["PIL"], "play")
+        self.every, self._folder, self._one = every, run.path / "videos", learner.devices.one
+        self._env = env = learner.algorithm.wrapped(run.config.env, run.config.settings)
+        self._key = jax.random.fold_in(jax.random.key(run.config.seed), evaluate.EVALUATION)
+        self._thread = ThreadPoolExecutor(1)
+        self._film: Future[None] | None = None
+
+        @jax.jit
+        def episode(weights: PyTree[Array], key: Array) -> Any:
+            policy = Policy.of(env, learner.network, jax.tree.map(lambda leaf: leaf[0], weights))
+
+            def step(carry: Any, key: Array) -> Any:
+                memory, state = carry
+                key_act, key_step = jax.random.split(key)
+                memory, action = policy.act(key_act, memory, state, greedy=greedy)
+                after = env.step(key_step, state, action)
+                return (memory, after.state), (state, after.done)
+
+            key_reset, key_play = jax.random.split(key)
+            carry = policy.begin(), env.reset(key_reset).state
+            return jax.lax.scan(step, carry, jax.random.split(key_play, MOMENTS))[1]
+
+        self._episode = episode
+
+    def begin(self, update: int, weights: PyTree[Array]) -> None:
+        """Play, and start to draw when the film before is drawn."""
+        played = self._episode(self._one(weights), self._key)
+        self.end()
+        self._film = self._thread.submit(self._draw, update, played)
+
+    def _draw(self, update: int, played: Any) -> None:
+        from jaxenvs.render import animate
+
+        states, done = jax.device_get(played)
+        ends = np.append(np.flatnonzero(done), MOMENTS)[0] + 2
+        self._folder.mkdir(exist_ok=True)
+        shown = jax.tree.map(lambda leaf: leaf[:ends], states)
+        animate(self._env, shown, self._folder / f"{update:08d}.gif")
+
+    def finish(self, row: dict[str, Any]) -> None:
+        """Rows say nothing of films."""
+
+    def parts(self) -> dict[str, PyTree]:
+        """Checkpoints keep nothing of them."""
+        return {}
+
+    def end(self) -> None:
+        """Return when the last film is written; `OSError` if it cannot be."""
+        film, self._film = self._film, None
+        if film is not None:
+            film.result()
+
+
+def looks(
+    run: Run, learner: Learner[Any], asked: Options[Any], done: int, runners: Any
+) -> list[Evaluations | Films]:
+    """The looks at the policies of a run that goes on after update `done` with these runners."""
+    found: list[Evaluations | Films] = []
+    best = run.best(runners.weights) if done and learner.algorithm.shape else None
+    if asked.eval_every or best is not None:
+        often = asked.eval_every, asked.eval_episodes, asked.eval_greedy
+        found.append(Evaluations(run, learner, *often, best))
+    if asked.video_every:
+        found.append(Films(run, learner, asked.video_every, asked.eval_greedy))
+    return found
