@@ -39,6 +39,7 @@ class Algorithm(NamedTuple):
     title: str
     module: str
     shape: tuple[str, ...] = ("hidden", "embed")  # settings of the policy's network; (): no policy
+    later: tuple[str, ...] = ("bfloat16",)  # more of them, which old runs do not have
     command: str = ".run.loop"  # module whose `command` trains it
     outside: bool = False  # whether it takes environments of Gymnasium
 
@@ -54,8 +55,7 @@ class Algorithm(NamedTuple):
     def network(self, env: Env, settings: Mapping[str, Any]) -> Any:
         """The network of the policy; `KeyError` for a setting that is missing."""
         given = {name: settings[name] for name in self.shape}
-        if "bfloat16" in settings:  # not in runs from before there was a choice
-            given["bfloat16"] = settings["bfloat16"]
+        given |= {name: settings[name] for name in self.later if name in settings}
         return self.load().network(env, **given)
 
 
@@ -102,7 +102,13 @@ ALGORITHMS = {
     row.name: row
     for row in (
         Algorithm(USUAL, "PPO", ".ppo"),
-        Algorithm("ppo-rnn", "recurrent PPO", ".ppo_rnn", shape=("hidden", "embed", "memory")),
+        Algorithm(
+            "ppo-rnn",
+            "recurrent PPO",
+            ".ppo_rnn",
+            shape=("hidden", "embed", "memory"),
+            later=("bfloat16", "conv"),
+        ),
         Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory")),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),

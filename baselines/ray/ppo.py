@@ -55,6 +55,8 @@ class Settings(ppo.Settings):
             raise ValueError(f"chunk={self.chunk}: here each update is a call; give --chunk 1")
         if self.bonus:
             raise ValueError(f"bonus={self.bonus}: actors have no exploration bonus; omit it")
+        if self.target_scaling:
+            raise ValueError(f"target_scaling={self.target_scaling} needs one process; omit it")
 
 
 DIVIDED: tuple[str, ...] = ()
