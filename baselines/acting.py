@@ -18,7 +18,7 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask, legal_actions
 
-from . import minibatches, moments, returns, rnd
+from . import minibatches, moments, returns, rnd, target_scaling
 from .algorithms import SEEDS, Learner
 
 
@@ -40,6 +40,7 @@ class Runner(NamedTuple):
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
     gains: PyTree[Array] = ()  # moments of the discounted returns that rewards are scaled by
     gain_returns: PyTree[Array] = ()  # these returns so far, of each environment
+    scale: PyTree[Array] = ()  # of the value's targets, see target_scaling.py
     params: PyTree[Array] = None  # of the environments; None: the defaults
 
 
@@ -91,6 +92,7 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
         "memory": jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), memory),
         **moments.begin(learner.settings, envs),
         **rnd.begin(learner, obs, key_bonus),
+        **target_scaling.begin(learner),
     }
 
 
@@ -188,7 +190,8 @@ def observed(learner: Learner, runner: Any, state: PyTree[Array]) -> PyTree[Arra
 def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Array]:
     """Memories after what the runner observes, logits of the legal actions, values."""
     over_batch = jax.vmap(learner.network.think, in_axes=(None, 0, 0, 0))
-    return over_batch(runner.weights, runner.memory, runner.obs, mask)
+    memory, logits, value = over_batch(runner.weights, runner.memory, runner.obs, mask)
+    return memory, logits, target_scaling.unscaled(runner, value)
 
 
 def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any:

@@ -42,6 +42,7 @@ class Algorithm(NamedTuple):
     title: str
     module: str
     shape: tuple[str, ...] = ("hidden", "embed")  # settings of the policy's network; (): no policy
+    later: tuple[str, ...] = ("bfloat16", "activation")  # more of them, which old runs do not have
     command: str = ".run.loop"  # module whose `command` trains it
     outside: bool = False  # whether it takes environments of Gymnasium
 
@@ -58,7 +59,7 @@ class Algorithm(NamedTuple):
         """The network of the policy; `KeyError` for a setting that is missing."""
         given = {name: settings[name] for name in self.shape}
         # Runs from before there was a choice, and other learners, do not have these.
-        given |= {name: settings[name] for name in ("bfloat16", "activation") if name in settings}
+        given |= {name: settings[name] for name in self.later if name in settings}
         network = self.load().network(env, **given)
         read, space = network.read, network.observation_space
         if normalised := settings.get("normalize_obs"):
@@ -116,7 +117,13 @@ ALGORITHMS = {
     row.name: row
     for row in (
         Algorithm(USUAL, "PPO", ".ppo"),
-        Algorithm("ppo-rnn", "recurrent PPO", ".ppo_rnn", shape=("hidden", "embed", "memory")),
+        Algorithm(
+            "ppo-rnn",
+            "recurrent PPO",
+            ".ppo_rnn",
+            shape=("hidden", "embed", "memory"),
+            later=("bfloat16", "activation", "conv"),
+        ),
         Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory")),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),

@@ -125,8 +125,9 @@ class Recurrent(Network):
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
 
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
-        memory = self.recall(self.begin() if memory is None else memory, self.features(obs))
-        return memory, *self.heads(memory)
+        seen = self.features(obs)
+        memory = self.recall(self.begin() if memory is None else memory, seen)
+        return memory, *self.heads(memory, seen)
 
     def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
         """What is seen, whatever came before."""
@@ -139,8 +140,8 @@ class Recurrent(Network):
         """What is remembered after one more observation."""
         return self.cell(memory, features)[0].astype(jnp.float32)
 
-    def heads(self, memory: Array) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
-        """Logits and value."""
+    def heads(self, memory: Array, seen: Any) -> tuple[Float32[Array, " actions"], Array]:
+        """Logits and value; `seen` are the features, which are in the memory already."""
         return self.policy(memory), self.critic(memory)[0]
 
     def begin(self) -> Float32[Array, " memory"]:
@@ -170,13 +171,13 @@ class Recurrent(Network):
         apply: Any = functools.partial(self.apply, weights)
         features = jax.vmap(functools.partial(apply, method="features"))(obs)
 
-        def remember(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        def remember(memory: Array, now: tuple[Any, Array]) -> tuple[Array, Array]:
             features, done = now
             memory = apply(memory, features, method="recall")
             return jnp.where(done, 0.0, memory), memory
 
         memories = jax.lax.scan(remember, memory, (features, done))[1]
-        return jax.vmap(functools.partial(apply, method="heads"))(memories)
+        return jax.vmap(functools.partial(apply, method="heads"))(memories, features)
 
 
 @dataclasses.dataclass(frozen=True)

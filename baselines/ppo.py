@@ -22,7 +22,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from . import acting, evaluate, minibatches, returns
+from . import acting, evaluate, minibatches, returns, target_scaling
 from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
 from .networks import ActorCritic
@@ -42,6 +42,15 @@ class Settings(Scaled):
     value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited
     activation: Activation = "tanh"  # between the layers of the network
     separate: bool = False  # whether actor and critic are two networks
+    target_scaling: float = 0.0  # share of an update in the scale of value targets; 0: unscaled
+
+    def check(self) -> None:
+        super().check()
+        if self.target_scaling > 1.0:
+            raise ValueError(
+                f"target_scaling={self.target_scaling} is the share of the newest update in a "
+                f"moving mean; give 0 to 1, such as 0.05"
+            )
 
 
 DIVIDED = acting.DIVIDED
@@ -59,7 +68,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     """Collect a rollout and learn from it; also return the metrics of this update."""
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, rollout = acting.collect(learner, runner, key_act, choose)
-    batch = minibatches.steps(targets(learner, runner, rollout))
+    runner, batch = target_scaling.scaled(learner, runner, targets(learner, runner, rollout))
+    batch = minibatches.steps(batch)
     runner, losses = learn(learner, runner, batch, key_learn, loss)
     return acting.finished(learner, runner, rollout, losses)
 

@@ -9,17 +9,20 @@ successor says to the memory of that moment.
 
 import dataclasses
 import functools
+from typing import Any
 
 import jax
 from jaxtyping import Array, PyTree
 
+from jaxenvs import Env
 from jaxenvs.core.masking import legal
 
-from . import acting, evaluate, ppo
+from . import acting, evaluate, ppo, target_scaling
 from .acting import Rollout, Runner
 from .algorithms import Learner
 from .networks import Recurrent
 from .run import options
+from .spatial import Spatial
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Settings(ppo.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     memory: int = 128  # numbers that the GRU remembers
+    conv: int = 0  # features of 3 x 3 cells of a map (spatial.py); 0: without
 
     def check(self) -> None:
         super().check()
@@ -39,7 +43,13 @@ class Settings(ppo.Settings):
 
 
 DIVIDED = ppo.DIVIDED
-network = Recurrent.of
+
+
+def network(env: Env, conv: int = 0, **given: Any) -> Recurrent:
+    """The network for an environment, one that knows space if `conv` is not 0."""
+    return Spatial.of(env, conv=conv, **given) if conv else Recurrent.of(env, **given)
+
+
 build = functools.partial(options.learner, "ppo-rnn")
 init = ppo.init
 report = evaluate.report
@@ -51,7 +61,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, rollout = acting.collect(learner, runner, key_act, ppo.choose)
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
-    batch = sequences(ppo.targets(learner, runner, rollout))
+    runner, batch = target_scaling.scaled(learner, runner, ppo.targets(learner, runner, rollout))
+    batch = sequences(batch)
     loss = functools.partial(ppo.loss, unroll=unroll)
     runner, losses = ppo.learn(learner, runner, batch, key_learn, loss)
     return acting.finished(learner, runner, rollout, losses)

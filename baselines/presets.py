@@ -58,6 +58,17 @@ OPEN_WORLD = {
     "hidden": (256, 256),
 }
 
+# With a memory, and a network that knows space and what it has of each thing.
+OPEN_WORLD_BY_SIGHT = {
+    "num_envs": 48,
+    "rollout_steps": 96,
+    "conv": 32,
+    "embed": 16,
+    "memory": 256,
+    "target_scaling": 0.05,
+    "value_weight": 2.0,
+}
+
 # The same for learners of action values.
 OPEN_WORLD_BY_VALUES = {
     "learning_rate": 4.5e-4,
@@ -112,6 +123,9 @@ OPEN_WORLD_GPU_BY_MEMORY = {
     "bfloat16": False,
     "reset_source": None,
     "memory": 512,
+    "conv": 0,
+    "target_scaling": 0.0,
+    "value_weight": 0.5,
 }
 
 
@@ -228,6 +242,7 @@ PRESETS = (
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
     Preset(r"Craft-.*", OPEN_WORLD, algorithm="ppo-rnn"),
+    Preset(r"Craft-Classic-Ids-v\d+", OPEN_WORLD_BY_SIGHT, algorithm="ppo-rnn"),
     steps(r"Craft-.*", 1, "ppo-rnn"),
     Preset(r"Craft-.*", OPEN_WORLD_GPU_BY_MEMORY, name="gpu", algorithm="ppo-rnn"),
     Preset(r"Grid-.*", GPU, name="gpu"),

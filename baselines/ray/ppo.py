@@ -58,6 +58,8 @@ class Settings(ppo.Settings):
         for name in ("normalize_obs", "reward_scaling"):
             if getattr(self, name):
                 raise ValueError(f"{name}: actors keep no running statistics; omit it")
+        if self.target_scaling:
+            raise ValueError(f"target_scaling={self.target_scaling} needs one process; omit it")
 
 
 DIVIDED: tuple[str, ...] = ()

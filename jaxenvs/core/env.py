@@ -169,6 +169,11 @@ class Env:
         """What networks take as input: by default the observation itself."""
         return Features(self.observation_space, identity)
 
+    @property
+    def map_features(self) -> Features:
+        """The same for networks that know space: cells are a map, whole numbers categories."""
+        return self.features
+
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
         """Return what the agent has and knows in `state`, for panels and text; not for traces."""
         return ()

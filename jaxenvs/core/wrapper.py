@@ -133,10 +133,17 @@ class Wrapper(Env):
     @property
     def features(self) -> Features:
         """Features of the environment inside, unless the wrapper changes the observation."""
+        return super().features if self._shows_another() else self.env.features
+
+    @property
+    def map_features(self) -> Features:
+        """The same of those for networks that know space."""
+        return super().map_features if self._shows_another() else self.env.map_features
+
+    def _shows_another(self) -> bool:
+        """Whether the wrapper changes the observation."""
         changes = ("observation_space", "transform", "observe")
-        if any(getattr(type(self), name) is not getattr(Wrapper, name) for name in changes):
-            return super().features
-        return self.env.features
+        return any(getattr(type(self), name) is not getattr(Wrapper, name) for name in changes)
 
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
         """Return the facts of the environment inside."""

@@ -144,6 +144,16 @@ def ids(
     return jnp.concatenate([blocks.reshape(-1), mobs.reshape(-1), scalars])
 
 
+def ahead(
+    cells: Float32[Array, "rows columns flags"], facing: UInt8[Array, ""]
+) -> Float32[Array, " flags"]:
+    """The cell of a view that the player looks at; its own before the first move."""
+    rows, columns, flags = cells.shape
+    own = rows // 2 * columns + columns // 2
+    beside = own + np.array([0, -1, 1, -columns, columns], np.int32)
+    return cells.reshape(-1, flags)[jnp.asarray(beside)[facing]]
+
+
 def symbolic(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
