@@ -171,7 +171,7 @@ def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def score(rates: np.ndarray) -> np.ndarray:
+def score(rates: np.ndarray) -> Any:
     """Crafter's geometric mean of rates (..., achievements), from 0 to 1: from 0 to 100 percent."""
     return np.expm1(np.log1p(100.0 * rates).mean(axis=-1))
 

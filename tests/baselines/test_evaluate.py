@@ -8,6 +8,7 @@ from tiny import Countdown, Endless
 import jaxenvs
 from jaxenvs import Step, make_vec
 from jaxenvs.baselines import evaluate
+from jaxenvs.core.env import Transition
 
 
 def test_exactly_the_first_episode_of_each_environment():
@@ -87,3 +88,47 @@ def test_success_is_the_environments_to_define():
     assert succeeded(make("Craft-Classic-Ids-v0", task="collect_wood"), reward=1.0)
     for id in ("Craft-Classic-Ids-v0", "Puzzle-2048-v0", "Grid-Playground-v0"):
         assert succeeded(make(id), reward=1.0, terminated=True) is None
+
+
+class Earner(Countdown):
+    """Achievements: to live for two steps, for four, and to reach a reward."""
+
+    achievements = ("two", "four", "end")
+
+    def step_state(self, key, state, action, params):
+        """They are told once, not from then on."""
+        state, reward, ends, _ = super().step_state(key, state, action, params)
+        told = jnp.stack([state.time == 2, state.time == 4, ends])
+        return Transition(state, reward, ends, {"achievements": told})
+
+
+def test_achievements_are_counted_once_in_each_episode():
+    count, key, env = 500, jax.random.key(0), Earner()
+    act = lambda key, obs, state: jnp.zeros(count, jnp.int32)  # noqa: E731
+    played = jax.jit(evaluate.first_episodes, static_argnums=(0, 1, 3))(env, act, key, count)
+    lengths = np.asarray(played.lengths)
+    expected = np.stack([lengths >= 2, lengths >= 4, np.asarray(played.returns) > 0], axis=1)
+    np.testing.assert_array_equal(played.achieved, expected)
+    rates = 100 * expected.mean(axis=0)
+    found = evaluate.achievements(jax.device_get(played), env.achievements)
+    np.testing.assert_allclose(found["score"], np.exp(np.log(1 + rates).mean()) - 1, rtol=1e-6)
+    np.testing.assert_allclose([*found["achievements"].values()], rates / 100, atol=1e-6)
+
+
+def test_the_score_is_a_mean_over_seeds(capsys):
+    """Two seeds: one earns the first achievement always, the other both in half of its episodes."""
+    achieved = np.array([[[1, 0], [1, 0]], [[1, 1], [0, 0]]], bool)
+    nothing = np.zeros((2, 2), np.float32)
+    played = evaluate.Episodes(nothing, nothing.astype(int), nothing > 0, achieved=achieved)
+    result = evaluate.summary(played, 0, ("wood", "stone"))
+    scores = [np.sqrt(101) - 1, 50.0]
+    np.testing.assert_allclose(result["score"], np.mean(scores), rtol=1e-6)
+    np.testing.assert_allclose([s["score"] for s in result["per_seed"]], scores, rtol=1e-6)
+    assert result["achievements"] == {"wood": 0.75, "stone": 0.25}
+    evaluate.tell(result)
+    assert "score 29.52 %" in capsys.readouterr().out
+    assert evaluate.table(result["per_seed"]).splitlines() == [
+        f"{'  75.0%  wood':<37}  25.0%  stone",
+        "score 29.52 % (geometric mean, as in Crafter)",
+    ]
+    assert evaluate.score(np.zeros(22)) == 0 and abs(evaluate.score(np.ones(22)) - 100) < 1e-9
