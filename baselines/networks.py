@@ -122,14 +122,14 @@ class Recurrent(Network):
         memory = self.recall(self.begin() if memory is None else memory, seen)
         return memory, *self.heads(memory, seen)
 
-    def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
-        """What is seen, whatever came before."""
+    def features(self, obs: PyTree[Array]) -> Any:
+        """What is seen, whatever came before: an array, or what `recall` and `heads` take."""
         features = self.encoder(self.read(obs))
         for layer in self.layers:
             features = nn.tanh(layer(features))
         return features
 
-    def recall(self, memory: Array, features: Array) -> Float32[Array, " memory"]:
+    def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
         return self.cell(memory, features)[0].astype(jnp.float32)
 
