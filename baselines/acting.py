@@ -40,6 +40,7 @@ class Runner(NamedTuple):
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
     gains: PyTree[Array] = ()  # moments of the discounted returns that rewards are scaled by
     gain_returns: PyTree[Array] = ()  # these returns so far, of each environment
+    swept: PyTree[Array] = ()  # settings by name that take the place of the learner's
     params: PyTree[Array] = None  # of the environments; None: the defaults
 
 

@@ -3,6 +3,7 @@
 The command, `--completion`, the loader of policies and the recorder of results read this table.
 """
 
+import copy
 import dataclasses
 import importlib
 from collections.abc import Mapping
@@ -15,10 +16,11 @@ from jaxenvs.core.facts import identity
 
 from .devices import ALONE, Devices
 from .moments import Normalised, has_floats
-from .networks import Separate
+from .networks import Separate, check_answers, named
 
 S = TypeVar("S")  # a learner's settings, a dataclass
 SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
+OPTIONAL = ("bfloat16", "activation", "conv")  # settings of networks that not every run has
 USUAL = "ppo"
 WITH_RAY = "ppo-ray"  # what --ray is short for
 
@@ -58,8 +60,14 @@ class Algorithm(NamedTuple):
         """The network of the policy; `KeyError` for a setting that is missing."""
         given = {name: settings[name] for name in self.shape}
         # Runs from before there was a choice, and other learners, do not have these.
-        given |= {name: settings[name] for name in ("bfloat16", "activation") if name in settings}
-        network = self.load().network(env, **given)
+        given |= {name: settings[name] for name in OPTIONAL if name in settings}
+        if own := settings.get("network"):
+            kind = named(own)
+            known = {field.name for field in dataclasses.fields(kind)}
+            network = kind.of(env, **{name: given[name] for name in given if name in known})
+            check_answers(network, env, own, recurrent="memory" in self.shape)
+        else:
+            network = self.load().network(env, **given)
         read, space = network.read, network.observation_space
         if normalised := settings.get("normalize_obs"):
             if not has_floats(space):
@@ -105,11 +113,21 @@ class Learner(Generic[S]):
 
     def update(self, runner: Any, params: PyTree[Array] = None) -> tuple[Any, dict[str, Array]]:
         """The runner after one more update, and the metrics of that."""
-        update = self.algorithm.load().update
+        update, learner = self.algorithm.load().update, self._swept(runner)
         if params is None:
-            return update(self, runner)
-        after, metrics = update(self, runner._replace(params=params))
+            return update(learner, runner)
+        after, metrics = update(learner, runner._replace(params=params))
         return after._replace(params=None), metrics
+
+    def _swept(self, runner: Any) -> "Learner":
+        """The learner with the runner's settings in place of its own: arrays within a trace."""
+        swept = getattr(runner, "swept", ())
+        if not swept:
+            return self
+        settings = copy.copy(self.settings)
+        for name, value in swept.items():
+            object.__setattr__(settings, name, value)  # no float, as its type wants it
+        return dataclasses.replace(self, settings=settings)
 
 
 ALGORITHMS = {

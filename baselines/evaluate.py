@@ -96,8 +96,8 @@ def play(
 
     `memory` is as in `first_episodes`.
     """
-    first, seeds = config.seed, config.seeds
-    keys = [jax.random.fold_in(jax.random.key(first + i), EVALUATION) for i in range(seeds)]
+    first = config.seed
+    keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for _, seed in config.agents]
 
     @jax.jit
     @jax.vmap

@@ -42,6 +42,9 @@ class Settings(Scaled):
     value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited
     activation: Activation = "tanh"  # between the layers of the network
     separate: bool = False  # whether actor and critic are two networks
+    network: str = ""  # a network of one's own, module:name
+
+    swept = (*Scaled.swept, "clip", "entropy", "value_weight", "advantage_floor")
 
 
 DIVIDED = acting.DIVIDED

@@ -36,6 +36,7 @@ class Settings(ppo.Settings):
     patience: int = 300  # seconds until an actor or learner that does not answer counts as dead
 
     counts: ClassVar[tuple[str, ...]] = (*ppo.Settings.counts, "actors", "learners", "patience")
+    swept = ()
 
     def check(self) -> None:
         super().check()
