@@ -18,7 +18,7 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask, legal_actions
 
-from . import returns, rnd, target_scaling
+from . import minibatches, moments, returns, rnd, target_scaling
 from .algorithms import SEEDS, Learner
 
 
@@ -38,12 +38,15 @@ class Runner(NamedTuple):
     memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
     bonus: PyTree[Array] = ()  # what an exploration bonus has learned
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
+    gains: PyTree[Array] = ()  # moments of the discounted returns that rewards are scaled by
+    gain_returns: PyTree[Array] = ()  # these returns so far, of each environment
     scale: PyTree[Array] = ()  # of the value's targets, see target_scaling.py
+    swept: PyTree[Array] = ()  # settings by name that take the place of the learner's
     params: PyTree[Array] = None  # of the environments; None: the defaults
 
 
 # Fields whose arrays have an axis of environments.
-DIVIDED = ("world", "obs", "returns", "lengths", "memory", "bonus_returns")
+DIVIDED = ("world", "obs", "returns", "lengths", "memory", "bonus_returns", "gain_returns")
 
 
 class Rollout(NamedTuple):
@@ -70,11 +73,10 @@ Chosen = tuple[PyTree, Array, dict[str, Any]]
 Choose = Callable[..., Chosen]  # of learner, runner, key and the mask of legal actions
 
 
-def begin(learner: Learner, optimiser: Any, key: Array, params: Any = None) -> dict[str, Any]:
+def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
     """Fields of a new runner: weights, worlds, the key for all that follows, perhaps a bonus.
 
-    `optimiser` is a function of the settings, such as `minibatches.adam`; `params` are those of
-    the environments.
+    `params` are those of the environments.
     """
     key_weights, key_world, key_rest, key_bonus = jax.random.split(key, 4)
     obs, world = learner.env.reset(learner.devices.local_key(key_world), params)
@@ -82,13 +84,14 @@ def begin(learner: Learner, optimiser: Any, key: Array, params: Any = None) -> d
     envs, memory = learner.env.num_envs, learner.network.begin()
     return {
         "weights": weights,
-        "optimiser": optimiser(learner.settings).init(weights),
+        "optimiser": minibatches.optimiser(learner.settings).init(minibatches.parted(weights)[0]),
         "world": world,
         "obs": obs,
         "key": jax.random.key_data(key_rest),
         "returns": jnp.zeros(envs, jnp.float32),
         "lengths": jnp.zeros(envs, jnp.int32),
         "memory": jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), memory),
+        **moments.begin(learner.settings, envs),
         **rnd.begin(learner, obs, key_bonus),
         **target_scaling.begin(learner),
     }
@@ -103,7 +106,10 @@ def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
 
 
 def collect(learner: Learner, runner: Any, key: Array, choose: Choose) -> tuple[Any, Rollout]:
-    """Act for `rollout_steps` steps in every environment; rewards include the bonus, if any."""
+    """Act for `rollout_steps` steps in every environment.
+
+    Rewards are scaled and include the bonus, where the settings ask for it.
+    """
     steps, apart = learner.settings.rollout_steps, shortest_limit(learner)
     slots = np.arange(steps, dtype=np.int32) // apart
     cuts = jax.tree.map(
@@ -116,7 +122,18 @@ def collect(learner: Learner, runner: Any, key: Array, choose: Choose) -> tuple[
         one, (runner, cuts), (keys, jnp.asarray(slots)), unroll=learner.settings.unroll
     )
     value = cut_value(learner, runner, rollout.truncated, cuts, apart)
-    return rnd.rewarded(learner, runner, rollout._replace(cut_value=value))
+    runner, rollout = moments.scaled(learner, runner, rollout._replace(cut_value=value))
+    return rnd.rewarded(learner, runner, rollout)
+
+
+def finished(
+    learner: Learner, runner: Any, rollout: Rollout, losses: dict[str, Array]
+) -> tuple[Any, dict[str, Array]]:
+    """The runner after an update, with statistics of what was seen; and all metrics of it."""
+    if isinstance(learner.network, moments.Normalised):
+        weights = learner.network.and_of(runner.weights, rollout.obs, learner.devices)
+        runner = runner._replace(weights=weights)
+    return runner, {**episode_sums(rollout), **losses}
 
 
 def act(

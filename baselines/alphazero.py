@@ -66,7 +66,7 @@ network = functools.partial(ActorCritic.of, value_gain=0.0)
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights, worlds and the key for all that follows."""
-    return Runner(**acting.begin(learner, minibatches.adam, key))
+    return Runner(**acting.begin(learner, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:

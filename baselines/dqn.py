@@ -104,7 +104,7 @@ report = evaluate.report
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights twice, an empty replay buffer, worlds and the key for all that follows."""
-    fields = acting.begin(learner, minibatches.adam, key)
+    fields = acting.begin(learner, key)
     mask = acting.legal_now(learner, fields["world"].env)
     return Runner(
         **fields,
@@ -172,8 +172,8 @@ def gradient_step(
     batch = replay_buffer.sample(key, buffer, size, settings.n_step, settings.gamma)
     goals = worth(learner, weights, target, batch)
     gradient, losses = minibatches.gradients(learner, loss, weights, batch, goals)
-    adam = minibatches.adam(settings)
-    weights, state = minibatches.apply_gradient(adam, gradient, state, weights)
+    optimiser = minibatches.optimiser(settings)
+    weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)
     moves = minibatches.counted(state) % settings.target_every == 0
     rate = jnp.where(moves, settings.target_rate, 0.0)
     target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)

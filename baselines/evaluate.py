@@ -14,7 +14,6 @@ from jaxenvs import Env, make_vec
 
 from . import statistics
 from .algorithms import Learner
-from .networks import Network
 from .policy import Policy
 from .runs import Config, Run
 
@@ -97,8 +96,8 @@ def play(
 
     `memory` is as in `first_episodes`.
     """
-    first, seeds = config.seed, config.seeds
-    keys = [jax.random.fold_in(jax.random.key(first + i), EVALUATION) for i in range(seeds)]
+    first = config.seed
+    keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for _, seed in config.agents]
 
     @jax.jit
     @jax.vmap
@@ -158,7 +157,7 @@ def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) 
     print(f"Watch it: jaxenvs watch {run.path}")
 
 
-def drawn(env: Env, network: Network) -> Callable[..., Any]:
+def drawn(env: Env, network: Any) -> Callable[..., Any]:
     """Return how `play` acts with a network: legal actions sampled from its policy."""
 
     def act(

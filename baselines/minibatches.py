@@ -1,4 +1,4 @@
-"""Gradient steps: minibatches of a rollout, and the optimisers."""
+"""Gradient steps: minibatches of a rollout, and the optimiser."""
 
 import functools
 from collections.abc import Callable
@@ -18,14 +18,16 @@ from .algorithms import Learner
 Loss = tuple[Array, dict[str, Array]]  # and parts of it to log
 
 
-def adam(settings: Any) -> optax.GradientTransformation:
-    """Adam behind a clip of the global norm."""
-    return clipped(settings, optax.adam(learning_rate(settings), eps=1e-5))
-
-
-def clipped(settings: Any, optimiser: optax.GradientTransformation) -> optax.GradientTransformation:
-    """The optimiser behind a clip of the global norm."""
-    return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optimiser)
+def optimiser(settings: Any) -> optax.GradientTransformation:
+    """The optimiser of the settings behind a clip of the global norm."""
+    rate, decay = learning_rate(settings), settings.weight_decay
+    chosen = {
+        "adam": lambda: optax.adam(rate, eps=1e-5),
+        "adamw": lambda: optax.adamw(rate, eps=1e-5, weight_decay=decay),
+        "radam": lambda: optax.radam(rate),
+        "muon": lambda: optax.contrib.muon(rate, weight_decay=decay),
+    }[settings.optimiser]()
+    return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), chosen)
 
 
 def learning_rate(settings: Any) -> Callable[[Any], Array]:
@@ -41,7 +43,7 @@ def learning_rate(settings: Any) -> Callable[[Any], Array]:
 
 def counted(optimiser: Any) -> Int32[Array, ""]:
     """Gradient steps that an optimiser behind a clip of the norm has counted."""
-    return optimiser[1][0].count
+    return optax.tree_utils.tree_get_all_with_path(optimiser, "count")[0][1]
 
 
 def steps(batch: PyTree[Array]) -> PyTree[Array]:
@@ -64,25 +66,27 @@ def descend(
     batch: tuple[Any, ...],
     orders: Int32[Array, "minibatches items"],
     scales: tuple[Array, ...] = (),
-    optimiser: Callable[[Any], optax.GradientTransformation] = adam,
 ) -> tuple[Any, dict[str, Array]]:
     """Take a gradient step on each minibatch; return the runner and the mean losses.
 
     `loss` is as in `gradients`; `scales` hold a number or an array for each minibatch.
     """
+    settings, (weights, fixed) = learner.settings, parted(runner.weights)
+    chain = optimiser(settings)
+    given = (weights, runner.optimiser, batch, orders, scales)
 
-    chain = optimiser(learner.settings)
-    given = (runner.weights, runner.optimiser, batch, orders, scales)
+    def of_all(learner: Learner[Any], weights: PyTree, *given: Any) -> Any:
+        return loss(learner, {**weights, **fixed}, *given)
 
     def in_parts(weights: PyTree, state: PyTree, *given: Any) -> Any:
-        step = functools.partial(gradients, learner, loss)
+        step = functools.partial(gradients, learner, of_all)
         return _descended(chain, step, weights, state, *given)
 
     def in_one(weights: PyTree, state: PyTree, *given: Any) -> Any:
         vector, rebuilt = ravel_pytree(weights)
 
         def step(weights: Array, *minibatch: Any) -> tuple[Array, dict[str, Array]]:
-            gradient, losses = gradients(learner, loss, rebuilt(weights), *minibatch)
+            gradient, losses = gradients(learner, of_all, rebuilt(weights), *minibatch)
             return ravel_pytree(gradient)[0], losses
 
         like = jax.tree.structure(weights)
@@ -91,8 +95,15 @@ def descend(
         return rebuilt(vector), _exchanged(like, rebuilt, state, joined), losses
 
     # On a CPU an array at a time is as fast; an accelerator starts fewer kernels for a vector.
-    weights, state, losses = by_platform(*given, cpu=in_parts, default=in_one)
-    return runner._replace(weights=weights, optimiser=state), losses
+    by_array = settings.optimiser == "muon"  # which must know matrices
+    default = in_parts if by_array else in_one
+    weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
+    return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
+
+
+def parted(weights: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
+    """What is learned of a network's weights, and the rest."""
+    return {"params": weights["params"]}, {k: v for k, v in weights.items() if k != "params"}
 
 
 def _descended(

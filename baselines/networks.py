@@ -3,8 +3,10 @@
 Only matrix products: on a CPU they are several times faster inside a scan than convolutions.
 """
 
+import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -32,6 +34,14 @@ class Network(nn.Module):
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
     read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
     bfloat16: bool = False  # whether activations are bfloat16; weights and results are float32
+    activation: str = "tanh"  # function of flax.linen, of policies' layers
+    conv: Sequence[int] = ()  # side and features of each convolution of a map, see `Encoder`
+    neighbours: int = 0  # features of a cell with the eight around it, of `Spatial` alone
+
+    @property
+    def activate(self) -> Callable[[Array], Array]:
+        """The function between layers."""
+        return getattr(nn, self.activation)
 
     @property
     def dtype(self) -> Any:
@@ -49,6 +59,10 @@ class Network(nn.Module):
         space, read = env.features
         return cls(space, env.action_space.n, tuple(hidden), embed, read, **more)
 
+    def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":
+        """What makes features of an observation of a space."""
+        return Encoder(space, self.embed, self.dtype, tuple(self.conv), name=name)
+
     def begin(self) -> Any:
         """What it remembers before the first observation of an episode: nothing, ever."""
         return ()
@@ -57,11 +71,30 @@ class Network(nn.Module):
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
         """What it remembers after one more observation, logits of the legal actions, its value."""
-        raise NotImplementedError
+        answer: Any = self.apply(weights, obs)
+        logits, value = answer
+        return memory, legal(logits, mask), value
+
+    def unroll(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], done: Bool[Array, " steps"]
+    ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"]]:
+        """Logits and values of the successive observations of one environment.
+
+        `memory` is from before the first of them; an episode that is `done` is forgotten before
+        the next observation.
+        """
+
+        def step(memory: Any, now: tuple[PyTree[Array], Array]) -> tuple[Any, tuple[Array, Array]]:
+            obs, done = now
+            memory, logits, value = self.think(weights, memory, obs, None)
+            forget = functools.partial(jnp.where, done)
+            return jax.tree.map(forget, self.begin(), memory), (logits, value)
+
+        return jax.lax.scan(step, memory, (obs, done))[1]
 
 
 class ActorCritic(Network):
-    """A tanh MLP shared by a categorical policy and a value."""
+    """An MLP shared by a categorical policy and a value."""
 
     value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
 
@@ -75,34 +108,26 @@ class ActorCritic(Network):
             )
         ]
         *layers, policy, value = layers
-        encoder = Encoder(self.observation_space, self.embed, self.dtype, name="Encoder_0")
+        encoder = self.encoder_of(self.observation_space, name="Encoder_0")
         seen = self.read(obs)
         if self.is_initializing():
             features = encoder(seen)
             for layer in layers:
-                features = nn.tanh(layer(features))
+                features = self.activate(layer(features))
             return policy(features), value(features)[0]
         weights = self.variables["params"]
-        if layers and is_map(self.observation_space, self.embed):
+        if layers and not self.conv and is_map(self.observation_space, self.embed):
             embedding = weights["Encoder_0"]["Dense_0"]["kernel"]
             space: Any = self.observation_space  # a Box: it is a map
             first = weights["Dense_0"]
-            features = nn.tanh(embedded(space, seen, embedding, first, self.dtype))
+            features = self.activate(embedded(space, seen, embedding, first, self.dtype))
             layers = layers[1:]
         else:
             features = encoder(seen)
         for layer in layers:
-            features = nn.tanh(layer(features))
+            features = self.activate(layer(features))
         logits, values = together(features, *(weights[str(head.name)] for head in (policy, value)))
         return logits, values[0]
-
-    def think(
-        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
-    ) -> tuple[Any, ...]:
-        """What it remembers after one more observation, logits of the legal actions, its value."""
-        answer: Any = self.apply(weights, obs)
-        logits, value = answer
-        return memory, legal(logits, mask), value
 
 
 class Recurrent(Network):
@@ -112,7 +137,7 @@ class Recurrent(Network):
 
     def setup(self) -> None:
         """Name the parts: some are applied to many observations at once, one in their order."""
-        self.encoder = Encoder(self.observation_space, self.embed, self.dtype)
+        self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
         self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
@@ -126,7 +151,7 @@ class Recurrent(Network):
         """What is seen, whatever came before: an array, or what `recall` and `heads` take."""
         features = self.encoder(self.read(obs))
         for layer in self.layers:
-            features = nn.tanh(layer(features))
+            features = self.activate(layer(features))
         return features
 
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
@@ -173,16 +198,74 @@ class Recurrent(Network):
         return jax.vmap(functools.partial(apply, method="heads"))(memories, features)
 
 
+@dataclasses.dataclass(frozen=True)
+class Separate:
+    """Two networks of a kind that share nothing: the actor says logits, the critic values.
+
+    The head that is not asked for has weights too, which never learn.
+    """
+
+    network: Any
+
+    @property
+    def observation_space(self) -> spaces.Space:
+        """Of what it reads."""
+        return self.network.observation_space
+
+    @property
+    def read(self) -> Callable[[Any], Any]:
+        """From an observation to `observation_space`."""
+        return self.network.read
+
+    def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
+        """Weights of both, by the name of each in every collection."""
+        actor, critic = (self.network.init(key, obs) for key in jax.random.split(key))
+        return {kind: {"actor": actor[kind], "critic": critic[kind]} for kind in actor}
+
+    def begin(self) -> tuple[Any, Any]:
+        """What both remember before the first observation of an episode."""
+        return self.network.begin(), self.network.begin()
+
+    def apply(self, weights: PyTree[Array], obs: PyTree[Array]) -> tuple[Array, Array]:
+        """Logits and value, of networks that remember nothing."""
+        actor, critic = self._parts(weights)
+        return self.network.apply(actor, obs)[0], self.network.apply(critic, obs)[1]
+
+    def think(self, weights: PyTree, memory: Any, obs: PyTree, mask: Mask) -> tuple[Any, ...]:
+        """What they remember after one more observation, logits of the legal actions, value."""
+        (actor, critic), (of_actor, of_critic) = self._parts(weights), memory
+        of_actor, logits, _ = self.network.think(actor, of_actor, obs, mask)
+        of_critic, _, value = self.network.think(critic, of_critic, obs, mask)
+        return (of_actor, of_critic), logits, value
+
+    def unroll(
+        self, weights: PyTree, memory: Any, obs: PyTree[Array], done: Array
+    ) -> tuple[Array, Array]:
+        """Logits and values of the successive observations of one environment."""
+        actor, critic = self._parts(weights)
+        logits, _ = self.network.unroll(actor, memory[0], obs, done)
+        return logits, self.network.unroll(critic, memory[1], obs, done)[1]
+
+    def _parts(self, weights: PyTree[Array]) -> Iterator[PyTree[Array]]:
+        return (
+            {kind: part[name] for kind, part in weights.items()} for name in ("actor", "critic")
+        )
+
+
 class Encoder(nn.Module):
     """Float features of one observation of any space.
 
     In a Dict, the mission is one more part, and decides what is looked for in the cells of a map:
     it scales and shifts the features of all cells alike (FiLM; Perez et al., 2018).
+
+    Layers of `conv` cut a map into squares of a side, the last ones filled up with zeros, and make
+    the same number of features of each: a convolution whose stride is its kernel.
     """
 
     space: spaces.Space
     embed: int
     dtype: Any = jnp.float32  # of the features
+    conv: tuple[int, ...] = ()  # side and features of each layer; () to embed cells instead
 
     @nn.compact
     def __call__(
@@ -196,18 +279,32 @@ class Encoder(nn.Module):
                 count = int(words.high.max()) + 1
                 mission = Sentence(count, self.dtype, name=MISSION)(obs[MISSION])
             parts = [
-                Encoder(space, self.embed, self.dtype, name=name)(obs[name], mission)
+                Encoder(space, self.embed, self.dtype, self.conv, name=name)(obs[name], mission)
                 for name, space in rest.items()
             ]
             return jnp.concatenate(parts if mission is None else [*parts, mission])
         features = expand(self.space, obs, self.dtype)
-        if is_map(self.space, self.embed):  # the same small embedding for every cell
-            features = nn.Dense(self.embed, use_bias=False, dtype=self.dtype)(features)
+        if is_map(self.space, self.embed or len(self.conv)):
+            for side, width in zip(self.conv[::2], self.conv[1::2], strict=True):
+                features = nn.relu(dense(width, np.sqrt(2), self.dtype)(squares(features, side)))
+            if not self.conv:  # the same small embedding for every cell
+                features = nn.Dense(self.embed, use_bias=False, dtype=self.dtype)(features)
             if mission is not None:
-                tuned = nn.Dense(2 * self.embed, dtype=self.dtype)(mission)
+                tuned = nn.Dense(2 * features.shape[-1], dtype=self.dtype)(mission)
                 scale, shift = jnp.split(tuned, 2)
                 features = nn.relu(features * (1.0 + scale) + shift)
         return features.reshape(-1)
+
+
+def squares(
+    cells: Float[Array, "height width features"], side: int
+) -> Float[Array, "rows columns all"]:
+    """The features of all cells of each square of a map, which is filled up with zeros."""
+    height, width, count = cells.shape
+    rows, columns = -(-height // side), -(-width // side)
+    room = (0, rows * side - height), (0, columns * side - width), (0, 0)
+    parts = jnp.pad(cells, room).reshape(rows, side, columns, side, count)
+    return parts.swapaxes(1, 2).reshape(rows, columns, side * side * count)
 
 
 class Sentence(nn.Module):
@@ -221,6 +318,50 @@ class Sentence(nn.Module):
         vectors = nn.Embed(self.words, WORD, dtype=self.dtype)(ids.astype(jnp.int32))
         vectors = jnp.where(ids[:, None] == 0, 0.0, vectors)
         return nn.tanh(nn.Dense(SENTENCE, dtype=self.dtype)(vectors.reshape(-1)))
+
+
+def named(name: str) -> type[Network]:
+    """The class `module:name`; `ValueError` unless there is one, a subclass of `Network`."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"network={name}: {error}; give module:name of a class in a module that Python can "
+            f"import, such as one in this folder"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Network)):
+        raise ValueError(
+            f"network={name} is {found!r}; give a subclass of jaxenvs.baselines.networks.Network"
+        )
+    return found
+
+
+def check_answers(network: Network, env: Env, name: str, recurrent: bool) -> None:
+    """Raise `ValueError` unless a network of somebody's own says what learners need."""
+    key, state = jax.random.key(0), env.state_shape
+    obs = jax.eval_shape(env.observe, state, env.default_params)
+    memory = jax.eval_shape(network.begin)
+    if jax.tree.leaves(memory) and not recurrent:
+        raise ValueError(f"network={name} remembers something: give --algo ppo-rnn")
+    weights = jax.eval_shape(network.init, key, obs)
+    after, logits, value = jax.eval_shape(
+        lambda weights, memory, obs: network.think(weights, memory, obs, None), weights, memory, obs
+    )
+    for what, got, wanted in (
+        ("memory", after, memory),
+        ("logits", logits, jax.ShapeDtypeStruct((network.num_actions,), jnp.float32)),
+        ("value", value, jax.ShapeDtypeStruct((), jnp.float32)),
+    ):
+        shapes = [
+            jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", tree)
+            for tree in (got, wanted)
+        ]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"network={name}: for one observation its {what} must be {shapes[1]}, not "
+                f"{shapes[0]}"
+            )
 
 
 def is_map(space: spaces.Space, embed: int) -> bool:

@@ -16,8 +16,6 @@ from jaxenvs.core.env import Env
 from jaxenvs.core.masking import Mask, has_illegal, legal_actions
 from jaxenvs.core.random import Key
 
-from .networks import Network
-
 
 @dataclasses.dataclass(frozen=True)
 class Policy:
@@ -36,7 +34,7 @@ class Policy:
     weights: PyTree[Array] = dataclasses.field(default=None, compare=False, repr=False)
 
     @classmethod
-    def of(cls, env: Env, network: Network, weights: PyTree[Array], env_id: str = "") -> "Policy":
+    def of(cls, env: Env, network: Any, weights: PyTree[Array], env_id: str = "") -> "Policy":
         """Return the policy of a network with these weights."""
         think = functools.partial(network.think, weights)
         return cls(env, network.begin, think, env_id, weights)

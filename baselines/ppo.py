@@ -27,11 +27,11 @@ from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
 from .networks import ActorCritic
 from .run import options
-from .settings import Learning
+from .settings import Activation, Scaled
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Learning):
+class Settings(Scaled):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     value_weight: float = 0.5  # weight of the value loss
@@ -40,7 +40,12 @@ class Settings(Learning):
     advantage_floor: float = 1e-8  # least standard deviation that advantages are divided by
     bonus: float = 0.0  # weight of the reward for what is new (rnd.py); 0: without it
     value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited
+    activation: Activation = "tanh"  # between the layers of the network
+    separate: bool = False  # whether actor and critic are two networks
+    network: str = ""  # a network of one's own, module:name
     target_scaling: float = 0.0  # share of an update in the scale of value targets; 0: unscaled
+
+    swept = (*Scaled.swept, "clip", "entropy", "value_weight", "advantage_floor")
 
     def check(self) -> None:
         super().check()
@@ -59,7 +64,7 @@ report = evaluate.report
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights, worlds, the key for all that follows, and what a bonus begins with."""
-    return Runner(**acting.begin(learner, minibatches.adam, key))
+    return Runner(**acting.begin(learner, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
@@ -69,7 +74,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, batch = target_scaling.scaled(learner, runner, targets(learner, runner, rollout))
     batch = minibatches.steps(batch)
     runner, losses = learn(learner, runner, batch, key_learn, loss)
-    return runner, {**acting.episode_sums(rollout), **losses}
+    return acting.finished(learner, runner, rollout, losses)
 
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:

@@ -30,12 +30,16 @@ class Settings(ppo.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     memory: int = 128  # numbers that the GRU remembers
-    conv: int = 0  # features of 3 x 3 cells of a map (spatial.py); 0: without
+    neighbours: int = 0  # features of a cell with the eight around it (spatial.py); 0: without
 
     def check(self) -> None:
         super().check()
         if self.memory < 1:
             raise ValueError(f"memory={self.memory} must be at least 1; without one use --algo ppo")
+        if self.neighbours and self.conv:
+            raise ValueError(
+                f"neighbours={self.neighbours} and conv={self.conv} both read a map; give one"
+            )
 
     def items(self, num_envs: int) -> int:
         """Number of items that minibatches are drawn from: here sequences of an environment."""
@@ -45,9 +49,9 @@ class Settings(ppo.Settings):
 DIVIDED = ppo.DIVIDED
 
 
-def network(env: Env, conv: int = 0, **given: Any) -> Recurrent:
-    """The network for an environment, one that knows space if `conv` is not 0."""
-    return Spatial.of(env, conv=conv, **given) if conv else Recurrent.of(env, **given)
+def network(env: Env, **given: Any) -> Recurrent:
+    """The network for an environment, one that knows space if `neighbours` is not 0."""
+    return (Spatial if given.get("neighbours") else Recurrent).of(env, **given)
 
 
 build = functools.partial(options.learner, "ppo-rnn")
@@ -60,12 +64,12 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     memory = runner.memory
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, rollout = acting.collect(learner, runner, key_act, ppo.choose)
-    rollout = rollout._replace(memory=memory[None])
+    rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     runner, batch = target_scaling.scaled(learner, runner, ppo.targets(learner, runner, rollout))
     batch = sequences(batch)
     loss = functools.partial(ppo.loss, unroll=unroll)
     runner, losses = ppo.learn(learner, runner, batch, key_learn, loss)
-    return runner, {**acting.episode_sums(rollout), **losses}
+    return acting.finished(learner, runner, rollout, losses)
 
 
 def sequences(batch: PyTree[Array]) -> PyTree[Array]:
@@ -77,5 +81,6 @@ def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, 
     """Logits and values, by these weights, of sequences from their first memory on."""
     done = rollout.terminated | rollout.truncated
     over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0))
-    logits, value = over_batch(weights, rollout.memory[:, 0], rollout.obs, done)
+    memory = jax.tree.map(lambda leaf: leaf[:, 0], rollout.memory)
+    logits, value = over_batch(weights, memory, rollout.obs, done)
     return legal(logits, rollout.mask), value

@@ -14,7 +14,6 @@ from typing import Any
 
 import chex
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, PyTree
 
 from jaxenvs.core.masking import Mask, legal
@@ -25,16 +24,19 @@ from .algorithms import Learner
 from .minibatches import Loss
 from .q_network import QNetwork
 from .run import options
-from .settings import Exploring, Learning
+from .settings import Exploring, Optimiser, Scaled
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Exploring, Learning):
+class Settings(Exploring, Scaled):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     rollout_steps: int = 32  # steps of each environment between updates
     gae_lambda: float = 0.65  # how far targets look ahead: 0 one step, 1 the whole episode
     max_grad_norm: float = 10.0  # global norm of the gradient, at most
+    optimiser: Optimiser = "radam"  # with a clipped gradient; weight_decay is for adamw and muon
+
+    swept = (*Scaled.swept, "epsilon_start", "epsilon_end", "epsilon_share")
 
 
 DIVIDED = acting.DIVIDED
@@ -45,7 +47,7 @@ report = evaluate.report
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights, worlds and the key for all that follows."""
-    return Runner(**acting.begin(learner, radam, key))
+    return Runner(**acting.begin(learner, key))
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
@@ -57,8 +59,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, rollout = acting.collect(learner, runner, key_act, greedy)
     batch = minibatches.steps((rollout, acting.lambda_returns(learner, runner, rollout)))
     orders = minibatches.drawn(settings, batch, key_learn)
-    runner, losses = minibatches.descend(learner, loss, runner, batch, orders, optimiser=radam)
-    return runner, {**acting.episode_sums(rollout), **losses, "epsilon": epsilon}
+    runner, losses = minibatches.descend(learner, loss, runner, batch, orders)
+    return acting.finished(learner, runner, rollout, {**losses, "epsilon": epsilon})
 
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask, epsilon: Array) -> Chosen:
@@ -74,8 +76,3 @@ def loss(learner: Learner, weights: PyTree, rollout: Rollout, target: Array) -> 
     chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
     loss = 0.5 * jnp.square(value - target).mean()
     return loss, {"q_loss": loss, "q": value.mean()}
-
-
-def radam(settings: Settings) -> optax.GradientTransformation:
-    """RAdam (Liu et al., 2020) behind a clip of the global norm."""
-    return minibatches.clipped(settings, optax.radam(minibatches.learning_rate(settings)))

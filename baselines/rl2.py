@@ -24,7 +24,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs import Env
 from jaxenvs.core.wrappers import PreviousStep
 
-from . import acting, evaluate, minibatches, ppo_rnn
+from . import acting, evaluate, ppo_rnn
 from .acting import Runner
 from .algorithms import Learner
 from .devices import Devices
@@ -59,8 +59,8 @@ class Settings(ppo_rnn.Settings):
                 f"embed={self.embed} and hidden={self.hidden}: rl2's network needs at least 1 "
                 f"feature per cell and one layer"
             )
-        if self.conv:
-            raise ValueError(f"conv={self.conv}: rl2 has a network of its own; omit it")
+        if self.neighbours:
+            raise ValueError(f"neighbours={self.neighbours}: rl2 has a network of its own; omit it")
         if not 0.0 < self.held_out < 1.0:
             raise ValueError(
                 f"held_out={self.held_out} is the share of tasks that are never trained on: give "
@@ -124,7 +124,7 @@ def _check_tasks(env: Env, settings: Settings, count: int) -> None:
 
 def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runner:
     """Start in the midst of trials, see `ppo.init`."""
-    runner = Runner(**acting.begin(learner, minibatches.adam, key, params))
+    runner = Runner(**acting.begin(learner, key, params))
     trials, world = learner.env.env.env, runner.world
     key_late = learner.devices.local_key(jax.random.fold_in(key, LATE))
     shares = jax.random.uniform(key_late, (learner.env.num_envs,), jnp.float32)

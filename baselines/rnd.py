@@ -27,35 +27,11 @@ from jaxenvs.core.facts import identity
 from .algorithms import Learner
 from .devices import ALONE, Devices
 from .minibatches import apply_gradient
-from .networks import Encoder, Network
+from .moments import Moments
+from .networks import Encoder
 
 CLIP = 5.0  # largest normalised feature
-TINY = 1e-8  # least variance that anything is divided by
 TARGET, PREDICTOR = 1, 2  # hidden layers
-
-
-class Moments(NamedTuple):
-    """Number, mean and variance of all that was seen so far, on all devices."""
-
-    number: Float32[Array, ""]
-    mean: Float32[Array, "*numbers"]
-    variance: Float32[Array, "*numbers"]
-
-    def and_of(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
-        """Moments with a batch besides (Chan et al., 1979)."""
-        chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
-        chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
-        mean, variance = devices.moments(values)
-        more = jnp.float32(values.shape[1] * devices.count)
-        share, apart = more / (self.number + more), mean - self.mean
-        combined = (1 - share) * self.variance + share * variance
-        combined += share * (1 - share) * jnp.square(apart)
-        return Moments(self.number + more, self.mean + share * apart, combined)
-
-    @property
-    def deviation(self) -> Float32[Array, "*numbers"]:
-        """Standard deviation."""
-        return jnp.sqrt(jnp.maximum(self.variance, TINY))
 
 
 class Curiosity(NamedTuple):
@@ -76,6 +52,7 @@ class RND:
     space: spaces.Space  # of the networks' input
     read: Callable[[Any], Any] = identity  # from an observation to the networks' input
     embed: int = 8  # features per cell of a map, 0: its one-hots
+    conv: tuple[int, ...] = ()  # see networks.Encoder
     weight: float = 0.1  # of the bonus beside the rewards
     gamma: float = 0.99  # its discount
     minibatches: int = 8  # gradient steps in a rollout
@@ -83,11 +60,12 @@ class RND:
     width: int = 128  # of each layer
 
     @classmethod
-    def asked(cls, settings: Any, network: Network) -> "RND | None":
+    def asked(cls, settings: Any, network: Any) -> "RND | None":
         """Return the bonus that a learner's settings ask for, if they do."""
         if not getattr(settings, "bonus", 0.0):
             return None
-        shared = {name: getattr(settings, name) for name in ("embed", "gamma", "minibatches")}
+        names = ("embed", "conv", "gamma", "minibatches")
+        shared = {name: getattr(settings, name) for name in names}
         return cls(network.observation_space, network.read, weight=settings.bonus, **shared)
 
     def init(self, key: Array, obs: PyTree[Array]) -> Curiosity:
@@ -179,7 +157,7 @@ class RND:
     @property
     def encoder(self) -> Encoder:
         """What makes features of an observation."""
-        return Encoder(self.space, self.embed)
+        return Encoder(self.space, self.embed, conv=self.conv)
 
     def layers(self, hidden: int) -> nn.Sequential:
         """The network that stays as it was drawn, or with more layers the one that learns."""

@@ -1,10 +1,13 @@
 """Settings that learners share; each learner's file adds its own."""
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32
+
+Optimiser = Literal["adam", "adamw", "radam", "muon"]
+Activation = Literal["tanh", "relu", "gelu", "silu"]
 
 
 class Checked:
@@ -14,12 +17,17 @@ class Checked:
     chunk: int
     steps_per_update: Any  # int, of each seed
     counts: ClassVar[tuple[str, ...]] = ("total_steps", "chunk")  # at least 1
+    swept: ClassVar[tuple[str, ...]] = ()  # that --sweep takes: they may be arrays of the program
 
     def check(self) -> None:
         """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         for name, value in vars(self).items():
             if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
                 raise ValueError(f"{name}={value} must not be negative")
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            allowed, value = get_args(field.type), getattr(self, field.name)
+            if get_origin(field.type) is Literal and value not in allowed:
+                raise ValueError(f"{field.name}={value}: choose one of {', '.join(allowed)}")
         for name in self.counts:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
@@ -41,8 +49,11 @@ class Common(Checked):
     anneal: bool = True  # whether the learning rate falls linearly to zero
     gamma: float = 0.99  # discount of a step
     max_grad_norm: float = 0.5  # global norm of the gradient, at most
+    optimiser: Optimiser = "adam"  # behind the clip of the gradient
+    weight_decay: float = 0.0  # of adamw and muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
+    conv: tuple[int, ...] = ()  # of maps and pictures: side and features of each convolution
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
     unroll: int = 1  # steps of a rollout in one trip of its loop, for accelerators
     reset_source: str | None = None  # fresh, exact or pool; None: what the environment names
@@ -53,6 +64,16 @@ class Common(Checked):
     def check(self) -> None:
         super().check()
         self.check_share(self.num_envs, "a rollout")
+        if len(self.conv) % 2 or min(self.conv, default=1) < 1:
+            raise ValueError(
+                f"conv={self.conv} must be pairs of at least 1: side and features of each layer, "
+                f"such as 7 32"
+            )
+        if self.weight_decay and self.optimiser not in ("adamw", "muon"):
+            raise ValueError(
+                f"weight_decay={self.weight_decay}: optimiser={self.optimiser} has none; give "
+                f"optimiser=adamw or muon"
+            )
 
     def check_share(self, num_envs: int, what: str) -> None:
         """Raise `ValueError` if this many environments do not give whole minibatches."""
@@ -89,6 +110,16 @@ class Learning(Common):
     def items(self, num_envs: int) -> int:
         """Number of items that minibatches are drawn from: here single steps."""
         return num_envs * self.rollout_steps
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaled(Learning):
+    """How rewards and observations are scaled; see moments.py."""
+
+    normalize_obs: bool = False  # whether float observations are in deviations from running means
+    reward_scaling: bool = False  # whether rewards are divided by the deviation of their returns
+
+    swept = ("learning_rate", "gamma", "gae_lambda", "max_grad_norm", "weight_decay")
 
 
 @dataclasses.dataclass(frozen=True)

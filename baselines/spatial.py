@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Float32, PyTree
 
 from jaxenvs import Env, spaces
 
-from .networks import Encoder, Recurrent, cell_categories, expand
+from .networks import Recurrent, cell_categories, expand
 
 SIDE = 3  # cells of a neighbourhood, in a row
 
@@ -31,8 +31,6 @@ class Seen(NamedTuple):
 class Spatial(Recurrent):
     """A convolution over the cells of a map, layers, a GRU, and a layer for each head."""
 
-    conv: int = 32  # features of each neighbourhood
-
     @classmethod
     def of(cls, env: Env, *args: Any, **more: Any) -> "Spatial":
         """Return the network for an environment; `ValueError` if it observes no map of categories,
@@ -42,8 +40,8 @@ class Spatial(Recurrent):
         made = made.clone(observation_space=space, read=read)
         if not made.maps:
             raise ValueError(
-                f"conv={made.conv} needs a map of {SIDE} x {SIDE} cells or more, and {env.name} "
-                f"observes {env.observation_space}; give conv=0"
+                f"neighbours={made.neighbours} needs a map of {SIDE} x {SIDE} cells or more, and "
+                f"{env.name} observes {env.observation_space}; give neighbours=0"
             )
         if len({*made.hidden}) != 1:
             raise ValueError(
@@ -66,9 +64,9 @@ class Spatial(Recurrent):
     def setup(self) -> None:
         """Name the parts: some are applied to many observations at once, one in their order."""
         rest = {name: space for name, space in self.parts.items() if name != self.maps[0]}
-        self.encoder = Encoder(spaces.Dict(rest), self.embed, self.dtype) if rest else None
+        self.encoder = self.encoder_of(spaces.Dict(rest)) if rest else None
         self.cells = nn.Dense(self.embed, use_bias=False, dtype=self.dtype) if self.embed else None
-        self.around = self.dense(self.conv)
+        self.around = self.dense(self.neighbours)
         self.layers = [self.dense(width) for width in self.hidden]
         self.norms = [nn.LayerNorm() for _ in self.hidden]
         self.inputs = self.dense(3 * self.memory, 1.0)
@@ -85,13 +83,12 @@ class Spatial(Recurrent):
         name = self.maps[0]
         cells = expand(self.parts[name], seen.pop(name), self.dtype)
         cells = cells if self.cells is None else self.cells(cells)
-        found = nn.relu(self.around(neighbourhoods(cells))).reshape(-1)
+        found = self.activate(self.around(neighbourhoods(cells))).reshape(-1)
         parts = [found] if self.encoder is None else [self.encoder(seen), found]
         first, *others = zip(self.layers, self.norms, strict=True)
-        features = self.normal(first[1], first[0](jnp.concatenate(parts)))
-        features = nn.relu(features)
+        features = self.activate(self.normal(first[1], first[0](jnp.concatenate(parts))))
         for layer, norm in others:
-            features = features + nn.relu(layer(self.normal(norm, features)))
+            features = features + self.activate(layer(self.normal(norm, features)))
         return Seen(features, self.inputs(features))
 
     def recall(self, memory: Array, features: Seen) -> Float32[Array, " memory"]:
@@ -105,7 +102,9 @@ class Spatial(Recurrent):
         """Logits and value."""
         known = jnp.concatenate([seen.features, self.normal(self.recalled, memory)])
         branches = zip(self.branches, self.branch_norms, strict=True)
-        policy, value = (nn.relu(self.normal(norm, branch(known))) for branch, norm in branches)
+        policy, value = (
+            self.activate(self.normal(norm, branch(known))) for branch, norm in branches
+        )
         logits, value = self.policy(policy), self.critic(value)[0]
         return logits.astype(jnp.float32), value.astype(jnp.float32)
 

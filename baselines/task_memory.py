@@ -49,7 +49,7 @@ class TaskMemory(Network):
         maps = {path: kinds(space) for path, space in leaves(self.observation_space)}
         self.maps = [Cells(each, self.embed) if each else None for each in maps.values()]
         self.rest = [
-            None if maps[path] else Encoder(space, self.embed)
+            None if maps[path] else Encoder(space, self.embed, conv=tuple(self.conv))
             for path, space in leaves(self.observation_space)
         ]
         self.layers = [self.dense(width) for width in self.hidden]
@@ -88,7 +88,7 @@ class TaskMemory(Network):
         vectors = jnp.concatenate([*cells, jnp.zeros((0, self.embed), jnp.float32)])
         features = jnp.concatenate([vectors.reshape(-1), *rest])
         for layer in self.layers:
-            features = nn.tanh(layer(features))
+            features = self.activate(layer(features))
         return Seen(
             features=features,
             gates=self.inputs(features),
@@ -116,7 +116,7 @@ class TaskMemory(Network):
         queries = self.queries(memory).reshape(QUERIES, self.embed)
         found = nn.tanh(seen.cells @ queries.T).reshape(-1)
         known = jnp.concatenate([memory, seen.features, found])
-        out = nn.tanh(self.read_out(known))
+        out = self.activate(self.read_out(known))
         logits, value = self.policy(out), self.critic(out)[0]
         return logits.astype(jnp.float32), value.astype(jnp.float32)
 

@@ -19,7 +19,6 @@ import jaxenvs
 from jaxenvs.core.masking import Mask
 
 from .. import GYM
-from ..networks import Network
 
 Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
 
@@ -27,7 +26,7 @@ Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
 class Sampling(NamedTuple):
     """Settings of every actor of a run."""
 
-    network: Network
+    network: Any
     num_envs: int  # that it steps
     steps: int  # of a fragment
     reset_source: str | None  # of environments of this package; Gymnasium's begin as they do
@@ -172,7 +171,7 @@ class GymSampler:
 
 
 def decide(
-    network: Network,
+    network: Any,
     weights: PyTree[Array],
     words: UInt32[Array, "2"],
     obs: PyTree[Array],
@@ -183,7 +182,8 @@ def decide(
     `weights` have a first axis of one seed; `words` are those of a key.
     """
     one = jax.tree.map(lambda leaf: leaf[0], weights)
-    _, logits, value = jax.vmap(network.think, in_axes=(None, None, 0, 0))(one, (), obs, mask)
+    over_batch = jax.vmap(network.think, in_axes=(None, None, 0, 0))
+    _, logits, value = over_batch(one, network.begin(), obs, mask)
     key = jax.random.wrap_key_data(words)
     action = jax.random.categorical(key, logits).astype(jnp.int32)
     log_probs = jax.nn.log_softmax(logits)

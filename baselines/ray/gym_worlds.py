@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from jaxtyping import PyTree
 
 from jaxenvs import spaces
+from jaxenvs.core.facts import Features, identity
 
 from .. import GYM
 
@@ -27,6 +28,11 @@ class GymWorld:
     name: str
     observation_space: spaces.Space
     action_space: spaces.Discrete
+
+    @property
+    def features(self) -> Features:
+        """Networks read what is observed."""
+        return Features(self.observation_space, identity)
 
 
 class Outcome(NamedTuple):

@@ -20,8 +20,7 @@ from jaxenvs.core.extras import require
 
 from .. import GYM, acting, minibatches, ppo, returns
 from ..acting import Rollout, Runner
-from ..algorithms import ALGORITHMS, Algorithm, Learner
-from ..networks import ActorCritic
+from ..algorithms import ALGORITHMS, WITH_RAY, Algorithm, Learner
 from ..run import loop, options
 from ..runs import Config, RunError
 
@@ -37,6 +36,7 @@ class Settings(ppo.Settings):
     patience: int = 300  # seconds until an actor or learner that does not answer counts as dead
 
     counts: ClassVar[tuple[str, ...]] = (*ppo.Settings.counts, "actors", "learners", "patience")
+    swept = ()
 
     def check(self) -> None:
         super().check()
@@ -57,6 +57,9 @@ class Settings(ppo.Settings):
             raise ValueError(f"bonus={self.bonus}: actors have no exploration bonus; omit it")
         if self.target_scaling:
             raise ValueError(f"target_scaling={self.target_scaling} needs one process; omit it")
+        for name in ("normalize_obs", "reward_scaling"):
+            if getattr(self, name):
+                raise ValueError(f"{name}: actors keep no running statistics; omit it")
 
 
 DIVIDED: tuple[str, ...] = ()
@@ -67,7 +70,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights, and the key for all that follows; environments are the actors'."""
     key_weights, key_obs, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.observation_space.sample(key_obs))
-    optimiser = minibatches.adam(learner.settings).init(weights)
+    optimiser = minibatches.optimiser(learner.settings).init(weights)
     return Runner(weights, optimiser=optimiser, key=jax.random.key_data(key_rest))
 
 
@@ -115,16 +118,15 @@ def centred(
     return baseline, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
 
 
-def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, ActorCritic]:
+def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, Any]:
     """What the learner must know of the environment, and the network for it."""
-    if not id.startswith(GYM):
-        env = jaxenvs.make(id, **fields)
-        return env, ActorCritic.of(env, settings.hidden, settings.embed)
-    from . import gym_worlds
+    if id.startswith(GYM):
+        from . import gym_worlds
 
-    env = gym_worlds.look(id, fields)
-    parts = (env.observation_space, env.action_space.n, tuple(settings.hidden), settings.embed)
-    return env, ActorCritic(*parts)
+        env: Any = gym_worlds.look(id, fields)
+    else:
+        env = jaxenvs.make(id, **fields)
+    return env, ALGORITHMS[WITH_RAY].network(env, vars(settings))
 
 
 def command(algorithm: Algorithm, argv: list[str]) -> int:

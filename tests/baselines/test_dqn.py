@@ -203,7 +203,7 @@ def test_no_gradient_enters_the_targets(plain):
     """A step of the learner moves the weights by the gradient with the targets held."""
     agent, runner, _ = plain
     target = jax.jit(agent.network.init)(jax.random.key(9), jnp.ones(1))
-    optimiser = minibatches.adam(agent.settings)
+    optimiser = minibatches.optimiser(agent.settings)
     start = (runner.weights, target, optimiser.init(runner.weights))
     key = jax.random.key(3)
     (weights, moved, _), _ = gradient_step(agent, runner.replay_buffer, start, key)
@@ -226,7 +226,7 @@ def test_the_slow_copy_may_follow_at_once_every_few_gradient_steps(plain):
     _, runner, _ = plain
     agent = learner(Endless(), target_rate=1.0, target_every=3)
     target = jax.jit(agent.network.init)(jax.random.key(9), jnp.ones(1))
-    learned = (runner.weights, target, minibatches.adam(agent.settings).init(runner.weights))
+    learned = (runner.weights, target, minibatches.optimiser(agent.settings).init(runner.weights))
     equal = []
     for i in range(4):
         before = learned

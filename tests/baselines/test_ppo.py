@@ -286,7 +286,7 @@ def test_a_value_that_has_gone_too_far_counts_as_it_would_at_the_clip(on_policy)
 def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
     ppo_ = learner(Endless(), total_steps=3 * 128, epochs=2, learning_rate=0.3, max_grad_norm=1e9)
     assert ppo_.settings.updates == 3
-    optimiser, weights = minibatches.adam(ppo_.settings), {"w": jnp.zeros(1)}
+    optimiser, weights = minibatches.optimiser(ppo_.settings), {"w": jnp.zeros(1)}
     state, moved = optimiser.init(weights), []
     update = jax.jit(optimiser.update)
     with jax.numpy_dtype_promotion("standard"):
@@ -299,7 +299,7 @@ def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
 
 
 def test_a_large_gradient_is_clipped_by_its_norm_over_all_weights():
-    optimiser = minibatches.adam(ppo.Settings(max_grad_norm=0.5))
+    optimiser = minibatches.optimiser(ppo.Settings(max_grad_norm=0.5))
     gradient = {"a": jnp.full(9, 4.0), "b": jnp.full(16, 3.0)}  # norm (144 + 144) ** 0.5
     with jax.numpy_dtype_promotion("standard"):
         _, state = jax.jit(optimiser.update)(gradient, optimiser.init(gradient), gradient)

@@ -113,7 +113,7 @@ def test_epsilon_is_the_share_of_random_actions():
 def test_radam_clips_and_its_rate_falls():
     agent = learner(Endless(), total_steps=64 * 4, epochs=1, learning_rate=0.3, max_grad_norm=0.5)
     weights = {"w": jnp.zeros(9)}
-    optimiser = pqn.radam(agent.settings)
+    optimiser = minibatches.optimiser(agent.settings)
     state = optimiser.init(weights)
     with jax.numpy_dtype_promotion("standard"):
         change, state = jax.jit(optimiser.update)({"w": jnp.full(9, 4.0)}, state, weights)

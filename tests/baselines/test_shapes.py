@@ -23,8 +23,8 @@ from jaxenvs.baselines import (
     returns,
 )
 from jaxenvs.baselines.devices import ALONE
+from jaxenvs.baselines.moments import Moments
 from jaxenvs.baselines.returns import baselines
-from jaxenvs.baselines.rnd import Moments
 from jaxenvs.puzzles import SlidingTile
 
 pytestmark = pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks

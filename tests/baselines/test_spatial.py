@@ -9,7 +9,7 @@ import pytest
 from tiny import FLAGS, learner
 
 import jaxenvs
-from jaxenvs.baselines import spatial, train
+from jaxenvs.baselines import ppo_rnn, spatial, train
 from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.ray import ppo as ray_ppo
 from jaxenvs.baselines.rl2 import Settings as RL2Settings
@@ -18,7 +18,7 @@ from jaxenvs.core.wrappers import StickyAction
 
 KEY, STEPS = jax.random.key(0), 5
 CRAFT = jaxenvs.make("Craft-Classic-Ids-v0")
-NETWORK = spatial.Spatial.of(CRAFT, (8, 8), 3, memory=4, conv=2)
+NETWORK = spatial.Spatial.of(CRAFT, (8, 8), 3, memory=4, neighbours=2, activation="relu")
 
 
 @functools.cache
@@ -110,7 +110,7 @@ def test_learning_sees_what_acting_saw_and_forgets_at_an_end():
 @pytest.mark.parametrize("bfloat16", [False, True])
 def test_every_map_has_a_network_with_float32_weights_and_outputs(id, bfloat16):
     env = StickyAction(env=jaxenvs.make(id))
-    given = {"hidden": (8,), "embed": 0, "memory": 4, "conv": 2, "bfloat16": bfloat16}
+    given = {"hidden": (8,), "embed": 0, "memory": 4, "neighbours": 2, "bfloat16": bfloat16}
     network = ALGORITHMS["ppo-rnn"].network(env, given)
     obs = jax.eval_shape(env.observation_space.sample, KEY)
     weights = jax.eval_shape(network.init, KEY, obs)
@@ -124,21 +124,27 @@ def test_every_map_has_a_network_with_float32_weights_and_outputs(id, bfloat16):
 @pytest.mark.parametrize(
     ("id", "hidden", "message"),
     [
-        ("Classic-CartPole-v0", (8,), "conv=2 needs a map of 3 x 3 cells .* give conv=0"),
-        ("Craft-Classic-Symbolic-v0", (8,), "conv=2 needs a map"),
-        ("Craft-Classic-Pixels-v0", (8,), "conv=2 needs a map"),
+        (
+            "Classic-CartPole-v0",
+            (8,),
+            "neighbours=2 needs a map of 3 x 3 cells",
+        ),
+        ("Craft-Classic-Symbolic-v0", (8,), "neighbours=2 needs a map"),
+        ("Craft-Classic-Pixels-v0", (8,), "neighbours=2 needs a map"),
         ("Craft-Classic-Ids-v0", (8, 4), r"hidden=\(8, 4\): .* one width"),
         ("Craft-Classic-Ids-v0", (), r"hidden=\(\): .* at least once"),
     ],
 )
 def test_what_it_cannot_read_or_build(id, hidden, message):
     with pytest.raises(ValueError, match=message):
-        spatial.Spatial.of(jaxenvs.make(id), hidden, 4, memory=4, conv=2)
+        spatial.Spatial.of(jaxenvs.make(id), hidden, 4, memory=4, neighbours=2)
 
 
 def test_learners_that_cannot_take_a_setting_say_so():
     with pytest.raises(ValueError, match="rl2 has a network of its own"):
-        RL2Settings(conv=2).check()
+        RL2Settings(neighbours=2).check()
+    with pytest.raises(ValueError, match=r"neighbours=2 and conv=\(2, 4\) both read a map"):
+        ppo_rnn.Settings(neighbours=2, conv=(2, 4)).check()
     with pytest.raises(ValueError, match=r"target_scaling=0\.1 needs one process"):
         ray_ppo.Settings(target_scaling=0.1).check()
     with pytest.raises(ValueError, match=r"target_scaling=2\.0 .* give 0 to 1"):
@@ -148,7 +154,7 @@ def test_learners_that_cannot_take_a_setting_say_so():
 def test_a_run_of_two_seeds_with_scaled_targets(tmp_path, capsys):
     """It learns, is saved and is loaded again."""
     run = tmp_path / "run"
-    flags = ["--algo", "ppo-rnn", "--conv", "2", "--memory", "4", "--target-scaling", "0.05"]
+    flags = ["--algo", "ppo-rnn", "--neighbours", "2", "--memory", "4", "--target-scaling", "0.05"]
     flags += ["--total-steps", "512", "--out", str(run), *FLAGS]
     assert train.main(["Grid-Empty-5x5-v0", *flags]) == 0
     assert "Evaluated over 16 episodes per seed" in capsys.readouterr().out

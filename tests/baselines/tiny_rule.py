@@ -4,7 +4,6 @@ import functools
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from jaxenvs.baselines import acting, evaluate, networks, settings
 from jaxenvs.baselines.run import options
@@ -17,7 +16,7 @@ report = evaluate.report
 
 def init(learner, key):
     """Weights and worlds."""
-    return Runner(**acting.begin(learner, lambda settings: optax.identity(), key))
+    return Runner(**acting.begin(learner, key))
 
 
 def update(learner, runner):

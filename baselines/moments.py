@@ -1,0 +1,173 @@
+"""Running statistics of observations and rewards, merged from rollout to rollout.
+
+They are those of all devices together. A network reads observations in standard deviations from
+their means, and rewards are divided by the standard deviation of discounted returns. Both are
+settings of a learner; its log stays in the environment's own units.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, PyTree
+
+from jaxenvs import spaces
+
+from .devices import Devices
+
+TINY = 1e-8  # least variance that anything is divided by
+RESOLUTION = 1e-5  # least deviation as a share of the mean: what float32 can tell apart
+CLIP = 10.0  # largest normalised observation
+SEEN = "seen"  # beside a network's "params": moments of what it reads
+
+
+class Moments(NamedTuple):
+    """Number, mean and variance of all that was seen so far, on all devices."""
+
+    number: Float32[Array, ""]
+    mean: Float32[Array, "*numbers"]
+    variance: Float32[Array, "*numbers"]
+
+    def and_of(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
+        """Moments with a batch besides (Chan et al., 1979)."""
+        chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
+        chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
+        mean, variance = devices.moments(values)
+        more = jnp.float32(values.shape[1] * devices.count)
+        share, apart = more / (self.number + more), mean - self.mean
+        combined = (1 - share) * self.variance + share * variance
+        combined += share * (1 - share) * jnp.square(apart)
+        return Moments(self.number + more, self.mean + share * apart, combined)
+
+    @property
+    def deviation(self) -> Float32[Array, "*numbers"]:
+        """Standard deviation."""
+        return jnp.sqrt(jnp.maximum(self.variance, TINY))
+
+
+@dataclasses.dataclass(frozen=True)
+class Normalised:
+    """A network that reads float observations in standard deviations from their means.
+
+    Whole numbers stay as they are: the network expands them itself. The moments are part of the
+    weights, so that whatever acts with the weights has them; they change between updates only.
+    """
+
+    network: Any  # of what `read` returns
+    read: Callable[[Any], Any]  # from an observation to `observation_space`
+
+    @property
+    def observation_space(self) -> spaces.Space:
+        """What `read` returns."""
+        return self.network.observation_space
+
+    def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
+        """Weights, and moments of nothing: the first rollout is read as it is, clipped."""
+        return {
+            **self.network.init(key, self.read(obs)),
+            SEEN: _of_floats(_nothing, self.observation_space),
+        }
+
+    def apply(self, weights: PyTree[Array], obs: PyTree[Array]) -> Any:
+        """What the network says of an observation."""
+        return self.network.apply(*self._given(weights, obs))
+
+    def begin(self) -> PyTree[Array]:
+        """What it remembers before the first observation of an episode."""
+        return self.network.begin()
+
+    def think(self, weights: PyTree, memory: PyTree, obs: PyTree, mask: Any) -> Any:
+        """Memory after one more observation, logits of the legal actions, value."""
+        weights, obs = self._given(weights, obs)
+        return self.network.think(weights, memory, obs, mask)
+
+    def unroll(self, weights: PyTree, memory: PyTree, obs: PyTree, done: Array) -> Any:
+        """Logits and values of the successive observations of one environment."""
+        over_steps = jax.vmap(self._given, in_axes=(None, 0), out_axes=(None, 0))
+        weights, obs = over_steps(weights, obs)
+        return self.network.unroll(weights, memory, obs, done)
+
+    def and_of(self, weights: PyTree, obs: PyTree[Array], devices: Devices) -> PyTree[Array]:
+        """Weights whose moments are also of these observations, (steps, envs, ...).
+
+        Numbers that are not finite count as the mean.
+        """
+
+        def merge(space: spaces.Box, moments: Moments, values: Array) -> Moments:
+            values = values.reshape(-1, len(moments.mean)).T.astype(jnp.float32)
+            known = jnp.where(jnp.isfinite(values), values, moments.mean[:, None])
+            return moments.and_of(known, devices)
+
+        seen = jax.vmap(jax.vmap(self.read))(obs)
+        return {**weights, SEEN: _of_floats(merge, self.observation_space, weights[SEEN], seen)}
+
+    def _given(self, weights: PyTree, obs: PyTree[Array]) -> tuple[PyTree, PyTree]:
+        def scale(space: spaces.Box, obs: Array, moments: Moments) -> Array:
+            mean, least = moments.mean, jnp.abs(RESOLUTION * moments.mean)
+            apart = obs.reshape(-1).astype(jnp.float32) - mean
+            scaled = apart / jnp.maximum(moments.deviation, least)
+            return jnp.clip(scaled, -CLIP, CLIP).reshape(obs.shape)
+
+        own = {name: part for name, part in weights.items() if name != SEEN}
+        obs = self.read(obs)
+        return own, _of_floats(scale, self.observation_space, obs, weights[SEEN])
+
+
+def _nothing(space: spaces.Box) -> Moments:
+    size = int(np.prod(space.shape))
+    return Moments(jnp.float32(0), jnp.zeros(size, jnp.float32), jnp.ones(size, jnp.float32))
+
+
+def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -> Any:
+    """The function of the float parts of trees that are arranged like a space.
+
+    Other parts stay as the first tree has them; without trees they are ().
+    """
+    if isinstance(space, spaces.Dict):
+        return {
+            name: _of_floats(function, part, *(tree[name] for tree in trees))
+            for name, part in space.spaces.items()
+        }
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        return function(space, *trees)
+    return trees[0] if trees else ()
+
+
+def has_floats(space: spaces.Space) -> bool:
+    """Whether any part of a space has float numbers."""
+    return bool(jax.tree.leaves(_of_floats(lambda space: 0, space)))
+
+
+def begin(settings: Any, envs: int) -> dict[str, Any]:
+    """Fields of a runner for the scale of rewards; none if the settings ask for none."""
+    if not getattr(settings, "reward_scaling", False):
+        return {}
+    none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
+    return {"gains": none, "gain_returns": jnp.zeros(envs, jnp.float32)}
+
+
+def scaled(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
+    """Divide rewards by the standard deviation of discounted returns so far, if that is asked for.
+
+    It is that of Gymnasium's NormalizeReward and of PureJaxRL, and like theirs neither centres nor
+    clips. Deliberate differences: the returns of the whole rollout are merged before its rewards
+    are divided, so that they have one scale; and a return starts anew after the end of an episode,
+    where theirs loses what came before with the last reward.
+    """
+    if not isinstance(runner.gains, Moments):
+        return runner, rollout
+    gamma, done = learner.settings.gamma, rollout.terminated | rollout.truncated
+
+    def add(before: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        reward, done = step
+        total = gamma * before + reward
+        return jnp.where(done, 0.0, total), total
+
+    returns, sums = jax.lax.scan(add, runner.gain_returns, (rollout.reward, done))
+    gains = runner.gains.and_of(sums.reshape(1, -1), learner.devices)
+    runner = runner._replace(gains=gains, gain_returns=returns)
+    return runner, rollout._replace(reward=rollout.reward / gains.deviation)
