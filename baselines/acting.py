@@ -41,6 +41,7 @@ class Runner(NamedTuple):
     gains: PyTree[Array] = ()  # moments of the discounted returns that rewards are scaled by
     gain_returns: PyTree[Array] = ()  # these returns so far, of each environment
     scale: PyTree[Array] = ()  # of the value's targets, see target_scaling.py
+    swept: PyTree[Array] = ()  # settings by name that take the place of the learner's
     params: PyTree[Array] = None  # of the environments; None: the defaults
 
 

@@ -3,6 +3,7 @@
 The command, `--completion`, the loader of policies and the recorder of results read this table.
 """
 
+import copy
 import dataclasses
 import importlib
 from collections.abc import Mapping
@@ -15,10 +16,16 @@ from jaxenvs.core.facts import identity
 
 from .devices import ALONE, Devices
 from .moments import Normalised, has_floats
-from .networks import Separate
+from .networks import Separate, check_answers, named
 
 S = TypeVar("S")  # a learner's settings, a dataclass
 SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
+OPTIONAL = (
+    "bfloat16",
+    "activation",
+    "conv",
+    "neighbours",
+)  # settings of networks that not every run has
 USUAL = "ppo"
 WITH_RAY = "ppo-ray"  # what --ray is short for
 
@@ -42,7 +49,6 @@ class Algorithm(NamedTuple):
     title: str
     module: str
     shape: tuple[str, ...] = ("hidden", "embed")  # settings of the policy's network; (): no policy
-    later: tuple[str, ...] = ("bfloat16", "activation")  # more of them, which old runs do not have
     command: str = ".run.loop"  # module whose `command` trains it
     outside: bool = False  # whether it takes environments of Gymnasium
 
@@ -59,8 +65,14 @@ class Algorithm(NamedTuple):
         """The network of the policy; `KeyError` for a setting that is missing."""
         given = {name: settings[name] for name in self.shape}
         # Runs from before there was a choice, and other learners, do not have these.
-        given |= {name: settings[name] for name in self.later if name in settings}
-        network = self.load().network(env, **given)
+        given |= {name: settings[name] for name in OPTIONAL if name in settings}
+        if own := settings.get("network"):
+            kind = named(own)
+            known = {field.name for field in dataclasses.fields(kind)}
+            network = kind.of(env, **{name: given[name] for name in given if name in known})
+            check_answers(network, env, own, recurrent="memory" in self.shape)
+        else:
+            network = self.load().network(env, **given)
         read, space = network.read, network.observation_space
         if normalised := settings.get("normalize_obs"):
             if not has_floats(space):
@@ -106,24 +118,28 @@ class Learner(Generic[S]):
 
     def update(self, runner: Any, params: PyTree[Array] = None) -> tuple[Any, dict[str, Array]]:
         """The runner after one more update, and the metrics of that."""
-        update = self.algorithm.load().update
+        update, learner = self.algorithm.load().update, self._swept(runner)
         if params is None:
-            return update(self, runner)
-        after, metrics = update(self, runner._replace(params=params))
+            return update(learner, runner)
+        after, metrics = update(learner, runner._replace(params=params))
         return after._replace(params=None), metrics
+
+    def _swept(self, runner: Any) -> "Learner":
+        """The learner with the runner's settings in place of its own: arrays within a trace."""
+        swept = getattr(runner, "swept", ())
+        if not swept:
+            return self
+        settings = copy.copy(self.settings)
+        for name, value in swept.items():
+            object.__setattr__(settings, name, value)  # no float, as its type wants it
+        return dataclasses.replace(self, settings=settings)
 
 
 ALGORITHMS = {
     row.name: row
     for row in (
         Algorithm(USUAL, "PPO", ".ppo"),
-        Algorithm(
-            "ppo-rnn",
-            "recurrent PPO",
-            ".ppo_rnn",
-            shape=("hidden", "embed", "memory"),
-            later=("bfloat16", "activation", "conv"),
-        ),
+        Algorithm("ppo-rnn", "recurrent PPO", ".ppo_rnn", shape=("hidden", "embed", "memory")),
         Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory")),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),

@@ -109,8 +109,7 @@ def player(
     env: Env, act: Callable[..., Any], config: Config, count: int, memory: Any = None
 ) -> Callable[[PyTree[Array]], Episodes]:
     """The function that does so, of the weights of all seeds; the levels are always the same."""
-    first, seeds = config.seed, config.seeds
-    keys = [jax.random.fold_in(jax.random.key(first + i), EVALUATION) for i in range(seeds)]
+    keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for _, seed in config.agents]
     keys = jnp.stack(keys)
 
     @jax.jit

@@ -5,6 +5,7 @@ Only matrix products: on a CPU they are several times faster inside a scan than 
 
 import dataclasses
 import functools
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,8 @@ class Network(nn.Module):
     read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
     bfloat16: bool = False  # whether activations are bfloat16; weights and results are float32
     activation: str = "tanh"  # function of flax.linen, of policies' layers
+    conv: Sequence[int] = ()  # side and features of each convolution of a map, see `Encoder`
+    neighbours: int = 0  # features of a cell with the eight around it, of `Spatial` alone
 
     @property
     def activate(self) -> Callable[[Array], Array]:
@@ -56,6 +59,10 @@ class Network(nn.Module):
         space, read = env.features
         return cls(space, env.action_space.n, tuple(hidden), embed, read, **more)
 
+    def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":
+        """What makes features of an observation of a space."""
+        return Encoder(space, self.embed, self.dtype, tuple(self.conv), name=name)
+
     def begin(self) -> Any:
         """What it remembers before the first observation of an episode: nothing, ever."""
         return ()
@@ -64,7 +71,26 @@ class Network(nn.Module):
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
         """What it remembers after one more observation, logits of the legal actions, its value."""
-        raise NotImplementedError
+        answer: Any = self.apply(weights, obs)
+        logits, value = answer
+        return memory, legal(logits, mask), value
+
+    def unroll(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], done: Bool[Array, " steps"]
+    ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"]]:
+        """Logits and values of the successive observations of one environment.
+
+        `memory` is from before the first of them; an episode that is `done` is forgotten before
+        the next observation.
+        """
+
+        def step(memory: Any, now: tuple[PyTree[Array], Array]) -> tuple[Any, tuple[Array, Array]]:
+            obs, done = now
+            memory, logits, value = self.think(weights, memory, obs, None)
+            forget = functools.partial(jnp.where, done)
+            return jax.tree.map(forget, self.begin(), memory), (logits, value)
+
+        return jax.lax.scan(step, memory, (obs, done))[1]
 
 
 class ActorCritic(Network):
@@ -82,7 +108,7 @@ class ActorCritic(Network):
             )
         ]
         *layers, policy, value = layers
-        encoder = Encoder(self.observation_space, self.embed, self.dtype, name="Encoder_0")
+        encoder = self.encoder_of(self.observation_space, name="Encoder_0")
         seen = self.read(obs)
         if self.is_initializing():
             features = encoder(seen)
@@ -90,7 +116,7 @@ class ActorCritic(Network):
                 features = self.activate(layer(features))
             return policy(features), value(features)[0]
         weights = self.variables["params"]
-        if layers and is_map(self.observation_space, self.embed):
+        if layers and not self.conv and is_map(self.observation_space, self.embed):
             embedding = weights["Encoder_0"]["Dense_0"]["kernel"]
             space: Any = self.observation_space  # a Box: it is a map
             first = weights["Dense_0"]
@@ -103,14 +129,6 @@ class ActorCritic(Network):
         logits, values = together(features, *(weights[str(head.name)] for head in (policy, value)))
         return logits, values[0]
 
-    def think(
-        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
-    ) -> tuple[Any, ...]:
-        """What it remembers after one more observation, logits of the legal actions, its value."""
-        answer: Any = self.apply(weights, obs)
-        logits, value = answer
-        return memory, legal(logits, mask), value
-
 
 class Recurrent(Network):
     """The same layers before a GRU (Cho et al., 2014), which policy and value are read from."""
@@ -119,7 +137,7 @@ class Recurrent(Network):
 
     def setup(self) -> None:
         """Name the parts: some are applied to many observations at once, one in their order."""
-        self.encoder = Encoder(self.observation_space, self.embed, self.dtype)
+        self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
         self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
@@ -129,14 +147,14 @@ class Recurrent(Network):
         memory = self.recall(self.begin() if memory is None else memory, seen)
         return memory, *self.heads(memory, seen)
 
-    def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
-        """What is seen, whatever came before."""
+    def features(self, obs: PyTree[Array]) -> Any:
+        """What is seen, whatever came before: an array, or what `recall` and `heads` take."""
         features = self.encoder(self.read(obs))
         for layer in self.layers:
             features = self.activate(layer(features))
         return features
 
-    def recall(self, memory: Array, features: Array) -> Float32[Array, " memory"]:
+    def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
         return self.cell(memory, features)[0].astype(jnp.float32)
 
@@ -239,11 +257,15 @@ class Encoder(nn.Module):
 
     In a Dict, the mission is one more part, and decides what is looked for in the cells of a map:
     it scales and shifts the features of all cells alike (FiLM; Perez et al., 2018).
+
+    Layers of `conv` cut a map into squares of a side, the last ones filled up with zeros, and make
+    the same number of features of each: a convolution whose stride is its kernel.
     """
 
     space: spaces.Space
     embed: int
     dtype: Any = jnp.float32  # of the features
+    conv: tuple[int, ...] = ()  # side and features of each layer; () to embed cells instead
 
     @nn.compact
     def __call__(
@@ -257,18 +279,32 @@ class Encoder(nn.Module):
                 count = int(words.high.max()) + 1
                 mission = Sentence(count, self.dtype, name=MISSION)(obs[MISSION])
             parts = [
-                Encoder(space, self.embed, self.dtype, name=name)(obs[name], mission)
+                Encoder(space, self.embed, self.dtype, self.conv, name=name)(obs[name], mission)
                 for name, space in rest.items()
             ]
             return jnp.concatenate(parts if mission is None else [*parts, mission])
         features = expand(self.space, obs, self.dtype)
-        if is_map(self.space, self.embed):  # the same small embedding for every cell
-            features = nn.Dense(self.embed, use_bias=False, dtype=self.dtype)(features)
+        if is_map(self.space, self.embed or len(self.conv)):
+            for side, width in zip(self.conv[::2], self.conv[1::2], strict=True):
+                features = nn.relu(dense(width, np.sqrt(2), self.dtype)(squares(features, side)))
+            if not self.conv:  # the same small embedding for every cell
+                features = nn.Dense(self.embed, use_bias=False, dtype=self.dtype)(features)
             if mission is not None:
-                tuned = nn.Dense(2 * self.embed, dtype=self.dtype)(mission)
+                tuned = nn.Dense(2 * features.shape[-1], dtype=self.dtype)(mission)
                 scale, shift = jnp.split(tuned, 2)
                 features = nn.relu(features * (1.0 + scale) + shift)
         return features.reshape(-1)
+
+
+def squares(
+    cells: Float[Array, "height width features"], side: int
+) -> Float[Array, "rows columns all"]:
+    """The features of all cells of each square of a map, which is filled up with zeros."""
+    height, width, count = cells.shape
+    rows, columns = -(-height // side), -(-width // side)
+    room = (0, rows * side - height), (0, columns * side - width), (0, 0)
+    parts = jnp.pad(cells, room).reshape(rows, side, columns, side, count)
+    return parts.swapaxes(1, 2).reshape(rows, columns, side * side * count)
 
 
 class Sentence(nn.Module):
@@ -282,6 +318,50 @@ class Sentence(nn.Module):
         vectors = nn.Embed(self.words, WORD, dtype=self.dtype)(ids.astype(jnp.int32))
         vectors = jnp.where(ids[:, None] == 0, 0.0, vectors)
         return nn.tanh(nn.Dense(SENTENCE, dtype=self.dtype)(vectors.reshape(-1)))
+
+
+def named(name: str) -> type[Network]:
+    """The class `module:name`; `ValueError` unless there is one, a subclass of `Network`."""
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"network={name}: {error}; give module:name of a class in a module that Python can "
+            f"import, such as one in this folder"
+        ) from error
+    if not (isinstance(found, type) and issubclass(found, Network)):
+        raise ValueError(
+            f"network={name} is {found!r}; give a subclass of jaxenvs.baselines.networks.Network"
+        )
+    return found
+
+
+def check_answers(network: Network, env: Env, name: str, recurrent: bool) -> None:
+    """Raise `ValueError` unless a network of somebody's own says what learners need."""
+    key, state = jax.random.key(0), env.state_shape
+    obs = jax.eval_shape(env.observe, state, env.default_params)
+    memory = jax.eval_shape(network.begin)
+    if jax.tree.leaves(memory) and not recurrent:
+        raise ValueError(f"network={name} remembers something: give --algo ppo-rnn")
+    weights = jax.eval_shape(network.init, key, obs)
+    after, logits, value = jax.eval_shape(
+        lambda weights, memory, obs: network.think(weights, memory, obs, None), weights, memory, obs
+    )
+    for what, got, wanted in (
+        ("memory", after, memory),
+        ("logits", logits, jax.ShapeDtypeStruct((network.num_actions,), jnp.float32)),
+        ("value", value, jax.ShapeDtypeStruct((), jnp.float32)),
+    ):
+        shapes = [
+            jax.tree.map(lambda leaf: f"{leaf.dtype}{list(leaf.shape)}", tree)
+            for tree in (got, wanted)
+        ]
+        if shapes[0] != shapes[1]:
+            raise ValueError(
+                f"network={name}: for one observation its {what} must be {shapes[1]}, not "
+                f"{shapes[0]}"
+            )
 
 
 def is_map(space: spaces.Space, embed: int) -> bool:

@@ -42,7 +42,10 @@ class Settings(Scaled):
     value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited
     activation: Activation = "tanh"  # between the layers of the network
     separate: bool = False  # whether actor and critic are two networks
+    network: str = ""  # a network of one's own, module:name
     target_scaling: float = 0.0  # share of an update in the scale of value targets; 0: unscaled
+
+    swept = (*Scaled.swept, "clip", "entropy", "value_weight", "advantage_floor")
 
     def check(self) -> None:
         super().check()

@@ -30,12 +30,16 @@ class Settings(ppo.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     memory: int = 128  # numbers that the GRU remembers
-    conv: int = 0  # features of 3 x 3 cells of a map (spatial.py); 0: without
+    neighbours: int = 0  # features of a cell with the eight around it (spatial.py); 0: without
 
     def check(self) -> None:
         super().check()
         if self.memory < 1:
             raise ValueError(f"memory={self.memory} must be at least 1; without one use --algo ppo")
+        if self.neighbours and self.conv:
+            raise ValueError(
+                f"neighbours={self.neighbours} and conv={self.conv} both read a map; give one"
+            )
 
     def items(self, num_envs: int) -> int:
         """Number of items that minibatches are drawn from: here sequences of an environment."""
@@ -45,9 +49,9 @@ class Settings(ppo.Settings):
 DIVIDED = ppo.DIVIDED
 
 
-def network(env: Env, conv: int = 0, **given: Any) -> Recurrent:
-    """The network for an environment, one that knows space if `conv` is not 0."""
-    return Spatial.of(env, conv=conv, **given) if conv else Recurrent.of(env, **given)
+def network(env: Env, **given: Any) -> Recurrent:
+    """The network for an environment, one that knows space if `neighbours` is not 0."""
+    return (Spatial if given.get("neighbours") else Recurrent).of(env, **given)
 
 
 build = functools.partial(options.learner, "ppo-rnn")

@@ -36,6 +36,8 @@ class Settings(Exploring, Scaled):
     max_grad_norm: float = 10.0  # global norm of the gradient, at most
     optimiser: Optimiser = "radam"  # with a clipped gradient; weight_decay is for adamw and muon
 
+    swept = (*Scaled.swept, "epsilon_start", "epsilon_end", "epsilon_share")
+
 
 DIVIDED = acting.DIVIDED
 network = QNetwork.of

@@ -62,7 +62,8 @@ OPEN_WORLD = {
 OPEN_WORLD_BY_SIGHT = {
     "num_envs": 48,
     "rollout_steps": 96,
-    "conv": 32,
+    "neighbours": 32,
+    "activation": "relu",
     "embed": 16,
     "memory": 256,
     "target_scaling": 0.05,
@@ -123,7 +124,8 @@ OPEN_WORLD_GPU_BY_MEMORY = {
     "bfloat16": False,
     "reset_source": None,
     "memory": 512,
-    "conv": 0,
+    "neighbours": 0,
+    "activation": "tanh",
     "target_scaling": 0.0,
     "value_weight": 0.5,
 }

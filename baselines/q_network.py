@@ -20,7 +20,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from .networks import Encoder, Network, dense
+from .networks import Network, dense
 
 EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
 
@@ -32,7 +32,7 @@ class QNetwork(Network):
 
     @nn.compact
     def __call__(self, obs: PyTree[Array]) -> Float32[Array, " actions"]:
-        features = Encoder(self.observation_space, self.embed, self.dtype)(self.read(obs))
+        features = self.encoder_of(self.observation_space)(self.read(obs))
         for width in self.hidden:
             features = dense(width, np.sqrt(2), self.dtype)(features)
             features = nn.relu(nn.LayerNorm(dtype=self.dtype)(features))

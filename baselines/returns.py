@@ -27,8 +27,8 @@ TINY = 1e-8  # least sum that weights are divided by
 def advantages(
     rollout: Any,
     last_value: Array,
-    gamma: float,
-    gae_lambda: float,
+    gamma: float | Float32[Array, ""],
+    gae_lambda: float | Float32[Array, ""],
     weight: Float32[Array, "steps envs"] | None = None,
 ) -> Float32[Array, "steps envs"]:
     """Generalised advantage estimates (Schulman et al., 2016).

@@ -52,6 +52,7 @@ class RND:
     space: spaces.Space  # of the networks' input
     read: Callable[[Any], Any] = identity  # from an observation to the networks' input
     embed: int = 8  # features per cell of a map, 0: its one-hots
+    conv: tuple[int, ...] = ()  # see networks.Encoder
     weight: float = 0.1  # of the bonus beside the rewards
     gamma: float = 0.99  # its discount
     minibatches: int = 8  # gradient steps in a rollout
@@ -63,7 +64,8 @@ class RND:
         """Return the bonus that a learner's settings ask for, if they do."""
         if not getattr(settings, "bonus", 0.0):
             return None
-        shared = {name: getattr(settings, name) for name in ("embed", "gamma", "minibatches")}
+        names = ("embed", "conv", "gamma", "minibatches")
+        shared = {name: getattr(settings, name) for name in names}
         return cls(network.observation_space, network.read, weight=settings.bonus, **shared)
 
     def init(self, key: Array, obs: PyTree[Array]) -> Curiosity:
@@ -155,7 +157,7 @@ class RND:
     @property
     def encoder(self) -> Encoder:
         """What makes features of an observation."""
-        return Encoder(self.space, self.embed)
+        return Encoder(self.space, self.embed, conv=self.conv)
 
     def layers(self, hidden: int) -> nn.Sequential:
         """The network that stays as it was drawn, or with more layers the one that learns."""

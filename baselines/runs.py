@@ -53,6 +53,7 @@ class Config:
     settings: dict[str, Any]
     algorithm: str = "ppo"
     tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # `options.TRACKING` asked
+    sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # values of settings
     format: int = FORMAT
     versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
 
@@ -71,6 +72,16 @@ class Config:
         if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
             return self.fields
         return {"obs": "image", **self.fields}
+
+    @property
+    def agents(self) -> list[tuple[dict[str, float], int]]:
+        """What is swept and the seed of each agent, in the order of everything that has a seed's
+        axis: each combination of values with the same seeds.
+        """
+        values = itertools.product(*self.sweep.values())
+        settings = [dict(zip(self.sweep, each, strict=True)) for each in values]
+        share = self.seeds // len(settings)
+        return [(setting, self.seed + i) for setting in settings for i in range(share)]
 
     @property
     def title(self) -> str:
@@ -304,19 +315,32 @@ def _config(content: Any) -> Config:
         raise TypeError("it holds no object")
     if content.get("format") != FORMAT:
         raise ValueError(f"format {content.get('format')}, known is {FORMAT}")
-    content = {"algorithm": Config.algorithm, "tracking": {}, **content}  # older files lack them
+    older = {"algorithm": Config.algorithm, "tracking": {}, "sweep": {}}  # files that lack them
+    content = {**older, **content}
     kinds = {"id": str, "seed": int, "seeds": int, "fields": dict, "algorithm": str}
-    kinds["tracking"] = dict
+    kinds |= {"tracking": dict, "sweep": dict}
     for name, kind in kinds.items():
         if not isinstance(content.get(name), kind):
             raise TypeError(f"{name} is {content.get(name, 'missing')!r}")
     if content["seeds"] < 1 or not 0 <= content["seed"] < 2**31:
         raise ValueError(f"seeds {content['seeds']} from {content['seed']} on")
+    _check_sweep(content["sweep"], content["seeds"])
     if not isinstance(content.get("settings"), dict):
         raise TypeError("settings must be an object")
     for part in ("fields", "settings"):
         content = content | {part: {k: _hashable(v) for k, v in content[part].items()}}
     return Config(**content)
+
+
+def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
+    """Raise `ValueError` unless these are values of settings that the seeds are shared by."""
+    count = 1
+    for name, values in sweep.items():
+        if not isinstance(values, list) or not all(isinstance(x, (int, float)) for x in values):
+            raise ValueError(f"sweep {name}={values!r}")
+        count *= len(values)
+    if not count or seeds % count:
+        raise ValueError(f"seeds {seeds} of a sweep with {count} settings")
 
 
 def _hashable(value: Any) -> Any:

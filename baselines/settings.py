@@ -17,6 +17,7 @@ class Checked:
     chunk: int
     steps_per_update: Any  # int, of each seed
     counts: ClassVar[tuple[str, ...]] = ("total_steps", "chunk")  # at least 1
+    swept: ClassVar[tuple[str, ...]] = ()  # that --sweep takes: they may be arrays of the program
 
     def check(self) -> None:
         """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
@@ -52,6 +53,7 @@ class Common(Checked):
     weight_decay: float = 0.0  # of adamw and muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
+    conv: tuple[int, ...] = ()  # of maps and pictures: side and features of each convolution
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
     unroll: int = 1  # steps of a rollout in one trip of its loop, for accelerators
     reset_source: str | None = None  # fresh, exact or pool; None: what the environment names
@@ -62,6 +64,11 @@ class Common(Checked):
     def check(self) -> None:
         super().check()
         self.check_share(self.num_envs, "a rollout")
+        if len(self.conv) % 2 or min(self.conv, default=1) < 1:
+            raise ValueError(
+                f"conv={self.conv} must be pairs of at least 1: side and features of each layer, "
+                f"such as 7 32"
+            )
         if self.weight_decay and self.optimiser not in ("adamw", "muon"):
             raise ValueError(
                 f"weight_decay={self.weight_decay}: optimiser={self.optimiser} has none; give "
@@ -111,6 +118,8 @@ class Scaled(Learning):
 
     normalize_obs: bool = False  # whether float observations are in deviations from running means
     reward_scaling: bool = False  # whether rewards are divided by the deviation of their returns
+
+    swept = ("learning_rate", "gamma", "gae_lambda", "max_grad_norm", "weight_decay")
 
 
 @dataclasses.dataclass(frozen=True)

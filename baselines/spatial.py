@@ -16,7 +16,7 @@ from jaxtyping import Array, Float, Float32, PyTree
 
 from jaxenvs import Env, spaces
 
-from .networks import Encoder, Recurrent, cell_categories, expand
+from .networks import Recurrent, cell_categories, expand
 
 SIDE = 3  # cells of a neighbourhood, in a row
 
@@ -31,8 +31,6 @@ class Seen(NamedTuple):
 class Spatial(Recurrent):
     """A convolution over the cells of a map, layers, a GRU, and a layer for each head."""
 
-    conv: int = 32  # features of each neighbourhood
-
     @classmethod
     def of(cls, env: Env, *args: Any, **more: Any) -> "Spatial":
         """Return the network for an environment; `ValueError` if it observes no map of categories,
@@ -40,10 +38,10 @@ class Spatial(Recurrent):
         space, read = env.map_features
         made: Spatial = super().of(env, *args, **more)
         made = made.clone(observation_space=space, read=read)
-        if made.map is None:
+        if not made.maps:
             raise ValueError(
-                f"conv={made.conv} needs a map of {SIDE} x {SIDE} cells or more, and {env.name} "
-                f"observes {env.observation_space}; give conv=0"
+                f"neighbours={made.neighbours} needs a map of {SIDE} x {SIDE} cells or more, and "
+                f"{env.name} observes {env.observation_space}; give neighbours=0"
             )
         if len({*made.hidden}) != 1:
             raise ValueError(
@@ -59,53 +57,60 @@ class Spatial(Recurrent):
         return dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
 
     @property
-    def map(self) -> str | None:
-        """Name of the part that is a map."""
-        return next((name for name, space in self.parts.items() if _is_map(space)), None)
+    def maps(self) -> list[str]:
+        """Names of the parts that are maps; the first is convolved, the others are not."""
+        return [name for name, space in self.parts.items() if _is_map(space)]
 
     def setup(self) -> None:
         """Name the parts: some are applied to many observations at once, one in their order."""
-        rest = {name: space for name, space in self.parts.items() if name != self.map}
-        self.encoder = Encoder(spaces.Dict(rest), self.embed, self.dtype) if rest else None
+        rest = {name: space for name, space in self.parts.items() if name != self.maps[0]}
+        self.encoder = self.encoder_of(spaces.Dict(rest)) if rest else None
         self.cells = nn.Dense(self.embed, use_bias=False, dtype=self.dtype) if self.embed else None
-        self.around = self.dense(self.conv)
+        self.around = self.dense(self.neighbours)
         self.layers = [self.dense(width) for width in self.hidden]
-        self.norms = [nn.LayerNorm(dtype=self.dtype) for _ in self.hidden]
+        self.norms = [nn.LayerNorm() for _ in self.hidden]
         self.inputs = self.dense(3 * self.memory, 1.0)
         self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)
-        self.recalled = nn.LayerNorm(dtype=self.dtype)
+        self.recalled = nn.LayerNorm()
         self.branches = [self.dense(self.hidden[-1]) for _ in range(2)]
-        self.branch_norms = [nn.LayerNorm(dtype=self.dtype) for _ in range(2)]
+        self.branch_norms = [nn.LayerNorm() for _ in range(2)]
         self.policy, self.critic = self.dense(self.num_actions, 0.01), self.dense(1, 1.0)
 
     def features(self, obs: PyTree[Array]) -> Seen:
         """What is seen, whatever came before."""
         seen = self.read(obs)
         seen = dict(seen) if isinstance(seen, dict) else {"": seen}
-        cells = expand(self.parts[self.map], seen.pop(self.map), self.dtype)
+        name = self.maps[0]
+        cells = expand(self.parts[name], seen.pop(name), self.dtype)
         cells = cells if self.cells is None else self.cells(cells)
-        found = nn.relu(self.around(neighbourhoods(cells))).reshape(-1)
+        found = self.activate(self.around(neighbourhoods(cells))).reshape(-1)
         parts = [found] if self.encoder is None else [self.encoder(seen), found]
         first, *others = zip(self.layers, self.norms, strict=True)
-        features = nn.relu(first[1](first[0](jnp.concatenate(parts))))
+        features = self.activate(self.normal(first[1], first[0](jnp.concatenate(parts))))
         for layer, norm in others:
-            features = features + nn.relu(layer(norm(features)))
+            features = features + self.activate(layer(self.normal(norm, features)))
         return Seen(features, self.inputs(features))
 
-    def recall(self, memory: Array, seen: Seen) -> Float32[Array, " memory"]:
+    def recall(self, memory: Array, features: Seen) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
         carried = self.carry(memory).astype(jnp.float32).reshape(3, -1)
-        gates = seen.gates.astype(jnp.float32).reshape(3, -1)
+        gates = features.gates.astype(jnp.float32).reshape(3, -1)
         use, keep = nn.sigmoid(gates[:2] + carried[:2])
         return keep * memory + (1.0 - keep) * nn.tanh(gates[2] + use * carried[2])
 
     def heads(self, memory: Array, seen: Seen) -> tuple[Float32[Array, " actions"], Array]:
         """Logits and value."""
-        known = jnp.concatenate([seen.features, self.recalled(memory)])
+        known = jnp.concatenate([seen.features, self.normal(self.recalled, memory)])
         branches = zip(self.branches, self.branch_norms, strict=True)
-        policy, value = (nn.relu(norm(branch(known))) for branch, norm in branches)
+        policy, value = (
+            self.activate(self.normal(norm, branch(known))) for branch, norm in branches
+        )
         logits, value = self.policy(policy), self.critic(value)[0]
         return logits.astype(jnp.float32), value.astype(jnp.float32)
+
+    def normal(self, norm: nn.LayerNorm, features: Array) -> Array:
+        """Features by a norm, whose sums are in float32."""
+        return norm(features.astype(jnp.float32)).astype(self.dtype)
 
     def dense(self, width: int, scale: float = np.sqrt(2), **more: Any) -> nn.Dense:
         """A layer with orthogonal weights."""

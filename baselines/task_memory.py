@@ -49,7 +49,7 @@ class TaskMemory(Network):
         maps = {path: kinds(space) for path, space in leaves(self.observation_space)}
         self.maps = [Cells(each, self.embed) if each else None for each in maps.values()]
         self.rest = [
-            None if maps[path] else Encoder(space, self.embed)
+            None if maps[path] else Encoder(space, self.embed, conv=tuple(self.conv))
             for path, space in leaves(self.observation_space)
         ]
         self.layers = [self.dense(width) for width in self.hidden]

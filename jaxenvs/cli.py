@@ -15,6 +15,7 @@ def program() -> int:
     """Run `main` as a process; a closed pipe or Ctrl-C leaves no traceback."""
     try:
         _keep_programs(sys.argv[1:])
+        sys.path.append("")  # modules of this folder, for module:Id and --network module:name
         try:
             code = main()
         finally:

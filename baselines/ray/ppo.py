@@ -37,6 +37,7 @@ class Settings(ppo.Settings):
     patience: int = 300  # seconds until an actor or learner that does not answer counts as dead
 
     counts: ClassVar[tuple[str, ...]] = (*ppo.Settings.counts, "actors", "learners", "patience")
+    swept = ()
 
     def check(self) -> None:
         super().check()
@@ -55,11 +56,11 @@ class Settings(ppo.Settings):
             raise ValueError(f"chunk={self.chunk}: here each update is a call; give --chunk 1")
         if self.bonus:
             raise ValueError(f"bonus={self.bonus}: actors have no exploration bonus; omit it")
+        if self.target_scaling:
+            raise ValueError(f"target_scaling={self.target_scaling} needs one process; omit it")
         for name in ("normalize_obs", "reward_scaling"):
             if getattr(self, name):
                 raise ValueError(f"{name}: actors keep no running statistics; omit it")
-        if self.target_scaling:
-            raise ValueError(f"target_scaling={self.target_scaling} needs one process; omit it")
 
 
 DIVIDED: tuple[str, ...] = ()

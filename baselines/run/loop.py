@@ -20,7 +20,7 @@ from jaxenvs import UnknownIdError
 from ..algorithms import SEEDS, Algorithm, Learner
 from ..devices import DIVIDED, EVERYWHERE
 from ..runs import Config, Run, load_policy
-from . import processes, sinks, tracking
+from . import processes, sinks, sweep, tracking
 from .checkpoints import RunError
 from .interrupt import EXIT_CODE, Interrupt
 from .keeping import Callback, Keeper
@@ -125,15 +125,17 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     A run that was stopped before it had saved anything begins anew.
     """
     place = learner.devices.place
-    seeds = range(run.config.seed, run.config.seed + run.config.seeds)
-    data = np.stack([jax.random.key_data(jax.random.key(seed)) for seed in seeds])
+    data = np.stack([jax.random.key_data(jax.random.key(seed)) for _, seed in run.config.agents])
+    swept = sweep.values(run.config)
+    fields = {"swept": place(swept, EVERYWHERE)} if swept else {}
     keys = jax.random.wrap_key_data(place(data, EVERYWHERE))
     if resume and not run.has_begun and processes.first():
         print(f"{run.path} has no checkpoint yet; it begins anew", file=sys.stderr)
         _rewind(run, 0)
     if not resume or not run.has_begun:
-        return 0, start(learner, keys, lent(learner))
+        return 0, start(learner, keys, lent(learner))._replace(**fields)
     shapes = jax.eval_shape(functools.partial(start, learner), keys, lent(learner))
+    shapes = shapes._replace(**fields)
     done, trees = run.restore(split(shapes))
     if done > learner.settings.updates:
         steps = done * learner.settings.steps_per_update
@@ -186,7 +188,7 @@ def command(
         if processes.first():
             weights = learner.devices.one(runners.weights)
             (report or algorithm.load().report)(run, learner, weights, asked.eval_episodes)
-            _write_replay(run, asked.html)
+            _follow(run, asked.html)
         processes.wait("reported")
     except (RunError, OSError) as error:  # the end could not be written
         print(f"{PROGRAM}: {error}", file=sys.stderr)
@@ -209,9 +211,11 @@ def _kept(
     return Keeper(run, every, seconds, sinks.started(asked.log, run), callback, looks)
 
 
-def _write_replay(run: Run, asked: bool) -> None:
-    """Let the policy of the first seed play for the browser, where that is asked for."""
-    if not asked:
+def _follow(run: Run, html: bool) -> None:
+    """Print the table of a sweep; let the first seed play for the browser, if asked."""
+    if run.config.sweep:
+        sweep.tell(run)
+    if not html:
         return
     from jaxenvs.render import replay
 

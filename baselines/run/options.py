@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from .. import GYM, presets
 from ..algorithms import ALGORITHMS, USUAL, WITH_RAY, Learner, S
 from ..devices import Devices
 from ..runs import Config, Run
-from . import processes, sinks
+from . import processes, sinks, sweep
 from .checkpoints import RunError
 
 PROGRAM = "jaxenvs train"
@@ -42,6 +43,9 @@ class Options(Generic[S]):
     """Independent runs, trained side by side."""
     seed: int = 0
     """First seed; the others count up from it."""
+    sweep: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUES ...")] = ()
+    """Settings to try side by side, each with all seeds, such as learning_rate=1e-4..1e-2:16
+    or entropy=0,0.01."""
     preset: str | None = None
     """Settings of this name instead of the usual ones, such as gpu for Craft; flags override it."""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
@@ -137,11 +141,13 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     is_new = options.resume is None and not options.id.startswith(GYM)
     if is_new and "obs" not in given and presets.reads_mission(options.id):
         given["obs"] = "dict"  # a run that names none has another, see `Config.env_fields`
+    swept = sweep.parse(options.sweep, options.settings, algorithm)
     config = Config(
         id=options.id,
         fields=given,
         seed=options.seed,
-        seeds=options.seeds,
+        seeds=options.seeds * math.prod(map(len, swept.values())),
+        sweep=swept,
         settings=dataclasses.asdict(options.settings),
         algorithm=algorithm,
         tracking={k: getattr(options, k) for k in TRACKING if getattr(options, k)},
@@ -159,7 +165,8 @@ def canonical(id: str, algorithm: str) -> str:
     What steps in Gymnasium is for the learner that has actors to do so.
     """
     if not id.startswith(GYM):
-        return jaxenvs.spec(id).id
+        module, colon, _ = id.rpartition(":")  # the module registers the id when it is imported
+        return f"{module}{colon}{jaxenvs.spec(id).id}"
     if not ALGORITHMS[algorithm].outside:
         raise RunError(
             f"{id} steps in Python, outside of {algorithm}'s compiled program; have it stepped by "
@@ -224,8 +231,9 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
         saved = Options(
             settings=settings(**config.settings),
             id=config.id,
-            seeds=config.seeds,
+            seeds=len({seed for _, seed in config.agents}),
             seed=config.seed,
+            sweep=tuple(f"{k}={','.join(map(repr, v))}" for k, v in config.sweep.items()),
             set=tuple(itertools.starmap(written, config.fields.items())),
             **{name: config.tracking[name] for name in TRACKING if name in config.tracking},
         )
@@ -252,6 +260,7 @@ def _differences(saved: Options[Any], given: Options[Any]) -> list[tuple[str, An
     pairs: list[tuple[str, Any, Any]] = [("id", saved.id, given.id)]
     pairs.append(("--seeds", saved.seeds, given.seeds))
     pairs.append(("--seed", saved.seed, given.seed))
+    pairs.append(("--sweep", saved.sweep, given.sweep))
     pairs.append(("--set", fields(saved.set), fields(given.set)))
     for field in dataclasses.fields(saved.settings):
         if field.name not in FREE:

@@ -114,11 +114,18 @@ def register(
 
 
 def spec(id: str) -> EnvSpec:
-    """Return the registry's entry for an id or an alias; `UnknownIdError` names the closest ids."""
+    """Return the registry's entry for an id or an alias; `UnknownIdError` names the closest ids.
+
+    Of `module:Id` the module is imported first, which registers its ids.
+    """
     if not isinstance(id, str):
         raise TypeError(
             f"an environment id is a string such as 'Grid-v0', got {type(id).__name__} {id!r}"
         )
+    module, named, name = id.partition(":")
+    if named:
+        _import(id, module)
+        id = name
     if id not in _specs and id not in _aliases:
         _load(id)
     if id not in _specs and id not in _aliases:
@@ -127,6 +134,16 @@ def spec(id: str) -> EnvSpec:
     if found is None:
         raise UnknownIdError(_unknown(id))
     return found
+
+
+def _import(id: str, module: str) -> None:
+    try:
+        importlib.import_module(module)
+    except (ImportError, TypeError, ValueError) as error:
+        raise UnknownIdError(
+            f"{id}: the module {module!r} cannot be imported ({error}); give module:Id of a module "
+            f"that Python finds, such as one in this folder"
+        ) from error
 
 
 def make(id: str, **fields: Any) -> Env:

@@ -1,0 +1,94 @@
+"""Sweeps: several settings train side by side in one program, each with the same seeds.
+
+Numbers that are swept are arrays of the program, one element for each agent, so that no setting
+is compiled by itself. A sweep is a run: its agents are the seeds of one without, in the order of
+`Config.agents`.
+"""
+
+import dataclasses
+import itertools
+import json
+from typing import Any
+
+import numpy as np
+
+from ..algorithms import ALGORITHMS
+from ..runs import Config, Run, RunError
+
+BY_FACTORS = ("learning_rate", "weight_decay", "advantage_floor")  # spacing of their ranges
+DIGITS = 4  # of the values in a range
+
+
+def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, list[float]]:
+    """Values of each setting that `NAME=A,B,C` or `NAME=FROM..TO:COUNT` names.
+
+    Every combination is a setting of its own. `RunError` for what cannot be swept.
+    """
+    sweep = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        name = name.replace("-", "_")
+        if name not in settings.swept:
+            known = ", ".join(settings.swept)
+            raise RunError(
+                f"--sweep {text}: {name} is no number of the program that can be swept; these are: "
+                f"{known}; train others, such as sizes of layers, one after another"
+                if known
+                else f"--sweep {text}: {algorithm} trains one setting at a time; use "
+                f"{', '.join(n for n, row in ALGORITHMS.items() if row.load().Settings.swept)}"
+            )
+        if name in sweep:
+            raise RunError(f"--sweep {text}: {name} is named twice; join its values by commas")
+        sweep[name] = _values(name, values, text)
+    for values in itertools.product(*sweep.values()):
+        dataclasses.replace(settings, **dict(zip(sweep, values, strict=True))).check()
+    return sweep
+
+
+def _values(name: str, values: str, text: str) -> list[float]:
+    try:
+        if ".." in values:
+            ends, _, count = values.partition(":")
+            low, high = map(float, ends.split("..", 1))
+            spaced = np.geomspace if name in BY_FACTORS else np.linspace
+            numbers = spaced(low, high, int(count))
+            found = [float(f"{number:.{DIGITS}g}") for number in numbers]
+        else:
+            found = [float(value) for value in values.split(",")]
+    except ValueError as error:
+        raise RunError(
+            f"--sweep {text}: {error}; write {name}=0.001,0.003,0.01 or {name}=0.001..0.01:8, "
+            f"8 values evenly spaced (those of {', '.join(BY_FACTORS)} by factors, from above 0)"
+        ) from error
+    if not found or len({*found}) < len(found) or not np.isfinite(found).all():
+        raise RunError(f"--sweep {text}: give one or more finite values, none of them twice")
+    return found
+
+
+def tell(run: Run) -> None:
+    """Print the evaluated returns of a sweep, best first, and the command of the best setting."""
+    from ..record import command
+
+    config = run.config
+    evaluated = json.loads((run.path / "eval.json").read_text("utf-8"))["per_seed"]
+    seeds = len({seed for _, seed in config.agents})
+    settings = [setting for setting, _ in config.agents[::seeds]]
+    returns = np.array([row["mean_return"] for row in evaluated]).reshape(-1, seeds)
+    means = returns.mean(axis=1)
+    width = max(12, *map(len, config.sweep))
+    print(" ".join(name.rjust(width) for name in (*config.sweep, "return")), " of each seed")
+    order = np.argsort(np.where(np.isnan(means), np.inf, -means), kind="stable")
+    for i in order:
+        numbers = [f"{value:g}" for value in settings[i].values()] + [f"{means[i]:.3f}"]
+        each = ", ".join(f"{value:.3f}" for value in returns[i])
+        print(" ".join(number.rjust(width) for number in numbers), "", each)
+    best = {**config.settings, **settings[order[0]]}
+    alone = dataclasses.replace(config, sweep={}, seeds=seeds, settings=best)
+    print(f"The best alone: {command(alone)}")
+
+
+def values(config: Config) -> dict[str, np.ndarray]:
+    """The number of each agent for each setting that is swept."""
+    return {
+        name: np.array([of[name] for of, _ in config.agents], np.float32) for name in config.sweep
+    }

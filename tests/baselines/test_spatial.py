@@ -1,0 +1,163 @@
+"""The network that knows space: the same numbers as plain NumPy, and what it refuses."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from tiny import FLAGS, learner
+
+import jaxenvs
+from jaxenvs.baselines import ppo_rnn, spatial, train
+from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.ray import ppo as ray_ppo
+from jaxenvs.baselines.rl2 import Settings as RL2Settings
+from jaxenvs.baselines.runs import load_policy
+from jaxenvs.core.wrappers import StickyAction
+
+KEY, STEPS = jax.random.key(0), 5
+CRAFT = jaxenvs.make("Craft-Classic-Ids-v0")
+NETWORK = spatial.Spatial.of(CRAFT, (8, 8), 3, memory=4, neighbours=2, activation="relu")
+
+
+@functools.cache
+def acted():
+    """Weights, ids of a few steps, and what the network says of them while acting."""
+
+    @jax.jit
+    def run(key):
+        obs = jax.random.randint(key, (STEPS, 145), 0, 5).astype(jnp.uint8)
+        weights = NETWORK.init(key, obs[0])
+        noise = jax.random.normal(key, (2, *jax.tree.leaves(weights)[0].shape))
+        weights = jax.tree.map(lambda leaf: leaf + 0.1 * noise.mean(), weights)
+
+        def step(memory, obs):
+            memory, *answer = NETWORK.think(weights, memory, obs, None)
+            return memory, (memory, *answer)
+
+        return weights, obs, jax.lax.scan(step, NETWORK.begin(), obs)[1]
+
+    return jax.device_get(run(KEY))
+
+
+def normal(x, layer):
+    centred = x - x.mean()
+    return (
+        centred / np.sqrt(np.square(x).mean() - x.mean() ** 2 + 1e-6) * layer["scale"]
+        + layer["bias"]
+    )
+
+
+def dense(x, layer):
+    return x @ layer["kernel"] + layer.get("bias", 0.0)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def relu(x):
+    return np.maximum(x, 0.0)
+
+
+def test_it_is_the_same_in_plain_numpy():
+    weights, obs, (memories, logits, values) = acted()
+    layers, memory = weights["params"], np.zeros(4)
+    for step in range(STEPS):
+        symbols = np.asarray(CRAFT.expand(jnp.asarray(obs[step])))
+        cells, body = symbols[:1323].reshape(7, 9, 21), symbols[1339:]
+        row, column = {1: (3, 3), 2: (3, 5), 3: (2, 4), 4: (4, 4)}.get(obs[step][142], (3, 4))
+        one_hots = np.eye(10)[obs[step][126:142]].reshape(-1)
+        vectors = cells @ layers["cells"]["kernel"]
+        found = [
+            relu(dense(vectors[i : i + 3, j : j + 3].reshape(-1), layers["around"]))
+            for i in range(5)
+            for j in range(7)
+        ]
+        x = np.concatenate([cells[row, column], body, one_hots, *found])
+        x = relu(normal(dense(x, layers["layers_0"]), layers["norms_0"]))
+        x = x + relu(dense(normal(x, layers["norms_1"]), layers["layers_1"]))
+        use, keep, new = np.split(dense(x, layers["inputs"]), 3)
+        reset, hold, past = np.split(dense(memory, layers["carry"]), 3)
+        keep = sigmoid(keep + hold)
+        memory = keep * memory + (1 - keep) * np.tanh(new + sigmoid(use + reset) * past)
+        known = np.concatenate([x, normal(memory, layers["recalled"])])
+        policy, value = (
+            relu(normal(dense(known, layers[f"branches_{i}"]), layers[f"branch_norms_{i}"]))
+            for i in range(2)
+        )
+        np.testing.assert_allclose(memories[step], memory, atol=1e-5)
+        np.testing.assert_allclose(logits[step], dense(policy, layers["policy"]), atol=1e-5)
+        np.testing.assert_allclose(values[step], dense(value, layers["critic"])[0], atol=1e-4)
+
+
+def test_learning_sees_what_acting_saw_and_forgets_at_an_end():
+    weights, obs, (_, logits, values) = acted()
+    unroll = jax.jit(NETWORK.unroll)
+    done = np.zeros(STEPS, bool)
+    learned = unroll(weights, NETWORK.begin(), obs, done)
+    np.testing.assert_allclose(learned[0], logits, atol=1e-5)
+    np.testing.assert_allclose(learned[1], values, atol=1e-5)
+    done[2] = True
+    again = unroll(weights, NETWORK.begin(), obs[[0, 1, 2, 0, 1]], done)
+    np.testing.assert_allclose(again[1][3:], values[:2], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "id", ["Grid-DoorKey-5x5-v0", "BabyAI-GoToObjS4-v0", "Craft-Classic-Ids-v0"]
+)
+@pytest.mark.parametrize("bfloat16", [False, True])
+def test_every_map_has_a_network_with_float32_weights_and_outputs(id, bfloat16):
+    env = StickyAction(env=jaxenvs.make(id))
+    given = {"hidden": (8,), "embed": 0, "memory": 4, "neighbours": 2, "bfloat16": bfloat16}
+    network = ALGORITHMS["ppo-rnn"].network(env, given)
+    obs = jax.eval_shape(env.observation_space.sample, KEY)
+    weights = jax.eval_shape(network.init, KEY, obs)
+    memory, logits, value = jax.eval_shape(network.apply, weights, obs)
+    assert (memory.shape, logits.shape, value.shape) == ((4,), (env.action_space.n,), ())
+    assert {leaf.dtype for leaf in jax.tree.leaves((weights, memory, logits, value))} == {
+        jnp.dtype("float32")
+    }
+
+
+@pytest.mark.parametrize(
+    ("id", "hidden", "message"),
+    [
+        (
+            "Classic-CartPole-v0",
+            (8,),
+            "neighbours=2 needs a map of 3 x 3 cells",
+        ),
+        ("Craft-Classic-Symbolic-v0", (8,), "neighbours=2 needs a map"),
+        ("Craft-Classic-Pixels-v0", (8,), "neighbours=2 needs a map"),
+        ("Craft-Classic-Ids-v0", (8, 4), r"hidden=\(8, 4\): .* one width"),
+        ("Craft-Classic-Ids-v0", (), r"hidden=\(\): .* at least once"),
+    ],
+)
+def test_what_it_cannot_read_or_build(id, hidden, message):
+    with pytest.raises(ValueError, match=message):
+        spatial.Spatial.of(jaxenvs.make(id), hidden, 4, memory=4, neighbours=2)
+
+
+def test_learners_that_cannot_take_a_setting_say_so():
+    with pytest.raises(ValueError, match="rl2 has a network of its own"):
+        RL2Settings(neighbours=2).check()
+    with pytest.raises(ValueError, match=r"neighbours=2 and conv=\(2, 4\) both read a map"):
+        ppo_rnn.Settings(neighbours=2, conv=(2, 4)).check()
+    with pytest.raises(ValueError, match=r"target_scaling=0\.1 needs one process"):
+        ray_ppo.Settings(target_scaling=0.1).check()
+    with pytest.raises(ValueError, match=r"target_scaling=2\.0 .* give 0 to 1"):
+        learner(jaxenvs.make("Grid-Empty-5x5-v0"), target_scaling=2.0)
+
+
+def test_a_run_of_two_seeds_with_scaled_targets(tmp_path, capsys):
+    """It learns, is saved and is loaded again."""
+    run = tmp_path / "run"
+    flags = ["--algo", "ppo-rnn", "--neighbours", "2", "--memory", "4", "--target-scaling", "0.05"]
+    flags += ["--total-steps", "512", "--out", str(run), *FLAGS]
+    assert train.main(["Grid-Empty-5x5-v0", *flags]) == 0
+    assert "Evaluated over 16 episodes per seed" in capsys.readouterr().out
+    policies = [load_policy(run, seed) for seed in range(2)]
+    kernels = [policy.weights["params"]["around"]["kernel"] for policy in policies]
+    assert kernels[0].shape == (9 * 2, 2) and (kernels[0] != kernels[1]).any()

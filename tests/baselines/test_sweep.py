@@ -1,0 +1,142 @@
+"""Sweeps: many settings in one program."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+import tiny
+from tiny import Countdown, learner
+
+from jaxenvs.baselines import runs, train
+from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.run import loop, sweep
+from jaxenvs.baselines.run.checkpoints import RunError
+
+ID = "Grid-Empty-Random-5x5-v0"
+SMALL = [*tiny.FLAGS, "--rollout-steps", "16", "--minibatches", "2", "--seeds", "2"]
+
+
+@pytest.mark.full
+def test_every_agent_learns_as_alone(tmp_path, capsys):
+    """Its weights are those of a run with its setting; the table names the best."""
+    flags = [ID, *SMALL, "--total-steps", "256"]
+    given = ["--sweep", "learning_rate=1e-3,1e-2", "entropy=0,0.1", "--out", str(tmp_path / "all")]
+    assert train.main([*flags, *given]) == 0
+    said = capsys.readouterr().out
+    config = runs.Run.open(tmp_path / "all").config
+    assert config.seeds == 8
+    assert [seed for _, seed in config.agents] == [3, 4] * 4
+    assert config.agents[5][0] == {"learning_rate": 1e-2, "entropy": 0.0}
+    evaluated = json.loads((tmp_path / "all" / "eval.json").read_text())["per_seed"]
+    alone = ["--learning-rate", "1e-2", "--entropy", "0", "--out", str(tmp_path / "one")]
+    assert train.main([*flags, *alone]) == 0
+    for seed in range(2):
+        same, one = (
+            runs.load_policy(tmp_path / name, seed=i).weights
+            for name, i in (("all", 4 + seed), ("one", seed))
+        )
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-5), same, one)
+    table = said[said.index("learning_rate  ") :].splitlines()
+    means = np.reshape([row["mean_return"] for row in evaluated], (4, 2)).mean(axis=1)
+    order = np.argsort(-means, kind="stable")
+    assert [float(line.split()[2]) for line in table[1:5]] == pytest.approx(means[order], abs=1e-3)
+    best = config.agents[2 * order[0]][0]
+    assert said.splitlines()[-1].startswith(
+        f"The best alone: jaxenvs train {ID} --seeds 2 --seed 3"
+    )
+    rate = f"--learning-rate {best['learning_rate']:g}"
+    assert (rate in said.splitlines()[-1]) == (best["learning_rate"] != 1e-3)
+
+
+@pytest.mark.full
+def test_a_sweep_goes_on(tmp_path):
+    flags = [ID, *SMALL, "--no-anneal", "--sweep", "gamma=0.9,0.99"]
+    whole, parts = (str(tmp_path / name) for name in ("whole", "parts"))
+    assert train.main([*flags, "--total-steps", "512", "--out", whole]) == 0
+    assert train.main([*flags, "--total-steps", "256", "--out", parts]) == 0
+    assert train.main(["--resume", parts, "--sweep", "gamma=0.9", "--total-steps", "512"]) == 2
+    assert train.main(["--resume", parts, "--total-steps", "512"]) == 0
+    for i in range(4):
+        one, other = (runs.load_policy(path, seed=i).weights for path in (whole, parts))
+        jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    ["ppo", *(pytest.param(name, marks=pytest.mark.full) for name in ("ppo-rnn", "pqn"))],
+)
+def test_whatever_can_be_swept_may_be_an_array(algorithm):
+    """An update takes them all at once, and each changes it, apart from limits not reached."""
+    agent = learner(
+        Countdown(), algorithm, optimiser="adamw", weight_decay=0.1, reward_scaling=True
+    )
+    settings = agent.settings
+    agents = 1 + len(settings.swept)
+    values = {name: np.full(agents, getattr(settings, name), np.float32) for name in settings.swept}
+    for i, name in enumerate(settings.swept):
+        values[name][i + 1] *= 0.5
+    runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
+    many = jax.tree.map(lambda leaf: np.repeat(leaf, agents, axis=0), jax.device_get(runners))
+    after, _ = loop.run_chunk(agent, many._replace(swept=values))
+    usual, _ = loop.run_chunk(agent, runners)
+    vectors = [
+        np.concatenate([np.ravel(leaf[i]) for leaf in jax.tree.leaves(jax.device_get(run.weights))])
+        for run, i in ((usual, 0), *((after, i) for i in range(agents)))
+    ]
+    np.testing.assert_allclose(vectors[0], vectors[1], rtol=1e-4, atol=1e-6)
+    same = {
+        name
+        for name, each in zip(settings.swept, vectors[2:], strict=True)
+        if np.allclose(each, vectors[1], rtol=1e-5, atol=1e-7)
+    }
+    assert same <= {
+        "advantage_floor",
+        "epsilon_end",
+        "epsilon_share",
+    }  # limits, and of later updates
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("learning-rate=1e-4..1e-2:3", [1e-4, 1e-3, 1e-2]),
+        ("learning_rate=1e-4..1e-3:4", [1e-4, 2.154e-4, 4.642e-4, 1e-3]),
+        ("gamma=0.9..0.99:4", [0.9, 0.93, 0.96, 0.99]),
+        ("entropy=0,0.01,0.02", [0.0, 0.01, 0.02]),
+    ],
+)
+def test_values_of_a_range(text, values):
+    (found,) = sweep.parse((text,), ALGORITHMS["ppo"].load().Settings(), "ppo").values()
+    assert found == values
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        (
+            ("hidden=64,128",),
+            "hidden is no number of the program that can be swept; these are: lea",
+        ),
+        (("gamma",), "could not convert string to float: ''; write gamma="),
+        (("gamma=0.9..0.99",), "write gamma="),
+        (("learning_rate=0..1:3",), "by factors, from above 0"),
+        (("gamma=0.9..0.99:0",), "give one or more finite values"),
+        (("gamma=0.9,0.9",), "none of them twice"),
+        (("gamma=nan",), "finite"),
+        (("gamma=0.9", "gamma=0.8"), "gamma is named twice"),
+    ],
+)
+def test_a_sweep_that_cannot_be_says_why(texts, words):
+    with pytest.raises(RunError, match=words):
+        sweep.parse(texts, ALGORITHMS["ppo"].load().Settings(), "ppo")
+
+
+def test_settings_of_a_sweep_are_checked_and_other_learners_refuse():
+    with pytest.raises(ValueError, match=r"entropy=-0\.1 must not be negative"):
+        sweep.parse(("entropy=0,-0.1",), ALGORITHMS["ppo"].load().Settings(), "ppo")
+    for name in ("dqn", "davi", "alphazero", "ppo-ray"):
+        with pytest.raises(
+            RunError, match=f"{name} trains one setting at a time; use ppo, ppo-rnn"
+        ):
+            sweep.parse(("gamma=0.9",), ALGORITHMS[name].load().Settings(), name)
