@@ -66,6 +66,7 @@ class Rollout(NamedTuple):
     mask: Mask = None  # when the action was chosen
     weight: PyTree[Array] = ()  # of the advantages, if V-trace weighs them
     policy: PyTree[Array] = ()  # probabilities that a search found for the actions
+    task: PyTree[Array] = ()  # what only the trainer knows, and what of it the policy was told
 
 
 # The memories after what is seen, the actions, and the fields of `Rollout` that are known.

@@ -9,16 +9,18 @@ successor says to the memory of that moment.
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from jaxtyping import Array, PyTree
 
 from jaxenvs import Env
+from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import legal
 
 from . import acting, evaluate, ppo, target_scaling
-from .acting import Rollout, Runner
+from .acting import Choose, Rollout, Runner
 from .algorithms import Learner
 from .networks import Recurrent
 from .run import options
@@ -59,17 +61,26 @@ init = ppo.init
 report = evaluate.report
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return the metrics of this update."""
+def update(
+    learner: Learner[Any],
+    runner: Runner,
+    choose: Choose = ppo.choose,
+    loss: Callable[..., Any] | None = None,
+    counted: Callable[[Rollout], Rollout] = identity,
+) -> tuple[Runner, dict[str, Array]]:
+    """Collect a rollout and learn from it; also return the metrics of this update.
+
+    `counted` is the rollout whose episodes the metrics count.
+    """
     memory = runner.memory
     runner, key_act, key_learn = acting.next_update(learner, runner)
-    runner, rollout = acting.collect(learner, runner, key_act, ppo.choose)
+    runner, rollout = acting.collect(learner, runner, key_act, choose)
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     runner, batch = target_scaling.scaled(learner, runner, ppo.targets(learner, runner, rollout))
     batch = sequences(batch)
-    loss = functools.partial(ppo.loss, unroll=unroll)
+    loss = loss or functools.partial(ppo.loss, unroll=unroll)
     runner, losses = ppo.learn(learner, runner, batch, key_learn, loss)
-    return acting.finished(learner, runner, rollout, losses)
+    return acting.finished(learner, runner, counted(rollout), losses)
 
 
 def sequences(batch: PyTree[Array]) -> PyTree[Array]:

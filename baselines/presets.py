@@ -154,23 +154,28 @@ SMALL_PUZZLE = {
 }
 SMALL_PUZZLE_BY_SEARCH = {"total_steps": 200_000, "gamma": 0.95, "simulations": 32, "embed": 0}
 
-# Trials of rule worlds. On a CPU small networks and many gradient steps pay; `gpu` has the settings
-# of XLand-MiniGrid's own RL², which has 12,800 steps for each task.
+# Trials of rule worlds. On a CPU small networks and many gradient steps pay, and what the trainer
+# knows of the tasks; `gpu` has the settings of XLand-MiniGrid's own RL², which has 12,800 steps for
+# each task.
 RULE_WORLDS = {
     "task_set": "trivial-21k",
-    "total_steps": 20_000_000,
-    "num_envs": 256,
+    "total_steps": 10_000_000,
+    "num_envs": 128,
+    "rollout_steps": 64,
     "epochs": 2,
-    "gae_lambda": 0.97,
-    "advantage_floor": 0.02,
-    "entropy": 0.006,
+    "minibatches": 16,
+    "advantage_floor": 0.05,
     "hidden": (64,),
     "memory": 64,
+    "task_loss": 0.3,
+    "told": 0.6,
 }
 RULE_WORLDS_GPU = {
     "total_steps": 10_000_000_000,
     "num_envs": 16_384,
     "rollout_steps": 256,
+    "task_loss": 0.0,
+    "told": 0.0,
     "epochs": 1,
     "minibatches": 16,
     "gae_lambda": 0.95,

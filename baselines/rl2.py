@@ -8,6 +8,12 @@ task is and do better in later episodes. All this follows from environments whos
 trials (`Env.trials`); the rest is recurrent PPO (ppo_rnn.py).
 Deliberate difference to common practice: environments start at different times of their trials,
 so that a batch never consists of first episodes only.
+
+Two settings let the trainer's knowledge help, in training only; a test tells nothing, and with 0
+for both this is plain RL². `task_loss` teaches memory to predict the goal and what the agent holds
+(Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the share of
+environments whose policy takes the true goal in place of its belief: they learn early what a goal
+is good for, and all share their weights. It falls to 0 over the run; metrics leave them out.
 """
 
 import dataclasses
@@ -22,17 +28,18 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env
+from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.wrappers import PreviousStep
 
-from . import acting, evaluate, ppo_rnn
-from .acting import Runner
+from . import acting, evaluate, minibatches, ppo, ppo_rnn
+from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
 from .devices import Devices
 from .policy import Policy
 from .run.checkpoints import RunError
 from .run.options import Options
 from .runs import Config, Run
-from .task_memory import TaskMemory
+from .task_memory import TOLD, Belief, TaskMemory
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Settings(ppo_rnn.Settings):
     trial_steps: int = 1024  # steps of a trial; 0: its episodes alone end it
     trial_episodes: int = 0  # episodes of a trial, at most; 0: any number
     test_episodes: int = 10  # episodes under each task of the evaluation
+    task_loss: float = 0.0  # weight of the loss of beliefs about the task; 0: nobody is told
+    told: float = 0.0  # share of environments that are told the task, at the start
 
     counts = (*ppo_rnn.Settings.counts, "test_episodes")
 
@@ -66,6 +75,8 @@ class Settings(ppo_rnn.Settings):
                 f"held_out={self.held_out} is the share of tasks that are never trained on: give "
                 f"more than 0, less than 1"
             )
+        if self.told > 1.0:
+            raise ValueError(f"told={self.told} is a share of environments: give 0 to 1")
         if self.reset_source == "pool":
             raise ValueError(
                 "reset_source=pool: levels of a pool are drawn for one task, trials have many; "
@@ -75,7 +86,6 @@ class Settings(ppo_rnn.Settings):
 
 DIVIDED = acting.DIVIDED
 network = TaskMemory.of
-update = ppo_rnn.update
 
 
 def build(asked: Options[Settings], config: Config) -> Learner[Settings]:
@@ -83,7 +93,13 @@ def build(asked: Options[Settings], config: Config) -> Learner[Settings]:
     asked.settings.check()
     _check_tasks(config.env, asked.settings, asked.eval_episodes)
     env = PreviousStep(env=learned(config.env, asked.settings))
-    return Learner.of("rl2", env, asked.settings, Devices.chosen(asked.devices))
+    learner = Learner.of("rl2", env, asked.settings, Devices.chosen(asked.devices))
+    if informed(learner) and not learner.network.counts:
+        raise RunError(
+            "--task-loss and --told need an observation with a map of few kinds of cells, such as "
+            "--set obs=heading; give 0 for both, or another observation"
+        )
+    return learner
 
 
 def params(learner: Learner[Settings]) -> Any:
@@ -133,6 +149,80 @@ def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runne
 
 
 LATE = 0x1A7E  # folded into a run's key: how far the first trials are
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Collect a rollout and learn from it; also return the metrics of this update."""
+    return ppo_rnn.update(learner, runner, choose, loss, untold)
+
+
+def informed(learner: Learner[Settings]) -> bool:
+    """Whether the trainer's knowledge of the tasks is used."""
+    return bool(learner.settings.task_loss or learner.settings.told)
+
+
+def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
+    """Draw actions from the policy; note the hidden task, and tell it to some."""
+    hidden = told = jnp.zeros((learner.env.num_envs, TOLD), jnp.int32)
+    if informed(learner):
+        hidden = jax.vmap(functools.partial(task, learner), (0, None))(
+            runner.world.env, runner.params
+        )
+        done = minibatches.counted(runner.optimiser) / learner.settings.total_gradient_steps
+        share = learner.settings.told * jnp.maximum(1.0 - done, 0.0)
+        is_told = jnp.arange(learner.env.num_envs, dtype=jnp.float32) < share * learner.env.num_envs
+        told = jnp.where(is_told[:, None], hidden[:, :TOLD], 0)
+    runner = runner._replace(memory=learner.network.tell(runner.memory, told))
+    memory, action, fields = ppo.choose(learner, runner, key, mask)
+    return memory, action, {**fields, "task": (hidden, told)}
+
+
+def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " parts"]:
+    """What one environment does not show: see `TaskMemory.labels`."""
+    trials = learner.env.env.env
+    open_world = dataclasses.replace(trials.env, obs="dict")
+    shown = open_world.observe(state.env.env, trials.params_of(state.env.task, params))
+    return learner.network.labels(shown["goal"], shown["pocket"])
+
+
+def loss(
+    learner: Learner[Settings], weights: PyTree[Array], rollout: Rollout, *rest: Array
+) -> tuple[Array, dict[str, Array]]:
+    """PPO's loss, and the cross-entropy of beliefs about the task."""
+    beliefs = []
+
+    def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:
+        done = rollout.terminated | rollout.truncated
+        over_batch = jax.vmap(learner.network.unroll, in_axes=(None, 0, 0, 0, 0))
+        told = rollout.task[1]
+        logits, value, belief = over_batch(weights, rollout.memory[:, 0], rollout.obs, done, told)
+        beliefs.append(belief)
+        return legal(logits, rollout.mask), value
+
+    total, parts = ppo.loss(learner, weights, rollout, *rest, unroll=unroll)
+    if not learner.settings.task_loss:
+        return total, parts
+    found = task_loss(beliefs[0], rollout.task[0])
+    return total + learner.settings.task_loss * found, {**parts, "task_loss": found}
+
+
+def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
+    """Mean of the cross-entropies of beliefs, summed over their parts."""
+
+    def entropy(logits: Array, label: Array) -> Array:
+        is_label = label[..., None] == jnp.arange(logits.shape[-1], dtype=jnp.int32)
+        return -jnp.where(is_label, jax.nn.log_softmax(logits), 0.0).sum(axis=-1).mean()
+
+    cells = [entropy(belief.cells[..., i, :], hidden[..., i + 1]) for i in range(3)]
+    return entropy(belief.kind, hidden[..., 0]) + sum(cells)
+
+
+def untold(rollout: Rollout) -> Rollout:
+    """The rollout as if no trial had ended that was told its task."""
+    told = (rollout.task[1] > 0).any(axis=-1)
+    return rollout._replace(
+        terminated=rollout.terminated & ~told, truncated=rollout.truncated & ~told
+    )
 
 
 class Trial(NamedTuple):
@@ -213,7 +303,8 @@ def summary(trial: Any, first_seed: int) -> dict[str, Any]:
 
 
 def _facts(trial: Any) -> dict[str, Any]:
-    """Of all episodes, of sums over trials, and of each episode from the first to the last."""
+    """Of all episodes, of sums over trials, of each episode from the first to the last, and the
+    rise from the first to the last with its standard error over tasks."""
 
     def rounded(numbers: np.ndarray) -> Any:
         return np.round(numbers.astype(np.float64), 6).tolist()
@@ -227,6 +318,7 @@ def _facts(trial: Any) -> dict[str, Any]:
             "p20": rounded(low),
         }
 
+    rise = trial.returns[:, -1] - trial.returns[:, 0]  # under the same task
     return {
         "mean_return": rounded(trial.returns.mean()),
         "success_rate": rounded(trial.solved.mean()),
@@ -237,6 +329,7 @@ def _facts(trial: Any) -> dict[str, Any]:
             **spread(trial.returns),
             "success_rate": rounded(trial.solved.mean(axis=0)),
         },
+        "rise": {"mean": rounded(rise.mean()), "error": rounded(rise.std() / len(rise) ** 0.5)},
     }
 
 
@@ -249,4 +342,5 @@ def tell(result: dict[str, Any]) -> None:
         f"sum of returns {sums['mean']:.3f}{f' ({each})' if seeds[1:] else ''}, "
         f"median {sums['median']:.3f}, 20th percentile {sums['p20']:.3f}"
     )
-    print(f"Mean return by episode: {' '.join(f'{mean:.3f}' for mean in means)}")
+    by_episode, rise = " ".join(f"{mean:.3f}" for mean in means), result["rise"]
+    print(f"Mean return by episode: {by_episode}; rise {rise['mean']:.3f} ± {rise['error']:.3f}")

@@ -107,6 +107,11 @@ class Learning(Common):
         """Gradient steps of an update."""
         return self.epochs * self.minibatches
 
+    @property
+    def total_gradient_steps(self) -> int:
+        """Gradient steps of the whole run."""
+        return self.gradient_steps * self.updates
+
     def items(self, num_envs: int) -> int:
         """Number of items that minibatches are drawn from: here single steps."""
         return num_envs * self.rollout_steps

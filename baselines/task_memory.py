@@ -1,11 +1,16 @@
-"""The network of RL²: a GRU that keeps what brought a reward and looks for it in what it sees.
+"""The network of RL²: a GRU, what was known at the latest reward, and a belief about the task.
 
 What matters in a task is which things belong together, and these lie elsewhere in every episode.
-So each kind of cell has a vector, and queries that are read from memory are compared with the cells
-in view: a policy can go to whatever it remembers, wherever that is. A part of the memory changes
-only with a reward, when it takes a summary of what was seen and known just before: it fades in no
-trial, and gradients pass through it unchanged. The gates to keep start with time scales from one
-step to 256 (Tallec and Ollivier, 2018).
+So each kind of cell has a vector. Weighted sums over the view (such as: the cell ahead) keep these
+vectors apart from all that is mixed in the layers before the GRU, and the GRU also sees those of
+the step before. A part of the memory changes only with a reward, when it takes a summary of what
+was seen and known just before: it fades in no trial, and gradients pass through it unchanged. The
+gates to keep start with time scales from one step to 256 (Tallec and Ollivier, 2018).
+
+Where the observation has a map of few kinds of cells, memory says how probable each goal is, and
+what the agent holds. The policy sees, for each cell in view and for what is held, how probable it
+is that the goal names it: it can go to whatever it believes in, wherever that lies. Only a loss can
+teach beliefs, see `rl2.loss`: no gradient of the policy passes through them.
 """
 
 import functools
@@ -17,7 +22,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, PyTree
+from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree, UInt8
 
 from jaxenvs import spaces
 from jaxenvs.core.masking import Mask, legal
@@ -26,37 +31,48 @@ from .networks import Encoder, Network
 
 LARGEST = 4096  # kinds of cells that have a vector each
 LONGEST = 256.0  # steps, the longest time scale at the start
-QUERIES = 4
+PLACES = 4  # weighted sums over the view
+GOAL_KINDS = 15  # see `jaxenvs.xland.Goal`
+TOLD = 3  # numbers of a goal: its kind, kinds of the cells that it names
 
 
 class Seen(NamedTuple):
     """What one observation shows."""
 
     features: Float[Array, "*steps features"]
-    gates: Float[Array, "*steps gates"]  # its part in the GRU
+    places: Float[Array, "*steps sums"]  # weighted sums of the cells' vectors
     note: Float[Array, "*steps kept"]  # its part in the summary
-    cells: Float[Array, "*steps cells embed"]
+    codes: Int32[Array, "*steps cells"]  # kinds of the cells of the first map
+    facing: Float[Array, "*steps directions"]  # one-hot, empty if no direction is seen
     rewarded: Bool[Array, "*steps"]  # whether the step before brought a reward
 
 
+class Belief(NamedTuple):
+    """Logits."""
+
+    kind: Float32[Array, "*steps kinds"]  # of the goal
+    cells: Float32[Array, "*steps 3 kinds"]  # that the goal names, two; that is held
+
+
 class TaskMemory(Network):
-    """Layers before a GRU; a layer after it, with the cells that its queries find."""
+    """Layers before a GRU; a layer after it, which also sees what is believed of the view."""
 
     memory: int = 256  # numbers that are remembered
 
     def setup(self) -> None:
         """Name the parts: some are applied to many observations at once, one in their order."""
-        maps = {path: kinds(space) for path, space in leaves(self.observation_space)}
-        self.maps = [Cells(each, self.embed) if each else None for each in maps.values()]
+        maps = [kinds(space) for _, space in leaves(self.observation_space)]
+        self.maps = [nn.Embed(math.prod(each), self.embed) if each else None for each in maps]
         self.rest = [
-            None if maps[path] else Encoder(space, self.embed, conv=tuple(self.conv))
-            for path, space in leaves(self.observation_space)
+            None if each else Encoder(space, self.embed, conv=tuple(self.conv))
+            for each, (_, space) in zip(maps, leaves(self.observation_space), strict=True)
         ]
         self.layers = [self.dense(width) for width in self.hidden]
+        self.places = self.dense(PLACES, 1.0, use_bias=False)
         self.inputs = self.dense(3 * self.memory, 1.0, bias=_time_scales)
         self.note, self.summary = (self.dense(self.kept, 1.0) for _ in range(2))
         self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)
-        self.queries = self.dense(QUERIES * self.embed, 1.0)
+        self.goal_kind, self.named = self.dense(GOAL_KINDS, 0.1), self.dense(3 * self.embed, 0.1)
         self.read_out = self.dense(self.hidden[-1])
         self.policy, self.critic = self.dense(self.num_actions, 0.01), self.dense(1, 1.0)
 
@@ -75,61 +91,129 @@ class TaskMemory(Network):
         """Numbers that are kept from the latest reward."""
         return self.memory // 2
 
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Values of each channel of the map whose cells beliefs are about; () without one."""
+        return next(filter(None, (kinds(space) for _, space in leaves(self.observation_space))), ())
+
+    @property
+    def parts(self) -> tuple[int, ...]:
+        """Sizes of the parts of memory: carried, kept, summary, places, told."""
+        places = PLACES * self.embed if self.counts else 0
+        return self.memory, self.kept, self.kept, places, TOLD
+
+    def parted(self, memory: Array) -> list[Array]:
+        """The parts of memory."""
+        return jnp.split(memory, np.cumsum(self.parts)[:-1], axis=-1)
+
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
+        memory = self.begin() if memory is None else memory
+        *_, before, told = self.parted(memory)
         seen = self.see(obs)
-        memory = self.recall(self.begin() if memory is None else memory, seen)
-        return memory, *self.heads(memory, seen)
+        memory = self.recall(memory, (seen, self.gates(seen, before)))
+        return memory, *self.heads(memory, seen, told)
 
     def see(self, obs: PyTree[Array]) -> Seen:
         """What is seen, whatever came before."""
         parts = [part for _, part in leaves(self.observation_space, self.read(obs))]
-        cells = [map(part) for map, part in zip(self.maps, parts, strict=True) if map]
+        found = [
+            (embed, coded(kinds(space), part))
+            for (_, space), embed, part in zip(
+                leaves(self.observation_space), self.maps, parts, strict=True
+            )
+            if embed
+        ]
         rest = [encode(part) for encode, part in zip(self.rest, parts, strict=True) if encode]
-        vectors = jnp.concatenate([*cells, jnp.zeros((0, self.embed), jnp.float32)])
-        features = jnp.concatenate([vectors.reshape(-1), *rest])
+        vectors = [embed(codes) for embed, codes in found]
+        features = jnp.concatenate([*(each.reshape(-1) for each in vectors), *rest])
+        places = self.places(vectors[0].T).reshape(-1) if vectors else jnp.zeros(0, self.dtype)
         for layer in self.layers:
             features = self.activate(layer(features))
+        inside = obs["obs"]
+        told = isinstance(inside, dict) and "direction" in inside
         return Seen(
             features=features,
-            gates=self.inputs(features),
-            note=self.note(features),
-            cells=vectors.astype(self.dtype),
+            places=places,
+            note=self.note(jnp.concatenate([features, places])),
+            codes=found[0][1] if found else jnp.zeros(0, jnp.int32),
+            facing=jax.nn.one_hot(inside["direction"], 4) if told else jnp.zeros(0),
             rewarded=obs["reward"] != 0.0,
         )
 
-    def recall(self, memory: Array, seen: Seen) -> Float32[Array, " memory"]:
+    def gates(self, seen: Seen, before: Array) -> Float[Array, " gates"]:
+        """What is seen, and where things were the step before, for the GRU."""
+        return self.inputs(jnp.concatenate([seen.features, seen.places, before.astype(self.dtype)]))
+
+    def recall(self, memory: Array, now: tuple[Seen, Array]) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
-        carried, kept, summary = jnp.split(memory, [self.memory, self.memory + self.kept])
+        seen, inputs = now
+        carried, kept, summary, _, told = self.parted(memory)
         kept = jnp.where(seen.rewarded, summary, kept)
         recalled = self.carry(jnp.concatenate([carried, kept]))
         recalled = recalled.astype(jnp.float32).reshape(3, self.memory)
-        gates = seen.gates.astype(jnp.float32).reshape(3, self.memory)
+        gates = inputs.astype(jnp.float32).reshape(3, self.memory)
         keep, use = nn.sigmoid(gates[:2] + recalled[:2])
         new = nn.tanh(gates[2] + use * recalled[2])
         carried = keep * carried + (1.0 - keep) * new
         summary = nn.tanh(seen.note + self.summary(carried)).astype(jnp.float32)
-        return jnp.concatenate([carried, kept, summary])
+        return jnp.concatenate([carried, kept, summary, seen.places.astype(jnp.float32), told])
 
-    def heads(self, memory: Array, seen: Seen) -> tuple[Float32[Array, " actions"], Array]:
-        """Logits and value."""
-        memory = memory[: self.memory + self.kept].astype(self.dtype)
-        queries = self.queries(memory).reshape(QUERIES, self.embed)
-        found = nn.tanh(seen.cells @ queries.T).reshape(-1)
-        known = jnp.concatenate([memory, seen.features, found])
-        out = self.activate(self.read_out(known))
+    def heads(
+        self, memory: Array, seen: Seen, told: Array
+    ) -> tuple[Float32[Array, " actions"], Array, Belief | None]:
+        """Logits, value and belief; the policy takes the goal that it is told instead, if any."""
+        memory = jnp.concatenate(self.parted(memory)[:2]).astype(self.dtype)
+        known, belief = [memory, seen.features], None
+        if self.counts:
+            belief = self.belief(memory)
+            known += [part.astype(self.dtype) for part in self.believed(belief, seen, told)]
+        out = nn.tanh(self.read_out(jnp.concatenate(known)))
         logits, value = self.policy(out), self.critic(out)[0]
-        return logits.astype(jnp.float32), value.astype(jnp.float32)
+        return logits.astype(jnp.float32), value.astype(jnp.float32), belief
+
+    def belief(self, memory: Array) -> Belief:
+        """What the goal may be, and what is held."""
+        embed = next(filter(None, self.maps))
+        named = self.named(memory).astype(jnp.float32).reshape(3, self.embed)
+        return Belief(self.goal_kind(memory).astype(jnp.float32), embed.attend(named))
+
+    def believed(self, belief: Belief, seen: Seen, told: Array) -> tuple[Array, ...]:
+        """Probabilities: of cells in view, and of what is held, to be named by the goal; of kinds
+        of goals, by direction and alone."""
+        kind, cells = jax.lax.stop_gradient((nn.softmax(belief.kind), nn.softmax(belief.cells)))
+        code = told.astype(jnp.int32)
+        is_told = code[0] > 0
+        kind = jnp.where(is_told, jax.nn.one_hot(code[0], GOAL_KINDS), kind)
+        named = jnp.where(is_told, jax.nn.one_hot(code[1:], cells.shape[1]), cells[:2])
+        in_view, held = named[:, seen.codes].reshape(-1), named @ cells[2]
+        return 2 * in_view, 2 * held, 2 * jnp.outer(kind, seen.facing).reshape(-1), kind
 
     def begin(self) -> Float32[Array, " memory"]:
         """What it remembers before the first observation of a trial."""
-        return jnp.zeros(self.memory + 2 * self.kept, jnp.float32)
+        return jnp.zeros(sum(self.parts), jnp.float32)
+
+    def tell(
+        self, memory: Float32[Array, "*rows memory"], goal: Int32[Array, "*rows 3"]
+    ) -> Float32[Array, "*rows memory"]:
+        """Memory of agents that know their goals; 0 for one that must find it out."""
+        return jnp.concatenate([memory[..., :-TOLD], goal.astype(jnp.float32)], axis=-1)
+
+    def labels(
+        self, goal: UInt8[Array, "*rows 5"], pocket: UInt8[Array, "*rows 2"]
+    ) -> Int32[Array, "*rows 4"]:
+        """What beliefs are about: kind of the goal, kinds of the cells it names, of what is held.
+
+        Goals that name places count as those that name the cells of the same numbers.
+        """
+        cells = [coded(self.counts, pair) for pair in (goal[..., 1:3], goal[..., 3:5], pocket)]
+        return jnp.stack([goal[..., 0].astype(jnp.int32), *cells], axis=-1)
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
         """What it remembers after one more observation, logits of the legal actions, its value."""
         answer: Any = self.apply(weights, obs, memory)
-        memory, logits, value = answer
+        memory, logits, value, _ = answer
         return memory, legal(logits, mask), value
 
     def unroll(
@@ -138,32 +222,32 @@ class TaskMemory(Network):
         memory: Float32[Array, " memory"],
         obs: PyTree[Array],
         done: Bool[Array, " steps"],
-    ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"]]:
-        """Logits and values of the successive observations of one environment; see `Recurrent`."""
+        told: Int32[Array, "steps 3"],
+    ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"], Belief | None]:
+        """Logits, values and beliefs about successive observations of one environment; see
+        `Recurrent`. `told` are goals, or 0."""
         apply: Any = functools.partial(self.apply, weights)
         seen = jax.vmap(functools.partial(apply, method="see"))(obs)
+        first = self.parted(memory)[3]
+        before = jnp.where(done[:-1, None], 0.0, seen.places[:-1])
+        before = jnp.concatenate([first[None], before])
+        gates = jax.vmap(functools.partial(apply, method="gates"))(seen, before)
 
         def remember(memory: Array, now: tuple[Any, Array]) -> tuple[Array, Array]:
             seen, done = now  # what this does not need of it costs nothing in a compiled loop
             memory = apply(memory, seen, method="recall")
             return jnp.where(done, 0.0, memory), memory
 
-        memories = jax.lax.scan(remember, memory, (seen, done))[1]
-        return jax.vmap(functools.partial(apply, method="heads"))(memories, seen)
+        memories = jax.lax.scan(remember, memory, ((seen, gates), done))[1]
+        return jax.vmap(functools.partial(apply, method="heads"))(memories, seen, told)
 
 
-class Cells(nn.Module):
-    """A vector for each cell of a map, which depends on all of its channels together."""
-
-    kinds: tuple[int, ...]  # values of each channel
-    embed: int
-
-    @nn.compact
-    def __call__(self, obs: Array) -> Float32[Array, "cells embed"]:
-        code = jnp.zeros(obs.shape[:2], jnp.int32)
-        for channel, count in enumerate(self.kinds):
-            code = code * count + obs[..., channel].astype(jnp.int32)
-        return nn.Embed(math.prod(self.kinds), self.embed)(code.reshape(-1))
+def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
+    """A number for each cell of a map, of all of its channels together; maps become vectors."""
+    code = jnp.zeros(obs.shape[:-1], jnp.int32)
+    for channel, count in enumerate(kinds):
+        code = code * count + jnp.minimum(obs[..., channel].astype(jnp.int32), count - 1)
+    return code.reshape(-1) if obs.ndim == 3 else code
 
 
 def kinds(space: spaces.Space) -> tuple[int, ...]:

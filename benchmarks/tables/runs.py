@@ -173,10 +173,16 @@ def rl2(rows: list[dict[str, Any]]) -> Table:
     def sums(pair: Any) -> str:
         return listed(pair[1]["trials"][name] for name in ("mean", "median", "p20"))
 
+    def rise(pair: Any) -> str:
+        known = pair[1].get("rise")
+        return f"{known['mean']:.3f} ± {known['error']:.3f}" if known else ""
+
     columns: dict[str, Column] = {
+        "run": lambda pair: pair[0].get("run", "`rl2`"),
         "seed": lambda pair: str(pair[1]["seed"]),
         "steps": lambda pair: whole(pair[0]["steps"]),
         **{name: at(episode) for name, episode in EPISODES.items()},
+        "10th minus 1st": rise,
         "success, 1st to 10th": lambda pair: ", ".join(
             percent(pair[1]["by_episode"]["success_rate"][episode]) for episode in (0, 9)
         ),

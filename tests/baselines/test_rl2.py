@@ -14,6 +14,7 @@ from jaxenvs import xland
 from jaxenvs.baselines import acting, ppo, rl2, runs, train
 from jaxenvs.baselines.algorithms import SEEDS, Learner
 from jaxenvs.baselines.run import checkpoints, loop
+from jaxenvs.baselines.task_memory import Belief
 from jaxenvs.core.wrappers import PreviousStep
 
 ID, LIMIT, TRIAL, STEPS, ROWS = "XLand-R1-9x9-v0", 6, 20, 48, 8
@@ -33,9 +34,8 @@ def tasks(limit: int, **lengths: int):
 @functools.cache
 def agent() -> Learner:
     """A learner in trials of 20 steps, whose episodes have 6 at most."""
-    settings = rl2.Settings(
-        num_envs=ROWS, rollout_steps=STEPS, minibatches=2, hidden=(8,), embed=2, memory=8
-    )
+    sizes = {"num_envs": ROWS, "rollout_steps": STEPS, "hidden": (8,), "embed": 2, "memory": 8}
+    settings = rl2.Settings(**sizes, minibatches=2, task_loss=0.1, told=0.5)
     return Learner.of("rl2", PreviousStep(env=tasks(LIMIT, episodes=0, steps=TRIAL)[0]), settings)
 
 
@@ -45,7 +45,7 @@ def collected(params):
 
     def one_seed(key):
         before = rl2.init(agent(), key, params)._replace(params=params)
-        after, rollout = acting.collect(agent(), before, key, ppo.choose)
+        after, rollout = acting.collect(agent(), before, key, rl2.choose)
         noise = jax.random.normal(key, rollout.reward.shape)
         noisy = ppo.targets(agent(), after, rollout._replace(reward=noise))
         last = acting.think(agent(), after, None)[2]
@@ -91,6 +91,38 @@ def test_previous_actions_and_rewards_are_those_of_the_step_before(rollout):
     assert (reward > 0).any()
 
 
+def test_the_trainer_knows_the_tasks_and_tells_the_first_rows(rollout):
+    before, _, seen, _, _ = rollout
+    hidden, told = seen.task
+    np.testing.assert_array_equal(told[:, : ROWS // 2], hidden[:, : ROWS // 2, :3])
+    assert not told[:, ROWS // 2 :].any()
+    goals = np.where(before.world.env.env.task == 0, xland.Goal.AGENT_NEAR, xland.Goal.HOLD)
+    np.testing.assert_array_equal(hidden[0, :, 0], goals)
+    cells = np.where(before.world.env.env.task == 0, 2 * 12 + 6, 12 * 12 + 11)
+    np.testing.assert_array_equal(hidden[0, :, 1], cells)
+    assert set(np.unique(hidden[..., 3])) <= {0, 3 * 12 + 1}  # nothing, the red ball
+    counted = rl2.untold(seen)
+    assert not counted.truncated[:, : ROWS // 2].any()
+    np.testing.assert_array_equal(counted.truncated[:, ROWS // 2 :], seen.truncated[:, ROWS // 2 :])
+
+
+def test_the_loss_of_a_belief_is_its_cross_entropy():
+    rng = np.random.default_rng(0)
+    kind, cells = rng.normal(size=(5, 15)), rng.normal(size=(5, 3, 7))
+    hidden = np.stack([rng.integers(0, n, 5) for n in (15, 7, 7, 7)], axis=1).astype(np.int32)
+
+    def entropy(logits, labels):
+        chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+        return -np.log(chances[np.arange(5), labels]).mean()
+
+    wanted = entropy(kind, hidden[:, 0]) + sum(
+        entropy(cells[:, i], hidden[:, i + 1]) for i in range(3)
+    )
+    belief = Belief(jnp.float32(kind), jnp.float32(cells))
+    found = jax.jit(rl2.task_loss)(belief, jnp.asarray(hidden))
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
 def test_an_advantage_looks_over_the_ends_of_episodes_up_to_that_of_the_trial(rollout):
     _, _, _, (seen, advantage, target), last = rollout
     gamma, decay = agent().settings.gamma, agent().settings.gae_lambda
@@ -127,6 +159,10 @@ def test_the_summary_sums_up_trials_and_has_a_curve_over_their_episodes():
     assert said["trials"]["mean"] == sums.mean() and said["trials"]["median"] == np.median(sums)
     assert said["per_seed"][1]["trials"]["p20"] == pytest.approx(np.quantile(sums[1], 0.2))
     assert said["by_episode"]["mean"] == [9.0, 10.0]
+    assert said["rise"] == {"mean": 1.0, "error": 0.0}
+    returns[:, 0, 1] += 2.0  # of one task in five
+    rise = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), 3)["rise"]
+    assert rise == {"mean": 1.4, "error": pytest.approx(0.8 / 10**0.5, abs=1e-6)}
     assert [seed["by_episode"]["success_rate"] for seed in said["per_seed"]] == [[0, 0], [1, 1]]
 
 
@@ -184,6 +220,11 @@ def test_a_run_goes_on_bit_for_bit(tmp_path):
         (["--held-out", "1"], "held_out=1.0 is the share of tasks that are never trained on"),
         (["--trial-steps", "0"], "trial_steps=0 and trial_episodes=0: a trial would never end"),
         (["--reset-source", "pool"], "reset_source=pool: levels of a pool are drawn for one task"),
+        (["--told", "1.5"], "told=1.5 is a share of environments: give 0 to 1"),
+        (
+            ["--set", "obs=rgb"],
+            "--task-loss and --told need an observation with a map of few kinds",
+        ),
         (["--test-episodes", "0"], "test_episodes=0 must be at least 1"),
         (["--held-out", "0.0001"], "--eval-episodes 3: each is a trial under a held-out task, and"),
         (["--minibatches", "3"], "does not split into minibatches=3; choose a divisor of 4"),

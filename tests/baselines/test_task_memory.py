@@ -16,11 +16,12 @@ from jaxenvs.core.wrappers import PreviousStep
 KEY, MEMORY, STEPS = jax.random.key(0), 8, 6
 ENV = PreviousStep(env=jaxenvs.make("XLand-R1-9x9-v0", obs="heading"))
 NETWORK = TaskMemory.of(ENV, (8,), 4, memory=MEMORY)
+GOAL = (7, 3 * 12 + 5, 4 * 12 + 1)  # a red square above a yellow ball
 
 
 @functools.cache
 def unrolled():
-    """Observations, memories after each of them and outputs; rewards of steps 2 and 4."""
+    """Memories after each observation, outputs; rewards of steps 2 and 4, a goal that is told."""
     obs = jax.jit(jax.vmap(ENV.observation_space.sample))(jax.random.split(KEY, STEPS))
     obs["reward"] = jnp.zeros(STEPS).at[jnp.array([2, 4])].set(0.5)
 
@@ -32,24 +33,28 @@ def unrolled():
             memory, *answer = NETWORK.think(weights, memory, obs, None)
             return memory, (memory, answer)
 
-        begin, none = NETWORK.begin(), jnp.zeros(STEPS, jnp.bool_)
-        return jax.lax.scan(step, begin, obs)[1], NETWORK.unroll(weights, begin, obs, none)
+        goal = jnp.int32(GOAL)
+        begin, none = NETWORK.tell(NETWORK.begin(), goal), jnp.zeros(STEPS, jnp.bool_)
+        told = jnp.broadcast_to(goal, (STEPS, 3))
+        return jax.lax.scan(step, begin, obs)[1], NETWORK.unroll(weights, begin, obs, none, told)
 
     return jax.device_get(run(KEY, obs))
 
 
 def test_a_reward_keeps_what_was_known_before_it_and_nothing_else_changes_that():
     (memories, _), _ = unrolled()
-    kept, summary = np.split(memories[:, MEMORY:], 2, axis=1)
+    _, kept, summary, _, told = np.split(memories, np.cumsum(NETWORK.parts)[:-1], axis=1)
     assert (kept[:2] == 0).all() and (summary != 0).all()
     np.testing.assert_array_equal(kept[2], summary[1])
     np.testing.assert_array_equal(kept[3], kept[2])
     np.testing.assert_array_equal(kept[4], summary[3])
     np.testing.assert_array_equal(kept[5], kept[4])
+    np.testing.assert_array_equal(told, np.tile(GOAL, (STEPS, 1)))
 
 
 def test_learning_sees_what_acting_saw():
     (_, (logits, value)), learned = unrolled()
+    assert learned[2].kind.shape == (STEPS, 15) and learned[2].cells.shape == (STEPS, 3, 156)
     np.testing.assert_allclose(learned[0], logits, atol=1e-6)
     np.testing.assert_allclose(learned[1], value, atol=1e-6)
 
@@ -61,12 +66,33 @@ def test_every_observation_has_a_network_with_float32_weights_and_outputs(obs, b
     network = TaskMemory.of(env, (8,), 4, memory=MEMORY, bfloat16=bfloat16)
     sample = jax.eval_shape(env.observation_space.sample, KEY)
     weights = jax.eval_shape(network.init, KEY, sample)
-    memory, logits, value = jax.eval_shape(network.apply, weights, sample)
-    dtypes = {leaf.dtype.name for leaf in jax.tree.leaves((weights, memory, logits, value))}
-    assert dtypes == {"float32"}
-    assert logits.shape == (6,) and value.shape == () and memory.shape == (2 * MEMORY,)
+    answer = jax.eval_shape(network.apply, weights, sample)
+    memory, logits, value, belief = answer
+    assert {leaf.dtype.name for leaf in jax.tree.leaves((weights, answer))} == {"float32"}
+    assert logits.shape == (6,) and value.shape == () and memory.shape == (sum(network.parts),)
+    assert (belief is None) == (obs == "rgb")
     lowered = jax.jit(network.apply).lower(weights, sample).as_text()
     assert ("bf16" in lowered) == bfloat16
+
+
+def test_the_policy_sees_where_the_goal_may_be_or_where_it_is_told_to_be():
+    rng = np.random.default_rng(0)
+    belief = task_memory.Belief(*(rng.normal(size=n).astype(np.float32) for n in (15, (3, 156))))
+    seen = task_memory.Seen((), (), (), np.int32([5, 41, 49]), np.float32([0, 0, 1, 0]), False)
+
+    def believed(told):
+        return [np.asarray(part) for part in NETWORK.believed(belief, seen, jnp.float32(told))]
+
+    in_view, held, kind_by_direction, kind = believed((0, 0, 0))
+    chances = np.exp(belief.cells) / np.exp(belief.cells).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(in_view, 2 * chances[:2, [5, 41, 49]].reshape(-1), rtol=1e-5)
+    np.testing.assert_allclose(held, 2 * chances[:2] @ chances[2], rtol=1e-5)
+    np.testing.assert_allclose(kind, np.exp(belief.kind) / np.exp(belief.kind).sum(), rtol=1e-5)
+    np.testing.assert_allclose(kind_by_direction.reshape(15, 4)[:, 2], 2 * kind)
+    in_view, held, _, kind = believed(GOAL)
+    np.testing.assert_array_equal(in_view, [0, 2, 0, 0, 0, 2])
+    np.testing.assert_allclose(held, 2 * chances[2, [41, 49]], rtol=1e-5)
+    np.testing.assert_array_equal(kind, np.arange(15) == 7)
 
 
 def test_cells_have_vectors_only_where_their_kinds_are_few():
