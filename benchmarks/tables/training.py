@@ -16,12 +16,6 @@ def faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
     return turns.faster(ours, theirs)
 
 
-@table("learners", f"{RESULTS}/learners.json")
-def learners(found: dict[str, Any]) -> Table:
-    """PPO on CartPole by learner."""
-    return compared(found["rows"])
-
-
 def compared(rows: list[dict[str, Any]]) -> Table:
     """Ours against each other learner of the same setting, as `learners` prints it."""
 
@@ -43,12 +37,6 @@ def compared(rows: list[dict[str, Any]]) -> Table:
         "return of the last episodes": returns,
     }
     return tabulated(rows, columns)
-
-
-@table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")
-def seeds(found: dict[str, Any]) -> Table:
-    """What CartPole's policies are worth over 16 seeds, by what the learners do differently."""
-    return evaluated(found["rows"], {"variant": lambda row: row["variant"]})
 
 
 def scores(rows: list[dict[str, Any]]) -> Table:
@@ -80,12 +68,6 @@ DEVICES = {
 }
 
 
-@table("scaling-described", f"{RESULTS}/scaling.json")
-def described(found: dict[str, Any]) -> Table:
-    """Kernels and exchanges of an update on H200s that need not be there."""
-    return exchanged(found["described"]["rows"])
-
-
 def exchanged(rows: list[dict[str, Any]]) -> Table:
     """Kernels and exchanges of an update, as `scaling --described` prints them."""
     columns = {
@@ -96,12 +78,6 @@ def exchanged(rows: list[dict[str, Any]]) -> Table:
         "all-gather": lambda row: str(row["update"].get("all-gather", 0)),
     }
     return tabulated(rows, columns)
-
-
-@table("scaling-simulated", f"{RESULTS}/scaling.json")
-def simulated(found: dict[str, Any]) -> Table:
-    """Steps per second on simulated devices."""
-    return scaled(found["simulated"]["rows"])
 
 
 def scaled(rows: list[dict[str, Any]]) -> Table:
@@ -119,3 +95,13 @@ def scaled(rows: list[dict[str, Any]]) -> Table:
         "compile, s": of("compile_seconds", fixed(1)),
     }
     return tabulated(rows, columns)
+
+
+_SCALING = f"{RESULTS}/scaling.json"
+_VARIANT = {"variant": of("variant")}
+table("learners", f"{RESULTS}/learners.json")(lambda found: compared(found["rows"]))
+table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")(
+    lambda found: evaluated(found["rows"], _VARIANT)
+)
+table("scaling-described", _SCALING)(lambda found: exchanged(found["described"]["rows"]))
+table("scaling-simulated", _SCALING)(lambda found: scaled(found["simulated"]["rows"]))
