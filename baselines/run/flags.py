@@ -4,6 +4,7 @@ So a new setting is listed where it is declared.
 """
 
 import dataclasses
+import inspect
 from typing import Annotated, Any, get_args
 
 import tyro
@@ -43,10 +44,10 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
 
 def _group(kind: type, default: Any, without: Any = ()) -> Any:
     """A dataclass of the fields that a class declares itself."""
-    own = vars(kind)["__annotations__"] if "__dataclass_fields__" in vars(kind) else ()
+    own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
     fields = [
-        (field.name, _shown(field.type, getattr(default, field.name), notes[field.name]))
+        (field.name, _shown(field.type, getattr(default, field.name), notes.get(field.name, "")))
         for field in dataclasses.fields(default)
         if field.name in own and field.name not in without and field.name != "settings"
     ]

@@ -1,6 +1,7 @@
 """Which table is made of which JSON, and how.
 
-A new table is one function with `@table` and one pair of markers in a page.
+A new table is one function with `@table`, or one line with `of_rows` or `of_turns`, and one pair of
+markers in a page.
 """
 
 import difflib
