@@ -149,9 +149,9 @@ MUTATIONS = {
         FULL,
     ),
     "archers shoot from afar": Mutation(
-        "jaxenvs/craft/full_rows.py",
-        "farthest_shot=5,",
-        "farthest_shot=6,",
+        "jaxenvs/craft/tables.py",
+        '"farthest_shot": 5',
+        '"farthest_shot": 6',
         FULL,
     ),
     "who thirsts goes on resting": Mutation(

@@ -21,13 +21,12 @@ from ..core.random import Key, hashed, permutation
 from ..core.struct import Struct, struct
 from . import dungeons
 from .chance import uniform
-from .dungeons import DUNGEONS, SIZE, TORCH, Rooms
+from .dungeons import DUNGEONS, TORCH, Rooms
+from .full_rows import COLOURS, FLOORS, SIZE
 from .noise import noises
 from .tables import Block, Item
 from .terrain import lattices
 
-FLOORS = 9
-POTIONS = 6
 _B = Block
 
 
@@ -182,7 +181,7 @@ def draw(key: Key, angles: Any = None) -> FloorDraws:
         cells=uniform(words(FLOORS, SIZE, SIZE)),
         choices=uniform(words(FLOORS, 3)),
         rooms=rooms,
-        potions=permutation(words(POTIONS)),
+        potions=permutation(words(len(COLOURS))),
     )
 
 
