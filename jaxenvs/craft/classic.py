@@ -25,6 +25,7 @@ from .spawn import Odds
 from .state import CraftState, Level, new_world
 from .step import Moment, Stage, holds, settles
 from .tables import (
+    APPEARING,
     BROKEN,
     MELEE,
     NEEDS,
@@ -48,6 +49,7 @@ from .tables import (
 
 _SOLID = blocks("WATER STONE TREE COAL IRON DIAMOND CRAFTING_TABLE FURNACE PLANT RIPE_PLANT")
 _OPEN = NEVER_PLACED | blocks("GRASS SAND PATH LAVA")
+_FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")  # where stones and saplings may go
 _MATERIALS = (  # of tools, what they cost, whether at a furnace
     ("WOOD", {"wood": 1}, False),
     ("STONE", {"wood": 1, "stone": 1}, False),
@@ -129,14 +131,10 @@ CLASSIC = Rules(
         Harvest(Block.RIPE_PLANT, None, None, Block.PLANT, _A.EAT_PLANT, food=4),
     ),
     placements=(
-        Placement(
-            Action.PLACE_STONE, Block.STONE, "stone", 1, _OPEN | {Block.WATER}, _A.PLACE_STONE
-        ),
+        Placement(Action.PLACE_STONE, Block.STONE, "stone", 1, _FILLED, _A.PLACE_STONE),
         Placement(Action.PLACE_TABLE, Block.CRAFTING_TABLE, "wood", 2, _OPEN, _A.PLACE_TABLE),
         Placement(Action.PLACE_FURNACE, Block.FURNACE, "stone", 1, _OPEN, _A.PLACE_FURNACE),
-        Placement(
-            Action.PLACE_PLANT, Block.PLANT, "sapling", 1, frozenset({Block.GRASS}), _A.PLACE_PLANT
-        ),
+        Placement(Action.PLACE_PLANT, Block.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     ),
     needs=NEEDS,
     pace=2,  # sleepers need half as much
@@ -182,19 +180,10 @@ def _odds(moment: Moment) -> Odds:
     """What may appear: more zombies by night."""
     params, dark = moment.params, (1 - moment.light) * (1 - moment.light)
     night = params.spawn_zombie_base_chance + params.spawn_zombie_night_chance * dark
-    return Odds(
-        chances={
-            "passive": params.spawn_cow_chance,
-            "melee": night,
-            "ranged": params.spawn_skeleton_chance,
-        },
-        health={
-            "passive": params.cow_health,
-            "melee": params.zombie_health,
-            "ranged": params.skeleton_health,
-        },
-        types=dict.fromkeys(ROLES, 0),
-    )
+    chances = (params.spawn_cow_chance, night, params.spawn_skeleton_chance)
+    health = (params.cow_health, params.zombie_health, params.skeleton_health)
+    by_role = (dict(zip(APPEARING, values, strict=True)) for values in (chances, health))
+    return Odds(*by_role, types=dict.fromkeys(ROLES, 0))
 
 
 STAGES = (

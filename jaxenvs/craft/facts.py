@@ -30,12 +30,8 @@ def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
 KEYS = keys_of(  # upstream's, and arrows
     "q a/left d/right w/up s/down space/e tab r t f p 1 2 3 4 5 6", do="do: gather, hit, eat"
 )
-COLOURS = {
-    "health": (228, 72, 82),
-    "food": (214, 132, 70),
-    "drink": (84, 158, 240),
-    "energy": (246, 208, 72),
-}
+_COLOURS = ((228, 72, 82), (214, 132, 70), (84, 158, 240), (246, 208, 72))
+COLOURS = dict(zip(VITALS, _COLOURS, strict=True))
 NOON = 0.2  # share of the day at which it is lightest
 WAYS = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}  # rows and columns, by `World.facing`
 FACING = {1: "left", 2: "right", 3: "up", 4: "down"}
@@ -54,8 +50,7 @@ MASSES = blocks("OUT_OF_BOUNDS WATER LAVA STONE COAL IRON GRASS SAND FIRE_GRASS 
 NAMES = {
     Block.OUT_OF_BOUNDS: "the edge of the world",
     Block.PLANT: "young plant",
-    Block.GRAVE2: "grave",
-    Block.GRAVE3: "grave",
+    **dict.fromkeys((Block.GRAVE2, Block.GRAVE3), "grave"),
 }
 
 

@@ -158,14 +158,13 @@ _HARVESTS = (
     Harvest(_B.RIPE_PLANT, None, None, _B.PLANT, _A.EAT_PLANT, food=4),
     Harvest(_B.CHEST, None, None, _B.PATH, _A.OPEN_CHEST),  # see `chests` for what is inside
 )
+_SOIL, _SEA = blocks("GRASS"), blocks("WATER")
 _PLACEMENTS = (
-    Placement(Action.PLACE_STONE, _B.STONE, "stone", 1, _OPEN - {_B.WATER}, _A.PLACE_STONE),
-    Placement(
-        Action.PLACE_STONE, _B.STONE, "stone", 1, frozenset({_B.WATER}), _A.PLACE_STONE, bare=False
-    ),
+    Placement(Action.PLACE_STONE, _B.STONE, "stone", 1, _OPEN - _SEA, _A.PLACE_STONE),
+    Placement(Action.PLACE_STONE, _B.STONE, "stone", 1, _SEA, _A.PLACE_STONE, bare=False),
     Placement(Action.PLACE_TABLE, _B.CRAFTING_TABLE, "wood", 2, _OPEN, _A.PLACE_TABLE),
     Placement(Action.PLACE_FURNACE, _B.FURNACE, "stone", 1, _OPEN, _A.PLACE_FURNACE),
-    Placement(Action.PLACE_PLANT, _B.PLANT, "sapling", 1, frozenset({_B.GRASS}), _A.PLACE_PLANT),
+    Placement(Action.PLACE_PLANT, _B.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     Placement(Action.PLACE_TORCH, None, "torches", 1, _BARE, _A.PLACE_TORCH),
 )
 _POSSESSIONS = (

@@ -156,15 +156,8 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
     where = layout(rules)
     counts = jnp.concatenate([ids[where.items], ids[where.vitals]]).astype(jnp.int32)
     shine = ids[where.light].astype(jnp.float32) / 255
-    return _floats(
-        rules,
-        ids[where.blocks],
-        ids[where.mobs],
-        counts,
-        ids[where.facing].astype(jnp.int32),
-        shine,
-        ids[where.sleeping] != 0,
-    )
+    facing, asleep = ids[where.facing].astype(jnp.int32), ids[where.sleeping] != 0
+    return _floats(rules, ids[where.blocks], ids[where.mobs], counts, facing, shine, asleep)
 
 
 def floats(rules: Rules) -> int:
