@@ -79,7 +79,8 @@ def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
 
 def _row(floor: int, named: str, ores: tuple[Ore, ...], **more: Any) -> Hills:
     """A row; `named` are its ground, sea, coast and tree."""
-    return Hills(floor, *(_B[name] for name in named.split()), ores, **more)
+    ground, sea, coast, tree = (_B[name] for name in named.split())
+    return Hills(floor, ground, sea, coast, tree, ores, **more)
 
 
 _GEMS = _ores(DIAMOND=0.005, SAPPHIRE=0.0025, RUBY=0.0025)

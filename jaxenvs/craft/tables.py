@@ -254,7 +254,7 @@ NEEDS = (
 )
 BROKEN = frozenset({Block.CRAFTING_TABLE, Block.FURNACE})  # by projectiles
 ROLES = ("melee", "passive", "ranged")  # classes of mobs, in the order of moving
-APPEARING = ("passive", "melee", "ranged")  # the same, in the order of appearing
+APPEARING: tuple[str, ...] = ("passive", "melee", "ranged")  # the same, in the order of appearing
 ASLEEP_FACTOR = 3.5  # damage of a mob to a sleeping player, relative to one awake
 RIPE_AGE = 600  # steps that a plant grows
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})  # in no map
