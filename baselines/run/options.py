@@ -17,8 +17,9 @@ from .. import GYM, presets
 from ..algorithms import ALGORITHMS, USUAL, Learner, S
 from ..devices import Devices
 from ..runs import Config, Run
-from . import flags, processes
+from . import processes
 from .checkpoints import RunError
+from .flags import read as read_flags
 
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.
@@ -109,7 +110,7 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
     def read(default: Options[Any]) -> Options[Any]:
         about = f"Train with {ALGORITHMS[algorithm].title}."
-        return flags.read(gathered(argv), default, (_Run, _Saving, _Machine), PROGRAM, about)
+        return read_flags(gathered(argv), default, (_Run, _Saving, _Machine), PROGRAM, about)
 
     first = read(Options(settings=settings()))
     processes.join(first.coordinator, first.processes, first.process, first.join_timeout)
