@@ -16,6 +16,12 @@ def faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
     return turns.faster(ours, theirs)
 
 
+@table("learners", f"{RESULTS}/learners.json")
+def learners(found: dict[str, Any]) -> Table:
+    """PPO on CartPole by learner."""
+    return compared(found["rows"])
+
+
 def compared(rows: list[dict[str, Any]]) -> Table:
     """Ours against each other learner of the same setting, as `learners` prints it."""
 
@@ -37,6 +43,12 @@ def compared(rows: list[dict[str, Any]]) -> Table:
         "return of the last episodes": returns,
     }
     return tabulated(rows, columns)
+
+
+@table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")
+def seeds(found: dict[str, Any]) -> Table:
+    """What CartPole's policies are worth over 16 seeds, by what the learners do differently."""
+    return evaluated(found["rows"], {"variant": lambda row: row["variant"]})
 
 
 def scores(rows: list[dict[str, Any]]) -> Table:
@@ -98,10 +110,5 @@ def scaled(rows: list[dict[str, Any]]) -> Table:
 
 
 _SCALING = f"{RESULTS}/scaling.json"
-_VARIANT = {"variant": of("variant")}
-table("learners", f"{RESULTS}/learners.json")(lambda found: compared(found["rows"]))
-table("learners-seeds", f"{RESULTS}/learners_16_seeds.json")(
-    lambda found: evaluated(found["rows"], _VARIANT)
-)
 table("scaling-described", _SCALING)(lambda found: exchanged(found["described"]["rows"]))
 table("scaling-simulated", _SCALING)(lambda found: scaled(found["simulated"]["rows"]))
