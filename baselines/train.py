@@ -32,10 +32,9 @@ def main(argv: list[str] | None = None, callback: Callback | None = None) -> int
     command = importlib.import_module(row.command, __package__).command
     code = command(row, rest, callback=callback)
     if {"-h", "--help"} & set(rest):
-        print(
-            f"--algo {{{','.join(ALGORITHMS)}}} chooses the learner, here {algorithm}; its --help"
-        )
-        print(f"lists its settings; --ray is short for {WITH_RAY}\n\nexamples:\n{EXAMPLES}")
+        print(f"--algo {{{','.join(ALGORITHMS)}}}")
+        print(f"chooses the learner, here {algorithm}; its --help lists its settings.")
+        print(f"--ray is short for --algo {WITH_RAY}.\n\nexamples:\n{EXAMPLES}")
     return code
 
 

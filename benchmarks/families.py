@@ -11,7 +11,6 @@ means on a GPU, as elsewhere it draws for every environment until the last level
 import argparse
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,7 +22,6 @@ from jaxtyping import Array
 import jaxenvs
 
 from . import contestants, gpu_work, instrument
-from .instrument import explained
 from .tables.families import counted
 from .tables.text import line
 
@@ -122,23 +120,6 @@ def excess(records: Sequence[dict[str, Any]]) -> list[str]:
     return found
 
 
-@explained
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
-    parser = instrument.parser("families", __doc__)
-    add = parser.add_argument
-    add("--ids", nargs="+", default=["families"], help="ids, `families` (one of each) or `all`")
-    add("--batch", type=int, default=4096, help="environments in the batch on the GPU")
-    add("--cpu-batch", type=int, default=1024, help="environments in the batch on the CPU")
-    add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
-    args = parser.parse_args(argv)
-    gpu_work.choose_target(args.here)
-    records = _measure(args)
-    print(counted(records).plain())
-    print("\n".join(f"above the limits: {name}" for name in excess(records)))
-    return 0
-
-
 def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
     kept = {}
     if args.json and args.json.exists():
@@ -169,5 +150,17 @@ def _report(records: list[dict[str, Any]], args: argparse.Namespace) -> dict[str
     return {**about, "batch": args.batch, "cpu_batch": args.cpu_batch, "rows": records}
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = instrument.parser("families", __doc__)
+    add = parser.add_argument
+    add("--ids", nargs="+", default=["families"], help="ids, `families` (one of each) or `all`")
+    add("--batch", type=int, default=4096, help="environments in the batch on the GPU")
+    add("--cpu-batch", type=int, default=1024, help="environments in the batch on the CPU")
+    add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
+    args = parser.parse_args(argv)
+    gpu_work.choose_target(args.here)
+    records = _measure(args)
+    print(counted(records).plain())
+    print("\n".join(f"above the limits: {name}" for name in excess(records)))

@@ -35,12 +35,12 @@ from jaxenvs.commands.parser import Parser
 
 from . import contestants, hlo, instrument, peers
 from .contestants import Contestant
-from .instrument import explained
 from .tables.work import counted
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
 FIX = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
 LENGTH = 61  # steps in the scan; no other loop has this number of trips
+AHEAD = "NVIDIA H200, compiled ahead of time"
 LAUNCH = 2.5e-6  # seconds that a kernel costs at least
 BANDWIDTH = 4.8e12  # bytes per second of an H200
 
@@ -232,44 +232,15 @@ def asked(
         yield contestants.ours(env_id, batch, source, **contestants.obs_field(env_id, wanted))
 
 
-@explained
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
-    args = _parser().parse_args(argv)
-    choose_target(args.here)
-    records = []
-    for contestant in _contestants(args):
-        work, text = measure(contestant, args.here)
-        records.append(work)
-        title = [work[key] for key in ("name", "env_id", "reset_source", "obs")]
-        if args.dump_hlo:
-            args.dump_hlo.mkdir(parents=True, exist_ok=True)
-            (args.dump_hlo / f"{'-'.join(title)}.hlo").write_text(text)
-        if args.verbose:
-            print(*title)
-            print(kernel_list(step_kernels(text), work["num_envs"]))
-    figures = report(records, args.here)
-    print(counted(figures["rows"]).plain())
-    instrument.write(args.json, figures)
-    return 0
-
-
 def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, Any]:
     """Return the figures with what they depend on, ready for JSON."""
     figures = [
         {k: round(v, 1) if isinstance(v, float) else v for k, v in record.items()}
         for record in records
     ]
-    target = "NVIDIA H200, compiled ahead of time"
-    if here:
-        target = f"{jax.devices()[0].device_kind}, compiled on it"
-    return {
-        "date": time.strftime("%Y-%m-%d"),
-        "versions": contestants.versions(),
-        "target": target,
-        "policy": "uniform random actions; every observation and reward is stored",
-        "rows": figures,
-    }
+    target = f"{jax.devices()[0].device_kind}, compiled on it" if here else AHEAD
+    policy = "uniform random actions; every observation and reward is stored"
+    return instrument.dated(figures, target=target, policy=policy)
 
 
 def choose_target(here: bool) -> None:
@@ -288,5 +259,22 @@ def choose_target(here: bool) -> None:
         jax.config.update("jax_platforms", "cpu")
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    args = _parser().parse_args(argv)
+    choose_target(args.here)
+    records = []
+    for contestant in _contestants(args):
+        work, text = measure(contestant, args.here)
+        records.append(work)
+        title = [work[key] for key in ("name", "env_id", "reset_source", "obs")]
+        if args.dump_hlo:
+            args.dump_hlo.mkdir(parents=True, exist_ok=True)
+            (args.dump_hlo / f"{'-'.join(title)}.hlo").write_text(text)
+        if args.verbose:
+            print(*title)
+            print(kernel_list(step_kernels(text), work["num_envs"]))
+    figures = report(records, args.here)
+    print(counted(figures["rows"]).plain())
+    instrument.write(args.json, figures)

@@ -3,13 +3,14 @@
 import functools
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxenvs.commands.parser import Parser
 
-from .contestants import DEFAULT, SOURCES
+from .contestants import DEFAULT, SOURCES, versions
 
 Command = Callable[..., int]  # of the arguments, those of the process if there are none
 
@@ -28,8 +29,16 @@ def add_sources(made: Parser) -> None:
         nargs="+",
         default=[DEFAULT],
         choices=SOURCES,
-        help="where new levels come from; `default` is that of each id, `none` never resets",
+        metavar="NAME",
+        help=f"{{{','.join(SOURCES)}}}: where new levels come from; `default` is that of each id, "
+        "`none` never resets",
     )
+
+
+def dated(rows: Sequence[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    """Figures with the date and the versions that they depend on."""
+    about = {"date": time.strftime("%Y-%m-%d"), "versions": versions()}
+    return {**about, **more, "rows": rows}
 
 
 def write(file: Path | None, figures: dict[str, Any]) -> None:
@@ -38,15 +47,21 @@ def write(file: Path | None, figures: dict[str, Any]) -> None:
         file.write_text(json.dumps(figures, indent=1) + "\n")
 
 
-def explained(command: Command) -> Command:
-    """Print what an instrument cannot measure as one line, with exit code 2."""
+def program(command: Callable[[Sequence[str] | None], None]) -> Command:
+    """Make a function of the arguments the program of its module, where it stands last.
+
+    The exit code is 0, or 2 with one line about what the instrument cannot measure.
+    """
 
     @functools.wraps(command)
     def run(argv: Sequence[str] | None = None) -> int:
         try:
-            return command(argv)
+            command(argv)
         except (LookupError, RuntimeError, TypeError, ValueError) as error:
             print(error.args[0] if error.args else error, file=sys.stderr)
             return 2
+        return 0
 
+    if command.__module__ == "__main__":
+        sys.exit(run())
     return run

@@ -8,7 +8,6 @@ scan stores with zeros before its first step) are divided by the steps of the ro
 
 import collections
 import itertools
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,6 @@ from jaxenvs.core.vector import RESET_SOURCES
 
 from . import contestants, instrument, throughput
 from .contestants import Contestant
-from .instrument import explained
 from .tables.plain import plain
 
 LENGTH = 100  # steps of a rollout
@@ -80,9 +78,9 @@ def _show(record: dict[str, Any]) -> None:
     print(plain([HEAD, *cells]), flush=True)
 
 
-@explained
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
     parser = instrument.parser("kernels", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")
@@ -96,8 +94,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         records.append(measure(contestants.ours(env_id, batch, source)))
         _show(records[-1])
     instrument.write(args.json, {**throughput.about(), "rows": records})
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

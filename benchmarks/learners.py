@@ -134,8 +134,9 @@ def about() -> dict[str, Any]:
     return {**throughput.about(), **trainings}
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
     parser = instrument.parser("learners", __doc__)
     add = parser.add_argument
     add("--learners", nargs="+", default=NAMES, choices=NAMES, help="default: all")
@@ -159,8 +160,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(compared(figures).plain(), scores(figures).plain(), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():
         print(f"{learner['learner']}: {learner['reason']}", file=sys.stderr)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,8 +16,8 @@ from jax.stages import Compiled
 
 from . import gpu_work, instrument
 from .contestants import Contestant
-from .instrument import explained
-from .tables import work
+from .tables.text import tabulated
+from .tables.work import MEMORY
 
 STEPS = 8  # of the scan
 
@@ -51,9 +51,9 @@ def peak(compiled: Compiled) -> int:
     return int(sizes - found.alias_size_in_bytes + found.temp_size_in_bytes)
 
 
-@explained
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
     parser = instrument.parser("memory", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Craft-Classic-Ids-v0"], help="default: %(default)s")
@@ -68,11 +68,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         records.append(measure(contestant, args.here))
         name = f"{contestant.env_id}, {contestant.reset_source}"
         print(f"{name}: counted", file=sys.stderr, flush=True)
-    print(work.memory_needed(records).plain())
+    print(tabulated(records, MEMORY).plain())
     about = {**gpu_work.report((), args.here), "steps": STEPS, "rows": records}
     instrument.write(args.json, about)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -23,7 +23,6 @@ import jaxenvs
 
 from . import contestants, instrument, throughput, timing
 from .contestants import Contestant
-from .instrument import explained
 from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
@@ -94,9 +93,9 @@ def measure(args: argparse.Namespace) -> list[dict[str, Any]]:
     return records
 
 
-@explained
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
     parser = instrument.parser("resets", __doc__)
     add = parser.add_argument
     add("--ids", nargs="+", default=["Grid-DoorKey-8x8-v0"], help="ids (default: %(default)s)")
@@ -109,8 +108,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     records = measure(args)
     print(gpu.resets(records).plain())
     instrument.write(args.json, {**throughput.header(args), "rows": records})
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

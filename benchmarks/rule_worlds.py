@@ -10,8 +10,6 @@ Both sides begin the next episode in the step that ends one.
 import argparse
 import importlib
 import statistics
-import sys
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +21,6 @@ from jaxenvs.xland import SETS, Ruleset, XLand, sample_ruleset
 
 from . import contestants, gpu_work, instrument, timing
 from .contestants import NO_RESET, Contestant
-from .instrument import explained
 from .tables.work import counted
 
 ID = "XLand-R4-13x13-v0"
@@ -115,12 +112,12 @@ def compare(args: argparse.Namespace) -> dict[str, Any]:
         )
         pairs = zip(made, speeds, strict=True)
         rows += [row | {"set": name, "per_processor_second": round(s)} for row, s in pairs]
-    return {"date": time.strftime("%Y-%m-%d"), "versions": contestants.versions(), "rows": rows}
+    return instrument.dated(rows)
 
 
-@explained
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
     parser = instrument.parser("rule_worlds", __doc__)
     add = parser.add_argument
     add("--sets", nargs="+", default=["trivial-21k", "medium-1m", "high-1m"], choices=[*SETS])
@@ -131,8 +128,3 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     args.batch = args.batch or (4096 if args.work else 1024)
     instrument.write(args.json, (count if args.work else compare)(args))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,7 +15,6 @@ import functools
 import json
 import os
 import statistics
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -33,8 +32,7 @@ from jaxenvs.baselines.devices import DEVICES, Devices
 from jaxenvs.baselines.run import loop
 from jaxenvs.commands.parser import Parser
 
-from . import contestants, gpu_work, hlo, instrument
-from .instrument import explained
+from . import gpu_work, hlo, instrument
 from .tables import training
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
@@ -198,9 +196,9 @@ def _parser() -> Parser:
     return parser
 
 
-@explained
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
     args = _parser().parse_args(argv)
     if args.described:
         gpu_work.choose_target(False)
@@ -212,10 +210,5 @@ def main(argv: Sequence[str] | None = None) -> int:
         records = medians(list(turns(args)))
         print(training.scaled(records).plain())
     older = json.loads(args.json.read_text()) if args.json and args.json.is_file() else {}
-    about = {"date": time.strftime("%Y-%m-%d"), "versions": contestants.versions()}
-    instrument.write(args.json, {**older, kind: {**about, "cpus": os.cpu_count(), "rows": records}})
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    figures = instrument.dated(records, cpus=os.cpu_count())
+    instrument.write(args.json, {**older, kind: figures})

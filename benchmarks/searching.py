@@ -8,7 +8,6 @@ board that the search had not met before, or met dearer.
 """
 
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +18,8 @@ import jaxenvs
 from jaxenvs import search
 
 from . import instrument, throughput
-from .instrument import explained
-from .tables.puzzles import searched
+from .tables.puzzles import SEARCHED
+from .tables.text import tabulated
 
 
 def measure(
@@ -60,9 +59,9 @@ def measure(
     }
 
 
-@explained
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
     parser = instrument.parser("searching", __doc__)
     add = parser.add_argument
     add("--id", default="Puzzle-SlidingTile-4x4-v0", help="a puzzle (default: %(default)s)")
@@ -74,10 +73,5 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     given = (args.levels, args.node_budget, args.seed, args.repeats)
     records = [measure(args.id, batch_size, *given) for batch_size in args.batch_sizes]
-    print(searched(records).plain())
+    print(tabulated(records, SEARCHED).plain())
     instrument.write(args.json, {**throughput.about(), "rows": records})
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

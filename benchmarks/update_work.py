@@ -7,7 +7,6 @@ counts as its branch with the most launches, a loop of unknown trips as one trip
 `pip install "jax[cuda13]" "jaxenvs[train]"`, no GPU.
 """
 
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -16,9 +15,9 @@ import jaxenvs
 from jaxenvs.baselines import ppo, presets
 from jaxenvs.baselines.algorithms import Learner
 
-from . import contestants, gpu_work, hlo, instrument, scaling
-from .instrument import explained
-from .tables.work import updates
+from . import gpu_work, hlo, instrument, scaling
+from .tables.text import tabulated
+from .tables.work import UPDATES
 
 IDS = (
     "Grid-DoorKey-8x8-v0",
@@ -49,9 +48,9 @@ def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, An
     }
 
 
-@explained
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return its exit code."""
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
     parser = instrument.parser("update_work", __doc__)
     parser.add_argument("--ids", nargs="+", default=IDS, help="environments to train in")
     args = parser.parse_args(argv)
@@ -59,16 +58,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows: list[dict[str, Any]] = []
     for id in args.ids:
         rows.append(measure(id))
-        figures = {
-            "date": time.strftime("%Y-%m-%d"),
-            "versions": contestants.versions(),
-            "target": "NVIDIA H200, compiled ahead of time",
-            "rows": rows,
-        }
+        figures = instrument.dated(rows, target=gpu_work.AHEAD)
         instrument.write(args.json, figures)  # now: a run that is cut short leaves what it has
-    print(updates(rows).plain())
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    print(tabulated(rows, UPDATES).plain())

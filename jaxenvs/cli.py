@@ -102,8 +102,8 @@ def _help() -> str:
             "  --version           print the version",
             f"  --completion SHELL  print a script that completes words: {', '.join(SHELLS)}",
             "",
-            "play, watch, train, eval and solve keep compiled programs for the next start: at most",
-            f"{cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder that",
+            "play, watch, train, eval and solve keep compiled programs for the next start:",
+            f"at most {cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder that",
             f"{CACHE} names; none with {CACHE}=off.",
             "",
             "examples:",
@@ -111,7 +111,7 @@ def _help() -> str:
             "",
             "completion, by shell (zsh: `fpath+=(~/.zfunc)` before `compinit` in ~/.zshrc):",
             *(
-                f"  mkdir -p {folder} &&\n    {PROGRAM} --completion {shell} > {folder}/{file}"
+                f"  mkdir -p {folder}\n  {PROGRAM} --completion {shell} \\\n    > {folder}/{file}"
                 for shell, (folder, file) in SCRIPTS.items()
             ),
         ]

@@ -32,7 +32,7 @@ EXAMPLES = (
     "solve Puzzle-SlidingTile-3x3-v0",
     "solve Puzzle-Sokoban-10x10-v0 --instance level.txt --watch",
     "solve Puzzle-Cube-2x2-v0 --seed 3 --terminate optimal --gif cube.gif",
-    "solve Puzzle-SlidingTile-4x4-v0 --weight 2 --batch-size 4096 --node-budget 4000000",
+    "solve Puzzle-SlidingTile-4x4-v0 --weight 2 --node-budget 4000000",
 )
 ALGORITHMS = ("astar", "qstar", "beam", "bidirectional")
 # Options that an algorithm takes beside the batch size.

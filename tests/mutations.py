@@ -84,8 +84,8 @@ MUTATIONS = {
     ),
     "iron is more frequent than coal": Mutation(
         "jaxenvs/craft/floors.py",
-        "ores=(Ore(_B.COAL, 0.03), Ore(_B.IRON, 0.02), Ore(_B.DIAMOND, 0.001)),",
-        "ores=(Ore(_B.COAL, 0.02), Ore(_B.IRON, 0.03), Ore(_B.DIAMOND, 0.001)),",
+        "COAL=0.03, IRON=0.02, DIAMOND=0.001",
+        "COAL=0.02, IRON=0.03, DIAMOND=0.001",
         "craft/test_floors.py",
     ),
     "strength adds less": Mutation(
@@ -149,9 +149,9 @@ MUTATIONS = {
         FULL,
     ),
     "archers shoot from afar": Mutation(
-        "jaxenvs/craft/full_rows.py",
-        "farthest_shot=5,",
-        "farthest_shot=6,",
+        "jaxenvs/craft/tables.py",
+        '"farthest_shot": 5',
+        '"farthest_shot": 6',
         FULL,
     ),
     "who thirsts goes on resting": Mutation(

@@ -21,6 +21,7 @@ from ..devices import Devices
 from ..runs import Config, Run
 from . import processes, sinks, sweep
 from .checkpoints import RunError
+from .flags import read as read_flags
 
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.
@@ -32,11 +33,10 @@ FREE += ("actors", "learners", "address", "patience")
 TRACKING = ("log", "eval_every", "eval_greedy", "video_every")
 
 
-@dataclasses.dataclass(frozen=True)
-class Options(Generic[S]):
-    """Flags of the command line."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Run:
+    """What to train, and where it is kept."""
 
-    settings: Annotated[S, tyro.conf.arg(name="")]
     id: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="ID")] = None
     """Environment, such as Grid-DoorKey-5x5-v0; `jaxenvs list` shows all."""
     seeds: int = 1
@@ -56,6 +56,12 @@ class Options(Generic[S]):
     """Replace the run that is in DIR."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
     """Go on with the run in this directory, with its own settings."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Saving:
+    """What is saved, and how the policy is evaluated."""
+
     checkpoint_seconds: float = 60.0
     """Seconds between checkpoints; there is one at the end and at Ctrl-C in any case."""
     checkpoint_every: int | None = None
@@ -72,6 +78,12 @@ class Options(Generic[S]):
     """Where the log goes beside log.jsonl: csv, tensorboard, wandb, joined by commas."""
     html: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Write replay.html into DIR at the end: episodes of the first seed, for the browser."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Machine:
+    """Devices, and processes that train together."""
+
     devices: str = "1"
     """Devices that share the environments of each seed, of all processes together: N or all."""
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
@@ -82,6 +94,13 @@ class Options(Generic[S]):
     """Which of them this one is, from 0."""
     join_timeout: int = 120
     """Seconds that processes wait for each other at the start."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Options(_Machine, _Saving, _Run, Generic[S]):
+    """Flags of the command line."""
+
+    settings: S
 
 
 def prepare(
@@ -107,14 +126,8 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
     settings = ALGORITHMS[algorithm].load().Settings
 
     def read(default: Options[Any]) -> Options[Any]:
-        return tyro.cli(
-            Options[settings],
-            args=gathered(argv),
-            default=default,
-            prog=PROGRAM,
-            description=f"Train with {ALGORITHMS[algorithm].title}.",
-            config=(tyro.conf.OmitArgPrefixes,),
-        )
+        about = f"Train with {ALGORITHMS[algorithm].title}."
+        return read_flags(gathered(argv), default, (_Run, _Saving, _Machine), PROGRAM, about)
 
     first = read(Options(settings=settings()))
     processes.join(first.coordinator, first.processes, first.process, first.join_timeout)

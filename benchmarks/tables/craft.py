@@ -1,62 +1,43 @@
 """Steps per second of Craft on a CPU, beside craftax and crafter."""
 
-from typing import Any
-
-from .registry import RESULTS, table
-from .text import Table, tabulated
-from .turns import ENVS, ID, compilation, factor, speed, turns
+from .registry import RESULTS, of_turns
+from .turns import ENVS, ID, compilation, factor, speed
 
 OPTIMISTIC, PLAIN = "craftax (optimistic 16)", "craftax (no reset)"
 _OURS = {"jaxenvs (exact)": "exact", "jaxenvs (no reset)": "none"}
+_SPEEDS = {"jaxenvs (exact)": speed("exact"), OPTIMISTIC: speed(OPTIMISTIC)}
+_RATIO = {"ratio": factor("exact", OPTIMISTIC)}
+_COMPILATION = {"compilation": compilation("exact"), "of craftax": compilation(OPTIMISTIC)}
+_PER_CORE = {"of processor time": factor("exact", OPTIMISTIC, "processor_seconds")}
 
-
-@table("craft-symbolic", f"{RESULTS}/bench_craft_symbolic.json")
-def symbolic(bench: dict[str, Any]) -> Table:
-    """The symbolic view, with and without resets."""
-    columns = {
+of_turns(
+    "craft-symbolic",
+    f"{RESULTS}/bench_craft_symbolic.json",
+    {
         **ENVS,
         **{name: speed(source) for name, source in _OURS.items()},
         **{name: speed(name) for name in (OPTIMISTIC, PLAIN, "crafter")},
         "exact / optimistic": factor("exact", OPTIMISTIC),
         "no reset / no reset": factor("none", PLAIN),
         "exact / crafter": factor("exact", "crafter"),
-    }
-    return tabulated(turns(bench), columns)
-
-
-@table("craft-pixels", f"{RESULTS}/bench_craft_pixels.json")
-def pixels(bench: dict[str, Any]) -> Table:
-    """Pictures."""
-    columns = {
+    },
+)
+of_turns(
+    "craft-pixels",
+    f"{RESULTS}/bench_craft_pixels.json",
+    {**ENVS, **_SPEEDS, **_RATIO, **_COMPILATION},
+)
+of_turns(
+    "craft-full",
+    f"{RESULTS}/bench_craft_full.json",
+    {**ID, **ENVS, **_SPEEDS, **_RATIO, **_PER_CORE, **_COMPILATION},
+)
+of_turns(
+    "craft-compilation",
+    f"{RESULTS}/bench_craft_symbolic.json",
+    {
         **ENVS,
-        "jaxenvs (exact)": speed("exact"),
-        OPTIMISTIC: speed(OPTIMISTIC),
-        "ratio": factor("exact", OPTIMISTIC),
-        "compilation": compilation("exact"),
-        "of craftax": compilation(OPTIMISTIC),
-    }
-    return tabulated(turns(bench), columns)
-
-
-@table("craft-full", f"{RESULTS}/bench_craft_full.json")
-def full(bench: dict[str, Any]) -> Table:
-    """The whole game: per second, per second of processor time, and compilation."""
-    columns = {
-        **ID,
-        **ENVS,
-        "jaxenvs (exact)": speed("exact"),
-        OPTIMISTIC: speed(OPTIMISTIC),
-        "ratio": factor("exact", OPTIMISTIC),
-        "of processor time": factor("exact", OPTIMISTIC, "processor_seconds"),
-        "compilation": compilation("exact"),
-        "of craftax": compilation(OPTIMISTIC),
-    }
-    return tabulated(turns(bench), columns)
-
-
-@table("craft-compilation", f"{RESULTS}/bench_craft_symbolic.json")
-def compiled(bench: dict[str, Any]) -> Table:
-    """Seconds of compilation of the symbolic rollouts."""
-    ours = {name: compilation(source) for name, source in _OURS.items()}
-    theirs = {name: compilation(name) for name in (OPTIMISTIC, PLAIN)}
-    return tabulated(turns(bench), {**ENVS, **ours, **theirs})
+        **{name: compilation(source) for name, source in _OURS.items()},
+        **{name: compilation(name) for name in (OPTIMISTIC, PLAIN)},
+    },
+)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from .registry import RESULTS, table
+from .registry import RESULTS, of_turns, table
 from .text import Column, Table, ratio, tabulated
 from .turns import ENVS, ID, Turns, factor, lead, speed, turns
 
@@ -20,16 +20,8 @@ _SPEEDS = {
 }
 
 
-@table("grids", f"{RESULTS}/bench.json")
-def grids(bench: dict[str, Any]) -> Table:
-    """Three levels, batches of three sizes."""
-    return tabulated(turns(bench), {**ID, **_SPEEDS})
-
-
-@table("doorkey", f"{RESULTS}/bench_doorkey.json")
-def doorkey(bench: dict[str, Any]) -> Table:
-    """DoorKey-8x8 with less beside it."""
-    return tabulated(turns(bench), _SPEEDS)
+of_turns("grids", f"{RESULTS}/bench.json", {**ID, **_SPEEDS})
+of_turns("doorkey", f"{RESULTS}/bench_doorkey.json", _SPEEDS)
 
 
 @table(

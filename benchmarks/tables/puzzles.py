@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .registry import RESULTS, table
-from .text import Table, of, seconds, short, tabulated, whole
+from .registry import RESULTS, of_rows, table
+from .text import Column, Table, of, seconds, short, tabulated, whole
 from .turns import factor, speed, turns
 
 
@@ -26,21 +26,13 @@ def puzzles(bench: dict[str, Any]) -> Table:
     return Table(rows[0].head, [row.rows[0] for row in rows])
 
 
-@table("search", f"{RESULTS}/search.json")
-def search(found: dict[str, Any]) -> Table:
-    """A* on the 15-puzzle."""
-    return searched(found["rows"])
-
-
-def searched(rows: list[dict[str, Any]]) -> Table:
-    """Nodes per second, as `searching` prints them."""
-    columns = {
-        "puzzle": of("env_id"),
-        "batch size": of("batch_size", whole),
-        "levels solved": lambda row: f"{row['solved']} of {row['levels']}",
-        "nodes": of("nodes", whole),
-        "nodes/s": of("nodes_per_second", short),
-        "compile": of("compile_seconds", seconds),
-        "bytes a node": of("bytes_per_node", whole),
-    }
-    return tabulated(rows, columns)
+SEARCHED: dict[str, Column] = {  # nodes per second of A*
+    "puzzle": of("env_id"),
+    "batch size": of("batch_size", whole),
+    "levels solved": lambda row: f"{row['solved']} of {row['levels']}",
+    "nodes": of("nodes", whole),
+    "nodes/s": of("nodes_per_second", short),
+    "compile": of("compile_seconds", seconds),
+    "bytes a node": of("bytes_per_node", whole),
+}
+of_rows("search", f"{RESULTS}/search.json", SEARCHED)

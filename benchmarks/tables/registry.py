@@ -1,16 +1,18 @@
 """Which table is made of which JSON, and how.
 
-A new table is one function with `@table` and one pair of markers in a page.
+A new table is one function with `@table`, or one line with `of_rows` or `of_turns`, and one pair of
+markers in a page.
 """
 
 import difflib
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .text import Table
+from .text import Column, Table, tabulated
+from .turns import turns
 
 RESULTS = "benchmarks/results"
 RUNS = "baselines/results"
@@ -43,6 +45,16 @@ def table(name: str, *files: str, command: str = "") -> Callable:
         return build
 
     return keep
+
+
+def of_rows(name: str, file: str, columns: Mapping[str, Column]) -> None:
+    """Register a table of a file's `rows` as they are."""
+    table(name, file)(lambda found: tabulated(found["rows"], columns))
+
+
+def of_turns(name: str, file: str, columns: Mapping[str, Column]) -> None:
+    """Register a table of a file of `jaxenvs bench`, a line for each id and batch size."""
+    table(name, file)(lambda bench: tabulated(turns(bench), columns))
 
 
 def render(name: str, root: Path) -> str:

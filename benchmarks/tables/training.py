@@ -80,12 +80,6 @@ DEVICES = {
 }
 
 
-@table("scaling-described", f"{RESULTS}/scaling.json")
-def described(found: dict[str, Any]) -> Table:
-    """Kernels and exchanges of an update on H200s that need not be there."""
-    return exchanged(found["described"]["rows"])
-
-
 def exchanged(rows: list[dict[str, Any]]) -> Table:
     """Kernels and exchanges of an update, as `scaling --described` prints them."""
     columns = {
@@ -96,12 +90,6 @@ def exchanged(rows: list[dict[str, Any]]) -> Table:
         "all-gather": lambda row: str(row["update"].get("all-gather", 0)),
     }
     return tabulated(rows, columns)
-
-
-@table("scaling-simulated", f"{RESULTS}/scaling.json")
-def simulated(found: dict[str, Any]) -> Table:
-    """Steps per second on simulated devices."""
-    return scaled(found["simulated"]["rows"])
 
 
 def scaled(rows: list[dict[str, Any]]) -> Table:
@@ -119,3 +107,8 @@ def scaled(rows: list[dict[str, Any]]) -> Table:
         "compile, s": of("compile_seconds", fixed(1)),
     }
     return tabulated(rows, columns)
+
+
+_SCALING = f"{RESULTS}/scaling.json"
+table("scaling-described", _SCALING)(lambda found: exchanged(found["described"]["rows"]))
+table("scaling-simulated", _SCALING)(lambda found: scaled(found["simulated"]["rows"]))

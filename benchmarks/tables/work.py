@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .registry import RESULTS, table
+from .registry import RESULTS, of_rows, table
 from .text import Column, Table, of, ratio, short, tabulated, whole
 
 MIB = 1 << 20
@@ -58,43 +58,33 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     return tabulated(rows, {**ID, **WHO, **COUNTS})
 
 
-@table("work-update", f"{RESULTS}/update_work.json")
-def update_work(found: dict[str, Any]) -> Table:
-    """Whole updates of PPO with `--preset gpu`."""
-    return updates(found["rows"])
+UPDATES: dict[str, Column] = {  # whole updates of PPO with `--preset gpu`
+    "id": of("id"),
+    "envs x steps": lambda row: f"{row['num_envs']:,} x {row['rollout_steps']}",
+    "epochs x minibatches": lambda row: f"{row['epochs']} x {row['minibatches']}",
+    "layers": lambda row: ", ".join(map(str, row["hidden"])),
+    "worlds from": of("reset_source"),
+    "kernels": of("kernels", whole),
+    "GB": lambda row: f"{row['bytes'] / 1e9:.2f}",
+    "conditions": of("conditions", whole),
+}
+MEMORY: dict[str, Column] = {  # of a batch
+    **ID,
+    "envs": of("num_envs", whole),
+    "worlds from": of("reset_source"),
+    "state, MiB": lambda row: whole(row["state"] / MIB),
+    "pool": lambda row: whole(row["pool"] / MIB),
+    "while stepping": lambda row: whole(row["step"] / MIB),
+    "while making all worlds": lambda row: whole(row["reset"] / MIB),
+}
+RULES: dict[str, Column] = {"rules, at most": of("rules"), **WHO_AND_FROM, **COUNTS}
 
-
-def updates(rows: list[dict[str, Any]]) -> Table:
-    """Whole updates, as `update_work` prints them."""
-    columns: dict[str, Column] = {
-        "id": of("id"),
-        "envs x steps": lambda row: f"{row['num_envs']:,} x {row['rollout_steps']}",
-        "epochs x minibatches": lambda row: f"{row['epochs']} x {row['minibatches']}",
-        "layers": lambda row: ", ".join(map(str, row["hidden"])),
-        "worlds from": of("reset_source"),
-        "kernels": of("kernels", whole),
-        "GB": lambda row: f"{row['bytes'] / 1e9:.2f}",
-        "conditions": of("conditions", whole),
-    }
-    return tabulated(rows, columns)
-
-
-@table("work-doorkey", f"{RESULTS}/gpu_work_doorkey.json")
-def work_doorkey(work: dict[str, Any]) -> Table:
-    """DoorKey-8x8 from three sources, and its peers."""
-    return tabulated(work["rows"], {**WHO_AND_FROM, **COUNTS})
-
-
-@table("work-obs", f"{RESULTS}/gpu_work_obs.json")
-def work_obs(work: dict[str, Any]) -> Table:
-    """The other observations of DoorKey-8x8."""
-    return tabulated(work["rows"], {"observation": WHO["observation"], **COUNTS})
-
-
-@table("work-craft", f"{RESULTS}/gpu_work_craft.json")
-def work_craft(work: dict[str, Any]) -> Table:
-    """Craft and craftax."""
-    return tabulated(work["rows"], {**WHO, **COUNTS})
+of_rows("work-update", f"{RESULTS}/update_work.json", UPDATES)
+of_rows("work-doorkey", f"{RESULTS}/gpu_work_doorkey.json", {**WHO_AND_FROM, **COUNTS})
+of_rows("work-obs", f"{RESULTS}/gpu_work_obs.json", {"observation": of("obs"), **COUNTS})
+of_rows("work-craft", f"{RESULTS}/gpu_work_craft.json", {**WHO, **COUNTS})
+of_rows("memory-craft", f"{RESULTS}/memory_craft.json", MEMORY)
+of_rows("work-rules", f"{RESULTS}/rule_worlds_work.json", RULES)
 
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")
@@ -117,32 +107,6 @@ def work_puzzles(work: dict[str, Any]) -> Table:
         "bytes of state": lambda pair: whole(pair["pool"]["state"]),
     }
     return tabulated(pairs.values(), columns)
-
-
-@table("memory-craft", f"{RESULTS}/memory_craft.json")
-def memory_craft(memory: dict[str, Any]) -> Table:
-    """Craft in a large batch."""
-    return memory_needed(memory["rows"])
-
-
-def memory_needed(rows: list[dict[str, Any]]) -> Table:
-    """MiB of a batch, as `memory` prints them."""
-    columns = {
-        **ID,
-        "envs": of("num_envs", whole),
-        "worlds from": of("reset_source"),
-        "state, MiB": lambda row: whole(row["state"] / MIB),
-        "pool": lambda row: whole(row["pool"] / MIB),
-        "while stepping": lambda row: whole(row["step"] / MIB),
-        "while making all worlds": lambda row: whole(row["reset"] / MIB),
-    }
-    return tabulated(rows, columns)
-
-
-@table("work-rules", f"{RESULTS}/rule_worlds_work.json")
-def work_rules(work: dict[str, Any]) -> Table:
-    """Rule worlds and XLand-MiniGrid, a task for each environment."""
-    return tabulated(work["rows"], {"rules, at most": of("rules"), **WHO_AND_FROM, **COUNTS})
 
 
 @table("rule-worlds", f"{RESULTS}/rule_worlds.json")

@@ -24,7 +24,7 @@ KINDS = ("ids", "families", "puzzles")  # what the file keeps, a line each
 GLOBAL = ("--help", "--version", "--completion")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _VALUE = re.compile(r"(--[a-z-]+) [A-Z{[]")  # an option that takes one, as help shows it
-_CHOICES = re.compile(r"(--[a-z-]+) \{([\w.,-]+)\}(?!\|)")
+_CHOICES = re.compile(r"(--[a-z-]+)(?: [A-Z]+ \[[A-Z]+ \.\.\.\])?\s+\{([\w.,-]+)\}(?!\|)")
 
 
 class Words(NamedTuple):

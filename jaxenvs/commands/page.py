@@ -254,7 +254,7 @@ def _shown(value: Any) -> str:
 
 @functools.cache
 def comments(kind: type) -> dict[str, str]:
-    """Comments beside (or above) the annotated fields of a class and its bases, by field.
+    """Comments beside, above or (docstrings) below annotated fields of a class and its bases.
 
     A field that is annotated anew without a comment keeps that of the base. Empty where there is no
     source to read.
@@ -266,8 +266,12 @@ def comments(kind: type) -> dict[str, str]:
         except (OSError, TypeError):
             continue
         above: list[str] = []
+        last = ""
         for line in lines:
             field = _FIELD.match(line)
+            last = field[1] if field else last
+            if line.startswith('    """') and last:
+                notes[last] = line.strip(' "')
             if field and (note := field[2] or " ".join(above)):
                 notes[field[1]] = note
             above = [*above, line[6:]] if line.startswith("    # ") else []

@@ -16,6 +16,14 @@ from . import fields
 _UNKNOWN = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 
 
+class _Filled(argparse.HelpFormatter):
+    """Fills each paragraph of a text; those with an indented line stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill, parts = super()._fill_text, text.split("\n\n")
+        return "\n\n".join(p if "\n " in p else fill(p, width, indent) for p in parts)
+
+
 class UsageError(ValueError):
     """Something the caller can fix; the message says how."""
 
@@ -32,7 +40,7 @@ class Parser(argparse.ArgumentParser):
             prog=prog,
             description=description,
             epilog=f"examples:{lines}" if examples else None,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Filled,
             allow_abbrev=False,
         )
 

@@ -78,7 +78,7 @@ def line(x0: Length, y0: Length, x1: Length, y1: Length, width: Length) -> Shape
 
 def union(*shapes: Shape) -> Shape:
     """Return the points in any of the shapes."""
-    return lambda x, y: functools.reduce(np.logical_or, (shape(x, y) for shape in shapes), False)
+    return lambda x, y: functools.reduce(np.logical_or, (s(x, y) for s in shapes), np.array(False))
 
 
 def minus(shape: Shape, *holes: Shape) -> Shape:

@@ -1,5 +1,7 @@
 """The necromancer of the last floor: eight waves of mobs, and a blow after each."""
 
+from typing import Any
+
 import jax.numpy as jnp
 
 from .harm import is_boss_floor
@@ -26,7 +28,7 @@ def fight(moment: Moment) -> Moment:
     return moment._replace(world=world._replace(boss={"progress": progress, "timer": timer}))
 
 
-def is_vulnerable(world: World) -> jnp.ndarray:
+def is_vulnerable(world: World) -> Any:
     """Whether the floor has no melee and no ranged mob, and the wave is over."""
     alone = world.boss["timer"] <= 0
     for mob in (*world.mobs["melee"], *world.mobs["ranged"]):

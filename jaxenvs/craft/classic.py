@@ -23,12 +23,18 @@ from ..core.spaces import Box, Dict
 from ..core.struct import struct
 from . import attack, body, deeds, mobs, plants, player, projectiles, sight, spawn, terrain
 from .env import CraftEnv
-from .packing import Field, Packing, bytes_of
+from .packing import Field, Packing, fields_of
 from .spawn import Odds
 from .state import CraftState, Level, new_world
 from .step import Moment, Stage, holds, settles
 from .tables import (
+    APPEARING,
+    BROKEN,
+    MELEE,
+    NEEDS,
     NEVER_PLACED,
+    PASSIVE,
+    RANGED,
     ROLES,
     VITALS,
     Achievement,
@@ -36,94 +42,63 @@ from .tables import (
     Block,
     Harvest,
     MobRow,
-    Need,
     Placement,
     ProjectileRow,
     Recipe,
     Rules,
     Weapon,
+    blocks,
 )
 
-_SOLID = frozenset(
-    {
-        Block.WATER,
-        Block.STONE,
-        Block.TREE,
-        Block.COAL,
-        Block.IRON,
-        Block.DIAMOND,
-        Block.CRAFTING_TABLE,
-        Block.FURNACE,
-        Block.PLANT,
-        Block.RIPE_PLANT,
-    }
+_SOLID = blocks("WATER STONE TREE COAL IRON DIAMOND CRAFTING_TABLE FURNACE PLANT RIPE_PLANT")
+_OPEN = NEVER_PLACED | blocks("GRASS SAND PATH LAVA")
+_FILLED, _SOIL = _OPEN | blocks("WATER"), blocks("GRASS")  # where stones and saplings may go
+_MATERIALS = (  # of tools, what they cost, whether at a furnace
+    ("WOOD", {"wood": 1}, False),
+    ("STONE", {"wood": 1, "stone": 1}, False),
+    ("IRON", {"wood": 1, "stone": 1, "iron": 1, "coal": 1}, True),
 )
-_OPEN = NEVER_PLACED | {
-    Block.GRASS,
-    Block.SAND,
-    Block.PATH,
-    Block.LAVA,
-}
-_IRON = {"wood": 1, "stone": 1, "iron": 1, "coal": 1}
-_STONE = {"wood": 1, "stone": 1}
 _A = Achievement
 
-_ITEMS = (
-    "wood",
-    "stone",
-    "coal",
-    "iron",
-    "diamond",
-    "sapling",
-    "wood_pickaxe",
-    "stone_pickaxe",
-    "iron_pickaxe",
-    "wood_sword",
-    "stone_sword",
-    "iron_sword",
-)
+_TOOLS = tuple(f"{of}_{tool}" for tool in ("pickaxe", "sword") for of in ("wood", "stone", "iron"))
+_ITEMS = ("wood", "stone", "coal", "iron", "diamond", "sapling", *_TOOLS)
 MOST_HEALTH = 31  # of a mob
 BESIDE = 16  # cells beyond the border where a projectile that flew out stays
 MAX_SIZE = 224  # cells on a side: with BESIDE at both ends a coordinate has 8 bits
-_MOB = (
-    Field("row", 8),
-    Field("column", 8),
-    Field("health", 5),
-    Field("cooldown", 3),
-    Field("alive", 1, flag=True),
-    Field("marked", 1, flag=True),
-)
-_ARROW = (
-    Field("row", 8, low=-BESIDE, saturates=True),
-    Field("column", 8, low=-BESIDE, saturates=True),
-    Field("d_row", 2, low=-1),
-    Field("d_column", 2, low=-1),
-    Field("alive", 1, flag=True),
-)
-_PLANT = (
-    Field("row", 8),
-    Field("column", 8),
-    Field("age", 14, saturates=True),
-    Field("planted", 1, flag=True),
-)
-_PLAYER = (
-    Field("row", 8, low=-1),
-    Field("column", 8, low=-1),
-    Field("facing", 3),
-    Field("sleeping", 1, flag=True),
-)
+_PLACE = fields_of(("row", "column"), 8)
+_FLIES = (*fields_of(("d_row", "d_column"), 2, low=-1), Field("alive", 1, flag=True))
 _COUNTERS = ("recover", "hunger", "thirst", "fatigue")
 PACKING = Packing(
     player=(
-        _PLAYER,
-        bytes_of(f"vitals.{name}" for name in VITALS)
-        + bytes_of((f"counters.{name}" for name in _COUNTERS), low=-64)
-        + bytes_of(f"items.{name}" for name in _ITEMS),
+        (
+            *fields_of(("row", "column"), 8, low=-1),
+            Field("facing", 3),
+            Field("sleeping", 1, flag=True),
+        ),
+        (
+            *fields_of((f"vitals.{name}" for name in VITALS), 8),
+            *fields_of((f"counters.{name}" for name in _COUNTERS), 8, low=-64),
+            *fields_of((f"items.{name}" for name in _ITEMS), 8),
+        ),
     ),
-    mob=_MOB,
-    projectile=_ARROW,
-    plant=_PLANT,
+    mob=(
+        *_PLACE,
+        Field("health", 5),
+        Field("cooldown", 3),
+        *fields_of(("alive", "marked"), 1, flag=True),
+    ),
+    projectile=(
+        *(Field(name, 8, low=-BESIDE, saturates=True) for name in ("row", "column")),
+        *_FLIES,
+    ),
+    plant=(*_PLACE, Field("age", 14, saturates=True), Field("planted", 1, flag=True)),
 )
+
+
+def _mob(name: str, health: int, on: str, achievement: Achievement, **more: Any) -> MobRow:
+    where = {"appears_on": blocks(on), "shuns": frozenset({Block.LAVA})}
+    return MobRow(name=name, health=health, achievement=achievement, **where, **more)
+
 
 CLASSIC = Rules(
     packing=PACKING,
@@ -136,14 +111,17 @@ CLASSIC = Rules(
     best=9,
     solid=_SOLID,
     overflown=frozenset({Block.WATER}),
-    broken=frozenset({Block.CRAFTING_TABLE, Block.FURNACE}),
-    recipes=(
-        Recipe(Action.MAKE_WOOD_PICKAXE, "wood_pickaxe", {"wood": 1}, False, _A.MAKE_WOOD_PICKAXE),
-        Recipe(Action.MAKE_STONE_PICKAXE, "stone_pickaxe", _STONE, False, _A.MAKE_STONE_PICKAXE),
-        Recipe(Action.MAKE_IRON_PICKAXE, "iron_pickaxe", _IRON, True, _A.MAKE_IRON_PICKAXE),
-        Recipe(Action.MAKE_WOOD_SWORD, "wood_sword", {"wood": 1}, False, _A.MAKE_WOOD_SWORD),
-        Recipe(Action.MAKE_STONE_SWORD, "stone_sword", _STONE, False, _A.MAKE_STONE_SWORD),
-        Recipe(Action.MAKE_IRON_SWORD, "iron_sword", _IRON, True, _A.MAKE_IRON_SWORD),
+    broken=BROKEN,
+    recipes=tuple(
+        Recipe(
+            Action[f"MAKE_{of}_{tool}"],
+            f"{of}_{tool}".lower(),
+            costs,
+            furnace,
+            _A[f"MAKE_{of}_{tool}"],
+        )
+        for tool in ("PICKAXE", "SWORD")
+        for of, costs, furnace in _MATERIALS
     ),
     harvests=(
         Harvest(Block.TREE, None, "wood", Block.GRASS, _A.COLLECT_WOOD),
@@ -156,62 +134,18 @@ CLASSIC = Rules(
         Harvest(Block.RIPE_PLANT, None, None, Block.PLANT, _A.EAT_PLANT, food=4),
     ),
     placements=(
-        Placement(
-            Action.PLACE_STONE, Block.STONE, "stone", 1, _OPEN | {Block.WATER}, _A.PLACE_STONE
-        ),
+        Placement(Action.PLACE_STONE, Block.STONE, "stone", 1, _FILLED, _A.PLACE_STONE),
         Placement(Action.PLACE_TABLE, Block.CRAFTING_TABLE, "wood", 2, _OPEN, _A.PLACE_TABLE),
         Placement(Action.PLACE_FURNACE, Block.FURNACE, "stone", 1, _OPEN, _A.PLACE_FURNACE),
-        Placement(
-            Action.PLACE_PLANT, Block.PLANT, "sapling", 1, frozenset({Block.GRASS}), _A.PLACE_PLANT
-        ),
+        Placement(Action.PLACE_PLANT, Block.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     ),
-    needs=(
-        Need("food", "hunger", limit=25, asleep=0.5),
-        Need("drink", "thirst", limit=20, asleep=0.5),
-        Need("energy", "fatigue", limit=30, asleep=-1, rest=10),
-    ),
+    needs=NEEDS,
     pace=2,  # sleepers need half as much
     weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
     mobs=(
-        MobRow(
-            name="zombie",
-            role="melee",
-            health=5,
-            appears_on=frozenset({Block.GRASS, Block.PATH}),
-            nearest=9,
-            achievement=_A.DEFEAT_ZOMBIE,
-            shuns=frozenset({Block.LAVA}),
-            damage=2,
-            cooldown=5,
-            chase=10,
-            gate=0.75,
-        ),
-        MobRow(
-            name="cow",
-            role="passive",
-            health=3,
-            appears_on=frozenset({Block.GRASS}),
-            nearest=3,
-            achievement=_A.EAT_COW,
-            shuns=frozenset({Block.LAVA}),
-            food=6,
-        ),
-        MobRow(
-            name="skeleton",
-            role="ranged",
-            health=3,
-            appears_on=frozenset({Block.PATH}),
-            nearest=9,
-            achievement=_A.DEFEAT_SKELETON,
-            shuns=frozenset({Block.LAVA}),
-            cooldown=4,
-            chase=10,
-            gate=0.85,
-            retreat=3,
-            nearest_shot=4,
-            farthest_shot=5,
-            projectile="arrow",
-        ),
+        _mob("zombie", 5, "GRASS PATH", _A.DEFEAT_ZOMBIE, damage=2, **MELEE),
+        _mob("cow", 3, "GRASS", _A.EAT_COW, **PASSIVE),
+        _mob("skeleton", 3, "PATH", _A.DEFEAT_SKELETON, projectile="arrow", chase=10, **RANGED),
     ),
     projectiles=(ProjectileRow("arrow", damage=2),),
 )
@@ -237,16 +171,11 @@ class CraftParams(Params):
 
 
 # Lowest and highest value of each, checked where it is not traced.
+_CHANCES = ("cow_chance", "zombie_base_chance", "zombie_night_chance", "skeleton_chance")
 _LIMITS = {
-    "max_steps_in_episode": (1, 2**31 - 1),
-    "day_length": (1, 2**31 - 1),
-    "zombie_health": (1, MOST_HEALTH),
-    "cow_health": (1, MOST_HEALTH),
-    "skeleton_health": (1, MOST_HEALTH),
-    "spawn_cow_chance": (0, 1),
-    "spawn_zombie_base_chance": (0, 1),
-    "spawn_zombie_night_chance": (0, 1),
-    "spawn_skeleton_chance": (0, 1),
+    **dict.fromkeys(("max_steps_in_episode", "day_length"), (1, 2**31 - 1)),
+    **dict.fromkeys((f"{row.name}_health" for row in CLASSIC.mobs), (1, MOST_HEALTH)),
+    **dict.fromkeys((f"spawn_{name}" for name in _CHANCES), (0, 1)),
 }
 
 
@@ -254,19 +183,10 @@ def _odds(moment: Moment) -> Odds:
     """What may appear: more zombies by night."""
     params, dark = moment.params, (1 - moment.light) * (1 - moment.light)
     night = params.spawn_zombie_base_chance + params.spawn_zombie_night_chance * dark
-    return Odds(
-        chances={
-            "passive": params.spawn_cow_chance,
-            "melee": night,
-            "ranged": params.spawn_skeleton_chance,
-        },
-        health={
-            "passive": params.cow_health,
-            "melee": params.zombie_health,
-            "ranged": params.skeleton_health,
-        },
-        types=dict.fromkeys(ROLES, 0),
-    )
+    chances = (params.spawn_cow_chance, night, params.spawn_skeleton_chance)
+    health = (params.cow_health, params.zombie_health, params.skeleton_health)
+    by_role = (dict(zip(APPEARING, values, strict=True)) for values in (chances, health))
+    return Odds(*by_role, types=dict.fromkeys(ROLES, 0))
 
 
 STAGES = (

@@ -10,9 +10,9 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core.random import below, permutation
 from .chance import uniform
+from .full_rows import SIZE
 from .tables import Block
 
-SIZE = 48  # cells on a side
 ROOMS = 8
 CHUNK = 16  # cells on a side; no two rooms begin in the same of 3 x 3
 MOSSY = 0.1  # share of the walls with moss, and of the paths with something rare

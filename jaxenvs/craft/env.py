@@ -44,6 +44,10 @@ class CraftEnv(Env):
     stages: ClassVar[tuple[Stage, ...]]  # of a step
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
     status_rows: ClassVar[int] = 2  # the inventory
+    pixel_size: ClassVar[int] = 7  # of a cell, where pictures are observed
+    most_seen: ClassVar[float] = 1.0  # in the symbolic observation
+    sight: ClassVar[Any] = sight  # module of what is seen
+    people: ClassVar[Any] = facts  # module of what is told
 
     def __post_init__(self) -> None:
         """Check the fields."""
@@ -81,11 +85,12 @@ class CraftEnv(Env):
 
     @property
     def _spaces(self) -> dict[str, Box]:
-        height, width = self.rules.view
+        (height, width), size = self.rules.view, self.pixel_size
+        picture = ((height + self.status_rows) * size, width * size, 3)
         return {
-            "symbolic": Box(0.0, 1.0, (sight.floats(self.rules),), np.float32),
+            "symbolic": Box(0.0, self.most_seen, (self.sight.floats(self.rules),), np.float32),
             "ids": Box(0, 255, (self.layout.size,), np.uint8),
-            "pixels": Box(0, 255, ((height + 2) * 7, width * 7, 3), np.uint8),
+            "pixels": Box(0, 255, picture, np.uint8),
         }
 
     @property
@@ -96,7 +101,7 @@ class CraftEnv(Env):
     @property
     def controls(self) -> Controls:
         """Upstream's keys, and arrows; see `facts.KEYS`."""
-        return Controls(facts.KEYS[: len(self.rules.actions)])
+        return Controls(self.people.KEYS)
 
     @property
     def features(self) -> Features:
@@ -108,7 +113,7 @@ class CraftEnv(Env):
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """What stands where in `ids` and in `symbolic`."""
-        return sight.observation_layout(self.rules)
+        return self.sight.observation_layout(self.rules)
 
     def checked_params(self, params: Any, where: str) -> Any:
         """Also check the ranges of numbers; those not known while tracing are clipped."""
@@ -128,7 +133,9 @@ class CraftEnv(Env):
         """Apply the rules with given draws; `state.time` already counts this step."""
         before = self.world(state)
         light = sight.light(state.time - 1, params.day_length)
-        moment = advance(self.stages, self.moment(state, before, action, draws, params, light))
+        given = (self.rules, self.ground(state, before), before, action, draws, params, light)
+        floors = getattr(state, "floors", None)  # of the full game
+        moment = advance(self.stages, Moment(*given, self.reach, floors))
         after = moment.world
         new = tuple(a & ~b for a, b in zip(after.earned, before.earned, strict=True))
         gained = after.vitals["health"] - before.vitals["health"]
@@ -142,19 +149,6 @@ class CraftEnv(Env):
             {"achievements": earned_vector(self.rules, after.earned)},
         )
 
-    def moment(
-        self,
-        state: CraftState,
-        world: World,
-        action: Array,
-        draws: Draws,
-        params: Any,
-        light: Array,
-    ) -> Moment:
-        """The step before its first stage."""
-        ground = self.ground(state, world)
-        return Moment(self.rules, ground, world, action, draws, params, light, self.reach)
-
     def after(self, state: CraftState, moment: Moment) -> CraftState:
         """The state behind the last stage."""
         return self.packed(state.time, moment.ground.cells, moment.world)
@@ -166,8 +160,8 @@ class CraftEnv(Env):
     def observe(self, state: CraftState, params: Any = None) -> PyTree[Array]:
         """Return the observation named by the field `obs`."""
         if self.obs == "pixels":
-            return self.picture(state, 7, params)
-        show = sight.symbolic if self.obs == "symbolic" else sight.ids
+            return self.picture(state, self.pixel_size, params)
+        show = self.sight.symbolic if self.obs == "symbolic" else self.sight.ids
         return show(self.rules, state.map, self.world(state), self.light(state, params))
 
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
@@ -196,11 +190,11 @@ class CraftEnv(Env):
 
     def facts(self, state: CraftState, params: Any = None) -> tuple[Fact, ...]:
         """The body, every item with its count, and the hour."""
-        return facts.facts(self, state, params)
+        return self.people.facts(self, state, params)
 
     def describe(self, state: CraftState, params: Any = None) -> str:
         """Describe the body, the inventory, the time of day, the cell ahead and what is in view."""
-        return facts.describe(self, state, params)
+        return self.people.describe(self, state, params)
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
         """The icon of a vital or an item."""
@@ -222,8 +216,8 @@ class CraftEnv(Env):
 
     @property
     def layout(self) -> Any:
-        """Offsets in the observation `ids`, see `sight.Layout`."""
-        return sight.layout(self.rules)
+        """Offsets in the observation `ids`, see `Layout` of `sight`."""
+        return self.sight.layout(self.rules)
 
     def world(self, state: CraftState) -> World:
         """Everything but map and clock, by name."""
@@ -241,8 +235,8 @@ class CraftEnv(Env):
         return self.state_type(time=time, map=map, words=pack(self.rules, world, known), **more)
 
     def view(self, state: CraftState) -> Any:
-        """Blocks around the player, and bits of who is there, see `sight.channels`."""
-        return sight.view(self.rules, state.map, self.world(state))
+        """What is around the player, see `sight.view`."""
+        return self.sight.view(self.rules, state.map, self.world(state))
 
     def light(self, state: CraftState, params: Any = None) -> Float32[Array, ""]:
         """Daylight, 0 to 1."""
@@ -251,7 +245,7 @@ class CraftEnv(Env):
 
     def expand(self, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
         """Turn an observation `ids` into `symbolic`."""
-        return sight.expand(self.rules, ids)
+        return self.sight.expand(self.rules, ids)
 
     def picture(
         self, state: CraftState, tile_size: int, params: Any = None

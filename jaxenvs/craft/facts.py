@@ -7,92 +7,56 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from ..core.controls import keyed
+from ..core.controls import ActionKeys
 from ..core.facts import Fact, a, away, bar, count, drawn, listed, sentences
 from .look import gear, sprites
 from .sight import channels
 from .state import CraftState, World
-from .tables import VITALS, Block, blocks
+from .tables import VITALS, Action, Block, blocks
 
 if TYPE_CHECKING:
     from .env import CraftEnv
 
-KEYS = keyed(  # in the order of `Action`: upstream's keys, and arrows
-    ("noop", "q"),
-    ("left", "a, left"),
-    ("right", "d, right"),
-    ("up", "w, up"),
-    ("down", "s, down"),
-    ("do", "space, e", "do: gather, hit, eat"),
-    ("sleep", "tab"),
-    ("place stone", "r"),
-    ("place table", "t"),
-    ("place furnace", "f"),
-    ("place plant", "p"),
-    ("make wood pickaxe", "1"),
-    ("make stone pickaxe", "2"),
-    ("make iron pickaxe", "3"),
-    ("make wood sword", "4"),
-    ("make stone sword", "5"),
-    ("make iron sword", "6"),
+
+def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
+    """Keys of the actions in their order, with a blank between two and `/` within one."""
+    named = zip((action.name.lower() for action in Action), text.split(), strict=False)
+    return tuple(
+        ActionKeys(name.replace("_", " "), tuple(keys.split("/")), does.get(name, ""))
+        for name, keys in named
+    )
+
+
+KEYS = keys_of(  # upstream's, and arrows
+    "q a/left d/right w/up s/down space/e tab r t f p 1 2 3 4 5 6", do="do: gather, hit, eat"
 )
-COLOURS = {
-    "health": (228, 72, 82),
-    "food": (214, 132, 70),
-    "drink": (84, 158, 240),
-    "energy": (246, 208, 72),
-}
+_COLOURS = ((228, 72, 82), (214, 132, 70), (84, 158, 240), (246, 208, 72))
+COLOURS = dict(zip(VITALS, _COLOURS, strict=True))
 NOON = 0.2  # share of the day at which it is lightest
 WAYS = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}  # rows and columns, by `World.facing`
 FACING = {1: "left", 2: "right", 3: "up", 4: "down"}
-SIGNS = {
-    Block.GRASS: ".",
-    Block.SAND: ",",
-    Block.PATH: "_",
-    Block.WATER: "~",
-    Block.STONE: "#",
-    Block.TREE: "t",
-    Block.COAL: "c",
-    Block.IRON: "i",
-    Block.DIAMOND: "d",
-    Block.LAVA: "!",
-    Block.CRAFTING_TABLE: "T",
-    Block.FURNACE: "F",
-    Block.PLANT: "p",
-    Block.RIPE_PLANT: "P",
-    Block.FIRE_GRASS: ";",
-    Block.ICE_GRASS: ":",
-    Block.FIRE_TREE: "f",
-    Block.ICE_SHRUB: "h",
-    Block.WALL: "W",
-    Block.WALL_MOSS: "M",
-    Block.DARKNESS: "-",
-    Block.STALAGMITE: "l",
-    Block.SAPPHIRE: "s",
-    Block.RUBY: "r",
-    Block.CHEST: "C",
-    Block.FOUNTAIN: "o",
-    Block.ENCHANTMENT_TABLE_FIRE: "E",
-    Block.ENCHANTMENT_TABLE_ICE: "I",
-    Block.NECROMANCER: "N",
-    Block.GRAVE: "g",
-    Block.GRAVE2: "g",
-    Block.GRAVE3: "g",
-    Block.OUT_OF_BOUNDS: "x",
-}
+_SIGNS = """
+. GRASS   , SAND    _ PATH        ~ WATER     # STONE     t TREE     c COAL     i IRON
+d DIAMOND ! LAVA    T CRAFTING_TABLE          F FURNACE   p PLANT    P RIPE_PLANT
+; FIRE_GRASS        : ICE_GRASS   f FIRE_TREE h ICE_SHRUB W WALL     M WALL_MOSS
+- DARKNESS          l STALAGMITE  s SAPPHIRE  r RUBY      C CHEST    o FOUNTAIN
+E ENCHANTMENT_TABLE_FIRE          I ENCHANTMENT_TABLE_ICE N NECROMANCER
+g GRAVE   g GRAVE2  g GRAVE3      x OUT_OF_BOUNDS
+"""
+_PAIRS = zip(*[iter(_SIGNS.split())] * 2, strict=True)
+SIGNS = {Block[name]: sign for sign, name in _PAIRS}
 GROUND = blocks("OUT_OF_BOUNDS GRASS SAND PATH FIRE_GRASS ICE_GRASS")
 MASSES = blocks("OUT_OF_BOUNDS WATER LAVA STONE COAL IRON GRASS SAND FIRE_GRASS ICE_GRASS DARKNESS")
 NAMES = {
     Block.OUT_OF_BOUNDS: "the edge of the world",
     Block.PLANT: "young plant",
-    Block.GRAVE2: "grave",
-    Block.GRAVE3: "grave",
+    **dict.fromkeys((Block.GRAVE2, Block.GRAVE3), "grave"),
 }
 
 
 def facts(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Fact, ...]:
     """The body, every item with its count, and the hour."""
-    world, light, days, *_ = read(env, state, params)
+    world, _, light, days = read(env, state, params)
     return _facts(env, world, light, days)
 
 
@@ -107,7 +71,7 @@ def _facts(env: "CraftEnv", world: World, light: float, days: float) -> tuple[Fa
 
 def describe(env: "CraftEnv", state: CraftState, params: Any) -> str:
     """Describe the body, the inventory, the time of day, the cell ahead, and draw the view."""
-    world, light, days, seen, mobs = read(env, state, params)
+    world, (seen, mobs), light, days = read(env, state, params)
     view = [[sight_of(Block(block)) for block in line] for line in seen.tolist()]
     for bit, name in enumerate(channels(env.rules)):
         for row, column in np.argwhere(mobs >> bit & 1):
@@ -185,18 +149,18 @@ def _legend(sights: Iterable[Sight]) -> str:
 
 
 def read(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Any, ...]:
-    """Return the world by name, the daylight (0 to 1), the days since the beginning, and blocks and
-    mobs of the view, all on the host."""
+    """Return the world by name, the view, the daylight (0 to 1) and the days since the beginning,
+    on the host."""
     params = env.default_params if params is None else params
-    world, light, time, day, blocks, mobs = jax.device_get(_reader(env)(state, params))
-    return world, float(light), int(time) / max(1, int(day)), blocks, mobs
+    world, view, light, time, day = jax.device_get(_reader(env)(state, params))
+    return world, view, float(light), int(time) / max(1, int(day))
 
 
 @functools.lru_cache(maxsize=8)
 def _reader(env: "CraftEnv") -> Callable[..., Any]:
     def reader(state: CraftState, params: Any) -> tuple[Any, ...]:
         hour = env.light(state, params), state.time, params.day_length
-        return env.world(state), *hour, *env.view(state)
+        return env.world(state), env.view(state), *hour
 
     return jax.jit(reader)
 

@@ -21,13 +21,12 @@ from ..core.random import Key, hashed, permutation
 from ..core.struct import Struct, struct
 from . import dungeons
 from .chance import uniform
-from .dungeons import DUNGEONS, SIZE, TORCH, Rooms
+from .dungeons import DUNGEONS, TORCH, Rooms
+from .full_rows import COLOURS, FLOORS, SIZE
 from .noise import noises
 from .tables import Block, Item
 from .terrain import lattices
 
-FLOORS = 9
-POTIONS = 6
 _B = Block
 
 
@@ -74,78 +73,36 @@ class Hills(NamedTuple):
     peak: float = 1.0  # rise at most
 
 
-_GEMS = (Ore(_B.DIAMOND, 0.005), Ore(_B.SAPPHIRE, 0.0025), Ore(_B.RUBY, 0.0025))
-_GNOMES = Hills(
-    floor=2,
-    ground=_B.PATH,
-    sea=_B.WATER,
-    coast=_B.PATH,
-    tree=_B.STALAGMITE,
-    ores=(Ore(_B.COAL, 0.04), Ore(_B.IRON, 0.02), *_GEMS),
-    plain=17.0,
-    peak=1.5,
-)
-_RICH = (Ore(_B.DIAMOND, 0.01), Ore(_B.SAPPHIRE, 0.01), Ore(_B.RUBY, 0.01))
+def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
+    return tuple(Ore(_B[name], share, on) for name, share in shares.items())
+
+
+def _row(floor: int, named: str, ores: tuple[Ore, ...], **more: Any) -> Hills:
+    """A row; `named` are its ground, sea, coast and tree."""
+    ground, sea, coast, tree = (_B[name] for name in named.split())
+    return Hills(floor, ground, sea, coast, tree, ores, **more)
+
+
+_GEMS = _ores(DIAMOND=0.005, SAPPHIRE=0.0025, RUBY=0.0025)
+_RICH = _ores(DIAMOND=0.01, SAPPHIRE=0.01, RUBY=0.01)
+_GRAVES = (*_ores(_B.WALL, WALL_MOSS=0.1), *_ores(_B.GRAVE, GRAVE2=0.333, GRAVE3=0.5))
+_MINES = _row(2, "PATH WATER PATH STALAGMITE", (), plain=17.0, peak=1.5)
+_FIRE, _ICE = _ores(COAL=0.05, RUBY=0.025), _ores(DIAMOND=0.005, SAPPHIRE=0.02)
+_TOP = _row(0, "GRASS WATER SAND TREE", _ores(COAL=0.03, IRON=0.02, DIAMOND=0.001), light=1.0)
+_REALM = {"wet": 0.5, "clear": 0.4, "plain": 17.0, "peak": 1.5}
+_YARD = {"clear": 0.95, "woods": -1.0, "plain": 10.0, "peak": 10.0}
 HILLS = (
-    Hills(
-        floor=0,
-        ground=_B.GRASS,
-        sea=_B.WATER,
-        coast=_B.SAND,
-        tree=_B.TREE,
-        ores=(Ore(_B.COAL, 0.03), Ore(_B.IRON, 0.02), Ore(_B.DIAMOND, 0.001)),
-        hollow=_B.PATH,
-        start=_B.GRASS,
-        light=1.0,
+    _TOP._replace(hollow=_B.PATH, start=_B.GRASS),
+    _MINES._replace(ores=(*_ores(COAL=0.04, IRON=0.02), *_GEMS)),
+    _MINES._replace(floor=5, ores=(*_ores(COAL=0.04, IRON=0.03), *_RICH)),
+    _row(6, "FIRE_GRASS LAVA SAND FIRE_TREE", _FIRE, light=1.0, wet=0.5)._replace(
+        start=_B.FIRE_GRASS, ladder=_B.FIRE_GRASS
     ),
-    _GNOMES,
-    _GNOMES._replace(floor=5, ores=(Ore(_B.COAL, 0.04), Ore(_B.IRON, 0.03), *_RICH)),
-    Hills(
-        floor=6,
-        ground=_B.FIRE_GRASS,
-        sea=_B.LAVA,
-        coast=_B.SAND,
-        tree=_B.FIRE_TREE,
-        ores=(Ore(_B.COAL, 0.05), Ore(_B.RUBY, 0.025)),
-        start=_B.FIRE_GRASS,
-        ladder=_B.FIRE_GRASS,
-        light=1.0,
-        wet=0.5,
+    _row(7, "ICE_GRASS WATER ICE_GRASS ICE_SHRUB", _ICE, **_REALM)._replace(
+        lava=_B.WATER, start=_B.ICE_GRASS, ladder=_B.ICE_GRASS
     ),
-    Hills(
-        floor=7,
-        ground=_B.ICE_GRASS,
-        sea=_B.WATER,
-        coast=_B.ICE_GRASS,
-        tree=_B.ICE_SHRUB,
-        ores=(Ore(_B.DIAMOND, 0.005), Ore(_B.SAPPHIRE, 0.02)),
-        lava=_B.WATER,
-        start=_B.ICE_GRASS,
-        ladder=_B.ICE_GRASS,
-        wet=0.5,
-        clear=0.4,
-        plain=17.0,
-        peak=1.5,
-    ),
-    Hills(
-        floor=8,
-        ground=_B.PATH,
-        sea=_B.PATH,
-        coast=_B.PATH,
-        tree=_B.GRAVE,
-        ores=(
-            Ore(_B.WALL_MOSS, 0.1, _B.WALL),
-            Ore(_B.GRAVE2, 0.333, _B.GRAVE),
-            Ore(_B.GRAVE3, 0.5, _B.GRAVE),
-        ),
-        mountain=_B.WALL,
-        hollow=_B.WALL,
-        lava=_B.WALL,
-        start=_B.NECROMANCER,
-        clear=0.95,
-        woods=-1.0,
-        plain=10.0,
-        peak=10.0,
+    _row(8, "PATH PATH PATH GRAVE", _GRAVES, **_YARD)._replace(
+        start=_B.NECROMANCER, mountain=_B.WALL, hollow=_B.WALL, lava=_B.WALL
     ),
 )
 _ROWS = (*HILLS, *DUNGEONS)  # in the order in which they are built
@@ -182,7 +139,7 @@ def draw(key: Key, angles: Any = None) -> FloorDraws:
         cells=uniform(words(FLOORS, SIZE, SIZE)),
         choices=uniform(words(FLOORS, 3)),
         rooms=rooms,
-        potions=permutation(words(POTIONS)),
+        potions=permutation(words(len(COLOURS))),
     )
 
 

@@ -16,9 +16,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8
 
 from ..core import checks
-from ..core.controls import Controls
 from ..core.env import Ending, Params
-from ..core.facts import Fact, Features
+from ..core.facts import Features
 from ..core.random import Key, below
 from ..core.registry import register
 from ..core.spaces import Box, Dict
@@ -44,7 +43,6 @@ from . import (
     spawn,
     terrain,
 )
-from .chance import Draws
 from .env import CraftEnv
 from .floors import FullLevel
 from .full_rows import ARMOUR, CHARMS, COLOURS, FLOORS, FULL, SIZE, SPELLS, STAIRS, TRAITS
@@ -158,6 +156,10 @@ class CraftFull(CraftEnv):
     levels_at_once: ClassVar[int] = 512  # 124 kB each
     state_type: ClassVar[type[FullState]] = FullState
     status_rows: ClassVar[int] = layers.STATUS_ROWS
+    pixel_size: ClassVar[int] = 10
+    most_seen: ClassVar[float] = MOST_SEEN
+    sight: ClassVar[Any] = full_sight
+    people: ClassVar[Any] = full_facts
     stages: ClassVar[tuple[Stage, ...]] = STAGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
@@ -180,19 +182,6 @@ class CraftFull(CraftEnv):
         return _default_params()
 
     @property
-    def _spaces(self) -> dict[str, Box]:
-        return {
-            "symbolic": Box(0.0, MOST_SEEN, (full_sight.floats(self.rules),), np.float32),
-            "ids": Box(0, 255, (self.layout.size,), np.uint8),
-            "pixels": Box(0, 255, (130, 110, 3), np.uint8),
-        }
-
-    @property
-    def controls(self) -> Controls:
-        """Upstream's keys, and arrows; see `full_facts`."""
-        return Controls(full_facts.KEYS)
-
-    @property
     def features(self) -> Features:
         """Flags of each cell, and numbers; the same of `ids` and of `symbolic`."""
         if self.obs == "pixels":
@@ -200,16 +189,6 @@ class CraftFull(CraftEnv):
         cells = Box(0.0, 1.0, (*self.rules.view, full_sight.CHANNELS), np.float32)
         numbers = Box(0.0, MOST_SEEN, (full_sight.NUMBERS,), np.float32)
         return Features(Dict({"cells": cells, "numbers": numbers}), self._features)
-
-    @property
-    def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """What stands where in `ids` and in `symbolic`."""
-        return full_sight.observation_layout(self.rules)
-
-    @property
-    def layout(self) -> full_sight.Layout:
-        """Offsets in the observation `ids`."""
-        return full_sight.layout(self.rules)
 
     def draw_level(self, key: Key, params: Any) -> FullLevel:
         """Draw a world, and the kit where the field says so."""
@@ -286,19 +265,6 @@ class CraftFull(CraftEnv):
         """The map of the floor where the player is."""
         return Ground(state.map, world.floor)
 
-    def moment(
-        self,
-        state: Any,
-        world: World,
-        action: Array,
-        draws: Draws,
-        params: Any,
-        light: Array,
-    ) -> Moment:
-        """The step before its first stage."""
-        moment = super().moment(state, world, action, draws, params, light)
-        return moment._replace(floors=state.floors)
-
     def able(self, state: Any, world: World, params: Any) -> dict[int, Bool[Array, ""]]:
         """Whether each action would do something; not DO and moves, which always may."""
         params = self.default_params if params is None else params
@@ -325,17 +291,6 @@ class CraftFull(CraftEnv):
         """Whether the player is dead, or the necromancer."""
         return super().is_over(world) | (world.boss["progress"] >= boss.WAVES)
 
-    def observe(self, state: Any, params: Any = None) -> Array:
-        """Return the observation named by the field `obs`."""
-        if self.obs == "pixels":
-            return self.picture(state, 10, params)
-        show = full_sight.symbolic if self.obs == "symbolic" else full_sight.ids
-        return show(self.rules, state.map, self.world(state), self.light(state, params))
-
-    def view(self, state: Any) -> full_sight.View:
-        """What is around the player, see `full_sight.View`."""
-        return full_sight.view(self.rules, state.map, self.world(state))
-
     def picture(
         self, state: Any, tile_size: int, params: Any = None
     ) -> UInt8[Array, "height width 3"]:
@@ -359,19 +314,6 @@ class CraftFull(CraftEnv):
             shine, inside = sight.around(self.rules, Ground(state.light, world.floor), world)
             light = jnp.where(inside, shine, 0).astype(jnp.float32) / 255
         return scenes.Cells(seen.block, seen.item, light)
-
-    def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
-        """The body, the bag, attributes, magic, the floor and its ladder, and the hour."""
-        world, _, is_open, light, days = full_facts.read(self, state, params)
-        return full_facts.told(world, is_open, light, days)
-
-    def describe(self, state: Any, params: Any = None) -> str:
-        """Describe what the player has, knows and sees."""
-        return full_facts.describe(self, state, params)
-
-    def expand(self, ids: UInt8[Array, " ids"]) -> Array:
-        """Turn an observation `ids` into `symbolic`."""
-        return full_sight.expand(self.rules, ids)
 
     def _features(self, obs: Array) -> dict[str, Array]:
         floats = self.expand(obs) if self.obs == "ids" else obs

@@ -3,58 +3,41 @@
 Keys are upstream's; where the window has its own use for one (g, h, n), with Shift.
 """
 
-import functools
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import jax
 import numpy as np
 
-from ..core.controls import ActionKeys
 from ..core.facts import Fact, bar, count, listed, sentences
-from . import facts, full_sight
+from . import facts as words
+from . import full_sight
 from .body import most
 from .boss import WAVES, is_vulnerable
 from .full_rows import ARMOUR, CHARMS, FULL, TRAITS
 from .ladders import CLEARED
 from .state import FullState, World
-from .tables import ROLES, Action, Block, Item
+from .tables import ROLES, Block, Item
 
 if TYPE_CHECKING:
     from .full import CraftFull
 
-_KEYS = (  # in the order of `Action`; a space between two keys
+KEYS = words.keys_of(
     "q a/left d/right w/up s/down space/return tab r t f p 1 2 3 5 6 7 e . , 4 8 y u i o G H j "
     "z x c v b N m k l [ ] - = ;"
 )
-KEYS = tuple(
-    ActionKeys(action.name.lower().replace("_", " "), tuple(keys.split("/")))
-    for action, keys in zip(Action, _KEYS.split(), strict=True)
-)
-COLOURS_OF = {**facts.COLOURS, "mana": (164, 92, 228)}
+COLOURS_OF = {**words.COLOURS, "mana": (164, 92, 228)}
 _TOOLS = ("wood", "stone", "iron", "diamond")
 GRADES = {"pickaxe": _TOOLS, "sword": _TOOLS, **dict.fromkeys(ARMOUR, _TOOLS[2:])}
 MAGIC = ("", " of fire", " of ice")
 LIES = {Item.TORCH: "*", Item.LADDER_DOWN: ">", Item.LADDER_UP: "<"}
 
 
-def read(env: "CraftFull", state: FullState, params: Any) -> tuple[Any, ...]:
-    """Return the world by name, the view, the boss's state, the daylight and the days so far."""
-    params = env.default_params if params is None else params
-    world, view, is_open, light, time, day = jax.device_get(_reader(env)(state, params))
-    return world, view, bool(is_open), float(light), int(time) / max(1, int(day))
+def facts(env: "CraftFull", state: FullState, params: Any) -> tuple[Fact, ...]:
+    """The body, every item, attributes, magic, the floor and its ladder, and the hour."""
+    world, _, light, days = words.read(env, state, params)
+    return told(world, light, days)
 
 
-@functools.lru_cache(maxsize=8)
-def _reader(env: "CraftFull") -> Callable[..., Any]:
-    def reader(state: FullState, params: Any) -> tuple[Any, ...]:
-        world, time = env.world(state), (env.light(state, params), state.time, params.day_length)
-        return world, env.view(state), is_vulnerable(world), *time
-
-    return jax.jit(reader)
-
-
-def told(world: World, is_open: bool, light: float, days: float) -> tuple[Fact, ...]:
+def told(world: World, light: float, days: float) -> tuple[Fact, ...]:
     """The body, every item, attributes, magic, the floor and its ladder, and the hour."""
     body = [
         bar(v, int(np.ceil(world.vitals[v])), int(most(FULL, world, v)), v, COLOURS_OF[v])
@@ -67,9 +50,9 @@ def told(world: World, is_open: bool, light: float, days: float) -> tuple[Fact, 
     floor, kills = FULL.floors[int(world.floor)].name, int(world.kills)
     ladder = "open" if kills >= CLEARED else f"blocked, {CLEARED - kills} more to defeat"
     state = "asleep" if world.sleeping else "resting" if world.resting else ""
-    hour = f"day {int(days) + 1}, {facts.hour(days % 1, light)}"
+    hour = f"day {int(days) + 1}, {words.hour(days % 1, light)}"
     waves = f"{int(world.boss['progress'])} of {WAVES} waves beaten"
-    waves += ", open to a blow" if is_open else ""
+    waves += ", open to a blow" if is_vulnerable(world) else ""
     last = world.floor == len(FULL.floors) - 1
     return (
         *(*body, *things, *traits),
@@ -77,7 +60,7 @@ def told(world: World, is_open: bool, light: float, days: float) -> tuple[Fact, 
         Fact("spells", listed(spells) if spells else "none"),
         Fact("floor", f"{int(world.floor)}, the {floor}"),
         Fact("boss", waves) if last else Fact("way down", ladder),
-        Fact("time", ", ".join(filter(None, (hour, state))), "clock", (days - facts.NOON) % 1),
+        Fact("time", ", ".join(filter(None, (hour, state))), "clock", (days - words.NOON) % 1),
         Fact("light", f"{light:.0%}"),
     )
 
@@ -92,30 +75,30 @@ def _thing(name: str, number: int) -> Fact:
 
 def describe(env: "CraftFull", state: FullState, params: Any) -> str:
     """Describe what the player has, knows and sees."""
-    world, view, is_open, light, days = read(env, state, params)
+    world, view, light, days = words.read(env, state, params)
     height, width = view.block.shape
     cells = [[sight(view, row, column) for column in range(width)] for row in range(height)]
-    lines = sentences(told(world, is_open, light, days)) + facts.told(cells, world.facing)
+    lines = sentences(told(world, light, days)) + words.told(cells, world.facing)
     return "\n".join(lines)
 
 
-def sight(view: full_sight.View, row: int, column: int) -> facts.Sight:
+def sight(view: full_sight.View, row: int, column: int) -> words.Sight:
     """Who is on a cell, what flies over it or lies there, or its block."""
     number, flying = int(view.mob[row, column]) - 1, int(view.projectiles[row, column])
     item = Item(int(view.item[row, column]))
     if not view.lit[row, column]:
-        return facts.Sight("?", "darkness", "ground", mass=True)
+        return words.Sight("?", "darkness", "ground", mass=True)
     if number >= 0:
         role, type = divmod(number, full_sight.TYPES)
         name = FULL.types(ROLES[role])[type].name.replace("_", " ")
-        return facts.Sight(_initials(name), name, "creature")
+        return words.Sight(_initials(name), name, "creature")
     if flying or view.missiles[row, column]:
         bits = flying or int(view.missiles[row, column])
         name = FULL.projectiles[bits.bit_length() - 1].name.rstrip("2")
-        return facts.Sight("^", name if flying else f"{name} of yours", "creature")
+        return words.Sight("^", name if flying else f"{name} of yours", "creature")
     if item in LIES:
-        return facts.Sight(LIES[item], item.name.lower().replace("_", " "), "thing")
-    return facts.sight_of(Block(int(view.block[row, column])))
+        return words.Sight(LIES[item], item.name.lower().replace("_", " "), "thing")
+    return words.sight_of(Block(int(view.block[row, column])))
 
 
 def _initials(name: str) -> str:

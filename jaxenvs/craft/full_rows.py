@@ -5,10 +5,15 @@ How they lie in words stands here too.
 
 from typing import Any
 
-from .packing import Field, Packing, bytes_of, fields_of, real
+from .packing import Field, Packing, fields_of, real
 from .state import MOST_KILLS
 from .tables import (
+    BROKEN,
+    MELEE,
+    NEEDS,
     NEVER_PLACED,
+    PASSIVE,
+    RANGED,
     VITALS,
     Achievement,
     Action,
@@ -16,7 +21,6 @@ from .tables import (
     FloorRow,
     Harvest,
     MobRow,
-    Need,
     Placement,
     Possession,
     ProjectileRow,
@@ -78,7 +82,7 @@ PACKING = Packing(
             *fields_of((f"effects.{colour}" for colour in COLOURS), 3),
         ),
         (
-            *bytes_of(f"items.{name}" for name in (*COUNTS, *POTIONS)),
+            *fields_of((f"items.{name}" for name in (*COUNTS, *POTIONS)), 8),
             *fields_of(("items.pickaxe", "items.sword"), 3),
             Field("items.bow", 1),
             *fields_of((f"items.{name}" for name in ARMOUR), 2),
@@ -154,14 +158,13 @@ _HARVESTS = (
     Harvest(_B.RIPE_PLANT, None, None, _B.PLANT, _A.EAT_PLANT, food=4),
     Harvest(_B.CHEST, None, None, _B.PATH, _A.OPEN_CHEST),  # see `chests` for what is inside
 )
+_SOIL, _SEA = blocks("GRASS"), blocks("WATER")
 _PLACEMENTS = (
-    Placement(Action.PLACE_STONE, _B.STONE, "stone", 1, _OPEN - {_B.WATER}, _A.PLACE_STONE),
-    Placement(
-        Action.PLACE_STONE, _B.STONE, "stone", 1, frozenset({_B.WATER}), _A.PLACE_STONE, bare=False
-    ),
+    Placement(Action.PLACE_STONE, _B.STONE, "stone", 1, _OPEN - _SEA, _A.PLACE_STONE),
+    Placement(Action.PLACE_STONE, _B.STONE, "stone", 1, _SEA, _A.PLACE_STONE, bare=False),
     Placement(Action.PLACE_TABLE, _B.CRAFTING_TABLE, "wood", 2, _OPEN, _A.PLACE_TABLE),
     Placement(Action.PLACE_FURNACE, _B.FURNACE, "stone", 1, _OPEN, _A.PLACE_FURNACE),
-    Placement(Action.PLACE_PLANT, _B.PLANT, "sapling", 1, frozenset({_B.GRASS}), _A.PLACE_PLANT),
+    Placement(Action.PLACE_PLANT, _B.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     Placement(Action.PLACE_TORCH, None, "torches", 1, _BARE, _A.PLACE_TORCH),
 )
 _POSSESSIONS = (
@@ -179,76 +182,38 @@ _POSSESSIONS = (
     ),
 )
 
-_MELEE = MobRow("", "melee", 0, GROUND, 9, _A.DEFEAT_ZOMBIE, _LAND, cooldown=5, chase=10, gate=0.75)
-_PASSIVE = MobRow("", "passive", 0, GROUND, 3, _A.EAT_COW, _LAND, food=6)
-_RANGED = MobRow(
-    name="",
-    role="ranged",
-    health=0,
-    appears_on=GROUND,
-    nearest=9,
-    achievement=_A.DEFEAT_SKELETON,
-    shuns=_LAND,
-    cooldown=4,
-    chase=6,
-    gate=0.85,
-    retreat=3,
-    nearest_shot=4,
-    farthest_shot=5,
-)
-_AGAINST_FIRE, _AGAINST_ICE = (0.9, 1.0, 0.0), (0.9, 0.0, 1.0)
+_RANGED = {**RANGED, "chase": 6}
+_AGAINST_FIRE, _AGAINST_ICE, _ARMOURED = (0.9, 1.0, 0.0), (0.9, 0.0, 1.0), (0.5, 0.0, 0.0)
+_SWIMMING = {**_RANGED, "shuns": _SWIMS, "appears_on": frozenset({_B.WATER})}
+_BURNING = {**_RANGED, "shuns": frozenset(), "resists": _AGAINST_FIRE}
+_FREEZING = {**_RANGED, "shuns": frozenset(), "resists": _AGAINST_ICE}
 
 
-def _melee(name: str, health: int, achievement: Achievement, damage: int, **more: Any) -> MobRow:
-    return _MELEE._replace(name=name, health=health, achievement=achievement, damage=damage, **more)
-
-
-def _ranged(name: str, health: int, achievement: Achievement, shot: str, **more: Any) -> MobRow:
-    row = _RANGED._replace(name=name, health=health, achievement=achievement)
-    return row._replace(projectile=shot, **more)
+def _mob(role: dict[str, Any], name: str, health: int, of: Achievement, **more: Any) -> MobRow:
+    given = {"appears_on": GROUND, "shuns": _LAND, **role, **more}
+    return MobRow(name=name, health=health, achievement=of, **given)
 
 
 _MOBS = (
-    _melee("zombie", 5, _A.DEFEAT_ZOMBIE, 2),
-    _melee("gnome_warrior", 7, _A.DEFEAT_GNOME_WARRIOR, 4),
-    _melee("orc_soldier", 9, _A.DEFEAT_ORC_SOLIDER, 3),
-    _melee("lizard", 11, _A.DEFEAT_LIZARD, 5, shuns=frozenset({_B.LAVA})),
-    _melee("knight", 12, _A.DEFEAT_KNIGHT, 6, resists=(0.5, 0.0, 0.0)),
-    _melee("troll", 20, _A.DEFEAT_TROLL, 6, fire=1, ice=1, resists=(0.2, 0.0, 0.0)),
-    _melee("pigman", 20, _A.DEFEAT_PIGMAN, 3, fire=5, resists=_AGAINST_FIRE),
-    _melee("frost_troll", 24, _A.DEFEAT_FROST_TROLL, 4, ice=5, resists=_AGAINST_ICE),
-    _PASSIVE._replace(name="cow", health=3, achievement=_A.EAT_COW),
-    _PASSIVE._replace(name="bat", health=4, achievement=_A.EAT_BAT, shuns=frozenset()),
-    _PASSIVE._replace(name="snail", health=6, achievement=_A.EAT_SNAIL),
-    _ranged("skeleton", 3, _A.DEFEAT_SKELETON, "arrow"),
-    _ranged("gnome_archer", 5, _A.DEFEAT_GNOME_ARCHER, "arrow"),
-    _ranged("orc_mage", 6, _A.DEFEAT_ORC_MAGE, "fireball"),
-    _ranged("kobold", 8, _A.DEFEAT_KOBOLD, "dagger"),
-    _ranged("knight_archer", 12, _A.DEFEAT_ARCHER, "arrow2", resists=(0.5, 0.0, 0.0)),
-    _ranged(
-        "deep_thing",
-        4,
-        _A.DEFEAT_DEEP_THING,
-        "slimeball",
-        shuns=_SWIMS,
-        appears_on=frozenset({_B.WATER}),
-    ),
-    _ranged(
-        "fire_elemental",
-        14,
-        _A.DEFEAT_FIRE_ELEMENTAL,
-        "fireball2",
-        shuns=frozenset(),
-        resists=_AGAINST_FIRE,
-    ),
-    _ranged(
-        "ice_elemental",
-        16,
-        _A.DEFEAT_ICE_ELEMENTAL,
-        "iceball2",
-        shuns=frozenset(),
-        resists=_AGAINST_ICE,
-    ),
+    _mob(MELEE, "zombie", 5, _A.DEFEAT_ZOMBIE, damage=2),
+    _mob(MELEE, "gnome_warrior", 7, _A.DEFEAT_GNOME_WARRIOR, damage=4),
+    _mob(MELEE, "orc_soldier", 9, _A.DEFEAT_ORC_SOLIDER, damage=3),
+    _mob(MELEE, "lizard", 11, _A.DEFEAT_LIZARD, damage=5, shuns=frozenset({_B.LAVA})),
+    _mob(MELEE, "knight", 12, _A.DEFEAT_KNIGHT, damage=6, resists=_ARMOURED),
+    _mob(MELEE, "troll", 20, _A.DEFEAT_TROLL, damage=6, fire=1, ice=1, resists=(0.2, 0.0, 0.0)),
+    _mob(MELEE, "pigman", 20, _A.DEFEAT_PIGMAN, damage=3, fire=5, resists=_AGAINST_FIRE),
+    _mob(MELEE, "frost_troll", 24, _A.DEFEAT_FROST_TROLL, damage=4, ice=5, resists=_AGAINST_ICE),
+    _mob(PASSIVE, "cow", 3, _A.EAT_COW),
+    _mob(PASSIVE, "bat", 4, _A.EAT_BAT, shuns=frozenset()),
+    _mob(PASSIVE, "snail", 6, _A.EAT_SNAIL),
+    _mob(_RANGED, "skeleton", 3, _A.DEFEAT_SKELETON, projectile="arrow"),
+    _mob(_RANGED, "gnome_archer", 5, _A.DEFEAT_GNOME_ARCHER, projectile="arrow"),
+    _mob(_RANGED, "orc_mage", 6, _A.DEFEAT_ORC_MAGE, projectile="fireball"),
+    _mob(_RANGED, "kobold", 8, _A.DEFEAT_KOBOLD, projectile="dagger"),
+    _mob(_RANGED, "knight_archer", 12, _A.DEFEAT_ARCHER, projectile="arrow2", resists=_ARMOURED),
+    _mob(_SWIMMING, "deep_thing", 4, _A.DEFEAT_DEEP_THING, projectile="slimeball"),
+    _mob(_BURNING, "fire_elemental", 14, _A.DEFEAT_FIRE_ELEMENTAL, projectile="fireball2"),
+    _mob(_FREEZING, "ice_elemental", 16, _A.DEFEAT_ICE_ELEMENTAL, projectile="iceball2"),
 )
 _PROJECTILES = (
     ProjectileRow("arrow", 2),
@@ -297,15 +262,11 @@ FULL = Rules(
     best=9,
     solid=_SOLID,
     overflown=frozenset(),
-    broken=frozenset({_B.CRAFTING_TABLE, _B.FURNACE}),
+    broken=BROKEN,
     recipes=_RECIPES,
     harvests=_HARVESTS,
     placements=_PLACEMENTS,
-    needs=(
-        Need("food", "hunger", limit=25, asleep=0.5),
-        Need("drink", "thirst", limit=20, asleep=0.5),
-        Need("energy", "fatigue", limit=30, asleep=-1, rest=10),
-    ),
+    needs=NEEDS,
     pace=PACE,
     weapons=tuple(Weapon("sword", damage) for damage in (1, 2, 3, 5, 8)),  # by its level
     mobs=_MOBS,

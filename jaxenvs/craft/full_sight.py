@@ -18,18 +18,9 @@ from .tables import ROLES, Block, Item, Rules
 
 TYPES = 8  # channels of a class: melee, passive, ranged, mobs' and the player's projectiles
 CLASSES = 5
-ROOTS = (  # counts shown as a tenth of their root, in upstream's order
-    "wood",
-    "stone",
-    "coal",
-    "iron",
-    "diamond",
-    "sapphire",
-    "ruby",
-    "sapling",
-    "torches",
-    "arrows",
-)
+# Counts shown as a tenth of their root, in upstream's order.
+_ROOTS = "wood stone coal iron diamond sapphire ruby sapling torches arrows"
+ROOTS = tuple(_ROOTS.split())
 SHARES = {"books": 2, "pickaxe": 4, "sword": 4}  # shown as a share of these
 VITALS = ("food", "drink", "energy", "mana")
 PARTS = 256  # in which a point of health is counted
@@ -68,12 +59,9 @@ class Layout(NamedTuple):
 
 def layout(rules: Rules) -> Layout:
     """Offsets of the compact observation."""
-    sizes = [rules.view[0] * rules.view[1]] * 4
-    sizes += [len(rules.items), len(CHARMS), 2, len(VITALS), len(TRAITS), 1, 1, 7]
-    ends = np.cumsum(sizes).tolist()
-    parts: list[Any] = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
-    parts[9], parts[10] = parts[9].start, parts[10].start
-    return Layout(*parts, size=ends[-1])
+    cells = (rules.view[0] * rules.view[1],) * 4
+    more = (len(rules.items), len(CHARMS), 2, len(VITALS), len(TRAITS), None, None, 7)
+    return sight.laid_out(Layout, *cells, *more)
 
 
 def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:

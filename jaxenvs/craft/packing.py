@@ -31,11 +31,6 @@ class Packing(NamedTuple):
     floor: tuple[tuple[Field, ...], ...] = ()  # what else belongs to the player's floor
 
 
-def bytes_of(names: Iterable[str], low: int = 0) -> tuple[Field, ...]:
-    """Fields of eight bits."""
-    return fields_of(names, 8, low)
-
-
 def fields_of(
     names: Iterable[str], bits: int, low: int = 0, flag: bool = False
 ) -> tuple[Field, ...]:
@@ -118,14 +113,21 @@ def read(it: Any, name: str) -> Any:
 
 def written(it: Any, values: dict[str, Any]) -> Any:
     """A thing with other numbers, by the names of their fields."""
-    changes: dict[str, Any] = {}
+    changes = nested(values)
+    kept = {name: getattr(it, name) for name, part in changes.items() if isinstance(part, dict)}
+    return it._replace(**changes | {name: part | changes[name] for name, part in kept.items()})
+
+
+def nested(values: dict[str, Any]) -> dict[str, Any]:
+    """Values by attribute: those of a dict together."""
+    found: dict[str, Any] = {}
     for name, value in values.items():
         attribute, _, key = name.partition(".")
         if key:
-            changes.setdefault(attribute, dict(getattr(it, attribute)))[key] = value
+            found.setdefault(attribute, {})[key] = value
         else:
-            changes[attribute] = value
-    return it._replace(**changes)
+            found[attribute] = value
+    return found
 
 
 def _stored(field: Field, value: Any) -> Any:

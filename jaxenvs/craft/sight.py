@@ -1,6 +1,6 @@
 """What the player sees: blocks and mobs around, the inventory, the body, the light."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -40,18 +40,16 @@ def channels(rules: Rules) -> tuple[str, ...]:
 def layout(rules: Rules) -> Layout:
     """Offsets of the compact observation of an edition."""
     cells = rules.view[0] * rules.view[1]
-    items = 2 * cells + len(rules.items)
-    vitals = items + len(VITALS)
-    return Layout(
-        blocks=slice(0, cells),
-        mobs=slice(cells, 2 * cells),
-        items=slice(2 * cells, items),
-        vitals=slice(items, vitals),
-        facing=vitals,
-        sleeping=vitals + 1,
-        light=vitals + 2,
-        size=vitals + 3,
-    )
+    return laid_out(Layout, cells, cells, len(rules.items), len(VITALS), None, None, None)
+
+
+def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
+    """Parts one after another: slices of so many entries, or with None the index of one."""
+    parts, end = [], 0
+    for size in sizes:
+        parts.append(end if size is None else slice(end, end + size))
+        end += size or 1
+    return kind(*parts, size=end)
 
 
 def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
@@ -168,15 +166,8 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
     where = layout(rules)
     counts = jnp.concatenate([ids[where.items], ids[where.vitals]]).astype(jnp.int32)
     shine = ids[where.light].astype(jnp.float32) / 255
-    return _floats(
-        rules,
-        ids[where.blocks],
-        ids[where.mobs],
-        counts,
-        ids[where.facing].astype(jnp.int32),
-        shine,
-        ids[where.sleeping] != 0,
-    )
+    facing, asleep = ids[where.facing].astype(jnp.int32), ids[where.sleeping] != 0
+    return _floats(rules, ids[where.blocks], ids[where.mobs], counts, facing, shine, asleep)
 
 
 def floats(rules: Rules) -> int:

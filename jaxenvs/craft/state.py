@@ -16,7 +16,7 @@ from ..core.env import State
 from ..core.platforms import by_platform
 from ..core.settle import settled
 from ..core.struct import Struct, struct
-from .packing import of_word, of_words, word_of, words_of
+from .packing import nested, of_word, of_words, word_of, words_of
 from .tables import ROLES, Rules, of_type
 
 EARNED_BITS = 31  # achievements in a word
@@ -244,7 +244,7 @@ def _words(rules: Rules, world: World, known: Known = None) -> list[Int32[Array,
 
 
 def _of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array) -> World:
-    player = _nested(of_words(rules.packing.player, words))
+    player = nested(of_words(rules.packing.player, words))
     earned = tuple(next(words) for _ in range(earned_words(rules)))
     floor = of_floor(rules, slots, words)
     return World(
@@ -254,7 +254,7 @@ def _of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array)
 
 def of_floor(rules: Rules, slots: Slots, words: Iterator[Array]) -> dict[str, Any]:
     """Read the words that `floor_words` wrote: fields of a world by name."""
-    values = _nested(of_words(rules.packing.floor, words))
+    values = nested(of_words(rules.packing.floor, words))
     values["mobs"] = {
         role: tuple(_mob(rules, words) for _ in range(count)) for role, count in slots.mobs.items()
     }
@@ -272,18 +272,6 @@ def _mob(rules: Rules, words: Iterator[Array]) -> Mob:
 
 def _projectile(rules: Rules, words: Iterator[Array]) -> Projectile:
     return Projectile(**{"type": jnp.int32(0), **of_word(rules.projectile_fields, next(words))})
-
-
-def _nested(values: dict[str, Any]) -> dict[str, Any]:
-    """Values by attribute: those of a dict together."""
-    nested: dict[str, Any] = {}
-    for name, value in values.items():
-        attribute, _, key = name.partition(".")
-        if key:
-            nested.setdefault(attribute, {})[key] = value
-        else:
-            nested[attribute] = value
-    return nested
 
 
 def mobs_of(world: World) -> list[Mob]:

@@ -19,173 +19,60 @@ from .packing import Field, Packing
 class Block(IntEnum):
     """What a cell of the map is; numbers are upstream's."""
 
-    INVALID = 0
-    OUT_OF_BOUNDS = 1  # seen beyond the border, never in a map
-    GRASS = 2
-    WATER = 3
-    STONE = 4
-    TREE = 5
-    WOOD = 6  # an icon, never in a map
-    PATH = 7
-    COAL = 8
-    IRON = 9
-    DIAMOND = 10
-    CRAFTING_TABLE = 11
-    FURNACE = 12
-    SAND = 13
-    LAVA = 14
-    PLANT = 15  # young
-    RIPE_PLANT = 16  # the last one of Classic
-    WALL = 17
-    DARKNESS = 18
-    WALL_MOSS = 19
-    STALAGMITE = 20
-    SAPPHIRE = 21
-    RUBY = 22
-    CHEST = 23
-    FOUNTAIN = 24
-    FIRE_GRASS = 25
-    ICE_GRASS = 26
-    GRAVEL = 27  # never in a map
-    FIRE_TREE = 28
-    ICE_SHRUB = 29
-    ENCHANTMENT_TABLE_FIRE = 30
-    ENCHANTMENT_TABLE_ICE = 31
-    NECROMANCER = 32
-    GRAVE = 33
-    GRAVE2 = 34
-    GRAVE3 = 35
-    NECROMANCER_VULNERABLE = 36  # a picture, never in a map
+    # OUT_OF_BOUNDS is seen beyond the border, WOOD is an icon: they are in no map.
+    INVALID, OUT_OF_BOUNDS, GRASS, WATER, STONE, TREE, WOOD, PATH, COAL, IRON = range(10)
+    DIAMOND, CRAFTING_TABLE, FURNACE, SAND, LAVA, PLANT, RIPE_PLANT = range(10, 17)
+    # In the full game only; GRAVEL and NECROMANCER_VULNERABLE, a picture, are in no map.
+    WALL, DARKNESS, WALL_MOSS, STALAGMITE, SAPPHIRE, RUBY, CHEST, FOUNTAIN = range(17, 25)
+    FIRE_GRASS, ICE_GRASS, GRAVEL, FIRE_TREE, ICE_SHRUB = range(25, 30)
+    ENCHANTMENT_TABLE_FIRE, ENCHANTMENT_TABLE_ICE, NECROMANCER = range(30, 33)
+    GRAVE, GRAVE2, GRAVE3, NECROMANCER_VULNERABLE = range(33, 37)
 
 
 class Item(IntEnum):
     """What lies on a cell of the map in the full game; numbers are upstream's."""
 
-    NONE = 0
-    TORCH = 1
-    LADDER_DOWN = 2
-    LADDER_UP = 3
+    NONE, TORCH, LADDER_DOWN, LADDER_UP = range(4)
     LADDER_DOWN_BLOCKED = 4  # a picture, never in a map
 
 
 class Action(IntEnum):
     """What the player can do; numbers are upstream's."""
 
-    NOOP = 0
-    LEFT = 1
-    RIGHT = 2
-    UP = 3
-    DOWN = 4
-    DO = 5
-    SLEEP = 6
-    PLACE_STONE = 7
-    PLACE_TABLE = 8
-    PLACE_FURNACE = 9
-    PLACE_PLANT = 10
-    MAKE_WOOD_PICKAXE = 11
-    MAKE_STONE_PICKAXE = 12
-    MAKE_IRON_PICKAXE = 13
-    MAKE_WOOD_SWORD = 14
-    MAKE_STONE_SWORD = 15
-    MAKE_IRON_SWORD = 16  # the last one of Classic
-    REST = 17
-    DESCEND = 18
-    ASCEND = 19
-    MAKE_DIAMOND_PICKAXE = 20
-    MAKE_DIAMOND_SWORD = 21
-    MAKE_IRON_ARMOUR = 22
-    MAKE_DIAMOND_ARMOUR = 23
-    SHOOT_ARROW = 24
-    MAKE_ARROW = 25
-    CAST_FIREBALL = 26
-    CAST_ICEBALL = 27
-    PLACE_TORCH = 28
-    DRINK_POTION_RED = 29
-    DRINK_POTION_GREEN = 30
-    DRINK_POTION_BLUE = 31
-    DRINK_POTION_PINK = 32
-    DRINK_POTION_CYAN = 33
-    DRINK_POTION_YELLOW = 34
-    READ_BOOK = 35
-    ENCHANT_SWORD = 36
-    ENCHANT_ARMOUR = 37
-    MAKE_TORCH = 38
-    LEVEL_UP_DEXTERITY = 39
-    LEVEL_UP_STRENGTH = 40
-    LEVEL_UP_INTELLIGENCE = 41
-    ENCHANT_BOW = 42
+    NOOP, LEFT, RIGHT, UP, DOWN, DO, SLEEP = range(7)
+    PLACE_STONE, PLACE_TABLE, PLACE_FURNACE, PLACE_PLANT = range(7, 11)
+    MAKE_WOOD_PICKAXE, MAKE_STONE_PICKAXE, MAKE_IRON_PICKAXE = range(11, 14)
+    MAKE_WOOD_SWORD, MAKE_STONE_SWORD, MAKE_IRON_SWORD = range(14, 17)
+    # In the full game only.
+    REST, DESCEND, ASCEND, MAKE_DIAMOND_PICKAXE, MAKE_DIAMOND_SWORD = range(17, 22)
+    MAKE_IRON_ARMOUR, MAKE_DIAMOND_ARMOUR, SHOOT_ARROW, MAKE_ARROW = range(22, 26)
+    CAST_FIREBALL, CAST_ICEBALL, PLACE_TORCH = range(26, 29)
+    DRINK_POTION_RED, DRINK_POTION_GREEN, DRINK_POTION_BLUE = range(29, 32)
+    DRINK_POTION_PINK, DRINK_POTION_CYAN, DRINK_POTION_YELLOW = range(32, 35)
+    READ_BOOK, ENCHANT_SWORD, ENCHANT_ARMOUR, MAKE_TORCH = range(35, 39)
+    LEVEL_UP_DEXTERITY, LEVEL_UP_STRENGTH, LEVEL_UP_INTELLIGENCE, ENCHANT_BOW = range(39, 43)
 
 
 class Achievement(IntEnum):
     """What is rewarded once an episode; numbers are upstream's."""
 
-    COLLECT_WOOD = 0
-    PLACE_TABLE = 1
-    EAT_COW = 2
-    COLLECT_SAPLING = 3
-    COLLECT_DRINK = 4
-    MAKE_WOOD_PICKAXE = 5
-    MAKE_WOOD_SWORD = 6
-    PLACE_PLANT = 7
-    DEFEAT_ZOMBIE = 8
-    COLLECT_STONE = 9
-    PLACE_STONE = 10
-    EAT_PLANT = 11
-    DEFEAT_SKELETON = 12
-    MAKE_STONE_PICKAXE = 13
-    MAKE_STONE_SWORD = 14
-    WAKE_UP = 15
-    PLACE_FURNACE = 16
-    COLLECT_COAL = 17
-    COLLECT_IRON = 18
-    COLLECT_DIAMOND = 19
-    MAKE_IRON_PICKAXE = 20
-    MAKE_IRON_SWORD = 21  # the last one of Classic
-    MAKE_ARROW = 22
-    MAKE_TORCH = 23
-    PLACE_TORCH = 24
-    MAKE_DIAMOND_SWORD = 25
-    MAKE_IRON_ARMOUR = 26
-    MAKE_DIAMOND_ARMOUR = 27
-    ENTER_GNOMISH_MINES = 28
-    ENTER_DUNGEON = 29
-    ENTER_SEWERS = 30
-    ENTER_VAULT = 31
-    ENTER_TROLL_MINES = 32
-    ENTER_FIRE_REALM = 33
-    ENTER_ICE_REALM = 34
-    ENTER_GRAVEYARD = 35
-    DEFEAT_GNOME_WARRIOR = 36
-    DEFEAT_GNOME_ARCHER = 37
-    DEFEAT_ORC_SOLIDER = 38  # as upstream spells it
-    DEFEAT_ORC_MAGE = 39
-    DEFEAT_LIZARD = 40
-    DEFEAT_KOBOLD = 41
-    DEFEAT_TROLL = 42
-    DEFEAT_DEEP_THING = 43
-    DEFEAT_PIGMAN = 44
-    DEFEAT_FIRE_ELEMENTAL = 45
-    DEFEAT_FROST_TROLL = 46
-    DEFEAT_ICE_ELEMENTAL = 47
-    DAMAGE_NECROMANCER = 48
-    DEFEAT_NECROMANCER = 49
-    EAT_BAT = 50
-    EAT_SNAIL = 51
-    FIND_BOW = 52
-    FIRE_BOW = 53
-    COLLECT_SAPPHIRE = 54
-    LEARN_FIREBALL = 55
-    CAST_FIREBALL = 56
-    LEARN_ICEBALL = 57
-    CAST_ICEBALL = 58
-    COLLECT_RUBY = 59
-    MAKE_DIAMOND_PICKAXE = 60
-    OPEN_CHEST = 61
-    DRINK_POTION = 62
-    ENCHANT_SWORD = 63
-    ENCHANT_ARMOUR = 64
-    DEFEAT_KNIGHT = 65
-    DEFEAT_ARCHER = 66
+    COLLECT_WOOD, PLACE_TABLE, EAT_COW, COLLECT_SAPLING, COLLECT_DRINK = range(5)
+    MAKE_WOOD_PICKAXE, MAKE_WOOD_SWORD, PLACE_PLANT, DEFEAT_ZOMBIE, COLLECT_STONE = range(5, 10)
+    PLACE_STONE, EAT_PLANT, DEFEAT_SKELETON, MAKE_STONE_PICKAXE = range(10, 14)
+    MAKE_STONE_SWORD, WAKE_UP, PLACE_FURNACE, COLLECT_COAL, COLLECT_IRON = range(14, 19)
+    COLLECT_DIAMOND, MAKE_IRON_PICKAXE, MAKE_IRON_SWORD = range(19, 22)
+    # In the full game only; SOLIDER as upstream spells it.
+    MAKE_ARROW, MAKE_TORCH, PLACE_TORCH, MAKE_DIAMOND_SWORD = range(22, 26)
+    MAKE_IRON_ARMOUR, MAKE_DIAMOND_ARMOUR, ENTER_GNOMISH_MINES, ENTER_DUNGEON = range(26, 30)
+    ENTER_SEWERS, ENTER_VAULT, ENTER_TROLL_MINES, ENTER_FIRE_REALM = range(30, 34)
+    ENTER_ICE_REALM, ENTER_GRAVEYARD, DEFEAT_GNOME_WARRIOR, DEFEAT_GNOME_ARCHER = range(34, 38)
+    DEFEAT_ORC_SOLIDER, DEFEAT_ORC_MAGE, DEFEAT_LIZARD, DEFEAT_KOBOLD = range(38, 42)
+    DEFEAT_TROLL, DEFEAT_DEEP_THING, DEFEAT_PIGMAN, DEFEAT_FIRE_ELEMENTAL = range(42, 46)
+    DEFEAT_FROST_TROLL, DEFEAT_ICE_ELEMENTAL, DAMAGE_NECROMANCER = range(46, 49)
+    DEFEAT_NECROMANCER, EAT_BAT, EAT_SNAIL, FIND_BOW, FIRE_BOW = range(49, 54)
+    COLLECT_SAPPHIRE, LEARN_FIREBALL, CAST_FIREBALL, LEARN_ICEBALL = range(54, 58)
+    CAST_ICEBALL, COLLECT_RUBY, MAKE_DIAMOND_PICKAXE, OPEN_CHEST = range(58, 62)
+    DRINK_POTION, ENCHANT_SWORD, ENCHANT_ARMOUR, DEFEAT_KNIGHT, DEFEAT_ARCHER = range(62, 67)
 
 
 VITALS = ("health", "food", "drink", "energy")
@@ -355,8 +242,19 @@ class Rules:
         return {row.name: type for type, row in enumerate(self.projectiles)}
 
 
+# What the mobs of a role have in common.
+MELEE: dict[str, Any] = {"role": "melee", "nearest": 9, "cooldown": 5, "chase": 10, "gate": 0.75}
+PASSIVE: dict[str, Any] = {"role": "passive", "nearest": 3, "food": 6}
+_SHOTS: dict[str, Any] = {"retreat": 3, "nearest_shot": 4, "farthest_shot": 5}
+RANGED: dict[str, Any] = {"role": "ranged", "nearest": 9, "cooldown": 4, "gate": 0.85, **_SHOTS}
+NEEDS = (
+    Need("food", "hunger", limit=25, asleep=0.5),
+    Need("drink", "thirst", limit=20, asleep=0.5),
+    Need("energy", "fatigue", limit=30, asleep=-1, rest=10),
+)
+BROKEN = frozenset({Block.CRAFTING_TABLE, Block.FURNACE})  # by projectiles
 ROLES = ("melee", "passive", "ranged")  # classes of mobs, in the order of moving
-APPEARING = ("passive", "melee", "ranged")  # the same, in the order of appearing
+APPEARING: tuple[str, ...] = ("passive", "melee", "ranged")  # the same, in the order of appearing
 ASLEEP_FACTOR = 3.5  # damage of a mob to a sleeping player, relative to one awake
 RIPE_AGE = 600  # steps that a plant grows
 NEVER_PLACED = frozenset({Block.INVALID, Block.OUT_OF_BOUNDS, Block.WOOD})  # in no map

@@ -208,6 +208,16 @@ def test_help_and_unknown_flags_return(capsys, argv, code):
     assert main(argv) == code
 
 
+def test_help_groups_settings_by_the_class_that_declares_them(capsys):
+    assert main(["--algo", "dqn", "--help"]) == 0
+    said = capsys.readouterr().out
+    _, *groups = re.split(r"^\W*(\w+) options\W*$", said, flags=re.MULTILINE)
+    shown = dict(zip(groups[::2], groups[1::2], strict=True))
+    assert list(shown) == ["run", "common", "exploring", "dqn", "saving", "machine"]
+    assert "--num-envs" in shown["common"] and "--epsilon-start" in shown["exploring"]
+    assert "None)" not in said
+
+
 def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
     """In a process of its own; the run that goes on afterwards equals one that was not stopped."""
     out = tmp_path / "stopped"

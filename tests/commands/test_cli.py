@@ -35,6 +35,7 @@ def run(argv: list[str], capsys) -> tuple[int, str, str]:
 def test_every_command_has_help_with_examples_that_name_it(name, capsys):
     code, out, err = run([name, "--help"], capsys)
     assert (code, err) == (0, "") and f"usage: jaxenvs {name} " in out
+    assert max(map(len, out.splitlines())) <= 80, "in a pipe"
     examples = out.partition("examples:\n")[2].splitlines()
     assert len(examples) >= 2 and all(line.startswith(f"  jaxenvs {name}") for line in examples)
     words = " ".join(examples).split()
@@ -48,8 +49,15 @@ def test_every_command_has_help_with_examples_that_name_it(name, capsys):
 def test_the_help_lists_all_commands(capsys):
     code, out, _ = run(["--help"], capsys)
     assert code == 0 and all(f"\n  {name} " in out for name in cli.COMMANDS)
+    assert max(map(len, out.splitlines())) <= 80
     assert run([], capsys)[0] == 2
     assert run(["--version"], capsys)[1] == f"jaxenvs {jaxenvs.__version__}\n"
+
+
+def test_the_package_runs_as_the_command():
+    words = [sys.executable, "-m", "jaxenvs", "--version"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert said == f"jaxenvs {jaxenvs.__version__}\n"
 
 
 BAD = [

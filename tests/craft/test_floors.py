@@ -209,7 +209,7 @@ def test_ladders_stand_on_the_ground_of_their_floor():
 
 def test_potions_are_permuted():
     mappings = our_worlds(96).potion_mapping
-    assert (np.sort(mappings, axis=1) == np.arange(floors.POTIONS)).all()
+    assert (np.sort(mappings, axis=1) == np.arange(len(floors.COLOURS))).all()
     assert len(np.unique(mappings, axis=0)) > 50
 
 
