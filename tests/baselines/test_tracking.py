@@ -217,6 +217,23 @@ def test_a_sink_that_fails_ends_nothing(tmp_path, capsys):
         assert [row["update"] for row in csv.DictReader(file)] == ["1", "2"]
 
 
+def test_tensorboard_has_each_row_at_once_and_goes_on_after_a_failure(tmp_path):
+    """No row waits for a thread, and the part of a row that was written spoils no other."""
+    needs("tensorboardX")
+    run, sink = saved_run(tmp_path), sinks.TensorBoard()
+    sink.start(run, [])
+    sink.log([ROW, ROW | {"steps": 16}])
+    assert scalars(run.path / "tensorboard")["return"] == [(8, 0.5), (16, 0.5)]
+    file = sink._writer._py_recordio_writer._writer
+    file.write(b"part of a row")
+    file.close()
+    with pytest.raises(ValueError, match="closed file"):
+        sink.log([ROW | {"steps": 24}])
+    sink.log([ROW | {"steps": 32}])
+    assert scalars(run.path / "tensorboard")["return"] == [(8, 0.5), (16, 0.5), (32, 0.5)]
+    sink.close()
+
+
 def test_rows_with_more_columns_make_a_new_table(tmp_path):
     run, sink = saved_run(tmp_path), sinks.Csv()
     sink.start(run, [])
