@@ -160,7 +160,7 @@ def test_a_killed_run_goes_on_with_its_looks(looked_at, tmp_path):
     shutil.copytree(looked_at[0], again)
     shutil.rmtree(again / "checkpoints" / "00000004")
     (again / "videos" / ".00000004.gif.7.part").touch()
-    assert main(["--resume", str(again), "--eval-episodes", "16"]) == 0
+    assert main(["--resume", str(again)]) == 0
     check_sinks(again)
     for name, leaf in newest(looked_at[0]).items():
         np.testing.assert_array_equal(leaf, newest(again)[name])
@@ -178,7 +178,7 @@ def test_the_best_policy_outlives_a_resume_without_evaluations(looked_at, tmp_pa
     before = newest(again)
     flags = ["--eval-every", "None", "--video-every", "None", "--log", "csv"]
     assert main(["--resume", str(again), *flags, "--eval-episodes", "16"]) == 0
-    assert runs.Run.open(again).config.tracking == {"log": "csv"}
+    assert runs.Run.open(again).config.tracking == {"log": "csv", "eval_episodes": 16}
     assert "eval_return" not in runs.Run.open(again).records()[-1]
     assert checkpoints.newest(again / "checkpoints") == 4
     for name in ("best.return", "best.update"):
