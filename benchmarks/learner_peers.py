@@ -224,10 +224,13 @@ def rejax(setting: Setting) -> Trainer:
     run = jax.jit(learner.train)
 
     def train(seed: int) -> tuple[float | None, Any]:
-        jax.block_until_ready(run(jax.random.key(seed)))
-        return None, None
+        state, _ = jax.block_until_ready(run(jax.random.key(seed)))
+        return None, state.actor_ts.params
 
-    return Trainer(train)
+    def logits(weights: Any, obs: jax.Array) -> jax.Array:
+        return learner.actor.apply(weights, obs, method="_action_dist").logits
+
+    return Trainer(train, logits)
 
 
 def sb3(setting: Setting) -> Trainer:

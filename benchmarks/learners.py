@@ -4,8 +4,8 @@
 
 And what is learned, with 16 seeds each:
 
-    python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" \
-        --learners jaxenvs purejaxrl --repeats 15
+    python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" "64 x 128" \
+        --learners jaxenvs purejaxrl rejax --repeats 15 --json learners_beside.json
 
 Each learner runs in a separate process, and they train in turns, one at a time, all on the same
 core. A training is everything from a seed to trained weights; the first of each process also
@@ -17,6 +17,7 @@ turns. Learners that are missing are named.
 import dataclasses
 import os
 import statistics
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -127,9 +128,13 @@ def groups(
         yield {name: lasting(name, setting) for name, setting in OWN.items() if name in names}
 
 
-def about() -> dict[str, Any]:
-    """What the figures depend on beside their settings."""
+def about(clone: Path | None) -> dict[str, Any]:
+    """What the figures depend on beside their settings; of a clone its commit."""
     versions = contestants.versions(PACKAGES)
+    if clone is not None:
+        asked = ["git", "-C", str(clone), "rev-parse", "--short", "HEAD"]
+        told = subprocess.run(asked, capture_output=True, text=True, check=False)
+        versions["purejaxrl"] = told.stdout.strip() or "unknown"
     trainings = {"device": "cpu", "compilation_cache": False, "versions": versions}
     return {**throughput.about(), **trainings}
 
@@ -150,7 +155,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # for the processes, too
     records: list[Record] = []
     missing: list[dict[str, str]] = []
-    told = about()
+    told = about(args.purejaxrl)
     for group in groups(args.settings, args.learners, args.steps, args.torch_steps):
         records += measure(group, args.purejaxrl, args.repeats, missing)
         told |= {"load_after": os.getloadavg()[0], "missing": missing}

@@ -30,7 +30,7 @@ FREE += ("actors", "learners", "address", "patience")
 
 
 # What a resumed run goes on with unless told otherwise, though training does not depend on it.
-TRACKING = ("log", "eval_every", "eval_greedy", "video_every")
+TRACKING = ("log", "eval_every", "eval_episodes", "eval_greedy", "video_every")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ import csv
 import dataclasses
 import io
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,29 +79,45 @@ class Csv(Sink):
 
 
 class TensorBoard(Sink):
-    """RUN/tensorboard; steps after those of the log so far are declared void."""
+    """RUN/tensorboard; each row is flushed, as `SummaryWriter` and its thread would not.
+
+    Where a run goes on, or after a failure, a new file says from which step on older ones are void.
+    """
 
     def start(self, run: Run, rows: Rows) -> None:
-        from tensorboardX import SummaryWriter
-
-        folder, self._seed = run.path / "tensorboard", run.config.seed
-        begun, steps = folder.is_dir(), rows[-1]["steps"] if rows else 0
-        self._writer = SummaryWriter(
-            str(folder),
-            purge_step=steps + 1 if begun else None,
-            filename_suffix=f".{steps:012d}",  # two files of one second stay apart
-        )
+        self._folder, self._seed, self._writer = run.path / "tensorboard", run.config.seed, None
+        begun = self._folder.is_dir()
+        self._folder.mkdir(exist_ok=True)
+        self._open(rows[-1]["steps"] + 1 if begun and rows else 1)
         self.log([] if begun else rows)
 
     def log(self, rows: Rows) -> None:
+        from tensorboardX.proto.event_pb2 import Event  # type: ignore[attr-defined]
+        from tensorboardX.proto.summary_pb2 import Summary  # type: ignore[attr-defined]
+
+        writer = self._writer or self._open(rows[0]["steps"])
+        self._writer = None  # unless all goes well
         for row in rows:
-            for name, number in flat(row, self._seed).items():
-                if number is not None:
-                    self._writer.add_scalar(name, number, row["steps"])
-        self._writer.flush()
+            numbers = flat(row, self._seed).items()
+            values = [Summary.Value(tag=k, simple_value=x) for k, x in numbers if x is not None]
+            event = Event(wall_time=time.time(), step=row["steps"], summary=Summary(value=values))
+            writer.write_event(event)
+        writer.flush()
+        self._writer = writer
 
     def close(self) -> None:
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _open(self, step: int) -> Any:
+        from tensorboardX.event_file_writer import EventsWriter
+        from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[attr-defined]
+
+        # By its name a file comes after the others of the same second.
+        self._writer = EventsWriter(str(self._folder / "events"), f".{step:012d}")
+        begin = SessionLog(status=SessionLog.START)
+        self._writer.write_event(Event(wall_time=time.time(), step=step, session_log=begin))
+        return self._writer
 
 
 class Wandb(Sink):
@@ -109,6 +126,7 @@ class Wandb(Sink):
     def start(self, run: Run, rows: Rows) -> None:
         import wandb  # type: ignore[import-not-found]
 
+        self._error = wandb.Error
         known = sorted(path.name for path in run.path.glob("wandb/*run-*-*"))
         try:
             self._run: Any = wandb.init(
@@ -130,7 +148,10 @@ class Wandb(Sink):
     def log(self, rows: Rows) -> None:
         for row in rows:
             numbers = flat(row, self._seed).items()
-            self._run.log({k: x for k, x in numbers if x is not None}, step=row["steps"])
+            try:
+                self._run.log({k: x for k, x in numbers if x is not None}, step=row["steps"])
+            except self._error as error:
+                raise OSError(str(error)) from error
 
     def close(self) -> None:
         self._run.finish()

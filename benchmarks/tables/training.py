@@ -1,11 +1,12 @@
 """Training: beside other people's learners, and on several devices."""
 
 import statistics
+from collections.abc import Callable
 from typing import Any
 
 from . import turns
 from .registry import RESULTS, table
-from .text import Table, fixed, of, ratio, tabulated, whole
+from .text import Column, Table, fixed, of, ratio, tabulated, whole
 
 OURS = "jaxenvs"  # whose first row of a setting the others are compared with
 
@@ -22,13 +23,19 @@ def learners(found: dict[str, Any]) -> Table:
     return compared(found["rows"])
 
 
-def compared(rows: list[dict[str, Any]]) -> Table:
-    """Ours against each other learner of the same setting, as `learners` prints it."""
+def factor(rows: list[dict[str, Any]]) -> Column:
+    """How many times faster ours is, the first of them with the same setting."""
 
-    def factor(row: dict[str, Any]) -> str:
+    def cell(row: dict[str, Any]) -> str:
         group = [other for other in rows if other["setting"]["name"] == row["setting"]["name"]]
         ours = next((other for other in group if other["learner"].startswith(OURS)), row)
         return "" if row["learner"].startswith(OURS) else ratio(faster(ours, row))
+
+    return cell
+
+
+def compared(rows: list[dict[str, Any]]) -> Table:
+    """Ours against each other learner of the same setting, as `learners` prints it."""
 
     def returns(row: dict[str, Any]) -> str:
         return ", ".join(f"{told:.0f}" for told in row["last_returns"] if told is not None)
@@ -37,7 +44,7 @@ def compared(rows: list[dict[str, Any]]) -> Table:
         "setting": lambda row: row["setting"]["name"],
         "learner": of("learner"),
         "steps/s": of("steps_per_second", whole),
-        "ours is faster by": factor,
+        "ours is faster by": factor(rows),
         "compile, s": of("compile_seconds", fixed(1)),
         "steps/s of the first training, compilation included": of("first_steps_per_second", whole),
         "return of the last episodes": returns,
@@ -49,6 +56,34 @@ def compared(rows: list[dict[str, Any]]) -> Table:
 def seeds(found: dict[str, Any]) -> Table:
     """What CartPole's policies are worth over 16 seeds, by what the learners do differently."""
     return evaluated(found["rows"], {"variant": lambda row: row["variant"]})
+
+
+@table("learners-beside", f"{RESULTS}/learners_beside.json")
+def beside(found: dict[str, Any]) -> Table:
+    """PPO on CartPole by learner: time of a training, and worth of the policies of all seeds."""
+    return summed(found["rows"])
+
+
+def summed(rows: list[dict[str, Any]]) -> Table:
+    """Speed and evaluations of each learner in one line."""
+
+    def told(reduce: Callable[[list[float]], float]) -> Column:
+        return lambda row: fixed(1)(reduce(row["evaluations"]))
+
+    columns = {
+        "setting": lambda row: row["setting"]["name"],
+        "learner": of("learner"),
+        "seeds": lambda row: str(len(row["evaluations"])),
+        "training, s by the clock": lambda row: fixed(1)(statistics.median(row["walls"])),
+        "s of processor time": lambda row: fixed(1)(statistics.median(row["seconds"])),
+        "steps/s": of("steps_per_second", whole),
+        "ours is faster by": factor(rows),
+        "compile, s": of("compile_seconds", fixed(1)),
+        "return: mean": told(statistics.fmean),
+        "median": told(statistics.median),
+        "worst": told(min),
+    }
+    return tabulated(rows, columns)
 
 
 def scores(rows: list[dict[str, Any]]) -> Table:

@@ -63,8 +63,8 @@ class Parser(argparse.ArgumentParser):
 
     def add_best(self) -> None:
         """Add `--best`, which `load_policy` takes."""
-        words = "the best policy of the evaluations while training (`train --eval-every`)"
-        self.add_argument("--best", action="store_true", help=f"{words}, not the last")
+        words = "the best policy of those evaluated while training, not the last"
+        self.add_argument("--best", action="store_true", help=words)
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse the arguments; pairs of several `--set` are gathered."""

@@ -160,7 +160,7 @@ def test_a_killed_run_goes_on_with_its_looks(looked_at, tmp_path):
     shutil.copytree(looked_at[0], again)
     shutil.rmtree(again / "checkpoints" / "00000004")
     (again / "videos" / ".00000004.gif.7.part").touch()
-    assert main(["--resume", str(again), "--eval-episodes", "16"]) == 0
+    assert main(["--resume", str(again)]) == 0
     check_sinks(again)
     for name, leaf in newest(looked_at[0]).items():
         np.testing.assert_array_equal(leaf, newest(again)[name])
@@ -178,7 +178,7 @@ def test_the_best_policy_outlives_a_resume_without_evaluations(looked_at, tmp_pa
     before = newest(again)
     flags = ["--eval-every", "None", "--video-every", "None", "--log", "csv"]
     assert main(["--resume", str(again), *flags, "--eval-episodes", "16"]) == 0
-    assert runs.Run.open(again).config.tracking == {"log": "csv"}
+    assert runs.Run.open(again).config.tracking == {"log": "csv", "eval_episodes": 16}
     assert "eval_return" not in runs.Run.open(again).records()[-1]
     assert checkpoints.newest(again / "checkpoints") == 4
     for name in ("best.return", "best.update"):
@@ -215,6 +215,23 @@ def test_a_sink_that_fails_ends_nothing(tmp_path, capsys):
     keeper.log([ROW | {"update": 2}])
     with (run.path / "log.csv").open(newline="") as file:
         assert [row["update"] for row in csv.DictReader(file)] == ["1", "2"]
+
+
+def test_tensorboard_has_each_row_at_once_and_goes_on_after_a_failure(tmp_path):
+    """No row waits for a thread, and the part of a row that was written spoils no other."""
+    needs("tensorboardX")
+    run, sink = saved_run(tmp_path), sinks.TensorBoard()
+    sink.start(run, [])
+    sink.log([ROW, ROW | {"steps": 16}])
+    assert scalars(run.path / "tensorboard")["return"] == [(8, 0.5), (16, 0.5)]
+    file = sink._writer._py_recordio_writer._writer
+    file.write(b"part of a row")
+    file.close()
+    with pytest.raises(ValueError, match="closed file"):
+        sink.log([ROW | {"steps": 24}])
+    sink.log([ROW | {"steps": 32}])
+    assert scalars(run.path / "tensorboard")["return"] == [(8, 0.5), (16, 0.5), (32, 0.5)]
+    sink.close()
 
 
 def test_rows_with_more_columns_make_a_new_table(tmp_path):

@@ -13,7 +13,7 @@ import pytest
 import jaxenvs
 from jaxenvs.benchmarks import learner_peers, learners
 from jaxenvs.benchmarks.learner_peers import Setting
-from jaxenvs.benchmarks.tables.training import compared, faster, scores
+from jaxenvs.benchmarks.tables.training import compared, faster, scores, summed
 
 SMALL = Setting("small", num_envs=2, rollout_steps=64, epochs=1, minibatches=2, steps=512)
 
@@ -105,6 +105,15 @@ def test_the_table_compares_within_a_group():
     assert lines[2] == "| equal | jaxenvs | 1,000 |  | 11.0 | 83 | 100, 300 |"
     assert lines[3] == "| equal | rejax | 500 | 2.00 | 10.0 | 83 | 100, 300 |"
     assert len({line.count("|") for line in lines}) == 1
+
+
+def test_speed_and_worth_stand_in_one_line():
+    told = {"walls": [3.0, 1.0, 2.0], "evaluations": [90.0, 500.0, 310.0]}
+    rows = [row("jaxenvs", [1.0]).as_dict() | told, row("rejax", [2.0]).as_dict() | told]
+    lines = str(summed(rows)).splitlines()
+    worth = "300.0 | 310.0 | 90.0 |"
+    assert lines[2] == f"| equal | jaxenvs | 3 | 2.0 | 1.0 | 1,000 |  | 11.0 | {worth}"
+    assert lines[3] == f"| equal | rejax | 3 | 2.0 | 2.0 | 500 | 2.00 | 10.0 | {worth}"
 
 
 def test_scores_are_of_all_seeds_of_who_was_evaluated():

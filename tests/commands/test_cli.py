@@ -288,7 +288,7 @@ def test_the_words_are_those_of_the_help(scripts):
     assert known["bench"].places["--ids ..."] == ("families", "all", *ids)
     assert all("--help" in word.options for word in known.values())
     valued = {option for option, takes_value in known["watch"].options.items() if takes_value}
-    assert valued == set(known["watch"].options) - {"--panel", "--greedy", "--help"}
+    assert valued == set(known["watch"].options) - {"--panel", "--greedy", "--best", "--help"}
     assert known["train"].options["--resume"] and not known["train"].options["--overwrite"]
 
 
