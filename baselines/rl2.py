@@ -52,7 +52,7 @@ class Settings(ppo_rnn.Settings):
     trial_steps: int = 1024  # steps of a trial; 0: its episodes alone end it
     trial_episodes: int = 0  # episodes of a trial, at most; 0: any number
     test_episodes: int = 10  # episodes under each task of the evaluation
-    task_loss: float = 0.0  # weight of the loss of beliefs about the task; 0: nobody is told
+    task_loss: float = 0.0  # weight of the loss of beliefs about the task; 0: without
     told: float = 0.0  # share of environments that are told the task, at the start
 
     counts = (*ppo_rnn.Settings.counts, "test_episodes")
