@@ -144,6 +144,11 @@ def _evaluated(path: Path, score: str) -> Evaluated:
     if not file.is_file():
         raise UsageError(f"{path} has no eval.json: finish it with jaxenvs train --resume {path}")
     try:
+        if run.config.sweep:
+            raise UsageError(
+                f"{path} is a sweep, whose agents have different settings; train the settings to "
+                f"compare one by one, with several seeds each"
+            )
         seeds = json.loads(read_text(file, LARGEST))["per_seed"]
         values = [seed[SCORES[score]] for seed in seeds]
         if values and all(value is None for value in values):

@@ -50,8 +50,8 @@ def _run(argv: list[str]) -> int:
             "episodes": asked.episodes,
             "greedy": asked.greedy,
             "seeds": [
-                _result(config.seed + i, policy, asked.package, asked.episodes, asked.greedy)
-                for i, policy in enumerate(policies)
+                setting | _result(seed, policy, asked.package, asked.episodes, asked.greedy)
+                for (setting, seed), policy in zip(config.agents, policies, strict=True)
             ],
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
             "versions": {name: version(name) for name in ("jaxenvs", "jax", asked.package) if name},

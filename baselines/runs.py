@@ -81,6 +81,14 @@ class Config:
         return [(setting, self.seed + i) for setting in settings for i in range(share)]
 
     @property
+    def names(self) -> list[str]:
+        """What tells the agents apart."""
+        return [
+            " ".join([*(f"{k}={v:g}" for k, v in setting.items()), f"seed {seed}"])
+            for setting, seed in self.agents
+        ]
+
+    @property
     def title(self) -> str:
         """The environment in words, the same for the same environment."""
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(self.fields.items()))])

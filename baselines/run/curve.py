@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -42,17 +43,17 @@ def points(records: list[dict[str, Any]], latest: int = EPISODES) -> tuple[np.nd
     return steps, returns
 
 
-def draw(file: Path, records: list[dict[str, Any]], title: str, first_seed: int) -> None:
-    """Write the picture of a run; without records there is nothing to draw."""
+def draw(file: Path, records: list[dict[str, Any]], title: str, names: list[str]) -> None:
+    """Write the picture of a run, whose agents have names; without records there is none."""
     if not records:
         return
     picture, (axes,) = figure((7.0, 4.2), 1, 1)
     steps, returns = points(records)
-    _lines(axes, steps, returns, [f"seed {first_seed + i}" for i in range(returns.shape[1])])
+    _lines(axes, steps, returns, names)
     axes.set(title=title, ylabel="return of finished episodes")
     axes.set_xlabel("environment steps of a seed")
     if returns.shape[1] > 1:
-        axes.legend(frameon=False, loc="best")
+        axes.legend(frameon=False, loc="best", fontsize=None if len(names) <= NAMED else 5)
     with replacing(file) as temporary:
         picture.savefig(temporary, format="png")
 
@@ -91,9 +92,13 @@ def _lines(axes: Any, steps: np.ndarray, returns: np.ndarray, names: list[str]) 
     """Draw a line per seed."""
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k")
     marker = "." if len(steps) < 3 else ""
-    if len(names) <= NAMED:
-        for name, line in zip(names, returns.T, strict=True):
-            axes.plot(steps, line, linewidth=1.2, marker=marker, label=name)
+    swept = any("=" in name for name in names)
+    if len(names) <= NAMED or swept:
+        colours = [None] * len(names)
+        if swept:  # neighbouring values are of like colours
+            colours = [colormaps["viridis"](share) for share in np.linspace(0, 0.9, len(names))]
+        for name, line, colour in zip(names, returns.T, colours, strict=True):
+            axes.plot(steps, line, linewidth=1.2, marker=marker, label=name, color=colour)
         return
     axes.plot(steps, returns, color="tab:blue", linewidth=0.6, alpha=0.3, marker=marker)
     known = np.isfinite(returns).any(axis=1)

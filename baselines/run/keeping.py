@@ -81,7 +81,7 @@ class Keeper:
 
     def _draw(self) -> None:
         config = self._run.config
-        draw(self._run.path / "curve.png", self._run.records(), config.id, config.seed)
+        draw(self._run.path / "curve.png", self._run.records(), config.id, config.names)
 
     def _append(self) -> None:
         self._run.log(self._records)

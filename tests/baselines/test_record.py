@@ -38,9 +38,21 @@ def run_of(path, id: str, seeds: int = 2, fields=None, seed: int = 0, **settings
     return run
 
 
+def test_every_setting_of_a_sweep_is_named(tmp_path):
+    """In colours of its own, however many there are; `Config.names` tells agents apart."""
+    config = Config(
+        "A-v0", {}, 3, 24, {}, sweep={"gamma": [0.9, 0.99], "clip": [0.1 * i for i in range(6)]}
+    )
+    assert len({*config.names}) == 24 and config.names[2] == "gamma=0.9 clip=0.1 seed 3"
+    curve.draw(tmp_path / "curve.png", rows(24, 5), "Grid-v0", config.names)
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("seeds", [1, curve.NAMED, 64])  # a warning is an error
 def test_a_picture_of_any_number_of_seeds(tmp_path, seeds):
-    curve.draw(tmp_path / "curve.png", rows(seeds, 5), "Grid-v0", first_seed=3)
+    curve.draw(
+        tmp_path / "curve.png", rows(seeds, 5), "Grid-v0", [f"seed {i}" for i in range(seeds)]
+    )
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -241,9 +241,9 @@ def test_points_of_the_curve_average_the_latest_episodes():
 
 def test_the_curve_is_a_picture(tmp_path):
     rows = [{"steps": 10**6 * i, "episodes": [300, 1], "return": [0.1 * i, None]} for i in range(9)]
-    curve.draw(tmp_path / "curve.png", rows, "Grid-v0", first_seed=0)
+    curve.draw(tmp_path / "curve.png", rows, "Grid-v0", ["seed 0", "seed 1"])
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
-    curve.draw(tmp_path / "none.png", [], "Grid-v0", first_seed=0)
+    curve.draw(tmp_path / "none.png", [], "Grid-v0", ["seed 0", "seed 1"])
     assert not (tmp_path / "none.png").exists()
 
 

@@ -9,7 +9,7 @@ import os
 import jax
 import pytest
 
-from jaxenvs.benchmarks import contestants, gpu_work, hlo, rule_worlds
+from jaxenvs.benchmarks import contestants, gpu_work, hlo, rule_worlds, update_work
 
 DOORKEY = "Grid-DoorKey-8x8-v0"
 CRAFT = "Craft-Classic-Symbolic-v0"
@@ -117,6 +117,16 @@ def test_a_step_of_a_rule_world_is_as_few_kernels_for_18_rules_as_for_one(monkey
     work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, "exact"))
     assert work["kernels"] <= 18
     assert work["written"] + work["read"] <= 450
+
+
+@needs_compiler
+@pytest.mark.slow  # five minutes of compilation
+def test_a_whole_update_is_few_kernels_and_bytes(monkeypatch):
+    """World, policy and learning: 8,192 environments x 16 steps, 2 epochs of 4 minibatches."""
+    monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+    work = update_work.measure(DOORKEY)
+    assert work["kernels"] <= 620
+    assert work["bytes"] <= 2.3e9
 
 
 @needs_compiler
