@@ -17,7 +17,7 @@ from jaxtyping import Array, PyTree
 from jaxenvs import Env
 from jaxenvs.core.masking import legal
 
-from . import acting, evaluate, ppo, target_scaling
+from . import acting, evaluate, ppo
 from .acting import Rollout, Runner
 from .algorithms import Learner
 from .networks import Recurrent
@@ -65,7 +65,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, rollout = acting.collect(learner, runner, key_act, ppo.choose)
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
-    runner, batch = target_scaling.scaled(learner, runner, ppo.targets(learner, runner, rollout))
+    runner, batch = ppo.scaled_targets(learner, runner, rollout)
     batch = sequences(batch)
     loss = functools.partial(ppo.loss, unroll=unroll)
     runner, losses = ppo.learn(learner, runner, batch, key_learn, loss)
