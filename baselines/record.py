@@ -58,6 +58,26 @@ def _command(config: Config, name: str | None) -> str:
     return " ".join(words)
 
 
+def tell_sweep(run: Run) -> None:
+    """Print the evaluated returns of a sweep, best first, and the command of the best setting."""
+    config = run.config
+    evaluated = json.loads((run.path / "eval.json").read_text("utf-8"))["per_seed"]
+    seeds = len({seed for _, seed in config.agents})
+    settings = [setting for setting, _ in config.agents[::seeds]]
+    returns = np.array([row["mean_return"] for row in evaluated]).reshape(-1, seeds)
+    means = returns.mean(axis=1)
+    width = max(12, *map(len, config.sweep))
+    print(" ".join(name.rjust(width) for name in (*config.sweep, "return")), " of each seed")
+    order = np.argsort(np.where(np.isnan(means), np.inf, -means), kind="stable")
+    for i in order:
+        numbers = [f"{value:g}" for value in settings[i].values()] + [f"{means[i]:.3f}"]
+        each = ", ".join(f"{value:.3f}" for value in returns[i])
+        print(" ".join(number.rjust(width) for number in numbers), "", each)
+    best = {**config.settings, **settings[order[0]]}
+    alone = dataclasses.replace(config, sweep={}, seeds=seeds, settings=best)
+    print(f"The best alone: {command(alone)}")
+
+
 def summary(run: Run, device: str) -> dict[str, Any]:
     """Return what is kept of a run; `evaluation` is None where the run did not reach its end."""
     records = run.records()

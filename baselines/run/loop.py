@@ -18,6 +18,7 @@ from jaxenvs import UnknownIdError
 
 from ..algorithms import SEEDS, Algorithm, Learner
 from ..devices import DIVIDED, EVERYWHERE
+from ..record import tell_sweep
 from ..runs import Config, Run, load_policy
 from . import processes, sweep
 from .checkpoints import RunError
@@ -196,7 +197,7 @@ def command(
 def _follow(run: Run, html: bool) -> None:
     """Print the table of a sweep; let the first seed play for the browser, if asked."""
     if run.config.sweep:
-        sweep.tell(run)
+        tell_sweep(run)
     if not html:
         return
     from jaxenvs.render import replay

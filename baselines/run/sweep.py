@@ -7,13 +7,12 @@ is compiled by itself. A sweep is a run: its agents are the seeds of one without
 
 import dataclasses
 import itertools
-import json
 from typing import Any
 
 import numpy as np
 
 from ..algorithms import ALGORITHMS
-from ..runs import Config, Run, RunError
+from ..runs import Config, RunError
 
 BY_FACTORS = ("learning_rate", "weight_decay", "advantage_floor")  # spacing of their ranges
 DIGITS = 4  # of the values in a range
@@ -63,28 +62,6 @@ def _values(name: str, values: str, text: str) -> list[float]:
     if not found or len({*found}) < len(found) or not np.isfinite(found).all():
         raise RunError(f"--sweep {text}: give one or more finite values, none of them twice")
     return found
-
-
-def tell(run: Run) -> None:
-    """Print the evaluated returns of a sweep, best first, and the command of the best setting."""
-    from ..record import command
-
-    config = run.config
-    evaluated = json.loads((run.path / "eval.json").read_text("utf-8"))["per_seed"]
-    seeds = len({seed for _, seed in config.agents})
-    settings = [setting for setting, _ in config.agents[::seeds]]
-    returns = np.array([row["mean_return"] for row in evaluated]).reshape(-1, seeds)
-    means = returns.mean(axis=1)
-    width = max(12, *map(len, config.sweep))
-    print(" ".join(name.rjust(width) for name in (*config.sweep, "return")), " of each seed")
-    order = np.argsort(np.where(np.isnan(means), np.inf, -means), kind="stable")
-    for i in order:
-        numbers = [f"{value:g}" for value in settings[i].values()] + [f"{means[i]:.3f}"]
-        each = ", ".join(f"{value:.3f}" for value in returns[i])
-        print(" ".join(number.rjust(width) for number in numbers), "", each)
-    best = {**config.settings, **settings[order[0]]}
-    alone = dataclasses.replace(config, sweep={}, seeds=seeds, settings=best)
-    print(f"The best alone: {command(alone)}")
 
 
 def values(config: Config) -> dict[str, np.ndarray]:

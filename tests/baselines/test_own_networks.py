@@ -12,6 +12,7 @@ import tiny
 from tiny import Clock, Countdown, learner
 
 import jaxenvs
+from jaxenvs import registry
 from jaxenvs.baselines import networks, ppo_rnn, runs, train
 from jaxenvs.baselines.acting import Rollout
 from jaxenvs.baselines.run import loop
@@ -194,6 +195,8 @@ def test_ids_of_a_module(tmp_path, monkeypatch):
     text = (DOCS / "berries.py").read_text("utf-8").replace("Mine-Berries", "Mine-Pears")
     (tmp_path / "pears.py").write_text(text, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    for table in ("_specs", "_aliases"):
+        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
     assert jaxenvs.make("pears:Mine-Pears-5x5-v0").size == 5
     assert jaxenvs.spec(f"jaxenvs.grid:{EMPTY}") is jaxenvs.spec(EMPTY)
     for id in (":Grid-v0", "no_such_module:Grid-v0", ".relative:Grid-v0"):
