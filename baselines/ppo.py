@@ -71,7 +71,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     """Collect a rollout and learn from it; also return the metrics of this update."""
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, rollout = acting.collect(learner, runner, key_act, choose)
-    runner, batch = target_scaling.scaled(learner, runner, targets(learner, runner, rollout))
+    runner, batch = scaled_targets(learner, runner, rollout)
     batch = minibatches.steps(batch)
     runner, losses = learn(learner, runner, batch, key_learn, loss)
     return acting.finished(learner, runner, rollout, losses)
@@ -94,6 +94,11 @@ def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollo
     *_, last_value = acting.think(learner, runner, None)  # that of a policy looks at no mask
     advantage = returns.advantages(rollout, last_value, settings.gamma, settings.gae_lambda)
     return rollout, advantage, advantage + rollout.value
+
+
+def scaled_targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Any, Any]:
+    """The runner and `targets`, in their own scale where the settings ask for it."""
+    return target_scaling.scaled(learner, runner, targets(learner, runner, rollout))
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from jaxenvs import Env
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import legal
 
-from . import acting, evaluate, ppo, target_scaling
+from . import acting, evaluate, ppo
 from .acting import Choose, Rollout, Runner
 from .algorithms import Learner
 from .networks import Recurrent
@@ -76,7 +76,7 @@ def update(
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, rollout = acting.collect(learner, runner, key_act, choose)
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
-    runner, batch = target_scaling.scaled(learner, runner, ppo.targets(learner, runner, rollout))
+    runner, batch = ppo.scaled_targets(learner, runner, rollout)
     batch = sequences(batch)
     loss = loss or functools.partial(ppo.loss, unroll=unroll)
     runner, losses = ppo.learn(learner, runner, batch, key_learn, loss)

@@ -1,12 +1,14 @@
 """Keep what finished runs showed: one line of JSON for each, and one picture of all.
 
 python -m jaxenvs.baselines.record baselines/results/families.json --picture docs/ppo-families.png
-RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command.
+RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command. Given runs
+that differ in their seeds alone become one line: on a CPU a process for each seed is faster.
 """
 
 import dataclasses
 import itertools
 import json
+import re
 import shlex
 import sys
 import time
@@ -21,6 +23,7 @@ from jaxenvs.commands.parser import Parser
 
 from . import GYM
 from .algorithms import ALGORITHMS, USUAL
+from .evaluate import middle
 from .presets import names, preset
 from .run.checkpoints import RunError
 from .run.curve import Curve, panels, points
@@ -106,6 +109,43 @@ def summary(run: Run, device: str) -> dict[str, Any]:
     }
 
 
+def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put runs into one that have the same command but for the first seed, and were evaluated."""
+    groups: dict[tuple[str, int, bool], list[dict[str, Any]]] = {}
+    for record in records:
+        command = re.sub(r" --seed \d+", "", record["command"])
+        named = (command, record["steps"], "per_seed" in (record["evaluation"] or {}))
+        groups.setdefault(named, []).append(record)
+    return [
+        each
+        for (command, _, evaluated), group in groups.items()
+        for each in ([_one(command, group)] if evaluated and group[1:] else group)
+    ]
+
+
+def _one(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
+    """One record of several."""
+    seeds = [seed for record in group for seed in record["evaluation"]["per_seed"]]
+    values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
+    means = {n: None if None in x else round(float(np.mean(x)), 6) for n, x in values.items()}
+    returns = zip(*(record["curve"]["returns"] for record in group), strict=True)
+    return {
+        **group[0],
+        "command": f"{command} --seed {{{','.join(str(seed['seed']) for seed in seeds)}}}",
+        "seeds": len(seeds),
+        "seconds": round(sum(record["seconds"] for record in group), 3),
+        "steps_per_second": round(float(np.mean([r["steps_per_second"] for r in group])), 1),
+        "evaluation": {
+            "episodes": group[0]["evaluation"]["episodes"],
+            **means,
+            **middle(np.array(values["mean_return"])),
+            "per_seed": seeds,
+        },
+        "last_returns": [x for record in group for x in record["last_returns"]],
+        "curve": {**group[0]["curve"], "returns": [[*itertools.chain(*line)] for line in returns]},
+    }
+
+
 def curve(record: dict[str, Any]) -> Curve:
     """The panel of a kept run, named by its id and by what learned, with which preset."""
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
@@ -125,7 +165,7 @@ def main(argv: list[str] | None = None) -> int:
     asked = parser.parse_intermixed_args(argv)
     try:
         known = json.loads(asked.table.read_text("utf-8")) if asked.table.is_file() else []
-        new = [summary(Run.open(path), asked.device) for path in asked.runs]
+        new = joined([summary(Run.open(path), asked.device) for path in asked.runs])
     except ValueError as error:
         print(f"record: {error}", file=sys.stderr)
         return 2

@@ -110,3 +110,20 @@ def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
 
     assert record.main([str(table), str(tmp_path / "nowhere")]) == 2
     assert "nowhere is not a run" in capsys.readouterr().err
+
+
+def test_runs_of_a_seed_each_are_one_line(tmp_path):
+    for seed in (0, 1):
+        run = run_of(tmp_path / f"{seed}", "Grid-v0", seeds=1, seed=seed)
+        known = {"mean_return": 1.0 + seed, "success_rate": None, "mean_length": 5.0}
+        per_seed = [{"seed": seed, **known}]
+        run.write_json("eval.json", {"episodes": 8, **known, "per_seed": per_seed})
+    table = tmp_path / "table.json"
+    assert record.main([str(table), str(tmp_path / "0"), str(tmp_path / "1")]) == 0
+    (line,) = json.loads(table.read_text())
+    assert line["command"] == "jaxenvs train Grid-v0 --seeds 1 --seed {0,1}" and line["seeds"] == 2
+    found = line["evaluation"]
+    assert (found["mean_return"], found["success_rate"], found["episodes"]) == (1.5, None, 8)
+    assert [seed["seed"] for seed in found["per_seed"]] == [0, 1] and "interval" in found
+    assert line["seconds"] == 2 * 133.5 and len(line["last_returns"]) == 2
+    assert all(len(returns) == 2 for returns in line["curve"]["returns"])
