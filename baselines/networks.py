@@ -77,7 +77,7 @@ class Network(nn.Module):
 
     def unroll(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], done: Bool[Array, " steps"]
-    ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"]]:
+    ) -> tuple[Any, ...]:
         """Logits and values of the successive observations of one environment.
 
         `memory` is from before the first of them; an episode that is `done` is forgotten before

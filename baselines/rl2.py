@@ -68,8 +68,9 @@ class Settings(ppo_rnn.Settings):
                 f"embed={self.embed} and hidden={self.hidden}: rl2's network needs at least 1 "
                 f"feature per cell and one layer"
             )
-        if self.neighbours:
-            raise ValueError(f"neighbours={self.neighbours}: rl2 has a network of its own; omit it")
+        for name in ("neighbours", "network", "separate", "normalize_obs"):
+            if value := getattr(self, name):
+                raise ValueError(f"{name}={value}: rl2 has a network of its own; omit it")
         if not 0.0 < self.held_out < 1.0:
             raise ValueError(
                 f"held_out={self.held_out} is the share of tasks that are never trained on: give "

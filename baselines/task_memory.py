@@ -222,11 +222,12 @@ class TaskMemory(Network):
         memory: Float32[Array, " memory"],
         obs: PyTree[Array],
         done: Bool[Array, " steps"],
-        told: Int32[Array, "steps 3"],
+        told: Int32[Array, "steps 3"] | None = None,
     ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"], Belief | None]:
         """Logits, values and beliefs about successive observations of one environment; see
         `Recurrent`. `told` are goals, or 0."""
         apply: Any = functools.partial(self.apply, weights)
+        told = jnp.zeros((len(done), TOLD), jnp.int32) if told is None else told
         seen = jax.vmap(functools.partial(apply, method="see"))(obs)
         first = self.parted(memory)[3]
         before = jnp.where(done[:-1, None], 0.0, seen.places[:-1])
