@@ -61,8 +61,11 @@ class Algorithm(NamedTuple):
         module = self.load()
         return module.wrapped(env, settings) if hasattr(module, "wrapped") else env
 
-    def network(self, env: Env, settings: Mapping[str, Any]) -> Any:
-        """The network of the policy; `KeyError` for a setting that is missing."""
+    def network(self, env: Any, settings: Mapping[str, Any]) -> Any:
+        """The network of the policy in an `Env`, or in a world of Gymnasium on Ray.
+
+        `KeyError` for a setting that is missing.
+        """
         given = {name: settings[name] for name in self.shape}
         # Runs from before there was a choice, and other learners, do not have these.
         given |= {name: settings[name] for name in OPTIONAL if name in settings}

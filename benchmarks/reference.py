@@ -148,10 +148,12 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
     The return of a seed is that of the evaluation, or of its last 200 training episodes where
     there was none. `apart` is what its task had that the id alone has not. A bound for search
-    (DAVI) has no return and is left out.
+    (DAVI) has no return and is left out, as are the runs of other packages.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _rows(folder):
+        if "jaxenvs" not in row["versions"]:
+            continue
         evaluation = row["evaluation"]
         per_seed = evaluation["per_seed"] if evaluation else []
         kept = {
