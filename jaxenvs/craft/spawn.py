@@ -194,9 +194,9 @@ def _allowed(
             found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
-        for at, bit in taken:
-            found = jnp.where(at == word, found & ~bit, found)
-        return found
+        # Joined first: one by one a GPU would write each complement and read it again.
+        seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
+        return found & ~functools.reduce(operator.or_, seen)
 
     def together(grounds: Array, taken: Any) -> list[Array]:
         low, high = grounds[::2], grounds[1::2]

@@ -71,7 +71,7 @@ def test_state_of_craft_is_little_more_than_its_map(obs):
 @pytest.mark.parametrize(
     ("id", "kernels", "moved"),
     [
-        ("Craft-Classic-Ids-v0", 22, 3400),
+        ("Craft-Classic-Ids-v0", 21, 2700),
         ("Craft-Classic-Symbolic-v0", 22, 8800),
         ("Craft-Ids-v0", 24, 5600),
         ("Craft-Symbolic-v0", 26, 42_000),
