@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, PyTree, UInt8
 
-from jaxenvs import Env, spaces
+from jaxenvs import spaces
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.platforms import by_platform
@@ -49,8 +49,11 @@ class Network(nn.Module):
         return jnp.bfloat16 if self.bfloat16 else jnp.float32
 
     @classmethod
-    def of(cls, env: Env, hidden: Sequence[int], embed: int, **more: Any) -> Any:
-        """Return the network for an environment; `ValueError` unless its actions are Discrete."""
+    def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
+        """Return the network for an `Env` or what Ray's learner knows of a world of Gymnasium.
+
+        Raises `ValueError` unless its actions are Discrete.
+        """
         if not isinstance(env.action_space, spaces.Discrete):
             raise ValueError(
                 f"{env.name} has the action space {env.action_space}; this learner needs a "
@@ -337,10 +340,10 @@ def named(name: str) -> type[Network]:
     return found
 
 
-def check_answers(network: Network, env: Env, name: str, recurrent: bool) -> None:
+def check_answers(network: Network, env: Any, name: str, recurrent: bool) -> None:
     """Raise `ValueError` unless a network of somebody's own says what learners need."""
-    key, state = jax.random.key(0), env.state_shape
-    obs = jax.eval_shape(env.observe, state, env.default_params)
+    key = jax.random.key(0)
+    obs = jax.eval_shape(env.observation_space.sample, key)
     memory = jax.eval_shape(network.begin)
     if jax.tree.leaves(memory) and not recurrent:
         raise ValueError(f"network={name} remembers something: give --algo ppo-rnn")
