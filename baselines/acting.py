@@ -38,7 +38,7 @@ class Runner(NamedTuple):
     memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
     bonus: PyTree[Array] = ()  # what an exploration bonus has learned
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
-    gains: PyTree[Array] = ()  # moments of the discounted returns that rewards are scaled by
+    gains: PyTree[Array] = ()  # moments of the discounted returns, by which rewards are scaled
     gain_returns: PyTree[Array] = ()  # these returns so far, of each environment
     scale: PyTree[Array] = ()  # of the value's targets, see target_scaling.py
     swept: PyTree[Array] = ()  # settings by name that take the place of the learner's
@@ -66,7 +66,9 @@ class Rollout(NamedTuple):
     mask: Mask = None  # when the action was chosen
     weight: PyTree[Array] = ()  # of the advantages, if V-trace weighs them
     policy: PyTree[Array] = ()  # probabilities that a search found for the actions
-    task: PyTree[Array] = ()  # what only the trainer knows, and what of it the policy was told
+    task: PyTree[
+        Array
+    ] = ()  # the true task, which only the trainer knows, and what the policy was told of it
 
 
 # The memories after what is seen, the actions, and the fields of `Rollout` that are known.
@@ -130,7 +132,7 @@ def collect(learner: Learner, runner: Any, key: Array, choose: Choose) -> tuple[
 def finished(
     learner: Learner, runner: Any, rollout: Rollout, losses: dict[str, Array]
 ) -> tuple[Any, dict[str, Array]]:
-    """The runner after an update, with statistics of what was seen; and all metrics of it."""
+    """The runner after an update, with updated observation statistics, and all its metrics."""
     if isinstance(learner.network, moments.Normalised):
         weights = learner.network.and_of(runner.weights, rollout.obs, learner.devices)
         runner = runner._replace(weights=weights)

@@ -67,7 +67,7 @@ class Algorithm(NamedTuple):
         `KeyError` for a setting that is missing.
         """
         given = {name: settings[name] for name in self.shape}
-        # Runs from before there was a choice, and other learners, do not have these.
+        # Older runs and other learners do not have these.
         given |= {name: settings[name] for name in OPTIONAL if name in settings}
         if own := settings.get("network"):
             kind = named(own)
@@ -80,8 +80,8 @@ class Algorithm(NamedTuple):
         if normalised := settings.get("normalize_obs"):
             if not has_floats(space):
                 raise ValueError(
-                    f"normalize_obs: the observation of {env.name} has no float numbers, and whole "
-                    f"numbers stay as they are; omit it"
+                    f"normalize_obs: the observation of {env.name} has no float numbers, and "
+                    f"integers are not normalised; omit it"
                 )
             network = network.clone(read=identity)
         if settings.get("separate"):
@@ -128,13 +128,13 @@ class Learner(Generic[S]):
         return after._replace(params=None), metrics
 
     def _swept(self, runner: Any) -> "Learner":
-        """The learner with the runner's settings in place of its own: arrays within a trace."""
+        """The learner with the runner's swept settings, which are arrays within a trace."""
         swept = getattr(runner, "swept", ())
         if not swept:
             return self
         settings = copy.copy(self.settings)
         for name, value in swept.items():
-            object.__setattr__(settings, name, value)  # no float, as its type wants it
+            object.__setattr__(settings, name, value)  # an array where the type says float
         return dataclasses.replace(self, settings=settings)
 
 

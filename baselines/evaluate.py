@@ -28,7 +28,7 @@ class Episodes(NamedTuple):
     terminated: Bool[Array, "*seeds episodes"]  # ended by the task, not by the time limit
     # Whether the task was accomplished; None if the environment does not define success.
     succeeded: Bool[Array, "*seeds episodes"] | None = None
-    # What was earned; None if the environment has no achievements.
+    # Achievements earned; None if the environment has none.
     achieved: Bool[Array, "*seeds episodes achievements"] | None = None
 
 
@@ -108,7 +108,7 @@ def play(
 def player(
     env: Env, act: Callable[..., Any], config: Config, count: int, memory: Any = None
 ) -> Callable[[PyTree[Array]], Episodes]:
-    """The function that does so, of the weights of all seeds; the levels are always the same."""
+    """Return a function from the weights of all seeds to episodes, always in the same levels."""
     keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for _, seed in config.agents]
     keys = jnp.stack(keys)
 

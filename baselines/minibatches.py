@@ -19,7 +19,7 @@ Loss = tuple[Array, dict[str, Array]]  # and parts of it to log
 
 
 def optimiser(settings: Any) -> optax.GradientTransformation:
-    """The optimiser of the settings behind a clip of the global norm."""
+    """The optimiser of the settings, after gradients are clipped by their global norm."""
     rate, decay = learning_rate(settings), settings.weight_decay
     chosen = {
         "adam": lambda: optax.adam(rate, eps=1e-5),
@@ -95,14 +95,14 @@ def descend(
         return rebuilt(vector), _exchanged(like, rebuilt, state, joined), losses
 
     # On a CPU an array at a time is as fast; an accelerator starts fewer kernels for a vector.
-    by_array = settings.optimiser == "muon"  # which must know matrices
+    by_array = settings.optimiser == "muon"  # which treats matrices differently
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
     return runner._replace(weights={**weights, **fixed}, optimiser=state), losses
 
 
 def parted(weights: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
-    """What is learned of a network's weights, and the rest."""
+    """The trainable part of a network's weights, and the rest."""
     return {"params": weights["params"]}, {k: v for k, v in weights.items() if k != "params"}
 
 

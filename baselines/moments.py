@@ -1,7 +1,7 @@
 """Running statistics of observations and rewards, merged from rollout to rollout.
 
-They are those of all devices together. A network reads observations in standard deviations from
-their means, and rewards are divided by the standard deviation of discounted returns. Both are
+They are shared by all devices. A network reads observations normalised by their mean and standard
+deviation, and rewards are divided by the standard deviation of discounted returns. Both are
 settings of a learner; its log stays in the environment's own units.
 """
 
@@ -26,14 +26,14 @@ SEEN = "seen"  # beside a network's "params": moments of what it reads
 
 
 class Moments(NamedTuple):
-    """Number, mean and variance of all that was seen so far, on all devices."""
+    """Number, mean and variance of everything seen so far, on all devices."""
 
     number: Float32[Array, ""]
     mean: Float32[Array, "*numbers"]
     variance: Float32[Array, "*numbers"]
 
     def and_of(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
-        """Moments with a batch besides (Chan et al., 1979)."""
+        """Moments that include one more batch (Chan et al., 1979)."""
         chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
         chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
         mean, variance = devices.moments(values)
@@ -51,7 +51,7 @@ class Moments(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Normalised:
-    """A network that reads float observations in standard deviations from their means.
+    """A network that reads float observations normalised by their mean and standard deviation.
 
     Whole numbers stay as they are: the network expands them itself. The moments are part of the
     weights, so that whatever acts with the weights has them; they change between updates only.
@@ -92,7 +92,7 @@ class Normalised:
         return self.network.unroll(weights, memory, obs, done)
 
     def and_of(self, weights: PyTree, obs: PyTree[Array], devices: Devices) -> PyTree[Array]:
-        """Weights whose moments are also of these observations, (steps, envs, ...).
+        """Weights whose moments include these observations, (steps, envs, ...).
 
         Numbers that are not finite count as the mean.
         """
@@ -123,7 +123,7 @@ def _nothing(space: spaces.Box) -> Moments:
 
 
 def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -> Any:
-    """The function of the float parts of trees that are arranged like a space.
+    """Apply a function to the float parts of trees that are arranged like a space.
 
     Other parts stay as the first tree has them; without trees they are ().
     """
@@ -151,7 +151,7 @@ def begin(settings: Any, envs: int) -> dict[str, Any]:
 
 
 def scaled(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Divide rewards by the standard deviation of discounted returns so far, if that is asked for.
+    """Divide rewards by the standard deviation of discounted returns so far, if settings ask.
 
     It is that of Gymnasium's NormalizeReward and of PureJaxRL, and like theirs neither centres nor
     clips. Deliberate differences: the returns of the whole rollout are merged before its rewards

@@ -63,7 +63,7 @@ class Network(nn.Module):
         return cls(space, env.action_space.n, tuple(hidden), embed, read, **more)
 
     def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":
-        """What makes features of an observation of a space."""
+        """The encoder that turns an observation of a space into features."""
         return Encoder(space, self.embed, self.dtype, tuple(self.conv), name=name)
 
     def begin(self) -> Any:
@@ -162,7 +162,7 @@ class Recurrent(Network):
         return self.cell(memory, features)[0].astype(jnp.float32)
 
     def heads(self, memory: Array, seen: Any) -> tuple[Float32[Array, " actions"], Array]:
-        """Logits and value; `seen` are the features, which are in the memory already."""
+        """Logits and value from memory alone, which contains the features `seen` already."""
         return self.policy(memory), self.critic(memory)[0]
 
     def begin(self) -> Float32[Array, " memory"]:
@@ -203,9 +203,9 @@ class Recurrent(Network):
 
 @dataclasses.dataclass(frozen=True)
 class Separate:
-    """Two networks of a kind that share nothing: the actor says logits, the critic values.
+    """Two networks of the same kind that share nothing: an actor for logits, a critic for values.
 
-    The head that is not asked for has weights too, which never learn.
+    Each also has the weights of the other's head, which are never trained.
     """
 
     network: Any
@@ -261,8 +261,8 @@ class Encoder(nn.Module):
     In a Dict, the mission is one more part, and decides what is looked for in the cells of a map:
     it scales and shifts the features of all cells alike (FiLM; Perez et al., 2018).
 
-    Layers of `conv` cut a map into squares of a side, the last ones filled up with zeros, and make
-    the same number of features of each: a convolution whose stride is its kernel.
+    Each layer of `conv` cuts a map into squares, padding the last ones with zeros, and turns each
+    square into features: a convolution whose stride equals its kernel size.
     """
 
     space: spaces.Space
@@ -302,7 +302,7 @@ class Encoder(nn.Module):
 def squares(
     cells: Float[Array, "height width features"], side: int
 ) -> Float[Array, "rows columns all"]:
-    """The features of all cells of each square of a map, which is filled up with zeros."""
+    """The features of all cells of each square of a map, which is padded with zeros."""
     height, width, count = cells.shape
     rows, columns = -(-height // side), -(-width // side)
     room = (0, rows * side - height), (0, columns * side - width), (0, 0)
@@ -341,7 +341,7 @@ def named(name: str) -> type[Network]:
 
 
 def check_answers(network: Network, env: Any, name: str, recurrent: bool) -> None:
-    """Raise `ValueError` unless a network of somebody's own says what learners need."""
+    """Raise `ValueError` unless a user's network returns what learners need."""
     key = jax.random.key(0)
     obs = jax.eval_shape(env.observation_space.sample, key)
     memory = jax.eval_shape(network.begin)

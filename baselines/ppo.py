@@ -42,7 +42,7 @@ class Settings(Scaled):
     value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited
     activation: Activation = "tanh"  # between the layers of the network
     separate: bool = False  # whether actor and critic are two networks
-    network: str = ""  # a network of one's own, module:name
+    network: str = ""  # your own network, module:name
     target_scaling: float = 0.0  # share of an update in the scale of value targets; 0: unscaled
 
     swept = (*Scaled.swept, "clip", "entropy", "value_weight", "advantage_floor")
@@ -97,7 +97,7 @@ def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollo
 
 
 def scaled_targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Any, Any]:
-    """The runner and `targets`, in their own scale where the settings ask for it."""
+    """The runner and `targets`, standardised where the settings ask for it."""
     return target_scaling.scaled(learner, runner, targets(learner, runner, rollout))
 
 

@@ -52,7 +52,7 @@ DIVIDED = ppo.DIVIDED
 
 
 def network(env: Env, **given: Any) -> Recurrent:
-    """The network for an environment, one that knows space if `neighbours` is not 0."""
+    """The network for an environment, `Spatial` if `neighbours` is not 0."""
     return (Spatial if given.get("neighbours") else Recurrent).of(env, **given)
 
 
@@ -70,7 +70,7 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; also return the metrics of this update.
 
-    `counted` is the rollout whose episodes the metrics count.
+    `counted` maps the rollout to the one whose episodes the metrics count.
     """
     memory = runner.memory
     runner, key_act, key_learn = acting.next_update(learner, runner)

@@ -58,7 +58,7 @@ OPEN_WORLD = {
     "hidden": (256, 256),
 }
 
-# With a memory, and a network that knows space and what it has of each thing.
+# With a memory and the spatial network, for which item counts are categories.
 OPEN_WORLD_BY_SIGHT = {
     "num_envs": 48,
     "rollout_steps": 96,
@@ -154,9 +154,8 @@ SMALL_PUZZLE = {
 }
 SMALL_PUZZLE_BY_SEARCH = {"total_steps": 200_000, "gamma": 0.95, "simulations": 32, "embed": 0}
 
-# Trials of rule worlds. On a CPU small networks and many gradient steps pay, and what the trainer
-# knows of the tasks; `gpu` has the settings of XLand-MiniGrid's own RL², which has 12,800 steps for
-# each task.
+# Trials of rule worlds. On a CPU, small networks, many gradient steps and the true task in training
+# pay off; `gpu` has the settings of XLand-MiniGrid's own RL², which has 12,800 steps for each task.
 RULE_WORLDS = {
     "task_set": "trivial-21k",
     "total_steps": 10_000_000,

@@ -2,7 +2,7 @@
 
 python -m jaxenvs.baselines.record baselines/results/families.json --picture docs/ppo-families.png
 RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command. Given runs
-that differ in their seeds alone become one line: on a CPU a process for each seed is faster.
+that differ only in their seeds become one line: on a CPU a process for each seed is faster.
 """
 
 import dataclasses

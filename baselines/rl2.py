@@ -9,11 +9,11 @@ trials (`Env.trials`); the rest is recurrent PPO (ppo_rnn.py).
 Deliberate difference to common practice: environments start at different times of their trials,
 so that a batch never consists of first episodes only.
 
-Two settings let the trainer's knowledge help, in training only; a test tells nothing, and with 0
+Two settings let the trainer use the true task, in training only; the evaluation never does. With 0
 for both this is plain RL². `task_loss` teaches memory to predict the goal and what the agent holds
 (Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the share of
-environments whose policy takes the true goal in place of its belief: they learn early what a goal
-is good for, and all share their weights. It falls to 0 over the run; metrics leave them out.
+environments whose policy takes the true goal in place of its belief: they soon learn to reach a
+goal, and share their weights with the others. It falls to 0 over the run; metrics omit these.
 """
 
 import dataclasses
@@ -179,7 +179,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
 
 
 def task(learner: Learner[Settings], state: Any, params: Any) -> Int32[Array, " parts"]:
-    """What one environment does not show: see `TaskMemory.labels`."""
+    """The hidden task of one environment, see `TaskMemory.labels`."""
     trials = learner.env.env.env
     open_world = dataclasses.replace(trials.env, obs="dict")
     shown = open_world.observe(state.env.env, trials.params_of(state.env.task, params))
@@ -219,7 +219,7 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 
 
 def untold(rollout: Rollout) -> Rollout:
-    """The rollout as if no trial had ended that was told its task."""
+    """The rollout without the ends of trials whose policy was told the task."""
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(
         terminated=rollout.terminated & ~told, truncated=rollout.truncated & ~told
@@ -304,7 +304,7 @@ def summary(trial: Any, first_seed: int) -> dict[str, Any]:
 
 
 def _facts(trial: Any) -> dict[str, Any]:
-    """Of all episodes, of sums over trials, of each episode from the first to the last, and the
+    """Figures of all episodes, sums over trials, each episode from the first to the last, and the
     rise from the first to the last with its standard error over tasks."""
 
     def rounded(numbers: np.ndarray) -> Any:

@@ -75,8 +75,8 @@ class Config:
 
     @property
     def agents(self) -> list[tuple[dict[str, float], int]]:
-        """What is swept and the seed of each agent, in the order of everything that has a seed's
-        axis: each combination of values with the same seeds.
+        """Swept settings and seed of each agent, in the order of every array with an axis of seeds:
+        each combination of values with the same seeds.
         """
         values = itertools.product(*self.sweep.values())
         settings = [dict(zip(self.sweep, each, strict=True)) for each in values]
@@ -85,7 +85,7 @@ class Config:
 
     @property
     def names(self) -> list[str]:
-        """What tells the agents apart."""
+        """A name for each agent: its swept settings and its seed."""
         return [
             " ".join([*(f"{k}={v:g}" for k, v in setting.items()), f"seed {seed}"])
             for setting, seed in self.agents
@@ -341,7 +341,7 @@ def _config(content: Any) -> Config:
 
 
 def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
-    """Raise `ValueError` unless these are values of settings that the seeds are shared by."""
+    """Raise `ValueError` unless values are numbers and the seeds divide evenly among settings."""
     count = 1
     for name, values in sweep.items():
         if not isinstance(values, list) or not all(isinstance(x, (int, float)) for x in values):

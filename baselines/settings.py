@@ -49,7 +49,7 @@ class Common(Checked):
     anneal: bool = True  # whether the learning rate falls linearly to zero
     gamma: float = 0.99  # discount of a step
     max_grad_norm: float = 0.5  # global norm of the gradient, at most
-    optimiser: Optimiser = "adam"  # behind the clip of the gradient
+    optimiser: Optimiser = "adam"  # applied to the clipped gradient
     weight_decay: float = 0.0  # of adamw and muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
@@ -121,8 +121,8 @@ class Learning(Common):
 class Scaled(Learning):
     """How rewards and observations are scaled; see moments.py."""
 
-    normalize_obs: bool = False  # whether float observations are in deviations from running means
-    reward_scaling: bool = False  # whether rewards are divided by the deviation of their returns
+    normalize_obs: bool = False  # whether float observations are normalised by running moments
+    reward_scaling: bool = False  # whether rewards are divided by the std of discounted returns
 
     swept = ("learning_rate", "gamma", "gae_lambda", "max_grad_norm", "weight_decay")
 

@@ -1,10 +1,10 @@
-"""A recurrent network that knows space: the same things mean the same wherever they are.
+"""A spatial recurrent network: what it learns about one cell holds for all cells.
 
-A convolution of 3 x 3 cells has the same weights everywhere, so that what is learned of a tree in
-one cell holds in all others. It is a product of matrices: on a CPU that is several times faster
-inside a scan than `nn.Conv`. Every layer is normalised (Ba et al., 2016), the second and later ones
-are residual. Policy and value have a layer each, which reads what is seen beside what is
-remembered (Dedieu et al., 2025), so that the GRU need not carry the present.
+A 3 x 3 convolution has the same weights everywhere, so that what is learned about a tree in one
+cell holds in all others. It is a matrix product, which on a CPU is several times faster inside a
+scan than `nn.Conv`. Every layer is normalised (Ba et al., 2016); the second and later ones are
+residual. Policy and value have a layer each, which reads both the current features and the memory
+(Dedieu et al., 2025), so that the GRU need not carry the present.
 """
 
 from typing import Any, NamedTuple

@@ -1,9 +1,9 @@
-"""A value that predicts targets in their own scale: less a moving mean, over a moving deviation.
+"""Value targets standardised by a moving mean and standard deviation.
 
 Rewards then need not be near 1, and the weight of the value loss means the same everywhere. The
-moments are means over the updates so far, the last ones most (Adam's correction of what came
-before the first). Deliberate difference to PopArt (van Hasselt et al., 2016): the last layer is
-not moved when the scale moves, which it does slowly.
+moments are exponential moving averages over updates, bias-corrected as in Adam. Deliberate
+difference to PopArt (van Hasselt et al., 2016): the last layer is not adjusted when the scale
+changes, which is slow.
 """
 
 from typing import Any
@@ -31,7 +31,7 @@ def mean_and_deviation(scale: Float32[Array, "3"]) -> tuple[Array, Array]:
 
 
 def unscaled(runner: Any, value: Array) -> Array:
-    """What predicted values mean in rewards."""
+    """Predicted values in units of the reward."""
     if not len(runner.scale):
         return value
     mean, deviation = mean_and_deviation(runner.scale)

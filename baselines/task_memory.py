@@ -1,16 +1,16 @@
-"""The network of RL²: a GRU, what was known at the latest reward, and a belief about the task.
+"""The network of RL²: a GRU, a part set at the latest reward, and a belief about the task.
 
 What matters in a task is which things belong together, and these lie elsewhere in every episode.
-So each kind of cell has a vector. Weighted sums over the view (such as: the cell ahead) keep these
-vectors apart from all that is mixed in the layers before the GRU, and the GRU also sees those of
-the step before. A part of the memory changes only with a reward, when it takes a summary of what
-was seen and known just before: it fades in no trial, and gradients pass through it unchanged. The
-gates to keep start with time scales from one step to 256 (Tallec and Ollivier, 2018).
+So each kind of cell has a vector. Weighted sums over the view (such as the cell ahead) bypass the
+layers before the GRU, where everything is mixed, and the GRU also sees those of the previous step.
+A part of the memory changes only with a reward, when it takes a summary of what was seen and known
+just before: it does not fade, and gradients pass through it unchanged. The gates to keep start with
+time scales from one step to 256 (Tallec and Ollivier, 2018).
 
-Where the observation has a map of few kinds of cells, memory says how probable each goal is, and
-what the agent holds. The policy sees, for each cell in view and for what is held, how probable it
-is that the goal names it: it can go to whatever it believes in, wherever that lies. Only a loss can
-teach beliefs, see `rl2.loss`: no gradient of the policy passes through them.
+Where the observation has a map of few kinds of cells, beliefs are read from memory: probabilities
+of each goal and of what the agent holds. The policy sees, for each cell in view and for what is
+held, the probability that the goal names it, so it can go there wherever that lies. Beliefs learn
+only from their own loss, see `rl2.loss`: no gradient of the policy passes through them.
 """
 
 import functools
@@ -51,7 +51,7 @@ class Belief(NamedTuple):
     """Logits."""
 
     kind: Float32[Array, "*steps kinds"]  # of the goal
-    cells: Float32[Array, "*steps 3 kinds"]  # that the goal names, two; that is held
+    cells: Float32[Array, "*steps 3 kinds"]  # two that the goal names, one that is held
 
 
 class TaskMemory(Network):
@@ -161,7 +161,7 @@ class TaskMemory(Network):
     def heads(
         self, memory: Array, seen: Seen, told: Array
     ) -> tuple[Float32[Array, " actions"], Array, Belief | None]:
-        """Logits, value and belief; the policy takes the goal that it is told instead, if any."""
+        """Logits, value and belief; a goal that is told takes the place of the belief."""
         memory = jnp.concatenate(self.parted(memory)[:2]).astype(self.dtype)
         known, belief = [memory, seen.features], None
         if self.counts:
@@ -195,7 +195,7 @@ class TaskMemory(Network):
     def tell(
         self, memory: Float32[Array, "*rows memory"], goal: Int32[Array, "*rows 3"]
     ) -> Float32[Array, "*rows memory"]:
-        """Memory of agents that know their goals; 0 for one that must find it out."""
+        """Memory with goals that agents are told; 0 for those that must find theirs out."""
         return jnp.concatenate([memory[..., :-TOLD], goal.astype(jnp.float32)], axis=-1)
 
     def labels(

@@ -19,8 +19,8 @@ def main(argv: list[str] | None = None, callback: Callback | None = None) -> int
     """Train from the command line; return the exit code.
 
     `callback` is called with each row of the log, a dictionary, once it is written (in process 0).
-    When it returns something true, training ends after the updates under way, as at its last one:
-    with a checkpoint and the evaluation.
+    When it returns something true, training ends after the updates under way, as usual with a
+    checkpoint and the evaluation.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     try:

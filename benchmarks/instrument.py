@@ -48,7 +48,7 @@ def write(file: Path | None, figures: dict[str, Any]) -> None:
 
 
 def program(command: Callable[[Sequence[str] | None], None]) -> Command:
-    """Make a function of the arguments the program of its module, where it stands last.
+    """Make a function the program of its module; it must be the last definition there.
 
     The exit code is 0, or 2 with one line about what the instrument cannot measure.
     """

@@ -72,7 +72,7 @@ def restore(
     """Read the newest whole checkpoint; return its update and trees of NumPy arrays like `shapes`.
 
     A damaged one is passed over with a message. `RunError` when none is whole, or when it was made
-    for something else than `made_for`, or with other shapes. If `optional`, trees that it lacks are
+    for something else than `made_for`, or with other shapes. If `optional`, missing trees are
     left out.
     """
     for path in reversed(saved(folder)):

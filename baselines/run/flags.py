@@ -1,6 +1,6 @@
 """The flags of a learner in groups: one for each class that declares some, headed by its docstring.
 
-So a new setting is listed where it is declared.
+A new setting thus appears in --help once it is declared.
 """
 
 import dataclasses
@@ -43,7 +43,7 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
 
 
 def _group(kind: type, default: Any, without: Any = ()) -> Any:
-    """A dataclass of the fields that a class declares itself."""
+    """A dataclass of the fields that a class itself declares."""
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
     fields = [

@@ -64,7 +64,7 @@ class Keeper:
 
     @property
     def note(self) -> str:
-        """What the line of progress says of looks."""
+        """The notes of all looks, for the progress line."""
         return " ".join(look.note for look in self._looks if look.note)
 
     def look(self, before: int, update: int, weights: PyTree[Array]) -> None:

@@ -74,7 +74,7 @@ def partition(learner: Learner[Any]) -> Any:
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
-    """Go on after update `done` until the last one, Ctrl-C or a callback's word; log and save.
+    """Go on after update `done` until the last one, Ctrl-C or a callback's stop; log and save.
 
     Each chunk is dispatched before the metrics of the one before are read, so that the devices
     need not wait for this process.
@@ -204,7 +204,7 @@ def command(
 def _kept(
     run: Run, learner: Any, asked: Options[Any], callback: Callback | None, begun: tuple[int, Any]
 ) -> Keeper:
-    """What writes the files of a run that goes on from what `begin` returned."""
+    """The writer of a run's files, for a run that goes on from what `begin` returned."""
     every, seconds = asked.checkpoint_every, asked.checkpoint_seconds
     if not processes.first():
         return Keeper(run, every, seconds)

@@ -29,7 +29,7 @@ FREE = ("total_steps", "chunk", "unroll", "test_episodes")
 FREE += ("actors", "learners", "address", "patience")
 
 
-# What a resumed run goes on with unless told otherwise, though training does not depend on it.
+# A resumed run keeps these unless new values are given; training does not depend on them.
 TRACKING = ("log", "eval_every", "eval_episodes", "eval_greedy", "video_every")
 
 

@@ -1,6 +1,7 @@
 """Where rows of the log go beside log.jsonl: CSV, TensorBoard, Weights & Biases.
 
-Rows come once they are in log.jsonl. Of several seeds a sink has the mean, and each as NAME/seedN.
+Rows come once they are in log.jsonl. With several seeds a sink has their mean, and each as
+NAME/seedN.
 """
 
 import csv
@@ -60,7 +61,7 @@ class Csv(Sink):
         new = [flat(row, self._run.config.seed) for row in rows]
         if not self._columns or any(row.keys() - set(self._columns) for row in new):
             return self._write_all(self._run.records())
-        columns, self._columns = self._columns, []  # what fails is made up for by the next rows
+        columns, self._columns = self._columns, []  # after a failure the next rows rewrite it all
         self._run.append("log.csv", self._lines(columns, new))
         self._columns = columns
 
@@ -113,7 +114,7 @@ class TensorBoard(Sink):
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[attr-defined]
 
-        # By its name a file comes after the others of the same second.
+        # The name sorts the file after others of the same second.
         self._writer = EventsWriter(str(self._folder / "events"), f".{step:012d}")
         begin = SessionLog(status=SessionLog.START)
         self._writer.write_event(Event(wall_time=time.time(), step=step, session_log=begin))
@@ -176,7 +177,7 @@ def check(log: str) -> list[str]:
 
 
 def started(log: str, run: Run) -> dict[str, Sink]:
-    """The sinks of a run, with the rows of its log so far; `RunError` where that cannot be."""
+    """The sinks of a run, with the rows of its log so far; `RunError` if one cannot start."""
     made: dict[str, Sink] = {name: SINKS[name]() for name in check(log)}
     for name, sink in made.items():
         try:

@@ -1,7 +1,7 @@
 """Sweeps: several settings train side by side in one program, each with the same seeds.
 
-Numbers that are swept are arrays of the program, one element for each agent, so that no setting
-is compiled by itself. A sweep is a run: its agents are the seeds of one without, in the order of
+Numbers that are swept are arrays of the program, one element for each agent, so that all
+settings are compiled once. A sweep is a run whose agents take the place of seeds, in the order of
 `Config.agents`.
 """
 
@@ -65,7 +65,7 @@ def _values(name: str, values: str, text: str) -> list[float]:
 
 
 def values(config: Config) -> dict[str, np.ndarray]:
-    """The number of each agent for each setting that is swept."""
+    """For each swept setting, the value of each agent."""
     return {
         name: np.array([of[name] for of, _ in config.agents], np.float32) for name in config.sweep
     }

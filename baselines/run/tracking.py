@@ -1,4 +1,4 @@
-"""Looks at policies while they learn: evaluations, the best policy of them, films.
+"""Looks at policies while they learn: evaluations, which keep the best policy, and films.
 
 Each begins with the weights after an update and ends while training goes on. Their random numbers
 are their own, so training is the same with and without them, bit for bit.
@@ -21,7 +21,7 @@ from ..runs import Run
 from .options import Options
 
 MOMENTS = 500  # of an episode, at most, in a film
-COLUMNS = {  # of the log: what they are in a summary
+COLUMNS = {  # of the log: their names in a summary
     "eval_return": "mean_return",
     "eval_length": "mean_length",
     "eval_success": "success_rate",
@@ -87,7 +87,7 @@ class Evaluations:
 class Films:
     """Films an episode of the first seed's policy every `every` updates: RUN/videos/UPDATE.gif.
 
-    The level is always the same. A thread draws; of long episodes the first `MOMENTS` moments.
+    The level is always the same. A thread draws; longer episodes are cut after `MOMENTS` moments.
     """
 
     note = ""
@@ -133,10 +133,10 @@ class Films:
         animate(self._env, shown, self._folder / f"{update:08d}.gif")
 
     def finish(self, row: dict[str, Any]) -> None:
-        """Rows say nothing of films."""
+        """Rows have no entry for films."""
 
     def parts(self) -> dict[str, PyTree]:
-        """Checkpoints keep nothing of them."""
+        """Checkpoints contain no films."""
         return {}
 
     def end(self) -> None:
@@ -149,7 +149,7 @@ class Films:
 def looks(
     run: Run, learner: Learner[Any], asked: Options[Any], done: int, runners: Any
 ) -> list[Evaluations | Films]:
-    """The looks at the policies of a run that goes on after update `done` with these runners."""
+    """Evaluations and films for a run that goes on after update `done` with these runners."""
     found: list[Evaluations | Films] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None
     if asked.eval_every or best is not None:

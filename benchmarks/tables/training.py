@@ -24,7 +24,7 @@ def learners(found: dict[str, Any]) -> Table:
 
 
 def factor(rows: list[dict[str, Any]]) -> Column:
-    """How many times faster ours is, the first of them with the same setting."""
+    """How many times faster ours is, by the first of our rows with the same setting."""
 
     def cell(row: dict[str, Any]) -> str:
         group = [other for other in rows if other["setting"]["name"] == row["setting"]["name"]]

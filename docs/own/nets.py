@@ -1,4 +1,4 @@
-"""A network of one's own: `jaxenvs train Grid-DoorKey-5x5-v0 --network nets:Residual`."""
+"""Your own network: `jaxenvs train Grid-DoorKey-5x5-v0 --network nets:Residual`."""
 
 import flax.linen as nn
 
@@ -6,7 +6,7 @@ from jaxenvs.baselines.networks import Network
 
 
 class Residual(Network):
-    """Normalised layers that add to what came before, then a policy and a value."""
+    """Normalised residual layers, then a policy and a value."""
 
     blocks: int = 2
 

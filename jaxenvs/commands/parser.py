@@ -17,7 +17,7 @@ _UNKNOWN = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 
 
 class _Filled(argparse.HelpFormatter):
-    """Fills each paragraph of a text; those with an indented line stay as they are."""
+    """Wraps each paragraph of a text, except those with an indented line."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         fill, parts = super()._fill_text, text.split("\n\n")

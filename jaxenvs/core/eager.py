@@ -63,7 +63,7 @@ def compiled(method: Method) -> Method:
 
 
 def shared(method: Method) -> Method:
-    """A bound method of `compiled` as it runs eagerly; traces that call it trace its body once."""
+    """The program behind a bound method of `compiled`, so that several traces share one body."""
     program = method.__func__.compiled_for(method.__self__)  # type: ignore[attr-defined]
     return lambda *args, **kwargs: program(args, kwargs)  # type: ignore[return-value]
 

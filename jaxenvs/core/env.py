@@ -171,7 +171,7 @@ class Env:
 
     @property
     def map_features(self) -> Features:
-        """The same for networks that know space: cells are a map, whole numbers categories."""
+        """Features for spatial networks: cells are a map, integers are categories."""
         return self.features
 
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:

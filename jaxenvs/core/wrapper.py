@@ -137,7 +137,7 @@ class Wrapper(Env):
 
     @property
     def map_features(self) -> Features:
-        """The same of those for networks that know space."""
+        """Map features of the environment, or of a changed observation."""
         return super().map_features if self._shows_another() else self.env.map_features
 
     def _shows_another(self) -> bool:

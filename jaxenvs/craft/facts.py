@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
-    """Keys of the actions in their order, with a blank between two and `/` within one."""
+    """Keys of the actions in order, separated by spaces; `/` separates keys of one action."""
     named = zip((action.name.lower() for action in Action), text.split(), strict=False)
     return tuple(
         ActionKeys(name.replace("_", " "), tuple(keys.split("/")), does.get(name, ""))

@@ -119,7 +119,7 @@ def written(it: Any, values: dict[str, Any]) -> Any:
 
 
 def nested(values: dict[str, Any]) -> dict[str, Any]:
-    """Values by attribute: those of a dict together."""
+    """Values by attribute; those named `attribute.key` become a dict."""
     found: dict[str, Any] = {}
     for name, value in values.items():
         attribute, _, key = name.partition(".")

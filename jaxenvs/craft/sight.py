@@ -44,7 +44,7 @@ def layout(rules: Rules) -> Layout:
 
 
 def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
-    """Parts one after another: slices of so many entries, or with None the index of one."""
+    """Parts one after another: a slice for each size, an index where it is None."""
     parts, end = [], 0
     for size in sizes:
         parts.append(end if size is None else slice(end, end + size))

@@ -19,7 +19,7 @@ from .packing import Field, Packing
 class Block(IntEnum):
     """What a cell of the map is; numbers are upstream's."""
 
-    # OUT_OF_BOUNDS is seen beyond the border, WOOD is an icon: they are in no map.
+    # Never in a map: OUT_OF_BOUNDS is seen beyond the border, WOOD is an icon.
     INVALID, OUT_OF_BOUNDS, GRASS, WATER, STONE, TREE, WOOD, PATH, COAL, IRON = range(10)
     DIAMOND, CRAFTING_TABLE, FURNACE, SAND, LAVA, PLANT, RIPE_PLANT = range(10, 17)
     # In the full game only; GRAVEL and NECROMANCER_VULNERABLE, a picture, are in no map.
