@@ -42,6 +42,11 @@ class Settings(ppo.Settings):
             raise ValueError(
                 f"neighbours={self.neighbours} and conv={self.conv} both read a map; give one"
             )
+        if self.neighbours and self.network:
+            raise ValueError(
+                f"neighbours={self.neighbours} is not for a network of your own; give "
+                f"--neighbours 0 with --network {self.network}"
+            )
 
     def items(self, num_envs: int) -> int:
         """Number of items that minibatches are drawn from: here sequences of an environment."""
