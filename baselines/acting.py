@@ -20,6 +20,7 @@ from jaxenvs.core.masking import Mask, legal_actions
 
 from . import minibatches, moments, returns, rnd, target_scaling
 from .algorithms import SEEDS, Learner
+from .networks import renewed
 
 
 class Runner(NamedTuple):
@@ -234,17 +235,13 @@ def cut_value(
 def stepped(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:
     """The runner after a step, without what has ended; and what a rollout says of the ends."""
 
-    def forget(memory: Array, first: Array) -> Array:
-        done = step.done.reshape(-1, *[1] * first.ndim)
-        return jnp.where(done, first, memory)
-
     total, length = runner.returns + step.reward, runner.lengths + 1
     after = runner._replace(
         world=step.state,
         obs=step.obs,
         returns=jnp.where(step.done, 0.0, total),
         lengths=jnp.where(step.done, 0, length),
-        memory=jax.tree.map(forget, runner.memory, learner.network.begin()),
+        memory=renewed(runner.memory, learner.network.begin(), step.done),
     )
     ends = {"terminated": step.terminated, "truncated": step.truncated}
     return after, {**ends, "returns": total, "lengths": length}
