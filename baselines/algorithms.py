@@ -154,6 +154,7 @@ ALGORITHMS = {
         Algorithm("pqn-rnn", "recurrent PQN", ".pqn_rnn", shape=("hidden", "embed", "memory")),
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
+        Algorithm("muzero", "MuZero", ".muzero", shape=("hidden", "embed", "latent", "atoms")),
         Algorithm("davi", "DAVI", ".davi", shape=()),
         Algorithm(WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True),
     )

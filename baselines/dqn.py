@@ -206,7 +206,7 @@ def loss(learner: Learner, weights: PyTree, batch: Batch, worth: Array) -> Loss:
     return loss, {"q_loss": loss, "q": value.mean()}
 
 
-def fit(learner: Learner[Settings], seeds: int) -> None:
+def fit(learner: Learner[Any], seeds: int) -> None:
     """Raise `RunError` if the replay buffer does not fit on the device."""
     alone = dataclasses.replace(learner, devices=ALONE)
     shapes = jax.eval_shape(alone.init, jax.random.key(0)).replay_buffer
