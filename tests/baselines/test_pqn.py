@@ -91,7 +91,7 @@ def test_the_loss_reaches_the_action_that_was_taken_only():
 
 
 def test_sequences_are_valued_as_they_were_when_acting():
-    """The network with a memory, which begins in the midst of episodes and forgets at their ends."""
+    """The network with a memory, which begins in the midst of episodes, forgets at their ends."""
     agent = tiny.learner(Countdown(), "pqn-rnn", rollout_steps=7)
     explore = functools.partial(pqn.choose, epsilon=jnp.float32(1.0))
     keys = jax.random.split(jax.random.key(0), 3)
