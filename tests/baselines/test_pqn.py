@@ -106,11 +106,11 @@ def test_sequences_are_valued_as_they_were_when_acting():
     np.testing.assert_allclose(values.max(axis=-1), rollout.value.T, rtol=0, atol=1e-6)
     forgotten = rows._replace(memory=jnp.zeros_like(rows.memory))
     others = jax.jit(pqn_rnn.unroll, static_argnums=0)(agent, after.weights, forgotten)
-    ended = np.cumsum(rows.terminated | rows.truncated, axis=1) - (rows.terminated | rows.truncated)
+    done = np.asarray(rows.terminated | rows.truncated)
+    ended = np.cumsum(done, axis=1) - done  # ends before each step
     same = (np.asarray(values) == np.asarray(others)).all(axis=-1)
     assert same[ended > 0].all() and not same[:, 0].all()
-    done = np.asarray(rollout.terminated | rollout.truncated)[-1]
-    np.testing.assert_array_equal((np.asarray(after.memory) == 0).all(axis=-1), done)
+    np.testing.assert_array_equal((np.asarray(after.memory) == 0).all(axis=-1), done[:, -1])
 
 
 def test_epsilon_falls_by_updates_over_its_share_of_the_run():
