@@ -149,5 +149,13 @@ ALGORITHMS = {
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("davi", "DAVI", ".davi", shape=()),
         Algorithm(WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True),
+        Algorithm(
+            "apex",
+            "Ape-X and Ray",
+            ".ray.apex",
+            shape=("hidden", "embed", "dueling"),
+            command=".ray.apex",
+            outside=True,
+        ),
     )
 }

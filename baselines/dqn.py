@@ -181,7 +181,7 @@ def gradient_step(
 
 
 def worth(
-    learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], batch: Batch
+    learner: Learner[Any], weights: PyTree[Array], target: PyTree[Array], batch: Batch
 ) -> Float32[Array, " batch"]:
     """What the sampled actions should have been worth."""
     values = acting.predict(learner, target, batch.next_obs)

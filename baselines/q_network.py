@@ -54,9 +54,15 @@ class QNetwork(Network):
 
 
 def explore(
-    key: Array, values: Float32[Array, "envs actions"], epsilon: Float32[Array, ""], mask: Mask
+    key: Array,
+    values: Float32[Array, "envs actions"],
+    epsilon: Float32[Array, ""] | Float32[Array, " envs"],
+    mask: Mask,
 ) -> Int32[Array, " envs"]:
-    """Epsilon-greedy actions: the best legal one, or with probability epsilon any legal one."""
+    """Epsilon-greedy actions: the best legal one, or with probability epsilon any legal one.
+
+    `epsilon` is a number, or one for each environment.
+    """
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
     key_whether, key_action = jax.random.split(key)
     envs, actions = values.shape

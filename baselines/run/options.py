@@ -16,7 +16,7 @@ from jaxenvs.commands.fields import parse as parse_fields
 from jaxenvs.core.drawing import is_drawn
 
 from .. import GYM, presets
-from ..algorithms import ALGORITHMS, USUAL, WITH_RAY, Learner, S
+from ..algorithms import ALGORITHMS, USUAL, Learner, S
 from ..devices import Devices
 from ..runs import Config, Run
 from . import processes, sinks, sweep
@@ -26,7 +26,7 @@ from .flags import read as read_flags
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-FREE += ("actors", "learners", "address", "patience")
+FREE += ("actors", "learners", "replays", "address", "patience")
 
 
 # A resumed run keeps these unless new values are given; training does not depend on them.
@@ -233,7 +233,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
                 f"{flag} shows a policy that plays in JAX; {algorithm} in {options.id} learns "
                 f"none: omit {flag}"
             )
-        if flag != "--html" and row.name == WITH_RAY:
+        if flag != "--html" and row.outside:
             raise RunError(f"{flag}: with Ray no policy is shown before the end; omit {flag}")
     return options
 
