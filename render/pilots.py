@@ -4,13 +4,12 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
 from ..core import distributions
 from ..core.env import Env
-from ..core.masking import legal, legal_actions
+from ..core.masking import legal
 from ..core.spaces import Discrete
 
 Mask = Bool[Array, " actions"] | None
@@ -35,33 +34,25 @@ class Pilot:
 
     def predict(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:
         """Return memory, outputs and value of a state; `memory` is from before it was seen."""
-        return self.think(memory, env.observe(state, params), legal_actions(env, state, params))
+        has_mask = isinstance(env.action_space, Discrete)
+        mask = env.action_mask(state, params) if has_mask else None
+        return self.think(memory, env.observe(state, params), mask)
 
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Array]:
         """Return memory and an action in a state."""
-        if self.is_random:
-            return memory, _any_action(key, env, state, params)
+        if self.is_random and not isinstance(env.action_space, Discrete):
+            return memory, env.action_space.sample(key)
         memory, outputs, _ = self.predict(env, state, params, memory)
         policy = distributions.of(env.action_space)
-        return memory, policy.action(
-            policy.best(outputs) if self.greedy else policy.draw(key, outputs)
-        )
+        drawn = policy.best(outputs) if self.greedy else policy.draw(key, outputs)
+        return memory, policy.action(drawn)
 
 
-def _any_action(key: PRNGKeyArray, env: Env, state: Any, params: Any) -> Array:
-    """Draw evenly from the legal actions, or from the action space."""
-    if not isinstance(env.action_space, Discrete):
-        return env.action_space.sample(key)
-    mask = env.action_mask(state, params)
-    even = legal(jnp.zeros(mask.shape, jnp.float32), mask)
-    return jax.random.categorical(key, even).astype(jnp.int32)
-
-
-def _indifferent(memory: Any, obs: Any, mask: Mask) -> Any:
-    """Random play thinks nothing of what it sees."""
-    raise NotImplementedError
+def _indifferent(memory: Any, obs: Any, mask: Mask) -> tuple[Any, Array, Array]:
+    even = jnp.zeros(0 if mask is None else mask.shape, jnp.float32)
+    return memory, legal(even, mask), jnp.float32(jnp.nan)
 
 
 RANDOM = Pilot("random", _indifferent)
