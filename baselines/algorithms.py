@@ -143,8 +143,15 @@ ALGORITHMS = {
     for row in (
         Algorithm(USUAL, "PPO", ".ppo"),
         Algorithm("ppo-rnn", "recurrent PPO", ".ppo_rnn", shape=("hidden", "embed", "memory")),
+        Algorithm(
+            "ppo-trxl",
+            "PPO with a transformer",
+            ".ppo_trxl",
+            shape=("hidden", "embed", "memory", "width", "num_heads", "depth"),
+        ),
         Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory")),
         Algorithm("pqn", "PQN", ".pqn"),
+        Algorithm("pqn-rnn", "recurrent PQN", ".pqn_rnn", shape=("hidden", "embed", "memory")),
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("davi", "DAVI", ".davi", shape=()),

@@ -204,7 +204,8 @@ def middle(returns: np.ndarray) -> dict[str, Any]:
 
 def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) -> None:
     """Evaluate the policy of every seed over `count` episodes, write eval.json, print a line."""
-    env, network = run.config.env, learner.network
+    network = learner.network
+    env = learner.algorithm.wrapped(run.config.env, run.config.settings)
     result = play(env, drawn(env, network), weights, run.config, count, network.begin())
     run.write_json("eval.json", result)
     tell(result)

@@ -90,10 +90,20 @@ class Network(nn.Module):
         def step(memory: Any, now: tuple[PyTree[Array], Array]) -> tuple[Any, tuple[Array, Array]]:
             obs, done = now
             memory, logits, value = self.think(weights, memory, obs, None)
-            forget = functools.partial(jnp.where, done)
-            return jax.tree.map(forget, self.begin(), memory), (logits, value)
+            return renewed(memory, self.begin(), done), (logits, value)
 
         return jax.lax.scan(step, memory, (obs, done))[1]
+
+
+def renewed(
+    memory: PyTree[Array], first: PyTree[Array], done: Bool[Array, "*envs"]
+) -> PyTree[Array]:
+    """Memory, begun anew where an episode is `done`: of one environment, or of a batch."""
+
+    def forget(memory: Array, first: Array) -> Array:
+        return jnp.where(done.reshape(*done.shape, *[1] * jnp.ndim(first)), first, memory)
+
+    return jax.tree.map(forget, memory, first)
 
 
 class ActorCritic(Network):
@@ -134,7 +144,11 @@ class ActorCritic(Network):
 
 
 class Recurrent(Network):
-    """The same layers before a GRU (Cho et al., 2014), which policy and value are read from."""
+    """The same layers before a GRU (Cho et al., 2014), which policy and value are read from.
+
+    Other networks with a memory, any tree of arrays, replace its parts: `features`, `in_order`,
+    `recall`, `heads` and `begin`.
+    """
 
     memory: int = 128  # numbers that are remembered
 
@@ -145,7 +159,7 @@ class Recurrent(Network):
         self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
 
-    def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
+    def __call__(self, obs: PyTree[Array], memory: Any = None) -> tuple[Any, ...]:
         seen = self.features(obs)
         memory = self.recall(self.begin() if memory is None else memory, seen)
         return memory, *self.heads(memory, seen)
@@ -161,11 +175,11 @@ class Recurrent(Network):
         """What is remembered after one more observation."""
         return self.cell(memory, features)[0].astype(jnp.float32)
 
-    def heads(self, memory: Array, seen: Any) -> tuple[Float32[Array, " actions"], Array]:
+    def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
         """Logits and value from memory alone, which contains the features `seen` already."""
         return self.policy(memory), self.critic(memory)[0]
 
-    def begin(self) -> Float32[Array, " memory"]:
+    def begin(self) -> Any:
         """What it remembers before the first observation of an episode."""
         return jnp.zeros(self.memory, jnp.float32)
 
@@ -174,31 +188,42 @@ class Recurrent(Network):
     ) -> tuple[Any, ...]:
         """What it remembers after one more observation, logits of the legal actions, its value."""
         answer: Any = self.apply(weights, obs, memory)
-        memory, logits, value = answer
+        memory, logits, value, *_ = answer
         return memory, legal(logits, mask), value
 
     def unroll(
         self,
         weights: PyTree[Array],
-        memory: Float32[Array, " memory"],
+        memory: PyTree[Array],
         obs: PyTree[Array],
         done: Bool[Array, " steps"],
-    ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"]]:
-        """Logits and values of the successive observations of one environment.
+        *given: PyTree[Array],
+    ) -> tuple[Any, ...]:
+        """What `heads` say of the successive observations of one environment: logits and values.
 
         `memory` is from before the first of them; an episode that is `done` is forgotten before
-        the next observation. Only the GRU takes them one after another.
+        the next observation. Only `recall` takes them one after another, and what it does not need
+        of the features costs nothing in the compiled loop. `given` are further inputs of `heads`,
+        by step.
         """
         apply: Any = functools.partial(self.apply, weights)
-        features = jax.vmap(functools.partial(apply, method="features"))(obs)
+        seen = jax.vmap(functools.partial(apply, method="features"))(obs)
+        features = self.in_order(apply, memory, seen, done)
 
-        def remember(memory: Array, now: tuple[Any, Array]) -> tuple[Array, Array]:
+        def remember(memory: PyTree[Array], now: tuple[Any, Array]) -> tuple[PyTree, PyTree]:
             features, done = now
             memory = apply(memory, features, method="recall")
-            return jnp.where(done, 0.0, memory), memory
+            return renewed(memory, self.begin(), done), memory
 
         memories = jax.lax.scan(remember, memory, (features, done))[1]
-        return jax.vmap(functools.partial(apply, method="heads"))(memories, features)
+        return jax.vmap(functools.partial(apply, method="heads"))(memories, features, *given)
+
+    def in_order(self, apply: Any, memory: PyTree, seen: PyTree, done: Array) -> PyTree[Array]:
+        """What `recall` and `heads` take of successive observations: here their features.
+
+        `apply` calls methods with the weights.
+        """
+        return seen
 
 
 @dataclasses.dataclass(frozen=True)

@@ -25,6 +25,7 @@ from jaxenvs.core.masking import Mask, legal
 from . import acting, evaluate, minibatches, returns, target_scaling
 from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
+from .exploration import Novelty
 from .networks import ActorCritic
 from .run import options
 from .settings import Activation, Scaled
@@ -38,7 +39,8 @@ class Settings(Scaled):
     clip: float = 0.2  # largest useful change of an action's probability, as a ratio
     entropy: float = 0.01  # weight of the entropy bonus
     advantage_floor: float = 1e-8  # least standard deviation that advantages are divided by
-    bonus: float = 0.0  # weight of the reward for what is new (rnd.py); 0: without it
+    bonus: float = 0.0  # weight of the reward for what is new (exploration.py); 0: without it
+    novelty: Novelty = "rnd"  # what is new: rnd.py, noveld.py or e3b.py
     value_clip: float = 0.0  # largest useful change of a value in an update; 0: unlimited
     activation: Activation = "tanh"  # between the layers of the network
     separate: bool = False  # whether actor and critic are two networks

@@ -27,6 +27,7 @@ RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
 # The same for learners of action values: a reward must reach back over many steps.
 RARE_REWARD_BY_VALUES = {"gae_lambda": 0.9, "learning_rate": 2.5e-4, "epochs": 2, "minibatches": 16}
+RARE_REWARD_BY_SEQUENCES = {**RARE_REWARD_BY_VALUES, "minibatches": 8}
 RARE_REWARD_BY_REPLAY = {"n_step": 5}
 
 # A key and a door, or a long way, between the agent and its only reward: hundreds of steps for a
@@ -233,10 +234,21 @@ PRESETS = (
     steps(r"BabyAI-PickupDist-v\d+", 2),
     Preset(r"Grid-MultiRoom-.*", {"bonus": 0.1}, name="rnd"),
     Preset(r"Grid-MultiRoom-N4-S5-v\d+", {"total_steps": 3_000_000}, name="rnd"),
-    Preset(r"(Grid|BabyAI)-.*", RARE_REWARD, algorithm="ppo-rnn"),
-    Preset(r"Grid-Memory.*", {"entropy": 0.01}, algorithm="ppo-rnn"),
-    steps(r"Grid-Memory.*", 1, "ppo-rnn"),
+    *(
+        row
+        for name in ("ppo-rnn", "ppo-trxl")
+        for row in (
+            Preset(r"(Grid|BabyAI)-.*", RARE_REWARD, algorithm=name),
+            Preset(r"Grid-Memory.*", {"entropy": 0.01}, algorithm=name),
+            steps(r"Grid-Memory.*", 1, name),
+            Preset(r"Craft-.*", OPEN_WORLD, algorithm=name),
+            steps(r"Craft-.*", 1, name),
+        )
+    ),
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_VALUES, algorithm="pqn"),
+    Preset(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_SEQUENCES, algorithm="pqn-rnn"),
+    Preset(r"Craft-.*", OPEN_WORLD_BY_VALUES, algorithm="pqn-rnn"),
+    steps(r"(Grid-Memory|Craft-).*", 1, "pqn-rnn"),
     steps(r"Grid-DoorKey-5x5-v\d+", 0.35, "pqn"),
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_REPLAY, algorithm="dqn"),
     steps(r"Grid-DoorKey-5x5-v\d+", 0.35, "dqn"),
@@ -247,9 +259,7 @@ PRESETS = (
     Preset(r"Craft-.*", OPEN_WORLD),
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
-    Preset(r"Craft-.*", OPEN_WORLD, algorithm="ppo-rnn"),
     Preset(r"Craft-Classic-Ids-v\d+", OPEN_WORLD_BY_SIGHT, algorithm="ppo-rnn"),
-    steps(r"Craft-.*", 1, "ppo-rnn"),
     Preset(r"Craft-.*", OPEN_WORLD_GPU_BY_MEMORY, name="gpu", algorithm="ppo-rnn"),
     Preset(r"Grid-.*", GPU, name="gpu"),
     Preset(r"BabyAI-.*", {**GPU, "unroll": 1, "reset_source": "pool"}, name="gpu"),

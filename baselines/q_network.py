@@ -16,11 +16,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int32, PyTree
+from jaxtyping import Array, Float, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from .networks import Network, dense
+from .networks import Network, Recurrent, dense
 
 EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
 
@@ -41,16 +41,67 @@ class QNetwork(Network):
             return values
         return dense(1, 0.1)(features) + values - values.mean()
 
+    def values(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]
+    ) -> tuple[Any, Float32[Array, " actions"]]:
+        """What it remembers (nothing), and the values of all actions."""
+        answer: Any = self.apply(weights, obs)
+        return memory, answer
+
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
         """What it remembers (nothing), logits of the trained policy, and the best legal value."""
-        answer: Any = self.apply(weights, obs)
-        values = legal(answer, mask)
-        best = jax.nn.one_hot(values.argmax(), self.num_actions)
-        actions = self.num_actions if mask is None else mask.astype(jnp.float32).sum().clip(1)
-        logits = jnp.log((1.0 - EVALUATION_EPSILON) * best + EVALUATION_EPSILON / actions)
-        return memory, legal(logits, mask), values.max()
+        memory, values = self.values(weights, memory, obs)
+        return memory, *greedy(values, mask)
+
+
+class RecurrentQ(Recurrent):
+    """The same normalised layers before a GRU, which the values of all actions are read from."""
+
+    def setup(self) -> None:
+        """Name the parts: some are applied to many observations at once, one in their order."""
+        self.encoder = self.encoder_of(self.observation_space)
+        self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
+        self.norms = [nn.LayerNorm(dtype=self.dtype) for _ in self.hidden]
+        self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
+        self.actions = dense(self.num_actions, 0.1)
+
+    def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
+        """What is seen, whatever came before."""
+        features = self.encoder(self.read(obs))
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            features = nn.relu(norm(layer(features)))
+        return features
+
+    def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
+        """Values of all actions."""
+        return (self.actions(memory),)
+
+    def values(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]
+    ) -> tuple[Any, Float32[Array, " actions"]]:
+        """What it remembers after one more observation, and the values of all actions."""
+        answer: Any = self.apply(weights, obs, memory)
+        return answer
+
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """What it remembers, logits of the trained policy, and the best legal value."""
+        memory, values = self.values(weights, memory, obs)
+        return memory, *greedy(values, mask)
+
+
+def greedy(
+    values: Float32[Array, " actions"], mask: Mask
+) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
+    """Logits of the trained policy, and the best legal value."""
+    values, number = legal(values, mask), len(values)
+    best = jax.nn.one_hot(values.argmax(), number)
+    actions = number if mask is None else mask.astype(jnp.float32).sum().clip(1)
+    logits = jnp.log((1.0 - EVALUATION_EPSILON) * best + EVALUATION_EPSILON / actions)
+    return legal(logits, mask), values.max()
 
 
 def explore(
@@ -78,11 +129,10 @@ def explore(
 
 
 def chosen(
-    values: Float32[Array, "batch actions"], action: Int32[Array, " batch"]
-) -> Float32[Array, " batch"]:
+    values: Float32[Array, "*batch actions"], action: Int32[Array, "*batch"]
+) -> Float32[Array, "*batch"]:
     """The value of the action taken in each observation."""
-    chex.assert_rank(values, 2, custom_message="values are [batch, actions]")
     chex.assert_shape(
-        action, values.shape[:1], custom_message="one action for each vector of values"
+        action, values.shape[:-1], custom_message="one action for each vector of values"
     )
-    return jnp.take_along_axis(values, action[:, None], axis=1)[:, 0]
+    return jnp.take_along_axis(values, action[..., None], axis=-1)[..., 0]

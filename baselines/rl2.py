@@ -51,6 +51,7 @@ class Settings(ppo_rnn.Settings):
     held_out: float = 0.1  # share of them that is kept for the evaluation
     trial_steps: int = 1024  # steps of a trial; 0: its episodes alone end it
     trial_episodes: int = 0  # episodes of a trial, at most; 0: any number
+    previous: bool = True  # always
     test_episodes: int = 10  # episodes under each task of the evaluation
     task_loss: float = 0.0  # weight of the loss of beliefs about the task; 0: without
     told: float = 0.0  # share of environments that are told the task, at the start
@@ -68,9 +69,11 @@ class Settings(ppo_rnn.Settings):
                 f"embed={self.embed} and hidden={self.hidden}: rl2's network needs at least 1 "
                 f"feature per cell and one layer"
             )
-        for name in ("neighbours", "network", "separate", "normalize_obs"):
-            if value := getattr(self, name):
-                raise ValueError(f"{name}={value}: rl2 has a network of its own; omit it")
+        fixed = {"previous": True, "neighbours": 0, "network": "", "separate": False}
+        for name, value in {**fixed, "normalize_obs": False}.items():
+            if getattr(self, name) != value:
+                given = f"{name}={getattr(self, name)}"
+                raise ValueError(f"{given}: rl2 has a network of its own; omit it")
         if not 0.0 < self.held_out < 1.0:
             raise ValueError(
                 f"held_out={self.held_out} is the share of tasks that are never trained on: give "

@@ -128,6 +128,17 @@ class Scaled(Learning):
 
 
 @dataclasses.dataclass(frozen=True)
+class Remembering:
+    """Settings shared by learners whose networks remember."""
+
+    previous: bool = False  # whether the network also sees the previous action and its reward
+
+    def items(self, num_envs: int) -> int:
+        """Number of items that minibatches are drawn from: sequences of an environment."""
+        return num_envs
+
+
+@dataclasses.dataclass(frozen=True)
 class Exploring(Common):
     """How a learner explores: `epsilon` is the share of random actions."""
 

@@ -190,7 +190,8 @@ def canonical(id: str, algorithm: str) -> str:
 
 def learner(algorithm: str, options: Options[S], config: Config) -> Learner[S]:
     """Return the learner in compiled environments; raises for what cannot work."""
-    return Learner.of(algorithm, config.env, options.settings, Devices.chosen(options.devices))
+    env = ALGORITHMS[algorithm].wrapped(config.env, config.settings)
+    return Learner.of(algorithm, env, options.settings, Devices.chosen(options.devices))
 
 
 def directory(options: Options[Any], config: Config) -> Run:

@@ -326,7 +326,8 @@ def _trained_row(run: dict[str, Any], random: dict[str, Any] | None) -> tuple[st
         mean = f"not learned in {run['steps']:,} steps ({mean})"
     over = f"{counted(len(returns), 'seed')}, {run['steps']:,} steps each"
     over += "" if run["evaluated"] else "; the last 200 episodes of training"
-    names = {"ppo-rnn": "PPO with a GRU", "alphazero": "AlphaZero"}
+    names = {"ppo-rnn": "PPO with a GRU", "ppo-trxl": "PPO with a transformer"}
+    names |= {"pqn-rnn": "PQN with a GRU", "alphazero": "AlphaZero"}
     policy = names.get(run["algorithm"], str(run["algorithm"]).upper())
     policy += "".join(" with RND" if part == "RND" else f", `{part}`" for part in run["apart"])
     return policy, mean, over, _made(run)

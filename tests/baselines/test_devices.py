@@ -217,7 +217,9 @@ def test_one_device_has_no_exchange_in_its_program():
     [
         ("Grid-Empty-Random-5x5-v0", "ppo --bonus 0.1"),
         ("Grid-Empty-Random-5x5-v0", "ppo-rnn --bonus 0.1"),
+        ("Grid-Empty-Random-5x5-v0", "ppo-trxl --previous"),
         ("Grid-Empty-Random-5x5-v0", "pqn"),
+        ("Grid-Empty-Random-5x5-v0", "pqn-rnn"),
         ("Grid-Empty-Random-5x5-v0", "dqn"),
         ("XLand-R1-9x9-v0", "rl2 --task-set trivial-21k --test-episodes 1 --trial-steps 20"),
     ],

@@ -45,17 +45,20 @@ def of(algorithm, env, **settings):
     return learner(env, algorithm, **(SMALL | more | settings))
 
 
-of_ppo, of_ppo_rnn, of_pqn, of_dqn = (
-    functools.partial(of, name) for name in ("ppo", "ppo-rnn", "pqn", "dqn")
+of_ppo, of_ppo_rnn, of_ppo_trxl, of_pqn, of_pqn_rnn, of_dqn = (
+    functools.partial(of, name) for name in ("ppo", "ppo-rnn", "ppo-trxl", "pqn", "pqn-rnn", "dqn")
 )
+explore = functools.partial(pqn.choose, epsilon=jnp.float32(0.5))
 CHOOSE = {
     "ppo": ppo.choose,
     "ppo-rnn": ppo.choose,
-    "pqn": functools.partial(pqn.choose, epsilon=jnp.float32(0.5)),
+    "ppo-trxl": ppo.choose,
+    "pqn": explore,
+    "pqn-rnn": explore,
 }
 
 
-LEARNERS = [of_ppo, of_ppo_rnn, of_pqn, of_dqn]
+LEARNERS = [of_ppo, of_ppo_rnn, of_ppo_trxl, of_pqn, of_pqn_rnn, of_dqn]
 
 
 def by_default(*chosen):
@@ -113,7 +116,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
     if make is of_ppo_rnn:
-        rows, unroll = ppo_rnn.sequences(first), ppo_rnn.unroll
+        rows, unroll = minibatches.sequences(first), ppo_rnn.unroll
         rows = rows._replace(memory=jnp.zeros((1, 1, 8)))
     else:
         rows, unroll = minibatches.steps(first), ppo.unroll

@@ -64,12 +64,12 @@ def test_a_sweep_goes_on(tmp_path):
 
 @pytest.mark.parametrize(
     "algorithm",
-    ["ppo", *(pytest.param(name, marks=pytest.mark.full) for name in ("ppo-rnn", "pqn"))],
+    ["ppo", *(pytest.param(name, marks=pytest.mark.full) for name in ("ppo-rnn", "pqn-rnn"))],
 )
 def test_whatever_can_be_swept_may_be_an_array(algorithm):
     """An update takes them all at once, and each changes it, apart from limits not reached."""
     changed = {"optimiser": "adamw", "weight_decay": 0.1, "max_grad_norm": 0.01}
-    if algorithm != "pqn":  # so that limits are reached
+    if algorithm != "pqn-rnn":  # so that limits are reached
         changed |= {"clip": 0.001, "entropy": 1.0}
     agent = learner(Countdown(), algorithm, **changed)
     settings = agent.settings

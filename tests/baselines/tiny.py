@@ -100,8 +100,13 @@ class Countdown(Endless):
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
     "ppo-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
+    "ppo-trxl": {
+        **{"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 5},
+        **{"width": 8, "num_heads": 2, "depth": 2},
+    },
     "rl2": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
     "pqn": {"num_envs": 4, "rollout_steps": 16, "minibatches": 2},
+    "pqn-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
     "dqn": {
         **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 32},
         **{"gradient_steps": 4, "batch_size": 16},
