@@ -141,7 +141,8 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
         after, ends = acting.stepped(learner, runner._replace(replay_buffer=buffer), step)
         return after, Rollout(**ends)
 
-    return jax.lax.scan(act, runner, jax.random.split(key, learner.settings.rollout_steps))
+    steps, unroll = learner.settings.rollout_steps, learner.settings.unroll
+    return jax.lax.scan(act, runner, jax.random.split(key, steps), unroll=unroll)
 
 
 def learn_when(

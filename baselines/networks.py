@@ -60,7 +60,18 @@ class Network(nn.Module):
                 f"Discrete one"
             )
         space, read = env.features
-        return cls(space, env.action_space.n, tuple(hidden), embed, read, **more)
+        made = cls(space, env.action_space.n, tuple(hidden), embed, read, **more)
+        if made.conv and not made.convolved:
+            raise ValueError(
+                f"conv={tuple(made.conv)}: {env.name} observes no map or picture to convolve; omit "
+                f"it"
+            )
+        return made
+
+    @property
+    def convolved(self) -> list[spaces.Space]:
+        """Parts of an observation that `conv` reads."""
+        return [part for _, part in leaves(self.observation_space) if is_map(part, 1)]
 
     def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":
         """The encoder that turns an observation of a space into features."""
@@ -395,6 +406,15 @@ def check_answers(network: Network, env: Any, name: str, recurrent: bool) -> Non
 def is_map(space: spaces.Space, embed: int) -> bool:
     """Whether cells of an observation of a space are embedded."""
     return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
+
+
+def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Paths of the parts of a space in a fixed order, with spaces or parts of an observation."""
+    if isinstance(space, spaces.Dict):
+        for name, part in sorted(space.spaces.items()):
+            yield from leaves(part, None if obs is None else obs[name], (*path, name))
+    else:
+        yield path, space if obs is None else obs
 
 
 def embedded(

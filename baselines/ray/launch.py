@@ -25,8 +25,9 @@ def check(settings: Any) -> None:
             f"num_envs={envs} does not divide evenly among {actors} actors; "
             f"try --num-envs {max(envs // actors, 1) * actors}"
         )
-    if settings.chunk != 1:
-        raise ValueError(f"chunk={settings.chunk}: here each update is a call; give --chunk 1")
+    for name, reason in (("chunk", "each update is a call"), ("unroll", "actors use CPUs")):
+        if getattr(settings, name) != 1:
+            raise ValueError(f"{name}={getattr(settings, name)}: here {reason}; give --{name} 1")
 
 
 def command(

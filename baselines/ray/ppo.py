@@ -20,6 +20,13 @@ from ..algorithms import Algorithm, Learner
 from ..run.keeping import Callback
 from . import launch
 
+ONE_PROCESS = {  # settings that need one process, and why
+    "bonus": "actors have no exploration bonus",
+    "target_scaling": "actors do not know the scale of the targets",
+    "normalize_obs": "actors keep no running statistics",
+    "reward_scaling": "actors keep no running statistics",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo.Settings):
@@ -48,13 +55,9 @@ class Settings(ppo.Settings):
                 f"learners; give a divisor of {self.actors}"
             )
         self.check_share(self.num_envs // self.learners, "a learner's share of a rollout")
-        if self.bonus:
-            raise ValueError(f"bonus={self.bonus}: actors have no exploration bonus; omit it")
-        if self.target_scaling:
-            raise ValueError(f"target_scaling={self.target_scaling} needs one process; omit it")
-        for name in ("normalize_obs", "reward_scaling"):
-            if getattr(self, name):
-                raise ValueError(f"{name}: actors keep no running statistics; omit it")
+        for name, reason in ONE_PROCESS.items():
+            if value := getattr(self, name):
+                raise ValueError(f"{name}={value}: {reason}; omit it")
 
 
 DIVIDED: tuple[str, ...] = ()

@@ -260,7 +260,7 @@ class Training:
         """Evaluate over `count` episodes: here, or by the actors where JAX cannot step."""
         if not run.config.id.startswith(GYM):
             return evaluate.report(run, learner, weights, count)
-        result = evaluate.summary(self.play(jax.device_get(weights), count), run.config.seed)
+        result = evaluate.summary(self.play(jax.device_get(weights), count), run.config.labels)
         run.write_json("eval.json", result)
         evaluate.tell(result)
 

@@ -13,6 +13,7 @@ import tyro
 import jaxenvs
 from jaxenvs.commands.fields import gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
+from jaxenvs.core.checks import counted
 from jaxenvs.core.drawing import is_drawn
 
 from .. import GYM, presets
@@ -115,6 +116,12 @@ def prepare(
     asked = parse(argv, algorithm)
     made = config(asked, algorithm)
     learner = (build or ALGORITHMS[algorithm].load().build)(asked, made)
+    for name in ("eval_every", "video_every"):
+        if (getattr(asked, name) or 0) > learner.settings.updates:
+            raise RunError(
+                f"--{name.replace('_', '-')} {getattr(asked, name)}: the run has "
+                f"{counted(learner.settings.updates, 'update')}; give at most that"
+            )
     return asked, directory(asked, made), learner
 
 
@@ -245,9 +252,9 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
         saved = Options(
             settings=settings(**config.settings),
             id=config.id,
-            seeds=len({seed for _, seed in config.agents}),
+            seeds=config.seeds_of_each,
             seed=config.seed,
-            sweep=tuple(f"{k}={','.join(map(repr, v))}" for k, v in config.sweep.items()),
+            sweep=sweep.written(config.sweep),
             set=tuple(itertools.starmap(written, config.fields.items())),
             **{name: config.tracking[name] for name in TRACKING if name in config.tracking},
         )

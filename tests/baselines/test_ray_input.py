@@ -21,6 +21,7 @@ SIGNAL = "gym:tiny_gym:Signal-v0"
         ),
         (["--patience", "0"], "patience=0 must be at least 1"),
         (["--chunk", "2"], "chunk=2: here each update is a call"),
+        (["--unroll", "4"], "unroll=4: here actors use CPUs; give --unroll 1"),
         (["--bonus", "0.1"], "bonus=0.1: actors have no exploration bonus"),
         (["--devices", "2"], "do not go with --ray; see --learners"),
         (["--seeds", "2"], "do not go with --ray; see --learners"),
