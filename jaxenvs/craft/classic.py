@@ -12,16 +12,13 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..core import checks
 from ..core.env import Ending, Params
-from ..core.facts import Features
 from ..core.random import Key
 from ..core.registry import register
-from ..core.spaces import Box, Dict
 from ..core.struct import struct
-from . import attack, body, deeds, mobs, plants, player, projectiles, sight, spawn, terrain
+from . import attack, body, deeds, mobs, plants, player, projectiles, spawn, terrain
 from .env import CraftEnv
 from .packing import Field, Packing, fields_of
 from .spawn import Odds
@@ -246,33 +243,6 @@ class CraftClassic(CraftEnv):
                 f"{owner}: size={self.size} must be a multiple of 16 (the noise of the terrain has "
                 f"cells of 16), such as {max(16, near)}"
             )
-
-    @property
-    def map_features(self) -> Features:
-        """Of `ids`: flags of each cell and of the one ahead, counts, and the rest of the body."""
-        if self.obs != "ids":
-            return self.features
-        flags = len(self.rules.blocks) + len(sight.channels(self.rules))
-        counts = len(self.rules.items) + len(VITALS)
-        return Features(
-            Dict(
-                {
-                    "ahead": Box(0.0, 1.0, (flags,), np.float32),
-                    "body": Box(0.0, 1.0, (6,), np.float32),
-                    "cells": Box(0.0, 1.0, (*self.rules.view, flags), np.float32),
-                    "counts": Box(0, self.rules.most, (counts,), np.uint8),
-                }
-            ),
-            self._map_features,
-        )
-
-    def _map_features(self, ids: Array) -> dict[str, Array]:
-        where = self.layout
-        counts = jnp.concatenate([ids[where.items], ids[where.vitals]])
-        floats = self.expand(ids)
-        cells = floats[: -len(counts) - 6].reshape(*self.rules.view, -1)
-        ahead = sight.ahead(cells, ids[where.facing])
-        return {"ahead": ahead, "body": floats[-6:], "cells": cells, "counts": counts}
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:

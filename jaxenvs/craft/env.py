@@ -13,7 +13,7 @@ from ..core.controls import Controls
 from ..core.env import Env, Step, Transition
 from ..core.facts import RGB, Fact, Features
 from ..core.random import Key
-from ..core.spaces import Box, Discrete, Space
+from ..core.spaces import Box, Dict, Discrete, Space
 from . import body, chance, deeds, facts, player, sight, upstream
 from .chance import Draws
 from .ground import Ground
@@ -109,6 +109,35 @@ class CraftEnv(Env):
         if self.obs != "ids":
             return super().features
         return Features(self._spaces["symbolic"], self.expand)
+
+    @property
+    def map_features(self) -> Features:
+        """Of `ids`: flags of each cell and of the one ahead, counts up to 9, and other numbers."""
+        if self.obs != "ids":
+            return self.features
+        flags, numbers = self.sight.flags(self.rules), self.sight.NUMBERS
+        counts = jax.eval_shape(self._counts, jax.ShapeDtypeStruct((self.layout.size,), np.uint8))
+        spaces: dict[str, Space] = {
+            "ahead": Box(0.0, 1.0, (flags,), np.float32),
+            "body": Box(0.0, self.most_seen, (numbers,), np.float32),
+            "cells": Box(0.0, 1.0, (*self.rules.view, flags), np.float32),
+            "counts": Box(0, self.rules.best, counts.shape, np.uint8),
+        }
+        return Features(Dict(spaces), self._map_features)
+
+    def _map_features(self, ids: UInt8[Array, " ids"]) -> dict[str, Array]:
+        (rows, columns), flags = self.rules.view, self.sight.flags(self.rules)
+        floats = self.expand(ids)
+        cells = floats[: rows * columns * flags].reshape(rows, columns, flags)
+        return {
+            "ahead": sight.ahead(cells, ids[self.layout.facing]),
+            "body": floats[-self.sight.NUMBERS :],
+            "cells": cells,
+            "counts": self._counts(ids),
+        }
+
+    def _counts(self, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
+        return jnp.minimum(self.sight.counts(self.rules, ids), self.rules.best)
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:

@@ -183,12 +183,14 @@ class CraftFull(CraftEnv):
 
     @property
     def features(self) -> Features:
-        """Flags of each cell, and numbers; the same of `ids` and of `symbolic`."""
+        """Flags of each cell, and numbers; of `ids` also counts as categories."""
+        if self.obs == "ids":
+            return self.map_features
         if self.obs == "pixels":
             return super().features
         cells = Box(0.0, 1.0, (*self.rules.view, full_sight.CHANNELS), np.float32)
         numbers = Box(0.0, MOST_SEEN, (full_sight.NUMBERS,), np.float32)
-        return Features(Dict({"cells": cells, "numbers": numbers}), self._features)
+        return Features(Dict({"body": numbers, "cells": cells}), self._features)
 
     def draw_level(self, key: Key, params: Any) -> FullLevel:
         """Draw a world, and the kit where the field says so."""
@@ -316,9 +318,8 @@ class CraftFull(CraftEnv):
         return scenes.Cells(seen.block, seen.item, light)
 
     def _features(self, obs: Array) -> dict[str, Array]:
-        floats = self.expand(obs) if self.obs == "ids" else obs
-        cells, numbers = jnp.split(floats, [floats.size - full_sight.NUMBERS])
-        return {"cells": cells.reshape(*self.rules.view, -1), "numbers": numbers}
+        cells, numbers = jnp.split(obs, [obs.size - full_sight.NUMBERS])
+        return {"body": numbers, "cells": cells.reshape(*self.rules.view, -1)}
 
 
 # In the bag of a god; of all else there is the most.

@@ -171,6 +171,19 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
     return jnp.concatenate([_cells(*(numbers[plane] for plane in planes)), rest])
 
 
+def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
+    """Items, enchantments, points of the body and the floor in a compact observation."""
+    where = layout(rules)
+    health, floor = where.health.start, where.flags.start + 4
+    parts = slice(where.items.start, health + 1), slice(where.health.stop, where.facing)
+    return jnp.concatenate([ids[part] for part in (*parts, slice(floor, floor + 1))])
+
+
+def flags(rules: Rules) -> int:
+    """Length of what the symbolic observation shows of a cell."""
+    return CHANNELS
+
+
 def floats(rules: Rules) -> int:
     """Length of the symbolic observation."""
     return rules.view[0] * rules.view[1] * CHANNELS + NUMBERS

@@ -1,12 +1,10 @@
 """Plants: sown, eaten and grown again, and ripe in the end."""
 
-import functools
-import operator
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..core.bits import any_of
 from .ground import Ground
 from .state import Plants, World
 from .step import Front, Moment
@@ -54,5 +52,4 @@ def planted(world: World, front: Front, when: Array) -> World:
 
 def _bits(flags: Array) -> Array:
     """Flags as bits of a word, slot by slot: a reduction would be a kernel of its own on a GPU."""
-    bits = [flags[i].astype(jnp.int32) << i for i in range(flags.shape[0])]
-    return functools.reduce(operator.or_, bits)
+    return any_of(flags[i].astype(jnp.int32) << i for i in range(flags.shape[0]))

@@ -14,6 +14,7 @@ from .ground import Ground
 from .state import World
 from .tables import ROLES, VITALS, Block, Rules
 
+NUMBERS = 6  # behind the counts in the symbolic observation
 _WORD = 31  # channels in a word, without the sign
 _TENTH = np.float32(np.float16(0.1))
 
@@ -157,23 +158,34 @@ def symbolic(
 ) -> Float32[Array, " floats"]:
     """Upstream's symbolic observation."""
     blocks, mobs = view(rules, cells, world)
-    counts = jnp.stack(_counts(rules, world))
-    return _floats(rules, blocks, mobs, counts, world.facing, light, world.sleeping)
+    numbers = jnp.stack(_counts(rules, world))
+    return _floats(rules, blocks, mobs, numbers, world.facing, light, world.sleeping)
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
     """Turn a compact observation into the symbolic one; the light has 8 bits."""
     where = layout(rules)
-    counts = jnp.concatenate([ids[where.items], ids[where.vitals]]).astype(jnp.int32)
     shine = ids[where.light].astype(jnp.float32) / 255
     facing, asleep = ids[where.facing].astype(jnp.int32), ids[where.sleeping] != 0
-    return _floats(rules, ids[where.blocks], ids[where.mobs], counts, facing, shine, asleep)
+    numbers = counts(rules, ids).astype(jnp.int32)
+    return _floats(rules, ids[where.blocks], ids[where.mobs], numbers, facing, shine, asleep)
+
+
+def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
+    """Items and points of the body in a compact observation."""
+    where = layout(rules)
+    return jnp.concatenate([ids[where.items], ids[where.vitals]])
+
+
+def flags(rules: Rules) -> int:
+    """Length of what the symbolic observation shows of a cell."""
+    return len(rules.blocks) + len(channels(rules))
 
 
 def floats(rules: Rules) -> int:
     """Length of the symbolic observation."""
-    flags = len(rules.blocks) + len(channels(rules))
-    return rules.view[0] * rules.view[1] * flags + len(rules.items) + len(VITALS) + 6
+    cells = rules.view[0] * rules.view[1]
+    return cells * flags(rules) + len(rules.items) + len(VITALS) + NUMBERS
 
 
 def _counts(rules: Rules, world: World) -> list[Any]:
