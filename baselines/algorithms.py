@@ -25,6 +25,7 @@ OPTIONAL = (
     "activation",
     "conv",
     "neighbours",
+    "noisy",
 )  # settings of networks that not every run has
 USUAL = "ppo"
 WITH_RAY = "ppo-ray"  # what --ray is short for
