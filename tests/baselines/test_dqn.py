@@ -1,6 +1,7 @@
 """DQN: what its replay buffer returns, its targets, its slow copy, a run that stops and goes on."""
 
 import functools
+import re
 import shutil
 
 import jax
@@ -11,6 +12,7 @@ import tiny
 from test_pqn import Lever
 from tiny import Clock, Endless
 
+import jaxenvs
 from jaxenvs import Step
 from jaxenvs.baselines import acting, dqn, minibatches, replay_buffer, runs, train
 from jaxenvs.baselines.algorithms import Learner
@@ -353,6 +355,18 @@ def test_a_replay_that_does_not_fit_is_refused():
     with pytest.raises(RunError, match=rf"takes {need} bytes of a device \(2 seeds\), cpu has"):
         dqn.fit(agent, 2)
     dqn.fit(learner(Endless()), 2)
+
+
+def test_a_million_steps_of_craft_fit_in_400_mb(monkeypatch):
+    """Observation 145 bytes, mask 17, action, reward and priority 4 each, three flags."""
+    craft = jaxenvs.make("Craft-Classic-Ids-v0")
+    agent = learner(craft, capacity=1_000_000, num_envs=64, priority=0.6)
+    monkeypatch.setattr(dqn, "device_memory", lambda device: 1000)
+    with pytest.raises(RunError, match=r"capacity=1000000 takes ([\d,]+) bytes") as refused:
+        dqn.fit(agent, 1)
+    need = int(re.search(r"takes ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))
+    slots = 125 * 125  # of each environment: as many as its 15,625, which is a square
+    assert need == 64 * (slots * (145 + 17 + 3 * 4 + 3) + 4 + 4) < 400e6
 
 
 def test_a_batch_that_does_not_divide_is_refused(monkeypatch, capsys):

@@ -317,7 +317,11 @@ COMPLETED = [
     (["list", ""], {id.split("-")[0] for id in IDS}),
     (["train", "--algo", "ppo-r"], {"ppo-rnn", "ppo-ray"}),
     (["train", "--algo=ppo-r"], {"ppo-rnn", "ppo-ray"}),
-    (["train", "--algo="], {"ppo", "ppo-rnn", "rl2", "pqn", "dqn", "alphazero", "davi", "ppo-ray"}),
+    (
+        ["train", "--algo="],
+        {"ppo", "ppo-rnn", "rl2", "pqn", "dqn", "c51", "qr-dqn", "iqn", "rainbow", "alphazero"}
+        | {"davi", "ppo-ray"},
+    ),
     (["train", "Grid-DoorKey-16"], DOOR),
     (["train", "--resume", "my"], FILES),
     (["train", "--resume=my"], FILES),
