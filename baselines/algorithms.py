@@ -25,7 +25,10 @@ OPTIONAL = (
     "activation",
     "conv",
     "neighbours",
+    "noisy",
 )  # settings of networks that not every run has
+OF_VALUES = ("hidden", "embed", "dueling")  # settings of networks of DQN and its relatives
+OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
 USUAL = "ppo"
 WITH_RAY = "ppo-ray"  # what --ray is short for
 
@@ -152,7 +155,11 @@ ALGORITHMS = {
         Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory")),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("pqn-rnn", "recurrent PQN", ".pqn_rnn", shape=("hidden", "embed", "memory")),
-        Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
+        Algorithm("dqn", "DQN", ".dqn", shape=OF_VALUES),
+        Algorithm("c51", "C51", ".c51", shape=OF_ATOMS),
+        Algorithm("qr-dqn", "QR-DQN", ".qr_dqn", shape=(*OF_VALUES, "quantiles")),
+        Algorithm("iqn", "IQN", ".iqn", shape=(*OF_VALUES, "cosines")),
+        Algorithm("rainbow", "Rainbow", ".rainbow", shape=OF_ATOMS),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("davi", "DAVI", ".davi", shape=()),
         Algorithm(WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True),

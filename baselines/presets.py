@@ -30,6 +30,20 @@ RARE_REWARD_BY_VALUES = {"gae_lambda": 0.9, "learning_rate": 2.5e-4, "epochs": 2
 RARE_REWARD_BY_SEQUENCES = {**RARE_REWARD_BY_VALUES, "minibatches": 8}
 RARE_REWARD_BY_REPLAY = {"n_step": 5}
 
+# In few steps: each is learned from eight times, and what surprised more often.
+FEW_STEPS = {
+    "num_envs": 16,
+    "rollout_steps": 8,
+    "warm_up": 2000,
+    "capacity": 120_000,
+    "gradient_steps": 16,
+    "batch_size": 64,
+    "priority": 0.6,
+    "epsilon_share": 0.6,
+    "epsilon_end": 0.03,
+    "chunk": 16,
+}
+
 # A key and a door, or a long way, between the agent and its only reward: hundreds of steps for a
 # beginner.
 FAR_REWARD = {
@@ -196,6 +210,27 @@ def steps(ids: str, total: float, algorithm: str = "ppo") -> Preset:
     return Preset(ids, {"total_steps": round(total * 1e6)}, algorithm=algorithm)
 
 
+BY_REPLAY = ("dqn", "c51", "qr-dqn", "iqn", "rainbow")
+
+
+def by_replay(ids: str, settings: Mapping[str, Any]) -> tuple[Preset, ...]:
+    """Rows for DQN and its relatives; of them Rainbow explores by its noise alone."""
+
+    def known(name: str) -> bool:
+        return not name.startswith("epsilon")
+
+    noise = {name: value for name, value in settings.items() if known(name)}
+    return tuple(
+        Preset(ids, noise if name == "rainbow" else settings, algorithm=name) for name in BY_REPLAY
+    )
+
+
+def returns(ids: str, least: float, largest: float) -> tuple[Preset, ...]:
+    """Rows for learners that need to know the bounds of discounted returns."""
+    bounds = {"v_min": least, "v_max": largest}
+    return tuple(Preset(ids, bounds, algorithm=name) for name in ("c51", "rainbow"))
+
+
 PRESETS = (
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD),
     Preset(r"(Grid|BabyAI)-.*", MISSION, mission=True),
@@ -250,12 +285,16 @@ PRESETS = (
     Preset(r"Craft-.*", OPEN_WORLD_BY_VALUES, algorithm="pqn-rnn"),
     steps(r"(Grid-Memory|Craft-).*", 1, "pqn-rnn"),
     steps(r"Grid-DoorKey-5x5-v\d+", 0.35, "pqn"),
-    Preset(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_REPLAY, algorithm="dqn"),
-    steps(r"Grid-DoorKey-5x5-v\d+", 0.35, "dqn"),
+    *by_replay(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_REPLAY),
+    *by_replay(r"Grid-DoorKey-(5x5|6x6)-v\d+", FEW_STEPS),
+    *by_replay(r"Grid-DoorKey-5x5-v\d+", {"total_steps": 40_000}),
+    *by_replay(r"Grid-DoorKey-6x6-v\d+", {"total_steps": 120_000}),
+    *returns(r"(Grid|BabyAI)-.*", -1.0, 1.0),
+    *returns(r"Classic-CartPole-v\d+", 0.0, 100.0),
     steps(r"Grid-DoorKey-6x6-v\d+", 1, "pqn"),
-    steps(r"Grid-DoorKey-6x6-v\d+", 1, "dqn"),
     Preset(r"Craft-.*", OPEN_WORLD_BY_VALUES, algorithm="pqn"),
-    Preset(r"Craft-.*", OPEN_WORLD_BY_REPLAY, algorithm="dqn"),
+    *by_replay(r"Craft-.*", OPEN_WORLD_BY_REPLAY),
+    *returns(r"Craft-.*", -1.0, 6.0),
     Preset(r"Craft-.*", OPEN_WORLD),
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),

@@ -43,6 +43,7 @@ class Batch(NamedTuple):
     discount: Float32[Array, " batch"]  # of what `next_obs` is worth: 0 where the task ended
     next_obs: PyTree[Array]
     next_mask: Mask  # legal actions there
+    mask: Mask  # legal actions where `obs` was seen
     weight: Float32[Array, " batch"]  # 0 where the slot holds no step, else 1
 
 
@@ -137,5 +138,6 @@ def window(
         discount=discount,
         next_obs=jax.tree.map(lambda leaf: leaf[last], buffer.obs),
         next_mask=jax.tree.map(lambda leaf: leaf[last], buffer.mask),
+        mask=jax.tree.map(lambda leaf: leaf[here], buffer.mask),
         weight=buffer.is_step[here].astype(jnp.float32),
     )

@@ -18,12 +18,14 @@ class Checked:
     steps_per_update: Any  # int, of each seed
     counts: ClassVar[tuple[str, ...]] = ("total_steps", "chunk")  # at least 1
     shares: ClassVar[tuple[str, ...]] = ()  # at most 1
+    signed: ClassVar[tuple[str, ...]] = ()  # may be negative
     swept: ClassVar[tuple[str, ...]] = ()  # that --sweep takes: they may be arrays of the program
 
     def check(self) -> None:
         """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         for name, value in vars(self).items():
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and not value >= 0:
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if is_number and not value >= 0 and name not in self.signed:
                 raise ValueError(f"{name}={value} must be at least 0")
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             allowed, value = get_args(field.type), getattr(self, field.name)

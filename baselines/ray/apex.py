@@ -14,7 +14,6 @@ import dataclasses
 import math
 from typing import Any, ClassVar, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,9 +23,8 @@ from jaxtyping import Array, Int32, PyTree, UInt32
 from jaxenvs.core.memory import machine_memory
 from jaxenvs.core.spaces import Dict, Space
 
-from .. import acting, dqn, minibatches, q_network
+from .. import dqn, minibatches
 from ..algorithms import Algorithm, Learner
-from ..minibatches import Loss
 from ..q_network import QNetwork
 from ..replay_buffer import Batch
 from ..run.checkpoints import RunError
@@ -65,6 +63,7 @@ class Settings(Common):
         *("actors", "replays", "patience"),
     )
     mode: ClassVar[str] = "async"  # actors never wait for the newest weights
+    munchausen: ClassVar[float] = 0.0  # DQN has it, Ape-X has not
 
     @property
     def workers(self) -> int:
@@ -129,7 +128,7 @@ def update(
     def step(learned: Any, batch: Batch) -> tuple[Any, dict[str, Array]]:
         weights, target, state = learned
         goals = dqn.worth(learner, weights, target, batch)
-        gradient, losses = minibatches.gradients(learner, loss, weights, batch, goals)
+        gradient, losses = minibatches.gradients(learner, dqn.loss, weights, batch, goals)
         optimiser = minibatches.optimiser(learner.settings)
         weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)
         target = optax.incremental_update(weights, target, learner.settings.target_rate)
@@ -140,16 +139,6 @@ def update(
     errors = losses.pop("error")
     runner = Runner(weights, target, state, runner.updates + 1, runner.key)
     return runner, jax.tree.map(jnp.mean, losses) | {"error": errors}
-
-
-def loss(learner: Learner, weights: PyTree, batch: Batch, worth: Array) -> Loss:
-    """Huber loss of the values of the sampled actions, by importance; and their errors."""
-    value = q_network.chosen(acting.predict(learner, weights, batch.obs), batch.action)
-    chex.assert_equal_shape(
-        [batch.weight, value, worth], custom_message="weight, value and worth, [batch]"
-    )
-    loss = (batch.weight * optax.losses.huber_loss(value, worth)).mean()
-    return loss, {"q_loss": loss, "q": value.mean(), "error": worth - value}
 
 
 def fit(learner: Learner[Settings]) -> None:

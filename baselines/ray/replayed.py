@@ -43,7 +43,7 @@ class ReplayLearner:
 
     def update(self, beta: float, *drawn: Drawn) -> tuple[dict, PyTree, list[np.ndarray]]:
         """Learn from what shards drew; return metrics, weights, and the errors of each share."""
-        batches = Batch(**joined(drawn), weight=jnp.asarray(importance(drawn, beta)))
+        batches = Batch(**joined(drawn), mask=None, weight=jnp.asarray(importance(drawn, beta)))
         self._runners, metrics = improve(self._learner, self._runners, batches)
         metrics = jax.device_get(metrics)
         ends = np.cumsum([part.chance.shape[1] for part in drawn])[:-1]

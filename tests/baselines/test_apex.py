@@ -15,7 +15,6 @@ from jaxenvs.baselines.ray.actors import Sampling
 from jaxenvs.baselines.ray.explorers import Exploration, Explorer
 from jaxenvs.baselines.ray.replayed import ReplayLearner
 from jaxenvs.baselines.ray.replays import Drawn, Replay, importance, shares
-from jaxenvs.baselines.replay_buffer import Batch
 from jaxenvs.baselines.train import main
 
 GROUP = "apex"
@@ -276,28 +275,6 @@ def test_an_update_learns_from_shares_and_says_their_errors():
     # The first step's errors are those of the weights and their slow copy at the start.
     first = jax.tree.map(lambda leaf: leaf[0], whole)
     np.testing.assert_allclose(found[0], errors(learner, runners, first), 1e-4, 1e-5)
-
-
-def test_weights_scale_the_gradient():
-    env = Clock()
-    learner, _, runners = exploration(env)
-    one = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    obs = np.ones((2, 1), np.float32)
-    batch = Batch(
-        obs=obs,
-        action=np.array([0, 1], np.int32),
-        reward=np.zeros(2, np.float32),
-        discount=np.zeros(2, np.float32),
-        next_obs=obs,
-        next_mask=None,
-        weight=np.array([1.0, 0.0], np.float32),
-    )
-    batch = jax.tree.map(jax.numpy.asarray, batch)
-    goals = jax.numpy.float32([3.0, 100.0])
-    _, losses = jax.jit(apex.loss, static_argnums=0)(learner, one, batch, goals)
-    value = np.array(jax.jit(learner.network.apply)(one, batch.obs[0]))
-    assert losses["q_loss"] == pytest.approx((abs(3.0 - value[0]) - 0.5) / 2, rel=1e-5)
-    np.testing.assert_allclose(losses["error"], [3.0 - value[0], 100.0 - value[1]], rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,10 @@ class Countdown(Endless):
         return step.reward > 3
 
 
+REPLAY = {
+    **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 32},
+    **{"gradient_steps": 4, "batch_size": 16},
+}
 # Settings of tests beside those of each learner: networks of a few units.
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
@@ -107,10 +111,11 @@ TINY = {
     "rl2": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
     "pqn": {"num_envs": 4, "rollout_steps": 16, "minibatches": 2},
     "pqn-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
-    "dqn": {
-        **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 32},
-        **{"gradient_steps": 4, "batch_size": 16},
-    },
+    "dqn": REPLAY,
+    "c51": {**REPLAY, "atoms": 5},
+    "qr-dqn": {**REPLAY, "quantiles": 5},
+    "iqn": {**REPLAY, "fractions": 3, "cosines": 6},
+    "rainbow": {**REPLAY, "atoms": 5},
     "alphazero": {
         **{"num_envs": 4, "rollout_steps": 6, "minibatches": 2, "simulations": 8, "epochs": 1},
     },
