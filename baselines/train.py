@@ -44,7 +44,7 @@ def chosen(argv: list[str]) -> tuple[str, list[str]]:
     if "--ray" in argv:
         there = [row.name for row in ALGORITHMS.values() if row.outside]
         if name not in (None, USUAL, *there):
-            known = f"{USUAL} and {', '.join(there)}"
+            known = " and ".join([USUAL, *(row for row in there if row != WITH_RAY)])
             raise RunError(f"--algo {name} --ray: with Ray there are {known}; omit one of them")
         return (name if name in there else WITH_RAY), rest
     if name is None:

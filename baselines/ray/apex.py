@@ -17,7 +17,6 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jaxtyping import Array, Int32, PyTree, UInt32
 
 from jaxenvs.core.memory import machine_memory
@@ -131,7 +130,8 @@ def update(
         gradient, losses = minibatches.gradients(learner, dqn.loss, weights, batch, goals)
         optimiser = minibatches.optimiser(learner.settings)
         weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)
-        target = optax.incremental_update(weights, target, learner.settings.target_rate)
+        rate = learner.settings.target_rate
+        target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
         return (weights, target, state), losses
 
     learned = (runner.weights, runner.target, runner.optimiser)

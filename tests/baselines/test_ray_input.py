@@ -25,7 +25,10 @@ SIGNAL = "gym:tiny_gym:Signal-v0"
         (["--bonus", "0.1"], "bonus=0.1: actors have no exploration bonus"),
         (["--devices", "2"], "do not go with --ray; see --learners"),
         (["--seeds", "2"], "do not go with --ray; see --learners"),
-        (["--algo", "davi"], "--algo davi --ray: with Ray there is ppo only"),
+        (
+            ["--algo", "davi"],
+            "--algo davi --ray: with Ray there are ppo and apex; omit one of them",
+        ),
     ],
 )
 def test_flags_that_cannot_work_get_a_sentence(tmp_path, monkeypatch, capsys, argv, words):
