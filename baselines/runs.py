@@ -150,8 +150,8 @@ def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         given = {name: run.config.settings.get(name) for name in row.shape}
         raise RunError(
-            f"{run.path / 'config.json'}: no network has the settings {given}; correct them or "
-            f"train anew"
+            f"{run.path / 'config.json'}: no network has the settings {given} ({error}); correct "
+            f"them or train anew"
         ) from error
     return network, shapes
 
