@@ -224,9 +224,8 @@ def drawn(env: Env, network: Any, greedy: bool = False) -> Callable[..., Any]:
         weights: PyTree[Array], key: Array, obs: PyTree[Array], state: Any, memory: Any
     ) -> tuple[Array, Any]:
         policy = Policy.of(env, network, weights)
-        memory, logits, _ = jax.vmap(policy.think)(memory, obs, policy.masks(state))
-        chosen = logits.argmax(axis=-1) if greedy else jax.random.categorical(key, logits)
-        return chosen.astype(jnp.int32), memory
+        memory, outputs, _ = jax.vmap(policy.think)(memory, obs, policy.masks(state))
+        return policy.choose(key, outputs, greedy), memory
 
     return act
 

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, PyTree, UInt8
 
 from jaxenvs import spaces
+from jaxenvs.core import distributions
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.platforms import by_platform
@@ -29,7 +30,7 @@ class Network(nn.Module):
     """The network of a policy, of any kind; it takes one observation, `vmap` it."""
 
     observation_space: spaces.Space
-    num_actions: int
+    num_actions: int  # outputs of the policy: logits, or for a Box means and spreads
     hidden: Sequence[int]  # width of each layer
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
     read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
@@ -52,15 +53,14 @@ class Network(nn.Module):
     def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
         """Return the network for an `Env` or what Ray's learner knows of a world of Gymnasium.
 
-        Raises `ValueError` unless its actions are Discrete.
+        Raises `ValueError` for an action space that no policy has.
         """
-        if not isinstance(env.action_space, spaces.Discrete):
-            raise ValueError(
-                f"{env.name} has the action space {env.action_space}; this learner needs a "
-                f"Discrete one"
-            )
+        try:
+            policy = distributions.of(env.action_space)
+        except ValueError as error:
+            raise ValueError(f"{env.name}: {error}") from error
         space, read = env.features
-        made = cls(space, env.action_space.n, tuple(hidden), embed, read, **more)
+        made = cls(space, policy.outputs, tuple(hidden), embed, read, **more)
         if made.conv and not made.convolved:
             raise ValueError(
                 f"conv={tuple(made.conv)}: {env.name} observes no map or picture to convolve; omit "
@@ -118,7 +118,7 @@ def renewed(
 
 
 class ActorCritic(Network):
-    """An MLP shared by a categorical policy and a value."""
+    """An MLP shared by a policy and a value."""
 
     value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
 

@@ -159,6 +159,44 @@ BALANCE = {
 }
 
 
+# A cost for every step until the end, which chance seldom reaches.
+SWING_UP = {
+    "total_steps": 500_000,
+    "num_envs": 16,
+    "rollout_steps": 64,
+    "normalize_obs": True,
+    "reward_scaling": True,
+    "gae_lambda": 0.98,
+    "entropy": 0.01,
+    "hidden": (64, 64),
+    "chunk": 8,
+}
+
+# A torque for 200 steps, a cost in each; values near a thousand are scaled.
+TORQUE = {
+    "total_steps": 250_000,
+    "num_envs": 8,
+    "rollout_steps": 128,
+    "epochs": 10,
+    "gamma": 0.95,
+    "entropy": 0.0,
+    "reward_scaling": True,
+    "hidden": (64, 64),
+    "chunk": 8,
+}
+
+# The only reward is at the flag, and force costs: whoever stays at the bottom pays least at first.
+FORCE = {
+    "total_steps": 250_000,
+    "num_envs": 16,
+    "rollout_steps": 256,
+    "normalize_obs": True,
+    "reward_scaling": True,
+    "entropy": 0.01,
+    "hidden": (64, 64),
+    "chunk": 4,
+}
+
 # A reward for the solved board only. Here what is learned is one-hots of tiles in their cells.
 SMALL_PUZZLE = {
     "total_steps": 200_000,
@@ -306,6 +344,9 @@ PRESETS = (
     Preset(r"XLand-.*", RULE_WORLDS_GPU, name="gpu", algorithm="rl2"),
     Preset(r"XLand-R4-13x13-v\d+", {"task_set": "high-1m"}, name="gpu", algorithm="rl2"),
     Preset(r"Classic-CartPole-v\d+", BALANCE),
+    Preset(r"Classic-(Acrobot|MountainCar)-v\d+", SWING_UP),
+    Preset(r"Classic-Pendulum-v\d+", TORQUE),
+    Preset(r"Classic-MountainCarContinuous-v\d+", FORCE),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
     Preset(r"Puzzle-.*", GPU, name="gpu"),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),

@@ -12,7 +12,8 @@ SHARES = (0.25, 0.5, 0.75)  # of an action, the pictures of a GIF between two mo
 
 def is_turn(session: Session, board: int = 0) -> bool:
     """Tell whether an action that can be drawn on its way led to this moment."""
-    return is_drawn(session.env) and session.cursor > 0 and session.now.action[board] != NO_ACTION
+    drawn = is_drawn(session.env) and session.cursor > 0
+    return drawn and int(session.now.action[board]) != NO_ACTION
 
 
 def is_drawn(env: Env) -> bool:

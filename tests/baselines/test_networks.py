@@ -10,6 +10,7 @@ import pytest
 import jaxenvs
 from jaxenvs import spaces
 from jaxenvs.baselines import networks
+from jaxenvs.baselines.algorithms import ALGORITHMS
 
 
 @pytest.mark.parametrize("obs", ["image", "dict", "full", "onehot", "rgb"])
@@ -84,14 +85,23 @@ def test_compact_and_symbolic_craft_are_the_same_to_a_network():
     assert compact.observe(state).nbytes == 145
 
 
-def test_actions_that_are_not_discrete_are_refused():
-    class Steering(jaxenvs.Env):
-        @property
-        def action_space(self):
-            return spaces.Box(-1.0, 1.0, (1,), np.float32)
+class Steering(jaxenvs.Env):
+    @property
+    def action_space(self):
+        return spaces.Box(-1.0, np.inf, (1,), np.float32)
 
-    with pytest.raises(ValueError, match="needs a Discrete one"):
+
+def test_actions_without_bounds_are_refused():
+    with pytest.raises(ValueError, match=r"Steering\(\): no policy has .* finite bounds"):
         networks.ActorCritic.of(Steering(), (8,), 4)
+
+
+@pytest.mark.parametrize("algorithm", ["pqn", "dqn", "rl2", "alphazero"])
+def test_learners_of_numbered_actions_name_those_of_real_ones(algorithm):
+    row = ALGORITHMS[algorithm]
+    settings = vars(row.load().Settings())
+    with pytest.raises(ValueError, match=f"{algorithm} needs a Discrete one: give --algo ppo or"):
+        row.network(jaxenvs.make("Classic-Pendulum-v0"), settings)
 
 
 def test_orthogonal_weights_and_a_policy_that_begins_nearly_uniform():
