@@ -188,6 +188,7 @@ ALGORITHMS = {
         Algorithm("iqn", "IQN", ".iqn", shape=(*OF_VALUES, "cosines")),
         Algorithm("rainbow", "Rainbow", ".rainbow", shape=OF_ATOMS),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
+        Algorithm("muzero", "MuZero", ".muzero", shape=("hidden", "embed", "latent", "atoms")),
         Algorithm("davi", "DAVI", ".davi", shape=()),
         Algorithm(WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True),
         Algorithm(

@@ -379,7 +379,7 @@ def loss(
     return loss, {"q_loss": loss, "q": value.mean(), "error": worth - value}
 
 
-def fit(learner: Learner[Settings], seeds: int) -> None:
+def fit(learner: Learner[Any], seeds: int) -> None:
     """Raise `RunError` if the replay buffer does not fit on the device."""
     alone = dataclasses.replace(learner, devices=ALONE)
     runner = jax.eval_shape(alone.init, jax.random.key(0))

@@ -155,7 +155,8 @@ BY_SEED: dict[str, Column] = {
 @table("runs-memory", f"{RUNS}/memory.json")
 def memory(rows: list[dict[str, Any]]) -> Table:
     """With a memory and without."""
-    names = {"ppo-rnn": "recurrent PPO", "ppo": "PPO"}
+    names = {"ppo-rnn": "recurrent PPO", "ppo": "PPO", "ppo-trxl": "PPO with a transformer"}
+    names |= {"pqn-rnn": "recurrent PQN", "pqn": "PQN"}
     return tabulated(rows, {"MemoryS7": lambda row: names[row["algorithm"]], **BY_SEED})
 
 

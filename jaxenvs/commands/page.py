@@ -30,6 +30,7 @@ _LABEL = re.compile(rf"(?:^|(?<=\. )){_WORD}")
 _NEXT = re.compile(rf"\n(?={_WORD.replace('(', '(?:', 1)})")
 _DTYPE = re.compile(r"`|(u?int|float)\d+|bool")
 _FIELD = re.compile(r"^    (\w+): [^#]*?(?:  # (.*))?$")
+BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}  # by --novelty
 MARGIN = 2  # standard errors that a return must exceed random play's by, see `is_learned`
 EVALUATED, LAST = 256, 200  # episodes of each seed in the mean of a recorded return
 UNLEARNED = (
@@ -329,7 +330,9 @@ def _trained_row(run: dict[str, Any], random: dict[str, Any] | None) -> tuple[st
     names = {"ppo-rnn": "PPO with a GRU", "ppo-trxl": "PPO with a transformer"}
     names |= {"pqn-rnn": "PQN with a GRU", "alphazero": "AlphaZero"}
     policy = names.get(run["algorithm"], str(run["algorithm"]).upper())
-    policy += "".join(" with RND" if part == "RND" else f", `{part}`" for part in run["apart"])
+    bonuses = BONUSES.values()
+    apart = [f" with {part}" if part in bonuses else f", `{part}`" for part in run["apart"]]
+    policy += "".join(apart)
     return policy, mean, over, _made(run)
 
 
@@ -340,7 +343,7 @@ def is_plain(run: dict[str, Any]) -> bool:
 
 def is_same_task(run: dict[str, Any]) -> bool:
     """Whether a recorded run acted in the unchanged id: no fields."""
-    return set(run["apart"]) <= {"RND"}
+    return set(run["apart"]) <= {*BONUSES.values()}
 
 
 def _made(row: dict[str, Any]) -> str:

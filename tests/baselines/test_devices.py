@@ -221,14 +221,16 @@ def test_one_device_has_no_exchange_in_its_program():
         ("Grid-Empty-Random-5x5-v0", "pqn"),
         ("Grid-Empty-Random-5x5-v0", "pqn-rnn"),
         ("Grid-Empty-Random-5x5-v0", "dqn"),
+        ("Grid-Empty-Random-5x5-v0", "muzero --simulations 4"),
         ("XLand-R1-9x9-v0", "rl2 --task-set trivial-21k --test-episodes 1 --trial-steps 20"),
     ],
 )
 def test_every_learner_takes_several_devices(tmp_path, id, flags):
     small = "--num-envs 8 --rollout-steps 8 --hidden 8 --embed 2 --total-steps 512"
     small += " --eval-episodes 4 --out"
-    minibatches = [] if flags == "dqn" else ["--minibatches", "2"]
-    warm = ["--warm-up", "128", "--capacity", "512"] if flags == "dqn" else []
+    replays = flags.split()[0] in ("dqn", "muzero")
+    minibatches = [] if replays else ["--minibatches", "2"]
+    warm = ["--warm-up", "128", "--capacity", "512"] if replays else []
     argv = [id, "--algo", *flags.split(), *small.split()]
     end(learn([*argv, str(tmp_path / "two"), "--devices", "2", *minibatches, *warm], devices=2))
     rows = Run.open(tmp_path / "two").records()

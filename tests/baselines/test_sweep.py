@@ -162,7 +162,7 @@ def test_a_sweep_that_cannot_be_says_why(texts, words):
 def test_settings_of_a_sweep_are_checked_and_other_learners_refuse():
     with pytest.raises(ValueError, match=r"entropy=-0\.1 must be at least 0"):
         sweep.parse(("entropy=0,-0.1",), ALGORITHMS["ppo"].load().Settings(), "ppo")
-    for name in ("dqn", "davi", "alphazero", "ppo-ray"):
+    for name in ("dqn", "davi", "alphazero", "muzero", "ppo-ray"):
         with pytest.raises(
             RunError, match=f"{name} trains one setting at a time; use ppo, ppo-rnn"
         ):

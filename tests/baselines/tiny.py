@@ -119,6 +119,10 @@ TINY = {
     "alphazero": {
         **{"num_envs": 4, "rollout_steps": 6, "minibatches": 2, "simulations": 8, "epochs": 1},
     },
+    "muzero": {
+        **{"num_envs": 4, "rollout_steps": 8, "capacity": 128, "warm_up": 32, "latent": 8},
+        **{"gradient_steps": 2, "batch_size": 8, "unroll_steps": 3, "n_step": 2, "simulations": 4},
+    },
     "ppo-ray": {"num_envs": 4, "rollout_steps": 8, "minibatches": 2},
 }
 
