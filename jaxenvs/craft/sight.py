@@ -94,13 +94,18 @@ def view(
     return blocks.astype(jnp.uint8), mobs.astype(jnp.uint8)
 
 
+def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Array, "1 columns"]]:
+    """Rows and columns of the view on the map."""
+    height, width = rules.view
+    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
+    return row, world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+
+
 def around(
     rules: Rules, ground: Ground, world: World
 ) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
     """Cells of the map in the view, and which are on it."""
-    height, width = rules.view
-    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
-    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+    row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)
 
 

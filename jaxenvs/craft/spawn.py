@@ -20,7 +20,7 @@ from ..core.platforms import by_platform
 from ..core.settle import settled
 from .ground import codes, in_span, is_in, span
 from .harm import is_boss_floor
-from .state import Mob, World, mobs_of
+from .state import Mob, World, changed, mobs_of
 from .step import Moment
 from .tables import APPEARING, Block, MobRow, Rules
 
@@ -258,16 +258,9 @@ def _filled(slots: tuple[Mob, ...], new: Mob, appears: Array, full: Array) -> tu
     for mob in slots:
         takes, retypes = wanted & ~mob.alive, first & ~mob.alive
         wanted, first = wanted & mob.alive, first & mob.alive
-        after.append(
-            mob._replace(
-                row=jnp.where(takes, new.row, mob.row),
-                column=jnp.where(takes, new.column, mob.column),
-                health=jnp.where(takes, new.health, mob.health),
-                type=jnp.where(retypes, new.type, mob.type),
-                alive=mob.alive | takes,
-                marked=mob.marked | takes,
-            )
-        )
+        mob = changed(mob, takes, row=new.row, column=new.column, health=new.health)
+        mob = changed(mob, retypes, type=new.type)
+        after.append(mob._replace(alive=mob.alive | takes, marked=mob.marked | takes))
     type = jnp.where(full, new.type, after[0].type)
     after[0] = after[0]._replace(marked=after[0].marked | full, type=type)
     return tuple(after)

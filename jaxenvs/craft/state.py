@@ -237,9 +237,8 @@ def _words(rules: Rules, world: World, known: Known = None) -> list[Int32[Array,
     def things(world: World) -> list[Thing]:
         return [*((fields, world) for fields in player), *_things_of_floor(rules, world)]
 
-    if known is not None:
-        known = things(known[0]), [*known[1][:first], *known[1][last:]]
-    words = words_of(things(world), known)
+    was = None if known is None else (things(known[0]), [*known[1][:first], *known[1][last:]])
+    words = words_of(things(world), was)
     return [*words[:first], *world.earned, *words[first:]]
 
 
@@ -326,6 +325,12 @@ def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any
         here = when & (bit >= 0) & (bit < EARNED_BITS)
         earned[word] = earned[word] | jnp.where(here, 1 << bit.clip(0, EARNED_BITS), 0)
     return world._replace(earned=tuple(earned))
+
+
+def changed(it: Any, when: Array, **new: Any) -> Any:
+    """A thing with new numbers if `when`."""
+    values = {name: jnp.where(when, value, getattr(it, name)) for name, value in new.items()}
+    return it._replace(**values)
 
 
 def one(when: Array) -> Int32[Array, ""]:

@@ -60,7 +60,7 @@ def test_a_network_reads_the_cells_as_a_map_counts_as_categories_and_the_numbers
     traits = [world.traits[name] for name in full_rows.TRAITS]
     counts = [*items, *charms, *vitals, *traits, world.floor]
     np.testing.assert_array_equal(features["counts"], np.minimum(np.stack(counts, axis=1), 9))
-    assert len(set(world.floor.tolist())) > 5
+    assert len(set(world.floor.tolist())) > 2
     ways = np.array([(0, 0), (0, -1), (0, 1), (-1, 0), (1, 0)])[world.facing] + [4, 5]
     ahead = features["cells"][np.arange(ROWS), *ways.T]
     np.testing.assert_array_equal(features["ahead"], ahead)
