@@ -173,6 +173,7 @@ ALGORITHMS = {
         Algorithm("rl2", "RL²", ".rl2", shape=RECURRENT),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
+        Algorithm("sac", "SAC", ".sac", actions=(Box,)),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("davi", "DAVI", ".davi", shape=()),
         Algorithm(WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True),
