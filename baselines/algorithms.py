@@ -187,6 +187,7 @@ ALGORITHMS = {
         Algorithm("qr-dqn", "QR-DQN", ".qr_dqn", shape=(*OF_VALUES, "quantiles")),
         Algorithm("iqn", "IQN", ".iqn", shape=(*OF_VALUES, "cosines")),
         Algorithm("rainbow", "Rainbow", ".rainbow", shape=OF_ATOMS),
+        Algorithm("sac", "SAC", ".sac", actions=(Box,)),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("muzero", "MuZero", ".muzero", shape=("hidden", "embed", "latent", "atoms")),
         Algorithm("davi", "DAVI", ".davi", shape=()),

@@ -11,6 +11,7 @@ import jaxenvs
 from jaxenvs import spaces
 from jaxenvs.baselines import networks
 from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.core import distributions
 
 
 @pytest.mark.parametrize("obs", ["image", "dict", "full", "onehot", "rgb"])
@@ -41,7 +42,8 @@ def shapes(network, space):
 def test_a_network_for_every_id(id):
     env = jaxenvs.make(id)
     logits, value = shapes(networks.ActorCritic.of(env, (8,), 4), env.observation_space)
-    assert logits.shape == (env.action_space.n,) and value.shape == ()
+    numbers = distributions.of(env.action_space).outputs
+    assert logits.shape == (numbers,) and value.shape == ()
 
 
 def test_a_map_becomes_one_hots_of_its_channels_side_by_side():

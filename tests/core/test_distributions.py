@@ -68,12 +68,12 @@ def test_an_action_at_its_bound_has_a_finite_density_and_gradient():
 def test_draws_have_the_moments_of_the_gaussian_and_lie_in_the_space():
     outputs = jnp.broadcast_to(OUTPUTS[0], (20_000, 4))
     drawn = jax.jit(GAUSSIAN.draw)(jax.random.key(0), outputs)
-    mean, spread = GAUSSIAN.moments(OUTPUTS[0])
+    mean, spread = GAUSSIAN.moments(jnp.asarray(OUTPUTS[0]))
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.03)
     np.testing.assert_allclose(drawn.std(axis=0), spread, rtol=0.03)
     actions = np.asarray(jax.jit(GAUSSIAN.action)(drawn))
     assert (actions >= LOW).all() and (actions <= HIGH).all()
-    np.testing.assert_array_equal(GAUSSIAN.best(OUTPUTS[0]), OUTPUTS[0, :2])
+    np.testing.assert_array_equal(GAUSSIAN.best(jnp.asarray(OUTPUTS[0])), OUTPUTS[0, :2])
 
 
 def test_choices_are_independent_categoricals():
@@ -83,12 +83,13 @@ def test_choices_are_independent_categoricals():
     outputs = np.random.default_rng(0).normal(size=(5, 11)).astype(np.float32)
     drawn = np.asarray(jax.jit(policy.draw)(jax.random.key(1), outputs))
     assert jax.vmap(space.contains)(jax.jit(policy.action)(drawn)).all()
+    best = jax.jit(policy.best)(outputs)
     log_prob, entropy = np.zeros(5), np.zeros(5)
     for i, part in enumerate(np.split(outputs.astype(float), [2, 5, 9], axis=1)):
         share = np.exp(part) / np.exp(part).sum(axis=1, keepdims=True)
         log_prob += np.log(share[np.arange(5), drawn[:, i]])
         entropy -= (share * np.log(share)).sum(axis=1)
-        np.testing.assert_array_equal(policy.best(outputs)[:, i], part.argmax(axis=1))
+        np.testing.assert_array_equal(best[:, i], part.argmax(axis=1))
     np.testing.assert_allclose(jax.jit(policy.log_prob)(outputs, drawn), log_prob, rtol=1e-5)
     np.testing.assert_allclose(jax.jit(policy.entropy)(outputs), entropy, rtol=1e-5)
 
