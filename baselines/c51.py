@@ -94,8 +94,9 @@ def worth(
 ) -> Float32[Array, "batch atoms"]:
     """Probabilities of the atoms that the sampled actions should have had."""
     logits = dqn.following(learner, weights, target, batch, key)
-    values = batch.reward[:, None] + batch.discount[:, None] * learner.network.support
-    return jax.vmap(project, (None, 0, 0))(learner.network.support, values, jax.nn.softmax(logits))
+    support = learner.network.support
+    values = batch.reward[:, None] + batch.discount[:, None] * support
+    return jax.vmap(functools.partial(project, support))(values, jax.nn.softmax(logits))
 
 
 def project(

@@ -37,7 +37,6 @@ from .acting import Rollout
 from .algorithms import SEEDS, Learner
 from .devices import ALONE
 from .minibatches import Loss
-from .priorities import Priorities
 from .q_network import QNetwork
 from .replay_buffer import Batch, ReplayBuffer
 from .run import options
@@ -120,7 +119,7 @@ class Runner(NamedTuple):
     returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
     lengths: Int32[Array, "*seeds envs"]  # their steps so far
     memory: tuple[()]  # the network remembers nothing
-    priorities: Priorities | tuple[()] = ()  # of the replay buffer's slots; (): they are equal
+    priorities: PyTree[Array] = ()  # of the replay buffer's slots; (): they are equal
     first: PyTree[Array] = ()  # the first weights, if resets return to them
 
 
@@ -130,7 +129,7 @@ class Learned(NamedTuple):
     weights: PyTree[Array]
     target: PyTree[Array]
     optimiser: PyTree[Array]
-    priorities: Priorities | tuple[()]
+    priorities: PyTree[Array]
     sums: PyTree[Array] = ()  # of the priorities
 
 
@@ -161,7 +160,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     return runner, {**metrics, **losses}
 
 
-def collect(learner: Learner[Settings], runner: Runner) -> tuple[Runner, Array, dict[str, Array]]:
+def collect(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, dict[str, Array]]:
     """Act for `rollout_steps` steps in every environment, and remember them.
 
     Also return a key to learn with, and metrics.
@@ -184,7 +183,7 @@ def collect(learner: Learner[Settings], runner: Runner) -> tuple[Runner, Array, 
 
     keys = jax.random.split(key, settings.rollout_steps)
     runner, ends = jax.lax.scan(act, runner, keys, unroll=settings.unroll)
-    if isinstance(runner.priorities, Priorities):
+    if settings.priority:
         given = runner.priorities, runner.replay_buffer, before, settings.n_step
         runner = runner._replace(priorities=priorities.refreshed(*given))
     runner = runner._replace(updates=runner.updates + 1)
@@ -192,7 +191,7 @@ def collect(learner: Learner[Settings], runner: Runner) -> tuple[Runner, Array, 
 
 
 def learn(
-    learner: Learner[Settings],
+    learner: Learner[Any],
     runner: Runner,
     key: Array,
     worth: Callable[..., Array],
@@ -202,7 +201,7 @@ def learn(
 
     `worth` and `loss` are as here.
     """
-    settings, known = learner.settings, isinstance(runner.priorities, Priorities)
+    settings = learner.settings
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
     updates = jax.lax.pmax(runner.updates, SEEDS)
     share = updates.astype(jnp.float32) / settings.updates
@@ -211,7 +210,7 @@ def learn(
     nothing = {"q_loss": jnp.float32(0.0), "q": jnp.float32(0.0)}
 
     def steps(learned: Learned) -> tuple[Learned, dict[str, Array]]:
-        if known:
+        if settings.priority:
             learned = learned._replace(sums=priorities.sums(learned.priorities))
         keys = jax.random.split(key, settings.gradient_steps)
         step = functools.partial(gradient_step, learner, worth, loss, runner.replay_buffer, beta)
@@ -225,7 +224,7 @@ def learn(
 
 
 def gradient_step(
-    learner: Learner[Settings],
+    learner: Learner[Any],
     worth: Callable[..., Array],
     loss: Callable[..., Loss],
     buffer: ReplayBuffer,
@@ -238,13 +237,14 @@ def gradient_step(
     size = settings.batch_size // learner.devices.count
     key_worth, key_loss = (jax.random.fold_in(key, i) for i in (1, 2))
     window = (settings.n_step, settings.gamma)
-    if isinstance(learned.priorities, Priorities):
-        ranks = (learned.priorities, learned.sums)
-        drawn = priorities.sample(key, *ranks, size, beta, learner.devices)
+    drawn = None
+    if settings.priority:
+        known = (learned.priorities, learned.sums)
+        drawn = priorities.sample(key, *known, size, beta, learner.devices)
         batch = replay_buffer.window(buffer, drawn.env, drawn.slot, *window)
         batch = batch._replace(weight=drawn.weight)
     else:
-        drawn, batch = None, replay_buffer.sample(key, buffer, size, *window)
+        batch = replay_buffer.sample(key, buffer, size, *window)
     goals = worth(learner, learned.weights, learned.target, batch, key_worth)
     weights, optimiser = learned.weights, minibatches.optimiser(settings)
     gradient, losses = minibatches.gradients(learner, loss, weights, batch, goals, key_loss)
@@ -255,12 +255,13 @@ def gradient_step(
     target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, learned.target, weights)
     learned = learned._replace(weights=weights, target=target, optimiser=state)
     if drawn is not None:
-        ranks = priorities.updated(*ranks, drawn, error, settings.priority)
-        learned = learned._replace(priorities=ranks[0], sums=ranks[1])
+        known = (learned.priorities, learned.sums)
+        ranks, sums = priorities.updated(*known, drawn, error, settings.priority)
+        learned = learned._replace(priorities=ranks, sums=sums)
     return learned, losses
 
 
-def reset(learner: Learner[Settings], runner: Runner, updates: Int32[Array, ""]) -> Runner:
+def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> Runner:
     """Return the last layers to their first weights every `reset_every` gradient steps.
 
     The other layers keep a share of what they learned, the optimiser its counts alone.
@@ -271,7 +272,7 @@ def reset(learner: Learner[Settings], runner: Runner, updates: Int32[Array, ""])
     made = jax.lax.pmax(minibatches.counted(runner.optimiser), SEEDS)
     before = jnp.maximum(made - settings.gradient_steps, 0)
     due = made // settings.reset_every > before // settings.reset_every
-    due &= updates < RESETS * settings.updates
+    due &= updates < int(RESETS * settings.updates)
 
     def back(path: Any, new: Array, old: Array) -> Array:
         kept = settings.reset_keep if path[1].key in learner.network.body else 0.0
@@ -306,7 +307,7 @@ def worth(
 
 
 def following(
-    learner: Learner[Settings],
+    learner: Learner[Any],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -328,7 +329,7 @@ def following(
 
 
 def best(
-    learner: Learner[Settings],
+    learner: Learner[Any],
     weights: PyTree[Array],
     target: PyTree[Array],
     batch: Batch,
@@ -341,7 +342,7 @@ def best(
 
 
 def rewarded(
-    learner: Learner[Settings], target: PyTree[Array], batch: Batch, key: Array | None
+    learner: Learner[Any], target: PyTree[Array], batch: Batch, key: Array | None
 ) -> Float32[Array, " batch"]:
     """Rewards; with Munchausen, the log-probability of the action taken is part of them."""
     if not learner.settings.munchausen:
@@ -352,7 +353,7 @@ def rewarded(
 
 
 def soft(
-    learner: Learner[Settings], target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
+    learner: Learner[Any], target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
 ) -> tuple[Float32[Array, "batch actions"], Float32[Array, "batch actions"]]:
     """Probabilities of Munchausen's policy, and their logarithms times its temperature."""
     values = learner.network.mean(q_network.answers(learner, target, obs, key))

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 import chex
 import jax.numpy as jnp
-import numpy as np
 import optax
 from jaxtyping import Array, Float32, PyTree
 
@@ -94,7 +93,7 @@ def loss(
     answer = q_network.answers(learner, weights, batch.obs, key)
     value = q_network.chosen(answer, batch.action)
     count = value.shape[1]
-    fraction = (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(count)
+    fraction = (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
     return of_quantiles(value, fraction, worth, batch, learner.settings.kappa)
 
 
