@@ -2,9 +2,9 @@
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --json learners.json
 
-And what is learned, with 16 seeds each where they agree and 64 where they do not:
+And what is learned, with 16 seeds each, and with 64 where seeds differ much:
 
-    python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" \
+    python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" "64 x 128" \
         --learners jaxenvs purejaxrl rejax --repeats 15 --json learners_beside.json
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "64 x 128" \
         --learners jaxenvs purejaxrl rejax --repeats 63 --json learners_64_seeds.json

@@ -64,7 +64,8 @@ def seeds(found: dict[str, Any]) -> Table:
 @table("learners-beside", f"{RESULTS}/learners_beside.json", f"{RESULTS}/learners_64_seeds.json")
 def beside(*files: dict[str, Any]) -> Table:
     """PPO on CartPole by learner: time of a training, and worth of the policies of all seeds."""
-    return summed([row for found in files for row in found["rows"]])
+    parts = [summed(found["rows"]) for found in files]  # neighbours in time are of one file
+    return Table(parts[0].head, [row for part in parts for row in part.rows])
 
 
 def summed(rows: list[dict[str, Any]]) -> Table:
