@@ -106,6 +106,10 @@ TINY = {
         **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 32},
         **{"gradient_steps": 4, "batch_size": 16},
     },
+    "sac": {
+        **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2},
+        **{"batch_size": 16},
+    },
     "alphazero": {
         **{"num_envs": 4, "rollout_steps": 6, "minibatches": 2, "simulations": 8, "epochs": 1},
     },
