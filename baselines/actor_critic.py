@@ -282,9 +282,9 @@ def drawn(
     return policy.action(before), policy.log_prob(outputs, before) + units(policy)
 
 
-def units(policy: TanhGaussian) -> Float32[np.ndarray, ""]:
+def units(policy: TanhGaussian) -> float:
     """What a log-probability grows by if actions are measured in half their range."""
-    return np.log(policy.half).sum()
+    return float(np.log(policy.half).sum())
 
 
 def values(

@@ -116,6 +116,10 @@ TINY = {
     "qr-dqn": {**REPLAY, "quantiles": 5},
     "iqn": {**REPLAY, "fractions": 3, "cosines": 6},
     "rainbow": {**REPLAY, "atoms": 5},
+    "sac": {
+        **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2},
+        **{"batch_size": 16},
+    },
     "alphazero": {
         **{"num_envs": 4, "rollout_steps": 6, "minibatches": 2, "simulations": 8, "epochs": 1},
     },
