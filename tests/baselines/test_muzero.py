@@ -120,6 +120,12 @@ def collected(env: Env, **settings):
     return agent, jax.tree.map(lambda leaf: leaf[0], runners)
 
 
+def shaken(weights):
+    """Other weights: at first all rewards and values are 0."""
+    rng = np.random.default_rng(0)
+    return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
+
+
 def test_windows_are_what_happened():
     """A clock that is cut after five steps: its true successor, 5, is seen in a slot of its own."""
     agent, runner = collected(Clock())
@@ -202,7 +208,7 @@ def test_illegal_actions_are_known_at_the_root():
 def test_what_follows_a_cut_teaches_nothing():
     agent = learner(Endless())
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
-    weights = jax.tree.map(lambda leaf: leaf + 0.1, weights)  # rewards and values are not all 0
+    weights = shaken(weights)
     window = windows(count=6, n_step=2)
     none = jnp.zeros((6, 6), jnp.bool_)
     cut = window._replace(
@@ -225,7 +231,7 @@ def test_what_follows_a_cut_teaches_nothing():
 def test_a_slow_copy_finds_policies_and_values_anew():
     agent, runner = collected(Clock(), reanalysed=0.5)
     window = jax.jit(muzero.drawn, static_argnums=0)(agent, runner, KEY)
-    other = jax.tree.map(lambda leaf: leaf + 0.3, runner.weights)
+    other = shaken(runner.weights)
     anew = jax.jit(muzero.reanalysed, static_argnums=0)(agent, other, KEY, window)
     for before, after in ((window.policy, anew.policy), (window.value, anew.value)):
         np.testing.assert_array_equal(before[4:], after[4:])
