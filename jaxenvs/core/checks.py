@@ -64,10 +64,10 @@ def number(where: str, name: str, given: Any, low: float, high: float) -> None:
     ):
         return
     values = np.asarray(given).reshape(-1)
-    outside = values[~((values >= low) & (values <= high))] if values.dtype.kind in "iuf" else ()
-    if len(outside):
+    outside = ~((values >= low) & (values <= high)) if values.dtype.kind in "iuf" else np.array(0)
+    if outside.any():
         raise ValueError(
-            f"{where}: {name}={outside[0]} is out of range; it must be from {low} to {high}"
+            f"{where}: {name}={values[outside][0]} is out of range; it must be from {low} to {high}"
         )
 
 
