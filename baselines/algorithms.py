@@ -174,6 +174,8 @@ ALGORITHMS = {
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
         Algorithm("sac", "SAC", ".sac", actions=(Box,)),
+        Algorithm("td3", "TD3", ".td3", actions=(Box,)),
+        Algorithm("tqc", "TQC", ".tqc", actions=(Box,)),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("davi", "DAVI", ".davi", shape=()),
         Algorithm(WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True),
