@@ -18,8 +18,9 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask, legal_actions
 
-from . import minibatches, moments, returns, rnd, target_scaling
+from . import exploration, minibatches, moments, returns, target_scaling
 from .algorithms import SEEDS, Learner
+from .networks import renewed
 
 
 class Runner(NamedTuple):
@@ -38,6 +39,7 @@ class Runner(NamedTuple):
     memory: PyTree[Array] = ()  # what a recurrent network remembers from before obs
     bonus: PyTree[Array] = ()  # what an exploration bonus has learned
     bonus_returns: PyTree[Array] = ()  # discounted sums of each environment's bonuses so far
+    bonus_memory: PyTree[Array] = ()  # what a bonus remembers of each environment's episode
     gains: PyTree[Array] = ()  # moments of the discounted returns, by which rewards are scaled
     gain_returns: PyTree[Array] = ()  # these returns so far, of each environment
     scale: PyTree[Array] = ()  # of the value's targets, see target_scaling.py
@@ -46,14 +48,15 @@ class Runner(NamedTuple):
 
 
 # Fields whose arrays have an axis of environments.
-DIVIDED = ("world", "obs", "returns", "lengths", "memory", "bonus_returns", "gain_returns")
+DIVIDED = ("world", "obs", "returns", "lengths", "memory")
+DIVIDED += ("bonus_returns", "bonus_memory", "gain_returns")
 
 
 class Rollout(NamedTuple):
     """What happened, by step and environment; fields that a learner does not need are ()."""
 
     obs: PyTree[Array] = ()
-    action: PyTree[Array] = ()  # int32
+    action: PyTree[Array] = ()  # as the policy draws them, see core/distributions.py
     log_prob: PyTree[Array] = ()  # of the action when it was chosen
     value: PyTree[Array] = ()  # float32, of obs
     reward: PyTree[Array] = ()  # float32
@@ -95,7 +98,7 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
         "lengths": jnp.zeros(envs, jnp.int32),
         "memory": jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), memory),
         **moments.begin(learner.settings, envs),
-        **rnd.begin(learner, obs, key_bonus),
+        **exploration.begin(learner, obs, key_bonus),
         **target_scaling.begin(learner),
     }
 
@@ -126,7 +129,7 @@ def collect(learner: Learner, runner: Any, key: Array, choose: Choose) -> tuple[
     )
     value = cut_value(learner, runner, rollout.truncated, cuts, apart)
     runner, rollout = moments.scaled(learner, runner, rollout._replace(cut_value=value))
-    return rnd.rewarded(learner, runner, rollout)
+    return exploration.rewarded(learner, runner, rollout)
 
 
 def finished(
@@ -234,17 +237,13 @@ def cut_value(
 def stepped(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:
     """The runner after a step, without what has ended; and what a rollout says of the ends."""
 
-    def forget(memory: Array, first: Array) -> Array:
-        done = step.done.reshape(-1, *[1] * first.ndim)
-        return jnp.where(done, first, memory)
-
     total, length = runner.returns + step.reward, runner.lengths + 1
     after = runner._replace(
         world=step.state,
         obs=step.obs,
         returns=jnp.where(step.done, 0.0, total),
         lengths=jnp.where(step.done, 0, length),
-        memory=jax.tree.map(forget, runner.memory, learner.network.begin()),
+        memory=renewed(runner.memory, learner.network.begin(), step.done),
     )
     ends = {"terminated": step.terminated, "truncated": step.truncated}
     return after, {**ends, "returns": total, "lengths": length}

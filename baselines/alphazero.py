@@ -173,8 +173,8 @@ def check_sight(env: Env, settings: Settings) -> None:
     raise ValueError(
         f"{env.name} hides part of its state from the agent (fully_observed is False), and "
         f"AlphaZero plans by stepping the true state: its plans would use what the agent cannot "
-        f"know; {fix}train with --algo ppo or ppo-rnn, or give --clairvoyant to plan with the "
-        f"hidden state anyway"
+        f"know; {fix}train with --algo muzero, ppo or ppo-rnn, or give --clairvoyant to plan with "
+        f"the hidden state anyway"
     )
 
 

@@ -20,6 +20,7 @@ from jaxtyping import Array, PyTree
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import has_illegal
+from jaxenvs.core.wrappers import PreviousStep
 
 from .evaluate import Episodes
 from .policy import Policy
@@ -37,6 +38,8 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
     Raises `NotThereError` where that cannot be, and `MissingExtraError` for packages of an extra.
     """
     env, spec = policy.env, registry.spec(policy.env_id)
+    if isinstance(env, PreviousStep):
+        raise NotThereError(f"{package} does not show the previous step, which this policy sees")
     if env.package != package:
         home = f"it is in {env.package}" if env.package else "no package has it"
         raise NotThereError(f"{spec.id} is not in {package}: {home}")
@@ -51,9 +54,8 @@ def act(
     policy: Policy, greedy: bool, key: Array, memory: PyTree[Array], obs: PyTree[Array], mask: Any
 ) -> tuple[PyTree[Array], Array]:
     """New memory and an action of one environment."""
-    memory, logits, _ = policy.think(memory, obs, mask)
-    chosen = logits.argmax() if greedy else jax.random.categorical(key, logits)
-    return memory, chosen.astype(jnp.int32)
+    memory, outputs, _ = policy.think(memory, obs, mask)
+    return memory, policy.choose(key, outputs, greedy)
 
 
 def _remembered(policy: Policy, count: int) -> PyTree[Array]:
@@ -84,8 +86,10 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
         obs = jax.tree.map(lambda *leaves: np.stack(leaves), *map(env.upstream_obs, shown))
         keys = jax.random.split(jax.random.fold_in(key, step), count)
         memory, actions = chosen(keys, memory, obs, None)
+        actions = np.asarray(actions)
         for i in np.flatnonzero(playing):
-            shown[i], reward, terminated[i], truncated, _ = worlds[i].step(int(actions[i]))
+            action = actions[i] if actions.ndim > 1 else int(actions[i])
+            shown[i], reward, terminated[i], truncated, _ = worlds[i].step(action)
             returns[i] += np.float32(reward)
             lengths[i] += 1
             playing[i] = not (terminated[i] or truncated)

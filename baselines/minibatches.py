@@ -51,6 +51,11 @@ def steps(batch: PyTree[Array]) -> PyTree[Array]:
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
 
 
+def sequences(batch: PyTree[Array]) -> PyTree[Array]:
+    """Items to draw minibatches from: environments, each with all its steps in order."""
+    return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), batch)
+
+
 def drawn(settings: Any, batch: PyTree[Array], key: Array) -> Int32[Array, "minibatches items"]:
     """Items of each minibatch: every epoch draws all of them, in another order."""
     count = len(jax.tree.leaves(batch)[0])

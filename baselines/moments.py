@@ -85,8 +85,13 @@ class Normalised:
         weights, obs = self._given(weights, obs)
         return self.network.think(weights, memory, obs, mask)
 
+    def values(self, weights: PyTree, memory: PyTree, obs: PyTree) -> Any:
+        """Memory after one more observation, values of all actions."""
+        weights, obs = self._given(weights, obs)
+        return self.network.values(weights, memory, obs)
+
     def unroll(self, weights: PyTree, memory: PyTree, obs: PyTree, done: Array) -> Any:
-        """Logits and values of the successive observations of one environment."""
+        """What the network says of the successive observations of one environment."""
         over_steps = jax.vmap(self._given, in_axes=(None, 0), out_axes=(None, 0))
         weights, obs = over_steps(weights, obs)
         return self.network.unroll(weights, memory, obs, done)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, PyTree, UInt8
 
 from jaxenvs import spaces
+from jaxenvs.core import distributions
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.platforms import by_platform
@@ -29,7 +30,7 @@ class Network(nn.Module):
     """The network of a policy, of any kind; it takes one observation, `vmap` it."""
 
     observation_space: spaces.Space
-    num_actions: int
+    num_actions: int  # outputs of the policy: logits, or for a Box means and spreads
     hidden: Sequence[int]  # width of each layer
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
     read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
@@ -52,15 +53,25 @@ class Network(nn.Module):
     def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
         """Return the network for an `Env` or what Ray's learner knows of a world of Gymnasium.
 
-        Raises `ValueError` unless its actions are Discrete.
+        Raises `ValueError` for an action space that no policy has.
         """
-        if not isinstance(env.action_space, spaces.Discrete):
-            raise ValueError(
-                f"{env.name} has the action space {env.action_space}; this learner needs a "
-                f"Discrete one"
-            )
+        try:
+            policy = distributions.of(env.action_space)
+        except ValueError as error:
+            raise ValueError(f"{env.name}: {error}") from error
         space, read = env.features
-        return cls(space, env.action_space.n, tuple(hidden), embed, read, **more)
+        made = cls(space, policy.outputs, tuple(hidden), embed, read, **more)
+        if made.conv and not made.convolved:
+            raise ValueError(
+                f"conv={tuple(made.conv)}: {env.name} observes no map or picture to convolve; omit "
+                f"it"
+            )
+        return made
+
+    @property
+    def convolved(self) -> list[spaces.Space]:
+        """Parts of an observation that `conv` reads."""
+        return [part for _, part in leaves(self.observation_space) if is_map(part, 1)]
 
     def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":
         """The encoder that turns an observation of a space into features."""
@@ -90,14 +101,24 @@ class Network(nn.Module):
         def step(memory: Any, now: tuple[PyTree[Array], Array]) -> tuple[Any, tuple[Array, Array]]:
             obs, done = now
             memory, logits, value = self.think(weights, memory, obs, None)
-            forget = functools.partial(jnp.where, done)
-            return jax.tree.map(forget, self.begin(), memory), (logits, value)
+            return renewed(memory, self.begin(), done), (logits, value)
 
         return jax.lax.scan(step, memory, (obs, done))[1]
 
 
+def renewed(
+    memory: PyTree[Array], first: PyTree[Array], done: Bool[Array, "*envs"]
+) -> PyTree[Array]:
+    """Memory, begun anew where an episode is `done`: of one environment, or of a batch."""
+
+    def forget(memory: Array, first: Array) -> Array:
+        return jnp.where(done.reshape(*done.shape, *[1] * jnp.ndim(first)), first, memory)
+
+    return jax.tree.map(forget, memory, first)
+
+
 class ActorCritic(Network):
-    """An MLP shared by a categorical policy and a value."""
+    """An MLP shared by a policy and a value."""
 
     value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
 
@@ -134,7 +155,11 @@ class ActorCritic(Network):
 
 
 class Recurrent(Network):
-    """The same layers before a GRU (Cho et al., 2014), which policy and value are read from."""
+    """The same layers before a GRU (Cho et al., 2014), which policy and value are read from.
+
+    Other networks with a memory, any tree of arrays, replace its parts: `features`, `in_order`,
+    `recall`, `heads` and `begin`.
+    """
 
     memory: int = 128  # numbers that are remembered
 
@@ -145,7 +170,7 @@ class Recurrent(Network):
         self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
 
-    def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
+    def __call__(self, obs: PyTree[Array], memory: Any = None) -> tuple[Any, ...]:
         seen = self.features(obs)
         memory = self.recall(self.begin() if memory is None else memory, seen)
         return memory, *self.heads(memory, seen)
@@ -161,11 +186,11 @@ class Recurrent(Network):
         """What is remembered after one more observation."""
         return self.cell(memory, features)[0].astype(jnp.float32)
 
-    def heads(self, memory: Array, seen: Any) -> tuple[Float32[Array, " actions"], Array]:
+    def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
         """Logits and value from memory alone, which contains the features `seen` already."""
         return self.policy(memory), self.critic(memory)[0]
 
-    def begin(self) -> Float32[Array, " memory"]:
+    def begin(self) -> Any:
         """What it remembers before the first observation of an episode."""
         return jnp.zeros(self.memory, jnp.float32)
 
@@ -174,31 +199,42 @@ class Recurrent(Network):
     ) -> tuple[Any, ...]:
         """What it remembers after one more observation, logits of the legal actions, its value."""
         answer: Any = self.apply(weights, obs, memory)
-        memory, logits, value = answer
+        memory, logits, value, *_ = answer
         return memory, legal(logits, mask), value
 
     def unroll(
         self,
         weights: PyTree[Array],
-        memory: Float32[Array, " memory"],
+        memory: PyTree[Array],
         obs: PyTree[Array],
         done: Bool[Array, " steps"],
-    ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"]]:
-        """Logits and values of the successive observations of one environment.
+        *given: PyTree[Array],
+    ) -> tuple[Any, ...]:
+        """What `heads` say of the successive observations of one environment: logits and values.
 
         `memory` is from before the first of them; an episode that is `done` is forgotten before
-        the next observation. Only the GRU takes them one after another.
+        the next observation. Only `recall` takes them one after another, and what it does not need
+        of the features costs nothing in the compiled loop. `given` are further inputs of `heads`,
+        by step.
         """
         apply: Any = functools.partial(self.apply, weights)
-        features = jax.vmap(functools.partial(apply, method="features"))(obs)
+        seen = jax.vmap(functools.partial(apply, method="features"))(obs)
+        features = self.in_order(apply, memory, seen, done)
 
-        def remember(memory: Array, now: tuple[Any, Array]) -> tuple[Array, Array]:
+        def remember(memory: PyTree[Array], now: tuple[Any, Array]) -> tuple[PyTree, PyTree]:
             features, done = now
             memory = apply(memory, features, method="recall")
-            return jnp.where(done, 0.0, memory), memory
+            return renewed(memory, self.begin(), done), memory
 
         memories = jax.lax.scan(remember, memory, (features, done))[1]
-        return jax.vmap(functools.partial(apply, method="heads"))(memories, features)
+        return jax.vmap(functools.partial(apply, method="heads"))(memories, features, *given)
+
+    def in_order(self, apply: Any, memory: PyTree, seen: PyTree, done: Array) -> PyTree[Array]:
+        """What `recall` and `heads` take of successive observations: here their features.
+
+        `apply` calls methods with the weights.
+        """
+        return seen
 
 
 @dataclasses.dataclass(frozen=True)
@@ -370,6 +406,15 @@ def check_answers(network: Network, env: Any, name: str, recurrent: bool) -> Non
 def is_map(space: spaces.Space, embed: int) -> bool:
     """Whether cells of an observation of a space are embedded."""
     return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
+
+
+def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Paths of the parts of a space in a fixed order, with spaces or parts of an observation."""
+    if isinstance(space, spaces.Dict):
+        for name, part in sorted(space.spaces.items()):
+            yield from leaves(part, None if obs is None else obs[name], (*path, name))
+    else:
+        yield path, space if obs is None else obs
 
 
 def embedded(

@@ -9,7 +9,7 @@ successor says to the memory of that moment.
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -18,17 +18,20 @@ from jaxtyping import Array, PyTree
 from jaxenvs import Env
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import legal
+from jaxenvs.core.wrappers import PreviousStep
 
 from . import acting, evaluate, ppo
 from .acting import Choose, Rollout, Runner
 from .algorithms import Learner
+from .minibatches import sequences
 from .networks import Recurrent
 from .run import options
+from .settings import Remembering
 from .spatial import Spatial
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(ppo.Settings):
+class Settings(Remembering, ppo.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     memory: int = 128  # numbers that the GRU remembers
@@ -48,10 +51,6 @@ class Settings(ppo.Settings):
                 f"--neighbours 0 with --network {self.network}"
             )
 
-    def items(self, num_envs: int) -> int:
-        """Number of items that minibatches are drawn from: here sequences of an environment."""
-        return num_envs
-
 
 DIVIDED = ppo.DIVIDED
 
@@ -59,6 +58,11 @@ DIVIDED = ppo.DIVIDED
 def network(env: Env, **given: Any) -> Recurrent:
     """The network for an environment, `Spatial` if `neighbours` is not 0."""
     return (Spatial if given.get("neighbours") else Recurrent).of(env, **given)
+
+
+def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
+    """The environment as a policy of a run with these settings sees it."""
+    return PreviousStep(env=env) if settings.get("previous") else env
 
 
 build = functools.partial(options.learner, "ppo-rnn")
@@ -86,11 +90,6 @@ def update(
     loss = loss or functools.partial(ppo.loss, unroll=unroll)
     runner, losses = ppo.learn(learner, runner, batch, key_learn, loss)
     return acting.finished(learner, runner, counted(rollout), losses)
-
-
-def sequences(batch: PyTree[Array]) -> PyTree[Array]:
-    """Items to draw minibatches from: environments, each with all its steps in order."""
-    return jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), batch)
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:

@@ -10,11 +10,13 @@ that might be the best.
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import chex
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
@@ -50,29 +52,52 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     return Runner(**acting.begin(learner, key))
 
 
-def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Collect a rollout and learn from it; also return the metrics of this update."""
-    settings = learner.settings
+def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> Float32[Array, "*items actions"]:
+    """Values of all actions, by these weights, in what a minibatch of the rollout saw."""
+    return acting.predict(learner, weights, rollout.obs)
+
+
+def update(
+    learner: Learner[Any],
+    runner: Runner,
+    items: Callable[..., Any] = minibatches.steps,
+    unroll: Callable[..., Array] = unroll,
+) -> tuple[Runner, dict[str, Array]]:
+    """Collect a rollout and learn from it; also return the metrics of this update.
+
+    `items` makes the items that minibatches are drawn from; `unroll` values their actions.
+    """
+    settings, memory = learner.settings, runner.memory
     epsilon = settings.epsilon(minibatches.counted(runner.optimiser) // settings.gradient_steps)
     runner, key_act, key_learn = acting.next_update(learner, runner)
-    greedy = functools.partial(choose, epsilon=epsilon)
-    runner, rollout = acting.collect(learner, runner, key_act, greedy)
-    batch = minibatches.steps((rollout, acting.lambda_returns(learner, runner, rollout)))
+    explore = functools.partial(choose, epsilon=epsilon)
+    runner, rollout = acting.collect(learner, runner, key_act, explore)
+    rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
+    batch = items((rollout, acting.lambda_returns(learner, runner, rollout)))
     orders = minibatches.drawn(settings, batch, key_learn)
-    runner, losses = minibatches.descend(learner, loss, runner, batch, orders)
+    of_batch = functools.partial(loss, unroll=unroll)
+    runner, losses = minibatches.descend(learner, of_batch, runner, batch, orders)
     return acting.finished(learner, runner, rollout, {**losses, "epsilon": epsilon})
 
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask, epsilon: Array) -> Chosen:
     """Explore; the values of a rollout are those of the best legal actions."""
-    values = legal(acting.predict(learner, runner.weights, runner.obs), mask)
+    over_batch = jax.vmap(learner.network.values, in_axes=(None, 0, 0))
+    memory, values = over_batch(runner.weights, runner.memory, runner.obs)
+    values = legal(values, mask)
     action = q_network.explore(key, values, epsilon, mask)
-    return runner.memory, action, {"action": action, "value": values.max(axis=-1)}
+    return memory, action, {"action": action, "value": values.max(axis=-1)}
 
 
-def loss(learner: Learner, weights: PyTree, rollout: Rollout, target: Array) -> Loss:
+def loss(
+    learner: Learner,
+    weights: PyTree,
+    rollout: Rollout,
+    target: Array,
+    unroll: Callable[..., Array] = unroll,
+) -> Loss:
     """Squared error of the values of the actions of a minibatch."""
-    value = q_network.chosen(acting.predict(learner, weights, rollout.obs), rollout.action)
-    chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
+    value = q_network.chosen(unroll(learner, weights, rollout), rollout.action)
+    chex.assert_equal_shape([value, target], custom_message="value and target, [*items]")
     loss = 0.5 * jnp.square(value - target).mean()
     return loss, {"q_loss": loss, "q": value.mean()}

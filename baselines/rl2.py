@@ -19,7 +19,7 @@ goal, and share their weights with the others. It falls to 0 over the run; metri
 import dataclasses
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -51,6 +51,7 @@ class Settings(ppo_rnn.Settings):
     held_out: float = 0.1  # share of them that is kept for the evaluation
     trial_steps: int = 1024  # steps of a trial; 0: its episodes alone end it
     trial_episodes: int = 0  # episodes of a trial, at most; 0: any number
+    previous: bool = True  # always
     test_episodes: int = 10  # episodes under each task of the evaluation
     task_loss: float = 0.0  # weight of the loss of beliefs about the task; 0: without
     told: float = 0.0  # share of environments that are told the task, at the start
@@ -68,9 +69,11 @@ class Settings(ppo_rnn.Settings):
                 f"embed={self.embed} and hidden={self.hidden}: rl2's network needs at least 1 "
                 f"feature per cell and one layer"
             )
-        for name in ("neighbours", "network", "separate", "normalize_obs"):
-            if value := getattr(self, name):
-                raise ValueError(f"{name}={value}: rl2 has a network of its own; omit it")
+        fixed = {"previous": True, "neighbours": 0, "network": "", "separate": False}
+        for name, value in {**fixed, "normalize_obs": False}.items():
+            if getattr(self, name) != value:
+                given = f"{name}={getattr(self, name)}"
+                raise ValueError(f"{given}: rl2 has a network of its own; omit it")
         if not 0.0 < self.held_out < 1.0:
             raise ValueError(
                 f"held_out={self.held_out} is the share of tasks that are never trained on: give "
@@ -238,13 +241,14 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
     """Play a trial under each of `count` held-out tasks, write eval.json, print what was found."""
     config, settings = run.config, learner.settings
     trials = tested(config.env, settings)
-    keys = [jax.random.key(config.seed + i) for i in range(config.seeds)]
+    keys = [jax.random.key(seed) for _, seed in config.agents]
     keys = jax.vmap(jax.random.fold_in, (0, None))(jnp.stack(keys), evaluate.EVALUATION)
     over_seeds = jax.vmap(functools.partial(play, trials, learner.network, count), (0, 0, None))
     trial = jax.jit(over_seeds)(weights, keys, trials.default_params)
-    result = summary(jax.device_get(trial), config.seed)
+    result = summary(jax.device_get(trial), config.labels)
     run.write_json("eval.json", result)
-    tell(result)
+    if not config.sweep:  # whose table follows
+        tell(result)
     print(f"Watch it: jaxenvs watch {run.path}")
 
 
@@ -290,15 +294,17 @@ def split(key: Array, count: int) -> Array:
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 
-def summary(trial: Any, first_seed: int) -> dict[str, Any]:
-    """Return what eval.json says of a `Trial` in NumPy: of all seeds together and of each."""
+def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what eval.json says of a `Trial` in NumPy: of all agents together and of each, after
+    its label.
+    """
     together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
     return {
         "episodes": trial.returns.shape[1],  # trials of each seed, which are episodes to a learner
         **_facts(together),
         "per_seed": [
-            {"seed": first_seed + i, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
-            for i in range(len(trial.returns))
+            {**label, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
+            for i, label in enumerate(labels)
         ],
     }
 

@@ -10,7 +10,6 @@ that bonuses end with the episode too.
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import chex
@@ -21,14 +20,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float32, PyTree
 
-from jaxenvs import spaces
-from jaxenvs.core.facts import identity
-
-from .algorithms import Learner
 from .devices import ALONE, Devices
+from .exploration import Bonus, Rewards, Visits
 from .minibatches import apply_gradient
 from .moments import Moments
-from .networks import Encoder
 
 CLIP = 5.0  # largest normalised feature
 TARGET, PREDICTOR = 1, 2  # hidden layers
@@ -46,27 +41,8 @@ class Curiosity(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class RND:
+class RND(Bonus):
     """The bonus: pure functions of a `Curiosity`."""
-
-    space: spaces.Space  # of the networks' input
-    read: Callable[[Any], Any] = identity  # from an observation to the networks' input
-    embed: int = 8  # features per cell of a map, 0: its one-hots
-    conv: tuple[int, ...] = ()  # see networks.Encoder
-    weight: float = 0.1  # of the bonus beside the rewards
-    gamma: float = 0.99  # its discount
-    minibatches: int = 8  # gradient steps in a rollout
-    learning_rate: float = 1e-4
-    width: int = 128  # of each layer
-
-    @classmethod
-    def asked(cls, settings: Any, network: Any) -> "RND | None":
-        """Return the bonus that a learner's settings ask for, if they do."""
-        if not getattr(settings, "bonus", 0.0):
-            return None
-        names = ("embed", "conv", "gamma", "minibatches")
-        shared = {name: getattr(settings, name) for name in names}
-        return cls(network.observation_space, network.read, weight=settings.bonus, **shared)
 
     def init(self, key: Array, obs: PyTree[Array]) -> Curiosity:
         """Draw the networks for observations like this one."""
@@ -102,24 +78,22 @@ class RND:
         curiosity = curiosity._replace(seen=curiosity.seen.and_of(features.T, devices))
         inputs = self.normalised(curiosity, features)
         errors = self.errors(curiosity, inputs).reshape(steps, envs)
-        sums = self.returns(returns, errors)
-        earned = curiosity.earned.and_of(sums.reshape(1, -1), devices)
+        earned, returns, bonus = self.scaled(curiosity.earned, returns, errors, devices)
         curiosity = self.taught(curiosity._replace(earned=earned), inputs, devices)
-        return curiosity, sums[-1], errors / earned.deviation
+        return curiosity, returns, bonus
 
-    def returns(
-        self, before: Float32[Array, " envs"], errors: Float32[Array, "steps envs"]
-    ) -> Float32[Array, "steps envs"]:
-        """Discounted sums of the errors up to each step, over all ends of episodes and rollouts.
-
-        A sum that restarted with each rollout would be a ramp, whose spread is the ramp's height.
-        """
-
-        def add(total: Array, error: Array) -> tuple[Array, Array]:
-            total = self.gamma * total + error
-            return total, total
-
-        return jax.lax.scan(add, before, errors)[1]
+    def rewards(
+        self,
+        curiosity: Curiosity,
+        memory: PyTree[Array],
+        returns: Float32[Array, " envs"],
+        visits: Visits,
+        devices: Devices = ALONE,
+    ) -> Rewards:
+        """How new what each step led to was: the error before it is learned."""
+        led_to = jax.tree.map(lambda leaf: leaf[1:], visits.obs)
+        curiosity, returns, bonus = self.learn(curiosity, returns, led_to, devices)
+        return curiosity, memory, returns, bonus
 
     def taught(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
         """Let the predictor take `minibatches` gradient steps, each on every n-th input."""
@@ -154,44 +128,8 @@ class RND:
         guessed: Any = self.layers(PREDICTOR).apply(curiosity.predictor, inputs)
         return jnp.square(guessed - jax.lax.stop_gradient(said)).mean(axis=-1)
 
-    @property
-    def encoder(self) -> Encoder:
-        """What makes features of an observation."""
-        return Encoder(self.space, self.embed, conv=self.conv)
-
     def layers(self, hidden: int) -> nn.Sequential:
         """The network that stays as it was drawn, or with more layers the one that learns."""
         initial = nn.initializers.orthogonal(np.sqrt(2))
         layers = [nn.Dense(self.width, kernel_init=initial) for _ in range(hidden + 1)]
         return nn.Sequential([part for layer in layers for part in (layer, nn.relu)][:-1])
-
-
-def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, Any]:
-    """Fields of a runner that the bonus needs; none if the settings ask for no bonus."""
-    bonus = RND.asked(learner.settings, learner.network)
-    if bonus is None:
-        return {}
-    one = jax.tree.map(lambda leaf: leaf[0], obs)
-    before = jnp.zeros(learner.env.num_envs, jnp.float32)
-    return {"bonus": bonus.init(key, one), "bonus_returns": before}
-
-
-def rewarded(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Add the bonus, if there is one, for what each step led to in its episode."""
-    distilled = RND.asked(learner.settings, learner.network)
-    if distilled is None:
-        return runner, rollout
-    led_to = jax.tree.map(
-        lambda seen, now: jnp.concatenate([seen[1:], now[None]]), rollout.obs, runner.obs
-    )
-    curiosity, returns, bonus = distilled.learn(
-        runner.bonus, runner.bonus_returns, led_to, learner.devices
-    )
-    chex.assert_equal_shape(
-        [bonus, rollout.reward, rollout.terminated, rollout.truncated],
-        custom_message="bonus, reward, terminated and truncated, [steps, envs]",
-    )
-    bonus = jnp.where(rollout.terminated | rollout.truncated, 0.0, bonus)
-    reward = rollout.reward + distilled.weight * bonus
-    runner = runner._replace(bonus=curiosity, bonus_returns=returns)
-    return runner, rollout._replace(reward=reward)

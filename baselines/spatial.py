@@ -98,7 +98,7 @@ class Spatial(Recurrent):
         use, keep = nn.sigmoid(gates[:2] + carried[:2])
         return keep * memory + (1.0 - keep) * nn.tanh(gates[2] + use * carried[2])
 
-    def heads(self, memory: Array, seen: Seen) -> tuple[Float32[Array, " actions"], Array]:
+    def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
         """Logits and value."""
         known = jnp.concatenate([seen.features, self.normal(self.recalled, memory)])
         branches = zip(self.branches, self.branch_norms, strict=True)

@@ -15,7 +15,6 @@ only from their own loss, see `rl2.loss`: no gradient of the policy passes throu
 
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -25,9 +24,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree, UInt8
 
 from jaxenvs import spaces
-from jaxenvs.core.masking import Mask, legal
 
-from .networks import Encoder, Network
+from .networks import Encoder, Recurrent, leaves
 
 LARGEST = 4096  # kinds of cells that have a vector each
 LONGEST = 256.0  # steps, the longest time scale at the start
@@ -54,7 +52,7 @@ class Belief(NamedTuple):
     cells: Float32[Array, "*steps 3 kinds"]  # two that the goal names, one that is held
 
 
-class TaskMemory(Network):
+class TaskMemory(Recurrent):
     """Layers before a GRU; a layer after it, which also sees what is believed of the view."""
 
     memory: int = 256  # numbers that are remembered
@@ -87,6 +85,11 @@ class TaskMemory(Network):
         )
 
     @property
+    def convolved(self) -> list[spaces.Space]:
+        """Parts of an observation that `conv` reads: not maps whose cells have vectors."""
+        return [space for space in super().convolved if not kinds(space)]
+
+    @property
     def kept(self) -> int:
         """Numbers that are kept from the latest reward."""
         return self.memory // 2
@@ -109,11 +112,12 @@ class TaskMemory(Network):
     def __call__(self, obs: PyTree[Array], memory: Array | None = None) -> tuple[Any, ...]:
         memory = self.begin() if memory is None else memory
         *_, before, told = self.parted(memory)
-        seen = self.see(obs)
-        memory = self.recall(memory, (seen, self.gates(seen, before)))
-        return memory, *self.heads(memory, seen, told)
+        seen = self.features(obs)
+        now = (seen, self.gates(seen, before))
+        memory = self.recall(memory, now)
+        return memory, *self.heads(memory, now, told)
 
-    def see(self, obs: PyTree[Array]) -> Seen:
+    def features(self, obs: PyTree[Array]) -> Seen:
         """What is seen, whatever came before."""
         parts = [part for _, part in leaves(self.observation_space, self.read(obs))]
         found = [
@@ -144,9 +148,16 @@ class TaskMemory(Network):
         """What is seen, and where things were the step before, for the GRU."""
         return self.inputs(jnp.concatenate([seen.features, seen.places, before.astype(self.dtype)]))
 
-    def recall(self, memory: Array, now: tuple[Seen, Array]) -> Float32[Array, " memory"]:
+    def in_order(self, apply: Any, memory: Array, seen: Seen, done: Array) -> tuple[Seen, Array]:
+        """What is seen, and the gates of all steps at once."""
+        first = self.parted(memory)[3]
+        before = jnp.where(done[:-1, None], 0.0, seen.places[:-1])
+        before = jnp.concatenate([first[None], before])
+        return seen, jax.vmap(functools.partial(apply, method="gates"))(seen, before)
+
+    def recall(self, memory: Array, features: tuple[Seen, Array]) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
-        seen, inputs = now
+        seen, inputs = features
         carried, kept, summary, _, told = self.parted(memory)
         kept = jnp.where(seen.rewarded, summary, kept)
         recalled = self.carry(jnp.concatenate([carried, kept]))
@@ -159,14 +170,15 @@ class TaskMemory(Network):
         return jnp.concatenate([carried, kept, summary, seen.places.astype(jnp.float32), told])
 
     def heads(
-        self, memory: Array, seen: Seen, told: Array
+        self, memory: Array, seen: tuple[Seen, Array], *given: Array
     ) -> tuple[Float32[Array, " actions"], Array, Belief | None]:
-        """Logits, value and belief; a goal that is told takes the place of the belief."""
+        """Logits, value and belief, in place of which a goal counts that is given and not 0."""
+        (now, _), (told,) = seen, given
         memory = jnp.concatenate(self.parted(memory)[:2]).astype(self.dtype)
-        known, belief = [memory, seen.features], None
+        known, belief = [memory, now.features], None
         if self.counts:
             belief = self.belief(memory)
-            known += [part.astype(self.dtype) for part in self.believed(belief, seen, told)]
+            known += [part.astype(self.dtype) for part in self.believed(belief, now, told)]
         out = nn.tanh(self.read_out(jnp.concatenate(known)))
         logits, value = self.policy(out), self.critic(out)[0]
         return logits.astype(jnp.float32), value.astype(jnp.float32), belief
@@ -208,40 +220,6 @@ class TaskMemory(Network):
         cells = [coded(self.counts, pair) for pair in (goal[..., 1:3], goal[..., 3:5], pocket)]
         return jnp.stack([goal[..., 0].astype(jnp.int32), *cells], axis=-1)
 
-    def think(
-        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
-    ) -> tuple[Any, ...]:
-        """What it remembers after one more observation, logits of the legal actions, its value."""
-        answer: Any = self.apply(weights, obs, memory)
-        memory, logits, value, _ = answer
-        return memory, legal(logits, mask), value
-
-    def unroll(
-        self,
-        weights: PyTree[Array],
-        memory: Float32[Array, " memory"],
-        obs: PyTree[Array],
-        done: Bool[Array, " steps"],
-        told: Int32[Array, "steps 3"] | None = None,
-    ) -> tuple[Float32[Array, "steps actions"], Float32[Array, " steps"], Belief | None]:
-        """Logits, values and beliefs about successive observations of one environment; see
-        `Recurrent`. `told` are goals, or 0."""
-        apply: Any = functools.partial(self.apply, weights)
-        told = jnp.zeros((len(done), TOLD), jnp.int32) if told is None else told
-        seen = jax.vmap(functools.partial(apply, method="see"))(obs)
-        first = self.parted(memory)[3]
-        before = jnp.where(done[:-1, None], 0.0, seen.places[:-1])
-        before = jnp.concatenate([first[None], before])
-        gates = jax.vmap(functools.partial(apply, method="gates"))(seen, before)
-
-        def remember(memory: Array, now: tuple[Any, Array]) -> tuple[Array, Array]:
-            seen, done = now  # what this does not need of it costs nothing in a compiled loop
-            memory = apply(memory, seen, method="recall")
-            return jnp.where(done, 0.0, memory), memory
-
-        memories = jax.lax.scan(remember, memory, ((seen, gates), done))[1]
-        return jax.vmap(functools.partial(apply, method="heads"))(memories, seen, told)
-
 
 def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
     """A number for each cell of a map, of all of its channels together; maps become vectors."""
@@ -259,15 +237,6 @@ def kinds(space: spaces.Space) -> tuple[int, ...]:
         return ()
     counts = tuple(int(top) + 1 for top in space.high.max(axis=(0, 1)))
     return counts if math.prod(counts) <= LARGEST else ()
-
-
-def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Paths of the parts of a space in a fixed order, with spaces or parts of an observation."""
-    if isinstance(space, spaces.Dict):
-        for name, part in sorted(space.spaces.items()):
-            yield from leaves(part, None if obs is None else obs[name], (*path, name))
-    else:
-        yield path, space if obs is None else obs
 
 
 def _time_scales(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:

@@ -34,7 +34,7 @@ from jaxenvs.baselines import ppo, record
 from jaxenvs.baselines.evaluate import first_episodes
 from jaxenvs.baselines.presets import preset
 from jaxenvs.commands.fields import FLAG
-from jaxenvs.commands.page import REFERENCE, is_plain
+from jaxenvs.commands.page import BONUSES, REFERENCE, is_plain
 from jaxenvs.commands.parser import Parser, number
 from jaxenvs.core.masking import legal, legal_actions
 
@@ -171,13 +171,15 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def _apart(command: str) -> list[str]:
-    """What a command adds: "RND" (a bonus), "clairvoyant" (plans), fields of the environment."""
+    """What a command adds: a bonus, "clairvoyant" (plans), fields of the environment."""
     words = shlex.split(command)
     given = words[words.index(FLAG) + 1 :] if FLAG in words else []
     fields = itertools.takewhile(lambda word: not word.startswith("--"), given)
     bonus = re.search(r"--preset rnd\b|--bonus\b", command)
     sees_all = re.search(r"--clairvoyant\b", command)
-    added = ["RND"] * bool(bonus) + ["clairvoyant"] * bool(sees_all)
+    kind = re.search(r"--novelty (\w+)", command)
+    added = [BONUSES[kind[1] if kind else "rnd"]] if bonus else []
+    added += ["clairvoyant"] * bool(sees_all)
     return [*added, *fields]
 
 

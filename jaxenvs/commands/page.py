@@ -30,6 +30,7 @@ _LABEL = re.compile(rf"(?:^|(?<=\. )){_WORD}")
 _NEXT = re.compile(rf"\n(?={_WORD.replace('(', '(?:', 1)})")
 _DTYPE = re.compile(r"`|(u?int|float)\d+|bool")
 _FIELD = re.compile(r"^    (\w+): [^#]*?(?:  # (.*))?$")
+BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}  # by --novelty
 MARGIN = 2  # standard errors that a return must exceed random play's by, see `is_learned`
 EVALUATED, LAST = 256, 200  # episodes of each seed in the mean of a recorded return
 UNLEARNED = (
@@ -140,13 +141,19 @@ def _sight(env: Env) -> str:
 
 def _actions(env: Env, text: tuple[str, ...]) -> Section:
     """Actions with their names, and the keys or the places of a person who plays."""
-    actions, pointing = env.controls
+    actions, pointing, values = env.controls
     if pointing is not None:
         places = f"{pointing.rows} x {pointing.columns} places"
         text += (f"A person points at the picture, divided into {places}: {pointing.does}.",)
     keys = [", ".join(map(sign, row.keys)) for row in actions]
-    names = env.action_names or env.controls.names
-    rows = [(*row, key) for row, key in zip(_numbered(names), keys, strict=True)]
+    if values:  # actions are no numbers; the table is of those that keys give
+        first = [", ".join(f"{x:g}" for x in np.ravel(value).tolist()) for value in values]
+        named = [
+            (number, f"`{name}`") for number, name in zip(first, env.controls.names, strict=True)
+        ]
+    else:
+        named = _numbered(env.action_names or env.controls.names) if actions else ()
+    rows = [(*row, key) for row, key in zip(named, keys, strict=True)]
     shown = 3 if any(keys) else 2
     head = ("action", "name", "keys of `jaxenvs play`")[:shown]
     return Section("Actions", text, head, tuple(row[:shown] for row in rows))
@@ -320,9 +327,12 @@ def _trained_row(run: dict[str, Any], random: dict[str, Any] | None) -> tuple[st
         mean = f"not learned in {run['steps']:,} steps ({mean})"
     over = f"{counted(len(returns), 'seed')}, {run['steps']:,} steps each"
     over += "" if run["evaluated"] else "; the last 200 episodes of training"
-    names = {"ppo-rnn": "PPO with a GRU", "alphazero": "AlphaZero"}
+    names = {"ppo-rnn": "PPO with a GRU", "ppo-trxl": "PPO with a transformer"}
+    names |= {"pqn-rnn": "PQN with a GRU", "alphazero": "AlphaZero"}
     policy = names.get(run["algorithm"], str(run["algorithm"]).upper())
-    policy += "".join(" with RND" if part == "RND" else f", `{part}`" for part in run["apart"])
+    bonuses = BONUSES.values()
+    apart = [f" with {part}" if part in bonuses else f", `{part}`" for part in run["apart"]]
+    policy += "".join(apart)
     return policy, mean, over, _made(run)
 
 
@@ -333,7 +343,7 @@ def is_plain(run: dict[str, Any]) -> bool:
 
 def is_same_task(run: dict[str, Any]) -> bool:
     """Whether a recorded run acted in the unchanged id: no fields."""
-    return set(run["apart"]) <= {"RND"}
+    return set(run["apart"]) <= {*BONUSES.values()}
 
 
 def _made(row: dict[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """Wrappers: episode statistics, changed observations, changed actions."""
 
+import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, PyTree
 
 from . import checks
-from .env import Reset, Step
+from .env import Features, Reset, Step
 from .random import Key
 from .spaces import Box, Dict, Discrete, Space
 from .struct import Struct, struct
@@ -190,7 +192,8 @@ class PreviousStep(Wrapper):
     """Also observe the previous action and reward, as agents with memory that learn a task do.
 
     Observation: a dict of `obs`, what is seen inside; `action` int32, one more than the previous
-        action, 0 at the start; `reward` float32, the previous reward, 0 at the start.
+        action, 0 at the start, which tells that an episode has ended before; `reward` float32, the
+        previous reward, 0 at the start.
     """
 
     def __post_init__(self) -> None:
@@ -202,11 +205,27 @@ class PreviousStep(Wrapper):
     @property
     def observation_space(self) -> Dict:
         """The space inside, an action or none, a reward."""
+        return Dict({"obs": self.env.observation_space, **self._before})
+
+    @property
+    def features(self) -> Features:
+        """Features of the environment inside, the action and the reward."""
+        space, read = self.env.features
+        return Features(Dict({"obs": space, **self._before}), _Beside(read))
+
+    @property
+    def map_features(self) -> Features:
+        """Map features of the environment inside, the action and the reward, all side by side."""
+        space, read = self.env.map_features
+        parts = dict(space.spaces) if isinstance(space, Dict) else {"obs": space}
+        return Features(Dict({**parts, **self._before}), _Beside(read, flat=True))
+
+    @property
+    def _before(self) -> dict[str, Space]:
         inside: Any = self.action_space
         low, high = self.reward_range
         reward = Box(min(low, 0.0), max(high, 0.0), (), np.float32)
-        parts = {"obs": self.env.observation_space, "action": Discrete(inside.n + 1)}
-        return Dict({**parts, "reward": reward})
+        return {"action": Discrete(inside.n + 1), "reward": reward}
 
     def inner(self, state: WrappedState) -> Any:
         """State of the environment inside."""
@@ -231,6 +250,19 @@ class PreviousStep(Wrapper):
         return stepped._replace(
             obs=_after(stepped.obs, last), state=WrappedState(env=stepped.state, memory=last)
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Beside:
+    """Reads the observation inside; the action and the reward stay as they are."""
+
+    read: Callable[[Any], Any]
+    flat: bool = False  # whether the parts of what is read stand beside them
+
+    def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:
+        inside = self.read(obs["obs"])
+        parts = inside if self.flat and isinstance(inside, dict) else {"obs": inside}
+        return {**parts, "action": obs["action"], "reward": obs["reward"]}
 
 
 @struct

@@ -1,5 +1,6 @@
 """`jaxenvs export`: the files of a policy say what the policy says, without jaxenvs."""
 
+import functools
 import json
 import subprocess
 import sys
@@ -71,20 +72,21 @@ def test_another_process_reads_the_policy_without_this_package(tmp_path, capsys)
 
 
 @pytest.mark.full
-def test_a_policy_that_remembers_takes_and_returns_its_memory(tmp_path):
-    run = trained(tmp_path, "--algo", "ppo-rnn", "--memory", "4", "--minibatches", "2")
+@pytest.mark.parametrize("algorithm", ["ppo-rnn", "ppo-trxl", "pqn-rnn"])
+def test_a_policy_that_remembers_takes_and_returns_its_memory(tmp_path, algorithm):
+    run = trained(tmp_path, "--algo", algorithm, "--memory", "4", "--minibatches", "2")
     program = jax.export.deserialize(
         bytearray((tmp_path / "run" / "export" / "policy.jax").read_bytes())
     )
     policy = load_policy(run, 1)
     keys = jax.random.split(jax.random.key(0), 3)
     obs = jax.vmap(policy.env.observation_space.sample)(keys)
-    memory = jnp.zeros((3, 4))
+    memory = jax.tree.map(lambda leaf: jnp.stack(3 * [leaf]), policy.begin())
+    close = functools.partial(np.testing.assert_allclose, atol=1e-5)
     for _ in range(2):
         expected = jax.jit(jax.vmap(policy.think))(memory, obs)
         memory, *found = program.call(memory, obs)
-        for one, other in zip((memory, *found), expected, strict=True):
-            np.testing.assert_allclose(one, other, atol=1e-5)
+        jax.tree.map(close, (memory, *found), expected)
 
 
 def test_what_cannot_be_exported_is_said_in_a_sentence(tmp_path, capsys):

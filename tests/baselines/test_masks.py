@@ -45,17 +45,20 @@ def of(algorithm, env, **settings):
     return learner(env, algorithm, **(SMALL | more | settings))
 
 
-of_ppo, of_ppo_rnn, of_pqn, of_dqn = (
-    functools.partial(of, name) for name in ("ppo", "ppo-rnn", "pqn", "dqn")
+of_ppo, of_ppo_rnn, of_ppo_trxl, of_pqn, of_pqn_rnn, of_dqn = (
+    functools.partial(of, name) for name in ("ppo", "ppo-rnn", "ppo-trxl", "pqn", "pqn-rnn", "dqn")
 )
+explore = functools.partial(pqn.choose, epsilon=jnp.float32(0.5))
 CHOOSE = {
     "ppo": ppo.choose,
     "ppo-rnn": ppo.choose,
-    "pqn": functools.partial(pqn.choose, epsilon=jnp.float32(0.5)),
+    "ppo-trxl": ppo.choose,
+    "pqn": explore,
+    "pqn-rnn": explore,
 }
 
 
-LEARNERS = [of_ppo, of_ppo_rnn, of_pqn, of_dqn]
+LEARNERS = [of_ppo, of_ppo_rnn, of_ppo_trxl, of_pqn, of_pqn_rnn, of_dqn]
 
 
 def by_default(*chosen):
@@ -69,10 +72,10 @@ def collected(agent):
     """What a fresh learner has done, of one seed: the runner after it, and the rollout."""
     runners, name = loop.start(agent, KEY[None]), agent.algorithm.name
     if name == "dqn":
-        act = functools.partial(dqn.collect, agent)
+        made = jax.jit(jax.vmap(functools.partial(dqn.collect, agent)))(runners)
     else:
         act = functools.partial(acting.collect, agent, choose=CHOOSE[name])
-    made = jax.jit(jax.vmap(act, axis_name=loop.SEEDS))(runners, KEY[None])
+        made = jax.jit(jax.vmap(act, axis_name=loop.SEEDS))(runners, KEY[None])
     return jax.tree.map(lambda leaf: leaf[0], made)
 
 
@@ -84,7 +87,7 @@ def wasted(obs, action) -> float:
 
 @pytest.mark.parametrize("make", by_default(of_ppo, of_dqn))
 def test_no_learner_takes_an_illegal_action(make):
-    after, rollout = collected(make(TSP))
+    after, *_, rollout = collected(make(TSP))
     if make is of_dqn:
         is_step = np.asarray(after.replay_buffer.is_step)
         assert is_step.sum() == 8 * 24
@@ -113,7 +116,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
     after, rollout = collected(agent)
     first = jax.tree.map(lambda leaf: leaf[:1, :1], rollout)  # time 0: action 0 is illegal
     if make is of_ppo_rnn:
-        rows, unroll = ppo_rnn.sequences(first), ppo_rnn.unroll
+        rows, unroll = minibatches.sequences(first), ppo_rnn.unroll
         rows = rows._replace(memory=jnp.zeros((1, 1, 8)))
     else:
         rows, unroll = minibatches.steps(first), ppo.unroll
@@ -168,7 +171,7 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
 @pytest.mark.parametrize("double", [True, False])
 def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, dueling=False)
-    after, _ = collected(agent)  # what is done does not depend on how targets are made
+    after, *_ = collected(agent)  # what is done does not depend on how targets are made
     settings = dataclasses.replace(agent.settings, double=double)
     agent = dataclasses.replace(agent, settings=settings)
     weights = biased(jax.jit(agent.network.init)(KEY, jnp.ones(1)), "Dense_1")

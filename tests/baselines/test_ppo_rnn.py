@@ -14,9 +14,12 @@ from tiny import collected as collect
 
 import jaxenvs
 from jaxenvs.baselines import evaluate, minibatches, ppo, ppo_rnn, runs, train
-from jaxenvs.baselines.run import checkpoints, loop
+from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.baselines.networks import renewed
+from jaxenvs.baselines.run import checkpoints, loop, options
 from jaxenvs.core.env import Params, State, Transition
 from jaxenvs.core.spaces import Box
+from jaxenvs.core.wrappers import PreviousStep
 
 
 @jaxenvs.struct
@@ -62,23 +65,29 @@ class Cue(Endless):
 recurrent = functools.partial(learner, algorithm="ppo-rnn")
 
 
-@pytest.fixture(scope="module")
-def collected():
+@pytest.fixture(scope="module", params=["ppo-rnn", "ppo-trxl"])
+def collected(request):
     """A learner, its runner, and the rollouts of 7 steps that begin in the midst of episodes."""
-    agent = recurrent(Countdown(), rollout_steps=7)
+    agent = learner(Countdown(), request.param, rollout_steps=7)
     keys = jax.random.split(jax.random.key(0), 3)
     before, _ = collect(agent, loop.start(agent, keys[:1]), keys[1:2])
     after, rollout = collect(agent, before, keys[2:])
     return agent, before, after, rollout
 
 
+def kept(runner) -> np.ndarray:
+    """The largest number that each environment of each seed remembers."""
+    leaves = [np.abs(np.asarray(leaf)) for leaf in jax.tree.leaves(runner.memory)]
+    return np.max([leaf.reshape(*leaf.shape[:2], -1).max(axis=-1) for leaf in leaves], axis=0)
+
+
 def test_learning_sees_what_acting_saw(collected):
     agent, before, _, rollout = collected
-    assert (np.abs(before.memory) > 0).any() and np.asarray(rollout.terminated).any()
+    assert (kept(before)[0] > 0).any() and np.asarray(rollout.terminated).any()
     weights, one = jax.tree.map(lambda leaf: leaf[0], (before.weights, rollout))
     one = one._replace(memory=before.memory)
     unroll = jax.jit(ppo_rnn.unroll, static_argnums=0)
-    logits, value = unroll(agent, weights, ppo_rnn.sequences(one))
+    logits, value = unroll(agent, weights, minibatches.sequences(one))
     log_prob = ppo.log_probability(logits, one.action.T)
     np.testing.assert_allclose(log_prob, one.log_prob.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(value, one.value.T, rtol=0, atol=1e-6)
@@ -88,7 +97,18 @@ def test_a_new_episode_begins_with_nothing(collected):
     _, _, after, rollout = collected
     done = np.asarray(rollout.terminated | rollout.truncated)[0, -1]
     assert done.any() and not done.all()
-    np.testing.assert_array_equal((np.asarray(after.memory[0]) == 0).all(axis=-1), done)
+    np.testing.assert_array_equal(kept(after)[0] == 0, done)
+
+
+def test_memories_of_any_shape_begin_anew():
+    memory = {"a": jnp.ones((3, 2)), "b": jnp.arange(3, dtype=jnp.int32)}
+    first = {"a": jnp.zeros(2), "b": jnp.int32(7)}
+    after = jax.jit(renewed)(memory, first, jnp.array([True, False, True]))
+    np.testing.assert_array_equal(after["a"], [[0, 0], [1, 1], [0, 0]])
+    np.testing.assert_array_equal(after["b"], [7, 1, 7])
+    alone = jax.jit(renewed)({"a": jnp.ones(2), "b": jnp.int32(1)}, first, jnp.bool_(True))
+    np.testing.assert_array_equal(alone["a"], [0, 0])
+    assert alone["b"] == 7
 
 
 def test_an_end_cuts_what_came_before(collected):
@@ -108,7 +128,10 @@ def test_an_end_cuts_what_came_before(collected):
     assert differs([1]) == [False, True, False, False, False, False]
     # What was remembered before the segment counts too, until the first end.
     ends = jnp.zeros(6, jnp.bool_).at[2].set(True)
-    moved = unroll(weights, memory + 0.5, obs, ends)[1] != unroll(weights, memory, obs, ends)[1]
+    one = jax.tree.map(lambda leaf: leaf[0], before.memory)
+    full = int(kept(before)[0].argmax())  # that of an environment in the midst of an episode
+    one = jax.tree.map(lambda leaf: leaf[full], one)
+    moved = unroll(weights, one, obs, ends)[1] != unroll(weights, memory, obs, ends)[1]
     assert moved.tolist() == [True, True, True, False, False, False]
 
 
@@ -127,7 +150,7 @@ def test_minibatches_are_whole_environments(collected):
 
     @jax.jit
     def learn(runner):
-        batch = ppo_rnn.sequences((one, (names, memory)))
+        batch = minibatches.sequences((one, (names, memory)))
         orders = minibatches.drawn(settings, batch, jax.random.key(0))
         return minibatches.descend(agent, recorded, runner, batch, orders)
 
@@ -146,8 +169,9 @@ def test_minibatches_are_whole_environments(collected):
     assert len({rows[4 * epoch][0, 0] for epoch in range(3)}) > 1 or (rows[0] != rows[4]).any()
 
 
-def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says():
-    agent = recurrent(Clock(), num_envs=4, rollout_steps=12)
+@pytest.mark.parametrize("algorithm", ["ppo-rnn", "ppo-trxl"])
+def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says(algorithm):
+    agent = learner(Clock(), algorithm, num_envs=4, rollout_steps=12, memory=8)
     keys = jax.random.split(jax.random.key(0), 1)
     runners = loop.start(agent, keys)
     rollout = collect(agent, runners, keys)[1]
@@ -163,17 +187,24 @@ def test_a_cut_episode_is_worth_what_the_memory_of_that_moment_says():
 
 
 @pytest.mark.slow
-def test_memory_learns_what_an_observation_does_not_tell():
+@pytest.mark.parametrize(
+    ("algorithm", "remembers"),
+    [("ppo-rnn", True), ("ppo-trxl", True), ("pqn-rnn", True), ("ppo", False), ("pqn", False)],
+)
+def test_memory_learns_what_an_observation_does_not_tell(algorithm, remembers):
     """The right answer is 1 in two without the cue; each learner makes the same steps."""
     settings = {"num_envs": 32, "rollout_steps": 48, "minibatches": 4, "learning_rate": 1e-2}
     settings |= {"hidden": (16,), "total_steps": 46_080, "gamma": 0.9, "chunk": 30}
-    shares = []
-    for agent in (recurrent(Cue(), memory=16, **settings), learner(Cue(), **settings)):
-        metrics = loop.run_chunk(agent, loop.start(agent, jax.random.split(KEY, 2)))[1]
-        last = jax.tree.map(lambda leaf: leaf[:, -3:].sum(axis=1), metrics)
-        shares.append(np.asarray(last["return_sum"]) / np.asarray(last["episodes"]))
-    assert (shares[0] > 0.95).all()
-    assert (shares[1] < 0.65).all()
+    settings |= {"memory": 16} if remembers else {}
+    if algorithm.startswith("pqn"):
+        settings |= {"epsilon_end": 0.01, "epsilon_share": 0.3}
+    if algorithm == "ppo-trxl":
+        settings |= {"learning_rate": 3e-3, "width": 16}
+    agent = learner(Cue(), algorithm, **settings)
+    metrics = loop.run_chunk(agent, loop.start(agent, jax.random.split(KEY, 2)))[1]
+    last = jax.tree.map(lambda leaf: leaf[:, -3:].sum(axis=1), metrics)
+    share = np.asarray(last["return_sum"]) / np.asarray(last["episodes"])
+    assert (share > 0.95).all() if remembers else (share < 0.65).all()
 
 
 KEY = jax.random.key(3)
@@ -193,36 +224,40 @@ def test_evaluation_carries_memory():
     np.testing.assert_array_equal(episodes.lengths, 6)
 
 
-def contents(run: runs.Run) -> list[np.ndarray]:
-    """Every array of the newest checkpoint."""
-    agent = recurrent(run.config.env, bonus=0.1)
-    shapes = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 1))
-    return jax.tree.leaves(run.restore(loop.split(shapes))[1])
-
-
 TINY = ["Grid-Empty-Random-5x5-v0", "--num-envs", "8", "--rollout-steps", "16", "--hidden", "8"]
 TINY += ["--embed", "2", "--memory", "8", "--eval-episodes", "16", "--checkpoint-every", "1"]
-TINY += ["--bonus", "0.1", "--minibatches", "2", "--epochs", "1", "--total-steps", "256"]
+TINY += ["--minibatches", "2", "--epochs", "1", "--total-steps", "256"]
 
 
 @pytest.mark.slow
-def test_a_run_goes_on_bit_for_bit_and_gives_a_policy_that_remembers(tmp_path, capsys):
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "ppo-rnn --bonus 0.1",
+        "ppo-rnn --previous",
+        "ppo-trxl --bonus 0.1 --previous --width 8 --num-heads 2",
+        "pqn-rnn --previous",
+    ],
+)
+def test_a_run_goes_on_bit_for_bit_and_gives_a_policy_that_remembers(tmp_path, capsys, flags):
     out = tmp_path / "run"
-    assert train.main(["--algo", "ppo-rnn", *TINY, "--out", str(out)]) == 0
+    assert train.main(["--algo", *flags.split(), *TINY, "--out", str(out)]) == 0
     run = runs.Run.open(out)
-    evaluated, state = (out / "eval.json").read_text(), contents(run)
-    shutil.rmtree(checkpoints.saved(run.checkpoints)[-1])
+    newest = checkpoints.saved(run.checkpoints)[-1]
+    evaluated, state = (out / "eval.json").read_text(), checkpoints.contents(newest)
+    shutil.rmtree(newest)
     assert train.main(["--resume", str(out), "--eval-episodes", "16"]) == 0
-    for a, b in zip(state, contents(run), strict=True):
-        np.testing.assert_array_equal(a, b)
+    jax.tree.map(np.testing.assert_array_equal, state, checkpoints.contents(newest))
     assert (out / "eval.json").read_text() == evaluated
 
     policy = runs.load_policy(out)
     obs = policy.env.reset(KEY).obs
     memory, logits, value = jax.jit(policy.think)(policy.begin(), obs)
-    assert memory.shape == (8,) and logits.shape == (7,) and value.shape == ()
+    assert logits.shape == (7,) and value.shape == ()
+    same = jax.tree.map(np.shape, policy.begin()) == jax.tree.map(np.shape, memory)
+    assert same and any((leaf != 0).any() for leaf in jax.tree.leaves(memory))
     again = jax.jit(policy.think)(memory, obs)
-    assert (memory != again[0]).any() and (logits != again[1]).any()
+    assert value != again[2]
     np.testing.assert_allclose(jax.jit(policy.apply)(obs)[0], logits, rtol=1e-5)
 
 
@@ -237,3 +272,38 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
     argv = ["--algo", "ppo-rnn", *TINY, *flags, "--out", str(tmp_path / "run")]
     assert train.main(argv) == 2
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("neighbours", [0, 4])
+def test_the_previous_step_is_seen_where_asked_for(neighbours):
+    """Beside what a network reads of the environment, not of its raw observation."""
+    settings = ppo_rnn.Settings(
+        hidden=(8,), embed=2, memory=4, neighbours=neighbours, previous=True
+    )
+    env = jaxenvs.make("Craft-Classic-Ids-v0")
+    assert ppo_rnn.wrapped(env, {}) is env
+    inputs = []
+    for seen in (env, ppo_rnn.wrapped(env, vars(settings))):
+        network = ALGORITHMS["ppo-rnn"].network(seen, vars(settings))
+        weights = jax.eval_shape(network.init, KEY, jax.eval_shape(env_obs(seen), KEY))
+        inputs.append(weights["params"]["layers_0"]["kernel"].shape[0])
+    # One-hots of none and 17 actions, and a number.
+    assert inputs[1] == inputs[0] + 1 + env.action_space.n + 1
+    again = ALGORITHMS["ppo-rnn"].network(ppo_rnn.wrapped(env, vars(settings)), vars(settings))
+    assert network == again and hash(network) == hash(again)
+
+
+def env_obs(env):
+    """A function from a key to an observation."""
+    return lambda key: env.reset(key).obs
+
+
+@pytest.mark.parametrize("algorithm", ["ppo-rnn", "ppo-trxl", "pqn-rnn"])
+def test_training_and_evaluation_show_the_previous_step(tmp_path, monkeypatch, algorithm):
+    flags = [*TINY, "--previous", "--out", str(tmp_path / "run")]
+    _, run, agent = options.prepare(flags, algorithm)
+    played = []
+    monkeypatch.setattr(evaluate, "play", lambda env, *rest: played.append(env))
+    monkeypatch.setattr(evaluate, "tell", lambda result: None)
+    agent.algorithm.load().report(run, agent, None, 4)
+    assert isinstance(agent.env.env, PreviousStep) and played == [agent.env.env]

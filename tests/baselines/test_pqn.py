@@ -10,7 +10,7 @@ import tiny
 from tiny import Clock, Countdown, Endless, collected
 
 import jaxenvs
-from jaxenvs.baselines import acting, minibatches, pqn, q_network, runs, train
+from jaxenvs.baselines import acting, minibatches, pqn, pqn_rnn, q_network, runs, train
 from jaxenvs.baselines.evaluate import first_episodes
 from jaxenvs.baselines.run import loop
 
@@ -88,6 +88,29 @@ def test_the_loss_reaches_the_action_that_was_taken_only():
     gradient = slope(weights)
     last = gradient["params"]["Dense_1"]["bias"]
     np.testing.assert_allclose(last, [-2.0, 0.0], rtol=1e-5)
+
+
+def test_sequences_are_valued_as_they_were_when_acting():
+    """The network with a memory, which begins in the midst of episodes, forgets at their ends."""
+    agent = tiny.learner(Countdown(), "pqn-rnn", rollout_steps=7)
+    explore = functools.partial(pqn.choose, epsilon=jnp.float32(1.0))
+    keys = jax.random.split(jax.random.key(0), 3)
+    before, _ = collected(agent, loop.start(agent, keys[:1]), keys[1:2], explore)
+    made = collected(agent, before, keys[2:], explore)
+    after, rollout = jax.tree.map(lambda leaf: leaf[0], made)
+    assert np.asarray(rollout.terminated).any() and np.asarray(rollout.truncated).any()
+    assert (np.asarray(before.memory) != 0).any()
+    rows = minibatches.sequences(rollout._replace(memory=before.memory))
+    values = jax.jit(pqn_rnn.unroll, static_argnums=0)(agent, after.weights, rows)
+    assert values.shape == (8, 7, 2)
+    np.testing.assert_allclose(values.max(axis=-1), rollout.value.T, rtol=0, atol=1e-6)
+    forgotten = rows._replace(memory=jnp.zeros_like(rows.memory))
+    others = jax.jit(pqn_rnn.unroll, static_argnums=0)(agent, after.weights, forgotten)
+    ended = np.cumsum(rows.terminated | rows.truncated, axis=1) - (rows.terminated | rows.truncated)
+    same = (np.asarray(values) == np.asarray(others)).all(axis=-1)
+    assert same[ended > 0].all() and not same[:, 0].all()
+    done = np.asarray(rollout.terminated | rollout.truncated)[-1]
+    np.testing.assert_array_equal((np.asarray(after.memory) == 0).all(axis=-1), done)
 
 
 def test_epsilon_falls_by_updates_over_its_share_of_the_run():

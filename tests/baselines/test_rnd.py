@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tiny import Clock, Endless, collected, learner
 
-from jaxenvs.baselines import acting, networks, ppo, rnd
+from jaxenvs.baselines import acting, exploration, networks, ppo
 from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
 from jaxenvs.baselines.moments import Moments
@@ -130,9 +130,9 @@ def curious(env, **settings) -> Learner:
 def test_a_step_is_rewarded_for_what_it_led_to():
     agent = curious(Clock())
     runner, rollout = started(agent)
-    after, rewarded = jax.jit(rnd.rewarded, static_argnums=0)(agent, runner, rollout)
+    after, rewarded = jax.jit(exploration.rewarded, static_argnums=0)(agent, runner, rollout)
     led_to = np.concatenate([rollout.obs[1:], runner.obs[None]])
-    bonus = RND.asked(agent.settings, agent.network)
+    bonus = exploration.asked(agent)
     learn, before = jax.jit(bonus.learn), jnp.zeros(8)
     _, returns, bonus = learn(runner.bonus, before, jnp.asarray(led_to))
     np.testing.assert_allclose(after.bonus_returns, returns, rtol=1e-6)
@@ -154,7 +154,7 @@ def started(agent: Learner) -> tuple[ppo.Runner, acting.Rollout]:
 
 def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     plain, with_it = learner(Endless()), curious(Endless())
-    assert RND.asked(plain.settings, plain.network) is None
+    assert exploration.asked(plain) is None
     keys = jax.random.split(KEY, 1)
     shapes = [jax.eval_shape(functools.partial(loop.start, x), keys) for x in (plain, with_it)]
     assert shapes[0].bonus == shapes[0].bonus_returns == ()
@@ -166,7 +166,9 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     def without(runner):
         """PPO's update as it would be if there were no bonus."""
         with monkeypatch.context() as patched:
-            patched.setattr(rnd, "rewarded", lambda learner, runner, rollout: (runner, rollout))
+            patched.setattr(
+                exploration, "rewarded", lambda learner, runner, rollout: (runner, rollout)
+            )
             return plain.update(runner)
 
     def program(update) -> str:
@@ -179,18 +181,23 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
 
 
 @pytest.mark.full
-def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(tmp_path):
-    agent = curious(Clock())
+@pytest.mark.parametrize("novelty", ["rnd", "noveld", "e3b"])
+def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(tmp_path, novelty):
+    agent = curious(Clock(), novelty=novelty)
     runners = loop.start(agent, jax.random.split(KEY, 2))
     types = [leaf.aval for leaf in jax.tree.leaves(runners)]
-    target = jax.tree.map(np.asarray, runners.bonus.target)
+    fixed = jax.tree.map(np.asarray, getattr(runners.bonus, "target", ()))
+    learned = jax.tree.map(np.asarray, runners.bonus.encoder)
     runners, _ = loop.run_chunk(agent, runners)
     checkpoints.save(tmp_path, 1, loop.split(jax.device_get(runners)), "this test")
     runners, metrics = loop.run_chunk(agent, runners)
     assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types  # weak types included
     assert np.isfinite(metrics["value_loss"]).all()
-    np.testing.assert_array_equal(runners.bonus.seen.number, 2 * 8 * 16)
-    jax.tree.map(np.testing.assert_array_equal, runners.bonus.target, target)
+    np.testing.assert_array_equal(runners.bonus.earned.number, 2 * 8 * 16)
+    jax.tree.map(np.testing.assert_array_equal, getattr(runners.bonus, "target", ()), fixed)
+    if novelty == "e3b":
+        moved = jax.tree.map(lambda a, b: (a != b).any(), learned, runners.bonus.encoder)
+        assert all(jax.tree.leaves(moved))
 
     shapes = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 2))
     _, trees = checkpoints.restore(tmp_path, loop.split(shapes), "this test")

@@ -96,18 +96,36 @@ class Countdown(Endless):
         return step.reward > 3
 
 
+REPLAY = {
+    **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 32},
+    **{"gradient_steps": 4, "batch_size": 16},
+}
 # Settings of tests beside those of each learner: networks of a few units.
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
     "ppo-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
+    "ppo-trxl": {
+        **{"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 5},
+        **{"width": 8, "num_heads": 2, "depth": 2},
+    },
     "rl2": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
     "pqn": {"num_envs": 4, "rollout_steps": 16, "minibatches": 2},
-    "dqn": {
-        **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 32},
-        **{"gradient_steps": 4, "batch_size": 16},
+    "pqn-rnn": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
+    "dqn": REPLAY,
+    "c51": {**REPLAY, "atoms": 5},
+    "qr-dqn": {**REPLAY, "quantiles": 5},
+    "iqn": {**REPLAY, "fractions": 3, "cosines": 6},
+    "rainbow": {**REPLAY, "atoms": 5},
+    "sac": {
+        **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2},
+        **{"batch_size": 16},
     },
     "alphazero": {
         **{"num_envs": 4, "rollout_steps": 6, "minibatches": 2, "simulations": 8, "epochs": 1},
+    },
+    "muzero": {
+        **{"num_envs": 4, "rollout_steps": 8, "capacity": 128, "warm_up": 32, "latent": 8},
+        **{"gradient_steps": 2, "batch_size": 8, "unroll_steps": 3, "n_step": 2, "simulations": 4},
     },
     "ppo-ray": {"num_envs": 4, "rollout_steps": 8, "minibatches": 2},
 }

@@ -90,6 +90,7 @@ def test_what_a_task_has_of_its_own_is_told(table):
         f"{words} --total-steps 5",
         f"{words} --preset rnd",
         f"{words} --bonus 0.1 --set scramble=10 size=3",
+        f"{words} --bonus 0.1 --novelty e3b",
         f"{words} --clairvoyant",
         f"{words} --set 'ways=(1, 2)' name=x --seed 3",
     ]
@@ -97,7 +98,7 @@ def test_what_a_task_has_of_its_own_is_told(table):
     (table.parent / "runs.json").write_text(json.dumps(rows), "utf-8")
     apart = [run["apart"] for run in reference.recorded(table.parent)[ID]]
     fields = [["scramble=10", "size=3"], ["ways=(1, 2)", "name=x"]]
-    assert apart == [[], ["RND"], ["RND", *fields[0]], ["clairvoyant"], fields[1]]
+    assert apart == [[], ["RND"], ["RND", *fields[0]], ["E3B"], ["clairvoyant"], fields[1]]
 
 
 def test_the_table_has_the_runs_that_are_recorded():

@@ -16,6 +16,7 @@ import pytest
 
 import jaxenvs
 from jaxenvs import cli
+from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.commands import checking, completion, table
 from jaxenvs.core import background, registry
 
@@ -317,7 +318,7 @@ COMPLETED = [
     (["list", ""], {id.split("-")[0] for id in IDS}),
     (["train", "--algo", "ppo-r"], {"ppo-rnn", "ppo-ray"}),
     (["train", "--algo=ppo-r"], {"ppo-rnn", "ppo-ray"}),
-    (["train", "--algo="], {"ppo", "ppo-rnn", "rl2", "pqn", "dqn", "alphazero", "davi", "ppo-ray"}),
+    (["train", "--algo="], set(ALGORITHMS)),
     (["train", "Grid-DoorKey-16"], DOOR),
     (["train", "--resume", "my"], FILES),
     (["train", "--resume=my"], FILES),

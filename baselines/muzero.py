@@ -1,0 +1,465 @@
+"""MuZero (Schrittwieser et al., 2020): planning in a model that is learned beside the policy.
+
+Run it with `jaxenvs train ID --algo muzero`; it needs the extra `search`. A network turns what is
+observed into a latent state, and predicts from that and an action the next one and the reward;
+Gumbel MuZero (Danihelka et al., 2022) searches through mctx among these alone. The environment is
+never asked in a plan, so that plans use only what the agent sees. Illegal actions are known at the
+root of a search and nowhere else.
+
+Steps are kept in a replay buffer with the value and the policy that their search found. Windows of
+them teach the network `unroll_steps` imagined steps; imagined latent states should agree with those
+of the true observations (Ye et al., 2021). For a share of the windows, searches with a slow copy of
+the weights find policies and values anew.
+Deliberate differences: windows are drawn evenly, without priorities; environments fill the replay
+buffer side by side; an episode cut by the time limit is bootstrapped with its true successor; what
+follows the end of a task is worth 0 and has no policy.
+"""
+
+import dataclasses
+import functools
+from typing import Any, ClassVar, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+
+from jaxenvs.core.extras import require
+from jaxenvs.core.masking import Mask, legal
+
+from . import acting, evaluate, minibatches, replay_buffer, returns, two_hot
+from .acting import Rollout
+from .algorithms import SEEDS, Learner
+from .dqn import fit
+from .minibatches import Loss
+from .muzero_network import MuZeroNetwork
+from .replay_buffer import ReplayBuffer
+from .run import options
+from .run.checkpoints import RunError
+from .runs import Config, Run
+from .settings import Common
+
+HALF = 0.5  # of the gradient that passes from an imagined latent state to the one before
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(Common):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
+    num_envs: int = 32  # environments that step together
+    rollout_steps: int = 16  # steps of each environment between updates
+    max_grad_norm: float = 5.0  # global norm of the gradient, at most
+    capacity: int = 100_000  # steps that the replay buffer holds, of all environments together
+    warm_up: int = 2_000  # steps of all environments before the first gradient step
+    gradient_steps: int = 16  # of an update
+    batch_size: int = 128  # windows that a gradient step learns from, on all devices
+    unroll_steps: int = 5  # imagined steps of a window
+    n_step: int = 5  # steps whose rewards are added before the value of what follows
+    simulations: int = 16  # of the search for each action
+    considered: int = 16  # actions that the search tries at its root, at most
+    value_scale: float = 0.1  # how firmly the policy follows the values that the search found
+    rescale: bool = True  # whether the values of a node are scaled to 0 to 1 before
+    latent: int = 64  # numbers of a latent state
+    atoms: int = 20  # highest atom of the distributions of rewards and values, see two_hot.py
+    value_weight: float = 0.25  # weight of the value loss
+    consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
+    reanalysed: float = 0.25  # share of windows whose policies and values are found anew
+    target_every: int = 100  # gradient steps between the moves of the slow copy
+
+    counts: ClassVar[tuple[str, ...]] = (
+        *Common.counts,
+        *("gradient_steps", "batch_size", "unroll_steps", "n_step", "simulations", "considered"),
+        *("latent", "atoms", "target_every"),
+    )
+
+    def check(self) -> None:
+        super().check()
+        if self.slots <= self.reach:
+            least = (self.reach + 1) * self.num_envs
+            raise ValueError(
+                f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
+                f"environments; a window needs {self.reach + 1}: give capacity={least} or more"
+            )
+        if self.warm_up < self.reach * self.num_envs:
+            raise ValueError(
+                f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
+                f"the {self.reach} steps of a window; give at least {self.reach * self.num_envs}"
+            )
+        if self.reanalysed > 1.0:
+            raise ValueError(f"reanalysed={self.reanalysed} is a share of windows: give 0 to 1")
+
+    @property
+    def slots(self) -> int:
+        """Slots of the replay buffer for each environment."""
+        return self.capacity // self.num_envs
+
+    @property
+    def reach(self) -> int:
+        """Steps of a window, with those whose rewards the last value counts."""
+        return self.unroll_steps + self.n_step
+
+
+class Plan(NamedTuple):
+    """What a search returns, by observation."""
+
+    action: Int32[Array, " batch"]
+    policy: Float32[Array, "batch actions"]  # probabilities to learn
+    value: Float32[Array, " batch"]
+
+
+class Found(NamedTuple):
+    """What searches found in the slots of the replay buffer."""
+
+    policy: Float32[Array, "*seeds envs slots actions"]
+    value: Float32[Array, "*seeds envs slots"]
+
+
+class Runner(NamedTuple):
+    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
+
+    weights: PyTree[Array]
+    target: PyTree[Array]  # their slow copy
+    optimiser: PyTree[Array]  # Adam's moments and counts
+    updates: Int32[Array, "*seeds"]  # made so far
+    replay_buffer: ReplayBuffer
+    found: Found
+    world: PyTree[Array]  # VectorState
+    obs: PyTree[Array]  # what the next actions are chosen from
+    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
+    returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
+    lengths: Int32[Array, "*seeds envs"]  # their steps so far
+    memory: tuple[()]  # the network remembers nothing
+
+
+class Window(NamedTuple):
+    """Successive slots of the replay buffer: of the first `unroll_steps` + 1 all is known."""
+
+    obs: PyTree[Array]  # (batch, unroll_steps + 1, ...)
+    mask: Mask  # likewise
+    action: Int32[Array, "batch slots"]
+    reward: Float32[Array, "batch slots"]
+    terminated: Bool[Array, "batch slots"]
+    truncated: Bool[Array, "batch slots"]
+    policy: Float32[Array, "batch slots actions"]
+    value: Float32[Array, "batch slots"]
+    is_step: Bool[Array, " batch"]  # whether the first slot holds a step
+
+
+class Targets(NamedTuple):
+    """What to learn of each moment of a window, and whether; the first reward is never learned."""
+
+    value: Float32[Array, "batch moments"]
+    reward: Float32[Array, "batch moments"]  # of the step before
+    policy: Float32[Array, "batch moments actions"]
+    is_known: Bool[Array, "batch moments"]  # not after a cut, of which nothing is known
+    is_open: Bool[Array, "batch moments"]  # before any end: there is an observation, and a policy
+
+
+DIVIDED = (*acting.DIVIDED, "replay_buffer", "found")
+network = MuZeroNetwork.of
+
+
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Start: weights twice, an empty replay buffer, worlds and the key for all that follows."""
+    fields = acting.begin(learner, key)
+    mask = acting.legal_now(learner, fields["world"].env)
+    slots = (learner.env.num_envs, learner.settings.slots)
+    return Runner(
+        **fields,
+        target=jax.tree.map(jnp.copy, fields["weights"]),
+        updates=jnp.int32(0),
+        replay_buffer=replay_buffer.empty(fields["obs"], mask, learner.settings.slots),
+        found=Found(
+            policy=jnp.zeros((*slots, learner.network.num_actions), jnp.float32),
+            value=jnp.zeros(slots, jnp.float32),
+        ),
+    )
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Act, remember, and learn from what is remembered; also return this update's metrics."""
+    settings = learner.settings
+    runner, key_act, key_learn = acting.next_update(learner, runner)
+    runner, ends = collect(learner, runner, key_act)
+    runner = runner._replace(updates=runner.updates + 1)
+    # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
+    steps = jax.lax.pmax(runner.updates, SEEDS) * settings.steps_per_update
+    runner, losses = learn_when(learner, steps >= settings.warm_up, runner, key_learn)
+    return runner, {**acting.episode_sums(ends), **losses}
+
+
+def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+    """Act for `rollout_steps` steps in every environment, and remember them."""
+
+    def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+        key_plan, key_step = jax.random.split(key)
+        mask = acting.legal_now(learner, runner.world.env)
+        plan = planned(learner, runner.weights, key_plan, runner.obs, mask)
+        step = learner.env.step(key_step, runner.world, plan.action)
+        _, successor = acting.predict(learner, runner.weights, step.info["final_obs"])
+        runner = runner._replace(
+            found=noted(runner.found, runner.replay_buffer.written, plan, successor),
+            replay_buffer=replay_buffer.add(
+                runner.replay_buffer, runner.obs, mask, plan.action, step
+            ),
+        )
+        after, ends = acting.stepped(learner, runner, step)
+        return after, Rollout(**ends)
+
+    return jax.lax.scan(act, runner, jax.random.split(key, learner.settings.rollout_steps))
+
+
+def planned(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    key: Array,
+    obs: PyTree[Array],
+    mask: Mask,
+    gumbel_scale: float = 1.0,
+) -> Plan:
+    """Search from each observation, in the model alone; `gumbel_scale=0` draws nothing.
+
+    `mask` are the legal actions there, as no others are known.
+    """
+    import mctx
+
+    settings, network = learner.settings, learner.network
+
+    def predicted(latent: Array) -> dict[str, Any]:
+        logits, value = network.of_batch(weights, "predict", latent)
+        return {"prior_logits": logits, "value": two_hot.mean(value)}
+
+    def imagined(weights: Any, key: Any, action: Any, latent: Any) -> tuple[Any, Any]:
+        latent, reward = network.of_batch(weights, "imagine", latent, action)
+        discount = jnp.full(action.shape, settings.gamma, jnp.float32)
+        known: dict[str, Any] = {"reward": two_hot.mean(reward), "discount": discount}
+        return mctx.RecurrentFnOutput(**known, **predicted(latent)), latent
+
+    latent = network.of_batch(weights, "represent", obs)
+    known = {**predicted(latent), "embedding": latent}
+    known["prior_logits"] = legal(known["prior_logits"], mask)
+    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
+        found = mctx.gumbel_muzero_policy(
+            params=weights,
+            rng_key=key,
+            root=mctx.RootFnOutput(**known),
+            recurrent_fn=imagined,
+            num_simulations=settings.simulations,
+            invalid_actions=jax.tree.map(jnp.logical_not, mask),
+            max_num_considered_actions=settings.considered,
+            gumbel_scale=gumbel_scale,
+            qtransform=functools.partial(
+                mctx.qtransform_completed_by_mix_value,
+                value_scale=settings.value_scale,
+                rescale_values=settings.rescale,
+            ),
+        )
+        value = found.search_tree.summary().value
+    action = jnp.asarray(found.action, jnp.int32)
+    return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
+
+
+def noted(
+    found: Found,
+    written: Int32[Array, " envs"],
+    plan: Plan,
+    successor: Float32[Array, " envs"],
+) -> Found:
+    """Store a plan of every environment, and the value of what its step leads to."""
+    envs, slots = found.value.shape
+    every = jnp.arange(envs, dtype=jnp.int32)
+    value = found.value.at[every, written % slots].set(plan.value)
+    return Found(
+        policy=found.policy.at[every, written % slots].set(plan.policy),
+        value=value.at[every, (written + 1) % slots].set(successor),
+    )
+
+
+def learn_when(
+    learner: Learner[Settings], ready: Bool[Array, ""], runner: Runner, key: Array
+) -> tuple[Runner, dict[str, Array]]:
+    """Take `gradient_steps` gradient steps, or none before the replay buffer is `ready`."""
+    learned = (runner.weights, runner.target, runner.optimiser)
+    nothing = dict.fromkeys(LOSSES, jnp.float32(0.0))
+
+    def learn(learned: Any) -> Any:
+        keys = jax.random.split(key, learner.settings.gradient_steps)
+        step = functools.partial(gradient_step, learner, runner)
+        learned, losses = jax.lax.scan(step, learned, keys)
+        return learned, jax.tree.map(jnp.mean, losses)
+
+    learned, losses = jax.lax.cond(ready, learn, lambda same: (same, nothing), learned)
+    weights, target, optimiser = learned
+    return runner._replace(weights=weights, target=target, optimiser=optimiser), losses
+
+
+def gradient_step(
+    learner: Learner[Settings], runner: Runner, learned: Any, key: Array
+) -> tuple[Any, dict[str, Array]]:
+    """Learn from one batch of windows; now and then the slow copy becomes the weights."""
+    settings = learner.settings
+    weights, target, state = learned
+    key_draw, key_plan = jax.random.split(key)
+    window = drawn(learner, runner, key_draw)
+    window = reanalysed(learner, target, key_plan, window)
+    goals = targets(window, settings.unroll_steps, settings.n_step, settings.gamma)
+    gradient, losses = minibatches.gradients(learner, loss, weights, window, goals)
+    optimiser = minibatches.optimiser(settings)
+    weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)
+    moves = minibatches.counted(state) % settings.target_every == 0
+    target = jax.tree.map(lambda old, new: jnp.where(moves, new, old), target, weights)
+    return (weights, target, state), losses
+
+
+def drawn(learner: Learner[Settings], runner: Runner, key: Array) -> Window:
+    """Windows from the replay buffer, drawn evenly."""
+    settings, buffer = learner.settings, runner.replay_buffer
+    size = settings.batch_size // learner.devices.count
+    envs, slots = buffer.action.shape
+    key_env, key_slot = jax.random.split(key)
+    env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
+    newest = buffer.written[env]  # its observation and value are there, nothing else
+    oldest = jnp.maximum(newest - (slots - 1), 0)
+    first = jax.random.randint(key_slot, (size,), oldest, newest - settings.reach + 1, jnp.int32)
+    ahead = jnp.arange(settings.reach + 1, dtype=jnp.int32)
+    where = (env[:, None], (first[:, None] + ahead) % slots)
+    moments = jax.tree.map(lambda part: part[:, : settings.unroll_steps + 1], where)
+    return Window(
+        obs=jax.tree.map(lambda leaf: leaf[moments], buffer.obs),
+        mask=jax.tree.map(lambda leaf: leaf[moments], buffer.mask),
+        action=buffer.action[where],
+        reward=buffer.reward[where],
+        terminated=buffer.terminated[where],
+        truncated=buffer.truncated[where],
+        policy=runner.found.policy[where],
+        value=runner.found.value[where],
+        is_step=buffer.is_step[env, first % slots],
+    )
+
+
+def reanalysed(
+    learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
+) -> Window:
+    """The windows, the first of them with policies and values that the slow copy finds now."""
+    count = round(learner.settings.reanalysed * len(window.action))
+    if not count:
+        return window
+    moments = learner.settings.unroll_steps + 1
+
+    def flat(leaf: Array) -> Array:
+        return leaf[:count].reshape(-1, *leaf.shape[2:])
+
+    obs, mask = (jax.tree.map(flat, part) for part in (window.obs, window.mask))
+    plan = planned(learner, target, key, obs, mask)
+    policy, value = (leaf.reshape(count, moments, *leaf.shape[1:]) for leaf in plan[1:])
+    return window._replace(
+        policy=window.policy.at[:count, :moments].set(policy),
+        value=window.value.at[:count, :moments].set(value),
+    )
+
+
+def targets(window: Window, unroll_steps: int, n_step: int, gamma: float) -> Targets:
+    """What the network should say of the moments of windows: n-step values, rewards, policies.
+
+    After the end of a task nothing is earned any more. After a cut nothing is known.
+    """
+    chex.assert_equal_shape(
+        [window.reward, window.terminated, window.truncated, window.value],
+        custom_message="reward, terminated, truncated and value are [batch, slots]",
+    )
+    value, reward, known, opened = [], [], [], []
+    is_open = window.is_step
+    is_over = jnp.zeros_like(is_open)  # after the end of the task
+    for moment in range(unroll_steps + 1):
+        ahead = slice(moment, moment + n_step)
+        ends = (window.terminated[:, ahead], window.truncated[:, ahead])
+        total, discount, length = returns.n_step(window.reward[:, ahead], *ends, gamma)
+        following = jnp.take_along_axis(window.value, moment + length[:, None], axis=1)[:, 0]
+        value.append(jnp.where(is_open, total + discount * following, 0.0))
+        opened.append(is_open)
+        known.append(is_open | is_over)
+        reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))  # of the step from here
+        is_over = is_over | (is_open & window.terminated[:, moment])
+        is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
+    nothing = jnp.zeros_like(reward[0])
+    return Targets(
+        value=jnp.stack(value, axis=1),
+        reward=jnp.stack([nothing, *reward[:-1]], axis=1),
+        policy=window.policy[:, : unroll_steps + 1],
+        is_known=jnp.stack(known, axis=1),
+        is_open=jnp.stack(opened, axis=1),
+    )
+
+
+LOSSES = ("policy_loss", "value_loss", "reward_loss", "consistency_loss")
+
+
+def loss(
+    learner: Learner[Settings], weights: PyTree[Array], window: Window, goals: Targets
+) -> Loss:
+    """Errors of policies, values, rewards and latent states, over the moments of windows."""
+    settings, network = learner.settings, learner.network
+    of = functools.partial(network.of_batch, weights)
+    latent = of("represent", jax.tree.map(lambda leaf: leaf[:, 0], window.obs))
+    sums: dict[str, Array] = {name: jnp.float32(0.0) for name in LOSSES}
+    is_open, is_known = (x.astype(jnp.float32) for x in (goals.is_open, goals.is_known))
+    for moment in range(settings.unroll_steps + 1):
+        share = 1.0 if moment == 0 else 1.0 / settings.unroll_steps
+        if moment:
+            latent, reward = of("imagine", latent, window.action[:, moment - 1])
+            error = two_hot.cross_entropy(reward, goals.reward[:, moment])
+            # The reward of a step that was cut is known, what follows it is not.
+            before = is_known[:, moment - 1]
+            sums["reward_loss"] += share * (before * error).mean()
+            seen = jax.tree.map(lambda leaf, at=moment: leaf[:, at], window.obs)
+            goal = of("projected", of("represent", seen))
+            apart = 1.0 - cosine(of("foreseen", latent), jax.lax.stop_gradient(goal))
+            sums["consistency_loss"] += share * (is_open[:, moment] * apart).mean()
+            latent = HALF * latent + (1.0 - HALF) * jax.lax.stop_gradient(latent)
+        logits, value = of("predict", latent)
+        error = -(goals.policy[:, moment] * jax.nn.log_softmax(logits)).sum(axis=-1)
+        sums["policy_loss"] += share * (is_open[:, moment] * error).mean()
+        error = two_hot.cross_entropy(value, goals.value[:, moment])
+        sums["value_loss"] += share * (is_known[:, moment] * error).mean()
+    total = sums["policy_loss"] + settings.value_weight * sums["value_loss"]
+    total += sums["reward_loss"] + settings.consistency * sums["consistency_loss"]
+    return total, sums
+
+
+def cosine(
+    a: Float32[Array, "batch latent"], b: Float32[Array, "batch latent"]
+) -> Float32[Array, " batch"]:
+    """Cosine of the angles between pairs of vectors."""
+    lengths = jnp.sqrt(jnp.square(a).sum(axis=-1) * jnp.square(b).sum(axis=-1) + 1e-8)
+    return (a * b).sum(axis=-1) / lengths
+
+
+def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
+    """Evaluate every seed over `count` episodes, with the search and without."""
+
+    def search(weights: PyTree[Array], key: Array, obs: Any, state: Any) -> Array:
+        mask = acting.legal_now(learner, state)
+        return planned(learner, weights, key, obs, mask, gumbel_scale=0.0).action
+
+    env = learner.env.env
+    policy = evaluate.drawn(env, learner.network)
+    alone = evaluate.play(env, policy, weights, run.config, count, learner.network.begin())
+    result = evaluate.play(env, search, weights, run.config, count)
+    run.write_json("eval.json", {**result, "without_search": alone})
+    evaluate.tell(result)
+    evaluate.tell(alone, "Without search: ")
+
+
+def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
+    """Return the algorithm for what was asked; raises for what cannot work."""
+    require(["mctx"], "search")
+    learner, size = options.learner("muzero", asked, config), asked.settings.batch_size
+    if size % learner.devices.count:
+        count = learner.devices.count
+        raise RunError(
+            f"batch_size={size} does not divide evenly among {count} devices; give --batch-size "
+            f"{-(-size // count) * count}"
+        )
+    fit(learner, asked.seeds)
+    return learner

@@ -1,0 +1,295 @@
+"""MuZero: numbers as distributions, targets over ends and cuts, plans that ask no environment."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+from tiny import Clock, Endless
+from tiny_masks import Gate
+
+from jaxenvs.baselines import muzero, two_hot
+from jaxenvs.baselines.muzero import Window
+from jaxenvs.baselines.run import loop
+from jaxenvs.core.env import Env
+
+pytest.importorskip("mctx")
+KEY = jax.random.key(0)
+learner = functools.partial(tiny.learner, algorithm="muzero")
+
+
+def test_squeezed_numbers_are_those_of_the_paper_and_can_be_undone():
+    numbers = np.float32([-300, -7.5, -1, -0.01, 0, 0.3, 1, 2, 40, 1e4])
+    squeezed = np.asarray(jax.jit(two_hot.squeezed)(numbers))
+    exact = np.sign(numbers) * (np.sqrt(np.abs(numbers.astype(float)) + 1) - 1) + 1e-3 * numbers
+    np.testing.assert_allclose(squeezed, exact, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(jax.jit(two_hot.stretched)(squeezed), numbers, rtol=5e-3, atol=2e-3)
+
+
+def test_a_number_is_divided_between_the_two_atoms_beside_it():
+    numbers, top = np.float32([-0.4, 0.0, 0.5, 3.0, 8.1, 1e6, -1e6]), 5
+    shares = np.asarray(jax.jit(two_hot.two_hot, static_argnums=1)(numbers, top))
+    assert shares.shape == (7, 11)
+    for number, share in zip(numbers.astype(float), shares, strict=True):
+        place = np.sign(number) * (np.sqrt(abs(number) + 1) - 1) + 1e-3 * number
+        place = np.clip(place, -top, top)
+        low = int(np.floor(place))
+        expected = np.zeros(11)
+        expected[low + top] = 1 - (place - low)
+        if place > low:
+            expected[low + 1 + top] = place - low
+        np.testing.assert_allclose(share, expected, atol=1e-5)
+    found = two_hot.mean(jnp.log(jnp.maximum(shares, 1e-12)))
+    np.testing.assert_allclose(found[:5], numbers[:5], atol=1e-2)
+
+
+def test_the_loss_is_the_cross_entropy_with_these_shares():
+    rng = np.random.default_rng(0)
+    logits, numbers = rng.normal(size=(6, 11)).astype(np.float32), np.linspace(-4, 9, 6)
+    got = jax.jit(two_hot.cross_entropy)(logits, numbers.astype(np.float32))
+    shares = np.asarray(two_hot.two_hot(jnp.float32(numbers), 5))
+    log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    np.testing.assert_allclose(got, -(shares * log_probs).sum(axis=1), rtol=1e-5)
+
+
+def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) -> Window:
+    """Random windows with ends of both kinds, some of which begin with no step."""
+    rng = np.random.default_rng(seed)
+    slots = moments + n_step
+    shape = (count, slots)
+    ends = rng.random(shape)
+    return Window(
+        obs=jnp.zeros((count, moments, 1)),
+        mask=None,
+        action=jnp.asarray(rng.integers(0, 2, shape), jnp.int32),
+        reward=jnp.asarray(rng.normal(size=shape), jnp.float32),
+        terminated=jnp.asarray(ends < 0.15),
+        truncated=jnp.asarray(ends > 0.85),
+        policy=jnp.asarray(rng.random((*shape, 2)), jnp.float32),
+        value=jnp.asarray(rng.normal(size=shape), jnp.float32),
+        is_step=jnp.asarray(rng.random(count) < 0.9),
+    )
+
+
+def test_targets_over_ends_and_cuts_are_those_of_a_plain_loop():
+    gamma, n_step, window = 0.9, 3, windows()
+    got = jax.jit(muzero.targets, static_argnums=(1, 2, 3))(window, 3, n_step, gamma)
+    seen, met = jax.device_get(window), set()
+    for row in range(len(seen.reward)):
+        state, last = ("open" if seen.is_step[row] else "unknown"), 0.0
+        for moment in range(4):
+            met.add((moment > 0, state))
+            is_open = state == "open"
+            assert got.is_open[row, moment] == is_open
+            assert got.is_known[row, moment] == (state != "unknown")
+            np.testing.assert_allclose(got.reward[row, moment], last, rtol=1e-6)
+            np.testing.assert_array_equal(got.policy[row, moment], seen.policy[row, moment])
+            value = value_of(seen, row, moment, n_step, gamma) if is_open else 0.0
+            np.testing.assert_allclose(got.value[row, moment], value, rtol=1e-4, atol=1e-5)
+            last = float(seen.reward[row, moment]) if is_open else 0.0
+            if is_open:
+                ended, cut = seen.terminated[row, moment], seen.truncated[row, moment]
+                state = "over" if ended else "unknown" if cut else "open"
+    assert len(met) == 5  # each but an end before the first moment
+
+
+def value_of(seen: Window, row: int, moment: int, n_step: int, gamma: float) -> float:
+    """Rewards up to an end, and the value of what follows where that is no end of the task."""
+    total, power = 0.0, 1.0
+    for at in range(moment, moment + n_step):
+        total += power * seen.reward[row, at]
+        power *= gamma
+        if seen.terminated[row, at]:
+            return total
+        if seen.truncated[row, at]:
+            break
+    return total + power * seen.value[row, at + 1]
+
+
+@functools.cache
+def collected(env: Env, **settings):
+    """A learner and its runner after four rollouts, without gradient steps."""
+    agent = learner(env, **settings)
+    runners = loop.start(agent, KEY[None])
+    collect = jax.jit(jax.vmap(functools.partial(muzero.collect, agent), axis_name=loop.SEEDS))
+    for key in jax.random.split(KEY, 4):
+        runners, _ = collect(runners, key[None])
+    return agent, jax.tree.map(lambda leaf: leaf[0], runners)
+
+
+def shaken(weights):
+    """Other weights: at first all rewards and values are 0."""
+    rng = np.random.default_rng(0)
+    return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
+
+
+def test_windows_are_what_happened():
+    """A clock that is cut after five steps: its true successor, 5, is seen in a slot of its own."""
+    agent, runner = collected(Clock())
+    window = jax.jit(muzero.drawn, static_argnums=0)(agent, runner, KEY)
+    time = np.asarray(window.obs)[..., 0]
+    assert time.shape == (8, 4) and window.action.shape == (8, 6)
+    for row in range(8):
+        for moment in range(3):
+            assert time[row, moment + 1] == (time[row, moment] + 1) % 6
+            assert window.truncated[row, moment] == (time[row, moment] == 4) or (
+                time[row, moment] == 5  # no step: what stands there means nothing
+            )
+        assert window.is_step[row] == (time[row, 0] != 5)
+    # The value of a true successor is the network's, without a search.
+    buffer, found = runner.replay_buffer, runner.found
+    last = (np.asarray(buffer.obs)[..., 0] == 5) & ~np.asarray(buffer.is_step)
+    assert last.any()
+    _, value = jax.jit(agent.network.apply)(runner.weights, jnp.full(1, 5.0))
+    np.testing.assert_allclose(np.asarray(found.value)[last], value, atol=1e-6)
+    sums = np.asarray(found.policy).sum(axis=-1)
+    np.testing.assert_allclose(sums[np.asarray(buffer.is_step)], 1.0, rtol=1e-5)
+
+
+def test_a_plan_never_asks_the_environment(monkeypatch):
+    agent = learner(Clock())
+    obs = jnp.zeros((4, 1))
+    weights = jax.jit(agent.network.init)(KEY, obs[0])
+
+    def asked(*_, **__):
+        raise AssertionError("the environment was asked")
+
+    for name in ("step", "reset", "observe", "step_state", "action_mask", "reset_state"):
+        for kind in (Env, Endless, Clock):
+            if name in vars(kind):
+                monkeypatch.setattr(kind, name, asked)
+    plan = jax.jit(functools.partial(muzero.planned, agent))(weights, KEY, obs, None)
+    assert plan.action.shape == (4,)
+    np.testing.assert_allclose(plan.policy.sum(axis=-1), 1.0, rtol=1e-5)
+    with pytest.raises(AssertionError, match="the environment was asked"):
+        agent.env.env.reset(KEY)
+
+
+def test_plans_follow_the_reward_that_the_model_promises():
+    """One imagined step whose reward is 3 for the second action, of values that are all 0."""
+    agent = learner(Endless(), simulations=8)
+    weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
+    tops = two_hot.two_hot(jnp.float32([0.0, 3.0]), agent.settings.atoms)
+
+    class Promising(muzero.MuZeroNetwork):
+        """Rewards by the action alone, and the same state for ever."""
+
+        def imagine(self, latent, action):
+            """No layer is asked."""
+            return latent, jnp.log(jnp.maximum(tops, 1e-9))[action]
+
+    given = {
+        field.name: getattr(agent.network, field.name)
+        for field in dataclasses.fields(agent.network)
+    }
+    fields = {name: value for name, value in given.items() if name not in ("parent", "name")}
+    agent = dataclasses.replace(agent, network=Promising(**fields))
+    plan = jax.jit(functools.partial(muzero.planned, agent, gumbel_scale=0.0))
+    found = plan(weights, KEY, jnp.ones((2, 1)), None)
+    np.testing.assert_array_equal(found.action, 1)
+    assert (found.policy[:, 1] > 0.9).all() and (found.value > 1.0).all()
+
+
+def test_illegal_actions_are_known_at_the_root():
+    """Gate forbids its first action at even times."""
+    _, runner = collected(Gate())
+    buffer = runner.replay_buffer
+    is_step = np.asarray(buffer.is_step)
+    mask = np.asarray(buffer.mask)[is_step]
+    assert not mask.all()
+    taken = np.asarray(buffer.action)[is_step]
+    assert np.take_along_axis(mask, taken[:, None], axis=1).all()
+    np.testing.assert_array_equal(np.asarray(runner.found.policy)[is_step][~mask], 0.0)
+
+
+def test_what_follows_a_cut_teaches_nothing():
+    agent = learner(Endless())
+    weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
+    weights = shaken(weights)
+    window = windows(count=6, n_step=2)
+    none = jnp.zeros((6, 6), jnp.bool_)
+    cut = window._replace(
+        terminated=none, truncated=none.at[:, 1].set(True), is_step=jnp.ones(6, jnp.bool_)
+    )
+    goals = muzero.targets(cut, 3, 2, 0.9)
+    total = jax.jit(lambda *given: muzero.loss(agent, weights, *given)[0])
+
+    def loss(**changed):
+        return float(total(cut._replace(**changed), goals))
+
+    def turned(step):
+        return cut.action.at[:, step].set(1 - cut.action[:, step])
+
+    assert loss() == loss(obs=cut.obs.at[:, 2:].add(5.0)) == loss(action=turned(2))
+    for changed in ({"obs": cut.obs.at[:, 1].add(5.0)}, *({"action": turned(i)} for i in (0, 1))):
+        assert loss() != loss(**changed)
+
+
+def test_a_slow_copy_finds_policies_and_values_anew():
+    agent, runner = collected(Clock(), reanalysed=0.5)
+    window = jax.jit(muzero.drawn, static_argnums=0)(agent, runner, KEY)
+    other = shaken(runner.weights)
+    anew = jax.jit(muzero.reanalysed, static_argnums=0)(agent, other, KEY, window)
+    for before, after in ((window.policy, anew.policy), (window.value, anew.value)):
+        np.testing.assert_array_equal(before[4:], after[4:])
+        np.testing.assert_array_equal(before[:, 4:], after[:, 4:])
+        assert (np.asarray(before != after)[:4, :4]).reshape(16, -1).any(axis=1).mean() > 0.9
+    same = learner(Clock(), reanalysed=0.0)
+    assert muzero.reanalysed(same, other, KEY, window) is window
+
+
+def test_an_update_keeps_types_and_moves_the_slow_copy_when_it_is_due():
+    agent = learner(Clock(), target_every=4)
+    runners = loop.start(agent, jax.random.split(KEY, 1))
+    types = [leaf.aval for leaf in jax.tree.leaves(runners)]
+    same, seen = [], []
+    for _ in range(4):  # the first one only fills the replay buffer
+        runners, metrics = loop.run_chunk(agent, runners)
+        equal = jax.tree.map(lambda a, b: bool((a == b).all()), runners.weights, runners.target)
+        same.append(all(jax.tree.leaves(equal)))
+        seen.append(float(metrics["policy_loss"][0, 0]))
+    assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types
+    assert np.isfinite(seen).all() and (np.array(seen) > 0).any()
+    assert True in same and False in same
+
+
+class Lever(Endless):
+    """The second action brings 1 and goes on, the first brings nothing and ends the episode."""
+
+    def step_state(self, key, state, action, params):
+        """A reward or the end."""
+        after = super().step_state(key, state, action, params)
+        return after._replace(reward=action.astype(jnp.float32), terminated=action == 0)
+
+
+@pytest.mark.slow
+def test_it_learns_which_lever_and_what_it_is_worth():
+    """A reward of 1 for ever is worth 1 / (1 - 0.8) = 5."""
+    settings = {"num_envs": 16, "gamma": 0.8, "learning_rate": 3e-3, "total_steps": 12_800}
+    settings |= {"capacity": 8_000, "warm_up": 512, "batch_size": 64, "gradient_steps": 8}
+    settings |= {"chunk": 50, "latent": 16, "hidden": (16,), "atoms": 10, "simulations": 8}
+    agent = learner(Lever(), **settings)
+    runners = loop.start(agent, KEY[None])
+    for _ in range(2):
+        runners, _ = loop.run_chunk(agent, runners)
+    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+    logits, value = jax.jit(agent.network.apply)(weights, jnp.ones(1))
+    assert jax.nn.softmax(logits)[1] > 0.9
+    np.testing.assert_allclose(value, 5.0, atol=1.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"capacity": 320}, "capacity=320 leaves 10 slots .* a window needs 11: give capacity=352"),
+        ({"warm_up": 319}, "warm_up=319 ends before .* give at least 320"),
+        ({"reanalysed": 1.5}, "reanalysed=1.5 is a share of windows: give 0 to 1"),
+        ({"unroll_steps": 0}, "unroll_steps=0 must be at least 1"),
+    ],
+)
+def test_settings_that_cannot_work_say_why(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        muzero.Settings(**wrong).check()
