@@ -184,9 +184,9 @@ def begin(
     space = learner.env.env.action_space
     network, count = critic_of(learner, values), learner.settings.critics
     action = space.sample(key_critics)
-    # One after another: orthogonal weights compile badly under `vmap`.
-    each = [network.init(key, first, action) for key in jax.random.split(key_critics, count)]
-    critic = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+    # One after another, by one program: orthogonal weights compile badly under `vmap`.
+    keys = jax.random.split(key_critics, count)
+    critic = jax.lax.map(lambda key: network.init(key, first, action), keys)
     optimiser = minibatches.optimiser(learner.settings)
     fields["optimiser"] = {
         "weights": fields["optimiser"],
