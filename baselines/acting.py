@@ -56,7 +56,7 @@ class Rollout(NamedTuple):
     """What happened, by step and environment; fields that a learner does not need are ()."""
 
     obs: PyTree[Array] = ()
-    action: PyTree[Array] = ()  # int32
+    action: PyTree[Array] = ()  # as the policy draws them, see core/distributions.py
     log_prob: PyTree[Array] = ()  # of the action when it was chosen
     value: PyTree[Array] = ()  # float32, of obs
     reward: PyTree[Array] = ()  # float32

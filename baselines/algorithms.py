@@ -12,7 +12,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from jaxtyping import Array, PyTree
 
 from jaxenvs import Env
+from jaxenvs.core import distributions
+from jaxenvs.core.distributions import Distribution
 from jaxenvs.core.facts import identity
+from jaxenvs.core.spaces import Box, Discrete, MultiDiscrete, Space
+from jaxenvs.core.vector import VectorEnv
 
 from .devices import ALONE, Devices
 from .moments import Normalised, has_floats
@@ -25,9 +29,15 @@ OPTIONAL = (
     "activation",
     "conv",
     "neighbours",
+    "noisy",
 )  # settings of networks that not every run has
+OF_VALUES = ("hidden", "embed", "dueling")  # settings of networks of DQN and its relatives
+OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
 USUAL = "ppo"
 WITH_RAY = "ppo-ray"  # what --ray is short for
+
+ANY = (Discrete, MultiDiscrete, Box)
+RECURRENT = ("hidden", "embed", "memory")
 
 
 class Algorithm(NamedTuple):
@@ -51,10 +61,23 @@ class Algorithm(NamedTuple):
     shape: tuple[str, ...] = ("hidden", "embed")  # settings of the policy's network; (): no policy
     command: str = ".run.loop"  # module whose `command` trains it
     outside: bool = False  # whether it takes environments of Gymnasium
+    actions: tuple[type[Space], ...] = (Discrete,)  # action spaces that it learns in
 
     def load(self) -> Any:
         """Import the module."""
         return importlib.import_module(self.module, __package__)
+
+    def check_actions(self, env: Any) -> None:
+        """Raise `ValueError` for an environment whose actions the learner cannot take."""
+        space = env.action_space
+        if type(space) in self.actions:
+            return
+        able = [row.name for row in ALGORITHMS.values() if type(space) in row.actions]
+        cure = f"give --algo {' or '.join(able)}" if able else "no learner here does"
+        wanted = " or ".join(kind.__name__ for kind in self.actions)
+        raise ValueError(
+            f"{env.name} has the action space {space}; {self.name} needs a {wanted} one: {cure}"
+        )
 
     def wrapped(self, env: Env, settings: Mapping[str, Any]) -> Env:
         """The environment that a policy of a run with these settings acts in."""
@@ -66,6 +89,7 @@ class Algorithm(NamedTuple):
 
         `KeyError` for a setting that is missing.
         """
+        self.check_actions(env)
         given = {name: settings[name] for name in self.shape}
         # Older runs and other learners do not have these.
         given |= {name: settings[name] for name in OPTIONAL if name in settings}
@@ -109,6 +133,12 @@ class Learner(Generic[S]):
         return cls(row, venv, row.network(env, vars(settings)), settings, devices)
 
     @property
+    def policy(self) -> Distribution:
+        """What the outputs of the policy's network mean."""
+        world = self.env.env if isinstance(self.env, VectorEnv) else self.env
+        return distributions.of(world.action_space)
+
+    @property
     def params(self) -> Any:
         """Params of the environments; None for the defaults, which the program then contains."""
         module = self.algorithm.load()
@@ -141,21 +171,36 @@ class Learner(Generic[S]):
 ALGORITHMS = {
     row.name: row
     for row in (
-        Algorithm(USUAL, "PPO", ".ppo"),
-        Algorithm("ppo-rnn", "recurrent PPO", ".ppo_rnn", shape=("hidden", "embed", "memory")),
+        Algorithm(USUAL, "PPO", ".ppo", actions=ANY),
+        Algorithm("ppo-rnn", "recurrent PPO", ".ppo_rnn", shape=RECURRENT, actions=ANY),
         Algorithm(
             "ppo-trxl",
             "PPO with a transformer",
             ".ppo_trxl",
-            shape=("hidden", "embed", "memory", "width", "num_heads", "depth"),
+            shape=(*RECURRENT, "width", "num_heads", "depth"),
         ),
-        Algorithm("rl2", "RL²", ".rl2", shape=("hidden", "embed", "memory")),
+        Algorithm("rl2", "RL²", ".rl2", shape=RECURRENT),
         Algorithm("pqn", "PQN", ".pqn"),
-        Algorithm("pqn-rnn", "recurrent PQN", ".pqn_rnn", shape=("hidden", "embed", "memory")),
-        Algorithm("dqn", "DQN", ".dqn", shape=("hidden", "embed", "dueling")),
+        Algorithm("pqn-rnn", "recurrent PQN", ".pqn_rnn", shape=RECURRENT),
+        Algorithm("dqn", "DQN", ".dqn", shape=OF_VALUES),
+        Algorithm("c51", "C51", ".c51", shape=OF_ATOMS),
+        Algorithm("qr-dqn", "QR-DQN", ".qr_dqn", shape=(*OF_VALUES, "quantiles")),
+        Algorithm("iqn", "IQN", ".iqn", shape=(*OF_VALUES, "cosines")),
+        Algorithm("rainbow", "Rainbow", ".rainbow", shape=OF_ATOMS),
+        Algorithm("sac", "SAC", ".sac", actions=(Box,)),
+        Algorithm("td3", "TD3", ".td3", actions=(Box,)),
+        Algorithm("tqc", "TQC", ".tqc", actions=(Box,)),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("muzero", "MuZero", ".muzero", shape=("hidden", "embed", "latent", "atoms")),
         Algorithm("davi", "DAVI", ".davi", shape=()),
         Algorithm(WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True),
+        Algorithm(
+            "apex",
+            "Ape-X and Ray",
+            ".ray.apex",
+            shape=("hidden", "embed", "dueling"),
+            command=".ray.apex",
+            outside=True,
+        ),
     )
 }

@@ -87,6 +87,10 @@ class Devices:
         """Add arrays over the devices."""
         return tree if self.count == 1 else jax.lax.psum(tree, DEVICES)
 
+    def least(self, tree: PyTree[Array]) -> PyTree[Array]:
+        """Take the minimum of arrays over the devices."""
+        return tree if self.count == 1 else jax.lax.pmin(tree, DEVICES)
+
     def moments(
         self,
         values: Float32[Array, "rows *rest"],  # noqa: F821 - a shape that parses as Python

@@ -3,27 +3,36 @@
 Run it with `jaxenvs train ID --algo dqn`. It is the learner for few environment steps: each is
 learned from many times. World, agent, `replay_buffer` and gradient steps are one compiled
 program. Actions of the n-step successor are chosen by the weights and valued by their slow copy
-(van Hasselt et al., 2016); heads as in Wang et al. (2016).
+(van Hasselt et al., 2016); heads as in Wang et al. (2016). As settings: prioritised replay
+(priorities.py), noisy layers (q_network.py), the rewards and soft targets of Munchausen
+(Vieillard et al., 2020), and resets of the last layers (Nikishin et al., 2022), with which the
+others are drawn towards their first weights (D'Oro et al., 2023), for many gradient steps a step.
+
+c51.py, qr_dqn.py, iqn.py and rainbow.py learn distributions of returns: they have a network,
+`worth` and `loss` of their own, and use the other functions of this file.
+
 Deliberate differences: environments fill the replay buffer side by side; an episode cut by the time
 limit is bootstrapped with its true successor; layers are normalised (q_network.py); `n_step` > 1 is
-not corrected for the actions that the policy would take now. Where the environment forbids actions,
-the best one is the best of the legal ones, in acting and in targets.
+not corrected for the actions that the policy would take now, and has Munchausen's reward for the
+first of them alone; weights return to the run's own first ones, not to newly drawn ones. Where the
+environment forbids actions, the best one is the best of the legal ones, in acting and in targets.
 """
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+from jaxtyping import Array, Float32, Int32, PyTree, UInt32
 
-from jaxenvs.core.masking import legal
+from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.memory import device_memory
 
-from . import acting, evaluate, minibatches, q_network, replay_buffer
+from . import acting, evaluate, minibatches, priorities, q_network, replay_buffer
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
 from .devices import ALONE
@@ -34,6 +43,9 @@ from .run import options
 from .run.checkpoints import RunError
 from .runs import Config
 from .settings import Exploring
+
+LOWEST = -1.0  # of Munchausen's reward, before it is scaled
+RESETS = 0.7  # share of the run after which there are no resets, so that it ends with what it knows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +65,13 @@ class Settings(Exploring):
     target_rate: float = 0.01  # how far the slow copy moves towards the weights; 1: all the way
     target_every: int = 1  # gradient steps between its moves
     epsilon_share: float = 0.3  # share of the run's updates over which epsilon falls, linearly
+    priority: float = 0.0  # power of the error by which steps are sampled; 0: all evenly
+    importance: float = 0.4  # power of the importance weights at the start; it rises to 1
+    noisy: bool = False  # whether learned noise in the last layers explores; see epsilon_start
+    munchausen: float = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
+    temperature: float = 0.03  # of Munchausen's policy
+    reset_every: int = 0  # gradient steps between resets of the last layers; 0: never
+    reset_keep: float = 0.5  # share of the other layers' weights that a reset keeps
 
     counts: ClassVar[tuple[str, ...]] = (
         *Exploring.counts,
@@ -74,6 +93,11 @@ class Settings(Exploring):
             )
         if not 0.0 < self.target_rate <= 1.0:
             raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
+        for name in ("priority", "importance", "munchausen", "reset_keep"):
+            if getattr(self, name) > 1.0:
+                raise ValueError(f"{name}={getattr(self, name)} must be from 0 to 1")
+        if self.munchausen and not self.temperature:
+            raise ValueError("temperature=0 leaves munchausen no policy; give such as 0.03")
 
     @property
     def slots(self) -> int:
@@ -95,121 +119,272 @@ class Runner(NamedTuple):
     returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
     lengths: Int32[Array, "*seeds envs"]  # their steps so far
     memory: tuple[()]  # the network remembers nothing
+    priorities: PyTree[Array] = ()  # of the replay buffer's slots; (): they are equal
+    first: PyTree[Array] = ()  # the first weights, if resets return to them
 
 
-DIVIDED = (*acting.DIVIDED, "replay_buffer")
+class Learned(NamedTuple):
+    """What gradient steps change."""
+
+    weights: PyTree[Array]
+    target: PyTree[Array]
+    optimiser: PyTree[Array]
+    priorities: PyTree[Array]
+    sums: PyTree[Array] = ()  # of the priorities
+
+
+DIVIDED = (*acting.DIVIDED, "replay_buffer", "priorities")
 network = QNetwork.of
 report = evaluate.report
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
     """Start: weights twice, an empty replay buffer, worlds and the key for all that follows."""
-    fields = acting.begin(learner, key)
+    fields, settings = acting.begin(learner, key), learner.settings
     mask = acting.legal_now(learner, fields["world"].env)
+    buffer = replay_buffer.empty(fields["obs"], mask, settings.slots)
     return Runner(
         **fields,
         target=jax.tree.map(jnp.copy, fields["weights"]),
         updates=jnp.int32(0),
-        replay_buffer=replay_buffer.empty(fields["obs"], mask, learner.settings.slots),
+        replay_buffer=buffer,
+        priorities=priorities.empty(*buffer.is_step.shape) if settings.priority else (),
+        first=jax.tree.map(jnp.copy, fields["weights"]) if settings.reset_every else (),
     )
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Act, remember, and learn from what is remembered; also return this update's metrics."""
+    runner, key, metrics = collect(learner, runner)
+    runner, losses = learn(learner, runner, key, worth, loss)
+    return runner, {**metrics, **losses}
+
+
+def collect(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, dict[str, Array]]:
+    """Act for `rollout_steps` steps in every environment, and remember them.
+
+    Also return a key to learn with, and metrics.
+    """
     settings = learner.settings
-    epsilon = settings.epsilon(runner.updates)
-    runner, key_act, key_learn = acting.next_update(learner, runner)
-    runner, ends = collect(learner, runner, key_act)
-    runner = runner._replace(updates=runner.updates + 1)
-    # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
-    steps = jax.lax.pmax(runner.updates, SEEDS) * settings.steps_per_update
-    runner, losses = learn_when(learner, steps >= settings.warm_up, runner, key_learn)
-    return runner, {**acting.episode_sums(ends), **losses, "epsilon": epsilon}
-
-
-def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
-    """Act for `rollout_steps` steps in every environment, and remember them."""
-    epsilon = learner.settings.epsilon(runner.updates)
+    epsilon, before = settings.epsilon(runner.updates), runner.replay_buffer.written
+    runner, key, key_learn = acting.next_update(learner, runner)
 
     def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
         key_action, key_step = jax.random.split(key)
         mask = acting.legal_now(learner, runner.world.env)
-        values = acting.predict(learner, runner.weights, runner.obs)
+        noise = jax.random.fold_in(key, 0)
+        answer = q_network.answers(learner, runner.weights, runner.obs, noise)
+        values = learner.network.mean(answer)
         action = q_network.explore(key_action, values, epsilon, mask)
         step = learner.env.step(key_step, runner.world, action)
         buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
         after, ends = acting.stepped(learner, runner._replace(replay_buffer=buffer), step)
         return after, Rollout(**ends)
 
-    return jax.lax.scan(act, runner, jax.random.split(key, learner.settings.rollout_steps))
+    keys = jax.random.split(key, settings.rollout_steps)
+    runner, ends = jax.lax.scan(act, runner, keys, unroll=settings.unroll)
+    if settings.priority:
+        given = runner.priorities, runner.replay_buffer, before, settings.n_step
+        runner = runner._replace(priorities=priorities.refreshed(*given))
+    runner = runner._replace(updates=runner.updates + 1)
+    return runner, key_learn, {**acting.episode_sums(ends), "epsilon": epsilon}
 
 
-def learn_when(
-    learner: Learner[Settings], ready: Bool[Array, ""], runner: Runner, key: Array
+def learn(
+    learner: Learner[Any],
+    runner: Runner,
+    key: Array,
+    worth: Callable[..., Array],
+    loss: Callable[..., Loss],
 ) -> tuple[Runner, dict[str, Array]]:
-    """Take `gradient_steps` gradient steps, or none before the replay buffer is `ready`."""
-    learned = (runner.weights, runner.target, runner.optimiser)
+    """Take `gradient_steps` gradient steps, or none before the replay buffer has warmed up.
+
+    `worth` and `loss` are as here.
+    """
+    settings = learner.settings
+    # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
+    updates = jax.lax.pmax(runner.updates, SEEDS)
+    share = updates.astype(jnp.float32) / settings.updates
+    beta = settings.importance + (1.0 - settings.importance) * share
+    learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
     nothing = {"q_loss": jnp.float32(0.0), "q": jnp.float32(0.0)}
 
-    def learn(learned: Any) -> Any:
-        keys = jax.random.split(key, learner.settings.gradient_steps)
-        step = functools.partial(gradient_step, learner, runner.replay_buffer)
+    def steps(learned: Learned) -> tuple[Learned, dict[str, Array]]:
+        if settings.priority:
+            learned = learned._replace(sums=priorities.sums(learned.priorities))
+        keys = jax.random.split(key, settings.gradient_steps)
+        step = functools.partial(gradient_step, learner, worth, loss, runner.replay_buffer, beta)
         learned, losses = jax.lax.scan(step, learned, keys)
-        return learned, jax.tree.map(jnp.mean, losses)
+        return learned._replace(sums=()), jax.tree.map(jnp.mean, losses)
 
-    learned, losses = jax.lax.cond(ready, learn, lambda same: (same, nothing), learned)
-    weights, target, optimiser = learned
-    return runner._replace(weights=weights, target=target, optimiser=optimiser), losses
+    ready = updates * settings.steps_per_update >= settings.warm_up
+    learned, losses = jax.lax.cond(ready, steps, lambda same: (same, nothing), learned)
+    runner = runner._replace(**{k: v for k, v in learned._asdict().items() if k != "sums"})
+    return reset(learner, runner, updates), losses
 
 
 def gradient_step(
-    learner: Learner[Settings], buffer: ReplayBuffer, learned: Any, key: Array
-) -> tuple[Any, dict[str, Array]]:
+    learner: Learner[Any],
+    worth: Callable[..., Array],
+    loss: Callable[..., Loss],
+    buffer: ReplayBuffer,
+    beta: Float32[Array, ""],
+    learned: Learned,
+    key: Array,
+) -> tuple[Learned, dict[str, Array]]:
     """Learn from one batch, then let the slow copy follow."""
     settings = learner.settings
-    weights, target, state = learned
     size = settings.batch_size // learner.devices.count
-    batch = replay_buffer.sample(key, buffer, size, settings.n_step, settings.gamma)
-    goals = worth(learner, weights, target, batch)
-    gradient, losses = minibatches.gradients(learner, loss, weights, batch, goals)
-    optimiser = minibatches.optimiser(settings)
-    weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)
+    key_worth, key_loss = (jax.random.fold_in(key, i) for i in (1, 2))
+    window = (settings.n_step, settings.gamma)
+    drawn = None
+    if settings.priority:
+        known = (learned.priorities, learned.sums)
+        drawn = priorities.sample(key, *known, size, beta, learner.devices)
+        batch = replay_buffer.window(buffer, drawn.env, drawn.slot, *window)
+        batch = batch._replace(weight=drawn.weight)
+    else:
+        batch = replay_buffer.sample(key, buffer, size, *window)
+    goals = worth(learner, learned.weights, learned.target, batch, key_worth)
+    weights, optimiser = learned.weights, minibatches.optimiser(settings)
+    gradient, losses = minibatches.gradients(learner, loss, weights, batch, goals, key_loss)
+    error = losses.pop("error")
+    weights, state = minibatches.apply_gradient(optimiser, gradient, learned.optimiser, weights)
     moves = minibatches.counted(state) % settings.target_every == 0
     rate = jnp.where(moves, settings.target_rate, 0.0)
-    target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, target, weights)
-    return (weights, target, state), losses
+    target = jax.tree.map(lambda old, new: (1.0 - rate) * old + rate * new, learned.target, weights)
+    learned = learned._replace(weights=weights, target=target, optimiser=state)
+    if drawn is not None:
+        known = (learned.priorities, learned.sums)
+        ranks, sums = priorities.updated(*known, drawn, error, settings.priority)
+        learned = learned._replace(priorities=ranks, sums=sums)
+    return learned, losses
+
+
+def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> Runner:
+    """Return the last layers to their first weights every `reset_every` gradient steps.
+
+    The other layers keep a share of what they learned, the optimiser its counts alone.
+    """
+    settings = learner.settings
+    if not settings.reset_every:
+        return runner
+    made = jax.lax.pmax(minibatches.counted(runner.optimiser), SEEDS)
+    before = jnp.maximum(made - settings.gradient_steps, 0)
+    due = made // settings.reset_every > before // settings.reset_every
+    due &= updates < int(RESETS * settings.updates)
+
+    def back(path: Any, new: Array, old: Array) -> Array:
+        kept = settings.reset_keep if path[1].key in learner.network.body else 0.0
+        return kept * new + (1.0 - kept) * old
+
+    def begin_anew(now: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
+        mixed = (jax.tree_util.tree_map_with_path(back, tree, runner.first) for tree in now[:2])
+        return *mixed, jax.tree.map(forgotten, now[2])
+
+    def forgotten(leaf: Array) -> Array:
+        return jnp.zeros_like(leaf) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf
+
+    now = (runner.weights, runner.target, runner.optimiser)
+    weights, target, optimiser = jax.lax.cond(due, begin_anew, lambda same: same, now)
+    return runner._replace(weights=weights, target=target, optimiser=optimiser)
 
 
 def worth(
-    learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], batch: Batch
+    learner: Learner[Any],
+    weights: PyTree[Array],
+    target: PyTree[Array],
+    batch: Batch,
+    key: Array | None = None,
 ) -> Float32[Array, " batch"]:
     """What the sampled actions should have been worth."""
-    values = acting.predict(learner, target, batch.next_obs)
-    double = learner.settings.double
-    chooser = acting.predict(learner, weights, batch.next_obs) if double else values
-    action = legal(chooser, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
-    value = q_network.chosen(values, action)
+    value = following(learner, weights, target, batch, key)
     chex.assert_equal_shape(
         [batch.reward, batch.discount, value],
         custom_message="reward, discount and the successor's value, [batch]",
     )
-    return batch.reward + batch.discount * value
+    return rewarded(learner, target, batch, key) + batch.discount * value
 
 
-def loss(learner: Learner, weights: PyTree, batch: Batch, worth: Array) -> Loss:
-    """Huber loss of the values of the sampled actions."""
-    value = q_network.chosen(acting.predict(learner, weights, batch.obs), batch.action)
+def following(
+    learner: Learner[Any],
+    weights: PyTree[Array],
+    target: PyTree[Array],
+    batch: Batch,
+    key: Array | None,
+    *given: Array,
+) -> Float32[Array, "batch ..."]:
+    """What the slow copy says of the best action in the successors.
+
+    With Munchausen, of its policy's actions on average, less their log-probability. `given` are
+    further arguments of the network.
+    """
+    key_value, key_best = parted(key)
+    answer = q_network.answers(learner, target, batch.next_obs, key_value, *given)
+    if learner.settings.munchausen:
+        policy, log = soft(learner, target, batch.next_obs, batch.next_mask, key_best)
+        like = (..., *[None] * (answer.ndim - 2))
+        return ((answer - log[like]) * policy[like]).sum(axis=1)
+    return q_network.chosen(answer, best(learner, weights, target, batch, key_best))
+
+
+def best(
+    learner: Learner[Any],
+    weights: PyTree[Array],
+    target: PyTree[Array],
+    batch: Batch,
+    key: Array | None,
+) -> Int32[Array, " batch"]:
+    """The best legal actions in the successors."""
+    chooser = weights if learner.settings.double else target
+    values = learner.network.mean(q_network.answers(learner, chooser, batch.next_obs, key))
+    return legal(values, batch.next_mask).argmax(axis=-1).astype(jnp.int32)
+
+
+def rewarded(
+    learner: Learner[Any], target: PyTree[Array], batch: Batch, key: Array | None
+) -> Float32[Array, " batch"]:
+    """Rewards; with Munchausen, the log-probability of the action taken is part of them."""
+    if not learner.settings.munchausen:
+        return batch.reward
+    _, log = soft(learner, target, batch.obs, batch.mask, parted(key)[0])
+    more = jnp.clip(q_network.chosen(log, batch.action), LOWEST, 0.0)
+    return batch.reward + learner.settings.munchausen * more
+
+
+def soft(
+    learner: Learner[Any], target: PyTree[Array], obs: PyTree[Array], mask: Mask, key: Any
+) -> tuple[Float32[Array, "batch actions"], Float32[Array, "batch actions"]]:
+    """Probabilities of Munchausen's policy, and their logarithms times its temperature."""
+    values = learner.network.mean(q_network.answers(learner, target, obs, key))
+    heat = learner.settings.temperature
+    log = jax.nn.log_softmax(legal(values / heat, mask))
+    return jnp.exp(log), heat * log
+
+
+def parted(key: Array | None) -> tuple[Any, Any]:
+    """Two keys from one; None for none."""
+    return (None, None) if key is None else tuple(jax.random.split(key))
+
+
+def loss(
+    learner: Learner, weights: PyTree, batch: Batch, worth: Array, key: Array | None = None
+) -> Loss:
+    """Huber loss of the values of the sampled actions; also return their errors."""
+    answer = q_network.answers(learner, weights, batch.obs, key)
+    value = q_network.chosen(answer, batch.action)
     chex.assert_equal_shape(
         [batch.weight, value, worth], custom_message="weight, value and worth, [batch]"
     )
     loss = (batch.weight * optax.losses.huber_loss(value, worth)).mean()
-    return loss, {"q_loss": loss, "q": value.mean()}
+    return loss, {"q_loss": loss, "q": value.mean(), "error": worth - value}
 
 
 def fit(learner: Learner[Any], seeds: int) -> None:
     """Raise `RunError` if the replay buffer does not fit on the device."""
     alone = dataclasses.replace(learner, devices=ALONE)
-    shapes = jax.eval_shape(alone.init, jax.random.key(0)).replay_buffer
+    runner = jax.eval_shape(alone.init, jax.random.key(0))
+    shapes = (runner.replay_buffer, runner.priorities)
     need = seeds * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     device = jax.local_devices()[0]
     there = device_memory(device)
@@ -222,9 +397,11 @@ def fit(learner: Learner[Any], seeds: int) -> None:
         )
 
 
-def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
+def build(
+    asked: options.Options[Settings], config: Config, algorithm: str = "dqn"
+) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
-    learner, size = options.learner("dqn", asked, config), asked.settings.batch_size
+    learner, size = options.learner(algorithm, asked, config), asked.settings.batch_size
     if size % learner.devices.count:
         raise RunError(
             f"batch_size={size} does not divide evenly among {learner.devices.count} devices; give "

@@ -54,9 +54,8 @@ def act(
     policy: Policy, greedy: bool, key: Array, memory: PyTree[Array], obs: PyTree[Array], mask: Any
 ) -> tuple[PyTree[Array], Array]:
     """New memory and an action of one environment."""
-    memory, logits, _ = policy.think(memory, obs, mask)
-    chosen = logits.argmax() if greedy else jax.random.categorical(key, logits)
-    return memory, chosen.astype(jnp.int32)
+    memory, outputs, _ = policy.think(memory, obs, mask)
+    return memory, policy.choose(key, outputs, greedy)
 
 
 def _remembered(policy: Policy, count: int) -> PyTree[Array]:
@@ -87,8 +86,10 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
         obs = jax.tree.map(lambda *leaves: np.stack(leaves), *map(env.upstream_obs, shown))
         keys = jax.random.split(jax.random.fold_in(key, step), count)
         memory, actions = chosen(keys, memory, obs, None)
+        actions = np.asarray(actions)
         for i in np.flatnonzero(playing):
-            shown[i], reward, terminated[i], truncated, _ = worlds[i].step(int(actions[i]))
+            action = actions[i] if actions.ndim > 1 else int(actions[i])
+            shown[i], reward, terminated[i], truncated, _ = worlds[i].step(action)
             returns[i] += np.float32(reward)
             lengths[i] += 1
             playing[i] = not (terminated[i] or truncated)

@@ -102,7 +102,7 @@ def play(
     `memory` is as in `first_episodes`.
     """
     played = player(env, act, config, count, memory)(weights)
-    return summary(jax.device_get(played), config.seed, env.achievements)
+    return summary(jax.device_get(played), config.labels, env.achievements)
 
 
 def player(
@@ -120,8 +120,10 @@ def player(
     return lambda weights: one_seed(weights, keys)
 
 
-def summary(episodes: Episodes, first_seed: int, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what eval.json says: means over all seeds and of each.
+def summary(
+    episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return what eval.json says: means over all agents and of each; `labels` are `Config.labels`.
 
     `success_rate` is None where the environment does not say what a success is; `names` are those
     of its achievements.
@@ -132,15 +134,17 @@ def summary(episodes: Episodes, first_seed: int, names: Sequence[str] = ()) -> d
         "episodes": int(np.shape(episodes.returns)[1]),  # of each seed
         **means(episodes, names),
         **middle(np.asarray(episodes.returns).mean(axis=1)),
-        "per_seed": per_seed(episodes, first_seed, names),
+        "per_seed": per_seed(episodes, labels, names),
     }
 
 
-def per_seed(episodes: Episodes, first_seed: int, names: Sequence[str]) -> list[dict[str, Any]]:
-    """The means of each seed."""
+def per_seed(
+    episodes: Episodes, labels: Sequence[dict[str, Any]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """The means of each agent, after its label."""
     return [
-        {"seed": first_seed + i, **means(jax.tree.map(operator.itemgetter(i), episodes), names)}
-        for i in range(len(episodes.returns))
+        {**label, **means(jax.tree.map(operator.itemgetter(i), episodes), names)}
+        for i, label in enumerate(labels)
     ]
 
 
@@ -208,7 +212,8 @@ def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) 
     env = learner.algorithm.wrapped(run.config.env, run.config.settings)
     result = play(env, drawn(env, network), weights, run.config, count, network.begin())
     run.write_json("eval.json", result)
-    tell(result)
+    if not run.config.sweep:  # whose table follows
+        tell(result)
     print(f"Watch it: jaxenvs watch {run.path}")
 
 
@@ -219,9 +224,8 @@ def drawn(env: Env, network: Any, greedy: bool = False) -> Callable[..., Any]:
         weights: PyTree[Array], key: Array, obs: PyTree[Array], state: Any, memory: Any
     ) -> tuple[Array, Any]:
         policy = Policy.of(env, network, weights)
-        memory, logits, _ = jax.vmap(policy.think)(memory, obs, policy.masks(state))
-        chosen = logits.argmax(axis=-1) if greedy else jax.random.categorical(key, logits)
-        return chosen.astype(jnp.int32), memory
+        memory, outputs, _ = jax.vmap(policy.think)(memory, obs, policy.masks(state))
+        return policy.choose(key, outputs, greedy), memory
 
     return act
 

@@ -2,6 +2,7 @@
 
 import json
 import time
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,8 @@ def _run(argv: list[str]) -> int:
             "greedy": asked.greedy,
             "best": asked.best,
             "seeds": [
-                setting | _result(seed, policy, asked.package, asked.episodes, asked.greedy)
-                for (setting, seed), policy in zip(config.agents, policies, strict=True)
+                label | _result(name, label["seed"], policy, asked)
+                for name, label, policy in zip(config.names, config.labels, policies, strict=True)
             ],
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
             "versions": {name: version(name) for name in ("jaxenvs", "jax", asked.package) if name},
@@ -95,15 +96,14 @@ def _parser() -> Parser:
     return made
 
 
-def _result(
-    seed: int, policy: Policy, package: str | None, count: int, greedy: bool
-) -> dict[str, Any]:
-    """Play, print a line, and return the figures of one seed."""
+def _result(name: str, seed: int, policy: Policy, asked: Namespace) -> dict[str, Any]:
+    """Play, print a line after the name, and return the figures of one agent."""
+    package, count, greedy = asked.package, asked.episodes, asked.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
-    result: dict[str, Any] = {"seed": seed}
+    result: dict[str, Any] = {}
     played = here(policy, key_here, count, greedy)
     result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
-    line = f"seed {seed}: {_words(ours)}"
+    line = f"{name}: {_words(ours)}"
     if package is not None:
         played = elsewhere.play(policy, package, key_there, count, greedy)
         result["there"] = there = _figures(played)

@@ -5,10 +5,12 @@
     policy.json          id, observation, memory, actions, versions
 
 The program takes (memory, obs) of a batch of any size, or (memory, obs, mask) where the environment
-forbids actions, and returns (memory, logits of the legal actions, value).
+forbids actions, and returns (memory, logits of the legal actions, value). Where actions are not
+Discrete, `distribution` in policy.json says what it returns instead of logits.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
+from jaxenvs import spaces
 from jaxenvs.commands.parser import Parser, UsageError, guarded, number, unwritable
+from jaxenvs.core import distributions
 from jaxenvs.core.extras import require
 from jaxenvs.core.files import replacing
 from jaxenvs.core.masking import has_illegal
@@ -95,8 +99,37 @@ def program(policy: Policy) -> bytes:
     given = [policy.begin(), jax.eval_shape(env.observe, env.state_shape)]
     if has_illegal(env):
         given.append(jax.eval_shape(env.action_mask, env.state_shape))
-    exported = export.export(jax.jit(jax.vmap(policy.think)), platforms=PLATFORMS)
+    exported = export.export(jax.jit(jax.vmap(spoken(policy))), platforms=PLATFORMS)
     return bytes(exported(*jax.tree.map(rows, given)).serialize())
+
+
+def spoken(policy: Policy) -> Callable[..., Any]:
+    """What the program says of one observation: for a Box, means and spreads before tanh."""
+    actions = distributions.of(policy.env.action_space)
+    if not isinstance(actions, distributions.TanhGaussian):
+        return policy.think
+
+    def think(*given: Any) -> Any:
+        memory, outputs, value = policy.think(*given)
+        return memory, jnp.concatenate(actions.moments(outputs), axis=-1), value
+
+    return think
+
+
+def distribution(space: spaces.Space) -> dict[str, Any]:
+    """How actions follow from what the program returns."""
+    if isinstance(space, spaces.Discrete):
+        return {"kind": "categorical", "logits": space.n}
+    if isinstance(space, spaces.MultiDiscrete):
+        return {"kind": "categorical, one after another", "logits": space.nvec.ravel().tolist()}
+    assert isinstance(space, spaces.Box)
+    return {
+        "kind": "Gaussian before tanh: means, then standard deviations",
+        "action": "low + (high - low) * (tanh(mean + deviation * normal) + 1) / 2",
+        "shape": list(space.shape),
+        "low": space.low.ravel().tolist(),
+        "high": space.high.ravel().tolist(),
+    }
 
 
 def named(weights: PyTree[Array]) -> dict[str, np.ndarray]:
@@ -125,6 +158,7 @@ def described(policy: Policy, run: Run) -> dict[str, Any]:
         "first_memory": jax.tree.map(lambda leaf: leaf.tolist(), begin),
         "mask": has_illegal(env),
         "actions": list(env.action_names),
+        "distribution": distribution(env.action_space),
         "platforms": list(PLATFORMS),
         "versions": run.config.versions,
     }

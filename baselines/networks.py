@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, PyTree, UInt8
 
 from jaxenvs import spaces
+from jaxenvs.core import distributions
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.platforms import by_platform
@@ -29,7 +30,7 @@ class Network(nn.Module):
     """The network of a policy, of any kind; it takes one observation, `vmap` it."""
 
     observation_space: spaces.Space
-    num_actions: int
+    num_actions: int  # outputs of the policy: logits, or for a Box means and spreads
     hidden: Sequence[int]  # width of each layer
     embed: int  # features per cell of a map or picture, 0 to take its one-hots as they are
     read: Callable[[Any], Any] = identity  # from an observation to `observation_space`
@@ -52,15 +53,25 @@ class Network(nn.Module):
     def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
         """Return the network for an `Env` or what Ray's learner knows of a world of Gymnasium.
 
-        Raises `ValueError` unless its actions are Discrete.
+        Raises `ValueError` for an action space that no policy has.
         """
-        if not isinstance(env.action_space, spaces.Discrete):
-            raise ValueError(
-                f"{env.name} has the action space {env.action_space}; this learner needs a "
-                f"Discrete one"
-            )
+        try:
+            policy = distributions.of(env.action_space)
+        except ValueError as error:
+            raise ValueError(f"{env.name}: {error}") from error
         space, read = env.features
-        return cls(space, env.action_space.n, tuple(hidden), embed, read, **more)
+        made = cls(space, policy.outputs, tuple(hidden), embed, read, **more)
+        if made.conv and not made.convolved:
+            raise ValueError(
+                f"conv={tuple(made.conv)}: {env.name} observes no map or picture to convolve; omit "
+                f"it"
+            )
+        return made
+
+    @property
+    def convolved(self) -> list[spaces.Space]:
+        """Parts of an observation that `conv` reads."""
+        return [part for _, part in leaves(self.observation_space) if is_map(part, 1)]
 
     def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":
         """The encoder that turns an observation of a space into features."""
@@ -107,7 +118,7 @@ def renewed(
 
 
 class ActorCritic(Network):
-    """An MLP shared by a categorical policy and a value."""
+    """An MLP shared by a policy and a value."""
 
     value_gain: float = 1.0  # of the value's initial weights; 0: every value is 0 at first
 
@@ -395,6 +406,15 @@ def check_answers(network: Network, env: Any, name: str, recurrent: bool) -> Non
 def is_map(space: spaces.Space, embed: int) -> bool:
     """Whether cells of an observation of a space are embedded."""
     return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
+
+
+def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
+    """Paths of the parts of a space in a fixed order, with spaces or parts of an observation."""
+    if isinstance(space, spaces.Dict):
+        for name, part in sorted(space.spaces.items()):
+            yield from leaves(part, None if obs is None else obs[name], (*path, name))
+    else:
+        yield path, space if obs is None else obs
 
 
 def embedded(

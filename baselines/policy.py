@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from jaxtyping import Array, Float32, Int32, PyTree
+from jaxtyping import Array, Float32, PyTree
 
+from jaxenvs.core import distributions
 from jaxenvs.core.env import Env
 from jaxenvs.core.masking import Mask, has_illegal, legal_actions
 from jaxenvs.core.random import Key
@@ -29,7 +29,7 @@ class Policy:
     env: Env
     begin: Callable[[], PyTree[Array]]  # what it remembers before an episode; () if nothing ever
     predict: Callable[[Any, PyTree[Array], Mask], tuple[Any, Array, Array]]
-    """Memory, observation and mask -> memory, logits of the legal actions, value."""
+    """Memory, observation and mask -> memory, outputs of the policy, value."""
     env_id: str = ""
     weights: PyTree[Array] = dataclasses.field(default=None, compare=False, repr=False)
 
@@ -41,25 +41,33 @@ class Policy:
 
     def act(
         self, key: Key, memory: PyTree[Array], state: Any, params: Any = None, greedy: bool = False
-    ) -> tuple[PyTree[Array], Int32[Array, ""]]:
+    ) -> tuple[PyTree[Array], Array]:
         """New memory and an action in a state of `env`: sampled or, if `greedy`, the most likely.
 
         `memory` is from before the state was seen: `begin()` at the start of an episode.
         """
         obs = self.env.observe(state, params)
         mask = legal_actions(self.env, state, params)
-        memory, logits, _ = self.think(memory, obs, mask)
-        action = logits.argmax() if greedy else jax.random.categorical(key, logits)
-        return memory, action.astype(jnp.int32)
+        memory, outputs, _ = self.think(memory, obs, mask)
+        return memory, self.choose(key, outputs, greedy)
+
+    def choose(self, key: Key, outputs: Array, greedy: bool = False) -> Array:
+        """Actions for outputs of `think` (*batch, outputs): sampled, or the most likely ones.
+
+        For a Box the most likely action is tanh of the Gaussian's mean, stretched to the bounds.
+        """
+        policy = distributions.of(self.env.action_space)
+        return policy.action(policy.best(outputs) if greedy else policy.draw(key, outputs))
 
     def think(
         self, memory: PyTree[Array], obs: PyTree[Array], mask: Mask = None
-    ) -> tuple[PyTree[Array], Float32[Array, " actions"], Float32[Array, ""]]:
-        """Memory after one more observation, logits of the legal actions, value.
+    ) -> tuple[PyTree[Array], Float32[Array, " outputs"], Float32[Array, ""]]:
+        """Memory after one more observation, outputs of the policy, value (NaN if it has none).
 
-        Illegal actions have the logit `jaxenvs.core.masking.NEVER`. `mask` is
-        `env.action_mask(state)`; raises `TypeError` where it is left out and `env` has illegal
-        actions.
+        Outputs are logits of the legal actions; `jaxenvs.core.distributions` says what they are
+        where actions are not Discrete. Illegal actions have the logit
+        `jaxenvs.core.masking.NEVER`. `mask` is `env.action_mask(state)`; raises `TypeError` where
+        it is left out and `env` has illegal actions.
         """
         if mask is None and has_illegal(self.env):
             raise TypeError(
@@ -69,7 +77,7 @@ class Policy:
         return self.predict(memory, obs, mask)
 
     def apply(self, obs: PyTree[Array], mask: Mask = None) -> tuple[Array, Array]:
-        """Logits and value of one observation; if recurrent, of the first one of an episode.
+        """Outputs and value of one observation; if recurrent, of the first one of an episode.
 
         `mask` is as in `think`.
         """

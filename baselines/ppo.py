@@ -7,7 +7,8 @@ Deliberate differences: an episode cut by the time limit is bootstrapped with th
 successor, the value loss is clipped only if `value_clip` is given, and observations are stored as
 the environment gives them. Where rewards are rare, `advantage_floor` keeps normalisation from
 turning the errors of the value into a gradient as large as that of a success: without it, rollouts
-without reward undo exploration.
+without reward undo exploration. Actions that are real numbers are drawn from a Gaussian and brought
+between their bounds by tanh (core/distributions.py), where others cut a Gaussian off.
 """
 
 import dataclasses
@@ -81,10 +82,11 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
     """Draw actions from the policy."""
-    memory, logits, value = acting.think(learner, runner, mask)
-    action = jax.random.categorical(key, logits).astype(jnp.int32)
-    log_prob = log_probability(logits, action)
-    return memory, action, {"action": action, "log_prob": log_prob, "value": value, "mask": mask}
+    memory, outputs, value = acting.think(learner, runner, mask)
+    drawn = learner.policy.draw(key, outputs)
+    log_prob = learner.policy.log_prob(outputs, drawn)
+    known = {"action": drawn, "log_prob": log_prob, "value": value, "mask": mask}
+    return memory, learner.policy.action(drawn), known
 
 
 def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollout, Array, Array]:
@@ -141,12 +143,9 @@ def loss(
     `mean` (one number, or one for each item) and `spread` are those of the minibatch's
     advantages, on all devices.
     """
-    settings = learner.settings
-    logits, value = unroll(learner, weights, rollout)
-    log_probs = jax.nn.log_softmax(logits)
-    actions = jnp.arange(logits.shape[-1], dtype=rollout.action.dtype)
-    # Not by an index, whose gradient is written apart.
-    log_prob = jnp.where(rollout.action[..., None] == actions, log_probs, 0.0).sum(axis=-1)
+    settings, policy = learner.settings, learner.policy
+    outputs, value = unroll(learner, weights, rollout)
+    log_prob = policy.log_prob(outputs, rollout.action)
     chex.assert_equal_shape(
         [log_prob, rollout.log_prob, value, rollout.value, advantage, target],
         custom_message="a number each for log_prob (new, old), value (new, old), advantage "
@@ -160,7 +159,7 @@ def loss(
     losses = {
         "policy_loss": -jnp.minimum(ratio * advantage, near * advantage),
         "value_loss": 0.5 * value_errors(value, rollout.value, target, settings.value_clip),
-        "entropy": -(jnp.exp(log_probs) * log_probs).sum(axis=-1),
+        "entropy": policy.entropy(outputs),
         "kl": ratio - 1 - log_ratio,  # Schulman's estimate, never negative
         "clipped": (near != ratio).astype(jnp.float32),
     }
@@ -182,7 +181,7 @@ def value_errors(value: Array, before: Array, target: Array, limit: float) -> Ar
 
 
 def log_probability(logits: Array, action: Array) -> Float32[Array, "*batch"]:
-    """Logarithm of the probability of each action."""
+    """Logarithm of the probability of each Discrete action."""
     chex.assert_shape(
         action, logits.shape[:-1], custom_message="one action for each vector of logits"
     )

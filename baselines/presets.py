@@ -30,6 +30,20 @@ RARE_REWARD_BY_VALUES = {"gae_lambda": 0.9, "learning_rate": 2.5e-4, "epochs": 2
 RARE_REWARD_BY_SEQUENCES = {**RARE_REWARD_BY_VALUES, "minibatches": 8}
 RARE_REWARD_BY_REPLAY = {"n_step": 5}
 
+# In few steps: each is learned from eight times, and what surprised more often.
+FEW_STEPS = {
+    "num_envs": 16,
+    "rollout_steps": 8,
+    "warm_up": 2000,
+    "capacity": 120_000,
+    "gradient_steps": 16,
+    "batch_size": 64,
+    "priority": 0.6,
+    "epsilon_share": 0.6,
+    "epsilon_end": 0.03,
+    "chunk": 16,
+}
+
 # A key and a door, or a long way, between the agent and its only reward: hundreds of steps for a
 # beginner.
 FAR_REWARD = {
@@ -145,6 +159,44 @@ BALANCE = {
 }
 
 
+# A cost for every step until the end, which chance seldom reaches.
+SWING_UP = {
+    "total_steps": 500_000,
+    "num_envs": 16,
+    "rollout_steps": 64,
+    "normalize_obs": True,
+    "reward_scaling": True,
+    "gae_lambda": 0.98,
+    "entropy": 0.01,
+    "hidden": (64, 64),
+    "chunk": 8,
+}
+
+# A torque for 200 steps, a cost in each; values near a thousand are scaled.
+TORQUE = {
+    "total_steps": 250_000,
+    "num_envs": 8,
+    "rollout_steps": 128,
+    "epochs": 10,
+    "gamma": 0.95,
+    "entropy": 0.0,
+    "reward_scaling": True,
+    "hidden": (64, 64),
+    "chunk": 8,
+}
+
+# The only reward is at the flag, and force costs: whoever stays at the bottom pays least at first.
+FORCE = {
+    "total_steps": 250_000,
+    "num_envs": 16,
+    "rollout_steps": 256,
+    "normalize_obs": True,
+    "reward_scaling": True,
+    "entropy": 0.01,
+    "hidden": (64, 64),
+    "chunk": 4,
+}
+
 # A reward for the solved board only. Here what is learned is one-hots of tiles in their cells.
 SMALL_PUZZLE = {
     "total_steps": 200_000,
@@ -194,6 +246,27 @@ RULE_WORLDS_GPU = {
 def steps(ids: str, total: float, algorithm: str = "ppo") -> Preset:
     """Row that says how many millions of steps each seed makes."""
     return Preset(ids, {"total_steps": round(total * 1e6)}, algorithm=algorithm)
+
+
+BY_REPLAY = ("dqn", "c51", "qr-dqn", "iqn", "rainbow")
+
+
+def by_replay(ids: str, settings: Mapping[str, Any]) -> tuple[Preset, ...]:
+    """Rows for DQN and its relatives; of them Rainbow explores by its noise alone."""
+
+    def known(name: str) -> bool:
+        return not name.startswith("epsilon")
+
+    noise = {name: value for name, value in settings.items() if known(name)}
+    return tuple(
+        Preset(ids, noise if name == "rainbow" else settings, algorithm=name) for name in BY_REPLAY
+    )
+
+
+def returns(ids: str, least: float, largest: float) -> tuple[Preset, ...]:
+    """Rows for learners that need to know the bounds of discounted returns."""
+    bounds = {"v_min": least, "v_max": largest}
+    return tuple(Preset(ids, bounds, algorithm=name) for name in ("c51", "rainbow"))
 
 
 PRESETS = (
@@ -250,16 +323,22 @@ PRESETS = (
     Preset(r"Craft-.*", OPEN_WORLD_BY_VALUES, algorithm="pqn-rnn"),
     steps(r"(Grid-Memory|Craft-).*", 1, "pqn-rnn"),
     steps(r"Grid-DoorKey-5x5-v\d+", 0.35, "pqn"),
-    Preset(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_REPLAY, algorithm="dqn"),
-    steps(r"Grid-DoorKey-5x5-v\d+", 0.35, "dqn"),
+    *by_replay(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_REPLAY),
+    *by_replay(r"Grid-DoorKey-(5x5|6x6)-v\d+", FEW_STEPS),
+    *by_replay(r"Grid-DoorKey-5x5-v\d+", {"total_steps": 40_000}),
+    *by_replay(r"Grid-DoorKey-6x6-v\d+", {"total_steps": 120_000}),
+    *returns(r"(Grid|BabyAI)-.*", -1.0, 1.0),
+    *returns(r"Classic-CartPole-v\d+", 0.0, 100.0),
     steps(r"Grid-DoorKey-6x6-v\d+", 1, "pqn"),
-    steps(r"Grid-DoorKey-6x6-v\d+", 1, "dqn"),
     Preset(r"Craft-.*", OPEN_WORLD_BY_VALUES, algorithm="pqn"),
-    Preset(r"Craft-.*", OPEN_WORLD_BY_REPLAY, algorithm="dqn"),
+    *by_replay(r"Craft-.*", OPEN_WORLD_BY_REPLAY),
+    *returns(r"Craft-.*", -1.0, 6.0),
     Preset(r"Craft-.*", OPEN_WORLD),
+    Preset(r"Craft-Ids-v\d+", {"epochs": 2}),
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
     Preset(r"Craft-Classic-Ids-v\d+", OPEN_WORLD_BY_SIGHT, algorithm="ppo-rnn"),
+    Preset(r"Craft-Ids-v\d+", {"num_envs": 128, "rollout_steps": 32}, algorithm="ppo-rnn"),
     Preset(r"Craft-.*", OPEN_WORLD_GPU_BY_MEMORY, name="gpu", algorithm="ppo-rnn"),
     Preset(r"Grid-.*", GPU, name="gpu"),
     Preset(r"BabyAI-.*", {**GPU, "unroll": 1, "reset_source": "pool"}, name="gpu"),
@@ -267,6 +346,13 @@ PRESETS = (
     Preset(r"XLand-.*", RULE_WORLDS_GPU, name="gpu", algorithm="rl2"),
     Preset(r"XLand-R4-13x13-v\d+", {"task_set": "high-1m"}, name="gpu", algorithm="rl2"),
     Preset(r"Classic-CartPole-v\d+", BALANCE),
+    Preset(r"Classic-(Acrobot|MountainCar)-v\d+", SWING_UP),
+    Preset(r"Classic-Pendulum-v\d+", TORQUE),
+    Preset(r"Classic-MountainCarContinuous-v\d+", FORCE),
+    *(
+        Preset(r"Classic-Pendulum-v\d+", {"total_steps": 20_000, "chunk": 5}, algorithm=name)
+        for name in ("sac", "td3", "tqc")
+    ),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
     Preset(r"Puzzle-.*", GPU, name="gpu"),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),

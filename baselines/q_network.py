@@ -9,6 +9,8 @@ remembers nothing can be caught in a circle, which a single other action ends. W
 forbids actions, best and any are those of the legal ones.
 """
 
+import functools
+import math
 from typing import Any
 
 import chex
@@ -20,33 +22,72 @@ from jaxtyping import Array, Float, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
+from .algorithms import Learner
 from .networks import Network, Recurrent, dense
 
 EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
+NOISE = 0.5  # initial scale of a noisy layer, times the square root of its inputs
 
 
 class QNetwork(Network):
-    """Values of all actions in one observation; `vmap` it."""
+    """What all actions are worth in one observation; `vmap` it.
+
+    It answers with a number for each action, or with numbers that describe the distribution of its
+    return, see `outputs` and `mean`.
+    """
 
     dueling: bool = False
+    noisy: bool = False  # whether the last layer and the heads are noisy, if given the key "noise"
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Shape of the answer for one action."""
+        return ()
+
+    def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
+        """Action values."""
+        return answer
 
     @nn.compact
-    def __call__(self, obs: PyTree[Array]) -> Float32[Array, " actions"]:
+    def __call__(self, obs: PyTree[Array]) -> Float32[Array, " actions *outputs"]:
+        return self.heads(self.features(obs))
+
+    def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
+        """What is seen, by all layers but the last and the heads."""
         features = self.encoder_of(self.observation_space)(self.read(obs))
-        for width in self.hidden:
+        for width in self.hidden[:-1]:
             features = dense(width, np.sqrt(2), self.dtype)(features)
             features = nn.relu(nn.LayerNorm(dtype=self.dtype)(features))
-        values = dense(self.num_actions, 0.1)(features)
+        return features
+
+    def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
+        """The answer from features, [*batch, actions, *outputs]."""
+        layer = Noisy if self.noisy else dense
+        for width in self.hidden[-1:]:
+            features = layer(width, np.sqrt(2), self.dtype)(features)
+            features = nn.relu(nn.LayerNorm(dtype=self.dtype)(features))
+        batch, outputs = features.shape[:-1], self.outputs
+        count, axis = math.prod(outputs), -1 - len(outputs)
+        values = layer(self.num_actions * count, 0.1)(features)
+        values = values.reshape(*batch, self.num_actions, *outputs)
         if not self.dueling:
             return values
-        return dense(1, 0.1)(features) + values - values.mean()
+        value = layer(count, 0.1)(features).reshape(*batch, 1, *outputs)
+        return value + values - values.mean(axis=axis, keepdims=True)
+
+    @property
+    def body(self) -> set[str]:
+        """Names of the weights of `features`."""
+        layers = range(len(self.hidden) - 1)
+        names = (f"{kind}_{i}" for i in layers for kind in ("Dense", "LayerNorm"))
+        return {"Encoder_0", *names}
 
     def values(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array]
     ) -> tuple[Any, Float32[Array, " actions"]]:
         """What it remembers (nothing), and the values of all actions."""
         answer: Any = self.apply(weights, obs)
-        return memory, answer
+        return memory, self.mean(answer)
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
@@ -104,10 +145,60 @@ def greedy(
     return legal(logits, mask), values.max()
 
 
+class Noisy(nn.Module):
+    """A dense layer with factorised noise of learned scale (Fortunato et al., 2018).
+
+    It is its mean unless the key "noise" is given. Deliberate difference: the mean starts as in
+    `dense`.
+    """
+
+    width: int
+    scale: float
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, features: Float[Array, "*batch inputs"]) -> Float[Array, "*batch width"]:
+        inputs, zeros = features.shape[-1], nn.initializers.zeros_init()
+        spread = nn.initializers.constant(NOISE / np.sqrt(inputs))
+        orthogonal = nn.initializers.orthogonal(self.scale)
+        kernel = self.param("kernel", orthogonal, (inputs, self.width)).astype(self.dtype)
+        bias = self.param("bias", zeros, (self.width,)).astype(self.dtype)
+        of_kernel = self.param("kernel_noise", spread, (inputs, self.width)).astype(self.dtype)
+        of_bias = self.param("bias_noise", spread, (self.width,)).astype(self.dtype)
+        features = features.astype(self.dtype)
+        mean = features @ kernel + bias
+        if not self.has_rng("noise"):
+            return mean
+        draws = jax.random.normal(self.make_rng("noise"), (inputs + self.width,), jnp.float32)
+        factors = (jnp.sign(draws) * jnp.sqrt(jnp.abs(draws))).astype(self.dtype)
+        return mean + ((features * factors[:inputs]) @ of_kernel + of_bias) * factors[inputs:]
+
+
+def answers(
+    learner: Learner, weights: PyTree[Array], obs: PyTree[Array], key: Array | None, *given: Array
+) -> Array:
+    """What the network says of a batch of observations.
+
+    If it is noisy, each has noise of its own; None for none. `given` are further arguments of the
+    network, of each observation.
+    """
+    apply = functools.partial(learner.network.apply, weights)
+    if key is None or not learner.network.noisy:
+        return jax.vmap(apply)(obs, *given)
+    keys = jax.random.split(key, len(jax.tree.leaves(obs)[0]))
+    return jax.vmap(lambda key, *seen: apply(*seen, rngs={"noise": key}))(keys, obs, *given)
+
+
 def explore(
-    key: Array, values: Float32[Array, "envs actions"], epsilon: Float32[Array, ""], mask: Mask
+    key: Array,
+    values: Float32[Array, "envs actions"],
+    epsilon: Float32[Array, ""] | Float32[Array, " envs"],
+    mask: Mask,
 ) -> Int32[Array, " envs"]:
-    """Epsilon-greedy actions: the best legal one, or with probability epsilon any legal one."""
+    """Epsilon-greedy actions: the best legal one, or with probability epsilon any legal one.
+
+    `epsilon` is a number, or one for each environment.
+    """
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
     key_whether, key_action = jax.random.split(key)
     envs, actions = values.shape
@@ -122,11 +213,14 @@ def explore(
     return jnp.where(whether, anything, best)
 
 
-def chosen(
-    values: Float32[Array, "*batch actions"], action: Int32[Array, "*batch"]
-) -> Float32[Array, "*batch"]:
-    """The value of the action taken in each observation."""
+def chosen(values: Float32[Array, "..."], action: Int32[Array, "*batch"]) -> Float32[Array, "..."]:
+    """What is said of the action taken in each observation.
+
+    `values` are [*batch, actions, *outputs], the result [*batch, *outputs].
+    """
     chex.assert_shape(
-        action, values.shape[:-1], custom_message="one action for each vector of values"
+        action, values.shape[: action.ndim], custom_message="one action for each vector of values"
     )
-    return jnp.take_along_axis(values, action[..., None], axis=-1)[..., 0]
+    rank = action.ndim
+    at = action.reshape(*action.shape, *[1] * (values.ndim - rank))
+    return jnp.take_along_axis(values, at, axis=rank).squeeze(rank)

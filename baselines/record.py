@@ -25,6 +25,7 @@ from . import GYM
 from .algorithms import ALGORITHMS, USUAL
 from .evaluate import middle
 from .presets import names, preset
+from .run import sweep
 from .run.checkpoints import RunError
 from .run.curve import Curve, panels, points
 from .run.options import PROGRAM
@@ -45,12 +46,14 @@ def _command(config: Config, name: str | None) -> str:
     usual = dataclasses.asdict(learner.Settings(**tuned.settings))
     words = [PROGRAM, config.id]
     words += [f"--algo {config.algorithm}"] if config.algorithm != USUAL else []
-    words += [*([f"--preset {name}"] if name else []), f"--seeds {config.seeds}"]
+    words += [*([f"--preset {name}"] if name else []), f"--seeds {config.seeds_of_each}"]
     if config.seed:
         words.append(f"--seed {config.seed}")
     for name, value in config.settings.items():
         if value != usual.get(name):
             words.append(_flag(name.replace("_", "-"), value))
+    if config.sweep:
+        words.append(" ".join(["--sweep", *sweep.written(config.sweep)]))
     made = {} if config.id.startswith(GYM) else vars(jaxenvs.make(config.id))
     pairs = {k: v for k, v in config.env_fields.items() if k not in made or made[k] != v}
     if pairs:
@@ -62,7 +65,7 @@ def tell_sweep(run: Run) -> None:
     """Print the evaluated returns of a sweep, best first, and the command of the best setting."""
     config = run.config
     evaluated = json.loads((run.path / "eval.json").read_text("utf-8"))["per_seed"]
-    seeds = len({seed for _, seed in config.agents})
+    seeds = config.seeds_of_each
     settings = [setting for setting, _ in config.agents[::seeds]]
     returns = np.array([row["mean_return"] for row in evaluated]).reshape(-1, seeds)
     means = returns.mean(axis=1)

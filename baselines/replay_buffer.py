@@ -8,17 +8,20 @@ Sampling draws such slots too, as it must to know nothing of where they are, and
 weight 0.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+import numpy as np
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, Shaped
 
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask
 
 from . import returns
+
+NUMBERED = np.int32(0)  # an action of a Discrete space
 
 
 class ReplayBuffer(NamedTuple):
@@ -26,7 +29,7 @@ class ReplayBuffer(NamedTuple):
 
     obs: PyTree[Array]  # as the environment gives them
     mask: Mask  # legal actions where `obs` was seen
-    action: Int32[Array, "*seeds envs slots"]
+    action: Array  # (*seeds, envs, slots, ...), as the environment takes it
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
@@ -38,16 +41,20 @@ class Batch(NamedTuple):
     """Sampled steps with what came of them."""
 
     obs: PyTree[Array]
-    action: Int32[Array, " batch"]
+    action: Shaped[Array, "batch ..."]
     reward: Float32[Array, " batch"]  # discounted sum of the steps until `next_obs`
     discount: Float32[Array, " batch"]  # of what `next_obs` is worth: 0 where the task ended
     next_obs: PyTree[Array]
     next_mask: Mask  # legal actions there
+    mask: Mask  # legal actions where `obs` was seen
     weight: Float32[Array, " batch"]  # 0 where the slot holds no step, else 1
 
 
-def empty(obs: PyTree[Array], mask: Mask, slots: int) -> ReplayBuffer:
-    """A replay buffer for environments with such observations (envs, ...) and masks."""
+def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = NUMBERED) -> ReplayBuffer:
+    """A replay buffer for environments with such observations (envs, ...) and masks.
+
+    `action` is one of an environment.
+    """
     envs = len(jax.tree.leaves(obs)[0])
 
     def blank(dtype: type) -> Array:
@@ -59,7 +66,7 @@ def empty(obs: PyTree[Array], mask: Mask, slots: int) -> ReplayBuffer:
     return ReplayBuffer(
         obs=jax.tree.map(ring, obs),
         mask=jax.tree.map(ring, mask),
-        action=blank(jnp.int32),
+        action=jnp.zeros((envs, slots, *action.shape), action.dtype),
         reward=blank(jnp.float32),
         terminated=blank(jnp.bool_),
         truncated=blank(jnp.bool_),
@@ -69,10 +76,14 @@ def empty(obs: PyTree[Array], mask: Mask, slots: int) -> ReplayBuffer:
 
 
 def add(
-    buffer: ReplayBuffer, obs: PyTree[Array], mask: Mask, action: Int32[Array, " envs"], step: Step
+    buffer: ReplayBuffer,
+    obs: PyTree[Array],
+    mask: Mask,
+    action: Shaped[Array, "envs ..."],
+    step: Step,
 ) -> ReplayBuffer:
     """Store a step of every environment, which saw `obs` and made `step`."""
-    envs, slots = buffer.action.shape
+    envs, slots = buffer.reward.shape
     every = jnp.arange(envs, dtype=jnp.int32)
     here, after = buffer.written % slots, (buffer.written + 1) % slots
 
@@ -105,7 +116,7 @@ def sample(key: Array, buffer: ReplayBuffer, size: int, n_step: int, gamma: floa
     A window stops at the end of its episode. Every environment must have made `n_step` steps, and
     have more slots than that.
     """
-    envs, slots = buffer.action.shape
+    envs, slots = buffer.reward.shape
     key_env, key_slot = jax.random.split(key)
     env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
     newest = buffer.written[env]  # its observation is there, nothing else
@@ -124,7 +135,7 @@ def window(
     """What came of the steps in slots `first`, counted since the beginning, of environments."""
     chex.assert_rank([env, first], 1, custom_message="env and first are [batch]")
     chex.assert_equal_shape([env, first], custom_message="env and first, [batch]")
-    slots = buffer.action.shape[1]
+    slots = buffer.reward.shape[1]
     ahead = jnp.arange(n_step, dtype=jnp.int32)
     where = (env[:, None], (first[:, None] + ahead) % slots)
     ends = (buffer.terminated[where], buffer.truncated[where])
@@ -137,5 +148,6 @@ def window(
         discount=discount,
         next_obs=jax.tree.map(lambda leaf: leaf[last], buffer.obs),
         next_mask=jax.tree.map(lambda leaf: leaf[last], buffer.mask),
+        mask=jax.tree.map(lambda leaf: leaf[here], buffer.mask),
         weight=buffer.is_step[here].astype(jnp.float32),
     )

@@ -19,7 +19,7 @@ goal, and share their weights with the others. It falls to 0 over the run; metri
 import dataclasses
 import functools
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -241,13 +241,14 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
     """Play a trial under each of `count` held-out tasks, write eval.json, print what was found."""
     config, settings = run.config, learner.settings
     trials = tested(config.env, settings)
-    keys = [jax.random.key(config.seed + i) for i in range(config.seeds)]
+    keys = [jax.random.key(seed) for _, seed in config.agents]
     keys = jax.vmap(jax.random.fold_in, (0, None))(jnp.stack(keys), evaluate.EVALUATION)
     over_seeds = jax.vmap(functools.partial(play, trials, learner.network, count), (0, 0, None))
     trial = jax.jit(over_seeds)(weights, keys, trials.default_params)
-    result = summary(jax.device_get(trial), config.seed)
+    result = summary(jax.device_get(trial), config.labels)
     run.write_json("eval.json", result)
-    tell(result)
+    if not config.sweep:  # whose table follows
+        tell(result)
     print(f"Watch it: jaxenvs watch {run.path}")
 
 
@@ -293,15 +294,17 @@ def split(key: Array, count: int) -> Array:
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
 
-def summary(trial: Any, first_seed: int) -> dict[str, Any]:
-    """Return what eval.json says of a `Trial` in NumPy: of all seeds together and of each."""
+def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return what eval.json says of a `Trial` in NumPy: of all agents together and of each, after
+    its label.
+    """
     together = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trial)
     return {
         "episodes": trial.returns.shape[1],  # trials of each seed, which are episodes to a learner
         **_facts(together),
         "per_seed": [
-            {"seed": first_seed + i, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
-            for i in range(len(trial.returns))
+            {**label, **_facts(jax.tree.map(operator.itemgetter(i), trial))}
+            for i, label in enumerate(labels)
         ],
     }
 

@@ -12,6 +12,7 @@ Names of the files are what `jaxenvs watch` and other readers rely on.
 import dataclasses
 import itertools
 import json
+import math
 import os
 import platform
 import shutil
@@ -80,8 +81,18 @@ class Config:
         """
         values = itertools.product(*self.sweep.values())
         settings = [dict(zip(self.sweep, each, strict=True)) for each in values]
-        share = self.seeds // len(settings)
-        return [(setting, self.seed + i) for setting in settings for i in range(share)]
+        each = range(self.seed, self.seed + self.seeds_of_each)
+        return [(setting, seed) for setting in settings for seed in each]
+
+    @property
+    def seeds_of_each(self) -> int:
+        """Seeds of each combination of swept settings."""
+        return self.seeds // math.prod(map(len, self.sweep.values()))
+
+    @property
+    def labels(self) -> list[dict[str, Any]]:
+        """What tells each agent apart: its swept settings and its seed."""
+        return [{**setting, "seed": seed} for setting, seed in self.agents]
 
     @property
     def names(self) -> list[str]:
@@ -139,8 +150,8 @@ def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]
     except (LookupError, TypeError, ValueError, ArithmeticError) as error:
         given = {name: run.config.settings.get(name) for name in row.shape}
         raise RunError(
-            f"{run.path / 'config.json'}: no network has the settings {given}; correct them or "
-            f"train anew"
+            f"{run.path / 'config.json'}: no network has the settings {given} ({error}); correct "
+            f"them or train anew"
         ) from error
     return network, shapes
 

@@ -17,20 +17,24 @@ class Checked:
     chunk: int
     steps_per_update: Any  # int, of each seed
     counts: ClassVar[tuple[str, ...]] = ("total_steps", "chunk")  # at least 1
+    shares: ClassVar[tuple[str, ...]] = ()  # at most 1
+    signed: ClassVar[tuple[str, ...]] = ()  # may be negative
     swept: ClassVar[tuple[str, ...]] = ()  # that --sweep takes: they may be arrays of the program
 
     def check(self) -> None:
         """Raise `ValueError` for settings that cannot work; the message says how to fix them."""
         for name, value in vars(self).items():
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and value < 0:
-                raise ValueError(f"{name}={value} must not be negative")
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if is_number and not value >= 0 and name not in self.signed:
+                raise ValueError(f"{name}={value} must be at least 0")
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             allowed, value = get_args(field.type), getattr(self, field.name)
             if get_origin(field.type) is Literal and value not in allowed:
                 raise ValueError(f"{field.name}={value}: choose one of {', '.join(allowed)}")
-        for name in self.counts:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        limits = {name: "at least 1" for name in self.counts if getattr(self, name) < 1}
+        limits |= {name: "at most 1" for name in self.shares if getattr(self, name) > 1}
+        for name, limit in limits.items():
+            raise ValueError(f"{name}={getattr(self, name)} must be {limit}")
 
     @property
     def updates(self) -> int:
@@ -60,6 +64,7 @@ class Common(Checked):
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for two calls
 
     counts: ClassVar[tuple[str, ...]] = (*Checked.counts, "num_envs", "rollout_steps", "unroll")
+    shares: ClassVar[tuple[str, ...]] = ("gamma",)
 
     def check(self) -> None:
         super().check()
@@ -93,6 +98,7 @@ class Learning(Common):
     gae_lambda: float = 0.95  # how far advantages look ahead: 0 one step, 1 the whole episode
 
     counts: ClassVar[tuple[str, ...]] = (*Common.counts, "epochs", "minibatches")
+    shares: ClassVar[tuple[str, ...]] = (*Common.shares, "gae_lambda")
 
     def check_share(self, num_envs: int, what: str) -> None:
         items = self.items(num_envs)

@@ -15,7 +15,6 @@ only from their own loss, see `rl2.loss`: no gradient of the policy passes throu
 
 import functools
 import math
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -26,7 +25,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree, UInt8
 
 from jaxenvs import spaces
 
-from .networks import Encoder, Recurrent
+from .networks import Encoder, Recurrent, leaves
 
 LARGEST = 4096  # kinds of cells that have a vector each
 LONGEST = 256.0  # steps, the longest time scale at the start
@@ -84,6 +83,11 @@ class TaskMemory(Recurrent):
             bias_init=bias or nn.initializers.zeros_init(),
             **more,
         )
+
+    @property
+    def convolved(self) -> list[spaces.Space]:
+        """Parts of an observation that `conv` reads: not maps whose cells have vectors."""
+        return [space for space in super().convolved if not kinds(space)]
 
     @property
     def kept(self) -> int:
@@ -233,15 +237,6 @@ def kinds(space: spaces.Space) -> tuple[int, ...]:
         return ()
     counts = tuple(int(top) + 1 for top in space.high.max(axis=(0, 1)))
     return counts if math.prod(counts) <= LARGEST else ()
-
-
-def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Paths of the parts of a space in a fixed order, with spaces or parts of an observation."""
-    if isinstance(space, spaces.Dict):
-        for name, part in sorted(space.spaces.items()):
-            yield from leaves(part, None if obs is None else obs[name], (*path, name))
-    else:
-        yield path, space if obs is None else obs
 
 
 def _time_scales(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:

@@ -42,9 +42,11 @@ def chosen(argv: list[str]) -> tuple[str, list[str]]:
     """Return the learner's name and the other arguments; `RunError` for one that is not known."""
     name, rest = _taken([argument for argument in argv if argument != "--ray"], "--algo")
     if "--ray" in argv:
-        if name not in (None, USUAL, WITH_RAY):
-            raise RunError(f"--algo {name} --ray: with Ray there is {USUAL} only; omit one of them")
-        return WITH_RAY, rest
+        there = [row.name for row in ALGORITHMS.values() if row.outside]
+        if name not in (None, USUAL, *there):
+            known = " and ".join([USUAL, *(row for row in there if row != WITH_RAY)])
+            raise RunError(f"--algo {name} --ray: with Ray there are {known}; omit one of them")
+        return (name if name in there else WITH_RAY), rest
     if name is None:
         run = _taken(rest, "--resume")[0]
         if run is None or not (Path(run) / "config.json").is_file():

@@ -2,10 +2,12 @@
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --json learners.json
 
-And what is learned, with 16 seeds each:
+And what is learned, with 16 seeds each, and with 64 where seeds differ much:
 
     python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "4 x 128" "64 x 128" \
         --learners jaxenvs purejaxrl rejax --repeats 15 --json learners_beside.json
+    python -m jaxenvs.benchmarks.learners --purejaxrl CLONE --settings "64 x 128" \
+        --learners jaxenvs purejaxrl rejax --repeats 63 --json learners_64_seeds.json
 
 Each learner runs in a separate process, and they train in turns, one at a time, all on the same
 core. A training is everything from a seed to trained weights; the first of each process also

@@ -50,6 +50,7 @@ __all__ = [
 # when one of them, or the module itself, is asked for.
 registry.expect(
     {
+        "Acrobot": "jaxenvs.classic",
         "BabyAI": "jaxenvs.babyai",
         "CartPole": "jaxenvs.classic",
         "Classic": "jaxenvs.classic",
@@ -57,6 +58,9 @@ registry.expect(
         "Craftax": "jaxenvs.craft",
         "Grid": "jaxenvs.grid",
         "MiniGrid": "jaxenvs.grid",
+        "MountainCar": "jaxenvs.classic",
+        "MountainCarContinuous": "jaxenvs.classic",
+        "Pendulum": "jaxenvs.classic",
         "Puzzle": "jaxenvs.puzzles",
         "XLand": "jaxenvs.xland",
     }

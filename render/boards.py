@@ -9,7 +9,7 @@ from jaxtyping import Float, UInt8
 
 from ..core.env import Env
 from . import frames
-from .session import NO_ACTION, Moment, Session
+from .session import NO_ACTION, Moment, Session, board_moment, taken
 
 COLOUR = np.array((110, 170, 255), np.float32)  # of a trail
 LIT = np.array((246, 190, 62), np.uint8)  # of frames around cells that an action set off
@@ -48,12 +48,12 @@ def episode(session: Session, board: int) -> Iterator[Moment]:
     while start and session.history[start].action[board] != NO_ACTION:
         start -= 1
     for moment in session.history[start : session.cursor + 1]:
-        yield jax.tree.map(lambda leaf: leaf[board], moment)
+        yield board_moment(moment, board)
 
 
 def trail(env: Env, moments: Iterable[Moment]) -> Points:
     """All points of an episode, one after another."""
-    steps = (env.trail(moment.state, int(moment.action)) for moment in moments)
+    steps = (env.trail(moment.state, taken(moment)) for moment in moments)
     return [point for step in steps for point in step or ()]
 
 

@@ -31,12 +31,12 @@ def playable(env: Env) -> Controls:
 
 
 def viewable(env: Env) -> Controls:
-    """Return the controls; `UsageError` where keys cannot play it or it draws nothing."""
+    """Return the controls, perhaps none; `UsageError` where it draws nothing."""
     if not is_drawn(env):
         raise UsageError(
             f"{env.name} has no tiles to draw; `jaxenvs play ID --text` describes it in words"
         )
-    return playable(env)
+    return env.controls
 
 
 class Controller:
@@ -47,7 +47,7 @@ class Controller:
 
     def __init__(self, session: Session, title: str, mode: str = "play") -> None:
         self.session, self.title, self.mode = session, title, mode
-        self.actions, self.pointing = viewable(session.env)
+        self.actions, self.pointing, _ = viewable(session.env)
         self.cursor: Place = (0, 0)  # the place that keys point at
         self.taken: Place | None = None  # the first of two places
         self.turned = 1.0  # share of the newest action that is shown, where pictures can be between

@@ -9,11 +9,12 @@ import jax
 import numpy as np
 import pygame
 
+from ..core.spaces import Discrete
 from . import facts, frames
 from .canvas import ACCENT, BAD, CARD, CUT, DIM, GOOD, MUTED, RGB, TEXT, Canvas, surface_of
 from .controls import Controller
 from .pen import MARGIN, Pen
-from .session import NO_ACTION, Session, opinion
+from .session import Session, action_name, board_moment, opinion
 
 WIDTH, TALLEST, FOOTER = 312, 1200, 48  # points: of a column, at most, and of the line below
 ROUNDING = 1  # points by which blocks may overlap the line below
@@ -112,10 +113,9 @@ def _head(pen: Pen, controller: Controller) -> None:
     pen.space(4)
     pen.chip(*_status(controller))
     limit = int(np.asarray(session.env.time_limit(state, session.env.default_params)))
-    action = int(now.action[board])
     pen.row("episode", f"{int(now.episode[board]) + 1}")
     pen.row("step", f"{int(state.time)} / {limit}")
-    pen.row("last action", "-" if action == NO_ACTION else controller.actions[action].name)
+    pen.row("last action", action_name(session.env, board_moment(now, board)) or "-")
     pen.row("reward", f"{float(now.reward[board]):.3f}")
     pen.row("return", f"{float(now.score[board]):.3f}")
     pen.space(6)
@@ -168,6 +168,12 @@ def _opinion(pen: Pen, controller: Controller) -> None:
     probabilities, value = opinion(controller.session, controller.selected)
     pen.row("value", f"{value:.3f}" if math.isfinite(value) else "-")
     pen.label("next action")
+    env = controller.session.env
+    if not isinstance(env.action_space, Discrete):
+        numbers = probabilities.ravel().tolist()
+        for i, number in enumerate(numbers[:MOST_ACTIONS]):
+            pen.row(env.action_names[i] if env.action_names else f"[{i}]", f"{number:.3f}")
+        return
     likeliest = int(probabilities.argmax())
     shown = range(len(probabilities))
     if len(shown) > MOST_ACTIONS:

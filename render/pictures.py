@@ -212,6 +212,7 @@ class Film(NamedTuple):
             **dict.fromkeys(("terminated", "truncated", "succeeded"), no),
             "finished": np.zeros(boards, np.int32),
             "earned": np.zeros((boards, 0), np.bool_),
+            "taken": (),
             "memory": (),
         }
         begins = self.begins()

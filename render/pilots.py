@@ -4,14 +4,16 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int32, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, PRNGKeyArray
 
+from ..core import distributions
 from ..core.env import Env
 from ..core.masking import legal
+from ..core.spaces import Discrete
 
-Think = Callable[[Any, Any, Bool[Array, " actions"]], tuple[Any, Float[Array, " actions"], Array]]
+Mask = Bool[Array, " actions"] | None
+Think = Callable[[Any, Any, Mask], tuple[Any, Float[Array, " outputs"], Array]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +21,9 @@ class Pilot:
     """One way to choose actions from the observations and the mask of one environment."""
 
     name: str  # as the panel shows it
-    think: Think  # (memory, obs, mask) -> memory, logits of legal actions, value (NaN for none)
+    # (memory, obs, mask) -> memory, outputs of the policy, of which logits are those of legal
+    # actions, and value (NaN for none).
+    think: Think
     greedy: bool = False  # the likeliest action, or one drawn by its probability
     begin: Callable[[], Any] = tuple  # memory before the first observation of an episode
 
@@ -29,20 +33,26 @@ class Pilot:
         return self.think is _indifferent
 
     def predict(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:
-        """Return memory, logits and value of a state; `memory` is from before it was seen."""
-        return self.think(memory, env.observe(state, params), env.action_mask(state, params))
+        """Return memory, outputs and value of a state; `memory` is from before it was seen."""
+        has_mask = isinstance(env.action_space, Discrete)
+        mask = env.action_mask(state, params) if has_mask else None
+        return self.think(memory, env.observe(state, params), mask)
 
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
-    ) -> tuple[Any, Int32[Array, ""]]:
+    ) -> tuple[Any, Array]:
         """Return memory and an action in a state."""
-        memory, logits, _ = self.predict(env, state, params, memory)
-        drawn = logits.argmax() if self.greedy else jax.random.categorical(key, logits)
-        return memory, drawn.astype(jnp.int32)
+        if self.is_random and not isinstance(env.action_space, Discrete):
+            return memory, env.action_space.sample(key)
+        memory, outputs, _ = self.predict(env, state, params, memory)
+        policy = distributions.of(env.action_space)
+        drawn = policy.best(outputs) if self.greedy else policy.draw(key, outputs)
+        return memory, policy.action(drawn)
 
 
-def _indifferent(memory: Any, obs: Any, mask: Bool[Array, " actions"]) -> tuple[Any, Array, Array]:
-    return memory, legal(jnp.zeros(mask.shape, jnp.float32), mask), jnp.float32(jnp.nan)
+def _indifferent(memory: Any, obs: Any, mask: Mask) -> tuple[Any, Array, Array]:
+    even = jnp.zeros(0 if mask is None else mask.shape, jnp.float32)
+    return memory, legal(even, mask), jnp.float32(jnp.nan)
 
 
 RANDOM = Pilot("random", _indifferent)

@@ -49,6 +49,7 @@ def _run(argv: list[str]) -> int:
         raise UsageError("--keys needs --gif FILE, --html FILE or --screenshot FILE")
     env = make_env(options.id, options.fields)
     viewable(env)
+    playable(env)
     if not headless:
         from .window import open_window
 

@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 from jaxtyping import UInt8, UInt32
 
@@ -22,7 +23,7 @@ from ..core import drawing, png
 from ..core.env import Env
 from ..core.files import replacing
 from . import boards, frames, pilots
-from .session import NO_ACTION, Moment, Session, board_state
+from .session import NO_ACTION, Moment, Session, action_name, board_moment, board_state
 
 ACROSS = 64  # sprites in a row of the atlas
 WIDTH = 560  # pixels that a board may take on a side, unless told otherwise
@@ -58,6 +59,7 @@ class Reel:
         self._numbers: dict[bytes, int] = {}  # of the sprites, by their pixels
         self._shape = self._view_shape = (0, 0)  # rows and columns of tiles
         self._films = [Film([], [], [], []) for _ in range(count)]
+        self._names: dict[str, int] = {}  # of actions that are no numbers, as they come
 
     def add(self, session: Session) -> None:
         """Take the present moment of all boards."""
@@ -77,7 +79,7 @@ class Reel:
                 film.missions.append(self._mission(now, i))
             numbers = (now.reward[i], now.score[i], now.terminated[i], now.truncated[i])
             reward, score, terminated, truncated = (number.item() for number in numbers)
-            action, episode = int(now.action[i]), int(now.episode[i])
+            action, episode = self._action(now, i), int(now.episode[i])
             film.moments.append((action, reward, score, terminated, truncated, episode))
 
     def write(
@@ -97,7 +99,7 @@ class Reel:
             "title": title,
             "player": player,
             "speed": speed,
-            "actions": names,
+            "actions": list(self._names) or names,
             "tile": self._size,
             "rows": self._shape[0],
             "columns": self._shape[1],
@@ -116,6 +118,14 @@ class Reel:
         with replacing(path) as temporary:
             temporary.write_text(content.replace("{{replay}}", _embedded(shown)), "utf-8")
         return len(shown["episodes"])
+
+    def _action(self, moment: Moment, board: int) -> int:
+        """Number of an action among the names that the file holds."""
+        number = int(moment.action[board])
+        if number == NO_ACTION or not jax.tree.leaves(moment.taken):
+            return number
+        name = action_name(self._env, board_moment(moment, board))
+        return self._names.setdefault(name, len(self._names))
 
     def _mission(self, moment: Moment, board: int) -> str:
         """What the agent is to do, where an environment says it in a sentence."""

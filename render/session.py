@@ -14,14 +14,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PRNGKeyArray
 
-from ..core import eager
+from ..core import distributions, eager
 from ..core.env import Env
 from ..core.facts import Effects
+from ..core.spaces import Discrete
 from ..core.vector import over_rows
 from .pilots import RANDOM, Pilot
 
 BY_PILOT, NEW_LEVEL = -1, -2  # commands to a board beside the actions 0, 1, ...
 NO_ACTION = -1  # the action that leads to the first state of an episode
+UNNAMED = -2  # one of a pilot where actions are no numbers
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # steps per second
 END_PAUSE = 0.8  # seconds that the end of an episode stays on the screen
 MAX_MOMENTS, MAX_BYTES = 20_000, 64 * 2**20  # of history; past either the oldest moments go
@@ -31,7 +33,10 @@ class Moment(NamedTuple):
     """One point of the history, of every board (axis `boards`; inside vmap of one board)."""
 
     state: Any
-    action: Int32[Array, "*boards"]  # that led here, NO_ACTION at the first state of an episode
+    # Number of the action that led here, among `controls.actions`; NO_ACTION at the first state of
+    # an episode.
+    action: Int32[Array, "*boards"]
+    taken: Any  # that action where the actions of the environment are no numbers, else ()
     reward: Float32[Array, "*boards"]  # of that action
     terminated: Bool[Array, "*boards"]
     truncated: Bool[Array, "*boards"]
@@ -99,8 +104,10 @@ class Session:
 
     def effects(self, board: int = 0) -> Effects:
         """What the action that led to this moment set off on a board."""
-        action = int(self.now.action[board])
-        if type(self.env).effects is Env.effects or action == NO_ACTION or not self.cursor:
+        if type(self.env).effects is Env.effects or not self.cursor:
+            return Effects()
+        action = taken(board_moment(self.now, board))
+        if self.now.action[board] == NO_ACTION:
             return Effects()
         before = board_state(self.history[self.cursor - 1], board)
         return self.env.effects(before, action, self.state(board))
@@ -217,6 +224,32 @@ def _capacity(moment: Moment) -> int:
     return int(max(100, min(MAX_MOMENTS, MAX_BYTES // size)))
 
 
+def board_moment(moment: Moment, board: int) -> Moment:
+    """A moment of one of its boards."""
+    return jax.tree.map(lambda leaf: leaf[board], moment)
+
+
+def taken(moment: Moment) -> Any:
+    """The action that led to a moment of one board, as the environment takes it.
+
+    `NO_ACTION` at the start of an episode.
+    """
+    is_number = moment.action == NO_ACTION or not jax.tree.leaves(moment.taken)
+    return int(moment.action) if is_number else moment.taken
+
+
+def action_name(env: Env, moment: Moment) -> str:
+    """What led to a moment of one board, in words; empty at the start of an episode."""
+    action = taken(moment)
+    if moment.action == NO_ACTION:
+        return ""
+    if isinstance(action, int):
+        return env.controls.names[action]
+    numbers = np.ravel(action).tolist()
+    pairs = zip(env.action_names or [""] * len(numbers), numbers, strict=True)
+    return ", ".join(f"{name} {number:.4g}".strip() for name, number in pairs)
+
+
 def board_state(moment: Moment, board: int) -> Any:
     """State of a board, as the environment's functions take it.
 
@@ -245,9 +278,12 @@ def _compiled(
             state = env.reset_to(key_level, level, params).state
         zero, no = jnp.float32(0), jnp.zeros((), jnp.bool_)
         none = jnp.int32(0)
+        drawn = env.action_space.sample(key_level)
+        _, taken = _commanded(env, drawn, jnp.int32(BY_PILOT))
         return Moment(
             state=state,
             action=jnp.int32(NO_ACTION),
+            taken=jax.tree.map(jnp.zeros_like, taken),
             reward=zero,
             terminated=no,
             truncated=no,
@@ -262,15 +298,17 @@ def _compiled(
 
     def stepped(key: PRNGKeyArray, moment: Moment, command: Array) -> Moment:
         key_choice, key_step = jax.random.split(key)
-        memory, chosen = pilot.choose(key_choice, env, moment.state, params, moment.memory)
-        action = jnp.where(command == BY_PILOT, chosen, command)
-        step = env.step(key_step, moment.state, action.clip(0), params)
+        memory, drawn = pilot.choose(key_choice, env, moment.state, params, moment.memory)
+        action, taken = _commanded(env, drawn, command)
+        given = taken if jax.tree.leaves(taken) else action.clip(0)
+        step = env.step(key_step, moment.state, given, params)
         _, state, reward, terminated, truncated, info = step
         succeeded = env.succeeded(step)
         score, done = moment.score + reward, terminated | truncated
         return moment._replace(
             state=state,
             action=action,
+            taken=taken,
             reward=reward,
             terminated=terminated,
             truncated=truncated,
@@ -290,20 +328,42 @@ def _compiled(
     return jax.jit(begun), jax.jit(over_rows(advance, (0, 0, None, 0), boards))
 
 
+def _commanded(env: Env, drawn: Any, command: Array) -> tuple[Int32[Array, ""], Any]:
+    """Number of the action that a command means, and the action itself if it is none.
+
+    `drawn` is the pilot's.
+    """
+    by_pilot = command == BY_PILOT
+    if isinstance(env.action_space, Discrete):
+        return jnp.where(by_pilot, drawn, command), ()
+    number = jnp.where(by_pilot, jnp.int32(UNNAMED), command)
+    if not env.controls.values:
+        return number, drawn
+    values = jnp.asarray(np.array(env.controls.values, env.action_space.dtype))
+    return number, jnp.where(by_pilot, drawn, values[command.clip(0)])
+
+
 @functools.lru_cache(maxsize=16)
 def _predict(env: Env, pilot: Pilot) -> Callable[[Any, Any], tuple[Array, Array]]:
     params = env.default_params
 
+    policy = distributions.of(env.action_space)
+
     def predict(state: Any, memory: Any) -> tuple[Array, Array]:
-        _, logits, value = pilot.predict(env, state, params, memory)
-        return jax.nn.softmax(logits), value
+        _, outputs, value = pilot.predict(env, state, params, memory)
+        if isinstance(policy, distributions.Categorical):
+            return jax.nn.softmax(outputs), value
+        return policy.action(policy.best(outputs)), value
 
     return jax.jit(predict)
 
 
 def opinion(session: Session, board: int) -> tuple[np.ndarray, float]:
-    """Probabilities of the actions and value, as the pilot sees a board now."""
+    """Probabilities of the actions and value, as the pilot sees a board now.
+
+    Where actions are no numbers: the likeliest action instead of probabilities.
+    """
     memory = jax.tree.map(lambda leaf: leaf[board], session.now.memory)
     predict = _predict(session.env, session.pilot)
-    probabilities, value = predict(session.state(board), memory)
-    return np.asarray(probabilities), float(np.asarray(value).reshape(()))
+    thought, value = predict(session.state(board), memory)
+    return np.asarray(thought), float(np.asarray(value).reshape(()))

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.checks import counted, suggestion
+from ..core.spaces import Discrete
 from .session import Session
 
 PROMPT = "> "
@@ -40,7 +41,9 @@ def play(session: Session, title: str) -> int:
     env = session.env
     try:
         for line in lines():
-            choice = chosen(line, env.controls.names, legal(session), env.action_names)
+            controls = env.controls
+            others = () if controls.values else env.action_names
+            choice = chosen(line, controls.names, legal(session), others)
             if choice.command == "quit":
                 break
             print(answer(session, choice))
@@ -126,6 +129,8 @@ def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
 
 def legal(session: Session) -> list[int]:
     """Numbers of the legal actions."""
+    if not isinstance(session.env.action_space, Discrete):
+        return [*range(len(session.env.controls.actions))]
     return np.flatnonzero(np.asarray(session.env.action_mask(session.state()))).tolist()
 
 

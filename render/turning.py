@@ -4,7 +4,7 @@ import numpy as np
 from jaxtyping import UInt8
 
 from ..core.env import Env
-from .session import Session, board_state
+from .session import NO_ACTION, Session, board_moment, board_state, taken
 
 SECONDS = 0.24  # that an action takes on the screen, or less where the session is faster
 SHARES = (0.25, 0.5, 0.75)  # of an action, the pictures of a GIF between two moments
@@ -12,7 +12,8 @@ SHARES = (0.25, 0.5, 0.75)  # of an action, the pictures of a GIF between two mo
 
 def is_turn(session: Session, board: int = 0) -> bool:
     """Tell whether an action that can be drawn on its way led to this moment."""
-    return is_drawn(session.env) and session.cursor > 0 and int(session.now.action[board]) >= 0
+    drawn = is_drawn(session.env) and session.cursor > 0
+    return drawn and int(session.now.action[board]) != NO_ACTION
 
 
 def is_drawn(env: Env) -> bool:
@@ -32,6 +33,6 @@ def between(
     if share >= 1 or not is_turn(session, board):
         return None
     state = board_state(session.history[session.cursor - 1], board)
-    action = int(session.now.action[board])
+    action = taken(board_moment(session.now, board))
     picture = session.env.picture_between(state, action, share, tile_size)
     return None if picture is None else np.asarray(picture)

@@ -17,7 +17,12 @@ CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(IDS)}
 FIRST = sorted(CLASSES.values())
 # Stands for its family where that is not the first id: cheap to compile, or with levels that may be
 # rejected.
-FOR_ITS_FAMILY = ("BabyAI-OpenRedDoor-v0", "Grid-GoToObject-6x6-N2-v0", "Puzzle-SlidingTile-3x3-v0")
+FOR_ITS_FAMILY = (
+    "BabyAI-OpenRedDoor-v0",
+    "Classic-CartPole-v0",
+    "Grid-GoToObject-6x6-N2-v0",
+    "Puzzle-SlidingTile-3x3-v0",
+)
 FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)} | {
     jaxenvs.spec(id).family: id for id in FOR_ITS_FAMILY
 }
@@ -62,13 +67,21 @@ GOLDEN_FULL = (
 COMPARED = {*DIFFERENTIAL, "Craft-Ids-v0"}
 GOLDEN = [id for id in FIRST if id not in {*COMPARED, *GOLDEN_FULL}]
 
-# The contract: an id of each family, and puzzles of other kinds than the one for its family: with
-# chance, and with dead ends and a mask.
-CONTRACT = (*FAMILIES.values(), "Puzzle-2048-v0", "Puzzle-Sokoban-6x6-v0")
+# The contract: an id of each family, one whose actions are real numbers, and puzzles of other kinds
+# than the one for its family: with chance, and with dead ends and a mask.
+CONTRACT = (
+    *FAMILIES.values(),
+    "Classic-MountainCarContinuous-v0",
+    "Puzzle-2048-v0",
+    "Puzzle-Sokoban-6x6-v0",
+)
 # With `full`: every puzzle, Craft's other game, and modules of the two grid families.
 CONTRACT_FULL = (
     *CONTRACT,
     "BabyAI-OneRoomS8-v0",
+    "Classic-Acrobot-v0",
+    "Classic-MountainCar-v0",
+    "Classic-Pendulum-v0",
     "Craft-Ids-v0",
     "Grid-Dynamic-Obstacles-5x5-v0",
     "Grid-MemoryS7-v0",
@@ -79,6 +92,9 @@ CONTRACT_FULL = (
 COSTLY = ("Classic-CartPole-v0",)
 COSTLY_FULL = (
     *COSTLY,
+    "Classic-Acrobot-v0",
+    "Classic-MountainCarContinuous-v0",
+    "Classic-Pendulum-v0",
     "Grid-GoToObject-6x6-N2-v0",
     "Puzzle-2048-v0",
     "Puzzle-Maze-10x10-v0",
@@ -91,10 +107,17 @@ EAGER = [id for id in FAMILIES.values() if not id.startswith("Craft-")]
 # Rollouts in a process with 64 bits: floats, and a grid.
 X64 = ("Classic-CartPole-v0", "Grid-GoToObject-6x6-N2-v0")
 
-# Hostile play: floats, a mask that counts, and a grid whose levels may be rejected.
-HOSTILE = ("Classic-CartPole-v0", "Puzzle-Hanoi-5-v0", "BabyAI-OpenRedDoor-v0")
+# Hostile play: floats, also as actions, a mask that counts, a grid whose levels may be rejected.
+HOSTILE = (
+    "Classic-CartPole-v0",
+    "Classic-Pendulum-v0",
+    "Puzzle-Hanoi-5-v0",
+    "BabyAI-OpenRedDoor-v0",
+)
 HOSTILE_FULL = (
     *HOSTILE,
+    "Classic-Acrobot-v0",
+    "Classic-MountainCarContinuous-v0",
     "Grid-GoToObject-6x6-N2-v0",
     "Grid-RedBlueDoors-6x6-v0",
     *(f"Puzzle-{name}-v0" for name in ("2048", "Maze-10x10", "Pancake-10")),

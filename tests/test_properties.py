@@ -17,7 +17,7 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.testing import fuzzing
 
-ROWS, LENGTH, EXAMPLES = 128, 32, 82  # of a play; plays of an environment
+ROWS, LENGTH, EXAMPLES = 128, 32, 62  # of a play; plays of an environment
 
 
 @functools.cache

@@ -31,6 +31,13 @@ class Sampling(NamedTuple):
     steps: int  # of a fragment
     reset_source: str | None  # of environments of this package; Gymnasium's begin as they do
 
+    @classmethod
+    def of(cls, learner: Any, slot: int = 0) -> "Sampling":
+        """Those of a learner's actors, which are the same in every slot."""
+        settings = learner.settings
+        share, steps = settings.num_envs // settings.actors, settings.rollout_steps
+        return cls(learner.network, share, steps, settings.reset_source)
+
 
 class Actor:
     """Environments that it steps with the weights of each call."""

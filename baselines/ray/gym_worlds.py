@@ -43,6 +43,7 @@ class Outcome(NamedTuple):
     terminated: np.ndarray  # (envs,)
     truncated: np.ndarray  # (envs,), not where the task ended as well
     final_obs: PyTree[np.ndarray]  # the true successors: `obs` where nothing ended
+    final_mask: np.ndarray | None  # (envs, actions), legal actions there; None without masks
 
 
 def look(id: str, fields: dict[str, Any]) -> GymWorld:
@@ -122,16 +123,31 @@ class GymEnvs:
             terminated=terminated,
             truncated=truncated & ~terminated,
             final_obs=self._true_successors(obs, info),
+            final_mask=self._final_mask(info),
         )
 
     def _legal(self, info: dict[str, Any]) -> np.ndarray:
         """Masks of all environments; `ValueError` unless each environment gave one."""
-        if not np.all(info.get(f"_{MASK}", False)):
+        self._require(np.all(info.get(f"_{MASK}", False)))
+        return np.stack(list(info[MASK])).astype(np.bool_)
+
+    def _require(self, given: Any) -> None:
+        if not given:
             raise ValueError(
                 f"{self._id} gives info[{MASK!r}] in some resets and steps but not in all; give "
                 f"it in every one of them, or never"
             )
-        return np.stack(list(info[MASK])).astype(np.bool_)
+
+    def _final_mask(self, info: dict[str, Any]) -> np.ndarray | None:
+        """Legal actions in the true successors."""
+        if self.mask is None or "final_obs" not in info:
+            return self.mask
+        mask, ended = self.mask.copy(), np.flatnonzero(info["_final_obs"])
+        final = info.get("final_info", {})
+        for i in ended.tolist():
+            self._require(MASK in final and final[f"_{MASK}"][i])
+            mask[i] = final[MASK][i]
+        return mask
 
     def _true_successors(self, obs: PyTree[np.ndarray], info: dict[str, Any]) -> Any:
         if "final_obs" not in info:

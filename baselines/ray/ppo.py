@@ -8,22 +8,24 @@ after a stop is not bit-equal to one that was never stopped: its environments be
 
 import dataclasses
 import functools
-import sys
 from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree
 
-import jaxenvs
-from jaxenvs.core.extras import require
-
-from .. import GYM, acting, minibatches, ppo, returns
+from .. import acting, minibatches, ppo, returns
 from ..acting import Rollout, Runner
-from ..algorithms import ALGORITHMS, WITH_RAY, Algorithm, Learner
-from ..run import loop, options
+from ..algorithms import Algorithm, Learner
 from ..run.keeping import Callback
-from ..runs import Config, RunError
+from . import launch
+
+ONE_PROCESS = {  # settings that need one process, and why
+    "bonus": "actors have no exploration bonus",
+    "target_scaling": "actors do not know the scale of the targets",
+    "normalize_obs": "actors keep no running statistics",
+    "reward_scaling": "actors keep no running statistics",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,28 +41,23 @@ class Settings(ppo.Settings):
     counts: ClassVar[tuple[str, ...]] = (*ppo.Settings.counts, "actors", "learners", "patience")
     swept = ()
 
+    @property
+    def workers(self) -> int:
+        """Processes of a run, each on a CPU of its own."""
+        return self.actors + self.learners
+
     def check(self) -> None:
         super().check()
-        if self.num_envs % self.actors:
-            raise ValueError(
-                f"num_envs={self.num_envs} does not divide evenly among {self.actors} actors; "
-                f"try --num-envs {max(self.num_envs // self.actors, 1) * self.actors}"
-            )
+        launch.check(self)
         if self.actors % self.learners:
             raise ValueError(
                 f"the fragments of {self.actors} actors do not divide evenly among {self.learners} "
                 f"learners; give a divisor of {self.actors}"
             )
         self.check_share(self.num_envs // self.learners, "a learner's share of a rollout")
-        if self.chunk != 1:
-            raise ValueError(f"chunk={self.chunk}: here each update is a call; give --chunk 1")
-        if self.bonus:
-            raise ValueError(f"bonus={self.bonus}: actors have no exploration bonus; omit it")
-        if self.target_scaling:
-            raise ValueError(f"target_scaling={self.target_scaling} needs one process; omit it")
-        for name in ("normalize_obs", "reward_scaling"):
-            if getattr(self, name):
-                raise ValueError(f"{name}: actors keep no running statistics; omit it")
+        for name, reason in ONE_PROCESS.items():
+            if value := getattr(self, name):
+                raise ValueError(f"{name}={value}: {reason}; omit it")
 
 
 DIVIDED: tuple[str, ...] = ()
@@ -119,47 +116,14 @@ def centred(
     return baseline, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
 
 
-def world(id: str, fields: dict[str, Any], settings: Settings) -> tuple[Any, Any]:
-    """What the learner must know of the environment, and the network for it."""
-    if id.startswith(GYM):
-        from . import gym_worlds
-
-        env: Any = gym_worlds.look(id, fields)
-    else:
-        env = jaxenvs.make(id, **fields)
-    return env, ALGORITHMS[WITH_RAY].network(env, vars(settings))
-
-
 def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = None) -> int:
     """Train from the command line; return the exit code. Whatever was started has ended then."""
-    try:
-        require(("gymnasium", "ray"), "ray")
-    except ImportError as error:
-        print(f"{options.PROGRAM}: {error}", file=sys.stderr)
-        return 2
-    from .cluster import Cluster, undisturbed
-    from .training import Training
-
-    cluster, training = Cluster(), Training()
-    begun = functools.partial(build, cluster)
-    try:
-        return loop.command(algorithm, argv, begun, training.train, training.report, callback)
-    finally:
-        with undisturbed():
-            training.end()
-            cluster.stop()
+    return launch.command(algorithm, argv, parts, callback)
 
 
-def build(cluster: Any, asked: options.Options[Settings], config: Config) -> Learner[Settings]:
-    """Return the learner for what was asked; raises for what cannot work.
+def parts() -> Any:
+    """The processes of a run, as `training.Parts`."""
+    from .actors import Actor, Sampling
+    from .training import Learners, Parts
 
-    `cluster` is a `cluster.Cluster`, which is started.
-    """
-    if (asked.devices, asked.seeds, asked.coordinator) != ("1", 1, None):
-        raise RunError("--devices, --seeds and --coordinator do not go with --ray; see --learners")
-    settings = asked.settings
-    settings.check()
-    env, network = world(config.id, config.env_fields, settings)
-    jax.config.update("jax_platforms", "cpu")  # accelerators are for the learners
-    cluster.start(settings.address, settings.actors + settings.learners, asked.join_timeout)
-    return Learner(ALGORITHMS[config.algorithm], env, network, settings)
+    return Parts(Actor, Sampling.of, Learners)

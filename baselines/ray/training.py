@@ -10,7 +10,8 @@ import itertools
 import sys
 import threading
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -27,7 +28,6 @@ from ..run.keeping import Keeper
 from ..run.loop import begin, split
 from ..run.progress import ProgressLine
 from ..runs import Run, RunError
-from .actors import Actor, Sampling
 from .cluster import DEATHS, Made, Pool, reason
 from .learners import Learner as LearnerProcess
 
@@ -42,8 +42,9 @@ class LostError(Exception):
 class Learners:
     """The processes that learn together: all of them live, or none."""
 
-    def __init__(self, learner: Learner, runners: PyTree[np.ndarray], settings: Any) -> None:
+    def __init__(self, learner: Learner, runners: PyTree[np.ndarray]) -> None:
         """Start them with a state; raises `LostError`."""
+        settings = learner.settings
         self._count, self._patience = settings.learners, settings.patience
         learner = dataclasses.replace(learner, devices=Devices(self._count))
         gpus = int(ray.cluster_resources().get("GPU", 0) >= self._count)
@@ -56,8 +57,9 @@ class Learners:
         state = ray.put(runners)
         self._get([h.begin.remote(state, address, self._patience) for h in self._handles])
 
-    def update(self, fragments: list[Any]) -> None:
-        """Begin an update; each takes its share of the references."""
+    def update(self, made: list[Made]) -> None:
+        """Begin an update from fragments; each takes its share of the references."""
+        fragments = [one.result for one in made]
         share = len(fragments) // self._count
         self._begun = time.monotonic()
         calls = [
@@ -100,11 +102,20 @@ class Learners:
             raise LostError(reason(error)) from error
 
 
+class Parts(NamedTuple):
+    """What a kind of training consists of besides its settings."""
+
+    actor: type  # the process that samples: `sample`, and `play` for worlds of Gymnasium
+    given: Callable[[Learner, int], Any]  # what the actor in a slot is told
+    learners: Callable[[Learner, Any], Any]  # starts those that learn with a state: see `Learners`
+
+
 class Training:
     """A run: its actors, its learners, and its directory."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Parts) -> None:
         """Nothing is started yet."""
+        self._parts = parts
         self._lives = 0  # of the learners; fragments of an earlier life are dropped
         self._ready: list[Made] = []
         self._weight_bytes = 0
@@ -144,17 +155,12 @@ class Training:
 
     def _actors(self, done: int) -> Pool:
         settings, config = self._settings, self._run.config
-        kind = ray.remote(Actor).options(num_cpus=1)  # type: ignore[attr-defined]
-        sampling = Sampling(
-            network=self._learner.network,
-            num_envs=settings.num_envs // settings.actors,
-            steps=settings.rollout_steps,
-            reset_source=settings.reset_source,
-        )
+        kind = ray.remote(self._parts.actor).options(num_cpus=1)  # type: ignore[attr-defined]
 
         def make(slot: int, generation: int) -> Any:
             seed = _seed(config.seed, slot, done, generation)
-            return kind.remote(config.id, config.env_fields, sampling, seed)
+            given = self._parts.given(self._learner, slot)
+            return kind.remote(config.id, config.env_fields, given, seed)
 
         return Pool(make, settings.actors, settings.patience)
 
@@ -164,7 +170,7 @@ class Training:
         self._lives += 1
         self._ready.clear()
         self._weight_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(runners.weights))
-        learners = Learners(self._learner, runners, settings)
+        learners = self._parts.learners(self._learner, runners)
         line = ProgressLine(self._run.config, settings.steps_per_update, settings.updates, done)
         try:
             with line:
@@ -187,7 +193,7 @@ class Training:
             raise KeyboardInterrupt
         return self._learner.devices.place(runners, EVERYWHERE)
 
-    def _update(self, learners: Learners, done: int, stop: Interrupt) -> dict[str, Any] | None:
+    def _update(self, learners: Any, done: int, stop: Interrupt) -> dict[str, Any] | None:
         """Pass fragments on until one more update is done; return None if asked to stop."""
         assert self._pool is not None
         settings, batch = self._settings, []
@@ -199,13 +205,13 @@ class Training:
             if idle and len(self._ready) >= settings.actors:
                 batch = sorted(self._ready[: settings.actors], key=lambda made: made.slot)
                 del self._ready[: settings.actors]
-                learners.update([made.result for made in batch])
+                learners.update(batch)
             metrics = self._wait(learners)
             if metrics is not None:
                 return metrics | self._exchanged(batch, done)
         return None
 
-    def _wait(self, learners: Learners) -> dict[str, np.ndarray] | None:
+    def _wait(self, learners: Any) -> dict[str, np.ndarray] | None:
         """Take what ends next; return the metrics of an update that has."""
         assert self._pool is not None
         metrics = None
@@ -254,7 +260,7 @@ class Training:
         """Evaluate over `count` episodes: here, or by the actors where JAX cannot step."""
         if not run.config.id.startswith(GYM):
             return evaluate.report(run, learner, weights, count)
-        result = evaluate.summary(self.play(jax.device_get(weights), count), run.config.seed)
+        result = evaluate.summary(self.play(jax.device_get(weights), count), run.config.labels)
         run.write_json("eval.json", result)
         evaluate.tell(result)
 

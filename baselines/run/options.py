@@ -13,10 +13,11 @@ import tyro
 import jaxenvs
 from jaxenvs.commands.fields import gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
+from jaxenvs.core.checks import counted
 from jaxenvs.core.drawing import is_drawn
 
 from .. import GYM, presets
-from ..algorithms import ALGORITHMS, USUAL, WITH_RAY, Learner, S
+from ..algorithms import ALGORITHMS, USUAL, Learner, S
 from ..devices import Devices
 from ..runs import Config, Run
 from . import processes, sinks, sweep
@@ -26,7 +27,7 @@ from .flags import read as read_flags
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-FREE += ("actors", "learners", "address", "patience")
+FREE += ("actors", "learners", "replays", "address", "patience")
 
 
 # A resumed run keeps these unless new values are given; training does not depend on them.
@@ -115,6 +116,12 @@ def prepare(
     asked = parse(argv, algorithm)
     made = config(asked, algorithm)
     learner = (build or ALGORITHMS[algorithm].load().build)(asked, made)
+    for name in ("eval_every", "video_every"):
+        if (getattr(asked, name) or 0) > learner.settings.updates:
+            raise RunError(
+                f"--{name.replace('_', '-')} {getattr(asked, name)}: the run has "
+                f"{counted(learner.settings.updates, 'update')}; give at most that"
+            )
     return asked, directory(asked, made), learner
 
 
@@ -234,7 +241,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
                 f"{flag} shows a policy that plays in JAX; {algorithm} in {options.id} learns "
                 f"none: omit {flag}"
             )
-        if flag != "--html" and row.name == WITH_RAY:
+        if flag != "--html" and row.outside:
             raise RunError(f"{flag}: with Ray no policy is shown before the end; omit {flag}")
     return options
 
@@ -245,9 +252,9 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
         saved = Options(
             settings=settings(**config.settings),
             id=config.id,
-            seeds=len({seed for _, seed in config.agents}),
+            seeds=config.seeds_of_each,
             seed=config.seed,
-            sweep=tuple(f"{k}={','.join(map(repr, v))}" for k, v in config.sweep.items()),
+            sweep=sweep.written(config.sweep),
             set=tuple(itertools.starmap(written, config.fields.items())),
             **{name: config.tracking[name] for name in TRACKING if name in config.tracking},
         )

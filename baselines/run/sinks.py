@@ -1,7 +1,7 @@
 """Where rows of the log go beside log.jsonl: CSV, TensorBoard, Weights & Biases.
 
 Rows come once they are in log.jsonl. With several seeds a sink has their mean, and each as
-NAME/seedN.
+NAME/seedN; in a sweep with its settings, such as NAME/gamma=0.9 seedN.
 """
 
 import csv
@@ -18,7 +18,7 @@ from jaxenvs.core.checks import suggestion
 from jaxenvs.core.extras import require
 from jaxenvs.core.files import replacing
 
-from ..runs import Run, RunError
+from ..runs import Config, Run, RunError
 
 Rows = Sequence[dict[str, Any]]
 
@@ -38,7 +38,12 @@ class Sink:
         """Write what is left."""
 
 
-def flat(row: dict[str, Any], first_seed: int) -> dict[str, float | None]:
+def agents(config: Config) -> list[str]:
+    """What the number of each agent is called."""
+    return [name.replace("seed ", "seed") for name in config.names]
+
+
+def flat(row: dict[str, Any], agents: Sequence[str]) -> dict[str, float | None]:
     """A number per name; None where it is unknown."""
     numbers: dict[str, float | None] = {}
     for name, value in row.items():
@@ -46,7 +51,7 @@ def flat(row: dict[str, Any], first_seed: int) -> dict[str, float | None]:
         known = [x for x in values if x is not None]
         numbers[name] = float(np.mean(known)) if isinstance(value, list) and known else values[0]
         if len(values) > 1:
-            numbers |= {f"{name}/seed{first_seed + i}": x for i, x in enumerate(values)}
+            numbers |= {f"{name}/{agent}": x for agent, x in zip(agents, values, strict=True)}
     return numbers
 
 
@@ -54,11 +59,11 @@ class Csv(Sink):
     """RUN/log.csv; written anew where a row brings another column."""
 
     def start(self, run: Run, rows: Rows) -> None:
-        self._run, self._columns = run, []
+        self._run, self._agents, self._columns = run, agents(run.config), []
         self._write_all(rows)
 
     def log(self, rows: Rows) -> None:
-        new = [flat(row, self._run.config.seed) for row in rows]
+        new = [flat(row, self._agents) for row in rows]
         if not self._columns or any(row.keys() - set(self._columns) for row in new):
             return self._write_all(self._run.records())
         columns, self._columns = self._columns, []  # after a failure the next rows rewrite it all
@@ -66,7 +71,7 @@ class Csv(Sink):
         self._columns = columns
 
     def _write_all(self, rows: Rows) -> None:
-        found = [flat(row, self._run.config.seed) for row in rows]
+        found = [flat(row, self._agents) for row in rows]
         columns = list(dict.fromkeys(name for row in found for name in row))
         header = dict(zip(columns, columns, strict=True))
         with replacing(self._run.path / "log.csv") as temporary:
@@ -86,7 +91,8 @@ class TensorBoard(Sink):
     """
 
     def start(self, run: Run, rows: Rows) -> None:
-        self._folder, self._seed, self._writer = run.path / "tensorboard", run.config.seed, None
+        self._folder, self._agents = run.path / "tensorboard", agents(run.config)
+        self._writer = None
         begun = self._folder.is_dir()
         self._folder.mkdir(exist_ok=True)
         self._open(rows[-1]["steps"] + 1 if begun and rows else 1)
@@ -99,7 +105,7 @@ class TensorBoard(Sink):
         writer = self._writer or self._open(rows[0]["steps"])
         self._writer = None  # unless all goes well
         for row in rows:
-            numbers = flat(row, self._seed).items()
+            numbers = flat(row, self._agents).items()
             values = [Summary.Value(tag=k, simple_value=x) for k, x in numbers if x is not None]
             event = Event(wall_time=time.time(), step=row["steps"], summary=Summary(value=values))
             writer.write_event(event)
@@ -143,12 +149,12 @@ class Wandb(Sink):
             raise RunError(
                 f"--log wandb: {error}; log in with `wandb login`, or set WANDB_MODE=offline"
             ) from error
-        self._seed = run.config.seed
+        self._agents = agents(run.config)
         self.log([] if known else rows)
 
     def log(self, rows: Rows) -> None:
         for row in rows:
-            numbers = flat(row, self._seed).items()
+            numbers = flat(row, self._agents).items()
             try:
                 self._run.log({k: x for k, x in numbers if x is not None}, step=row["steps"])
             except self._error as error:
@@ -164,7 +170,7 @@ NEEDED = {"tensorboard": "tensorboardX", "wandb": "wandb"}  # by each extra, whi
 
 def check(log: str) -> list[str]:
     """Names of sinks, joined by commas there; raises `RunError` or `MissingExtraError`."""
-    names = [name.strip() for name in log.split(",") if log]
+    names = [name.strip() for name in log.split(",") if name.strip()]
     for name in names:
         if name not in SINKS:
             raise RunError(

@@ -44,6 +44,11 @@ def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, li
     return sweep
 
 
+def written(sweep: dict[str, list[float]]) -> tuple[str, ...]:
+    """What `parse` makes this sweep of."""
+    return tuple(f"{name}={','.join(map(repr, values))}" for name, values in sweep.items())
+
+
 def _values(name: str, values: str, text: str) -> list[float]:
     try:
         if ".." in values:
@@ -59,8 +64,11 @@ def _values(name: str, values: str, text: str) -> list[float]:
             f"--sweep {text}: {error}; write {name}=0.001,0.003,0.01 or {name}=0.001..0.01:8, "
             f"8 values evenly spaced (those of {', '.join(BY_FACTORS)} by factors, from above 0)"
         ) from error
-    if not found or len({*found}) < len(found) or not np.isfinite(found).all():
-        raise RunError(f"--sweep {text}: give one or more finite values, none of them twice")
+    shown = {f"{value:g}" for value in found}  # as in the names of agents
+    if not found or len(shown) < len(found) or not np.isfinite(found).all():
+        raise RunError(
+            f"--sweep {text}: give one or more finite values that differ in their first six digits"
+        )
     return found
 
 

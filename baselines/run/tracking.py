@@ -48,7 +48,7 @@ class Evaluations:
         self._pending: tuple[int, PyTree[Array], evaluate.Episodes] | None = None
         env = learner.algorithm.wrapped(run.config.env, run.config.settings)
         act = evaluate.drawn(env, learner.network, greedy)
-        memory, self._env, self._seed = learner.network.begin(), env, run.config.seed
+        memory, self._env, self._labels = learner.network.begin(), env, run.config.labels
         self._play = evaluate.player(env, act, run.config, episodes, memory)
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
@@ -61,7 +61,7 @@ class Evaluations:
         if self._pending is None:
             return
         (update, weights, episodes), self._pending = self._pending, None
-        each = evaluate.per_seed(jax.device_get(episodes), self._seed, self._env.achievements)
+        each = evaluate.per_seed(jax.device_get(episodes), self._labels, self._env.achievements)
         for column, name in COLUMNS.items():
             if each[0].get(name) is not None:
                 row[column] = [one[name] for one in each]

@@ -27,11 +27,12 @@ of_turns(
     f"{RESULTS}/bench_craft_pixels.json",
     {**ENVS, **_SPEEDS, **_RATIO, **_COMPILATION},
 )
-of_turns(
-    "craft-full",
-    f"{RESULTS}/bench_craft_full.json",
-    {**ID, **ENVS, **_SPEEDS, **_RATIO, **_PER_CORE, **_COMPILATION},
-)
+for _name in ("full", "full-pixels"):
+    of_turns(
+        f"craft-{_name}",
+        f"{RESULTS}/bench_craft_{_name.replace('-', '_')}.json",
+        {**ID, **ENVS, **_SPEEDS, **_RATIO, **_PER_CORE, **_COMPILATION},
+    )
 of_turns(
     "craft-compilation",
     f"{RESULTS}/bench_craft_symbolic.json",

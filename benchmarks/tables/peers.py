@@ -22,7 +22,7 @@ class Peer(NamedTuple):
 
 OURS = Peer(
     "**jaxenvs**",
-    "MiniGrid, BabyAI, XLand-MiniGrid, Craftax, Craftax-Classic, 15 puzzles, CartPole",
+    "MiniGrid, BabyAI, XLand-MiniGrid, Craftax, Craftax-Classic, 15 puzzles, classic control",
     "the originals', compared step by step",
     "a level for ended episodes, or for all environments where that is cheaper",
     "play, watch and take over from agents; films, web replays",

@@ -106,16 +106,23 @@ def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:
     return min(points, key=lambda point: abs(point[0] - steps))
 
 
-def _along(rows: list[dict[str, Any]], most: int) -> Table:
-    """Rows along their curves, each the mean of its seeds; `most` is the sum of all rewards."""
+def _along(rows: list[dict[str, Any]], most: int, marks: Iterable[int]) -> Table:
+    """Rows along their curves, each the mean of its seeds, at some numbers of steps that a run
+    has reached; `most` is the sum of all rewards."""
 
     def at(steps: int) -> Column:
-        return lambda row: fixed(2)(_mean(near(row, steps)[1]))
+        def mean(row: dict[str, Any]) -> str:
+            return fixed(2)(_mean(near(row, steps)[1])) if steps <= row["steps"] else ""
+
+        return mean
+
+    def evaluated(row: dict[str, Any]) -> str:
+        return listed(returns_of(row), 2) + ("" if row["evaluation"] else " (a)")
 
     columns = {
         **COMMAND,
-        **{short(steps): at(steps) for steps in (100_000, 250_000, 500_000, 750_000, 1_000_000)},
-        "evaluation of each seed": lambda row: listed(returns_of(row), 2),
+        **{short(steps): at(steps) for steps in marks},
+        "evaluation of each seed": evaluated,
         **MIDDLE,
         f"of {most}": lambda row: percent(_mean(returns_of(row)) / most),
         "steps/s": of("steps_per_second", short),
@@ -126,13 +133,13 @@ def _along(rows: list[dict[str, Any]], most: int) -> Table:
 @table("runs-craft", f"{RUNS}/craft.json")
 def craft(rows: list[dict[str, Any]]) -> Table:
     """Craft-Classic."""
-    return _along(rows, 22)
+    return _along(rows, 22, (100_000, 250_000, 500_000, 750_000, 1_000_000))
 
 
 @table("runs-craft-full", f"{RUNS}/craft_full.json")
 def craft_full(rows: list[dict[str, Any]]) -> Table:
     """The whole game."""
-    return _along(rows, 226)
+    return _along(rows, 226, (100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000))
 
 
 def _mean(numbers: Iterable[float | None]) -> float:
@@ -209,14 +216,18 @@ def _option(row: dict[str, Any]) -> str:
 
 @table("runs-q-doorkey", f"{RUNS}/q_learning.json")
 def q_doorkey(rows: list[dict[str, Any]]) -> Table:
-    """DoorKey-6x6 by action values and by PPO."""
+    """DoorKey by action values and by PPO."""
+
+    def first(row: dict[str, Any]) -> str:
+        return ", ".join(whole(passes(row, 0.9, seed)) for seed in range(row["seeds"]))
+
     columns = {
-        "DoorKey-6x6": _option,
+        "DoorKey": lambda row: f"{row['id'].split('-')[2]} {_option(row)}",
         "steps": of("steps", whole),
-        "return": lambda row: listed(returns_of(row)),
+        "return of each seed": lambda row: listed(returns_of(row)),
         "success": successes,
-        "training return first at 0.9": lambda row: whole(passes(row, 0.9)),
-        "steps/s": of("steps_per_second", short),
+        "training return first at 0.9": first,
+        "steps/s, all seeds": of("steps_per_second", short),
     }
     return tabulated([row for row in rows if "DoorKey" in row["id"]], columns)
 

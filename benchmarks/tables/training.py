@@ -58,10 +58,11 @@ def seeds(found: dict[str, Any]) -> Table:
     return evaluated(found["rows"], {"variant": lambda row: row["variant"]})
 
 
-@table("learners-beside", f"{RESULTS}/learners_beside.json")
-def beside(found: dict[str, Any]) -> Table:
+@table("learners-beside", f"{RESULTS}/learners_beside.json", f"{RESULTS}/learners_64_seeds.json")
+def beside(*files: dict[str, Any]) -> Table:
     """PPO on CartPole by learner: time of a training, and worth of the policies of all seeds."""
-    return summed(found["rows"])
+    parts = [summed(found["rows"]) for found in files]  # neighbours in time are of one file
+    return Table(parts[0].head, [row for part in parts for row in part.rows])
 
 
 def summed(rows: list[dict[str, Any]]) -> Table:
@@ -80,10 +81,19 @@ def summed(rows: list[dict[str, Any]]) -> Table:
         "ours is faster by": factor(rows),
         "compile, s": of("compile_seconds", fixed(1)),
         "return: mean": told(statistics.fmean),
+        "± (95 %)": lambda row: margin(row["evaluations"]),
         "median": told(statistics.median),
         "worst": told(min),
     }
     return tabulated(rows, columns)
+
+
+def margin(returns: list[float]) -> str:
+    """Half of the 95 % interval of the mean over seeds, as if means were normally distributed."""
+    if len(returns) == 1:
+        return ""
+    deviations = statistics.NormalDist().inv_cdf(0.975)
+    return fixed(1)(deviations * statistics.stdev(returns) / len(returns) ** 0.5)
 
 
 def scores(rows: list[dict[str, Any]]) -> Table:
@@ -102,6 +112,7 @@ def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
         **more,
         "seeds": lambda row: str(len(told(row))),
         "mean": lambda row: fixed(1)(statistics.fmean(told(row))),
+        "± (95 %)": lambda row: margin(told(row)),
         "median": lambda row: fixed(1)(statistics.median(told(row))),
         "worst": lambda row: fixed(1)(min(told(row))),
         "return of each seed": lambda row: ", ".join(f"{one:.0f}" for one in told(row)),

@@ -10,21 +10,20 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Int32, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, UInt8
 
 from ..core.env import Ending, Env, Params, State, Step, Transition
 from ..core.pixels import compose
-from ..core.random import Key, words
+from ..core.random import Key
 from ..core.registry import register
 from ..core.spaces import Box, Discrete, Space
 from ..core.struct import struct
 from . import picture
+from .physics import Number, uniform
 
 POSITION_LIMIT = np.float32(2.4)  # m from the middle of the track
 ANGLE_LIMIT = np.float32(np.radians(12))  # from upright
 START = 0.05  # largest absolute value of each number at the start
-
-Number = Float[Any, "..."] | float
 
 
 @struct
@@ -107,8 +106,7 @@ class CartPole(Env):
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "4"]:
         """Draw the first observation: four numbers, uniform within `START` of zero."""
-        signed = (words(key, 4) >> np.uint32(8)).astype(jnp.int32) - np.int32(2**23)
-        return signed.astype(jnp.float32) * np.float32(START / 2**23)
+        return uniform(key, START, START, START, START)
 
     def reset_state(self, key: Key, level: Float32[Array, "4"], params: Any) -> CartPoleState:
         """Begin with the level's four numbers."""
@@ -152,7 +150,7 @@ class CartPole(Env):
 
     def tiles(self, state: CartPoleState) -> Int32[Array, "rows columns"]:
         """The background: 0 sky, 1 track."""
-        return picture.ground()
+        return picture.ground(picture.TRACK)
 
     def atlas(self, tile_size: int) -> np.ndarray:
         """Sprites, uint8 (2, tile_size, tile_size, 3)."""

@@ -1,4 +1,9 @@
-"""Picture of a cart and its pole: smooth shapes over a track of tiles."""
+"""Pictures of classic control: smooth shapes over a background of tiles.
+
+Positions are in metres from the left and above the floor of a `Place`, as far as they go.
+"""
+
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -6,54 +11,148 @@ from jaxtyping import Array, Float32, Int32, UInt8
 
 from ..core.paint import Layer, block, paint
 
-ROWS, COLUMNS = 5, 14  # tiles
-TILE = 0.4  # m on a side: all of the track and a little more
-FLOOR = 1.6  # from the top of the picture to the track, m
-AXLE = 0.27  # of the pole, above the track
-REACH = 1.0  # length of the pole that is drawn, m
 SKY, GROUND, EDGE = (24, 27, 37), (44, 48, 60), (96, 104, 122)
 BODY, WHEEL, POLE, BOLT = (92, 150, 250), (132, 140, 158), (236, 178, 96), (250, 247, 238)
+LINK, FLAG, MARK = (92, 196, 180), (240, 96, 96), (190, 170, 90)
+
+Pixels = UInt8[Array, "height width 3"]
+Number = Float32[Array, ""]
+Away = Float32[Array, "height width"]  # distance of each pixel's centre to something, m
+Shape = tuple[Away, float, tuple[int, int, int]]  # all pixels within this radius (m), and a colour
 
 
-def ground() -> Int32[Array, "rows columns"]:
-    """Tiles of the background: 0 sky, 1 track."""
-    rows = np.arange(ROWS, dtype=np.int32)[:, None] >= round(FLOOR / TILE)
-    return jnp.asarray(np.broadcast_to(rows, (ROWS, COLUMNS)).astype(np.int32))
+class Place(NamedTuple):
+    """A background: what it shows, and where its origin is."""
+
+    rows: int  # tiles
+    columns: int
+    tile: float  # m on a side
+    left: float  # from the left edge of the picture to the origin, m
+    top: float  # from its top to the origin, m
+    floor: bool = False  # whether the ground begins at the origin
+
+
+TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # a little beyond it
+ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # two links of 1 m on all sides
+STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # a rod of 1 m on all sides
+HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # the road of MountainCar
+
+AXLE = 0.27  # of the pole, above the track
+REACH = 1.0  # length of a pole, a rod or a link that is drawn, m
+
+
+def ground(place: Place) -> Int32[Array, "rows columns"]:
+    """Tiles of a background: 0 sky, 1 ground."""
+    below = np.arange(place.rows, dtype=np.int32)[:, None] >= round(place.top / place.tile)
+    tiles = np.broadcast_to(below & place.floor, (place.rows, place.columns))
+    return jnp.asarray(tiles.astype(np.int32))
 
 
 def sprites(tile_size: int) -> np.ndarray:
-    """Sky and track, uint8 (2, tile_size, tile_size, 3)."""
+    """Sky and ground, uint8 (2, tile_size, tile_size, 3)."""
     sky = (Layer(block(0, 0, 1, 1), SKY),)
-    track = (Layer(block(0, 0, 1, 1), GROUND), Layer(block(0, 0, 1, 1 / 8), EDGE))
+    floor = (Layer(block(0, 0, 1, 1), GROUND), Layer(block(0, 0, 1, 1 / 8), EDGE))
     blank = np.zeros((tile_size, tile_size, 3))
-    return np.stack([paint(blank, layers) for layers in (sky, track)]).round().astype(np.uint8)
+    return np.stack([paint(blank, layers) for layers in (sky, floor)]).round().astype(np.uint8)
 
 
-def cart_and_pole(
-    place: UInt8[Array, "height width 3"],
-    position: Float32[Array, ""],
-    angle: Float32[Array, ""],
-    tile_size: int,
-) -> UInt8[Array, "height width 3"]:
-    """Draw over `place` a cart `position` m from the middle whose pole leans by `angle`."""
-    metre = tile_size / TILE  # in pixels
-    rows, columns = (np.arange(n, dtype=np.float32) + np.float32(0.5) for n in place.shape[:2])
-    x = (columns / np.float32(metre) - np.float32(COLUMNS * TILE / 2))[None, :] - position
-    y = np.float32(FLOOR) - (rows / np.float32(metre))[:, None]  # above the track
-    rise = y - np.float32(AXLE)
-    along = jnp.clip(x * jnp.sin(angle) + rise * jnp.cos(angle), 0.0, REACH)
-    pole = jnp.hypot(x - along * jnp.sin(angle), rise - along * jnp.cos(angle))
+def cart_and_pole(background: Pixels, position: Number, angle: Number, tile_size: int) -> Pixels:
+    """Draw a cart `position` m from the middle whose pole leans by `angle`."""
+    x, y = points(background, TRACK, tile_size)
+    x, rise = x - position, y - np.float32(AXLE)
     wheel = jnp.hypot(abs(x) - np.float32(0.16), y - np.float32(0.07))
     over_x, over_y = abs(x) - np.float32(0.26), abs(y - np.float32(0.19)) - np.float32(0.07)
     body = jnp.hypot(jnp.maximum(over_x, 0.0), jnp.maximum(over_y, 0.0))
-    picture = place.astype(jnp.float32)
-    for away, radius, colour in (
+    shapes: tuple[Shape, ...] = (
         (wheel, 0.07, WHEEL),
         (body, 0.04, BODY),
-        (pole, 0.04, POLE),
+        (from_stick(x, rise, jnp.sin(angle), jnp.cos(angle)), 0.04, POLE),
         (jnp.hypot(x, rise), 0.025, BOLT),
-    ):
+    )
+    return drawn(background, shapes, TRACK, tile_size)
+
+
+def rod(background: Pixels, angle: Number, tile_size: int) -> Pixels:
+    """Draw a rod that leans by `angle` counter-clockwise from upright."""
+    x, y = points(background, STAND, tile_size)
+    stick = from_stick(x, y, -jnp.sin(angle), jnp.cos(angle))
+    shapes: tuple[Shape, ...] = ((stick, 0.12, POLE), (jnp.hypot(x, y), 0.05, BOLT))
+    return drawn(background, shapes, STAND, tile_size)
+
+
+def links(background: Pixels, upper: Number, lower: Number, bar: float, tile_size: int) -> Pixels:
+    """Draw two links that hang by `upper`, and by `lower` from there, and a bar that high."""
+    x, y = points(background, ROOM, tile_size)
+    joint_x, joint_y = jnp.sin(upper), -jnp.cos(upper)
+    bend = upper + lower
+    below = from_stick(x - joint_x, y - joint_y, jnp.sin(bend), -jnp.cos(bend))
+    line = jnp.broadcast_to(abs(y - np.float32(bar)), below.shape)
+    shapes: tuple[Shape, ...] = (
+        (line, 0.02, MARK),
+        (from_stick(x, y, joint_x, joint_y), 0.1, LINK),
+        (below, 0.1, BODY),
+        (jnp.hypot(x, y), 0.05, BOLT),
+        (jnp.hypot(x - joint_x, y - joint_y), 0.05, BOLT),
+    )
+    return drawn(background, shapes, ROOM, tile_size)
+
+
+def car(background: Pixels, position: Number, goal: Number, tile_size: int) -> Pixels:
+    """Draw a car at `position` on the road through a valley, and the flag."""
+    x, y = points(background, HILLS, tile_size)
+    slope = np.float32(1.35) * jnp.cos(np.float32(3) * x)
+    under = (y - altitude(x)) / jnp.sqrt(1 + slope * slope)  # about the distance to the road
+    hill = jnp.maximum(under, 0.0)
+    edge = abs(under)
+    pole = jnp.hypot(x - goal, y - jnp.clip(y, altitude(goal), altitude(goal) + 0.25))
+    high = altitude(goal) + np.float32(0.21)
+    cloth_x, cloth_y = abs(x - goal - 0.05) - np.float32(0.05), abs(y - high) - np.float32(0.03)
+    cloth = jnp.hypot(jnp.maximum(cloth_x, 0.0), jnp.maximum(cloth_y, 0.0))
+    steep = jnp.arctan(np.float32(1.35) * jnp.cos(np.float32(3) * position))
+    off_x, off_y = x - position, y - altitude(position)
+    along = off_x * jnp.cos(steep) + off_y * jnp.sin(steep)
+    above = off_y * jnp.cos(steep) - off_x * jnp.sin(steep)
+    wheel = jnp.hypot(abs(along) - np.float32(0.04), above - np.float32(0.025))
+    over_x, over_y = abs(along) - np.float32(0.06), abs(above - np.float32(0.06)) - 0.015
+    body = jnp.hypot(jnp.maximum(over_x, 0.0), jnp.maximum(over_y, 0.0))
+    shapes: tuple[Shape, ...] = (
+        (hill, 0.0, GROUND),
+        (edge, 0.008, EDGE),
+        (pole, 0.008, WHEEL),
+        (cloth, 0.004, FLAG),
+        (body, 0.015, BODY),
+        (wheel, 0.025, WHEEL),
+    )
+    return drawn(background, shapes, HILLS, tile_size)
+
+
+def altitude(x: Array) -> Array:
+    """Height of the road of MountainCar."""
+    return np.float32(0.45) * jnp.sin(np.float32(3) * x) + np.float32(0.55)
+
+
+def points(
+    background: Pixels, place: Place, tile_size: int
+) -> tuple[Float32[Array, "1 width"], Float32[Array, "height 1"]]:
+    """Where the centres of the pixels are, to the right of the origin and above it (m)."""
+    rows, columns = (np.arange(n, dtype=np.float32) + np.float32(0.5) for n in background.shape[:2])
+    pixel = np.float32(place.tile / tile_size)
+    x, y = columns * pixel - np.float32(place.left), np.float32(place.top) - rows * pixel
+    return jnp.asarray(x)[None, :], jnp.asarray(y)[:, None]
+
+
+def from_stick(x: Array, y: Array, right: Number, up: Number) -> Away:
+    """Distance to a stick of length `REACH` from the origin in a direction."""
+    along = jnp.clip(x * right + y * up, 0.0, REACH)
+    return jnp.hypot(x - along * right, y - along * up)
+
+
+def drawn(background: Pixels, shapes: tuple[Shape, ...], place: Place, tile_size: int) -> Pixels:
+    """Paint shapes over a background, the last one on top."""
+    metre = np.float32(tile_size / place.tile)  # in pixels
+    picture = background.astype(jnp.float32)
+    for away, radius, colour in shapes:
         # Each pixel takes its share inside the shape, estimated from its distance to the edge.
-        share = jnp.clip((np.float32(radius) - away) * np.float32(metre) + np.float32(0.5), 0, 1)
+        share = jnp.clip((np.float32(radius) - away) * metre + np.float32(0.5), 0, 1)
         picture = picture + share[..., None] * (np.array(colour, np.float32) - picture)
     return jnp.round(picture).astype(jnp.uint8)

@@ -141,13 +141,19 @@ def _sight(env: Env) -> str:
 
 def _actions(env: Env, text: tuple[str, ...]) -> Section:
     """Actions with their names, and the keys or the places of a person who plays."""
-    actions, pointing = env.controls
+    actions, pointing, values = env.controls
     if pointing is not None:
         places = f"{pointing.rows} x {pointing.columns} places"
         text += (f"A person points at the picture, divided into {places}: {pointing.does}.",)
     keys = [", ".join(map(sign, row.keys)) for row in actions]
-    names = env.action_names or env.controls.names
-    rows = [(*row, key) for row, key in zip(_numbered(names), keys, strict=True)]
+    if values:  # actions are no numbers; the table is of those that keys give
+        first = [", ".join(f"{x:g}" for x in np.ravel(value).tolist()) for value in values]
+        named = [
+            (number, f"`{name}`") for number, name in zip(first, env.controls.names, strict=True)
+        ]
+    else:
+        named = _numbered(env.action_names or env.controls.names) if actions else ()
+    rows = [(*row, key) for row, key in zip(named, keys, strict=True)]
     shown = 3 if any(keys) else 2
     head = ("action", "name", "keys of `jaxenvs play`")[:shown]
     return Section("Actions", text, head, tuple(row[:shown] for row in rows))

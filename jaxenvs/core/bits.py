@@ -1,6 +1,8 @@
 """Small numbers side by side in 32-bit words: fields of one word, or an array of equal widths."""
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -35,6 +37,17 @@ def kept(*fields: tuple[Any, int]) -> list[Array]:
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
     return [v != 0 if flag else v for v, flag in zip(values, flags, strict=True)]
+
+
+def any_of(words: Iterable[Array]) -> Array:
+    """Bits that any of some words has, or whether any of some flags is set."""
+    return functools.reduce(operator.or_, [*words])
+
+
+def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*batch"]:
+    """Map a uniform number in [0, 1) to a rank below a count; 0 where that is 0."""
+    rank = jnp.ceil(count.astype(jnp.float32) * (1 - uniform)).astype(jnp.int32) - 1
+    return rank.clip(0, jnp.maximum(count - 1, 0))
 
 
 def nth_bit(

@@ -57,6 +57,22 @@ def integer_field(owner: str, name: str, given: object, low: int, high: int | No
         raise ValueError(f"{owner}: {name}={given} is out of range; it must be {allowed}")
 
 
+def number(where: str, name: str, given: Any, low: float, high: float) -> None:
+    """Raise `ValueError` for a number, or one of an array, out of range, unless it is traced."""
+    if isinstance(given, Tracer) or not isinstance(
+        given, (int, float, np.generic, np.ndarray, jax.Array)
+    ):
+        return
+    values = np.asarray(given).reshape(-1)
+    if values.dtype.kind not in "iuf":
+        return
+    outside = ~((values >= low) & (values <= high))
+    if outside.any():
+        raise ValueError(
+            f"{where}: {name}={values[outside][0]} is out of range; it must be from {low} to {high}"
+        )
+
+
 def single_key(key: Any, where: str) -> Key:
     """Return `key` as one typed PRNG key."""
     key = any_key(key, where)

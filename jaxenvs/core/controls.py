@@ -45,6 +45,8 @@ class Controls(NamedTuple):
 
     actions: tuple[ActionKeys, ...] = ()  # by their numbers; none where keys cannot play it
     pointing: Pointing | None = None
+    # Elements of the action space that they stand for; () where actions are their numbers.
+    values: tuple[Any, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

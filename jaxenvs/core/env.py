@@ -142,12 +142,19 @@ class Env:
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """A short name for each action, for players and pages; `up` and the like have arrows."""
+        """A short name for each action, for players and pages; `up` and the like have arrows.
+
+        Of a Box or a MultiDiscrete space: a name for each number of an action.
+        """
         return ()
 
     @property
     def controls(self) -> Controls:
-        """Keys and mouse of a person who plays; empty unless actions are Discrete."""
+        """Keys and mouse of a person who plays.
+
+        By default empty unless actions are Discrete; for another space, `values` says what each of
+        `actions` does.
+        """
         if not isinstance(self.action_space, Discrete):
             return Controls()
         names = self.action_names or (f"action {i}" for i in range(self.action_space.n))

@@ -1,14 +1,12 @@
 """Blows of the player at mobs."""
 
-import functools
-import operator
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
-from ..core.bits import kept
+from ..core.bits import any_of, kept
 from ..core.settle import settled
 from . import harm
 from .body import fed
@@ -76,7 +74,7 @@ def attack(
     for role in ROLES:
         after, kills, type = _struck(rules, role, world.mobs[role], rest, blow)
         mobs[role] = after
-        killed = settled(functools.reduce(operator.or_, kills))
+        killed = settled(any_of(kills))
         killed_any = killed_any | killed
         if eats or role != "passive":
             world = _reaped(rules, world, role, killed, type)
@@ -87,7 +85,7 @@ def attack(
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]
         )
-    return world._replace(mobs=mobs), functools.reduce(operator.or_, hits)
+    return world._replace(mobs=mobs), any_of(hits)
 
 
 def _hits(world: World, cell: tuple[Array, Array], when: Array) -> list[Array]:
@@ -107,8 +105,7 @@ def _struck(
 ) -> tuple[tuple[Mob, ...], list[Array], Array]:
     """Slots of a role after a blow, which it killed, and the type of the one that was hit."""
     after, kills, hit = [], [], [next(hits) for _ in slots]
-    types = [jnp.where(h, mob.type, 0) for h, mob in zip(hit, slots, strict=True)]
-    type = functools.reduce(operator.or_, types)
+    type = any_of(jnp.where(h, mob.type, 0) for h, mob in zip(hit, slots, strict=True))
     points = harm.to_mob(rules, role, type, blow)
     for h, mob in zip(hit, slots, strict=True):
         health = jnp.where(h, jnp.maximum(mob.health - points, 0), mob.health)

@@ -12,17 +12,14 @@ from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from ..core import checks
 from ..core.env import Ending, Params
-from ..core.facts import Features
 from ..core.random import Key
 from ..core.registry import register
-from ..core.spaces import Box, Dict
 from ..core.struct import struct
-from . import attack, body, deeds, mobs, plants, player, projectiles, sight, spawn, terrain
-from .env import CraftEnv
+from . import attack, body, deeds, mobs, plants, player, projectiles, spawn, terrain
+from .env import STEPS, CraftEnv, numbers
 from .packing import Field, Packing, fields_of
 from .spawn import Odds
 from .state import CraftState, Level, new_world
@@ -156,6 +153,7 @@ _ZOMBIE, _COW, _SKELETON = CLASSIC.mobs
 class CraftParams(Params):
     """Numbers of the game; each may differ within a batch."""
 
+    max_steps_in_episode: Any = np.int32(10_000)
     day_length: Any = np.int32(300)  # steps
     always_diamond: Any = np.bool_(True)  # whether one stone of every world is a diamond
     zombie_health: Any = np.int32(_ZOMBIE.health)  # points of one that appears, at most 31
@@ -172,8 +170,8 @@ class CraftParams(Params):
 
 # Lowest and highest value of each, checked where it is not traced.
 _CHANCES = ("cow_chance", "zombie_base_chance", "zombie_night_chance", "skeleton_chance")
-_LIMITS = {
-    **dict.fromkeys(("max_steps_in_episode", "day_length"), (1, 2**31 - 1)),
+_RANGES = {
+    **dict.fromkeys(("max_steps_in_episode", "day_length"), STEPS),
     **dict.fromkeys((f"{row.name}_health" for row in CLASSIC.mobs), (1, MOST_HEALTH)),
     **dict.fromkeys((f"spawn_{name}" for name in _CHANCES), (0, 1)),
 }
@@ -231,6 +229,7 @@ class CraftClassic(CraftEnv):
     size: int = 64  # cells on a side, a multiple of 16
 
     stages: ClassVar[tuple[Stage, ...]] = STAGES
+    ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = CLASSIC
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in CLASSIC.achievements)
     reward_range: ClassVar[tuple[float, float]] = (-0.9, len(CLASSIC.achievements) + 0.9)
@@ -248,41 +247,9 @@ class CraftClassic(CraftEnv):
             )
 
     @property
-    def map_features(self) -> Features:
-        """Of `ids`: flags of each cell and of the one ahead, counts, and the rest of the body."""
-        if self.obs != "ids":
-            return self.features
-        flags = len(self.rules.blocks) + len(sight.channels(self.rules))
-        counts = len(self.rules.items) + len(VITALS)
-        return Features(
-            Dict(
-                {
-                    "ahead": Box(0.0, 1.0, (flags,), np.float32),
-                    "body": Box(0.0, 1.0, (6,), np.float32),
-                    "cells": Box(0.0, 1.0, (*self.rules.view, flags), np.float32),
-                    "counts": Box(0, self.rules.most, (counts,), np.uint8),
-                }
-            ),
-            self._map_features,
-        )
-
-    def _map_features(self, ids: Array) -> dict[str, Array]:
-        where = self.layout
-        counts = jnp.concatenate([ids[where.items], ids[where.vitals]])
-        floats = self.expand(ids)
-        cells = floats[: -len(counts) - 6].reshape(*self.rules.view, -1)
-        ahead = sight.ahead(cells, ids[where.facing])
-        return {"ahead": ahead, "body": floats[-6:], "cells": cells, "counts": counts}
-
-    @property
-    def limits(self) -> dict[str, tuple[float, float]]:
-        """Lowest and highest value of each number in params."""
-        return {**_LIMITS, "mob_despawn_distance": (1, self.reach)}
-
-    @property
     def default_params(self) -> CraftParams:
         """Upstream's numbers."""
-        return _default_params(self.size)
+        return numbers(CraftParams, self.size)
 
     def draw_level(self, key: Key, params: Any) -> Level:
         """Draw a world."""
@@ -300,9 +267,3 @@ class CraftClassic(CraftEnv):
         middle = self.size // 2
         ahead = level.map.at[middle, middle + 1].set(Block.LAVA)
         return Ending(level.replace(map=ahead), (Action.NOOP, Action.RIGHT))
-
-
-@functools.lru_cache
-def _default_params(size: int) -> CraftParams:
-    angles = tuple(np.full(shape, np.nan, np.float32) for shape in terrain.lattices(size))
-    return CraftParams(max_steps_in_episode=np.int32(10_000), fractal_noise_angles=angles)

@@ -1,11 +1,12 @@
 """Who is on which cell, while mobs move one after another."""
 
-import functools
-import operator
 from typing import NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
+
+from ..core.bits import any_of, kept
+from .state import MOST_MOBS
 
 ROW = 256  # see `place_of`: more than a row has cells
 
@@ -19,7 +20,7 @@ class Crowd(NamedTuple):
     def on(self, place: Array) -> Array:
         """Bits of the slots on a cell."""
         bits = [jnp.where(p == place, 1 << i, 0) for i, p in enumerate(self.places)]
-        return functools.reduce(operator.or_, bits)
+        return any_of(bits)
 
     def sees(self, place: Array) -> Bool[Array, ""]:
         """Whether a cell is seen as taken."""
@@ -30,6 +31,7 @@ class Crowd(NamedTuple):
         it; if it `stays` in the game, it is seen on the new one."""
         marks = self.marks & ~jnp.where(leaves, self.on(self.places[slot]), 0)
         marks = marks | jnp.where(stays, 1 << slot, 0)
+        place, marks = kept((place, 16), (marks, MOST_MOBS))
         places = (*self.places[:slot], place, *self.places[slot + 1 :])
         return Crowd(places, marks)
 

@@ -1,13 +1,12 @@
 """What the player does with blocks and items: gathering, building, making."""
 
-import functools
-import operator
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32
 
+from ..core.bits import any_of
 from . import plants
 from .body import fed
 from .ground import BLOCK_BITS, ITEM, LIT, is_in
@@ -108,7 +107,7 @@ def _lacks(world: World, row: Recipe) -> Any:
     limit = row.below or row.level
     if limit is None:
         return True
-    return functools.reduce(operator.or_, [world.items[item] < limit for item in _makes(row)])
+    return any_of(world.items[item] < limit for item in _makes(row))
 
 
 def _makes(row: Recipe) -> tuple[str, ...]:

@@ -1,20 +1,20 @@
 """What the editions of Craft have in common as environments."""
 
+import functools
 from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.core import Tracer
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt8
 
 from ..core import checks
 from ..core.controls import Controls
 from ..core.env import Env, Step, Transition
-from ..core.facts import RGB, Fact, Features
+from ..core.facts import RGB, Fact, Features, sentences
 from ..core.random import Key
-from ..core.spaces import Box, Discrete, Space
-from . import body, chance, deeds, facts, player, sight, upstream
+from ..core.spaces import Box, Dict, Discrete, Space
+from . import body, chance, deeds, facts, player, sight, terrain, upstream
 from .chance import Draws
 from .ground import Ground
 from .look import pictures, sprites, tiles
@@ -24,6 +24,9 @@ from .tables import Action, Rules
 
 OBSERVATIONS = ("symbolic", "ids", "pixels")
 MOST_REACH = 32
+
+
+STEPS = (1, 2**31 - 1)  # range of what is counted in steps
 
 
 class CraftEnv(Env):
@@ -40,6 +43,7 @@ class CraftEnv(Env):
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
     rules: ClassVar[Rules]
+    ranges: ClassVar[dict[str, tuple[float, float]]]  # of numbers in params
     state_type: ClassVar[type[CraftState]] = CraftState
     stages: ClassVar[tuple[Stage, ...]]  # of a step
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
@@ -69,7 +73,7 @@ class CraftEnv(Env):
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
         """Lowest and highest value of each number in params, checked where it is not traced."""
-        raise NotImplementedError
+        return {**self.ranges, "mob_despawn_distance": (1, self.reach)}
 
     # The contract.
 
@@ -111,6 +115,35 @@ class CraftEnv(Env):
         return Features(self._spaces["symbolic"], self.expand)
 
     @property
+    def map_features(self) -> Features:
+        """Of `ids`: flags of each cell and of the one ahead, counts up to 9, and other numbers."""
+        if self.obs != "ids":
+            return self.features
+        flags, numbers = self.sight.flags(self.rules), self.sight.NUMBERS
+        counts = jax.eval_shape(self._counts, jax.ShapeDtypeStruct((self.layout.size,), np.uint8))
+        spaces: dict[str, Space] = {
+            "ahead": Box(0.0, 1.0, (flags,), np.float32),
+            "body": Box(0.0, self.most_seen, (numbers,), np.float32),
+            "cells": Box(0.0, 1.0, (*self.rules.view, flags), np.float32),
+            "counts": Box(0, self.rules.best, counts.shape, np.uint8),
+        }
+        return Features(Dict(spaces), self._map_features)
+
+    def _map_features(self, ids: UInt8[Array, " ids"]) -> dict[str, Array]:
+        (rows, columns), flags = self.rules.view, self.sight.flags(self.rules)
+        floats = self.expand(ids)
+        cells = floats[: rows * columns * flags].reshape(rows, columns, flags)
+        return {
+            "ahead": sight.ahead(cells, ids[self.layout.facing]),
+            "body": floats[-self.sight.NUMBERS :],
+            "cells": cells,
+            "counts": self._counts(ids),
+        }
+
+    def _counts(self, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
+        return jnp.minimum(self.sight.counts(self.rules, ids), self.rules.best)
+
+    @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """What stands where in `ids` and in `symbolic`."""
         return self.sight.observation_layout(self.rules)
@@ -120,7 +153,7 @@ class CraftEnv(Env):
         limits = self.limits
         if isinstance(params, type(self.default_params)):
             for name, (low, high) in limits.items():
-                _check_range(where, name, getattr(params, name), low, high)
+                checks.number(where, f"params.{name}", getattr(params, name), low, high)
         checked = super().checked_params(params, where)
         return checked.replace(**{n: getattr(checked, n).clip(*limits[n]) for n in limits})
 
@@ -190,11 +223,15 @@ class CraftEnv(Env):
 
     def facts(self, state: CraftState, params: Any = None) -> tuple[Fact, ...]:
         """The body, every item with its count, and the hour."""
-        return self.people.facts(self, state, params)
+        world, _, light, days = facts.read(self, state, params)
+        return self.people.known(self.rules, world, light, days)
 
     def describe(self, state: CraftState, params: Any = None) -> str:
         """Describe the body, the inventory, the time of day, the cell ahead and what is in view."""
-        return self.people.describe(self, state, params)
+        world, view, light, days = facts.read(self, state, params)
+        known = sentences(self.people.known(self.rules, world, light, days))
+        seen = facts.told(self.people.sights(self.rules, view), world.facing)
+        return "\n".join([*known, *seen])
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
         """The icon of a vital or an item."""
@@ -256,15 +293,8 @@ class CraftEnv(Env):
         return pictures.picture(self.rules, world, blocks, light, state.time, tile_size)
 
 
-def _check_range(where: str, name: str, given: Any, low: float, high: float) -> None:
-    """Raise `ValueError` for a number out of range, unless it is traced."""
-    if isinstance(given, Tracer) or not isinstance(
-        given, (int, float, np.generic, np.ndarray, jax.Array)
-    ):
-        return
-    values = np.asarray(given)
-    if values.dtype.kind in "iuf" and not ((values >= low) & (values <= high)).all():
-        worst = values.reshape(-1)[np.argmin(((values >= low) & (values <= high)).reshape(-1))]
-        raise ValueError(
-            f"{where}: params.{name}={worst} is out of range; it must be from {low} to {high}"
-        )
+@functools.lru_cache
+def numbers(kind: Any, size: int) -> Any:
+    """Params of a kind as upstream has them, for maps of a size."""
+    angles = tuple(np.full(shape, np.nan, np.float32) for shape in terrain.lattices(size))
+    return kind(fractal_noise_angles=angles)

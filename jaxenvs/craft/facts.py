@@ -8,11 +8,11 @@ import jax
 import numpy as np
 
 from ..core.controls import ActionKeys
-from ..core.facts import Fact, a, away, bar, count, drawn, listed, sentences
+from ..core.facts import Fact, a, away, bar, count, drawn, listed
 from .look import gear, sprites
 from .sight import channels
 from .state import CraftState, World
-from .tables import VITALS, Action, Block, blocks
+from .tables import VITALS, Action, Block, Rules, blocks
 
 if TYPE_CHECKING:
     from .env import CraftEnv
@@ -54,29 +54,24 @@ NAMES = {
 }
 
 
-def facts(env: "CraftEnv", state: CraftState, params: Any) -> tuple[Fact, ...]:
+def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
     """The body, every item with its count, and the hour."""
-    world, _, light, days = read(env, state, params)
-    return _facts(env, world, light, days)
-
-
-def _facts(env: "CraftEnv", world: World, light: float, days: float) -> tuple[Fact, ...]:
-    body = [bar(v, int(world.vitals[v]), env.rules.best, v, COLOURS[v]) for v in VITALS]
-    items = [count(i.replace("_", " "), int(world.items[i]), i) for i in env.rules.items]
+    body = [bar(v, int(world.vitals[v]), rules.best, v, COLOURS[v]) for v in VITALS]
+    items = [count(i.replace("_", " "), int(world.items[i]), i) for i in rules.items]
     asleep = ", asleep" if world.sleeping else ""
     said = f"day {int(days) + 1}, {hour(days % 1, light)}{asleep}"
     clock = Fact("time", said, "clock", (days - NOON) % 1)
     return (*body, *items, clock, Fact("light", f"{light:.0%}"))
 
 
-def describe(env: "CraftEnv", state: CraftState, params: Any) -> str:
-    """Describe the body, the inventory, the time of day, the cell ahead, and draw the view."""
-    world, (seen, mobs), light, days = read(env, state, params)
-    view = [[sight_of(Block(block)) for block in line] for line in seen.tolist()]
-    for bit, name in enumerate(channels(env.rules)):
+def sights(rules: Rules, view: tuple[np.ndarray, np.ndarray]) -> list[list["Sight"]]:
+    """Every cell of the view as a person sees it."""
+    seen, mobs = view
+    cells = [[sight_of(Block(block)) for block in line] for line in seen.tolist()]
+    for bit, name in enumerate(channels(rules)):
         for row, column in np.argwhere(mobs >> bit & 1):
-            view[row][column] = Sight(name[0].upper(), name, "creature")
-    return "\n".join([*sentences(_facts(env, world, light, days)), *told(view, world.facing)])
+            cells[row][column] = Sight(name[0].upper(), name, "creature")
+    return cells
 
 
 class Sight(NamedTuple):

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core.bits import nth_bit
+from ..core.bits import nth_bit, rank_of
 from ..core.random import Key, hashed, permutation
 from ..core.struct import Struct, struct
 from . import dungeons
@@ -295,8 +295,7 @@ def _chosen(
     count = sum(counts[1:], counts[0])
     after = jnp.cumsum(count, axis=1, dtype=jnp.int32)
     before, total = after - count, after[:, -1]
-    rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniforms)).astype(jnp.int32) - 1
-    rank = rank.clip(0, jnp.maximum(total - 1, 0))[:, None]
+    rank = rank_of(uniforms, total)[:, None]
     here = (before <= rank) & (rank < after)
 
     def of_row(values: Any) -> Int32[Array, " 3"]:

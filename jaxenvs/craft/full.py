@@ -41,9 +41,8 @@ from . import (
     projectiles,
     sight,
     spawn,
-    terrain,
 )
-from .env import CraftEnv
+from .env import STEPS, CraftEnv, numbers
 from .floors import FullLevel
 from .full_rows import ARMOUR, CHARMS, COLOURS, FLOORS, FULL, SIZE, SPELLS, STAIRS, TRAITS
 from .ground import Ground, cells_of, shone
@@ -62,6 +61,7 @@ MOST_SEEN = 3.3  # tenths of the mana of somebody whose intelligence is MOST_TRA
 class FullParams(Params):
     """Numbers of the game; each may differ within a batch."""
 
+    max_steps_in_episode: Any = np.int32(100_000)
     day_length: Any = np.int32(300)  # steps
     always_diamond: Any = np.bool_(False)  # whether one stone of the overworld is a diamond
     mob_despawn_distance: Any = np.int32(14)  # steps from the player, at most `reach`
@@ -71,11 +71,7 @@ class FullParams(Params):
     fractal_noise_angles: Any = ()
 
 
-_LIMITS = {
-    "max_steps_in_episode": (1, 2**31 - 1),
-    "day_length": (1, 2**31 - 1),
-    "max_attribute": (1, MOST_TRAIT),
-}
+_RANGES = {"max_steps_in_episode": STEPS, "day_length": STEPS, "max_attribute": (1, MOST_TRAIT)}
 
 
 def _odds(moment: Moment) -> Odds:
@@ -161,6 +157,7 @@ class CraftFull(CraftEnv):
     sight: ClassVar[Any] = full_sight
     people: ClassVar[Any] = full_facts
     stages: ClassVar[tuple[Stage, ...]] = STAGES
+    ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
     reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)  # strength 9
@@ -172,23 +169,20 @@ class CraftFull(CraftEnv):
         checks.integer_field(type(self).__name__, "kit", self.kit, -1, len(kits.KITS) - 1)
 
     @property
-    def limits(self) -> dict[str, tuple[float, float]]:
-        """Lowest and highest value of each number in params."""
-        return {**_LIMITS, "mob_despawn_distance": (1, self.reach)}
-
-    @property
     def default_params(self) -> FullParams:
         """Upstream's numbers."""
-        return _default_params()
+        return numbers(FullParams, SIZE)
 
     @property
     def features(self) -> Features:
-        """Flags of each cell, and numbers; the same of `ids` and of `symbolic`."""
+        """Flags of each cell, and numbers; of `ids` also counts as categories."""
+        if self.obs == "ids":
+            return self.map_features
         if self.obs == "pixels":
             return super().features
         cells = Box(0.0, 1.0, (*self.rules.view, full_sight.CHANNELS), np.float32)
         numbers = Box(0.0, MOST_SEEN, (full_sight.NUMBERS,), np.float32)
-        return Features(Dict({"cells": cells, "numbers": numbers}), self._features)
+        return Features(Dict({"body": numbers, "cells": cells}), self._features)
 
     def draw_level(self, key: Key, params: Any) -> FullLevel:
         """Draw a world, and the kit where the field says so."""
@@ -316,16 +310,9 @@ class CraftFull(CraftEnv):
         return scenes.Cells(seen.block, seen.item, light)
 
     def _features(self, obs: Array) -> dict[str, Array]:
-        floats = self.expand(obs) if self.obs == "ids" else obs
-        cells, numbers = jnp.split(floats, [floats.size - full_sight.NUMBERS])
-        return {"cells": cells.reshape(*self.rules.view, -1), "numbers": numbers}
+        cells, numbers = jnp.split(obs, [obs.size - full_sight.NUMBERS])
+        return {"body": numbers, "cells": cells.reshape(*self.rules.view, -1)}
 
 
 # In the bag of a god; of all else there is the most.
 GOD = {"pickaxe": 4, "sword": 4, "bow": 1, **dict.fromkeys(ARMOUR, 2)}
-
-
-@functools.lru_cache
-def _default_params() -> FullParams:
-    angles = tuple(np.full(shape, np.nan, np.float32) for shape in terrain.lattices(SIZE))
-    return FullParams(max_steps_in_episode=np.int32(100_000), fractal_noise_angles=angles)

@@ -3,22 +3,17 @@
 Keys are upstream's; where the window has its own use for one (g, h, n), with Shift.
 """
 
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from ..core.facts import Fact, bar, count, listed, sentences
+from ..core.facts import Fact, bar, count, listed
 from . import facts as words
 from . import full_sight
 from .body import most
 from .boss import WAVES, is_vulnerable
 from .full_rows import ARMOUR, CHARMS, FULL, TRAITS
 from .ladders import CLEARED
-from .state import FullState, World
-from .tables import ROLES, Block, Item
-
-if TYPE_CHECKING:
-    from .full import CraftFull
+from .state import World
+from .tables import ROLES, Block, Item, Rules
 
 KEYS = words.keys_of(
     "q a/left d/right w/up s/down space/return tab r t f p 1 2 3 5 6 7 e . , 4 8 y u i o G H j "
@@ -31,29 +26,23 @@ MAGIC = ("", " of fire", " of ice")
 LIES = {Item.TORCH: "*", Item.LADDER_DOWN: ">", Item.LADDER_UP: "<"}
 
 
-def facts(env: "CraftFull", state: FullState, params: Any) -> tuple[Fact, ...]:
-    """The body, every item, attributes, magic, the floor and its ladder, and the hour."""
-    world, _, light, days = words.read(env, state, params)
-    return told(world, light, days)
-
-
-def told(world: World, light: float, days: float) -> tuple[Fact, ...]:
+def known(rules: Rules, world: World, light: float, days: float) -> tuple[Fact, ...]:
     """The body, every item, attributes, magic, the floor and its ladder, and the hour."""
     body = [
-        bar(v, int(np.ceil(world.vitals[v])), int(most(FULL, world, v)), v, COLOURS_OF[v])
-        for v in FULL.vitals
+        bar(v, int(np.ceil(world.vitals[v])), int(most(rules, world, v)), v, COLOURS_OF[v])
+        for v in rules.vitals
     ]
-    things = [_thing(name, int(world.items[name])) for name in FULL.items]
+    things = [_thing(name, int(world.items[name])) for name in rules.items]
     traits = [count(trait, int(world.traits[trait]), trait) for trait in TRAITS]
     charms = [f"{c}{MAGIC[int(world.charms[c])]}" for c in CHARMS if world.charms[c]]
     spells = [spell for spell, known in world.spells.items() if known]
-    floor, kills = FULL.floors[int(world.floor)].name, int(world.kills)
+    floor, kills = rules.floors[int(world.floor)].name, int(world.kills)
     ladder = "open" if kills >= CLEARED else f"blocked, {CLEARED - kills} more to defeat"
     state = "asleep" if world.sleeping else "resting" if world.resting else ""
     hour = f"day {int(days) + 1}, {words.hour(days % 1, light)}"
     waves = f"{int(world.boss['progress'])} of {WAVES} waves beaten"
     waves += ", open to a blow" if is_vulnerable(world) else ""
-    last = world.floor == len(FULL.floors) - 1
+    last = world.floor == len(rules.floors) - 1
     return (
         *(*body, *things, *traits),
         Fact("enchanted", listed(charms) if charms else "nothing"),
@@ -73,13 +62,10 @@ def _thing(name: str, number: int) -> Fact:
     return count(f"{grade} {name}" if number else name, min(1, number), f"{grade}_{name}")
 
 
-def describe(env: "CraftFull", state: FullState, params: Any) -> str:
-    """Describe what the player has, knows and sees."""
-    world, view, light, days = words.read(env, state, params)
-    height, width = view.block.shape
-    cells = [[sight(view, row, column) for column in range(width)] for row in range(height)]
-    lines = sentences(told(world, light, days)) + words.told(cells, world.facing)
-    return "\n".join(lines)
+def sights(rules: Rules, view: full_sight.View) -> list[list[words.Sight]]:
+    """Every cell of the view as a person sees it."""
+    height, width = rules.view
+    return [[sight(view, row, column) for column in range(width)] for row in range(height)]
 
 
 def sight(view: full_sight.View, row: int, column: int) -> words.Sight:

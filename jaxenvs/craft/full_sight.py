@@ -97,9 +97,7 @@ def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
 def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) -> View:
     """What is around the player, in light and in the dark."""
     seen, inside = sight.around(rules, Ground(cells, world.floor), world)
-    height, width = rules.view
-    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
-    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+    row, column = sight.places(rules, world)
     item = jnp.where(inside, lies(rules, world, seen, row, column), Item.NONE)
     mobs = sight.who(rules, world, [(world.mobs[role], TYPES) for role in ROLES])
     flying = sight.who(rules, world, [(world.projectiles, TYPES), (world.missiles, TYPES)])
@@ -117,10 +115,7 @@ def ids(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
 ) -> UInt8[Array, " ids"]:
     """Compact observation, see `layout`."""
-    seen = view(rules, cells, world)
-    ground = seen.block | (seen.item << BLOCK_BITS)
-    planes = [ground, seen.mob, seen.projectiles, seen.missiles]
-    shown = [jnp.where(seen.lit, plane, 0).astype(jnp.uint8).reshape(-1) for plane in planes]
+    shown = [plane.astype(jnp.uint8).reshape(-1) for plane in _planes(rules, cells, world)]
     health = world.vitals["health"]
     whole = jnp.floor(health)
     part = jnp.minimum(jnp.round((health - whole) * PARTS), PARTS - 1)
@@ -141,15 +136,11 @@ def symbolic(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
     """Upstream's symbolic observation."""
-    seen = view(rules, cells, world)
-    ground = seen.block | (seen.item << BLOCK_BITS)
-    planes = [ground, seen.mob, seen.projectiles, seen.missiles]
-    shown = [jnp.where(seen.lit, plane, 0).reshape(-1) for plane in planes]
-    items = {name: world.items[name] for name in rules.items}
+    shown = [plane.reshape(-1) for plane in _planes(rules, cells, world)]
     vitals = [world.vitals[name].astype(jnp.float32) for name in ("health", *VITALS)]
     traits = [world.traits[name] for name in TRAITS]
     charms = [world.charms[name] for name in CHARMS]
-    numbers = _numbers(items, charms, vitals, traits, world.facing, light, _flags(world))
+    numbers = _numbers(world.items, charms, vitals, traits, world.facing, light, _flags(world))
     return jnp.concatenate([_cells(*shown), numbers])
 
 
@@ -171,9 +162,30 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
     return jnp.concatenate([_cells(*(numbers[plane] for plane in planes)), rest])
 
 
+def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
+    """Items, enchantments, points of the body and the floor in a compact observation."""
+    where = layout(rules)
+    health, floor = where.health.start, where.flags.start + 4
+    parts = slice(where.items.start, health + 1), slice(where.health.stop, where.facing)
+    return jnp.concatenate([ids[part] for part in (*parts, slice(floor, floor + 1))])
+
+
+def flags(rules: Rules) -> int:
+    """Length of what the symbolic observation shows of a cell."""
+    return CHANNELS
+
+
 def floats(rules: Rules) -> int:
     """Length of the symbolic observation."""
     return rules.view[0] * rules.view[1] * CHANNELS + NUMBERS
+
+
+def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows columns"]]:
+    """Ground, mobs, projectiles and missiles, as `Layout` has them."""
+    seen = view(rules, cells, world)
+    ground = seen.block | (seen.item << BLOCK_BITS)
+    planes = [ground, seen.mob, seen.projectiles, seen.missiles]
+    return [jnp.where(seen.lit, plane, 0) for plane in planes]
 
 
 def _flags(world: World) -> list[Any]:
@@ -211,12 +223,7 @@ def _real(number: Any) -> Float32[Array, ""]:
     return number.astype(jnp.float32)
 
 
-def _cells(
-    ground: Int32[Array, " cells"],
-    mob: Int32[Array, " cells"],
-    projectiles: Int32[Array, " cells"],
-    missiles: Int32[Array, " cells"],
-) -> Float32[Array, " flags"]:
+def _cells(ground: Array, mob: Array, projectiles: Array, missiles: Array) -> Float32[Array, " n"]:
     """Flags of each cell: block, item, mobs by class and type, whether it is seen."""
     number = np.arange(CHANNELS, dtype=np.int32)
     items, mobs = len(Block), len(Block) + len(Item)

@@ -4,15 +4,12 @@ from typing import Any
 
 from jaxtyping import Array
 
+from .full_rows import TRAITS
 from .state import World, one, unlock
 from .step import Moment
 from .tables import Action
 
-LEVELS = {
-    "dexterity": Action.LEVEL_UP_DEXTERITY,
-    "strength": Action.LEVEL_UP_STRENGTH,
-    "intelligence": Action.LEVEL_UP_INTELLIGENCE,
-}
+LEVELS = {trait: Action[f"LEVEL_UP_{trait.upper()}"] for trait in TRAITS if trait != "xp"}
 
 
 def level_up(moment: Moment) -> Moment:

@@ -52,11 +52,6 @@ def is_boss_floor(rules: Rules, world: World) -> Any:
     return world.floor == len(rules.floors) - 1
 
 
-def count(flags: Sequence[Any]) -> Any:
-    """How many of some flags are set, as a float."""
-    return sum((flag.astype(jnp.float32) for flag in flags[1:]), flags[0].astype(jnp.float32))
-
-
 def _guard(world: World) -> list[Any]:
     """Shares of damage, fire and ice that the player's armour keeps off."""
     worn = [world.items[piece].astype(jnp.float32) * _TENTH for piece in PIECES]

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
+from ..core.bits import any_of
 from . import projectiles
 from .full_rows import COLOURS
 from .harm import FIRE, ICE, PIECES
@@ -20,14 +21,8 @@ CASTS = {  # spell: action, achievements for casting and learning it
     "fireball": (Action.CAST_FIREBALL, Achievement.CAST_FIREBALL, Achievement.LEARN_FIREBALL),
     "iceball": (Action.CAST_ICEBALL, Achievement.CAST_ICEBALL, Achievement.LEARN_ICEBALL),
 }
-EFFECTS = (  # of a potion: vital and points, by `World.effects`
-    ("health", 8),
-    ("health", -3),
-    ("mana", 8),
-    ("mana", -3),
-    ("energy", 8),
-    ("energy", -3),
-)
+# Of a potion: vital and points, by `World.effects`.
+EFFECTS = tuple((vital, points) for vital in ("health", "mana", "energy") for points in (8, -3))
 
 
 def able(world: World, front: Front) -> dict[int, Any]:
@@ -42,9 +37,7 @@ def able(world: World, front: Front) -> dict[int, Any]:
 
 def shots(world: World) -> dict[int, Any]:
     """Whether the player can shoot, and cast each spell."""
-    room = jnp.zeros((), jnp.bool_)
-    for missile in world.missiles:
-        room = room | ~missile.alive
+    room = any_of(~missile.alive for missile in world.missiles)
     bow, mana = world.items["bow"] >= 1, world.vitals["mana"] >= CAST
     casts = {action: room & mana & world.spells[spell] for spell, (action, *_) in CASTS.items()}
     return {Action.SHOOT_ARROW: room & bow & (world.items["arrows"] >= 1), **casts}

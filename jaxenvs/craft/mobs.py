@@ -4,43 +4,40 @@ A melee mob comes nearer and hits beside the player, a passive one strolls, a ra
 distance and shoots. A behaviour says what a mob means to do; `_carry_out` does it.
 """
 
-import functools
-import operator
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool
 
-from ..core.bits import kept
+from ..core.bits import any_of, kept
 from ..core.settle import settled
 from . import harm, projectiles
 from .body import hurt
-from .chance import Draws
 from .crowd import ROW, Crowd, place_of
-from .ground import Ground, is_in
-from .state import MOST_MOBS, Mob, World, mobs_of, unlock
+from .ground import is_in
+from .state import Mob, World, mobs_of, unlock
 from .step import Moment
-from .tables import ROLES, Achievement, MobRow, Rules, of_type
+from .tables import ROLES, Achievement, MobRow, of_type
 
 
 class _Turn(NamedTuple):
     """What a mob's move depends on."""
 
-    rules: Rules
-    ground: Ground
-    world: World
-    crowd: Crowd
-    draws: Draws
+    moment: Moment  # in which mobs before it have moved
     role: str
     number: int  # of the slot among those of its role
     slot: int  # in the crowd
     mob: Mob
-    despawn_distance: Array
+
+    @property
+    def world(self) -> World:
+        """The world behind the moves of the mobs before it."""
+        return self.moment.world
 
     @property
     def rows(self) -> tuple[MobRow, ...]:
         """Rows of the types of the role."""
-        return self.rules.types(self.role)
+        return self.moment.rules.types(self.role)
 
     def of(self, field: str) -> Any:
         """A field of the row of the mob's type."""
@@ -48,7 +45,7 @@ class _Turn(NamedTuple):
 
     def whim(self, name: str) -> Array:
         """The slot's own draw."""
-        return getattr(self.draws.whims[self.role], name)[self.number]
+        return getattr(self.moment.draws.whims[self.role], name)[self.number]
 
     @property
     def distance(self) -> Array:
@@ -63,36 +60,34 @@ class _Turn(NamedTuple):
         if len(kinds) == 1:
             return is_in(block, self.rows[0].shuns)
         type = self.mob.type
-        found = [is_in(block, blocks) & is_in(type, types) for blocks, types in kinds.items()]
-        return functools.reduce(operator.or_, found)
+        return any_of(is_in(block, blocks) & is_in(type, types) for blocks, types in kinds.items())
 
     @property
     def besieges(self) -> Any:
         """Whether the mob stays near wherever it is: on the last floor, but for passive ones."""
-        if not self.rules.floors or self.role == "passive":
+        if not self.moment.rules.floors or self.role == "passive":
             return False
-        return harm.is_boss_floor(self.rules, self.world)
+        return harm.is_boss_floor(self.moment.rules, self.world)
 
     def is_free(self, step: tuple[Array, Array]) -> Bool[Array, ""]:
         """Whether the mob may make a step."""
         row, column = self.mob.row + step[0], self.mob.column + step[1]
-        block = self.ground.block(row, column)
-        blocked = is_in(block, self.rules.solid) | self.shuns(block)
-        taken = self.crowd.sees(place_of(row, column))
+        ground, block = self.moment.ground, self.moment.ground.block(row, column)
+        blocked = is_in(block, self.moment.rules.solid) | self.shuns(block)
+        taken = self.moment.crowd.sees(place_of(row, column))
         at_player = (row == self.world.row) & (column == self.world.column)
-        return self.ground.inside(row, column) & ~blocked & ~taken & ~at_player
+        return ground.inside(row, column) & ~blocked & ~taken & ~at_player
 
     def done(self, goes: Array, step: tuple[Array, Array], **changes: Any) -> tuple[Crowd, Mob]:
         """The mob at its new cell, or gone if it was far away."""
         mob = self.mob
-        stays = mob.alive & ((self.distance < self.despawn_distance) | self.besieges)
+        stays = self.distance < self.moment.params.mob_despawn_distance
+        stays = mob.alive & (stays | self.besieges)
         old = place_of(mob.row, mob.column)
         place = jnp.where(goes, place_of(mob.row + step[0], mob.column + step[1]), old)
-        crowd = self.crowd.moved(self.slot, place, mob.alive, stays)
-        place, marks = kept((place, 16), (crowd.marks, MOST_MOBS))
-        places = (*crowd.places[: self.slot], place, *crowd.places[self.slot + 1 :])
-        row, column = place // ROW, place % ROW
-        return Crowd(places, marks), mob._replace(row=row, column=column, alive=stays, **changes)
+        crowd = self.moment.crowd.moved(self.slot, place, mob.alive, stays)
+        row, column = crowd.places[self.slot] // ROW, crowd.places[self.slot] % ROW
+        return crowd, mob._replace(row=row, column=column, alive=stays, **changes)
 
 
 class _Intent(NamedTuple):
@@ -139,27 +134,13 @@ _BEHAVIOURS = {"melee": _melee, "passive": _passive, "ranged": _ranged}
 
 def move(moment: Moment) -> Moment:
     """Move every mob; those that shot have their projectiles at their own cells."""
-    rules, world = moment.rules, moment.world
-    everybody = mobs_of(world)
-    marks = functools.reduce(
-        operator.or_, [jnp.where(m.marked, 1 << i, 0) for i, m in enumerate(everybody)]
-    )
+    world, everybody = moment.world, mobs_of(moment.world)
+    marks = any_of(jnp.where(m.marked, 1 << i, 0) for i, m in enumerate(everybody))
     crowd = Crowd(tuple(place_of(m.row, m.column) for m in everybody), settled(marks))
     moved: list[Mob] = []
     for role in ROLES:
         for i, mob in enumerate(moment.world.mobs[role]):
-            turn = _Turn(
-                rules,
-                moment.ground,
-                world,
-                crowd,
-                moment.draws,
-                role,
-                i,
-                len(moved),
-                mob,
-                moment.params.mob_despawn_distance,
-            )
+            turn = _Turn(moment._replace(world=world, crowd=crowd), role, i, len(moved), mob)
             intent = _edge(_BEHAVIOURS[role](turn))
             world, crowd, mob = _carry_out(turn, intent)
             moved.append(mob)
@@ -189,10 +170,12 @@ def _carry_out(turn: _Turn, intent: _Intent) -> tuple[World, Crowd, Mob]:
     cooldown = jnp.where(attacks, turn.of("cooldown"), jnp.maximum(mob.cooldown - 1, 0))
     crowd, after = turn.done(intent.free & ~attacks, intent.step, cooldown=cooldown)
     if intent.aim is not None:
-        type = of_type([turn.rules.shots[row.projectile or ""] for row in turn.rows], mob.type)
+        type = of_type(
+            [turn.moment.rules.shots[row.projectile or ""] for row in turn.rows], mob.type
+        )
         flying = projectiles.shot(world.projectiles, mob, type, intent.aim, attacks)
         return world._replace(projectiles=flying), crowd, after
-    points = harm.to_player(turn.rules, world, turn.rows, mob.type, world.sleeping)
+    points = harm.to_player(turn.moment.rules, world, turn.rows, mob.type, world.sleeping)
     points = jnp.where(attacks, points, 0)
     world = unlock(world, Achievement.WAKE_UP, world.sleeping & attacks)
     return hurt(world, points, attacks), crowd, after

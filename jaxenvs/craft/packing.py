@@ -31,6 +31,9 @@ class Packing(NamedTuple):
     floor: tuple[tuple[Field, ...], ...] = ()  # what else belongs to the player's floor
 
 
+Thing = tuple[Sequence[Field], Any]  # numbers of it that lie in one word
+
+
 def fields_of(
     names: Iterable[str], bits: int, low: int = 0, flag: bool = False
 ) -> tuple[Field, ...]:
@@ -62,24 +65,24 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
 
 
 def words_of(
-    groups: Sequence[Sequence[Field]], it: Any, known: tuple[Any, Iterator[Array]] | None = None
+    things: Sequence[Thing], known: tuple[Sequence[Thing], Sequence[Array]] | None = None
 ) -> list[Int32[Array, ""]]:
-    """Pack groups of fields, each into as few words as possible.
+    """Pack things, each with the fields of a word.
 
-    `known` is the thing as it was read, and its words: one whose fields are the same is taken.
+    `known` are the things as they were read, and their words: one whose fields are the same is
+    taken.
     """
     if known is None:
-        return [word_of(fields, it) for fields in split(groups)]
-    was, words = known
-    pairs = zip(split(groups), words, strict=False)  # of words there may be more
-    return [
-        word if all(read(it, f.name) is read(was, f.name) for f in fields) else word_of(fields, it)
-        for fields, word in pairs
-    ]
+        return [word_of(fields, it) for fields, it in things]
+    words = []
+    for (fields, it), (_, was), word in zip(things, *known, strict=False):  # or more words
+        same = all(read(it, field.name) is read(was, field.name) for field in fields)
+        words.append(word if same else word_of(fields, it))
+    return words
 
 
 def of_words(groups: Sequence[Sequence[Field]], words: Iterator[Array]) -> dict[str, Any]:
-    """Undo `words_of`, taking the words of these groups from the iterator."""
+    """Unpack groups of fields, taking their words from the iterator."""
     values: dict[str, Any] = {}
     for fields in split(groups):
         values |= of_word(fields, next(words))

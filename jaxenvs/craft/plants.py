@@ -1,14 +1,12 @@
 """Plants: sown, eaten and grown again, and ripe in the end."""
 
-import functools
-import operator
-
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from ..core.bits import any_of
 from .ground import Ground
-from .state import Plants, World
+from .state import Plants, World, changed
 from .step import Front, Moment
 from .tables import RIPE_AGE, Block
 
@@ -43,16 +41,10 @@ def planted(world: World, front: Front, when: Array) -> World:
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     free = _bits(~plants.planted)
     takes = when & ((free & -free) == 1 << slot)
-    plants = plants._replace(
-        row=jnp.where(takes, front.row, plants.row),
-        column=jnp.where(takes, front.column, plants.column),
-        age=jnp.where(takes, 0, plants.age),
-        planted=plants.planted | takes,
-    )
-    return world._replace(plants=plants)
+    new = changed(plants, takes, row=front.row, column=front.column, age=0)
+    return world._replace(plants=new._replace(planted=plants.planted | takes))
 
 
 def _bits(flags: Array) -> Array:
     """Flags as bits of a word, slot by slot: a reduction would be a kernel of its own on a GPU."""
-    bits = [flags[i].astype(jnp.int32) << i for i in range(flags.shape[0])]
-    return functools.reduce(operator.or_, bits)
+    return any_of(flags[i].astype(jnp.int32) << i for i in range(flags.shape[0]))

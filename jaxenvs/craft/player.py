@@ -4,10 +4,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool
 
+from ..core.bits import any_of
 from ..core.settle import settled
 from .ground import Ground, codes, is_in
 from .packing import Field, held
-from .state import World, mobs_of, one
+from .state import World, changed, mobs_of, one
 from .step import Front, Moment
 from .tables import Action, Block
 
@@ -50,9 +51,8 @@ def look(ground: Ground, world: World) -> Front:
     facing = world.facing
     row = world.row + one(facing == Action.DOWN) - one(facing == Action.UP)
     column = world.column + one(facing == Action.RIGHT) - one(facing == Action.LEFT)
-    taken = jnp.zeros((), jnp.bool_)
-    for mob in mobs_of(world):
-        taken = taken | (mob.marked & (mob.row == row) & (mob.column == column))
+    mobs = mobs_of(world)
+    taken = any_of(mob.marked & (mob.row == row) & (mob.column == column) for mob in mobs)
     table, furnace = _around(ground, world)
     inside, cell = ground.inside(row, column), ground.cell(row, column)
     block = ground.block_of(cell)
@@ -74,9 +74,7 @@ def move(moment: Moment) -> Moment:
     else:
         free = free | (front.block == Block.LAVA)
     goes = _is_move(moment.action) & free
-    row = jnp.where(goes, front.row, world.row)
-    column = jnp.where(goes, front.column, world.column)
-    return moment._replace(world=world._replace(row=row, column=column))
+    return moment._replace(world=changed(world, goes, row=front.row, column=front.column))
 
 
 def _around(ground: Ground, world: World) -> tuple[Bool[Array, ""], Bool[Array, ""]]:

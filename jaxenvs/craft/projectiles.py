@@ -13,7 +13,7 @@ from .attack import attack
 from .body import hurt
 from .crowd import place_of
 from .ground import BLOCK_BITS, is_in
-from .state import Mob, Projectile, World
+from .state import Mob, Projectile, World, changed
 from .step import Moment
 from .tables import Block, Rules
 
@@ -47,16 +47,9 @@ def shot(
     for one in slots:
         takes = when & ~one.alive
         when = when & one.alive
-        after.append(
-            Projectile(
-                row=jnp.where(takes, mob.row, one.row),
-                column=jnp.where(takes, mob.column, one.column),
-                d_row=jnp.where(takes, aim[0], one.d_row),
-                d_column=jnp.where(takes, aim[1], one.d_column),
-                type=jnp.where(takes, type, one.type),
-                alive=one.alive | takes,
-            )
-        )
+        new = {"row": mob.row, "column": mob.column, "d_row": aim[0], "d_column": aim[1]}
+        new = changed(one, takes, **new, type=type)
+        after.append(new._replace(alive=one.alive | takes))
     return tuple(after)
 
 

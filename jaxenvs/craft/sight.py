@@ -14,6 +14,7 @@ from .ground import Ground
 from .state import World
 from .tables import ROLES, VITALS, Block, Rules
 
+NUMBERS = 6  # behind the counts in the symbolic observation
 _WORD = 31  # channels in a word, without the sign
 _TENTH = np.float32(np.float16(0.1))
 
@@ -93,13 +94,18 @@ def view(
     return blocks.astype(jnp.uint8), mobs.astype(jnp.uint8)
 
 
+def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Array, "1 columns"]]:
+    """Rows and columns of the view on the map."""
+    height, width = rules.view
+    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
+    return row, world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+
+
 def around(
     rules: Rules, ground: Ground, world: World
 ) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
     """Cells of the map in the view, and which are on it."""
-    height, width = rules.view
-    row = world.row - height // 2 + np.arange(height, dtype=np.int32)[:, None]
-    column = world.column - width // 2 + np.arange(width, dtype=np.int32)[None, :]
+    row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)
 
 
@@ -157,23 +163,34 @@ def symbolic(
 ) -> Float32[Array, " floats"]:
     """Upstream's symbolic observation."""
     blocks, mobs = view(rules, cells, world)
-    counts = jnp.stack(_counts(rules, world))
-    return _floats(rules, blocks, mobs, counts, world.facing, light, world.sleeping)
+    numbers = jnp.stack(_counts(rules, world))
+    return _floats(rules, blocks, mobs, numbers, world.facing, light, world.sleeping)
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
     """Turn a compact observation into the symbolic one; the light has 8 bits."""
     where = layout(rules)
-    counts = jnp.concatenate([ids[where.items], ids[where.vitals]]).astype(jnp.int32)
     shine = ids[where.light].astype(jnp.float32) / 255
     facing, asleep = ids[where.facing].astype(jnp.int32), ids[where.sleeping] != 0
-    return _floats(rules, ids[where.blocks], ids[where.mobs], counts, facing, shine, asleep)
+    numbers = counts(rules, ids).astype(jnp.int32)
+    return _floats(rules, ids[where.blocks], ids[where.mobs], numbers, facing, shine, asleep)
+
+
+def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
+    """Items and points of the body in a compact observation."""
+    where = layout(rules)
+    return jnp.concatenate([ids[where.items], ids[where.vitals]])
+
+
+def flags(rules: Rules) -> int:
+    """Length of what the symbolic observation shows of a cell."""
+    return len(rules.blocks) + len(channels(rules))
 
 
 def floats(rules: Rules) -> int:
     """Length of the symbolic observation."""
-    flags = len(rules.blocks) + len(channels(rules))
-    return rules.view[0] * rules.view[1] * flags + len(rules.items) + len(VITALS) + 6
+    cells = rules.view[0] * rules.view[1]
+    return cells * flags(rules) + len(rules.items) + len(VITALS) + NUMBERS
 
 
 def _counts(rules: Rules, world: World) -> list[Any]:

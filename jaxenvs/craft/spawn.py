@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int32
 
-from ..core.bits import nth_bit
+from ..core.bits import any_of, nth_bit, rank_of
 from ..core.platforms import by_platform
 from ..core.settle import settled
 from .ground import codes, in_span, is_in, span
 from .harm import is_boss_floor
-from .state import Mob, World, mobs_of
+from .state import Mob, World, changed, mobs_of
 from .step import Moment
 from .tables import APPEARING, Block, MobRow, Rules
 
@@ -190,13 +190,13 @@ def _allowed(
         plane = (low & (1 << _CELLS) - 1) | (high << _CELLS), _upper(low) | (high & -1 << _CELLS)
         found = jnp.int32(0)
         for (nearest, halves), types in kinds.items():
-            some = functools.reduce(operator.or_, [plane[i] for i in halves]) & fars[nearest][word]
+            some = any_of(plane[i] for i in halves) & fars[nearest][word]
             found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
         # Joined first: one by one a GPU would write each complement and read it again.
         seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
-        return found & ~functools.reduce(operator.or_, seen)
+        return found & ~any_of(seen)
 
     def together(grounds: Array, taken: Any) -> list[Array]:
         low, high = grounds[::2], grounds[1::2]
@@ -244,8 +244,7 @@ def _chosen(words: list[Array], uniform: Array) -> Int32[Array, ""]:
     """Number of a cell, uniform among the bits set; -1 where there is none."""
     counts = [jax.lax.population_count(word) for word in words]
     total = sum(counts[1:], counts[0])
-    rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniform)).astype(jnp.int32) - 1
-    rank = rank.clip(0, jnp.maximum(total - 1, 0))
+    rank = rank_of(uniform, total)
     return jnp.where(total > 0, nth_bit(words, rank, _WORD), -1)
 
 
@@ -259,16 +258,9 @@ def _filled(slots: tuple[Mob, ...], new: Mob, appears: Array, full: Array) -> tu
     for mob in slots:
         takes, retypes = wanted & ~mob.alive, first & ~mob.alive
         wanted, first = wanted & mob.alive, first & mob.alive
-        after.append(
-            mob._replace(
-                row=jnp.where(takes, new.row, mob.row),
-                column=jnp.where(takes, new.column, mob.column),
-                health=jnp.where(takes, new.health, mob.health),
-                type=jnp.where(retypes, new.type, mob.type),
-                alive=mob.alive | takes,
-                marked=mob.marked | takes,
-            )
-        )
+        mob = changed(mob, takes, row=new.row, column=new.column, health=new.health)
+        mob = changed(mob, retypes, type=new.type)
+        after.append(mob._replace(alive=mob.alive | takes, marked=mob.marked | takes))
     type = jnp.where(full, new.type, after[0].type)
     after[0] = after[0]._replace(marked=after[0].marked | full, type=type)
     return tuple(after)

@@ -16,7 +16,7 @@ from ..core.env import State
 from ..core.platforms import by_platform
 from ..core.settle import settled
 from ..core.struct import Struct, struct
-from .packing import nested, of_word, of_words, word_of, words_of
+from .packing import Thing, nested, of_word, of_words, split, word_of, words_of
 from .tables import ROLES, Rules, of_type
 
 EARNED_BITS = 31  # achievements in a word
@@ -173,21 +173,19 @@ def pack(rules: Rules, world: World, known: Known = None) -> Int32[Array, " word
     return jnp.concatenate([jnp.stack(_words(rules, world, known)), plants])
 
 
-def floor_words(
-    rules: Rules, world: World, known: tuple[World, Iterator[Array]] | None = None
-) -> list[Int32[Array, ""]]:
+def floor_words(rules: Rules, world: World) -> list[Int32[Array, ""]]:
     """Pack what belongs to the player's floor: its ladders, mobs, and what flies there."""
-    old, rest = known or (world, None)
-    pairs = [(rules.packing.floor, world, old)]
-    pairs += [
-        ((rules.mob_fields,), *mobs) for mobs in zip(mobs_of(world), mobs_of(old), strict=True)
+    return words_of(_things_of_floor(rules, world))
+
+
+def _things_of_floor(rules: Rules, world: World) -> list[Thing]:
+    flying = (*world.projectiles, *world.missiles)
+    mob_words = split([rules.mob_fields])
+    return [
+        *((fields, world) for fields in split(rules.packing.floor)),
+        *((fields, mob) for mob in mobs_of(world) for fields in mob_words),
+        *((rules.projectile_fields, one) for one in flying),
     ]
-    flying, flew = ((*w.projectiles, *w.missiles) for w in (world, old))
-    pairs += [((rules.projectile_fields,), *both) for both in zip(flying, flew, strict=True)]
-    words: list[Array] = []
-    for groups, it, it_was in pairs:
-        words += words_of(groups, it, None if rest is None else (it_was, rest))
-    return words
 
 
 def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
@@ -233,14 +231,15 @@ def slots_of(world: World) -> Slots:
 
 def _words(rules: Rules, world: World, known: Known = None) -> list[Int32[Array, ""]]:
     """Words of all but the plants."""
-    if known is None:
-        player = words_of(rules.packing.player, world)
-        return [*player, *world.earned, *floor_words(rules, world)]
-    was, rest = known[0], iter(known[1])
-    player = words_of(rules.packing.player, world, (was, rest))
-    for _ in world.earned:  # words already
-        next(rest)
-    return [*player, *world.earned, *floor_words(rules, world, (was, rest))]
+    player = split(rules.packing.player)
+    first, last = len(player), len(player) + len(world.earned)  # achievements are words already
+
+    def things(world: World) -> list[Thing]:
+        return [*((fields, world) for fields in player), *_things_of_floor(rules, world)]
+
+    was = None if known is None else (things(known[0]), [*known[1][:first], *known[1][last:]])
+    words = words_of(things(world), was)
+    return [*words[:first], *world.earned, *words[first:]]
 
 
 def _of_words(rules: Rules, slots: Slots, words: Iterator[Array], plants: Array) -> World:
@@ -326,6 +325,12 @@ def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any
         here = when & (bit >= 0) & (bit < EARNED_BITS)
         earned[word] = earned[word] | jnp.where(here, 1 << bit.clip(0, EARNED_BITS), 0)
     return world._replace(earned=tuple(earned))
+
+
+def changed(it: Any, when: Array, **new: Any) -> Any:
+    """A thing with new numbers if `when`."""
+    values = {name: jnp.where(when, value, getattr(it, name)) for name, value in new.items()}
+    return it._replace(**values)
 
 
 def one(when: Array) -> Int32[Array, ""]:

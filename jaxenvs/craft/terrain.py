@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, UInt8
 
+from ..core.bits import rank_of
 from ..core.random import Key, hashed
 from .chance import uniform
 from .noise import noises
@@ -90,8 +91,7 @@ def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "s
     in_row = allowed.sum(axis=1, dtype=jnp.int32)
     before = (earlier * in_row[None, :]).sum(axis=1, dtype=jnp.int32)
     total = in_row.sum(dtype=jnp.int32)
-    rank = jnp.ceil(total.astype(jnp.float32) * (1 - uniform)).astype(jnp.int32) - 1
-    rank = rank.clip(0, jnp.maximum(total - 1, 0))
+    rank = rank_of(uniform, total)
     here = (before <= rank) & (rank < before + in_row)  # the row that holds it
     cells = (allowed & here[:, None]).any(axis=0)
     rank_in_row = rank - jnp.where(here, before, 0).sum(dtype=jnp.int32)

@@ -6,6 +6,7 @@ A check is a function of a `Subject` that raises `AssertionError` with a sentenc
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -358,7 +359,8 @@ def check_ending(subject: Subject) -> None:
         limits = limited(params, np.int32(limit))
         state, truncated = reset_to(key, ending.level, limits).state, False
         for number, action in enumerate(ending.actions, start=1):
-            step = subject.step(key, state, jnp.asarray(action, jnp.int32), limits)
+            action = jnp.asarray(action, env.action_space.dtype)
+            step = subject.step(key, state, action, limits)
             said = f"{'not ' * (number < last)}terminated after action {number} of {last}"
             assert step.terminated == (number == last), f"by its ending it must be {said}"
             state, truncated = step.state, step.truncated
@@ -442,13 +444,23 @@ def check_pictures(subject: Subject) -> None:
 
 
 def check_words(subject: Subject) -> None:
-    """Every action has a name and an entry of `controls`; a state has facts and a description."""
+    """Every action has a name and an entry of `controls`, which has an element of the space where
+    actions are no numbers; a state has facts and a description.
+    """
     env = subject.env
     state = subject.reset(jax.random.key(0), env.default_params).state
+    keyed, names, values = env.controls.names, env.action_names, env.controls.values
     if isinstance(env.action_space, Discrete):
-        keyed, names = env.controls.names, env.action_names
         assert len(set(keyed)) == env.action_space.n, f"controls name {len(keyed)}: {keyed[:8]}"
         assert len(names) in (0, len(keyed)), f"action_names are {len(names)} names"
+    else:
+        assert len(values) == len(set(keyed)), f"controls give {len(values)} values to {keyed[:8]}"
+        for name, value in zip(keyed, values, strict=True):
+            given = np.asarray(value, env.action_space.dtype)
+            inside = env.action_space.contains(given)
+            assert inside, f"controls: {name} is {value}, not in {env.action_space}"
+        size = math.prod(env.action_space.shape)
+        assert len(names) in (0, size), f"action_names are {len(names)} for {size} numbers"
     assert all(isinstance(fact, Fact) for fact in env.facts(state)), "facts are no Facts"
     words = env.describe(state)
     assert words and isinstance(words, str), f"describe returns {words!r}"

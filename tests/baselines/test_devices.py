@@ -14,6 +14,7 @@ import tiny
 
 from jaxenvs.baselines import train
 from jaxenvs.baselines.devices import Devices
+from jaxenvs.baselines.presets import BY_REPLAY
 from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.run.checkpoints import RunError
 from jaxenvs.baselines.runs import Run
@@ -221,6 +222,8 @@ def test_one_device_has_no_exchange_in_its_program():
         ("Grid-Empty-Random-5x5-v0", "pqn"),
         ("Grid-Empty-Random-5x5-v0", "pqn-rnn"),
         ("Grid-Empty-Random-5x5-v0", "dqn"),
+        ("Grid-Empty-Random-5x5-v0", "dqn --priority 0.6"),
+        ("Grid-Empty-Random-5x5-v0", "rainbow"),
         ("Grid-Empty-Random-5x5-v0", "muzero --simulations 4"),
         ("XLand-R1-9x9-v0", "rl2 --task-set trivial-21k --test-episodes 1 --trial-steps 20"),
     ],
@@ -228,9 +231,9 @@ def test_one_device_has_no_exchange_in_its_program():
 def test_every_learner_takes_several_devices(tmp_path, id, flags):
     small = "--num-envs 8 --rollout-steps 8 --hidden 8 --embed 2 --total-steps 512"
     small += " --eval-episodes 4 --out"
-    replays = flags.split()[0] in ("dqn", "muzero")
-    minibatches = [] if replays else ["--minibatches", "2"]
-    warm = ["--warm-up", "128", "--capacity", "512"] if replays else []
+    has_replay = flags.split()[0] in (*BY_REPLAY, "muzero")
+    minibatches = [] if has_replay else ["--minibatches", "2"]
+    warm = ["--warm-up", "128", "--capacity", "512"] if has_replay else []
     argv = [id, "--algo", *flags.split(), *small.split()]
     end(learn([*argv, str(tmp_path / "two"), "--devices", "2", *minibatches, *warm], devices=2))
     rows = Run.open(tmp_path / "two").records()

@@ -1,6 +1,7 @@
 """DQN: what its replay buffer returns, its targets, its slow copy, a run that stops and goes on."""
 
 import functools
+import re
 import shutil
 
 import jax
@@ -11,6 +12,7 @@ import tiny
 from test_pqn import Lever
 from tiny import Clock, Endless
 
+import jaxenvs
 from jaxenvs import Step
 from jaxenvs.baselines import acting, dqn, minibatches, replay_buffer, runs, train
 from jaxenvs.baselines.algorithms import Learner
@@ -25,10 +27,17 @@ ENVS, SLOTS, N_STEP, GAMMA = 3, 9, 3, 0.9
 
 
 learner = functools.partial(tiny.learner, algorithm="dqn")
-values_of, worth, loss, gradient_step = (
-    jax.jit(function, static_argnums=0)
-    for function in (acting.predict, dqn.worth, dqn.loss, dqn.gradient_step)
+values_of, worth, loss = (
+    jax.jit(function, static_argnums=0) for function in (acting.predict, dqn.worth, dqn.loss)
 )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def gradient_step(agent, memory, learned, key):
+    """A gradient step of DQN."""
+    return dqn.gradient_step(
+        agent, dqn.worth, dqn.loss, memory, jnp.float32(1.0), dqn.Learned(*learned, ()), key
+    )
 
 
 def runners_of(agent: Learner, seeds: int = 1):
@@ -169,6 +178,7 @@ def some_batch(rows: int) -> replay_buffer.Batch:
         discount=np.where(row % 3 == 0, 0.0, 0.7).astype(np.float32),
         next_obs=draw.normal(size=(rows, 1)).astype(np.float32),
         next_mask=None,
+        mask=None,
         weight=np.where(row % 4 == 1, 0.0, 1.0).astype(np.float32),
     )
     return jax.tree.map(jnp.asarray, batch)
@@ -206,7 +216,7 @@ def test_no_gradient_enters_the_targets(plain):
     optimiser = minibatches.optimiser(agent.settings)
     start = (runner.weights, target, optimiser.init(runner.weights))
     key = jax.random.key(3)
-    (weights, moved, _), _ = gradient_step(agent, runner.replay_buffer, start, key)
+    (weights, moved, *_), _ = gradient_step(agent, runner.replay_buffer, start, key)
 
     sample = jax.jit(replay_buffer.sample, static_argnums=(2, 3, 4))
     batch = sample(key, runner.replay_buffer, 16, agent.settings.n_step, agent.settings.gamma)
@@ -230,7 +240,8 @@ def test_the_slow_copy_may_follow_at_once_every_few_gradient_steps(plain):
     equal = []
     for i in range(4):
         before = learned
-        learned, _ = gradient_step(agent, runner.replay_buffer, learned, jax.random.key(i))
+        after, _ = gradient_step(agent, runner.replay_buffer, learned, jax.random.key(i))
+        learned = after[:3]
         for other in (before[1], learned[0]):
             leaves = zip(*map(jax.tree.leaves, (learned[1], other)), strict=True)
             equal.append(all((a == b).all() for a, b in leaves))
@@ -291,9 +302,9 @@ def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     np.testing.assert_allclose(values, [0.0, 5.0], atol=0.6)
 
 
-@pytest.mark.full
-def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
-    flags = ["Grid-Empty-Random-5x5-v0", "--algo", "dqn", *TINY, "--total-steps", "128"]
+def goes_on_bit_for_bit(tmp_path, flags):
+    """Make a run of four updates, and one that stops after two and goes on; they are equal."""
+    flags = ["Grid-Empty-Random-5x5-v0", *flags, "--total-steps", "128"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train.main([*flags, "--out", str(whole)]) == 0
     shutil.copytree(whole, parts)
@@ -306,6 +317,12 @@ def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path, capsys):
         assert different <= {"seconds", "steps_per_second"}
     assert first.records()[-1]["q_loss"][0] > 0
     assert (whole / "eval.json").read_text() == (parts / "eval.json").read_text()
+    return whole
+
+
+@pytest.mark.full
+def test_a_run_goes_on_bit_for_bit_and_gives_a_policy(tmp_path):
+    whole = goes_on_bit_for_bit(tmp_path, ["--algo", "dqn", *TINY])
     policy = runs.load_policy(whole, seed=1)
     obs = jax.jit(policy.env.reset)(jax.random.key(0)).obs
     logits, value = jax.jit(policy.apply)(obs)
@@ -338,6 +355,18 @@ def test_a_replay_that_does_not_fit_is_refused():
     with pytest.raises(RunError, match=rf"takes {need} bytes of a device \(2 seeds\), cpu has"):
         dqn.fit(agent, 2)
     dqn.fit(learner(Endless()), 2)
+
+
+def test_a_million_steps_of_craft_fit_in_400_mb(monkeypatch):
+    """Observation 145 bytes, mask 17, action, reward and priority 4 each, three flags."""
+    craft = jaxenvs.make("Craft-Classic-Ids-v0")
+    agent = learner(craft, capacity=1_000_000, num_envs=64, warm_up=1000, priority=0.6)
+    monkeypatch.setattr(dqn, "device_memory", lambda device: 1000)
+    with pytest.raises(RunError, match=r"capacity=1000000 takes ([\d,]+) bytes") as refused:
+        dqn.fit(agent, 1)
+    need = int(re.search(r"takes ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))
+    slots = 125 * 125  # of each environment: as many as its 15,625, which is a square
+    assert need == 64 * (slots * (145 + 17 + 3 * 4 + 3) + 4 + 4) < 400e6
 
 
 def test_a_batch_that_does_not_divide_is_refused(monkeypatch, capsys):

@@ -38,7 +38,7 @@ def test_summary_has_means_of_all_and_of_each_seed():
         terminated=jnp.array([[False, True], [True, True]]),
         succeeded=jnp.array([[False, True], [False, False]]),
     )
-    got = evaluate.summary(jax.device_get(episodes), first_seed=7)
+    got = evaluate.summary(jax.device_get(episodes), [{"seed": 7}, {"seed": 8}])
     assert got == {
         "episodes": 2,
         "mean_return": 0.5,
@@ -60,7 +60,7 @@ def test_a_score_is_no_success(capsys):
     """What a success is the environment says, and where it does not there is no figure of it."""
     returns = jnp.array([[5.6, 3.0]])
     played = evaluate.Episodes(returns, jnp.array([[9, 9]], jnp.int32), jnp.array([[True, True]]))
-    result = evaluate.summary(jax.device_get(played), first_seed=0)
+    result = evaluate.summary(jax.device_get(played), [{"seed": 0}])
     assert result["success_rate"] is None and result["per_seed"][0]["success_rate"] is None
     evaluate.tell(result)
     assert capsys.readouterr().out == ("Evaluated over 2 episodes: return 4.300, length 9.0\n")
@@ -120,7 +120,7 @@ def test_the_score_is_a_mean_over_seeds(capsys):
     achieved = np.array([[[1, 0], [1, 0]], [[1, 1], [0, 0]]], bool)
     nothing = np.zeros((2, 2), np.float32)
     played = evaluate.Episodes(nothing, nothing.astype(int), nothing > 0, achieved=achieved)
-    result = evaluate.summary(played, 0, ("wood", "stone"))
+    result = evaluate.summary(played, [{"seed": 0}, {"seed": 1}], ("wood", "stone"))
     scores = [np.sqrt(101) - 1, 50.0]
     np.testing.assert_allclose(result["score"], np.mean(scores), rtol=1e-6)
     np.testing.assert_allclose([s["score"] for s in result["per_seed"]], scores, rtol=1e-6)

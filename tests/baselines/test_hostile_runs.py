@@ -108,6 +108,10 @@ def test_a_config_that_is_none_is_refused(run, content, says):
         ({"settings": {}}, "no network has the settings {'hidden': None"),
         ({"settings": {"hidden": "wide", "embed": 2}}, "no network has the settings"),
         ({"settings": {"hidden": [-5], "embed": 2}}, "no network has the settings"),
+        (
+            {"settings": {"hidden": [5], "embed": 2, "network": "nowhere:Net"}},
+            r"No module named 'nowhere'; give module:name",
+        ),
         ({"settings": {"hidden": [10**12], "embed": 2}}, "does not fit"),
         ({"seeds": 10**9}, "does not fit"),
     ],

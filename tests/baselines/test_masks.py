@@ -72,10 +72,10 @@ def collected(agent):
     """What a fresh learner has done, of one seed: the runner after it, and the rollout."""
     runners, name = loop.start(agent, KEY[None]), agent.algorithm.name
     if name == "dqn":
-        act = functools.partial(dqn.collect, agent)
+        made = jax.jit(jax.vmap(functools.partial(dqn.collect, agent)))(runners)
     else:
         act = functools.partial(acting.collect, agent, choose=CHOOSE[name])
-    made = jax.jit(jax.vmap(act, axis_name=loop.SEEDS))(runners, KEY[None])
+        made = jax.jit(jax.vmap(act, axis_name=loop.SEEDS))(runners, KEY[None])
     return jax.tree.map(lambda leaf: leaf[0], made)
 
 
@@ -87,7 +87,7 @@ def wasted(obs, action) -> float:
 
 @pytest.mark.parametrize("make", by_default(of_ppo, of_dqn))
 def test_no_learner_takes_an_illegal_action(make):
-    after, rollout = collected(make(TSP))
+    after, *_, rollout = collected(make(TSP))
     if make is of_dqn:
         is_step = np.asarray(after.replay_buffer.is_step)
         assert is_step.sum() == 8 * 24
@@ -171,7 +171,7 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
 @pytest.mark.parametrize("double", [True, False])
 def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, dueling=False)
-    after, _ = collected(agent)  # what is done does not depend on how targets are made
+    after, *_ = collected(agent)  # what is done does not depend on how targets are made
     settings = dataclasses.replace(agent.settings, double=double)
     agent = dataclasses.replace(agent, settings=settings)
     weights = biased(jax.jit(agent.network.init)(KEY, jnp.ones(1)), "Dense_1")

@@ -230,7 +230,7 @@ def test_what_cannot_be_scaled_says_why():
         Learner.of("ppo", env, ppo.Settings(normalize_obs=True))
     with pytest.raises(ValueError, match="normalize_obs=True: rl2 has a network of its own"):
         ALGORITHMS["rl2"].load().Settings(normalize_obs=True).check()
-    with pytest.raises(ValueError, match="reward_scaling: actors keep no running statistics"):
+    with pytest.raises(ValueError, match="reward_scaling=True: actors keep no running statistics"):
         ALGORITHMS["ppo-ray"].load().Settings(reward_scaling=True).check()
     with pytest.raises(ValueError, match="optimiser=sgd: choose one of adam, adamw, radam, muon"):
         learner(Clock(), optimiser="sgd")

@@ -10,6 +10,8 @@ import pytest
 import jaxenvs
 from jaxenvs import spaces
 from jaxenvs.baselines import networks
+from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.core import distributions
 
 
 @pytest.mark.parametrize("obs", ["image", "dict", "full", "onehot", "rgb"])
@@ -40,7 +42,8 @@ def shapes(network, space):
 def test_a_network_for_every_id(id):
     env = jaxenvs.make(id)
     logits, value = shapes(networks.ActorCritic.of(env, (8,), 4), env.observation_space)
-    assert logits.shape == (env.action_space.n,) and value.shape == ()
+    numbers = distributions.of(env.action_space).outputs
+    assert logits.shape == (numbers,) and value.shape == ()
 
 
 def test_a_map_becomes_one_hots_of_its_channels_side_by_side():
@@ -84,14 +87,23 @@ def test_compact_and_symbolic_craft_are_the_same_to_a_network():
     assert compact.observe(state).nbytes == 145
 
 
-def test_actions_that_are_not_discrete_are_refused():
-    class Steering(jaxenvs.Env):
-        @property
-        def action_space(self):
-            return spaces.Box(-1.0, 1.0, (1,), np.float32)
+class Steering(jaxenvs.Env):
+    @property
+    def action_space(self):
+        return spaces.Box(-1.0, np.inf, (1,), np.float32)
 
-    with pytest.raises(ValueError, match="needs a Discrete one"):
+
+def test_actions_without_bounds_are_refused():
+    with pytest.raises(ValueError, match=r"Steering\(\): no policy has .* finite bounds"):
         networks.ActorCritic.of(Steering(), (8,), 4)
+
+
+@pytest.mark.parametrize("algorithm", ["pqn", "dqn", "rl2", "alphazero"])
+def test_learners_of_numbered_actions_name_those_of_real_ones(algorithm):
+    row = ALGORITHMS[algorithm]
+    settings = vars(row.load().Settings())
+    with pytest.raises(ValueError, match=f"{algorithm} needs a Discrete one: give --algo ppo or"):
+        row.network(jaxenvs.make("Classic-Pendulum-v0"), settings)
 
 
 def test_orthogonal_weights_and_a_policy_that_begins_nearly_uniform():

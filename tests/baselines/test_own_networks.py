@@ -149,6 +149,7 @@ def test_a_convolution_is_a_sum_over_squares():
         ({"network": "tiny_nets:Counting"}, "remembers something: give --algo ppo-rnn"),
         ({"conv": (3,)}, "must be pairs of at least 1"),
         ({"conv": (0, 4)}, "must be pairs of at least 1"),
+        ({"conv": (3, 4)}, "observes no map or picture to convolve"),
     ],
 )
 def test_a_network_that_cannot_work_says_why(settings, words):
@@ -195,6 +196,7 @@ def test_ids_of_a_module(tmp_path, monkeypatch):
     text = (DOCS / "berries.py").read_text("utf-8").replace("Mine-Berries", "Mine-Pears")
     (tmp_path / "pears.py").write_text(text, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    registry.list()  # so that no family is registered in what is undone
     for table in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
     assert jaxenvs.make("pears:Mine-Pears-5x5-v0").size == 5

@@ -343,7 +343,10 @@ def test_seeds_differ_and_a_seed_does_not_depend_on_the_others():
 def test_settings_that_cannot_work_say_why():
     for wrong, words in (
         ({"num_envs": 0}, "num_envs=0 must be at least 1"),
-        ({"learning_rate": -1.0}, "learning_rate=-1.0 must not be negative"),
+        ({"learning_rate": -1.0}, "learning_rate=-1.0 must be at least 0"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan must be at least 0"),
+        ({"gamma": 1.01}, "gamma=1.01 must be at most 1"),
+        ({"gae_lambda": 95.0}, "gae_lambda=95.0 must be at most 1"),
         ({"minibatches": 7}, "choose a divisor of 8192"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -166,6 +166,67 @@ def test_actors_that_run_ahead_and_processes_that_are_killed(tmp_path, capfd):
     assert nothing_left([*processes("ray::Actor"), *processes("ray::Learner")])
 
 
+APEX = ["--ray", "--algo", "apex", "--num-envs", "8", "--rollout-steps", "16", "--hidden", "8"]
+APEX += ["--embed", "0", "--learning-rate", "1e-2", "--eval-episodes", "16", "--capacity", "4000"]
+APEX += ["--warm-up", "300", "--gradient-steps", "8", "--batch-size", "64"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("id", [SIGNAL, "gym:tiny_gym:Fussy-v0", "Grid-Empty-5x5-v0"])
+def test_ape_x_learns(tmp_path, id):
+    """In worlds of Gymnasium, with a mask that allows one action too, and in ours."""
+    out = tmp_path / "run"
+    argv = [id, *APEX, "--actors", "2", "--total-steps", str(50 * 128), "--out", str(out)]
+    assert main(argv) == 0
+    log = rows(out)
+    assert [row["update"] for row in log] == list(range(1, 51))
+    # Of each environment two steps are open; the first fragment of an actor lacks them.
+    assert 112 <= log[0]["held"][0] <= 120 and 368 <= log[2]["held"][0] <= 376
+    assert log[1]["q_loss"] == [0] and log[2]["q_loss"][0] > 0  # 300 steps are held then
+    assert max(row["lag_max"][0] for row in log) >= 1 and log[-1]["held"] == [4000]
+    least = {"Grid-Empty-5x5-v0": 0.0}.get(id, 7)
+    assert evaluation(out)["mean_return"] > least
+    if id == "Grid-Empty-5x5-v0":
+        assert runs.load_policy(out).env_id == id
+
+
+@pytest.mark.slow
+def test_ape_x_lives_on_without_an_actor_a_shard_and_the_learner(tmp_path, capfd):
+    """Kill -9 of each, one after another: all are replaced, and the run ends as well as ever."""
+    out, killed = tmp_path / "run", []
+
+    def kill() -> None:
+        for name, at in (("ray::Explorer", 8), ("ray::Replay", 16), ("ray::ReplayLearner", 24)):
+            while not (out / "log.jsonl").exists() or len(rows(out)) < at:
+                time.sleep(0.01)
+            there = [p for p in processes(name) if title(p).split()[0].partition(".")[0] == name]
+            killed.extend(there[:1])
+            os.kill(killed[-1], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    argv = [SIGNAL, *APEX, "--actors", "1", "--replays", "2", "--set", "pause=0.001"]
+    argv += ["--total-steps", str(60 * 128), "--checkpoint-every", "4", "--out", str(out)]
+    assert main(argv) == 0
+    killer.join()
+    told = capfd.readouterr().err
+    assert re.search(r"Actor 0 is replaced, its fragment dropped: .*died", told)
+    assert re.search(r"Replay shard [01] is replaced, \d+ items dropped: .*died", told)
+    assert re.search(r"The learner is replaced, from update \d+: .*died", told)
+    log = rows(out)
+    assert [row["update"] for row in log] == list(range(1, 61))
+    lost = ("actors_lost", "replays_lost", "learners_lost")
+    assert [log[-1][name] for name in lost] == [[1], [1], [1]]
+    assert evaluation(out)["mean_return"] > 7
+    left = [*processes("ray::Explorer"), *processes("ray::Replay")]
+    assert nothing_left(left)
+
+
+def title(process: int) -> str:
+    """What a process calls itself."""
+    return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
+
+
 @pytest.mark.slow
 def test_two_learners_take_the_steps_of_one():
     """A batch divided over two processes: the weights are equal, and those of one process."""

@@ -21,10 +21,14 @@ SIGNAL = "gym:tiny_gym:Signal-v0"
         ),
         (["--patience", "0"], "patience=0 must be at least 1"),
         (["--chunk", "2"], "chunk=2: here each update is a call"),
+        (["--unroll", "4"], "unroll=4: here actors use CPUs; give --unroll 1"),
         (["--bonus", "0.1"], "bonus=0.1: actors have no exploration bonus"),
         (["--devices", "2"], "do not go with --ray; see --learners"),
         (["--seeds", "2"], "do not go with --ray; see --learners"),
-        (["--algo", "davi"], "--algo davi --ray: with Ray there is ppo only"),
+        (
+            ["--algo", "davi"],
+            "--algo davi --ray: with Ray there are ppo and apex; omit one of them",
+        ),
     ],
 )
 def test_flags_that_cannot_work_get_a_sentence(tmp_path, monkeypatch, capsys, argv, words):

@@ -20,6 +20,7 @@ from jaxenvs.core.wrappers import PreviousStep
 ID, LIMIT, TRIAL, STEPS, ROWS = "XLand-R1-9x9-v0", 6, 20, 48, 8
 ENV = jaxenvs.make(ID, num_rules=1, num_tiles=5)
 KEY = jax.random.key(0)
+LABELS = [{"seed": 3}, {"seed": 4}]
 
 
 def tasks(limit: int, **lengths: int):
@@ -152,7 +153,7 @@ def test_a_trial_of_the_evaluation_has_the_returns_of_its_episodes():
 
 def test_the_summary_sums_up_trials_and_has_a_curve_over_their_episodes():
     returns = np.arange(20, dtype=np.float32).reshape(2, 5, 2)
-    said = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), 3)
+    said = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), LABELS)
     sums = returns.sum(axis=2)
     assert said["episodes"] == 5 and [each["seed"] for each in said["per_seed"]] == [3, 4]
     assert said["mean_return"] == 9.5 and said["mean_length"] == 3.5
@@ -161,7 +162,9 @@ def test_the_summary_sums_up_trials_and_has_a_curve_over_their_episodes():
     assert said["by_episode"]["mean"] == [9.0, 10.0]
     assert said["rise"] == {"mean": 1.0, "error": 0.0}
     returns[:, 0, 1] += 2.0  # of one task in five
-    rise = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), 3)["rise"]
+    rise = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), LABELS)[
+        "rise"
+    ]
     assert rise == {"mean": 1.4, "error": pytest.approx(0.8 / 10**0.5, abs=1e-6)}
     assert [seed["by_episode"]["success_rate"] for seed in said["per_seed"]] == [[0, 0], [1, 1]]
 

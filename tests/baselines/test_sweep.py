@@ -8,9 +8,9 @@ import pytest
 import tiny
 from tiny import Countdown, learner
 
-from jaxenvs.baselines import runs, train
+from jaxenvs.baselines import evaluate, presets, record, runs, train
 from jaxenvs.baselines.algorithms import ALGORITHMS
-from jaxenvs.baselines.run import loop, sweep
+from jaxenvs.baselines.run import loop, options, sinks, sweep
 from jaxenvs.baselines.run.checkpoints import RunError
 
 ID = "Grid-Empty-Random-5x5-v0"
@@ -29,6 +29,10 @@ def test_every_agent_learns_as_alone(tmp_path, capsys):
     assert [seed for _, seed in config.agents] == [3, 4] * 4
     assert config.agents[5][0] == {"learning_rate": 1e-2, "entropy": 0.0}
     evaluated = json.loads((tmp_path / "all" / "eval.json").read_text())["per_seed"]
+    assert [
+        {k: row[k] for k in label} for row, label in zip(evaluated, config.labels, strict=True)
+    ] == (config.labels)
+    assert "Evaluated over" not in said
     alone = ["--learning-rate", "1e-2", "--entropy", "0", "--out", str(tmp_path / "one")]
     assert train.main([*flags, *alone]) == 0
     for seed in range(2):
@@ -47,6 +51,26 @@ def test_every_agent_learns_as_alone(tmp_path, capsys):
     )
     rate = f"--learning-rate {best['learning_rate']:g}"
     assert (rate in said.splitlines()[-1]) == (best["learning_rate"] != 1e-3)
+
+
+def test_agents_are_told_apart_by_setting_and_seed(tmp_path):
+    """In evaluations, in the columns of logs, and in the command that a record keeps."""
+    settings = vars(ALGORITHMS["ppo"].load().Settings(**presets.preset(ID).settings))
+    config = runs.Config(ID, {}, 3, 4, settings, sweep={"gamma": [0.9, 0.99]})
+    assert config.seeds_of_each == 2
+    episodes = evaluate.Episodes(*(np.arange(4.0)[:, None] for _ in range(3)))
+    rows = evaluate.summary(episodes, config.labels)["per_seed"]
+    assert [(row["gamma"], row["seed"], row["mean_return"]) for row in rows] == [
+        (0.9, 3, 0.0),
+        (0.9, 4, 1.0),
+        (0.99, 3, 2.0),
+        (0.99, 4, 3.0),
+    ]
+    found = sinks.flat({"return": [0.0, 1.0, 2.0, 3.0]}, sinks.agents(config))
+    assert found["return/gamma=0.99 seed4"] == 3.0 and len(found) == 5
+    command = f"jaxenvs train {ID} --seeds 2 --seed 3 --sweep gamma=0.9,0.99"
+    assert record.command(config) == command
+    assert options.config(options.parse(command.split()[2:])).agents == config.agents
 
 
 @pytest.mark.full
@@ -123,18 +147,20 @@ def test_values_of_a_range(text, values):
         (("gamma=0.9..0.99",), "write gamma="),
         (("learning_rate=0..1:3",), "by factors, from above 0"),
         (("gamma=0.9..0.99:0",), "give one or more finite values"),
-        (("gamma=0.9,0.9",), "none of them twice"),
+        (("gamma=0.9,0.9",), "differ in their first six digits"),
+        (("gamma=0.99,0.99000001",), "differ in their first six digits"),  # one number in float32
+        (("gamma=0.9,1.1",), "gamma=1.1 must be at most 1"),
         (("gamma=nan",), "finite"),
         (("gamma=0.9", "gamma=0.8"), "gamma is named twice"),
     ],
 )
 def test_a_sweep_that_cannot_be_says_why(texts, words):
-    with pytest.raises(RunError, match=words):
+    with pytest.raises(ValueError, match=words):
         sweep.parse(texts, ALGORITHMS["ppo"].load().Settings(), "ppo")
 
 
 def test_settings_of_a_sweep_are_checked_and_other_learners_refuse():
-    with pytest.raises(ValueError, match=r"entropy=-0\.1 must not be negative"):
+    with pytest.raises(ValueError, match=r"entropy=-0\.1 must be at least 0"):
         sweep.parse(("entropy=0,-0.1",), ALGORITHMS["ppo"].load().Settings(), "ppo")
     for name in ("dqn", "davi", "alphazero", "muzero", "ppo-ray"):
         with pytest.raises(

@@ -72,7 +72,7 @@ def scalars(folder) -> dict[str, list[tuple[int, float]]]:
 
 def check_sinks(run) -> None:
     """Both sinks say what the log says, each update once and in order."""
-    rows = [sinks.flat(row, 3) for row in runs.Run.open(run).records()]
+    rows = [sinks.flat(row, ["seed3", "seed4"]) for row in runs.Run.open(run).records()]
     with (run / "log.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
     assert [row["update"] for row in table] == ["1", "2", "3", "4"]
@@ -247,11 +247,11 @@ def test_rows_with_more_columns_make_a_new_table(tmp_path):
 
 
 def test_seeds_have_a_mean_and_a_name_each():
-    row = {"update": 3, "return": [1.0, None, 3.0], "kl": [None, None], "seconds": None}
-    assert sinks.flat(row, first_seed=5) == {
+    row = {"update": 3, "return": [1.0, None, 3.0], "kl": [None] * 3, "seconds": None}
+    assert sinks.flat(row, ["seed5", "seed6", "seed7"]) == {
         **{"update": 3, "return": 2.0, "seconds": None, "kl": None},
         **{"return/seed5": 1.0, "return/seed6": None, "return/seed7": 3.0},
-        **{"kl/seed5": None, "kl/seed6": None},
+        **{"kl/seed5": None, "kl/seed6": None, "kl/seed7": None},
     }
 
 
@@ -330,3 +330,7 @@ def test_what_cannot_be_shown_is_refused():
         options.parse(["Puzzle-Cube-2x2-v0", "--eval-every", "2"], "davi")
     with pytest.raises(runs.RunError, match="with Ray no policy is shown before the end"):
         options.parse(["Grid-v0", "--eval-every", "2"], "ppo-ray")
+    for flag in ("--eval-every", "--video-every"):
+        with pytest.raises(runs.RunError, match=f"{flag} 5: the run has 4 updates; give at most"):
+            options.prepare([ID, *FLAGS, *total(4), flag, "5"])
+    assert sinks.check("csv,, ,csv") == ["csv"]

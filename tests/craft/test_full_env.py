@@ -11,7 +11,7 @@ import starts_full as starts
 from conftest import build
 
 import jaxenvs
-from jaxenvs.craft import floors, full_sight
+from jaxenvs.craft import floors, full_rows, full_sight
 from jaxenvs.craft.full_rows import FULL
 from jaxenvs.craft.ground import shone
 from jaxenvs.craft.kits import KITS
@@ -48,13 +48,30 @@ def test_ids_are_a_kilobyte_at_most_and_expand_to_the_symbolic_observation():
     assert (symbolic[:, : 99 * 83].sum(1) > 0).any()
 
 
-def test_a_network_reads_the_cells_as_a_map_and_the_numbers_beside_it():
-    *_, expanded, _, _, features = seen()
+def test_a_network_reads_the_cells_as_a_map_counts_as_categories_and_the_numbers_beside_them():
+    *_, expanded, _, world, features = seen()
     space = IDS.features.space.spaces
-    assert space == ENV.features.space.spaces  # one network for ids and floats
     assert features["cells"].shape[1:] == space["cells"].shape == (9, 11, 83)
-    parts = [features[name].reshape(ROWS, -1) for name in ("cells", "numbers")]
+    parts = [features[name].reshape(ROWS, -1) for name in ("cells", "body")]
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), expanded)
+    items = [world.items[name] for name in FULL.items]
+    charms = [world.charms[name] for name in full_rows.CHARMS]
+    vitals = [np.floor(world.vitals[name]) for name in ("health", *full_sight.VITALS)]
+    traits = [world.traits[name] for name in full_rows.TRAITS]
+    counts = [*items, *charms, *vitals, *traits, world.floor]
+    np.testing.assert_array_equal(features["counts"], np.minimum(np.stack(counts, axis=1), 9))
+    assert len(set(world.floor.tolist())) > 2
+    ways = np.array([(0, 0), (0, -1), (0, 1), (-1, 0), (1, 0)])[world.facing] + [4, 5]
+    ahead = features["cells"][np.arange(ROWS), *ways.T]
+    np.testing.assert_array_equal(features["ahead"], ahead)
+    assert IDS.map_features.space == IDS.features.space
+
+
+def test_a_network_reads_the_same_of_the_symbolic_observation_but_for_the_categories():
+    *_, expanded, _, _, features = seen()
+    read = jax.device_get(jax.jit(jax.vmap(ENV.features.of))(expanded))
+    np.testing.assert_array_equal(read["cells"], features["cells"])
+    np.testing.assert_array_equal(read["body"], features["body"])
     pixels = jaxenvs.make("Craft-Pixels-v0")
     assert pixels.features.space == pixels.observation_space
 

@@ -22,7 +22,7 @@ import jaxenvs
 from jaxenvs.core import drawing
 from jaxenvs.render import frames, replay, solve, watch
 from jaxenvs.render.pilots import RANDOM
-from jaxenvs.render.session import Session
+from jaxenvs.render.session import Session, action_name, board_moment
 
 GRID = "Grid-DoorKey-5x5-v0"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
@@ -240,7 +240,7 @@ def probed(tmp_path, page, do: str) -> list[dict]:
 
 
 @in_a_browser
-@pytest.mark.parametrize("id", [GRID, "Classic-CartPole-v0"])
+@pytest.mark.parametrize("id", [GRID, "Classic-CartPole-v0", "Classic-Pendulum-v0"])
 def test_a_browser_shows_the_compositors_frames(tmp_path, id):
     pictures, session = film(tmp_path / "a.html", id, tile_size=16)
     do = """
@@ -253,10 +253,10 @@ def test_a_browser_shows_the_compositors_frames(tmp_path, id):
       }"""
     noted = probed(tmp_path, tmp_path / "a.html", do)
     assert len(noted) == MOMENTS
-    names = ["start", *(row.name for row in session.env.controls.actions)]
     for row, picture, moment in zip(noted, pictures[0], session.history, strict=True):
         np.testing.assert_array_equal(row["pixels"][..., :3], picture)
-        assert row["action"] == names[moment.action[0] + 1]
+        name = action_name(session.env, board_moment(moment, 0))
+        assert row["action"] == (name or "start")
         assert float(row["reward"]) == pytest.approx(moment.reward[0].item(), rel=1e-5)
         assert float(row["return"]) == pytest.approx(moment.score[0].item(), rel=1e-5)
     assert [row["step"] for row in noted[:5]] == [f"{i} of 4" for i in range(5)]

@@ -9,7 +9,7 @@ import jaxenvs
 from jaxenvs.grid import Action
 from jaxenvs.render import session as sessions
 from jaxenvs.render.pilots import RANDOM, Pilot, of_policy
-from jaxenvs.render.session import NO_ACTION, Moment, Session
+from jaxenvs.render.session import NO_ACTION, Moment, Session, action_name, board_moment
 
 ENV = jaxenvs.make("Grid-Empty-5x5-v0")  # the agent starts in a corner, looking along the wall
 TO_GOAL = [Action.FORWARD] * 2 + [Action.RIGHT] + [Action.FORWARD] * 2
@@ -238,3 +238,37 @@ def test_a_policy_remembers_until_the_episode_ends():
     assert [sessions.opinion(s, board)[1] for board in (0, 1)] == [1.0, 7.0]
     s.seek(2)
     assert sessions.opinion(s, 0)[1] == 3.0  # the count at that time
+
+
+PENDULUM = jaxenvs.make("Classic-Pendulum-v0")
+
+
+def test_a_key_gives_real_numbers_and_a_pilot_any():
+    s = Session(PENDULUM, None, seed=3)
+    assert s.now.action[0] == NO_ACTION and action_name(PENDULUM, board_moment(s.now, 0)) == ""
+    left = [row.name for row in PENDULUM.controls.actions].index("full counter-clockwise")
+    s.act(left)
+    assert s.now.action[0] == left and s.now.taken.tolist() == [[2.0]]
+    assert action_name(PENDULUM, board_moment(s.now, 0)) == "torque 2"
+    s.toggle_pause()  # now the pilot, random play
+    drawn = np.array([forward(s, 1).now.taken[0, 0] for _ in range(20)])
+    assert abs(drawn).max() <= 2 and len(set(drawn.tolist())) == 20
+    plain = PENDULUM.step(jax.random.key(0), s.state(), np.float32([0.0]))
+    assert not plain.info["invalid_action"]
+
+
+def test_a_policy_of_real_numbers_says_its_likeliest_action():
+    class Fixed:
+        begin = staticmethod(tuple)
+
+        @staticmethod
+        def think(memory, obs, mask):
+            assert mask is None
+            return memory, jnp.float32([0.5, -20.0]), obs[0]  # mean before tanh, and no spread
+
+    s = Session(PENDULUM, of_policy(Fixed(), greedy=True))
+    forward(s, 2)
+    likeliest, value = sessions.opinion(s, 0)
+    np.testing.assert_allclose(likeliest, [2 * np.tanh(0.5)], rtol=1e-6)
+    np.testing.assert_allclose(s.now.taken[0], likeliest, rtol=1e-6)
+    assert value == pytest.approx(np.cos(s.state().angle), abs=1e-6)

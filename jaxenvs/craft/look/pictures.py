@@ -8,6 +8,7 @@ shaded beforehand.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -51,8 +52,10 @@ def picture(
         shade = jnp.where(world.sleeping, AWAKE_SHADES + level, awake)
         below = blank * (SHADES - 1) + things
         table = _rows(rules, tile_size)
-        drawn = gathered(jnp.concatenate([day * SHADES + shade, below]), table, tile_size)
-        return drawn.reshape(shown.shape[0] * tile_size, shown.shape[1] * tile_size, 3)
+        every, (height, width) = jnp.concatenate([day * SHADES + shade, below]), shown.shape
+        shape = height, tile_size, width, tile_size * 3
+        drawn = apart(lambda every: gathered(every, table, tile_size), shape, every)
+        return drawn.reshape(height * tile_size, width * tile_size, 3)
     sheet = jnp.asarray(atlas(rules, tile_size))
     variant = jnp.where(world.sleeping, 0, variant)
     noise = jnp.asarray(_noise(tile_size)).at[variant].get(mode="clip")[..., None]
@@ -126,22 +129,28 @@ def gathered(
     shown: Int32[Array, "rows columns"], rows_of_pixels: np.ndarray, size: int
 ) -> UInt8[Array, "rows size columns pixels"]:
     """Put sprites side by side, given as rows of pixels (sprites * size, size * 3)."""
-    rows, columns = shown.shape
-    shape = (rows, size, columns, size * 3)
-    table = jnp.asarray(rows_of_pixels)
+    line = np.arange(size, dtype=np.int32)[None, :, None]
+    # Without a sign there are no indices from the end to think of.
+    index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
+    return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 
-    def gather(first: Int32[Array, "rows columns"]) -> UInt8[Array, "rows size columns pixels"]:
-        line = np.arange(size, dtype=np.int32)[None, :, None]
-        # Without a sign there are no indices from the end to think of.
-        index = (first[:, None, :] + line).astype(jnp.uint32)
-        return table.at[index].get(mode="promise_in_bounds")
 
-    def apart(first: Int32[Array, "rows columns"]) -> UInt8[Array, "rows size columns pixels"]:
-        # XLA's compiler for CPUs would write a picture pixel by pixel, 8 microseconds. What a
-        # branch returns keeps its shape: it writes whole rows of a tile, 2.5 microseconds. The
-        # other branch is never taken, and the compiler does not know.
+def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UInt8[Array, "..."]:
+    """Return `draw(*given)`, bytes of this shape, and let a CPU write them as they are.
+
+    XLA's compiler for CPUs would fuse the reshape that follows and write a picture pixel by pixel,
+    in four times the time. What a branch returns keeps its shape: whole rows of a tile are written.
+    The other branch is never taken, and the compiler does not know.
+    """
+
+    def branch(*given: Any) -> Array:
         always = jax.lax.optimization_barrier(jnp.ones((), jnp.bool_))
-        never = lambda first: jnp.broadcast_to((first[0, 0] * 0).astype(jnp.uint8), shape)  # noqa: E731
-        return jax.lax.cond(always, gather, never, first)
+        nothing = lambda *given: jnp.broadcast_to(_zero(given), shape)  # noqa: E731
+        return jax.lax.cond(always, draw, nothing, *given)
 
-    return by_platform(shown * size, cpu=apart, default=gather)
+    return by_platform(*given, cpu=branch, default=draw)
+
+
+def _zero(given: Any) -> UInt8[Array, ""]:
+    """A zero that depends on what is given, since a batch of it must be one of pictures."""
+    return (jax.tree.leaves(given)[0].reshape(-1)[0] * 0).astype(jnp.uint8)

@@ -16,13 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt16
 
-from ...core.settle import settled
 from ..boss import is_vulnerable
 from ..ladders import CLEARED
 from ..state import World
 from ..tables import ROLES, Block, Item, Rules, of_type
 from .layers import KEY, MOST, PLACES, STATUS_ROWS, grounds, numbers, overlays
-from .pictures import NIGHT, NOISE_CELLS, gathered
+from .pictures import NIGHT, NOISE_CELLS, apart, gathered
 from .sprites import ASLEEP
 
 WHOLE = 256  # in which shares are counted
@@ -46,12 +45,15 @@ def full_picture(
 ) -> UInt8[Array, "height width 3"]:
     """Draw what the player sees of a floor at an hour of the day, and what the player has."""
     below, above = full_tiles(rules, world, cells)
-    ground = _gathered(below, grounds(rules, tile_size))
-    over = _gathered(above, overlays(rules, tile_size))
     shade = shades(rules, world, cells.light, daylight, time)
-    # Settled, since XLA would fuse the last reshape and write a picture pixel by pixel on a CPU.
-    drawn = settled(_lit(jnp.where(over == KEY, ground, over), shade))
     rows, columns = below.shape
+
+    def draw(below: Array, above: Array, shade: Shade) -> Array:
+        ground = _gathered(below, grounds(rules, tile_size))
+        over = _gathered(above, overlays(rules, tile_size))
+        return _lit(jnp.where(over == KEY, ground, over), shade)
+
+    drawn = apart(draw, (rows, tile_size, columns, tile_size * 3), below, above, shade)
     return drawn.reshape(rows * tile_size, columns * tile_size, 3)
 
 

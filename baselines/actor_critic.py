@@ -1,0 +1,344 @@
+"""What learners of real-valued actions from a replay buffer share: rounds, networks, an ensemble.
+
+In a round every environment makes a step, then the learner takes gradient steps on batches of all
+steps remembered. An actor says a Gaussian before tanh (core/distributions.py), critics the value of
+an observation and an action. Log-probabilities are those of actions measured in half the distance
+between their bounds, so that entropies do not depend on units.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float32, Int32, PyTree, UInt32
+
+from jaxenvs import spaces
+from jaxenvs.core.distributions import TanhGaussian
+from jaxenvs.core.masking import Mask
+
+from . import acting, dqn, minibatches, replay_buffer
+from .acting import Rollout
+from .algorithms import SEEDS, Learner
+from .networks import Encoder, Network, dense
+from .replay_buffer import Batch, ReplayBuffer
+from .run import options
+from .run.checkpoints import RunError
+from .runs import Config
+from .settings import Activation, Common
+
+CERTAIN = -20.0  # output of a policy without chance, which leaves the least spread
+
+
+@dataclasses.dataclass(frozen=True)
+class Replaying(Common):
+    """Settings shared by learners of real-valued actions from a replay buffer."""
+
+    num_envs: int = 1  # environments that step together
+    rollout_steps: int = 100  # rounds between two lines of the log
+    replays: int = 1  # gradient steps of a round; several: a high replay ratio, as DroQ's
+    learning_rate: float = 3e-4  # of actor, critics and temperature
+    anneal: bool = False  # whether the learning rate falls linearly to zero
+    max_grad_norm: float = 1e3  # global norm of the gradient, at most
+    hidden: tuple[int, ...] = (256, 256)  # widths of the layers of actor and critics
+    activation: Activation = "relu"  # between them
+    layer_norm: bool = False  # whether the critics' layers are normalised, as DroQ's
+    capacity: int = 1_000_000  # steps that the replay buffer holds, of all environments together
+    warm_up: int = 1_000  # steps of all environments before the first gradient step, at random
+    batch_size: int = 256  # steps that a gradient step learns from, on all devices
+    critics: int = 2  # networks whose least value counts
+    target_rate: float = 0.005  # how far the slow copies move in a gradient step; 1: all the way
+
+    counts: ClassVar[tuple[str, ...]] = (*Common.counts, "replays", "batch_size", "critics")
+
+    def check(self) -> None:
+        super().check()
+        if self.capacity // self.num_envs < 2:
+            raise ValueError(
+                f"capacity={self.capacity} leaves no two slots for each of {self.num_envs} "
+                f"environments; give capacity={2 * self.num_envs} or more, or fewer num_envs"
+            )
+        if self.warm_up < self.num_envs:
+            raise ValueError(
+                f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
+                f"a step; give at least {self.num_envs}"
+            )
+        if not 0.0 < self.target_rate <= 1.0:
+            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
+
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps of an update."""
+        return self.rollout_steps * self.replays
+
+
+class Learned(NamedTuple):
+    """What gradient steps change; a field that a learner does not need is ()."""
+
+    weights: PyTree[Array]  # of the actor
+    critic: PyTree[Array]  # with a first axis of critics
+    target: PyTree[Array]  # slow copies: of the critics, and of what else the learner names
+    temperature: PyTree[Array]  # logarithm of the entropy's weight
+    optimiser: dict[str, PyTree[Array]]  # state of the optimiser of each of them
+
+
+class Runner(NamedTuple):
+    """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
+
+    weights: PyTree[Array]
+    critic: PyTree[Array]
+    target: PyTree[Array]
+    temperature: PyTree[Array]
+    optimiser: dict[str, PyTree[Array]]
+    updates: Int32[Array, "*seeds"]  # made so far
+    replay_buffer: ReplayBuffer
+    world: PyTree[Array]  # VectorState
+    obs: PyTree[Array]  # what the next actions are chosen from
+    key: UInt32[Array, "*seeds words"]  # data of the PRNG key
+    returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
+    lengths: Int32[Array, "*seeds envs"]  # their steps so far
+    memory: tuple[()]  # the network remembers nothing
+
+    @property
+    def learned(self) -> Learned:
+        """The part that gradient steps change."""
+        return Learned(*(getattr(self, name) for name in Learned._fields))
+
+
+DIVIDED = (*acting.DIVIDED, "replay_buffer")
+Explore = Callable[[Learner[Any], Array, Array], Array]  # of outputs and a key: actions
+Step = Callable[[Learner[Any], Learned, Batch, Array], tuple[Learned, dict[str, Array]]]
+
+
+class Actor(Network):
+    """Means and spreads of the actions in one observation; `vmap` it."""
+
+    has_chance: bool = True  # whether it says the spreads, or leaves none
+
+    @nn.compact
+    def __call__(self, obs: PyTree[Array]) -> Float32[Array, " outputs"]:
+        features = self.encoder_of(self.observation_space)(self.read(obs))
+        for width in self.hidden:
+            features = self.activate(dense(width, np.sqrt(2), self.dtype)(features))
+        if self.has_chance:
+            return dense(self.num_actions, 0.01)(features).astype(jnp.float32)
+        mean = dense(self.num_actions // 2, 0.01)(features).astype(jnp.float32)
+        return jnp.concatenate([mean, jnp.full_like(mean, CERTAIN)])
+
+    def think(
+        self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
+    ) -> tuple[Any, ...]:
+        """What it remembers (nothing), its outputs, and no value."""
+        return memory, self.apply(weights, obs), jnp.float32(jnp.nan)
+
+
+class Critic(nn.Module):
+    """Values of one observation and one action, or quantiles of the value; `vmap` it."""
+
+    actor: Network  # whose observations it reads, with the same layers
+    low: tuple[float, ...]  # bounds of the actions
+    high: tuple[float, ...]
+    layer_norm: bool
+    values: int = 1
+
+    @nn.compact
+    def __call__(self, obs: PyTree[Array], action: Array) -> Float32[Array, " values"]:
+        actor = self.actor
+        low, high = (np.array(end, np.float32) for end in (self.low, self.high))
+        features = Encoder(actor.observation_space, actor.embed, actor.dtype, tuple(actor.conv))(
+            actor.read(obs)
+        )
+        unit = (2 * action.ravel() - low - high) / (high - low)
+        features = jnp.concatenate([features, unit.astype(features.dtype)])
+        for width in actor.hidden:
+            features = dense(width, np.sqrt(2), actor.dtype)(features)
+            if self.layer_norm:
+                features = nn.LayerNorm(dtype=actor.dtype)(features)
+            features = actor.activate(features)
+        return dense(self.values, 1.0)(features).astype(jnp.float32)
+
+
+def critic_of(learner: Learner[Any], values: int = 1) -> Critic:
+    """The network of each critic."""
+    space: Any = learner.env.env.action_space
+    low, high = (tuple(end.ravel().tolist()) for end in (space.low, space.high))
+    # Without a parent: a module made within another's `init` would become a part of that.
+    actor = learner.network.clone(parent=None)
+    return Critic(actor, low, high, learner.settings.layer_norm, values, parent=None)
+
+
+def begin(
+    learner: Learner[Any], key: Array, values: int = 1, temperature: PyTree[Array] = ()
+) -> Runner:
+    """Start: weights, their slow copies, an empty replay buffer, worlds and the key for the rest.
+
+    `values` are those of each critic, `temperature` is its first logarithm, if there is one.
+    """
+    key_rest, key_critics = jax.random.split(key)
+    fields = acting.begin(learner, key_rest)
+    first = jax.tree.map(lambda leaf: leaf[0], fields["obs"])
+    space = learner.env.env.action_space
+    network, count = critic_of(learner, values), learner.settings.critics
+    action = space.sample(key_critics)
+    # One after another, by one program: orthogonal weights compile badly under `vmap`.
+    keys = jax.random.split(key_critics, count)
+    critic = jax.lax.map(lambda key: network.init(key, first, action), keys)
+    optimiser = minibatches.optimiser(learner.settings)
+    fields["optimiser"] = {
+        "weights": fields["optimiser"],
+        "critic": optimiser.init(critic),
+        "temperature": optimiser.init(temperature),
+    }
+    slots = learner.settings.capacity // learner.settings.num_envs
+    return Runner(
+        **fields,
+        critic=critic,
+        target=jax.tree.map(jnp.copy, critic),
+        temperature=temperature,
+        updates=jnp.int32(0),
+        replay_buffer=replay_buffer.empty(fields["obs"], None, slots, action),
+    )
+
+
+def rounds(
+    learner: Learner[Any], runner: Runner, explore: Explore, gradient_step: Step
+) -> tuple[Runner, dict[str, Array]]:
+    """Make `rollout_steps` rounds; also return the metrics of this update."""
+    runner, key_act, key_learn = acting.next_update(learner, runner)
+    count = learner.settings.rollout_steps
+    keys = jax.random.split(key_act, count), jax.random.split(key_learn, count)
+    numbers = runner.updates * count + jnp.arange(count, dtype=jnp.int32)
+    one = functools.partial(play_and_learn, learner, explore, gradient_step)
+    runner, (ends, losses) = jax.lax.scan(one, runner, (numbers, *keys))
+    losses = jax.tree.map(jnp.mean, losses)
+    runner = runner._replace(updates=runner.updates + 1)
+    return runner, {**acting.episode_sums(ends), **losses}
+
+
+def play_and_learn(
+    learner: Learner[Any],
+    explore: Explore,
+    gradient_step: Step,
+    runner: Runner,
+    now: tuple[Array, Array, Array],
+) -> tuple[Runner, tuple[Rollout, dict[str, Array]]]:
+    """One round: `now` is its number and its keys to act with and to learn with."""
+    settings, (number, key_act, key_learn) = learner.settings, now
+    steps = number * settings.num_envs  # made before this round
+    runner, ends = play(learner, explore, runner, key_act, steps < settings.warm_up)
+    # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
+    made = jax.lax.pmax(steps + settings.num_envs, SEEDS)
+
+    def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
+        def step(learned: Learned, key: Array) -> tuple[Learned, dict[str, Array]]:
+            key_batch, key_step = jax.random.split(key)
+            size = settings.batch_size // learner.devices.count
+            batch = replay_buffer.sample(key_batch, runner.replay_buffer, size, 1, settings.gamma)
+            return gradient_step(learner, learned, batch, key_step)
+
+        keys = jax.random.split(key_learn, settings.replays)
+        learned, losses = jax.lax.scan(step, learned, keys)
+        return learned, jax.tree.map(jnp.mean, losses)
+
+    _, shapes = jax.eval_shape(learn, runner.learned)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    learned, losses = jax.lax.cond(
+        made >= settings.warm_up, learn, lambda same: (same, nothing), runner.learned
+    )
+    return runner._replace(**learned._asdict()), (ends, losses)
+
+
+def play(
+    learner: Learner[Any], explore: Explore, runner: Runner, key: Array, at_random: Array
+) -> tuple[Runner, Rollout]:
+    """A step of every environment, remembered; actions are drawn evenly at first."""
+    key_random, key_action, key_step = jax.random.split(key, 3)
+    outputs = acting.predict(learner, runner.weights, runner.obs)
+    sample = learner.env.env.action_space.sample
+    anything = jax.vmap(sample)(jax.random.split(key_random, learner.env.num_envs))
+    action = jnp.where(at_random, anything, explore(learner, outputs, key_action))
+    step = learner.env.step(key_step, runner.world, action)
+    buffer = replay_buffer.add(runner.replay_buffer, runner.obs, None, action, step)
+    after, ends = acting.stepped(learner, runner._replace(replay_buffer=buffer), step)
+    return after, Rollout(**ends)
+
+
+def by_policy(learner: Learner[Any], outputs: Array, key: Array) -> Array:
+    """Explore by drawing from the policy."""
+    return learner.policy.action(learner.policy.draw(key, outputs))
+
+
+def drawn(
+    learner: Learner[Any], weights: PyTree[Array], obs: PyTree[Array], key: Array
+) -> tuple[Array, Float32[Array, " batch"]]:
+    """Actions of the policy in a batch of observations, and their log-probabilities."""
+    policy: Any = learner.policy
+    outputs = acting.predict(learner, weights, obs)
+    before = policy.draw(key, outputs)
+    return policy.action(before), policy.log_prob(outputs, before) + units(policy)
+
+
+def units(policy: TanhGaussian) -> float:
+    """What a log-probability grows by if actions are measured in half their range."""
+    return float(np.log(policy.half).sum())
+
+
+def values(
+    learner: Learner[Any], critic: PyTree[Array], obs: PyTree[Array], action: Array, count: int = 1
+) -> Float32[Array, "critics batch values"]:
+    """What each critic says of a batch of observations and actions."""
+    network = critic_of(learner, count)
+    over_batch = jax.vmap(network.apply, in_axes=(None, 0, 0))
+    answer: Any = jax.vmap(over_batch, in_axes=(0, None, None))(critic, obs, action)
+    return answer
+
+
+def descended(
+    learner: Learner[Any], learned: Learned, name: str, loss: Callable[..., Any], *given: Any
+) -> tuple[Learned, dict[str, Array]]:
+    """Take a gradient step on a field of `learned`: `loss(learner, field, *given)`."""
+    field = getattr(learned, name)
+    gradient, losses = minibatches.gradients(learner, loss, field, *given)
+    chain = minibatches.optimiser(learner.settings)
+    state = learned.optimiser[name]
+    field, state = minibatches.apply_gradient(chain, gradient, state, field)
+    optimiser = {**learned.optimiser, name: state}
+    return learned._replace(**{name: field, "optimiser": optimiser}), losses
+
+
+def followed(learner: Learner[Any], slow: PyTree[Array], weights: PyTree[Array]) -> PyTree[Array]:
+    """Slow copies after a move towards the weights."""
+    return optax.incremental_update(weights, slow, learner.settings.target_rate)
+
+
+def squared_errors(
+    learner: Learner[Any], critic: PyTree[Array], batch: Batch, goal: Float32[Array, " batch"]
+) -> tuple[Array, dict[str, Array]]:
+    """Half the squared errors of all critics."""
+    value = values(learner, critic, batch.obs, batch.action)[..., 0]
+    loss = 0.5 * (batch.weight * jnp.square(value - goal)).mean(axis=1).sum()
+    return loss, {"critic_loss": loss, "q": value.mean()}
+
+
+def build(algorithm: str, asked: options.Options[Replaying], config: Config) -> Learner[Replaying]:
+    """Return the learner for what was asked; raises for what cannot work."""
+    learner, size = options.learner(algorithm, asked, config), asked.settings.batch_size
+    if size % learner.devices.count:
+        raise RunError(
+            f"batch_size={size} does not divide evenly among {learner.devices.count} devices; give "
+            f"--batch-size {-(-size // learner.devices.count) * learner.devices.count}"
+        )
+    dqn.fit(learner, asked.seeds)
+    return learner
+
+
+def network(env: Any, has_chance: bool = True, **given: Any) -> Actor:
+    """The network of the policy for an environment; raises `ValueError` for other actions."""
+    made = Actor.of(env, **given).clone(has_chance=has_chance)
+    assert isinstance(env.action_space, spaces.Box)
+    return made

@@ -1,0 +1,126 @@
+"""C51 (Bellemare et al., 2017): DQN that learns a categorical distribution of each return.
+
+Run it with `jaxenvs train ID --algo c51`. Returns from `v_min` to `v_max` are divided among `atoms`
+evenly spaced values, whose probabilities the network says; the target's distribution is projected
+onto them, and the loss is the cross-entropy. Everything else, and each setting but Munchausen, is
+that of dqn.py; steps are prioritised by the Kullback-Leibler divergence, as Rainbow does.
+"""
+
+import dataclasses
+import functools
+from typing import ClassVar
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, PyTree
+
+from . import dqn, evaluate, q_network
+from .algorithms import Learner
+from .dqn import Runner
+from .minibatches import Loss
+from .q_network import QNetwork
+from .replay_buffer import Batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(dqn.Settings):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    atoms: int = 51  # values of the distribution's support
+    v_min: float = -10.0  # the least of them
+    v_max: float = 10.0  # the largest: discounted returns beyond these are cut off
+
+    counts: ClassVar[tuple[str, ...]] = (*dqn.Settings.counts, "atoms")
+    signed: ClassVar[tuple[str, ...]] = ("v_min", "v_max")
+
+    def check(self) -> None:
+        super().check()
+        if self.atoms < 2 or not self.v_min < self.v_max:
+            raise ValueError(
+                f"atoms={self.atoms} from v_min={self.v_min} to v_max={self.v_max}: give at least "
+                f"2 atoms, and v_min below v_max, such as the least and largest discounted return"
+            )
+        if self.munchausen:
+            raise ValueError(
+                f"munchausen={self.munchausen} averages values or quantiles over actions: use "
+                f"dqn, qr-dqn or iqn, or munchausen=0"
+            )
+
+
+class Categorical(QNetwork):
+    """Logits of the atoms of each action's return."""
+
+    atoms: int = 51
+    v_min: float = -10.0
+    v_max: float = 10.0
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """A logit for each atom."""
+        return (self.atoms,)
+
+    @property
+    def support(self) -> np.ndarray:
+        """The values of the atoms."""
+        return np.linspace(self.v_min, self.v_max, self.atoms, dtype=np.float32)
+
+    def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
+        """Action values: means of the distributions."""
+        return jax.nn.softmax(answer) @ self.support
+
+
+DIVIDED = dqn.DIVIDED
+init = dqn.init
+network = Categorical.of
+report = evaluate.report
+build = functools.partial(dqn.build, algorithm="c51")
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Act, remember, and learn from what is remembered; also return this update's metrics."""
+    runner, key, metrics = dqn.collect(learner, runner)
+    runner, losses = dqn.learn(learner, runner, key, worth, loss)
+    return runner, {**metrics, **losses}
+
+
+def worth(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    target: PyTree[Array],
+    batch: Batch,
+    key: Array | None = None,
+) -> Float32[Array, "batch atoms"]:
+    """Probabilities of the atoms that the sampled actions should have had."""
+    logits = dqn.following(learner, weights, target, batch, key)
+    support = learner.network.support
+    values = batch.reward[:, None] + batch.discount[:, None] * support
+    return jax.vmap(functools.partial(project, support))(values, jax.nn.softmax(logits))
+
+
+def project(
+    support: np.ndarray, values: Float32[Array, " values"], mass: Float32[Array, " values"]
+) -> Float32[Array, " atoms"]:
+    """Divide the mass at each value between the two atoms next to it, by nearness.
+
+    `support` are the evenly spaced values of the atoms; what lies beyond goes to the outermost.
+    """
+    chex.assert_equal_shape([values, mass], custom_message="values and mass, [values]")
+    step = support[1] - support[0]
+    apart = jnp.abs(jnp.clip(values, support[0], support[-1])[:, None] - support)
+    return mass @ jnp.clip(1.0 - apart / step, 0.0, 1.0)
+
+
+def loss(
+    learner: Learner, weights: PyTree, batch: Batch, worth: Array, key: Array | None = None
+) -> Loss:
+    """Cross-entropy of the sampled actions' atoms; the errors are divergences."""
+    answer = q_network.answers(learner, weights, batch.obs, key)
+    logits = q_network.chosen(answer, batch.action)
+    chex.assert_equal_shape([worth, logits], custom_message="worth and logits, [batch, atoms]")
+    crossed = -(worth * jax.nn.log_softmax(logits)).sum(axis=1)
+    entropy = -jax.scipy.special.xlogy(worth, worth).sum(axis=1)
+    loss = (batch.weight * crossed).mean()
+    value = learner.network.mean(logits)
+    return loss, {"q_loss": loss, "q": value.mean(), "error": jnp.maximum(crossed - entropy, 0.0)}

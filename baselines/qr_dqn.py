@@ -1,0 +1,125 @@
+"""QR-DQN (Dabney et al., 2018): DQN that learns quantiles of each return.
+
+Run it with `jaxenvs train ID --algo qr-dqn`. The network says `quantiles` values of each action's
+return, at evenly spaced probabilities; the loss is the quantile Huber loss of each against each
+of the target's. Unlike C51 it needs no bounds of the return. Everything else, and each setting, is
+that of dqn.py; with Munchausen, targets are averaged over actions quantile by quantile, as its
+authors do. Steps are prioritised by their loss.
+"""
+
+import dataclasses
+import functools
+from typing import ClassVar
+
+import chex
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float32, PyTree
+
+from . import dqn, evaluate, q_network
+from .algorithms import Learner
+from .dqn import Runner
+from .minibatches import Loss
+from .q_network import QNetwork
+from .replay_buffer import Batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(dqn.Settings):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    quantiles: int = 50  # of each action's return
+    kappa: float = 1.0  # error from which the quantile Huber loss is linear
+
+    counts: ClassVar[tuple[str, ...]] = (*dqn.Settings.counts, "quantiles")
+
+    def check(self) -> None:
+        super().check()
+        check_kappa(self.kappa)
+
+
+def check_kappa(kappa: float) -> None:
+    """Raise `ValueError` unless the quantile Huber loss is defined."""
+    if not kappa > 0.0:
+        raise ValueError(f"kappa={kappa} must be above 0: the error at which the loss gets linear")
+
+
+class Quantiles(QNetwork):
+    """Quantiles of each action's return."""
+
+    quantiles: int = 50
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """A value for each quantile."""
+        return (self.quantiles,)
+
+    def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:
+        """Action values: means of the quantiles."""
+        return answer.mean(axis=-1)
+
+
+DIVIDED = dqn.DIVIDED
+init = dqn.init
+network = Quantiles.of
+report = evaluate.report
+build = functools.partial(dqn.build, algorithm="qr-dqn")
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Act, remember, and learn from what is remembered; also return this update's metrics."""
+    runner, key, metrics = dqn.collect(learner, runner)
+    runner, losses = dqn.learn(learner, runner, key, worth, loss)
+    return runner, {**metrics, **losses}
+
+
+def worth(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    target: PyTree[Array],
+    batch: Batch,
+    key: Array | None = None,
+) -> Float32[Array, "batch quantiles"]:
+    """Quantiles that the sampled actions should have had."""
+    after = dqn.following(learner, weights, target, batch, key)
+    reward = dqn.rewarded(learner, target, batch, key)
+    return reward[:, None] + batch.discount[:, None] * after
+
+
+def loss(
+    learner: Learner, weights: PyTree, batch: Batch, worth: Array, key: Array | None = None
+) -> Loss:
+    """Quantile Huber loss of the sampled actions, which is also their error."""
+    answer = q_network.answers(learner, weights, batch.obs, key)
+    value = q_network.chosen(answer, batch.action)
+    count = value.shape[1]
+    fraction = (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
+    return of_quantiles(value, fraction, worth, batch, learner.settings.kappa)
+
+
+def of_quantiles(
+    value: Float32[Array, "batch quantiles"],
+    fraction: Array,
+    worth: Float32[Array, "batch targets"],
+    batch: Batch,
+    kappa: float,
+) -> Loss:
+    """The loss of values at fractions, [quantiles] or [batch, quantiles], of the distribution."""
+    error = quantile_huber(value, fraction, worth, kappa)
+    chex.assert_equal_shape([batch.weight, error], custom_message="weight and error, [batch]")
+    loss = (batch.weight * error).mean()
+    return loss, {"q_loss": loss, "q": value.mean(), "error": error}
+
+
+def quantile_huber(
+    value: Float32[Array, "batch quantiles"],
+    fraction: Array,
+    worth: Float32[Array, "batch targets"],
+    kappa: float,
+) -> Float32[Array, " batch"]:
+    """Sum over quantiles of the mean over targets of the asymmetric Huber loss, over kappa."""
+    chex.assert_rank([value, worth], 2, custom_message="value and worth are [batch, ...]")
+    apart = worth[:, None, :] - value[:, :, None]
+    huber = optax.losses.huber_loss(apart, delta=kappa) / kappa
+    side = jnp.abs(fraction[..., None] - (apart < 0.0).astype(jnp.float32))
+    return (side * huber).mean(axis=2).sum(axis=1)

@@ -1,0 +1,178 @@
+"""Replay shards under Ray: each holds a part of what the actors have seen, and samples from it.
+
+A shard is a ring of items in main memory, drawn in proportion to their priorities (Schaul et al.,
+2016): the absolute error of an item's value, raised to `priority`. `Replays` spreads fragments over
+the shards, asks each for a share of every batch, and replaces those that die, which loses their
+part of the items and nothing else.
+"""
+
+import itertools
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import ray
+from ray.exceptions import RayError
+
+from ..runs import RunError
+from .cluster import DEATHS, reason
+
+TINY = 1e-6  # added to errors, so that every item is drawn at some time
+Items = dict[str, Any]  # arrays, or trees of them, with a first axis of items
+
+
+class Drawn(NamedTuple):
+    """Items that a shard drew, and what their importance weights are computed from."""
+
+    items: Items  # (batches, size, ...)
+    chance: np.ndarray  # float32 (batches, size), of being drawn, among those of the shard
+    held: int  # items in the shard
+
+
+class Replay:
+    """A shard, one process."""
+
+    def __init__(self, capacity: int, priority: float, seed: int) -> None:
+        """Empty, for `capacity` items."""
+        self._capacity, self._power = capacity, priority
+        self._draw = np.random.default_rng(seed)
+        self._items: Items = {}
+        self._weights = np.zeros(capacity, np.float64)  # errors raised to the power
+        self._written = 0  # items so far; the next one goes to this place, mod capacity
+        self._born = np.full(capacity, -1)  # which of all items so far is in each place
+        self._drawn: tuple[np.ndarray, np.ndarray] | None = None  # places, and what was in them
+
+    def add(self, items: Items) -> None:
+        """Store items with their first `error`; they take the places of the oldest ones."""
+        items = jax.tree.map(lambda leaf: leaf[-self._capacity :], items)
+        errors = items.pop("error")
+        if not self._items:
+            self._items = jax.tree.map(self._ring, items)
+        count = len(errors)
+        places = (self._written + np.arange(count)) % self._capacity
+        for ring, new in zip(*map(jax.tree.leaves, (self._items, items)), strict=True):
+            ring[places] = new
+        self._weights[places] = self._weighed(errors)
+        self._born[places] = self._written + np.arange(count)
+        self._written += count
+
+    def sample(self, batches: int, size: int) -> Drawn:
+        """Draw batches of items with replacement; `mark` then takes their new errors."""
+        held = min(self._written, self._capacity)
+        sums = np.cumsum(self._weights[:held])
+        marks = self._draw.random((batches, size)) * sums[-1]
+        places = np.minimum(np.searchsorted(sums, marks, side="right"), held - 1)
+        self._drawn = (places, self._born[places])
+        chance = (self._weights[places] / sums[-1]).astype(np.float32)
+        return Drawn(jax.tree.map(lambda ring: ring[places], self._items), chance, held)
+
+    def mark(self, errors: list[np.ndarray], share: int) -> None:
+        """Give what `sample` drew last its new errors, unless something else is there by now."""
+        assert self._drawn is not None
+        places, born = self._drawn
+        there = self._born[places] == born
+        self._weights[places[there]] = self._weighed(errors[share][there])
+
+    def alive(self) -> bool:
+        """Answer."""
+        return True
+
+    def _weighed(self, errors: np.ndarray) -> np.ndarray:
+        return (np.abs(errors.astype(np.float64)) + TINY) ** self._power
+
+    def _ring(self, leaf: np.ndarray) -> np.ndarray:
+        return np.zeros((self._capacity, *leaf.shape[1:]), leaf.dtype)
+
+
+class Replays:
+    """The shards of a run; this process holds their handles."""
+
+    def __init__(self, settings: Any, seed: int) -> None:
+        """Start them, for what `apex.Settings` say."""
+        count = settings.replays
+        self._capacity, self._patience = -(-settings.capacity // count), settings.patience
+        self._priority, self._seed = settings.priority, seed
+        self.lost = 0  # how many died so far
+        self._in_a_row = 0
+        self._handles = [self._make(shard, 0) for shard in range(count)]
+        self._held = [0] * count  # items in each
+        self._next = 0  # the shard that the next fragment goes to
+
+    @property
+    def held(self) -> int:
+        """Items in all of them."""
+        return sum(self._held)
+
+    def add(self, reference: Any, count: int) -> None:
+        """Send a fragment of `count` items to the next shard."""
+        shard = self._next
+        self._handles[shard].add.remote(reference)
+        self._held[shard] = min(self._held[shard] + count, self._capacity)
+        self._next = (shard + 1) % len(self._handles)
+
+    def sample(self, batches: int, size: int) -> dict[int, Any]:
+        """References to what shards drew: each a share of every batch, by what it holds."""
+        return {
+            shard: self._handles[shard].sample.remote(batches, share)
+            for shard, share in shares(size, self._held)
+        }
+
+    def mark(self, errors: Any, shards: list[int]) -> None:
+        """Pass on the new errors of what these shards drew, a reference to an array for each."""
+        self._in_a_row = 0
+        for i, shard in enumerate(shards):
+            self._handles[shard].mark.remote(errors, i)
+
+    def replaced(self) -> bool:
+        """Replace shards that have died by empty ones; whether there were any."""
+        found = False
+        for shard, handle in enumerate(self._handles):
+            try:
+                ray.get(handle.alive.remote(), timeout=self._patience)
+            except RayError as error:
+                found = True
+                self._replace(shard, reason(error))
+        self._in_a_row += found
+        if self._in_a_row > DEATHS:
+            raise RunError(f"replay shards died {self._in_a_row} times in a row; see above")
+        return found
+
+    def _replace(self, shard: int, why: str) -> None:
+        self.lost += 1
+        lost, self._held[shard] = self._held[shard], 0
+        print(f"Replay shard {shard} is replaced, {lost} items dropped: {why}", file=sys.stderr)
+        ray.kill(self._handles[shard])
+        self._handles[shard] = self._make(shard, self.lost)
+
+    def _make(self, shard: int, generation: int) -> Any:
+        kind = ray.remote(Replay).options(num_cpus=1)  # type: ignore[attr-defined]
+        seed = np.random.SeedSequence([self._seed, shard, generation]).generate_state(1)[0]
+        return kind.remote(self._capacity, self._priority, int(seed))
+
+
+def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
+    """Which shard draws how many of `size` items: by what it holds, none where it has nothing."""
+    begins = np.cumsum([0, *held]) * size // max(sum(held), 1)
+    for shard, (begin, end) in enumerate(itertools.pairwise(begins)):
+        if end > begin:
+            yield shard, int(end - begin)
+
+
+def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
+    """Weights (batches, size) of items that shards drew, at most 1, with the largest 1 in each.
+
+    `beta` is how far they make up for uneven chances: 1 fully, 0 not at all.
+    """
+    size = sum(part.chance.shape[1] for part in drawn)
+    total = sum(part.held for part in drawn)
+    chance = [part.chance * (part.chance.shape[1] / size) for part in drawn]
+    weight = (total * np.concatenate(chance, axis=1)) ** -np.float32(beta)
+    return (weight / weight.max(axis=1, keepdims=True)).astype(np.float32)
+
+
+def joined(drawn: Sequence[Drawn]) -> Items:
+    """Items of several shards in common batches."""
+    parts = (part.items for part in drawn)
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)

@@ -1,0 +1,98 @@
+"""SAC (Haarnoja et al., 2018): an actor that is paid for entropy, and two critics, from a replay.
+
+Run it with `jaxenvs train ID --algo sac`. World, agent, replay buffer and gradient steps are one
+compiled program. The entropy's weight, the temperature, is learned: it rises while the policy has
+less entropy than minus `negentropy` for each number of an action. With `--layer-norm --replays 20`
+it is DroQ (Hiraoka et al., 2022) but for the dropout. Deliberate difference: an episode cut by the
+time limit is bootstrapped with its true successor.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, PyTree
+
+from . import actor_critic, evaluate
+from .actor_critic import Learned, Runner
+from .algorithms import Learner
+from .minibatches import Loss
+from .replay_buffer import Batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(actor_critic.Replaying):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    temperature: float = 1.0  # weight of the entropy at the start
+    learn_temperature: bool = True  # whether it is learned
+    # Minus the entropy that the temperature aims at: nats for each number of an action, measured as
+    # if its bounds were -1 and 1.
+    negentropy: float = 1.0
+
+    def check(self) -> None:
+        super().check()
+        if not self.temperature > 0.0:
+            raise ValueError(f"temperature={self.temperature} must be above 0")
+
+
+DIVIDED = actor_critic.DIVIDED
+network = actor_critic.network
+build = functools.partial(actor_critic.build, "sac")
+report = evaluate.report
+
+
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Start: weights, a temperature, an empty replay buffer and worlds."""
+    return actor_critic.begin(learner, key, temperature=jnp.log(learner.settings.temperature))
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Act and learn in turns; also return the metrics of this update."""
+    return actor_critic.rounds(learner, runner, actor_critic.by_policy, gradient_step)
+
+
+def gradient_step(
+    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+) -> tuple[Learned, dict[str, Array]]:
+    """Improve the critics, the actor and the temperature; the slow copies follow."""
+    key_next, key_now = jax.random.split(key)
+    goal = worth(learner, learned, batch, key_next)
+    step = functools.partial(actor_critic.descended, learner)
+    learned, of_critic = step(learned, "critic", actor_critic.squared_errors, batch, goal)
+    learned, of_actor = step(learned, "weights", actor_loss, learned, batch, key_now)
+    if learner.settings.learn_temperature:
+        learned, _ = step(learned, "temperature", temperature_loss, of_actor["entropy"])
+    target = actor_critic.followed(learner, learned.target, learned.critic)
+    told = {**of_critic, **of_actor, "temperature": jnp.exp(learned.temperature)}
+    return learned._replace(target=target), told
+
+
+def worth(
+    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+) -> Float32[Array, " batch"]:
+    """What the sampled actions should have been worth: the least critic, and entropy."""
+    action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, key)
+    value = actor_critic.values(learner, learned.target, batch.next_obs, action)[..., 0]
+    soft = value.min(axis=0) - jnp.exp(learned.temperature) * log_prob
+    return batch.reward + batch.discount * soft
+
+
+def actor_loss(
+    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, key: Array
+) -> Loss:
+    """Minus the least value and the entropy of what the actor would do."""
+    action, log_prob = actor_critic.drawn(learner, weights, batch.obs, key)
+    value = actor_critic.values(learner, learned.critic, batch.obs, action)[..., 0].min(axis=0)
+    temperature = jnp.exp(learned.temperature)
+    loss = (batch.weight * (temperature * log_prob - value)).mean()
+    entropy = -(batch.weight * log_prob).sum() / jnp.maximum(batch.weight.sum(), 1.0)
+    return loss, {"actor_loss": loss, "entropy": entropy}
+
+
+def temperature_loss(learner: Learner[Settings], temperature: Any, entropy: Array) -> Loss:
+    """Of its logarithm, which rises while the entropy is below the one that is aimed at."""
+    policy: Any = learner.policy
+    return temperature * (entropy + policy.numbers * learner.settings.negentropy), {}

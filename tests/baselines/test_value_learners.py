@@ -1,0 +1,355 @@
+"""DQN's relatives: their targets and losses against plain NumPy, noise, resets, whole runs."""
+
+import functools
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+from test_dqn import goes_on_bit_for_bit, some_batch
+from tiny import Endless, learner
+
+from jaxenvs.baselines import c51, dqn, export, iqn, q_network, qr_dqn, rainbow, runs
+from jaxenvs.baselines.run import loop
+
+KEY = jax.random.key(7)
+RELATIVES = ("c51", "qr-dqn", "iqn", "rainbow")
+ROWS = 24
+
+
+def weights_of(agent, seed=0):
+    """Weights whose answers differ by observation and action."""
+    weights = jax.jit(agent.network.init)(jax.random.key(seed), jnp.ones(1))
+    return jax.tree.map(
+        lambda leaf: leaf + 0.3 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape), weights
+    )
+
+
+def masked_batch():
+    """Random rows, in some of which one of the two actions is illegal."""
+    draw = np.random.default_rng(3)
+    masks = np.array([[True, True], [True, False], [False, True]])[draw.integers(0, 3, (2, ROWS))]
+    batch = some_batch(ROWS)
+    masks[0, np.arange(ROWS), np.asarray(batch.action)] = True  # what was done was legal
+    return batch._replace(mask=jnp.asarray(masks[0]), next_mask=jnp.asarray(masks[1]))
+
+
+def softmax(logits):
+    """Along the last axis."""
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+@functools.cache
+def compiled(function):
+    """Programs by learner."""
+    return jax.jit(function, static_argnums=0)
+
+
+def answers_of(agent, weights, obs, *given):
+    """The network's answers, in float64."""
+    say = jax.jit(lambda obs, *given: q_network.answers(agent, weights, obs, None, *given))
+    return np.asarray(say(obs, *given), np.float64)
+
+
+def project_by_the_book(support, values, mass):
+    """Algorithm 1 of Bellemare et al. (2017), in loops."""
+    out, step = np.zeros(len(support)), support[1] - support[0]
+    for value, part in zip(values, mass, strict=True):
+        place = (np.clip(value, support[0], support[-1]) - support[0]) / step
+        low, high = int(np.floor(place)), int(np.ceil(place))
+        if low == high:
+            out[low] += part
+        else:
+            out[low] += part * (high - place)
+            out[high] += part * (place - low)
+    return out
+
+
+def test_a_projection_keeps_mass_and_mean():
+    draw, support = np.random.default_rng(0), np.linspace(-2.0, 3.0, 11, dtype=np.float32)
+    project = jax.jit(jax.vmap(functools.partial(c51.project, support)))
+    reward, discount = draw.normal(size=(50, 1)), draw.choice([0.0, 0.5, 0.9, 1.0], (50, 1))
+    reward[:10] = np.round(reward[:10])  # values that are atoms
+    values = (reward + discount * support).astype(np.float32)
+    mass = draw.dirichlet(np.ones(11) * 0.3, 50).astype(np.float32)
+    got = np.asarray(project(values, mass))
+    for row in range(50):
+        expected = project_by_the_book(support.astype(np.float64), values[row], mass[row])
+        np.testing.assert_allclose(got[row], expected, atol=2e-6)
+    within = (values.min(axis=1) >= -2) & (values.max(axis=1) <= 3)
+    assert within.sum() > 5
+    np.testing.assert_allclose(
+        (got @ support)[within], (mass * values).sum(axis=1)[within], atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("double", [True, False])
+def test_c51s_targets_are_the_projection_for_the_best_legal_action(double):
+    agent = learner(Endless(), "c51", v_min=-1.0, v_max=2.0, double=double)
+    weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
+    support = agent.network.support.astype(np.float64)
+    mine, slow = (softmax(answers_of(agent, w, batch.next_obs)) for w in (weights, target))
+    means = np.where(batch.next_mask, (mine if double else slow) @ support, -np.inf)
+    action = means.argmax(axis=1)
+    assert (action != ((mine if double else slow) @ support).argmax(axis=1)).any()
+    got = compiled(c51.worth)(agent, weights, target, batch)
+    for row in range(ROWS):
+        values = float(batch.reward[row]) + float(batch.discount[row]) * support
+        expected = project_by_the_book(support, values, slow[row, action[row]])
+        np.testing.assert_allclose(got[row], expected, atol=1e-5)
+
+
+def test_c51s_loss_is_the_cross_entropy_and_its_error_the_divergence():
+    agent = learner(Endless(), "c51", v_min=-1.0, v_max=2.0)
+    weights, batch = weights_of(agent), some_batch(ROWS)
+    worth = np.random.default_rng(1).dirichlet(np.ones(5), ROWS).astype(np.float32)
+    worth[0] = [0, 0, 1, 0, 0]
+    said = softmax(answers_of(agent, weights, batch.obs))[np.arange(ROWS), batch.action]
+    got, parts = compiled(c51.loss)(agent, weights, batch, jnp.asarray(worth))
+    crossed = -(worth * np.log(said)).sum(axis=1)
+    np.testing.assert_allclose(got, (crossed * batch.weight).mean(), rtol=1e-4)
+    known = np.where(worth > 0, worth * np.log(np.where(worth > 0, worth, 1.0)), 0.0)
+    np.testing.assert_allclose(parts["error"], crossed + known.sum(axis=1), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(parts["q"], (said @ agent.network.support).mean(), rtol=1e-4)
+    exact = compiled(c51.loss)(agent, weights, batch, jnp.asarray(said, jnp.float32))[1]["error"]
+    np.testing.assert_allclose(exact, 0.0, atol=1e-5)  # nothing surprises who knows it all
+
+
+@pytest.mark.parametrize("kappa", [1.0, 0.3])
+def test_the_quantile_huber_loss_is_that_of_a_loop(kappa):
+    draw = np.random.default_rng(2)
+    value, worth = draw.normal(size=(6, 4)), draw.normal(size=(6, 3)) * 2
+    fraction = draw.uniform(size=(6, 4))
+    got = jax.jit(functools.partial(qr_dqn.quantile_huber, kappa=kappa))(
+        *(jnp.asarray(x, jnp.float32) for x in (value, fraction, worth))
+    )
+    for row in range(6):
+        total = 0.0
+        for i in range(4):
+            for j in range(3):
+                u = worth[row, j] - value[row, i]
+                huber = 0.5 * u * u if abs(u) <= kappa else kappa * (abs(u) - 0.5 * kappa)
+                total += abs(fraction[row, i] - (u < 0)) * huber / kappa / 3
+        np.testing.assert_allclose(got[row], total, rtol=1e-4)
+
+
+def test_qr_dqns_quantiles_are_at_the_middles_and_shift_with_the_reward():
+    agent = learner(Endless(), "qr-dqn")
+    weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
+    mine, slow = (answers_of(agent, w, batch.next_obs) for w in (weights, target))
+    action = np.where(batch.next_mask, mine.mean(axis=2), -np.inf).argmax(axis=1)
+    after = slow[np.arange(ROWS), action]
+    expected = np.asarray(batch.reward)[:, None] + np.asarray(batch.discount)[:, None] * after
+    worth = compiled(qr_dqn.worth)(agent, weights, target, batch)
+    np.testing.assert_allclose(worth, expected, rtol=1e-4, atol=1e-5)
+    got, parts = compiled(qr_dqn.loss)(agent, weights, batch, worth)
+    said = answers_of(agent, weights, batch.obs)[np.arange(ROWS), batch.action]
+    middles = jnp.array([0.1, 0.3, 0.5, 0.7, 0.9])
+    error = qr_dqn.quantile_huber(jnp.asarray(said, jnp.float32), middles, worth, 1.0)
+    np.testing.assert_allclose(parts["error"], error, rtol=1e-4)
+    np.testing.assert_allclose(got, (error * batch.weight).mean(), rtol=1e-4)
+
+
+def test_iqns_answer_is_what_the_cosines_make_of_the_features():
+    """The forward pass in NumPy; without fractions, the middles of 32 even parts."""
+    agent = learner(Endless(), "iqn", dueling=False)
+    weights, obs = weights_of(agent), np.array([[0.3], [-1.2]], np.float32)
+    parts = jax.tree.map(np.asarray, weights["params"])
+    fractions = np.array([[0.0, 0.2, 1.0], [0.5, 0.7, 0.9]], np.float32)
+    got = answers_of(agent, weights, jnp.asarray(obs), jnp.asarray(fractions))
+    assert got.shape == (2, 2, 3)
+
+    def by_hand(seen, fraction):
+        turns = np.cos(np.pi * np.arange(6) * fraction)
+        asked = np.maximum(turns @ parts["Cosines"]["kernel"] + parts["Cosines"]["bias"], 0)
+        x = (seen * asked) @ parts["Dense_0"]["kernel"] + parts["Dense_0"]["bias"]
+        x = (x - x.mean()) / np.sqrt(x.var() + 1e-6)
+        x = np.maximum(x * parts["LayerNorm_0"]["scale"] + parts["LayerNorm_0"]["bias"], 0)
+        return x @ parts["Dense_1"]["kernel"] + parts["Dense_1"]["bias"]
+
+    for row in range(2):
+        for i in range(3):
+            expected = by_hand(obs[row], float(fractions[row, i]))
+            np.testing.assert_allclose(got[row, :, i], expected, rtol=1e-3, atol=1e-4)
+    usual = answers_of(agent, weights, jnp.asarray(obs))
+    assert usual.shape == (2, 2, 32)
+    np.testing.assert_allclose(usual[1, :, 3], by_hand(obs[1], 3.5 / 32), rtol=1e-3, atol=1e-4)
+
+
+def test_iqn_learns_at_random_fractions_of_its_own_for_each_step():
+    agent = learner(Endless(), "iqn")
+    weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
+    fractions = iqn.drawn(agent, batch, KEY)
+    assert fractions.shape == (ROWS, 3) and len(np.unique(fractions)) == 3 * ROWS
+    mine = answers_of(agent, weights, batch.next_obs).mean(axis=2)
+    action = np.where(batch.next_mask, mine, -np.inf).argmax(axis=1)
+    slow = answers_of(agent, target, batch.next_obs, fractions)[np.arange(ROWS), action]
+    expected = np.asarray(batch.reward)[:, None] + np.asarray(batch.discount)[:, None] * slow
+    worth = compiled(iqn.worth)(agent, weights, target, batch, KEY)
+    np.testing.assert_allclose(worth, expected, rtol=1e-4, atol=1e-5)
+    said = answers_of(agent, weights, batch.obs, fractions)[np.arange(ROWS), batch.action]
+    error = qr_dqn.quantile_huber(jnp.asarray(said, jnp.float32), fractions, worth, 1.0)
+    got, parts = compiled(iqn.loss)(agent, weights, batch, worth, KEY)
+    np.testing.assert_allclose(parts["error"], error, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(got, (error * batch.weight).mean(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "qr-dqn"])
+def test_munchausens_targets_are_those_of_its_paper(algorithm):
+    """With the slow copy's softmax policy over legal actions, whatever `double` says."""
+    agent = learner(Endless(), algorithm, munchausen=0.9, temperature=0.2)
+    weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
+    target = jax.tree.map(lambda leaf: 3.0 * leaf, target)
+    module = agent.algorithm.load()
+
+    def policy(obs, mask):
+        answer = answers_of(agent, target, obs)
+        values = answer if algorithm == "dqn" else answer.mean(axis=2)
+        return answer, softmax(np.where(mask, values / 0.2, -np.inf))
+
+    _, now = policy(batch.obs, batch.mask)
+    answer, then = policy(batch.next_obs, batch.next_mask)
+    said = 0.2 * np.log(now[np.arange(ROWS), batch.action])
+    assert (said < -1).any() and (said > -1).any()
+    reward = np.asarray(batch.reward) + 0.9 * np.clip(said, -1, 0)
+    log = 0.2 * np.log(np.where(then > 0, then, 1.0))
+    if algorithm == "dqn":
+        expected = reward + np.asarray(batch.discount) * (then * (answer - log)).sum(axis=1)
+    else:
+        soft = (then[..., None] * (answer - log[..., None])).sum(axis=1)
+        expected = reward[:, None] + np.asarray(batch.discount)[:, None] * soft
+    got = compiled(module.worth)(agent, weights, target, batch)
+    np.testing.assert_allclose(got, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_the_noise_of_a_layer_is_factorised():
+    """With means of 0 and scales of 1: f(out) (1 + sum of x f(in)), f(e) = sign(e) sqrt(|e|)."""
+    layer = q_network.Noisy(4000, 1.0)
+    weights = jax.jit(layer.init)(KEY, jnp.ones(3))["params"]
+    np.testing.assert_allclose(weights["kernel_noise"], 0.5 / np.sqrt(3), rtol=1e-6)
+    np.testing.assert_allclose(weights["bias_noise"], 0.5 / np.sqrt(3), rtol=1e-6)
+    for name, leaf in weights.items():
+        weights[name] = jnp.full_like(leaf, float(name.endswith("noise")))
+    inputs = jnp.concatenate([jnp.zeros((1, 3)), jnp.eye(3), jnp.ones((1, 3))])
+    say = jax.jit(lambda x, key: layer.apply({"params": weights}, x, rngs={"noise": key}))
+    said = np.asarray(say(inputs, KEY))
+    out, each = said[0], said[1:4] / said[0] - 1.0
+    np.testing.assert_allclose(each, np.tile(each[:, :1], 4000), atol=2e-2)
+    np.testing.assert_allclose(said[4], out * (1.0 + each[:, 0].sum()), rtol=1e-2, atol=1e-4)
+    assert stats.kstest(np.sign(out) * out**2, "norm").pvalue > 1e-3
+    assert (say(inputs, jax.random.key(1)) != said).any()
+    mean = jax.jit(lambda x: layer.apply({"params": weights}, x))(inputs)
+    np.testing.assert_array_equal(mean, 0.0)  # without a key there is no noise
+
+
+def test_every_observation_has_noise_of_its_own_and_a_trained_policy_none():
+    agent = learner(Endless(), "rainbow", v_max=2.0)
+    weights = weights_of(agent)
+    say = jax.jit(lambda key: q_network.answers(agent, weights, jnp.ones((3, 1)), key))
+    one, two, three = np.asarray(say(KEY))
+    assert (one != two).any() and (two != three).any()
+    think = jax.jit(lambda obs: agent.network.think(weights, (), obs, None))
+    _, logits, value = think(jnp.ones(1))
+    still = answers_of(agent, weights, jnp.ones((1, 1)))[0]
+    means = softmax(still) @ agent.network.support
+    np.testing.assert_allclose(value, means.max(), rtol=1e-4)
+    assert logits.argmax() == means.argmax()
+
+
+def test_a_reset_returns_the_last_layers_and_draws_the_others_back():
+    """At gradient step 8 of updates of 4; the counts of the optimiser go on."""
+    given = {"reset_every": 8, "reset_keep": 0.75, "hidden": (8, 8), "total_steps": 32 * 10}
+    agent = learner(Endless(), "dqn", **given)
+    runners = loop.start(agent, KEY[None])
+    back = jax.jit(jax.vmap(functools.partial(dqn.reset, agent), axis_name=loop.SEEDS))
+    moved = runners._replace(weights=jax.tree.map(lambda leaf: leaf + 2.0, runners.weights))
+
+    def after(count, updates):
+        optimiser = jax.tree.map(
+            lambda leaf: jnp.full_like(leaf, count if leaf.dtype == jnp.int32 else 3.0),
+            moved.optimiser,
+        )
+        return back(moved._replace(optimiser=optimiser), jnp.full(1, updates, jnp.int32))
+
+    for count, updates in ((4, 1), (12, 3), (8, 7)):  # between resets, and near the end
+        same = after(count, updates)
+        for a, b in zip(*map(jax.tree.leaves, (same.weights, moved.weights)), strict=True):
+            np.testing.assert_array_equal(a, b)
+    runners = after(8, 2)
+    assert all(leaf == 8 for leaf in jax.tree.leaves(runners.optimiser) if leaf.dtype == jnp.int32)
+    floats = [leaf for leaf in jax.tree.leaves(runners.optimiser) if leaf.dtype == jnp.float32]
+    assert floats and not any(leaf.any() for leaf in floats)
+    body = agent.network.body
+    names = runners.weights["params"]
+    assert {"Dense_0", "LayerNorm_0"} <= body & names.keys()
+    for name, layer in names.items():
+        share = 0.75 if name in body else 0.0
+        for a, b in zip(*map(jax.tree.leaves, (layer, moved.first["params"][name])), strict=True):
+            np.testing.assert_allclose(a, b + share * 2.0, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "algorithm", [pytest.param("c51", marks=pytest.mark.full), "iqn", "rainbow"]
+)
+def test_an_update_learns_and_stays_finite(algorithm):
+    agent = (
+        learner(Endless(), algorithm, v_max=9.0)
+        if algorithm == "c51"
+        else learner(Endless(), algorithm)
+    )
+    runners = loop.start(agent, jax.random.split(KEY, 2))
+    first = jax.device_get(runners.weights)
+    runners, metrics = loop.run_chunk(agent, runners)
+    assert (np.asarray(metrics["q_loss"]) > 0).all()
+    for old, new in zip(*map(jax.tree.leaves, (first, runners.weights)), strict=True):
+        assert np.isfinite(new).all() and (old != new).any()
+    if algorithm == "rainbow":
+        assert (np.asarray(metrics["epsilon"]) == 0).all()
+        assert (np.asarray(runners.priorities.value) != 0).any()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("algorithm", RELATIVES)
+def test_a_run_goes_on_bit_for_bit_and_its_policy_is_exported(tmp_path, algorithm):
+    from test_dqn import TINY
+
+    more = {"c51": ["--atoms", "5"], "qr-dqn": ["--quantiles", "5"], "iqn": ["--cosines", "6"]}
+    flags = ["--algo", algorithm, *TINY, *more.get(algorithm, ["--reset-every", "4"])]
+    whole = goes_on_bit_for_bit(tmp_path, flags)
+    policy = runs.load_policy(whole, seed=1)
+    logits, value = jax.jit(policy.apply)(jax.jit(policy.env.reset)(KEY).obs)
+    assert logits.shape == (7,) and value.shape == ()
+    assert export.main([str(whole)]) == 0
+    assert (whole / "export" / "policy.jax").is_file()
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "words"),
+    [
+        (c51, {"atoms": 1}, "atoms=1 from v_min=-10.0 to v_max=10.0: give at least 2 atoms"),
+        (rainbow, {"v_min": 3.0, "v_max": 3.0}, "v_min below v_max"),
+        (c51, {"munchausen": 0.9}, "munchausen=0.9 averages values or quantiles .* use dqn"),
+        (qr_dqn, {"quantiles": 0}, "quantiles=0 must be at least 1"),
+        (qr_dqn, {"kappa": 0.0}, "kappa=0.0 must be above 0"),
+        (iqn, {"fractions": 0}, "fractions=0 must be at least 1"),
+        (dqn, {"munchausen": 0.9, "temperature": 0.0}, "temperature=0 leaves munchausen no policy"),
+        (dqn, {"reset_every": -1}, "reset_every=-1 must not be negative"),
+    ],
+)
+def test_settings_that_cannot_work_say_why(kind, wrong, words):
+    with pytest.raises(ValueError, match=words):
+        kind.Settings(**wrong).check()
+
+
+def test_a_noisy_network_has_noise_in_its_last_layers_alone():
+    agent = learner(Endless(), "rainbow", hidden=(8, 8))
+    shapes = jax.eval_shape(agent.network.init, KEY, jnp.ones(1))["params"]
+    assert {name for name in shapes if name.startswith("Noisy")} == {
+        "Noisy_0",
+        "Noisy_1",
+        "Noisy_2",
+    }
+    assert issubclass(q_network.Noisy, nn.Module) and "Dense_0" in shapes
