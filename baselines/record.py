@@ -130,7 +130,7 @@ def _one(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
     """One record of several."""
     seeds = [seed for record in group for seed in record["evaluation"]["per_seed"]]
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
-    means = {n: None if None in x else round(float(np.mean(x)), 6) for n, x in values.items()}
+    means = {name: _mean(of_seeds) for name, of_seeds in values.items()}
     returns = zip(*(record["curve"]["returns"] for record in group), strict=True)
     return {
         **group[0],
@@ -147,6 +147,15 @@ def _one(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
         "last_returns": [x for record in group for x in record["last_returns"]],
         "curve": {**group[0]["curve"], "returns": [[*itertools.chain(*line)] for line in returns]},
     }
+
+
+def _mean(values: list[Any]) -> Any:
+    """Mean over seeds, of each number by its name if they are named; None where one is unknown."""
+    if None in values:
+        return None
+    if isinstance(values[0], dict):
+        return {name: _mean([value[name] for value in values]) for name in values[0]}
+    return round(float(np.mean(values)), 6)
 
 
 def curve(record: dict[str, Any]) -> Curve:

@@ -116,6 +116,7 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     for seed in (0, 1):
         run = run_of(tmp_path / f"{seed}", "Grid-v0", seeds=1, seed=seed)
         known = {"mean_return": 1.0 + seed, "success_rate": None, "mean_length": 5.0}
+        known |= {"achievements": {"eat_cow": 0.5 * seed, "wake_up": None}}
         per_seed = [{"seed": seed, **known}]
         run.write_json("eval.json", {"episodes": 8, **known, "per_seed": per_seed})
     table = tmp_path / "table.json"
@@ -124,6 +125,7 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     assert line["command"] == "jaxenvs train Grid-v0 --seeds 1 --seed {0,1}" and line["seeds"] == 2
     found = line["evaluation"]
     assert (found["mean_return"], found["success_rate"], found["episodes"]) == (1.5, None, 8)
+    assert found["achievements"] == {"eat_cow": 0.25, "wake_up": None}
     assert [seed["seed"] for seed in found["per_seed"]] == [0, 1] and "interval" in found
     assert line["seconds"] == 2 * 133.5 and len(line["last_returns"]) == 2
     assert all(len(returns) == 2 for returns in line["curve"]["returns"])
