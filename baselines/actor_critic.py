@@ -148,7 +148,8 @@ class Critic(nn.Module):
 
     @nn.compact
     def __call__(self, obs: PyTree[Array], action: Array) -> Float32[Array, " values"]:
-        actor, low, high = self.actor, np.float32(self.low), np.float32(self.high)
+        actor = self.actor
+        low, high = (np.array(end, np.float32) for end in (self.low, self.high))
         features = Encoder(actor.observation_space, actor.embed, actor.dtype, tuple(actor.conv))(
             actor.read(obs)
         )
@@ -165,10 +166,10 @@ class Critic(nn.Module):
 def critic_of(learner: Learner[Any], values: int = 1) -> Critic:
     """The network of each critic."""
     space: Any = learner.env.env.action_space
-    bounds = (tuple(end.ravel().tolist()) for end in (space.low, space.high))
+    low, high = (tuple(end.ravel().tolist()) for end in (space.low, space.high))
     # Without a parent: a module made within another's `init` would become a part of that.
     actor = learner.network.clone(parent=None)
-    return Critic(actor, *bounds, learner.settings.layer_norm, values, parent=None)
+    return Critic(actor, low, high, learner.settings.layer_norm, values, parent=None)
 
 
 def begin(
@@ -184,9 +185,9 @@ def begin(
     space = learner.env.env.action_space
     network, count = critic_of(learner, values), learner.settings.critics
     action = space.sample(key_critics)
-    # One after another: orthogonal weights compile badly under `vmap`.
-    each = [network.init(key, first, action) for key in jax.random.split(key_critics, count)]
-    critic = jax.tree.map(lambda *leaves: jnp.stack(leaves), *each)
+    # One after another, by one program: orthogonal weights compile badly under `vmap`.
+    keys = jax.random.split(key_critics, count)
+    critic = jax.lax.map(lambda key: network.init(key, first, action), keys)
     optimiser = minibatches.optimiser(learner.settings)
     fields["optimiser"] = {
         "weights": fields["optimiser"],
@@ -293,7 +294,8 @@ def values(
     """What each critic says of a batch of observations and actions."""
     network = critic_of(learner, count)
     over_batch = jax.vmap(network.apply, in_axes=(None, 0, 0))
-    return jax.vmap(over_batch, in_axes=(0, None, None))(critic, obs, action)
+    answer: Any = jax.vmap(over_batch, in_axes=(0, None, None))(critic, obs, action)
+    return answer
 
 
 def descended(

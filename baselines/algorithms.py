@@ -188,6 +188,8 @@ ALGORITHMS = {
         Algorithm("iqn", "IQN", ".iqn", shape=(*OF_VALUES, "cosines")),
         Algorithm("rainbow", "Rainbow", ".rainbow", shape=OF_ATOMS),
         Algorithm("sac", "SAC", ".sac", actions=(Box,)),
+        Algorithm("td3", "TD3", ".td3", actions=(Box,)),
+        Algorithm("tqc", "TQC", ".tqc", actions=(Box,)),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("muzero", "MuZero", ".muzero", shape=("hidden", "embed", "latent", "atoms")),
         Algorithm("davi", "DAVI", ".davi", shape=()),

@@ -348,7 +348,10 @@ PRESETS = (
     Preset(r"Classic-(Acrobot|MountainCar)-v\d+", SWING_UP),
     Preset(r"Classic-Pendulum-v\d+", TORQUE),
     Preset(r"Classic-MountainCarContinuous-v\d+", FORCE),
-    Preset(r"Classic-Pendulum-v\d+", {"total_steps": 20_000, "chunk": 5}, algorithm="sac"),
+    *(
+        Preset(r"Classic-Pendulum-v\d+", {"total_steps": 20_000, "chunk": 5}, algorithm=name)
+        for name in ("sac", "td3", "tqc")
+    ),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
     Preset(r"Puzzle-.*", GPU, name="gpu"),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),

@@ -33,21 +33,33 @@ WORLDS = {
 ACTORS = (1, 2, 4, 8)
 ENVS = 4  # of each actor
 BATCH = 512  # steps of an update
-SETTINGS = (
-    *("--minibatches", "4", "--hidden", "64", "64", "--embed", "8"),
-    *("--learning-rate", "1e-3", "--gamma", "0.98", "--gae-lambda", "0.95", "--entropy", "0"),
-    *("--value-weight", "0.01"),  # values near a hundred share the network with the policy
+COMMON = (
+    *("--hidden", "64", "64", "--embed", "8", "--learning-rate", "1e-3", "--gamma", "0.98"),
     *("--eval-episodes", "32", "--checkpoint-every", "20"),
 )
+PPO = (
+    *("--minibatches", "4", "--gae-lambda", "0.95", "--entropy", "0"),
+    *("--value-weight", "0.01"),  # values near a hundred share the network with the policy
+)
+APEX = ("--algo", "apex", "--replays", "2", "--warm-up", "2000", "--gradient-steps", "16")
+SETTINGS = {  # by mode
+    "sync": (*COMMON, *PPO, "--mode", "sync"),
+    "async": (*COMMON, *PPO, "--mode", "async"),
+    "apex": (*COMMON, *APEX),
+}
+KINDS = {  # of processes that are killed, by mode
+    "sync": ("ray::Actor", "ray::Learner"),
+    "apex": ("ray::Explorer", "ray::Replay", "ray::ReplayLearner"),
+}
 EPISODES = 20  # that a point of the curves averages
 FAULT_STEPS = 100_000  # of the runs with and without kill -9: the compiled learner needs as many
 FAULT_SEEDS = (0, 1)
 
 
-def train(world: str, actors: int, out: Path, flags: Sequence[str]) -> subprocess.Popen:
+def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -> subprocess.Popen:
     """Start a run."""
     sizes = ("--num-envs", ENVS * actors, "--rollout-steps", BATCH // (ENVS * actors))
-    given: tuple[Any, ...] = ("--actors", actors, *sizes, *SETTINGS, *flags, "--out", out)
+    given: tuple[Any, ...] = ("--actors", actors, *sizes, *SETTINGS[mode], *flags, "--out", out)
     command = [f"gym:jaxenvs.benchmarks.slow_worlds:{world}", "--ray", *map(str, given)]
     module = [sys.executable, "-m", "jaxenvs.baselines.train"]
     pipe = subprocess.PIPE
@@ -85,8 +97,8 @@ def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, An
     """Samples per second, and the curve, of a run of so many seconds."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
-        flags = ("--mode", mode, "--no-anneal", "--total-steps", "100000000")
-        process = train(world, actors, out, flags)
+        flags = ("--no-anneal", "--total-steps", "100000000")
+        process = train(world, actors, mode, out, flags)
         wait_for(lambda: bool(records(out)), process, 300)
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
@@ -163,19 +175,24 @@ def running(processes: set[int]) -> list[int]:
     return found
 
 
-def faults(actors: int, killing: bool, seed: int) -> dict[str, Any]:
-    """A whole run; `killing` an actor after a third of it and the learner after two thirds."""
+def is_called(title: str, name: str) -> bool:
+    """Whether a process with such a title is an actor of Ray's of this name."""
+    return title.split()[:1] != [] and title.split()[0].partition(".")[0] == name
+
+
+def faults(actors: int, killing: bool, seed: int, mode: str = "sync") -> dict[str, Any]:
+    """A whole run; `killing` processes of each kind on the way, an actor and the learner last."""
     events, started, begun = [], set(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         length = ("--no-anneal", "--total-steps", str(FAULT_STEPS))
-        flags = ("--mode", "sync", "--seed", str(seed), *length)
-        process = train("SlowCartPole-v0", actors, out, flags)
+        flags = ("--seed", str(seed), *length)
+        process = train("SlowCartPole-v0", actors, mode, out, flags)
         printed: list[str] = []
         reader = threading.Thread(target=lambda: printed.extend(process.stdout or ()), daemon=True)
         reader.start()
-        for name, part in (("ray::Actor", 1 / 3), ("ray::Learner", 2 / 3)):
-            target = part * FAULT_STEPS
+        for i, name in enumerate(KINDS[mode], 1):
+            target = i / (len(KINDS[mode]) + 1) * FAULT_STEPS
             wait_for(
                 lambda t=target: bool(records(out)) and records(out)[-1]["steps"] > t,
                 process,
@@ -184,7 +201,7 @@ def faults(actors: int, killing: bool, seed: int) -> dict[str, Any]:
             )
             started |= {child for child, _ in below(process.pid)}
             if killing:
-                victim = next(c for c, title in below(process.pid) if title.startswith(name))
+                victim = next(c for c, title in below(process.pid) if is_called(title, name))
                 os.kill(victim, signal.SIGKILL)
                 events.append({"killed": name, "after_update": records(out)[-1]["update"]})
         while process.poll() is None:
@@ -198,6 +215,7 @@ def faults(actors: int, killing: bool, seed: int) -> dict[str, Any]:
     return {
         "killing": killing,
         "seed": seed,
+        "mode": mode,
         "actors": actors,
         "events": events,
         "exit_code": process.returncode,
@@ -205,6 +223,7 @@ def faults(actors: int, killing: bool, seed: int) -> dict[str, Any]:
         "steps": log[-1]["steps"],
         "actors_lost": log[-1]["actors_lost"],
         "learners_lost": log[-1]["learners_lost"],
+        "replays_lost": log[-1].get("replays_lost", 0),
         "seconds_with_start_and_evaluation": round(ended - begun, 1),
         "processes_seen": len(started),
         "processes_left": len(left),
@@ -233,18 +252,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="of each run")
     parser.add_argument("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
+    parser.add_argument("--modes", nargs="*", choices=["async", "apex"], default=["async", "apex"])
     parser.add_argument("--out", type=Path, default=Path("ray.json"))
     parser.add_argument("--picture", type=Path)
     parser.add_argument("--only-draw", action="store_true", help="only draw the results in --out")
     given = parser.parse_args(argv)
     if not given.only_draw:
-        measure(given.out, given.seconds, given.worlds)
+        measure(given.out, given.seconds, given.worlds, given.modes)
     if given.picture:
         draw(given.picture, json.loads(given.out.read_text())["runs"])
     return 0
 
 
-def measure(out: Path, seconds: float, worlds: Sequence[str]) -> None:
+def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[str]) -> None:
     """All runs that `out` does not hold yet, one after another."""
     packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
     found: dict[str, Any] = {
@@ -265,12 +285,12 @@ def measure(out: Path, seconds: float, worlds: Sequence[str]) -> None:
         out.write_text(json.dumps(found) + "\n")
         print({name: value for name, value in what.items() if name != "curve"}, flush=True)
 
-    for world in worlds:
-        for actors in ACTORS:
-            keep("runs", measured, world=world, actors=actors, mode="async", seconds=seconds)
+    for world, mode, actors in itertools.product(worlds, modes, ACTORS):
+        keep("runs", measured, world=world, actors=actors, mode=mode, seconds=seconds)
     if "SlowCartPole-v0" in worlds:
-        for seed, killing in itertools.product(FAULT_SEEDS, (False, True)):
-            keep("faults", faults, actors=max(ACTORS), killing=killing, seed=seed)
+        of_faults = ("sync" if mode == "async" else mode for mode in modes)
+        for mode, seed, killing in itertools.product(of_faults, FAULT_SEEDS, (False, True)):
+            keep("faults", faults, actors=max(ACTORS), killing=killing, seed=seed, mode=mode)
 
 
 if __name__ == "__main__":

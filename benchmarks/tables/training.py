@@ -4,9 +4,6 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from ...baselines.statistics import interval, mean
 from . import turns
 from .registry import RESULTS, table
 from .text import Column, Table, fixed, of, ratio, tabulated, whole
@@ -84,17 +81,19 @@ def summed(rows: list[dict[str, Any]]) -> Table:
         "ours is faster by": factor(rows),
         "compile, s": of("compile_seconds", fixed(1)),
         "return: mean": told(statistics.fmean),
-        "95 %": lambda row: certain(row["evaluations"]),
+        "± (95 %)": lambda row: margin(row["evaluations"]),
         "median": told(statistics.median),
         "worst": told(min),
     }
     return tabulated(rows, columns)
 
 
-def certain(returns: list[float]) -> str:
-    """Interval of the mean over seeds, by the bootstrap."""
-    low, high = interval(mean, [np.array(returns)])
-    return f"{low:.1f} to {high:.1f}"
+def margin(returns: list[float]) -> str:
+    """Half of the 95 % interval of the mean over seeds, as if means were normally distributed."""
+    if len(returns) == 1:
+        return ""
+    deviations = statistics.NormalDist().inv_cdf(0.975)
+    return fixed(1)(deviations * statistics.stdev(returns) / len(returns) ** 0.5)
 
 
 def scores(rows: list[dict[str, Any]]) -> Table:
@@ -113,7 +112,7 @@ def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
         **more,
         "seeds": lambda row: str(len(told(row))),
         "mean": lambda row: fixed(1)(statistics.fmean(told(row))),
-        "95 %": lambda row: certain(told(row)),
+        "± (95 %)": lambda row: margin(told(row)),
         "median": lambda row: fixed(1)(statistics.median(told(row))),
         "worst": lambda row: fixed(1)(min(told(row))),
         "return of each seed": lambda row: ", ".join(f"{one:.0f}" for one in told(row)),

@@ -24,7 +24,9 @@ from . import picture
 from .physics import Number, uniform, wrapped
 
 SECONDS = np.float32(0.2)  # of a step
-SPEEDS = np.float32([4 * np.pi, 9 * np.pi])  # greatest of the upper and the lower link, rad/s
+SPEEDS = np.array(
+    [4 * np.pi, 9 * np.pi], np.float32
+)  # greatest of the upper and the lower link, rad/s
 START = 0.1  # largest absolute value of each number at the start
 BAR = 1.0  # height above the upper joint that the free end must exceed, in lengths of a link
 

@@ -100,7 +100,8 @@ class Valley(Env):
     def describe(self, state: MountainCarState, params: Any = None) -> str:
         """Say where the car is and where it rolls."""
         position, velocity = np.asarray(self.observe(state), float).tolist()
-        goal = float((params or self.default_params).goal)
+        chosen: Any = params or self.default_params
+        goal = float(chosen.goal)
         side = "left" if velocity < 0 else "right"
         return "\n".join(
             [
@@ -123,8 +124,8 @@ class Valley(Env):
     ) -> UInt8[Array, "height width 3"]:
         """Draw road, flag and car."""
         place = compose(self.tiles(state), self.atlas(tile_size))
-        goal = jnp.float32((params or self.default_params).goal)
-        return picture.car(place, state.position, goal, tile_size)
+        chosen: Any = params or self.default_params
+        return picture.car(place, state.position, jnp.float32(chosen.goal), tile_size)
 
 
 @register("Classic-MountainCar-v0", aliases=("MountainCar-v0",))
@@ -230,7 +231,7 @@ class MountainCarContinuous(Valley):
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
         """Roll over the flag."""
-        return Ending(jnp.array([0.39, 0.04], jnp.float32), ((1.0,), (1.0,)))
+        return Ending(jnp.array([0.39, 0.04], jnp.float32), (np.ones(1, np.float32),) * 2)
 
 
 def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:

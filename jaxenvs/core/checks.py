@@ -64,7 +64,9 @@ def number(where: str, name: str, given: Any, low: float, high: float) -> None:
     ):
         return
     values = np.asarray(given).reshape(-1)
-    outside = ~((values >= low) & (values <= high)) if values.dtype.kind in "iuf" else np.array(0)
+    if values.dtype.kind not in "iuf":
+        return
+    outside = ~((values >= low) & (values <= high))
     if outside.any():
         raise ValueError(
             f"{where}: {name}={values[outside][0]} is out of range; it must be from {low} to {high}"

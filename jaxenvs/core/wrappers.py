@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, PyTree
 
 from . import checks
-from .env import Features, Reset, Step
+from .env import Reset, Step
+from .facts import Features
 from .random import Key
 from .spaces import Box, Dict, Discrete, Space
 from .struct import Struct, struct

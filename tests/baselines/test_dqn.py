@@ -360,7 +360,7 @@ def test_a_replay_that_does_not_fit_is_refused():
 def test_a_million_steps_of_craft_fit_in_400_mb(monkeypatch):
     """Observation 145 bytes, mask 17, action, reward and priority 4 each, three flags."""
     craft = jaxenvs.make("Craft-Classic-Ids-v0")
-    agent = learner(craft, capacity=1_000_000, num_envs=64, priority=0.6)
+    agent = learner(craft, capacity=1_000_000, num_envs=64, warm_up=1000, priority=0.6)
     monkeypatch.setattr(dqn, "device_memory", lambda device: 1000)
     with pytest.raises(RunError, match=r"capacity=1000000 takes ([\d,]+) bytes") as refused:
         dqn.fit(agent, 1)

@@ -110,9 +110,9 @@ def value_of(seen: Window, row: int, moment: int, n_step: int, gamma: float) -> 
 
 
 @functools.cache
-def collected(env: Env, **settings):
+def collected(env: Env):
     """A learner and its runner after four rollouts, without gradient steps."""
-    agent = learner(env, **settings)
+    agent = learner(env)
     runners = loop.start(agent, KEY[None])
     collect = jax.jit(jax.vmap(functools.partial(muzero.collect, agent), axis_name=loop.SEEDS))
     for key in jax.random.split(KEY, 4):
@@ -168,6 +168,7 @@ def test_a_plan_never_asks_the_environment(monkeypatch):
         agent.env.env.reset(KEY)
 
 
+@pytest.mark.full
 def test_plans_follow_the_reward_that_the_model_promises():
     """One imagined step whose reward is 3 for the second action, of values that are all 0."""
     agent = learner(Endless(), simulations=8)
@@ -193,6 +194,7 @@ def test_plans_follow_the_reward_that_the_model_promises():
     assert (found.policy[:, 1] > 0.9).all() and (found.value > 1.0).all()
 
 
+@pytest.mark.full
 def test_illegal_actions_are_known_at_the_root():
     """Gate forbids its first action at even times."""
     _, runner = collected(Gate())
@@ -229,7 +231,9 @@ def test_what_follows_a_cut_teaches_nothing():
 
 
 def test_a_slow_copy_finds_policies_and_values_anew():
-    agent, runner = collected(Clock(), reanalysed=0.5)
+    agent, runner = collected(Clock())
+    settings = dataclasses.replace(agent.settings, reanalysed=0.5)
+    agent = dataclasses.replace(agent, settings=settings)
     window = jax.jit(muzero.drawn, static_argnums=0)(agent, runner, KEY)
     other = shaken(runner.weights)
     anew = jax.jit(muzero.reanalysed, static_argnums=0)(agent, other, KEY, window)
@@ -237,10 +241,12 @@ def test_a_slow_copy_finds_policies_and_values_anew():
         np.testing.assert_array_equal(before[4:], after[4:])
         np.testing.assert_array_equal(before[:, 4:], after[:, 4:])
         assert (np.asarray(before != after)[:4, :4]).reshape(16, -1).any(axis=1).mean() > 0.9
-    same = learner(Clock(), reanalysed=0.0)
+    settings = dataclasses.replace(settings, reanalysed=0.0)
+    same = dataclasses.replace(agent, settings=settings)
     assert muzero.reanalysed(same, other, KEY, window) is window
 
 
+@pytest.mark.full
 def test_an_update_keeps_types_and_moves_the_slow_copy_when_it_is_due():
     agent = learner(Clock(), target_every=4)
     runners = loop.start(agent, jax.random.split(KEY, 1))

@@ -7,29 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
-from tiny import Clock
+from tiny import HIGH, LOW, Push
 
 import jaxenvs
 from jaxenvs.baselines import actor_critic, dqn, replay_buffer, sac, train
 from jaxenvs.baselines.replay_buffer import Batch
 from jaxenvs.baselines.run import loop
-from jaxenvs.core.spaces import Box
-
-LOW, HIGH = np.array([-1.0, 0.0], np.float32), np.array([1.0, 4.0], np.float32)
-
-
-class Push(Clock):
-    """A clock whose actions are two numbers, cut after five steps; the reward is their sum."""
-
-    @property
-    def action_space(self):
-        """Two numbers with other bounds each."""
-        return Box(LOW, HIGH, (2,), np.float32)
-
-    def step_state(self, key, state, action, params):
-        """The sum."""
-        return super().step_state(key, state, action, params)._replace(reward=action.sum())
-
 
 learner = functools.partial(tiny.learner, algorithm="sac")
 

@@ -61,6 +61,22 @@ class Clock(Endless):
         return state.time[None].astype(jnp.float32)
 
 
+LOW, HIGH = np.array([-1.0, 0.0], np.float32), np.array([1.0, 4.0], np.float32)
+
+
+class Push(Clock):
+    """A clock whose actions are two numbers, cut after five steps; the reward is their sum."""
+
+    @property
+    def action_space(self):
+        """Two numbers with other bounds each."""
+        return Box(LOW, HIGH, (2,), np.float32)
+
+    def step_state(self, key, state, action, params):
+        """The sum."""
+        return super().step_state(key, state, action, params)._replace(reward=action.sum())
+
+
 @jaxenvs.struct
 class CountdownState(State):
     """An episode that ends when its number of steps is up."""
@@ -100,6 +116,8 @@ REPLAY = {
     **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 32},
     **{"gradient_steps": 4, "batch_size": 16},
 }
+REPLAYING = {"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2}
+REPLAYING |= {"batch_size": 16}
 # Settings of tests beside those of each learner: networks of a few units.
 TINY = {
     "ppo": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2},
@@ -116,10 +134,9 @@ TINY = {
     "qr-dqn": {**REPLAY, "quantiles": 5},
     "iqn": {**REPLAY, "fractions": 3, "cosines": 6},
     "rainbow": {**REPLAY, "atoms": 5},
-    "sac": {
-        **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 36, "replays": 2},
-        **{"batch_size": 16},
-    },
+    "sac": REPLAYING,
+    "td3": REPLAYING,
+    "tqc": REPLAYING | {"quantiles": 5},
     "alphazero": {
         **{"num_envs": 4, "rollout_steps": 6, "minibatches": 2, "simulations": 8, "epochs": 1},
     },

@@ -111,7 +111,7 @@ def test_speed_and_worth_stand_in_one_line():
     told = {"walls": [3.0, 1.0, 2.0], "evaluations": [90.0, 500.0, 310.0]}
     rows = [row("jaxenvs", [1.0]).as_dict() | told, row("rejax", [2.0]).as_dict() | told]
     lines = str(summed(rows)).splitlines()
-    worth = "300.0 | 90.0 to 500.0 | 310.0 | 90.0 |"  # of three seeds, one may be drawn thrice
+    worth = "300.0 | 232.2 | 310.0 | 90.0 |"  # 1.96 deviations of 205.2 over the root of 3
     assert lines[2] == f"| equal | jaxenvs | 3 | 2.0 | 1.0 | 1,000 |  | 11.0 | {worth}"
     assert lines[3] == f"| equal | rejax | 3 | 2.0 | 2.0 | 500 | 2.00 | 10.0 | {worth}"
 
@@ -119,9 +119,7 @@ def test_speed_and_worth_stand_in_one_line():
 def test_scores_are_of_all_seeds_of_who_was_evaluated():
     rows = [row("jaxenvs", [1.0]).as_dict(), row("rejax", [2.0]).as_dict()]
     lines = str(scores(rows)).splitlines()
-    assert lines[2:] == [
-        "| jaxenvs | equal | 3 | 300.0 | 90.0 to 500.0 | 310.0 | 90.0 | 90, 500, 310 |"
-    ]
+    assert lines[2:] == ["| jaxenvs | equal | 3 | 300.0 | 232.2 | 310.0 | 90.0 | 90, 500, 310 |"]
     assert len({line.count("|") for line in lines}) == 1
 
 

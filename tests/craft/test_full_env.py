@@ -49,7 +49,7 @@ def test_ids_are_a_kilobyte_at_most_and_expand_to_the_symbolic_observation():
 
 
 def test_a_network_reads_the_cells_as_a_map_counts_as_categories_and_the_numbers_beside_them():
-    _, _, _, expanded, _, world, features = seen()
+    *_, expanded, _, world, features = seen()
     space = IDS.features.space.spaces
     assert features["cells"].shape[1:] == space["cells"].shape == (9, 11, 83)
     parts = [features[name].reshape(ROWS, -1) for name in ("cells", "body")]

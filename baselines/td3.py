@@ -1,0 +1,110 @@
+"""TD3 (Fujimoto et al., 2018): an actor without chance, and two critics, from a replay buffer.
+
+Run it with `jaxenvs train ID --algo td3`. Noise is added to the actions in acting, cut noise to
+those of the targets; the actor learns in every `actor_every`-th gradient step, by the first critic,
+and the slow copies follow then. Deliberate differences: an episode cut by the time limit is
+bootstrapped with its true successor, and a trained policy's actions keep a spread of a thousandth,
+before tanh.
+"""
+
+import dataclasses
+import functools
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float32, PyTree
+
+from . import acting, actor_critic, evaluate, minibatches
+from .actor_critic import Learned, Runner
+from .algorithms import Learner
+from .minibatches import Loss
+from .replay_buffer import Batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(actor_critic.Replaying):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    learning_rate: float = 1e-3  # of actor and critics
+    noise: float = 0.1  # deviation of what is added to actions in acting, in half their range
+    target_noise: float = 0.2  # the same in the targets
+    target_noise_limit: float = 0.5  # where that noise is cut off
+    actor_every: int = 2  # gradient steps of the critics for one of the actor
+
+    counts: ClassVar[tuple[str, ...]] = (*actor_critic.Replaying.counts, "actor_every")
+
+
+DIVIDED = actor_critic.DIVIDED
+network = functools.partial(actor_critic.network, has_chance=False)
+build = functools.partial(actor_critic.build, "td3")
+report = evaluate.report
+
+
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Start: weights and slow copies of actor and critics, an empty replay buffer and worlds."""
+    runner = actor_critic.begin(learner, key)
+    slow = {"weights": jax.tree.map(jnp.copy, runner.weights), "critic": runner.target}
+    return runner._replace(target=slow)
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Act and learn in turns; also return the metrics of this update."""
+    return actor_critic.rounds(learner, runner, explore, gradient_step)
+
+
+def explore(learner: Learner[Settings], outputs: Array, key: Array) -> Array:
+    """The actor's actions with noise."""
+    policy: Any = learner.policy
+    return noisy(learner, policy.action(policy.best(outputs)), key, learner.settings.noise)
+
+
+def noisy(
+    learner: Learner[Settings], action: Array, key: Array, spread: float, limit: float = jnp.inf
+) -> Array:
+    """Actions with Gaussian noise, in half their range, and within their bounds."""
+    policy: Any = learner.policy
+    noise = jnp.clip(spread * jax.random.normal(key, action.shape, jnp.float32), -limit, limit)
+    moved = action + policy.half.reshape(policy.space.shape) * noise
+    return jnp.clip(moved, policy.space.low, policy.space.high)
+
+
+def gradient_step(
+    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+) -> tuple[Learned, dict[str, Array]]:
+    """Improve the critics; in some of the steps the actor too, and the slow copies follow."""
+    goal = worth(learner, learned, batch, key)
+    step = functools.partial(actor_critic.descended, learner)
+    learned, of_critic = step(learned, "critic", actor_critic.squared_errors, batch, goal)
+    is_turn = minibatches.counted(learned.optimiser["critic"]) % learner.settings.actor_every == 0
+    acted, of_actor = step(learned, "weights", actor_loss, learned, batch)
+    fast = {"weights": acted.weights, "critic": acted.critic}
+    acted = acted._replace(target=actor_critic.followed(learner, acted.target, fast))
+    learned = jax.tree.map(functools.partial(jnp.where, is_turn), acted, learned)
+    return learned, {**of_critic, **of_actor}
+
+
+def worth(
+    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+) -> Float32[Array, " batch"]:
+    """What the sampled actions should have been worth: the least critic, near the slow actor."""
+    settings, slow = learner.settings, learned.target
+    action = best(learner, slow["weights"], batch.next_obs)
+    action = noisy(learner, action, key, settings.target_noise, settings.target_noise_limit)
+    value = actor_critic.values(learner, slow["critic"], batch.next_obs, action)[..., 0]
+    return batch.reward + batch.discount * value.min(axis=0)
+
+
+def best(learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array]) -> Array:
+    """The actor's actions."""
+    policy: Any = learner.policy
+    return policy.action(policy.best(acting.predict(learner, weights, obs)))
+
+
+def actor_loss(learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch) -> Loss:
+    """Minus what the first critic says of the actor's actions."""
+    action = best(learner, weights, batch.obs)
+    first = jax.tree.map(lambda leaf: leaf[:1], learned.critic)
+    value = actor_critic.values(learner, first, batch.obs, action)[0, :, 0]
+    loss = -(batch.weight * value).mean()
+    return loss, {"actor_loss": loss}

@@ -1,0 +1,130 @@
+"""TQC (Kuznetsov et al., 2020): SAC whose critics say quantiles, the highest of which are dropped.
+
+Run it with `jaxenvs train ID --algo tqc`. A target is made of all critics' quantiles together
+without the `dropped` highest of each, which holds back overestimation more finely than the least of
+the critics does; the actor follows the mean of all quantiles. All else is as in sac.py.
+"""
+
+import dataclasses
+import functools
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float32, PyTree
+
+from . import actor_critic, evaluate, sac
+from .actor_critic import Learned, Runner
+from .algorithms import Learner
+from .minibatches import Loss
+from .replay_buffer import Batch
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(sac.Settings):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    quantiles: int = 25  # that each critic says
+    dropped: int = 2  # highest quantiles of each critic that a target leaves out
+
+    counts: ClassVar[tuple[str, ...]] = (*sac.Settings.counts, "quantiles")
+
+    def check(self) -> None:
+        super().check()
+        if self.dropped >= self.quantiles:
+            raise ValueError(
+                f"dropped={self.dropped} of quantiles={self.quantiles} leaves none; give less"
+            )
+
+
+DIVIDED = actor_critic.DIVIDED
+network = actor_critic.network
+build = functools.partial(actor_critic.build, "tqc")
+report = evaluate.report
+
+
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Start: weights, a temperature, an empty replay buffer and worlds."""
+    first = jnp.log(learner.settings.temperature)
+    return actor_critic.begin(learner, key, learner.settings.quantiles, first)
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Act and learn in turns; also return the metrics of this update."""
+    return actor_critic.rounds(learner, runner, actor_critic.by_policy, gradient_step)
+
+
+def gradient_step(
+    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+) -> tuple[Learned, dict[str, Array]]:
+    """Improve the critics, the actor and the temperature; the slow copies follow."""
+    key_next, key_now = jax.random.split(key)
+    goal = worth(learner, learned, batch, key_next)
+    step = functools.partial(actor_critic.descended, learner)
+    learned, of_critic = step(learned, "critic", critic_loss, batch, goal)
+    learned, of_actor = step(learned, "weights", actor_loss, learned, batch, key_now)
+    if learner.settings.learn_temperature:
+        learned, _ = step(learned, "temperature", sac.temperature_loss, of_actor["entropy"])
+    target = actor_critic.followed(learner, learned.target, learned.critic)
+    told = {**of_critic, **of_actor, "temperature": jnp.exp(learned.temperature)}
+    return learned._replace(target=target), told
+
+
+def worth(
+    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+) -> Float32[Array, "batch kept"]:
+    """Quantiles of what the sampled actions should have been worth."""
+    settings = learner.settings
+    action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, key)
+    said = actor_critic.values(learner, learned.target, batch.next_obs, action, settings.quantiles)
+    kept = truncated(said, settings.dropped)
+    soft = kept - jnp.exp(learned.temperature) * log_prob[:, None]
+    return batch.reward[:, None] + batch.discount[:, None] * soft
+
+
+def truncated(
+    said: Float32[Array, "critics batch quantiles"], dropped: int
+) -> Float32[Array, "batch kept"]:
+    """All quantiles of each item in order, without the `dropped` highest for each critic."""
+    critics, batch, quantiles = said.shape
+    together = jnp.sort(said.swapaxes(0, 1).reshape(batch, -1), axis=-1)
+    return together[:, : critics * (quantiles - dropped)]
+
+
+def critic_loss(
+    learner: Learner[Settings],
+    critic: PyTree,
+    batch: Batch,
+    goal: Float32[Array, "batch kept"],
+) -> Loss:
+    """Quantile regression of all critics towards all quantiles of the targets."""
+    count = learner.settings.quantiles
+    said = actor_critic.values(learner, critic, batch.obs, batch.action, count)
+    errors = jax.vmap(quantile_errors, in_axes=(0, None))(said, goal)
+    loss = (batch.weight * errors).mean(axis=1).sum()
+    return loss, {"critic_loss": loss, "q": said.mean()}
+
+
+def quantile_errors(
+    said: Float32[Array, "batch quantiles"], goal: Float32[Array, "batch kept"]
+) -> Float32[Array, " batch"]:
+    """Quantile Huber loss (Dabney et al., 2018) of each item, at the middles of the quantiles."""
+    count = said.shape[-1]
+    share = (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(count)
+    apart = goal[:, None, :] - said[:, :, None]
+    huber = jnp.where(jnp.abs(apart) > 1.0, jnp.abs(apart) - 0.5, 0.5 * jnp.square(apart))
+    weight = jnp.abs(share[:, None] - (apart < 0).astype(jnp.float32))
+    return (weight * huber).mean(axis=(1, 2))
+
+
+def actor_loss(
+    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, key: Array
+) -> Loss:
+    """Minus the mean of all quantiles and the entropy of what the actor would do."""
+    action, log_prob = actor_critic.drawn(learner, weights, batch.obs, key)
+    count = learner.settings.quantiles
+    value = actor_critic.values(learner, learned.critic, batch.obs, action, count).mean(axis=(0, 2))
+    loss = (batch.weight * (jnp.exp(learned.temperature) * log_prob - value)).mean()
+    entropy = -(batch.weight * log_prob).sum() / jnp.maximum(batch.weight.sum(), 1.0)
+    return loss, {"actor_loss": loss, "entropy": entropy}

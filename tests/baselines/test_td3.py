@@ -1,0 +1,80 @@
+"""TD3: its targets and its delayed actor against plain NumPy."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+from tiny import HIGH, LOW, Push
+
+from jaxenvs.baselines import actor_critic, replay_buffer, td3
+from jaxenvs.baselines.run import loop
+
+
+@pytest.fixture(scope="module")
+def agent():
+    return tiny.learner(Push(), "td3")
+
+
+@pytest.fixture(scope="module")
+def runner(agent):
+    """After an update that fills the replay buffer and one that learns."""
+    made = loop.start(agent, jax.random.key(0)[None])
+    for _ in range(2):
+        made, _ = loop.run_chunk(agent, made)
+    return jax.tree.map(lambda leaf: leaf[0], made)
+
+
+def sampled(agent, runner):
+    sample = functools.partial(replay_buffer.sample, size=32, n_step=1, gamma=agent.settings.gamma)
+    return jax.jit(sample)(jax.random.key(3), runner.replay_buffer)
+
+
+def test_targets_are_the_least_critic_near_the_slow_actor(agent, runner):
+    learned, batch, key = runner.learned, sampled(agent, runner), jax.random.key(5)
+
+    @jax.jit
+    def parts(learned, batch):
+        slow = learned.target
+        action = td3.best(agent, slow["weights"], batch.next_obs)
+        near = td3.noisy(agent, action, key, 0.2, 0.5)
+        values = actor_critic.values(agent, slow["critic"], batch.next_obs, near)
+        outputs = jax.vmap(agent.network.apply, (None, 0))(slow["weights"], batch.next_obs)
+        return outputs, action, near, values, td3.worth(agent, learned, batch, key)
+
+    outputs, action, near, values, found = map(np.asarray, parts(learned, batch))
+    np.testing.assert_array_equal(outputs[:, 2:], -20)  # no chance
+    stretched = LOW + (HIGH - LOW) * (np.tanh(outputs[:, :2]) + 1) / 2
+    np.testing.assert_allclose(action, stretched, rtol=1e-5, atol=1e-6)
+    noise = np.asarray(jax.random.normal(key, (32, 2), jnp.float32)) * 0.2
+    moved = action + (HIGH - LOW) / 2 * noise.clip(-0.5, 0.5)
+    np.testing.assert_allclose(near, moved.clip(LOW, HIGH), rtol=1e-5, atol=1e-6)
+    wanted = batch.reward + batch.discount * values[..., 0].min(axis=0)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_the_actor_and_the_slow_copies_move_in_every_other_gradient_step(agent, runner):
+    step, batch = jax.jit(functools.partial(td3.gradient_step, agent)), sampled(agent, runner)
+    first, _ = step(runner.learned, batch, jax.random.key(0))
+    second, _ = step(first, batch, jax.random.key(1))
+
+    def same(a, b, name):
+        pair = getattr(a, name), getattr(b, name)
+        return all(jax.tree.leaves(jax.tree.map(np.array_equal, *pair)))
+
+    for name in ("weights", "target"):
+        moves = [not same(runner.learned, first, name), not same(first, second, name)]
+        assert sorted(moves) == [False, True], name
+    assert not same(runner.learned, first, "critic") and not same(first, second, "critic")
+
+
+def test_actions_in_acting_have_noise_within_their_bounds(agent):
+    outputs = jnp.zeros((1000, 4)).at[:, 2:].set(-20)
+    action = np.asarray(jax.jit(functools.partial(td3.explore, agent))(outputs, jax.random.key(0)))
+    np.testing.assert_allclose(action.mean(axis=0), [0, 2], atol=0.03)
+    np.testing.assert_allclose(action.std(axis=0), [0.1, 0.2], rtol=0.1)
+    wild = jnp.full((1000, 4), 5.0)
+    action = np.asarray(jax.jit(functools.partial(td3.explore, agent))(wild, jax.random.key(0)))
+    assert (action <= HIGH).all() and (action >= LOW).all()

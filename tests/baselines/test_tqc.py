@@ -1,0 +1,64 @@
+"""TQC: its truncated targets and its quantile loss against plain NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+from tiny import Push
+
+from jaxenvs.baselines import tqc, train
+from jaxenvs.baselines.run import loop
+
+
+def test_the_highest_quantiles_of_all_critics_together_are_dropped():
+    said = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
+    found = jax.jit(tqc.truncated, static_argnums=1)(said, 2)
+    for item in range(4):
+        wanted = sorted(said[:, item].ravel().tolist())[: 3 * 3]
+        np.testing.assert_array_equal(found[item], np.float32(wanted))
+
+
+def test_the_loss_is_quantile_regression():
+    """A loop over pairs of a quantile that is said and one of the target."""
+    draw = np.random.default_rng(1)
+    said, goal = (draw.normal(size=(2, n)).astype(np.float32) * 3 for n in (4, 6))
+    found = jax.jit(tqc.quantile_errors)(jnp.asarray(said), jnp.asarray(goal))
+    for item in range(2):
+        total = 0.0
+        for i in range(4):
+            share = (i + 0.5) / 4
+            for j in range(6):
+                apart = float(goal[item, j]) - float(said[item, i])
+                huber = 0.5 * apart**2 if abs(apart) <= 1 else abs(apart) - 0.5
+                total += abs(share - (apart < 0)) * huber
+        assert found[item] == pytest.approx(total / 24, rel=1e-5)
+
+
+def test_the_median_of_what_is_drawn_has_no_gradient():
+    """Quantile regression of one quantile finds the median, not the mean."""
+    goal = jnp.array([[-9.0, 0.0, 1.0, 1.5, 40.0]])
+
+    def loss(said):
+        return tqc.quantile_errors(said[None, None], goal)[0]
+
+    slope = jax.jit(jax.vmap(jax.grad(loss)))(jnp.array([-0.9, 1.0, 3.0]))
+    assert slope[0] < 0 < slope[2] and abs(slope[1]) < 0.11
+
+
+def test_it_learns_from_its_replay_buffer():
+    agent = tiny.learner(Push(), "tqc", dropped=1)
+    runners = loop.start(agent, jax.random.key(0)[None])
+    before = jax.tree.map(jnp.copy, runners)
+    for _ in range(2):
+        runners, metrics = loop.run_chunk(agent, runners)
+    for name in ("weights", "critic", "target", "temperature"):
+        same = jax.tree.map(np.array_equal, getattr(before, name), getattr(runners, name))
+        assert not all(jax.tree.leaves(same)), name
+    assert np.isfinite(metrics["critic_loss"]).all()
+
+
+def test_no_quantile_left_is_refused(tmp_path, capsys):
+    flags = ["Classic-Pendulum-v0", "--algo", "tqc", "--out", str(tmp_path / "run")]
+    assert train.main([*flags, "--dropped", "25"]) == 2
+    assert "dropped=25 of quantiles=25 leaves none" in capsys.readouterr().err
