@@ -334,7 +334,6 @@ PRESETS = (
     *by_replay(r"Craft-.*", OPEN_WORLD_BY_REPLAY),
     *returns(r"Craft-.*", -1.0, 6.0),
     Preset(r"Craft-.*", OPEN_WORLD),
-    Preset(r"Craft-Ids-v\d+", {"epochs": 2}),
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
     Preset(r"Craft-Classic-Ids-v\d+", OPEN_WORLD_BY_SIGHT, algorithm="ppo-rnn"),
