@@ -384,7 +384,7 @@ def fit(learner: Learner[Any], seeds: int) -> None:
     """Raise `RunError` if the replay buffer does not fit on the device."""
     alone = dataclasses.replace(learner, devices=ALONE)
     runner = jax.eval_shape(alone.init, jax.random.key(0))
-    shapes = (runner.replay_buffer, runner.priorities)
+    shapes = (runner.replay_buffer, getattr(runner, "priorities", ()))
     need = seeds * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     device = jax.local_devices()[0]
     there = device_memory(device)

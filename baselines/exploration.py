@@ -7,6 +7,7 @@ them sees the previous action where the network does: it would tell what was don
 """
 
 import dataclasses
+import importlib
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -25,6 +26,7 @@ from .moments import Moments
 from .networks import Encoder
 
 Novelty = Literal["rnd", "noveld", "e3b"]
+KINDS = {"rnd": (".rnd", "RND"), "noveld": (".noveld", "NovelD"), "e3b": (".e3b", "E3B")}
 
 
 class Visits(NamedTuple):
@@ -111,14 +113,11 @@ class Bonus:
 
 def asked(learner: Learner[Any]) -> Bonus | None:
     """Return the bonus that a learner's settings ask for, if they do."""
-    from .e3b import E3B
-    from .noveld import NovelD
-    from .rnd import RND
-
     settings, env = learner.settings, learner.env.env
     if not getattr(settings, "bonus", 0.0):
         return None
-    kind = {"rnd": RND, "noveld": NovelD, "e3b": E3B}[settings.novelty]
+    module, name = KINDS[settings.novelty]
+    kind = getattr(importlib.import_module(module, __package__), name)
     names = ("embed", "conv", "gamma", "minibatches")
     shared = {name: getattr(settings, name) for name in names}
     shared |= {"weight": settings.bonus, "num_actions": env.action_space.n}

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import textwrap
 from pathlib import Path
 
 from .algorithms import ALGORITHMS, USUAL, WITH_RAY
@@ -32,7 +33,8 @@ def main(argv: list[str] | None = None, callback: Callback | None = None) -> int
     command = importlib.import_module(row.command, __package__).command
     code = command(row, rest, callback=callback)
     if {"-h", "--help"} & set(rest):
-        print(f"--algo {{{','.join(ALGORITHMS)}}}")
+        names = f"--algo {{{', '.join(ALGORITHMS)}}}"
+        print(textwrap.fill(names, 80, subsequent_indent="  ", break_on_hyphens=False))
         print(f"chooses the learner, here {algorithm}; its --help lists its settings.")
         print(f"--ray is short for --algo {WITH_RAY}.\n\nexamples:\n{EXAMPLES}")
     return code

@@ -178,4 +178,5 @@ def parts() -> Any:
         sampling = Sampling.of(learner)
         return Exploration(sampling, settings.n_step, settings.gamma, settings.epsilons(slot))
 
-    return Parts(Explorer, given, Shards().learners)
+    shards = Shards()
+    return Parts(Explorer, given, shards.learners, shards.end)

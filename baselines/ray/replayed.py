@@ -143,3 +143,8 @@ class Shards:
         settings = learner.settings
         self._replays = self._replays or Replays(settings, int(runners.key.sum()))
         return Replayed(self._replays, learner, runners)
+
+    def end(self) -> None:
+        """Kill them."""
+        if self._replays is not None:
+            self._replays.end()

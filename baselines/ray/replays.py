@@ -139,6 +139,11 @@ class Replays:
             raise RunError(f"replay shards died {self._in_a_row} times in a row; see above")
         return found
 
+    def end(self) -> None:
+        """Kill all of them."""
+        for handle in self._handles:
+            ray.kill(handle)
+
     def _replace(self, shard: int, why: str) -> None:
         self.lost += 1
         lost, self._held[shard] = self._held[shard], 0

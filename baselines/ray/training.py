@@ -108,6 +108,7 @@ class Parts(NamedTuple):
     actor: type  # the process that samples: `sample`, and `play` for worlds of Gymnasium
     given: Callable[[Learner, int], Any]  # what the actor in a slot is told
     learners: Callable[[Learner, Any], Any]  # starts those that learn with a state: see `Learners`
+    end: Callable[[], None] = lambda: None  # ends what outlives the learners
 
 
 class Training:
@@ -286,7 +287,8 @@ class Training:
         return evaluate.Episodes(returns, lengths.astype(np.int32), terminated.astype(bool))
 
     def end(self) -> None:
-        """Kill the actors."""
+        """Kill the actors, and what else is left."""
+        self._parts.end()
         if self._pool is not None:
             self._pool.end()
 

@@ -24,7 +24,7 @@ KINDS = ("ids", "families", "puzzles")  # what the file keeps, a line each
 GLOBAL = ("--help", "--version", "--completion")
 _OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 _VALUE = re.compile(r"(--[a-z-]+) [A-Z{[]")  # an option that takes one, as help shows it
-_CHOICES = re.compile(r"(--[a-z-]+)(?: [A-Z]+ \[[A-Z]+ \.\.\.\])?\s+\{([\w.,-]+)\}(?!\|)")
+_CHOICES = re.compile(r"(--[a-z-]+)(?: [A-Z]+ \[[A-Z]+ \.\.\.\])?\s+\{([\w.,\s-]+)\}(?!\|)")
 
 
 class Words(NamedTuple):
@@ -41,13 +41,19 @@ def words() -> dict[str, Words]:
     return {name: _words(name, command) for name, command in COMMANDS.items()}
 
 
+def _choices(text: str) -> dict[str, tuple[str, ...]]:
+    """Values of the options of which help lists them, perhaps over several lines."""
+    found = _CHOICES.findall(text)
+    return {option: tuple(map(str.strip, given.split(","))) for option, given in found}
+
+
 def _words(name: str, command: Command) -> Words:
     pages = [_help(name)]
-    learners = dict(_CHOICES.findall(pages[0])).get("--algo", "").split(",")
+    learners = _choices(pages[0]).get("--algo", ("",))
     pages += [_help(name, "--algo", learner) for learner in learners[1:]]
     text = "\n".join(pages)
     kinds = _kinds()
-    places = {option: tuple(given.split(",")) for option, given in _CHOICES.findall(text)}
+    places = _choices(text)
     places |= {place: kinds[kind] for place, kind in command.takes.items()}
     folders = frozenset(place for place, kind in command.takes.items() if kind == "runs")
     valued = {*_VALUE.findall(text)}

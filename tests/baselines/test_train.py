@@ -185,7 +185,7 @@ def test_a_checkpoint_of_another_run_is_refused(finished, tmp_path, capsys):
         (["Grid-v0", "--eval-every", "0"], "--eval-every 0 must be at least 1"),
         (["Grid-v0", "--video-every", "-2"], "--video-every -2 must be at least 1"),
         (["Grid-v0", "--log", "csv,tensorbord"], "did you mean 'tensorboard'?"),
-        (["Grid-v0", "--log", "csv,"], "there is no ''; give csv, tensorboard, wandb"),
+        (["Grid-v0", "--log", "csv,wan"], "there is no 'wan'; give csv, tensorboard, wandb"),
         (["Grid-v0", "--checkpoint-seconds", "-1"], "--checkpoint-seconds -1 must be at least 0"),
         (["--resume", "nowhere"], "nowhere is not a run"),
     ],

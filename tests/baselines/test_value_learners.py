@@ -336,7 +336,7 @@ def test_a_run_goes_on_bit_for_bit_and_its_policy_is_exported(tmp_path, algorith
         (qr_dqn, {"kappa": 0.0}, "kappa=0.0 must be above 0"),
         (iqn, {"fractions": 0}, "fractions=0 must be at least 1"),
         (dqn, {"munchausen": 0.9, "temperature": 0.0}, "temperature=0 leaves munchausen no policy"),
-        (dqn, {"reset_every": -1}, "reset_every=-1 must not be negative"),
+        (dqn, {"reset_every": -1}, "reset_every=-1 must be at least 0"),
     ],
 )
 def test_settings_that_cannot_work_say_why(kind, wrong, words):

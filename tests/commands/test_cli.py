@@ -312,7 +312,7 @@ COMPLETED = [
     (["play", "Grid-v0", "--gif", "my"], FILES),
     (["solve", "--terminate", "o"], {"optimal"}),
     (["solve", "Puzzle-Sk"], {"Puzzle-Skewb-v0"}),
-    (["watch", "--random", "Classic-"], {"Classic-CartPole-v0"}),
+    (["watch", "--random", "Classic-C"], {"Classic-CartPole-v0"}),
     (["watch", "Grid-DoorKey-16"], DOOR),
     (["watch", "my"], FOLDERS),
     (["list", ""], {id.split("-")[0] for id in IDS}),
