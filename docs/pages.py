@@ -36,6 +36,7 @@ from jaxenvs.commands.page import Page, is_learned, is_plain, page, reference, s
 from jaxenvs.core import drawing, png
 from jaxenvs.core.env import Env
 from jaxenvs.core.masking import legal
+from jaxenvs.core.spaces import Discrete
 from jaxenvs.puzzles import Puzzle
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -369,9 +370,13 @@ def _played(env: Env) -> Any:
         first = env.reset(key).state
 
         def step(state: Any, key: Any) -> tuple[Any, Any]:
-            mask = env.action_mask(state)
-            logits = legal(jnp.zeros(mask.shape, jnp.float32), mask)
-            moved = env.step(key, state, jax.random.categorical(key, logits))
+            if isinstance(env.action_space, Discrete):
+                mask = env.action_mask(state)
+                logits = legal(jnp.zeros(mask.shape, jnp.float32), mask)
+                action = jax.random.categorical(key, logits)
+            else:
+                action = env.action_space.sample(key)
+            moved = env.step(key, state, action)
             after = jax.tree.map(lambda a, b: jnp.where(moved.done, a, b), first, moved.state)
             return after, state
 
