@@ -2,7 +2,7 @@
 
 The novelty of an observation is the error of random network distillation (rnd.py). A step earns by
 how much more novel what it led to is than what it came from, once in an episode for each
-observation: the agent is drawn on, and does not gather around what is new. Observations are told
+observation: the agent is led onwards, and does not circle around what is new. Observations are told
 apart by a hash. Deliberate differences: those of rnd.py; and where the hashes of two observations
 of one episode share a place in the table, the older one counts as new again.
 """

@@ -106,7 +106,7 @@ class Parts(NamedTuple):
     """What a kind of training consists of besides its settings."""
 
     actor: type  # the process that samples: `sample`, and `play` for worlds of Gymnasium
-    given: Callable[[Learner, int], Any]  # what the actor in a slot is told
+    given: Callable[[Learner, int], Any]  # settings of the actor in a slot
     learners: Callable[[Learner, Any], Any]  # starts those that learn with a state: see `Learners`
     end: Callable[[], None] = lambda: None  # ends what outlives the learners
 

@@ -122,7 +122,7 @@ class Pendulum(Env):
     def step_state(
         self, key: Key, state: PendulumState, action: Float32[Array, "1"], params: Any
     ) -> Transition:
-        """Turn by the torque; what is paid for is what was before."""
+        """Turn by the torque; the reward is for the state before the turn."""
         after = turned(state, action[0], params)
         cost = state.angle * state.angle + SPEED_COST * state.speed * state.speed
         cost = cost + TORQUE_COST * action[0] * action[0]

@@ -103,7 +103,7 @@ def test_importance_makes_up_for_uneven_chances():
 
 
 def exploration(env, **settings):
-    """What an actor is told, and weights for its network with a first axis of one seed."""
+    """A learner, the settings of its actor, and runners with a first axis of one seed."""
     given = apex.Settings(num_envs=ENVS, rollout_steps=STEPS, actors=1, hidden=(8,), embed=2)
     given = dataclasses.replace(given, n_step=N_STEP, gamma=GAMMA, **settings)
     learner = Learner(ROW, env, ROW.network(env, vars(given)), given)

@@ -365,7 +365,7 @@ def test_a_million_steps_of_craft_fit_in_400_mb(monkeypatch):
     with pytest.raises(RunError, match=r"capacity=1000000 takes ([\d,]+) bytes") as refused:
         dqn.fit(agent, 1)
     need = int(re.search(r"takes ([\d,]+) bytes", str(refused.value))[1].replace(",", ""))
-    slots = 125 * 125  # of each environment: as many as its 15,625, which is a square
+    slots = 1_000_000 // 64  # of each environment; 15,625 is a square, so nothing is padded
     assert need == 64 * (slots * (145 + 17 + 3 * 4 + 3) + 4 + 4) < 400e6
 
 

@@ -117,8 +117,10 @@ def test_every_id_has_a_name_and_controls_for_each_action():
         env = jaxenvs.make(id)
         names = [row.name for row in env.controls.actions]
         assert len(names) == len(set(names)), id
-        if not env.controls.values:  # an action is one of several
-            assert len(names) == env.action_space.n == len(env.action_names), id
+        given = env.controls.values  # of keys whose action is not simply a number of several
+        count = len(given) if given else env.action_space.n
+        assert len(names) == count, id
+        assert given or count == len(env.action_names), id
 
 
 def test_words():
