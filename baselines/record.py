@@ -164,6 +164,7 @@ def curve(record: dict[str, Any]) -> Curve:
     title = record["command"].removeprefix(f"{PROGRAM} ").partition(" --seeds")[0]
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
+    title = title.partition(" --")[0]  # other learners' commands go on
     return Curve(title, np.array(record["curve"]["steps"]), np.array(returns))
 
 
