@@ -23,6 +23,7 @@ from .. import GYM, evaluate
 from ..algorithms import Learner
 from ..devices import EVERYWHERE, Devices
 from ..run import checkpoints
+from ..run.divergence import Divergence
 from ..run.interrupt import Interrupt
 from ..run.keeping import Keeper
 from ..run.loop import begin, split
@@ -173,12 +174,15 @@ class Training:
         self._weight_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(runners.weights))
         learners = self._parts.learners(self._learner, runners)
         line = ProgressLine(self._run.config, settings.steps_per_update, settings.updates, done)
+        divergence = Divergence(self._run)
         try:
             with line:
                 while done < settings.updates and (metrics := self._update(learners, done, stop)):
                     columns = {name: value[:, None] for name, value in metrics.items()}
-                    keeper.log(line.update(columns))
+                    records = line.update(columns)
+                    keeper.log(records)
                     line.show(self._note(metrics))
+                    divergence.look(records)
                     done += 1
                     if keeper.stopped:
                         break

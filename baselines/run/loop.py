@@ -23,6 +23,7 @@ from ..record import tell_sweep
 from ..runs import Config, Run, load_policy
 from . import processes, sinks, sweep, tracking
 from .checkpoints import RunError
+from .divergence import Divergence
 from .interrupt import EXIT_CODE, Interrupt
 from .keeping import Callback, Keeper
 from .options import PROGRAM, Options, prepare
@@ -80,6 +81,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
     need not wait for this process.
     """
     settings, params, unread = learner.settings, lent(learner), None
+    divergence = Divergence(run)
     with (
         Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.") as stop,
         ProgressLine(run.config, settings.steps_per_update, settings.updates, done) as line,
@@ -87,8 +89,10 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
 
         def tell(metrics: dict[str, Array] | None) -> None:
             if metrics is not None:
-                keeper.log(line.update(jax.device_get(metrics)))
+                records = line.update(jax.device_get(metrics))
+                keeper.log(records)
                 line.show(keeper.note)
+                divergence.look(records)
 
         stopped = ends = False
         while done < settings.updates and not (stopped or ends):

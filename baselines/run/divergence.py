@@ -1,0 +1,46 @@
+"""Training whose losses are NaN learns nothing: say so, and end it when all agents are lost."""
+
+import math
+import sys
+from typing import Any
+
+from ..runs import Run
+from . import processes
+from .checkpoints import RunError
+
+CURE = "try a smaller --learning-rate or --max-grad-norm"
+
+
+class Divergence:
+    """The agents of a run, by their names, that have had a loss of NaN."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._lost = run, set[int]()
+
+    def look(self, records: list[dict[str, Any]]) -> None:
+        """Read new records of the log: warn once of each agent, `RunError` when none is left."""
+        names = self._run.config.names
+        for record in records:
+            for i in sorted(set(range(len(names))) - self._lost):
+                bad = [name for name, value in record.items() if _of(value, i)]
+                if bad:
+                    self._lost.add(i)
+                    _warn(
+                        f"{names[i]}: {', '.join(bad)} is NaN at step {record['steps']:,}; {CURE}"
+                    )
+        if len(self._lost) == len(names):
+            raise RunError(
+                f"no agent of {self._run.path} learns any more, so it has ended without a new "
+                f"checkpoint; {CURE}, in a new run"
+            )
+
+
+def _of(value: Any, i: int) -> bool:
+    """Whether a field of a record is NaN for agent i."""
+    number = value[i] if isinstance(value, list) and i < len(value) else None
+    return isinstance(number, float) and math.isnan(number)
+
+
+def _warn(text: str) -> None:
+    if processes.first():
+        print(text, file=sys.stderr)
