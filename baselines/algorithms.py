@@ -190,6 +190,7 @@ ALGORITHMS = {
         Algorithm("sac", "SAC", ".sac", actions=(Box,)),
         Algorithm("td3", "TD3", ".td3", actions=(Box,)),
         Algorithm("tqc", "TQC", ".tqc", actions=(Box,)),
+        Algorithm("crossq", "CrossQ", ".crossq", actions=(Box,)),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("muzero", "MuZero", ".muzero", shape=("hidden", "embed", "latent", "atoms")),
         Algorithm("davi", "DAVI", ".davi", shape=()),
