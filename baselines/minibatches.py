@@ -15,7 +15,7 @@ from jaxenvs.core.random import shuffled
 
 from .algorithms import Learner
 
-Loss = tuple[Array, dict[str, Array]]  # and parts of it to log
+Loss = tuple[Array, dict[str, Any]]  # and parts of it to log
 
 
 def optimiser(settings: Any) -> optax.GradientTransformation:
@@ -156,7 +156,7 @@ def _exchanged(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTre
 
 def gradients(
     learner: Learner[Any], loss: Callable[..., Any], weights: PyTree[Array], *given: Any
-) -> tuple[PyTree[Array], dict[str, Array]]:
+) -> tuple[PyTree[Array], dict[str, Any]]:
     """Gradient of the loss, averaged over the devices, and this device's parts of the loss.
 
     `loss(learner, weights, *given)` returns the loss and parts of it to log.

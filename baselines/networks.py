@@ -184,7 +184,8 @@ class Recurrent(Network):
 
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
-        return self.cell(memory, features)[0].astype(jnp.float32)
+        with jax.numpy_dtype_promotion("standard"):  # flax mixes dtypes
+            return self.cell(memory, features)[0].astype(jnp.float32)
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
         """Logits and value from memory alone, which contains the features `seen` already."""

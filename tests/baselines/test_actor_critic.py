@@ -147,9 +147,9 @@ def test_seeds_are_independent(fallen):
 
 @pytest.mark.parametrize("algorithm", ALL)
 def test_spaces_that_no_policy_has_are_refused(algorithm):
-    with pytest.raises(ValueError, match=r"Unbounded: no policy .* give the Box finite bounds"):
+    with pytest.raises(ValueError, match=r"Unbounded\(\): no policy .* give the Box finite bounds"):
         tiny.learner(Unbounded(), algorithm)
-    with pytest.raises(ValueError, match=r"Whole: no policy .* Box of float numbers"):
+    with pytest.raises(ValueError, match=r"Whole\(\): no policy .* Box of float numbers"):
         tiny.learner(Whole(), algorithm)
     with pytest.raises(
         ValueError, match=rf"Discrete\(2\); {algorithm} needs a Box one: give --algo"

@@ -111,7 +111,7 @@ def test_corrections_have_no_gradient():
 
 def test_devices_normalise_by_the_batch_of_them_all():
     """As one device with the whole batch: answers, statistics, and the averaged gradient."""
-    layer, weights = BatchRenorm(warm_up=0), weights_of(0.3, 3.0)
+    layer, weights = BatchRenorm(warm_up=0), jax.tree.map(jnp.asarray, weights_of(0.3, 3.0))
     features, weight = drawn(1.0), COUNTS.astype(np.float32)
 
     def gradient(devices, params, features, weight):
