@@ -99,11 +99,8 @@ def ours(setting: dict[str, Any], library: str) -> Train:
         count = int(episodes[:enough].sum())
         last = float(returns[:enough].sum()) / count if count else None
         weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-        return {
-            **told,
-            "last_return": last,
-            "evaluation": float(worth(weights, jax.random.key(seed))),
-        }
+        judged = float(worth(weights, jax.random.key(seed)))
+        return {**told, "last_return": last, "evaluation": judged}
 
     return train
 
