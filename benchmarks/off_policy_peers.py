@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 EPISODES = 32  # of an evaluation
-LAST = 20  # episodes of the training whose mean return is told
+LAST = 20  # episodes of the training whose mean return is told, as in learner_peers.py
 VALUES = ("dqn", "qr-dqn")  # learners of the values of numbered actions
 LOG_ROUNDS = 100  # rounds of ours that are one update, where actions are real numbers
 Train = Callable[[int], dict[str, Any]]
@@ -65,6 +65,7 @@ def ours(setting: dict[str, Any], library: str) -> Train:
     from jaxenvs.baselines.evaluate import first_episodes
     from jaxenvs.baselines.policy import Policy
     from jaxenvs.baselines.run import loop
+    from jaxenvs.benchmarks import learner_peers
 
     jax.config.update("jax_enable_compilation_cache", False)
     env = jaxenvs.make(setting["env"])
@@ -92,12 +93,10 @@ def ours(setting: dict[str, Any], library: str) -> Train:
         jax.block_until_ready(runners)
         told = clock.told(settings.updates * settings.steps_per_update)
         returns, episodes = (
-            np.concatenate([each[name][0] for each in metrics])[::-1]
+            np.concatenate([each[name][0] for each in metrics])
             for name in ("return_sum", "episodes")
         )
-        enough = int(np.searchsorted(np.cumsum(episodes), LAST)) + 1
-        count = int(episodes[:enough].sum())
-        last = float(returns[:enough].sum()) / count if count else None
+        last = learner_peers.last_mean(returns, episodes)
         weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
         judged = float(worth(weights, jax.random.key(seed)))
         return {**told, "last_return": last, "evaluation": judged}

@@ -14,7 +14,7 @@ from jaxenvs import cli
 from jaxenvs.baselines import actor_critic, export, replay_buffer, runs, sac, train
 from jaxenvs.baselines.run import loop
 from jaxenvs.core.env import Transition
-from jaxenvs.core.spaces import Box
+from jaxenvs.core.spaces import Box, Dict
 
 ALL = ("sac", "td3", "tqc", "crossq")
 
@@ -46,6 +46,27 @@ class Whole(Push):
         return Box(0, 3, (2,), np.int32)
 
 
+class Square(Push):
+    """A push whose action and observation have parts."""
+
+    @property
+    def action_space(self):
+        """Four numbers, two by two, of which the last column is of other bounds."""
+        low = np.float32([[-1, 0], [-1, 5]])
+        return Box(low, low + 2, (2, 2), np.float32)
+
+    @property
+    def observation_space(self):
+        """Numbers and a category."""
+        parts = {"time": Box(0.0, 9.0, (1,), np.float32), "code": Box(0, 5, (2,), np.uint8)}
+        return Dict(parts)
+
+    def observe(self, state, params=None):
+        """The time, twice."""
+        time = super().observe(state, params)
+        return {"time": time, "code": jnp.zeros(2, jnp.uint8)}
+
+
 def shapes_of(agent, seeds=1):
     """Runners, not computed."""
     keys = jax.random.split(jax.random.key(0), seeds)
@@ -63,6 +84,15 @@ def test_layer_norm_and_dropout_work_in_bfloat16(algorithm):
     )
     floats = [x for x in jax.tree.leaves(after.critic) if jnp.issubdtype(x.dtype, jnp.floating)]
     assert {leaf.dtype for leaf in floats} == {jnp.dtype("float32")}
+
+
+@pytest.mark.parametrize("algorithm", ALL)
+def test_actions_and_observations_may_have_parts(algorithm):
+    agent = tiny.learner(Square(), algorithm)
+    before = shapes_of(agent)
+    after, _ = jax.eval_shape(functools.partial(loop.run_chunk, agent), before)
+    assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, before)
+    assert after.replay_buffer.action.shape == (1, 4, 16, 2, 2)
 
 
 def test_value_learners_work_in_bfloat16():
