@@ -25,7 +25,8 @@ from jaxenvs.core.masking import Mask
 from . import acting, dqn, minibatches, replay_buffer
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
-from .networks import Encoder, Network, dense
+from .batch_renorm import STATISTICS, BatchRenorm, Mean
+from .networks import Encoder, Network, dense, layer_norm
 from .replay_buffer import Batch, ReplayBuffer
 from .run import options
 from .run.checkpoints import RunError
@@ -46,15 +47,22 @@ class Replaying(Common):
     anneal: bool = False  # whether the learning rate falls linearly to zero
     max_grad_norm: float = 1e3  # global norm of the gradient, at most
     hidden: tuple[int, ...] = (256, 256)  # widths of the layers of actor and critics
+    critic_hidden: tuple[int, ...] = ()  # of the critics alone, if others
     activation: Activation = "relu"  # between them
     layer_norm: bool = False  # whether the critics' layers are normalised, as DroQ's
+    dropout: float = 0.0  # share of numbers that the critics' layers drop, as DroQ's: such as 0.01
     capacity: int = 1_000_000  # steps that the replay buffer holds, of all environments together
     warm_up: int = 1_000  # steps of all environments before the first gradient step, at random
     batch_size: int = 256  # steps that a gradient step learns from, on all devices
     critics: int = 2  # networks whose least value counts
     target_rate: float = 0.005  # how far the slow copies move in a gradient step; 1: all the way
+    actor_every: int = 1  # gradient steps of the critics for one of the actor
 
-    counts: ClassVar[tuple[str, ...]] = (*Common.counts, "replays", "batch_size", "critics")
+    counts: ClassVar[tuple[str, ...]] = (
+        *Common.counts,
+        *("replays", "batch_size", "critics", "actor_every"),
+    )
+    swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")
 
     def check(self) -> None:
         super().check()
@@ -70,6 +78,8 @@ class Replaying(Common):
             )
         if not 0.0 < self.target_rate <= 1.0:
             raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
+        if not self.dropout < 1.0:
+            raise ValueError(f"dropout={self.dropout} leaves nothing; give less than 1")
 
     @property
     def gradient_steps(self) -> int:
@@ -111,6 +121,8 @@ class Runner(NamedTuple):
 
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer")
+TURNS = "turns"  # share of the gradient steps in which the actor learned
+OF_TURNS = ("actor_loss", "entropy")  # what is told of these
 Explore = Callable[[Learner[Any], Array, Array], Array]  # of outputs and a key: actions
 Step = Callable[[Learner[Any], Learned, Batch, Array], tuple[Learned, dict[str, Array]]]
 
@@ -119,12 +131,17 @@ class Actor(Network):
     """Means and spreads of the actions in one observation; `vmap` it."""
 
     has_chance: bool = True  # whether it says the spreads, or leaves none
+    renormalised: bool = False  # whether its layers are, see batch_renorm.py
 
     @nn.compact
-    def __call__(self, obs: PyTree[Array]) -> Float32[Array, " outputs"]:
+    def __call__(self, obs: PyTree[Array], mean: Mean | None = None) -> Float32[Array, " outputs"]:
         features = self.encoder_of(self.observation_space)(self.read(obs))
+        if self.renormalised:
+            features = BatchRenorm(self.dtype)(features, mean)
         for width in self.hidden:
             features = self.activate(dense(width, np.sqrt(2), self.dtype)(features))
+            if self.renormalised:
+                features = BatchRenorm(self.dtype)(features, mean)
         if self.has_chance:
             return dense(self.num_actions, 0.01)(features).astype(jnp.float32)
         mean = dense(self.num_actions // 2, 0.01)(features).astype(jnp.float32)
@@ -138,16 +155,24 @@ class Actor(Network):
 
 
 class Critic(nn.Module):
-    """Values of one observation and one action, or quantiles of the value; `vmap` it."""
+    """Values of one observation and one action, or quantiles of the value; `vmap` it.
 
-    actor: Network  # whose observations it reads, with the same layers
+    Numbers are dropped if it is given the key "dropout".
+    """
+
+    actor: Network  # whose observations it reads
     low: tuple[float, ...]  # bounds of the actions
     high: tuple[float, ...]
-    layer_norm: bool
+    hidden: tuple[int, ...]  # width of each layer
+    layer_norm: bool = False
+    dropout: float = 0.0
+    renormalised: bool = False  # see batch_renorm.py
     values: int = 1
 
     @nn.compact
-    def __call__(self, obs: PyTree[Array], action: Array) -> Float32[Array, " values"]:
+    def __call__(
+        self, obs: PyTree[Array], action: Array, mean: Mean | None = None
+    ) -> Float32[Array, " values"]:
         actor = self.actor
         low, high = (np.array(end, np.float32) for end in (self.low, self.high))
         features = Encoder(actor.observation_space, actor.embed, actor.dtype, tuple(actor.conv))(
@@ -155,11 +180,17 @@ class Critic(nn.Module):
         )
         unit = (2 * action.ravel() - low - high) / (high - low)
         features = jnp.concatenate([features, unit.astype(features.dtype)])
-        for width in actor.hidden:
+        if self.renormalised:
+            features = BatchRenorm(actor.dtype)(features, mean)
+        for width in self.hidden:
             features = dense(width, np.sqrt(2), actor.dtype)(features)
+            if self.has_rng("dropout"):
+                features = nn.Dropout(self.dropout, deterministic=False)(features)
             if self.layer_norm:
-                features = nn.LayerNorm(dtype=actor.dtype)(features)
+                features = layer_norm(features, actor.dtype)
             features = actor.activate(features)
+            if self.renormalised:
+                features = BatchRenorm(actor.dtype)(features, mean)
         return dense(self.values, 1.0)(features).astype(jnp.float32)
 
 
@@ -168,8 +199,18 @@ def critic_of(learner: Learner[Any], values: int = 1) -> Critic:
     space: Any = learner.env.env.action_space
     low, high = (tuple(end.ravel().tolist()) for end in (space.low, space.high))
     # Without a parent: a module made within another's `init` would become a part of that.
-    actor = learner.network.clone(parent=None)
-    return Critic(actor, low, high, learner.settings.layer_norm, values, parent=None)
+    actor, settings = learner.network.clone(parent=None), learner.settings
+    return Critic(
+        actor,
+        low,
+        high,
+        settings.critic_hidden or settings.hidden,
+        settings.layer_norm,
+        settings.dropout,
+        actor.renormalised,
+        values,
+        parent=None,
+    )
 
 
 def begin(
@@ -191,7 +232,7 @@ def begin(
     optimiser = minibatches.optimiser(learner.settings)
     fields["optimiser"] = {
         "weights": fields["optimiser"],
-        "critic": optimiser.init(critic),
+        "critic": optimiser.init(minibatches.parted(critic)[0]),
         "temperature": optimiser.init(temperature),
     }
     slots = learner.settings.capacity // learner.settings.num_envs
@@ -216,6 +257,9 @@ def rounds(
     one = functools.partial(play_and_learn, learner, explore, gradient_step)
     runner, (ends, losses) = jax.lax.scan(one, runner, (numbers, *keys))
     losses = jax.tree.map(jnp.mean, losses)
+    if TURNS in losses:  # losses of the actor were zero in the other gradient steps
+        turns = jnp.maximum(losses.pop(TURNS), 1e-9)
+        losses |= {name: losses[name] / turns for name in OF_TURNS if name in losses}
     runner = runner._replace(updates=runner.updates + 1)
     return runner, {**acting.episode_sums(ends), **losses}
 
@@ -277,8 +321,14 @@ def drawn(
     learner: Learner[Any], weights: PyTree[Array], obs: PyTree[Array], key: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
     """Actions of the policy in a batch of observations, and their log-probabilities."""
+    return sampled(learner, acting.predict(learner, weights, obs), key)
+
+
+def sampled(
+    learner: Learner[Any], outputs: Float32[Array, "batch outputs"], key: Array
+) -> tuple[Array, Float32[Array, " batch"]]:
+    """Actions for outputs of the policy's network, and their log-probabilities."""
     policy: Any = learner.policy
-    outputs = acting.predict(learner, weights, obs)
     before = policy.draw(key, outputs)
     return policy.action(before), policy.log_prob(outputs, before) + units(policy)
 
@@ -289,26 +339,77 @@ def units(policy: TanhGaussian) -> float:
 
 
 def values(
-    learner: Learner[Any], critic: PyTree[Array], obs: PyTree[Array], action: Array, count: int = 1
+    learner: Learner[Any],
+    critic: PyTree[Array],
+    obs: PyTree[Array],
+    action: Array,
+    count: int = 1,
+    key: Array | None = None,
 ) -> Float32[Array, "critics batch values"]:
-    """What each critic says of a batch of observations and actions."""
+    """What each critic says of a batch of observations and actions.
+
+    With dropout, each item and critic drops its own numbers by the key, or none if it is None.
+    """
     network = critic_of(learner, count)
-    over_batch = jax.vmap(network.apply, in_axes=(None, 0, 0))
-    answer: Any = jax.vmap(over_batch, in_axes=(0, None, None))(critic, obs, action)
+
+    def one(critic: PyTree, rngs: dict[str, Array], obs: PyTree, action: Array) -> Any:
+        return network.apply(critic, obs, action, rngs=rngs)
+
+    def over_batch(critic: PyTree, rngs: dict[str, Array]) -> Any:
+        keys = {name: jax.random.split(key, len(action)) for name, key in rngs.items()}
+        return jax.vmap(one, in_axes=(None, 0, 0, 0))(critic, keys, obs, action)
+
+    answer: Any = jax.vmap(over_batch)(critic, dropping(learner, critic, key))
     return answer
+
+
+def dropping(learner: Learner[Any], critic: PyTree[Array], key: Array | None) -> dict[str, Array]:
+    """Keys by which each critic drops numbers; none without dropout, or without a key."""
+    if key is None or not learner.settings.dropout:
+        return {}
+    count = len(jax.tree.leaves(critic)[0])
+    return {"dropout": jax.random.split(jax.random.fold_in(key, 1), count)}
 
 
 def descended(
     learner: Learner[Any], learned: Learned, name: str, loss: Callable[..., Any], *given: Any
 ) -> tuple[Learned, dict[str, Array]]:
-    """Take a gradient step on a field of `learned`: `loss(learner, field, *given)`."""
+    """Take a gradient step on a field of `learned`: `loss(learner, field, *given)`.
+
+    What the loss calls `STATISTICS` takes the place of the field's own.
+    """
     field = getattr(learned, name)
-    gradient, losses = minibatches.gradients(learner, loss, field, *given)
+    trained, fixed = minibatches.parted(field) if isinstance(field, dict) else (field, {})
+
+    def of_all(learner: Learner[Any], trained: Any, *given: Any) -> Any:
+        return loss(learner, {**trained, **fixed} if fixed else trained, *given)
+
+    gradient, losses = minibatches.gradients(learner, of_all, trained, *given)
     chain = minibatches.optimiser(learner.settings)
     state = learned.optimiser[name]
-    field, state = minibatches.apply_gradient(chain, gradient, state, field)
+    trained, state = minibatches.apply_gradient(chain, gradient, state, trained)
+    if fixed:
+        trained = {**trained, **fixed, **losses.pop(STATISTICS, {})}
     optimiser = {**learned.optimiser, name: state}
-    return learned._replace(**{name: field, "optimiser": optimiser}), losses
+    return learned._replace(**{name: trained, "optimiser": optimiser}), losses
+
+
+def in_turn(
+    learner: Learner[Any],
+    learned: Learned,
+    act: Callable[[Learned], tuple[Learned, dict[str, Array]]],
+) -> tuple[Learned, dict[str, Array]]:
+    """Let the actor learn by `act` in every `actor_every`-th gradient step of the critics."""
+    every = learner.settings.actor_every
+    if every == 1:
+        return act(learned)
+    # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
+    made = jax.lax.pmax(minibatches.counted(learned.optimiser["critic"]), SEEDS)
+    _, shapes = jax.eval_shape(act, learned)
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    is_turn = made % every == 0
+    learned, losses = jax.lax.cond(is_turn, act, lambda same: (same, nothing), learned)
+    return learned, {**losses, TURNS: is_turn.astype(jnp.float32)}
 
 
 def followed(learner: Learner[Any], slow: PyTree[Array], weights: PyTree[Array]) -> PyTree[Array]:
@@ -317,10 +418,14 @@ def followed(learner: Learner[Any], slow: PyTree[Array], weights: PyTree[Array])
 
 
 def squared_errors(
-    learner: Learner[Any], critic: PyTree[Array], batch: Batch, goal: Float32[Array, " batch"]
+    learner: Learner[Any],
+    critic: PyTree[Array],
+    batch: Batch,
+    goal: Float32[Array, " batch"],
+    key: Array | None = None,
 ) -> tuple[Array, dict[str, Array]]:
-    """Half the squared errors of all critics."""
-    value = values(learner, critic, batch.obs, batch.action)[..., 0]
+    """Half the squared errors of all critics; `key` is that of `values`."""
+    value = values(learner, critic, batch.obs, batch.action, key=key)[..., 0]
     loss = 0.5 * (batch.weight * jnp.square(value - goal)).mean(axis=1).sum()
     return loss, {"critic_loss": loss, "q": value.mean()}
 
@@ -337,8 +442,8 @@ def build(algorithm: str, asked: options.Options[Replaying], config: Config) -> 
     return learner
 
 
-def network(env: Any, has_chance: bool = True, **given: Any) -> Actor:
+def network(env: Any, has_chance: bool = True, renormalised: bool = False, **given: Any) -> Actor:
     """The network of the policy for an environment; raises `ValueError` for other actions."""
-    made = Actor.of(env, **given).clone(has_chance=has_chance)
+    made = Actor.of(env, **given).clone(has_chance=has_chance, renormalised=renormalised)
     assert isinstance(env.action_space, spaces.Box)
     return made

@@ -18,6 +18,7 @@ from jaxenvs.core.facts import identity
 from jaxenvs.core.spaces import Box, Discrete, MultiDiscrete, Space
 from jaxenvs.core.vector import VectorEnv
 
+from . import GYM
 from .devices import ALONE, Devices
 from .moments import Normalised, has_floats
 from .networks import Separate, check_answers, named
@@ -72,7 +73,9 @@ class Algorithm(NamedTuple):
         space = env.action_space
         if type(space) in self.actions:
             return
-        able = [row.name for row in ALGORITHMS.values() if type(space) in row.actions]
+        rows = [row for row in ALGORITHMS.values() if type(space) in row.actions]
+        in_gym = str(env.name).startswith(GYM)
+        able = [row.name for row in rows if row.outside or not in_gym]
         cure = f"give --algo {' or '.join(able)}" if able else "no learner here does"
         wanted = " or ".join(kind.__name__ for kind in self.actions)
         raise ValueError(
@@ -190,10 +193,13 @@ ALGORITHMS = {
         Algorithm("sac", "SAC", ".sac", actions=(Box,)),
         Algorithm("td3", "TD3", ".td3", actions=(Box,)),
         Algorithm("tqc", "TQC", ".tqc", actions=(Box,)),
+        Algorithm("crossq", "CrossQ", ".crossq", actions=(Box,)),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("muzero", "MuZero", ".muzero", shape=("hidden", "embed", "latent", "atoms")),
         Algorithm("davi", "DAVI", ".davi", shape=()),
-        Algorithm(WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True),
+        Algorithm(
+            WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True, actions=ANY
+        ),
         Algorithm(
             "apex",
             "Ape-X and Ray",

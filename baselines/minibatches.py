@@ -15,17 +15,18 @@ from jaxenvs.core.random import shuffled
 
 from .algorithms import Learner
 
-Loss = tuple[Array, dict[str, Array]]  # and parts of it to log
+Loss = tuple[Array, dict[str, Any]]  # and parts of it to log
 
 
 def optimiser(settings: Any) -> optax.GradientTransformation:
     """The optimiser of the settings, after gradients are clipped by their global norm."""
     rate, decay = learning_rate(settings), settings.weight_decay
+    momentum = getattr(settings, "momentum", 0.9)
     chosen = {
-        "adam": lambda: optax.adam(rate, eps=1e-5),
-        "adamw": lambda: optax.adamw(rate, eps=1e-5, weight_decay=decay),
-        "radam": lambda: optax.radam(rate),
-        "muon": lambda: optax.contrib.muon(rate, weight_decay=decay),
+        "adam": lambda: optax.adam(rate, b1=momentum, eps=1e-5),
+        "adamw": lambda: optax.adamw(rate, b1=momentum, eps=1e-5, weight_decay=decay),
+        "radam": lambda: optax.radam(rate, b1=momentum),
+        "muon": lambda: optax.contrib.muon(rate, weight_decay=decay, adam_b1=momentum),
     }[settings.optimiser]()
     return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), chosen)
 
@@ -155,7 +156,7 @@ def _exchanged(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTre
 
 def gradients(
     learner: Learner[Any], loss: Callable[..., Any], weights: PyTree[Array], *given: Any
-) -> tuple[PyTree[Array], dict[str, Array]]:
+) -> tuple[PyTree[Array], dict[str, Any]]:
     """Gradient of the loss, averaged over the devices, and this device's parts of the loss.
 
     `loss(learner, weights, *given)` returns the loss and parts of it to log.

@@ -350,8 +350,9 @@ PRESETS = (
     Preset(r"Classic-MountainCarContinuous-v\d+", FORCE),
     *(
         Preset(r"Classic-Pendulum-v\d+", {"total_steps": 20_000, "chunk": 5}, algorithm=name)
-        for name in ("sac", "td3", "tqc")
+        for name in ("sac", "td3", "tqc", "crossq")
     ),
+    Preset(r"Classic-Pendulum-v\d+", {"critic_hidden": (256, 256)}, algorithm="crossq"),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
     Preset(r"Puzzle-.*", GPU, name="gpu"),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),

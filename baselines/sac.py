@@ -2,14 +2,17 @@
 
 Run it with `jaxenvs train ID --algo sac`. World, agent, replay buffer and gradient steps are one
 compiled program. The entropy's weight, the temperature, is learned: it rises while the policy has
-less entropy than minus `negentropy` for each number of an action. With `--layer-norm --replays 20`
-it is DroQ (Hiraoka et al., 2022) but for the dropout. Deliberate difference: an episode cut by the
-time limit is bootstrapped with its true successor.
+less entropy than minus `negentropy` for each number of an action. With `--layer-norm --dropout 0.01
+--replays 20 --actor-every 20` it is DroQ (Hiraoka et al., 2022), but that the actor follows the
+least critic, not their mean. Deliberate difference: an episode cut by the time limit is
+bootstrapped with its true successor.
 """
 
 import dataclasses
 import functools
-from typing import Any
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -32,10 +35,18 @@ class Settings(actor_critic.Replaying):
     # if its bounds were -1 and 1.
     negentropy: float = 1.0
 
+    signed: ClassVar[tuple[str, ...]] = ("negentropy",)
+    swept = (*actor_critic.Replaying.swept, "negentropy")
+
     def check(self) -> None:
         super().check()
-        if not self.temperature > 0.0:
-            raise ValueError(f"temperature={self.temperature} must be above 0")
+        if not 0.0 < self.temperature < math.inf:
+            raise ValueError(f"temperature={self.temperature} must be above 0 and finite")
+        if not -math.log(2.0) < self.negentropy < math.inf:
+            raise ValueError(
+                f"negentropy={self.negentropy}: no policy has so much entropy, an even one has "
+                f"{math.log(2.0):.3f} nats for each number; give more than {-math.log(2.0):.3f}"
+            )
 
 
 DIVIDED = actor_critic.DIVIDED
@@ -60,14 +71,31 @@ def gradient_step(
     """Improve the critics, the actor and the temperature; the slow copies follow."""
     key_next, key_now = jax.random.split(key)
     goal = worth(learner, learned, batch, key_next)
-    step = functools.partial(actor_critic.descended, learner)
-    learned, of_critic = step(learned, "critic", actor_critic.squared_errors, batch, goal)
-    learned, of_actor = step(learned, "weights", actor_loss, learned, batch, key_now)
-    if learner.settings.learn_temperature:
-        learned, _ = step(learned, "temperature", temperature_loss, of_actor["entropy"])
+    loss = (actor_critic.squared_errors, batch, goal, key)
+    learned, of_critic = actor_critic.descended(learner, learned, "critic", *loss)
+    learned, of_actor = acted(learner, learned, actor_loss, batch, key_now)
     target = actor_critic.followed(learner, learned.target, learned.critic)
-    told = {**of_critic, **of_actor, "temperature": jnp.exp(learned.temperature)}
-    return learned._replace(target=target), told
+    return learned._replace(target=target), {**of_critic, **of_actor}
+
+
+def acted(
+    learner: Learner[Settings],
+    learned: Learned,
+    loss: Callable[..., Loss],
+    batch: Batch,
+    key: Array,
+) -> tuple[Learned, dict[str, Array]]:
+    """Improve the actor by its loss, and the temperature, if it is their turn."""
+    step = functools.partial(actor_critic.descended, learner)
+
+    def act(learned: Learned) -> tuple[Learned, dict[str, Array]]:
+        learned, told = step(learned, "weights", loss, learned, batch, key)
+        if learner.settings.learn_temperature:
+            learned, _ = step(learned, "temperature", temperature_loss, told["entropy"])
+        return learned, told
+
+    learned, told = actor_critic.in_turn(learner, learned, act)
+    return learned, {**told, "temperature": jnp.exp(learned.temperature)}
 
 
 def worth(
@@ -75,7 +103,8 @@ def worth(
 ) -> Float32[Array, " batch"]:
     """What the sampled actions should have been worth: the least critic, and entropy."""
     action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, key)
-    value = actor_critic.values(learner, learned.target, batch.next_obs, action)[..., 0]
+    seen = (learned.target, batch.next_obs, action)
+    value = actor_critic.values(learner, *seen, key=key)[..., 0]
     soft = value.min(axis=0) - jnp.exp(learned.temperature) * log_prob
     return batch.reward + batch.discount * soft
 
@@ -85,7 +114,17 @@ def actor_loss(
 ) -> Loss:
     """Minus the least value and the entropy of what the actor would do."""
     action, log_prob = actor_critic.drawn(learner, weights, batch.obs, key)
-    value = actor_critic.values(learner, learned.critic, batch.obs, action)[..., 0].min(axis=0)
+    value = actor_critic.values(learner, learned.critic, batch.obs, action, key=key)[..., 0]
+    return soft_loss(learned, batch, value.min(axis=0), log_prob)
+
+
+def soft_loss(
+    learned: Learned,
+    batch: Batch,
+    value: Float32[Array, " batch"],
+    log_prob: Float32[Array, " batch"],
+) -> Loss:
+    """Minus the value and the entropy of actions; also return the entropy."""
     temperature = jnp.exp(learned.temperature)
     loss = (batch.weight * (temperature * log_prob - value)).mean()
     entropy = -(batch.weight * log_prob).sum() / jnp.maximum(batch.weight.sum(), 1.0)

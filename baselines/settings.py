@@ -1,6 +1,7 @@
 """Settings that learners share; each learner's file adds its own."""
 
 import dataclasses
+import math
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ class Checked:
     counts: ClassVar[tuple[str, ...]] = ("total_steps", "chunk")  # at least 1
     shares: ClassVar[tuple[str, ...]] = ()  # at most 1
     signed: ClassVar[tuple[str, ...]] = ()  # may be negative
+    unlimited: ClassVar[tuple[str, ...]] = ("max_grad_norm",)  # may be infinite
     swept: ClassVar[tuple[str, ...]] = ()  # that --sweep takes: they may be arrays of the program
 
     def check(self) -> None:
@@ -27,6 +29,8 @@ class Checked:
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if is_number and not value >= 0 and name not in self.signed:
                 raise ValueError(f"{name}={value} must be at least 0")
+            if is_number and math.isinf(value) and name not in self.unlimited:
+                raise ValueError(f"{name}={value} must be finite")
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             allowed, value = get_args(field.type), getattr(self, field.name)
             if get_origin(field.type) is Literal and value not in allowed:

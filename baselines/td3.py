@@ -9,13 +9,13 @@ before tanh.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
-from . import acting, actor_critic, evaluate, minibatches
+from . import acting, actor_critic, evaluate
 from .actor_critic import Learned, Runner
 from .algorithms import Learner
 from .minibatches import Loss
@@ -32,7 +32,8 @@ class Settings(actor_critic.Replaying):
     target_noise_limit: float = 0.5  # where that noise is cut off
     actor_every: int = 2  # gradient steps of the critics for one of the actor
 
-    counts: ClassVar[tuple[str, ...]] = (*actor_critic.Replaying.counts, "actor_every")
+    unlimited = (*actor_critic.Replaying.unlimited, "target_noise_limit")
+    swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")
 
 
 DIVIDED = actor_critic.DIVIDED
@@ -75,12 +76,16 @@ def gradient_step(
     """Improve the critics; in some of the steps the actor too, and the slow copies follow."""
     goal = worth(learner, learned, batch, key)
     step = functools.partial(actor_critic.descended, learner)
-    learned, of_critic = step(learned, "critic", actor_critic.squared_errors, batch, goal)
-    is_turn = minibatches.counted(learned.optimiser["critic"]) % learner.settings.actor_every == 0
-    acted, of_actor = step(learned, "weights", actor_loss, learned, batch)
-    fast = {"weights": acted.weights, "critic": acted.critic}
-    acted = acted._replace(target=actor_critic.followed(learner, acted.target, fast))
-    learned = jax.tree.map(functools.partial(jnp.where, is_turn), acted, learned)
+    key_now = jax.random.fold_in(key, 0)
+    loss = (actor_critic.squared_errors, batch, goal, key_now)
+    learned, of_critic = step(learned, "critic", *loss)
+
+    def act(learned: Learned) -> tuple[Learned, dict[str, Array]]:
+        learned, told = step(learned, "weights", actor_loss, learned, batch, key_now)
+        fast = {"weights": learned.weights, "critic": learned.critic}
+        return learned._replace(target=actor_critic.followed(learner, learned.target, fast)), told
+
+    learned, of_actor = actor_critic.in_turn(learner, learned, act)
     return learned, {**of_critic, **of_actor}
 
 
@@ -91,7 +96,8 @@ def worth(
     settings, slow = learner.settings, learned.target
     action = best(learner, slow["weights"], batch.next_obs)
     action = noisy(learner, action, key, settings.target_noise, settings.target_noise_limit)
-    value = actor_critic.values(learner, slow["critic"], batch.next_obs, action)[..., 0]
+    seen = (slow["critic"], batch.next_obs, action)
+    value = actor_critic.values(learner, *seen, key=key)[..., 0]
     return batch.reward + batch.discount * value.min(axis=0)
 
 
@@ -101,10 +107,12 @@ def best(learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array])
     return policy.action(policy.best(acting.predict(learner, weights, obs)))
 
 
-def actor_loss(learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch) -> Loss:
+def actor_loss(
+    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, key: Array
+) -> Loss:
     """Minus what the first critic says of the actor's actions."""
     action = best(learner, weights, batch.obs)
     first = jax.tree.map(lambda leaf: leaf[:1], learned.critic)
-    value = actor_critic.values(learner, first, batch.obs, action)[0, :, 0]
+    value = actor_critic.values(learner, first, batch.obs, action, key=key)[0, :, 0]
     loss = -(batch.weight * value).mean()
     return loss, {"actor_loss": loss}

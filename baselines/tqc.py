@@ -61,14 +61,11 @@ def gradient_step(
     """Improve the critics, the actor and the temperature; the slow copies follow."""
     key_next, key_now = jax.random.split(key)
     goal = worth(learner, learned, batch, key_next)
-    step = functools.partial(actor_critic.descended, learner)
-    learned, of_critic = step(learned, "critic", critic_loss, batch, goal)
-    learned, of_actor = step(learned, "weights", actor_loss, learned, batch, key_now)
-    if learner.settings.learn_temperature:
-        learned, _ = step(learned, "temperature", sac.temperature_loss, of_actor["entropy"])
+    loss = (critic_loss, batch, goal, key)
+    learned, of_critic = actor_critic.descended(learner, learned, "critic", *loss)
+    learned, of_actor = sac.acted(learner, learned, actor_loss, batch, key_now)
     target = actor_critic.followed(learner, learned.target, learned.critic)
-    told = {**of_critic, **of_actor, "temperature": jnp.exp(learned.temperature)}
-    return learned._replace(target=target), told
+    return learned._replace(target=target), {**of_critic, **of_actor}
 
 
 def worth(
@@ -77,7 +74,8 @@ def worth(
     """Quantiles of what the sampled actions should have been worth."""
     settings = learner.settings
     action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, key)
-    said = actor_critic.values(learner, learned.target, batch.next_obs, action, settings.quantiles)
+    seen = (learned.target, batch.next_obs, action, settings.quantiles)
+    said = actor_critic.values(learner, *seen, key)
     kept = truncated(said, settings.dropped)
     soft = kept - jnp.exp(learned.temperature) * log_prob[:, None]
     return batch.reward[:, None] + batch.discount[:, None] * soft
@@ -97,10 +95,11 @@ def critic_loss(
     critic: PyTree,
     batch: Batch,
     goal: Float32[Array, "batch kept"],
+    key: Array | None = None,
 ) -> Loss:
     """Quantile regression of all critics towards all quantiles of the targets."""
     count = learner.settings.quantiles
-    said = actor_critic.values(learner, critic, batch.obs, batch.action, count)
+    said = actor_critic.values(learner, critic, batch.obs, batch.action, count, key)
     errors = jax.vmap(quantile_errors, in_axes=(0, None))(said, goal)
     loss = (batch.weight * errors).mean(axis=1).sum()
     return loss, {"critic_loss": loss, "q": said.mean()}
@@ -124,7 +123,5 @@ def actor_loss(
     """Minus the mean of all quantiles and the entropy of what the actor would do."""
     action, log_prob = actor_critic.drawn(learner, weights, batch.obs, key)
     count = learner.settings.quantiles
-    value = actor_critic.values(learner, learned.critic, batch.obs, action, count).mean(axis=(0, 2))
-    loss = (batch.weight * (jnp.exp(learned.temperature) * log_prob - value)).mean()
-    entropy = -(batch.weight * log_prob).sum() / jnp.maximum(batch.weight.sum(), 1.0)
-    return loss, {"actor_loss": loss, "entropy": entropy}
+    said = actor_critic.values(learner, learned.critic, batch.obs, action, count, key)
+    return sac.soft_loss(learned, batch, said.mean(axis=(0, 2)), log_prob)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Bool, Float, PyTree, Shaped
 
 import jaxenvs
 from jaxenvs.core.extras import version
-from jaxenvs.core.spaces import Discrete
+from jaxenvs.core.spaces import Box, Discrete, Space
 from jaxenvs.core.vector import RESET_SOURCES
 
 STEP_SCOPE = "environment_step"  # marks the environment's part of a compiled rollout
@@ -30,15 +30,21 @@ class Contestant:
     name: str
     env_id: str  # the id here; the level is the same for every contestant
     num_envs: int
-    actions: int
+    actions: int | Space  # their number if they are numbered
     reset: Callable[[Array], PyTree[Array]]
     step: Callable[
-        [Array, PyTree[Array], Int[Array, " num_envs"]],
+        [Array, PyTree[Array], Shaped[Array, "num_envs ..."]],
         tuple[PyTree[Array], PyTree[Array], Float[Array, " num_envs"], Bool[Array, " num_envs"]],
     ]  # (key, state, action) -> state, obs, reward, done
     obs: str  # what it observes; empty where there is no choice
     reset_source: str = "own"  # where new levels come from
     refresh: Callable[[Array, PyTree[Array]], PyTree[Array]] = lambda key, state: state
+
+    def draw(self, key: Array) -> Shaped[Array, "num_envs ..."]:
+        """Random actions of all environments, even over what is allowed."""
+        if isinstance(self.actions, int):
+            return jax.random.randint(key, (self.num_envs,), 0, self.actions)
+        return jax.vmap(self.actions.sample)(jax.random.split(key, self.num_envs))
 
     def rollout(self, length: int) -> Callable[[Array, PyTree[Array]], tuple[PyTree, tuple]]:
         """Return (key, state) -> state, (obs, reward): `length` steps of random actions.
@@ -49,7 +55,7 @@ class Contestant:
 
         def body(state: PyTree[Array], key: Array) -> tuple[PyTree[Array], tuple]:
             key_action, key_step = jax.random.split(key)
-            action = jax.random.randint(key_action, (self.num_envs,), 0, self.actions)
+            action = self.draw(key_action)
             with jax.named_scope(STEP_SCOPE):
                 state, obs, reward, _ = self.step(key_step, state, action)
             return state, (obs, reward)
@@ -68,7 +74,7 @@ class Game(NamedTuple):
     name: str
     obs: str  # in words
     num_envs: int
-    actions: int
+    actions: int | Box  # their number if they are numbered
     step: Callable[[Any], Any]  # takes an action or, of several environments, an array of them
     turn: int  # steps that make a fair sample, resets included
 
@@ -97,8 +103,7 @@ def ours(env_id: str, num_envs: int, reset_source: str = DEFAULT, **fields: Any)
     source = jaxenvs.spec(env_id).reset_source if reset_source == DEFAULT else reset_source
     how = {"autoreset": "none"} if source == NO_RESET else {"reset_source": source}
     venv = jaxenvs.make_vec(env_id, num_envs, **how, **fields)
-    if not isinstance(venv.env.action_space, Discrete):
-        raise LookupError(f"{env_id}: only discrete actions can be drawn here")
+    space = venv.env.action_space
 
     def step(key: Array, state: Any, action: Array) -> tuple:
         stepped = venv.step(key, state, action)
@@ -108,7 +113,7 @@ def ours(env_id: str, num_envs: int, reset_source: str = DEFAULT, **fields: Any)
         name="jaxenvs",
         env_id=env_id,
         num_envs=num_envs,
-        actions=venv.env.action_space.n,
+        actions=space.n if isinstance(space, Discrete) else space,
         reset=lambda key: venv.reset(key).state,
         step=step,
         obs=getattr(venv.env, "obs", ""),

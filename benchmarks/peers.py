@@ -2,7 +2,8 @@
 
 The peers run as their authors ship them, with their own auto-reset and the observation nearest to
 ours: of a grid the 7 x 7 x 3 view (neither NAVIX nor XLand-MiniGrid has MiniGrid's occlusion, so
-they do less work for it), of Craft the symbolic view or the pixels. craftax is measured three
+they do less work for it), of Craft the symbolic view or the pixels; Gymnasium's classic control
+has only its state. craftax is measured three
 times: with worlds shared by those that ended, with its own auto-reset, and without any. The puzzles
 of others are in `puzzle_peers.py`.
 """
@@ -20,11 +21,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int32
 
 import jaxenvs
+from jaxenvs.core.spaces import Box
 
 from . import envpool_peer, puzzle_peers
 from .contestants import GRIDS, Contestant, Game, foreign, one_of
 
-SINGLE = ("minigrid", "crafter")  # step one environment, whatever the size of the batch
+SINGLE = ("minigrid", "crafter", "gymnasium")  # step one environment at any size of the batch
 RATIO = 16  # environments to each new world of craftax's optimistic reset, its authors' choice
 INSTALL = 'not installed (pip install "jaxenvs[bench]")'
 INSTALL_CRAFTAX = "not installed (pip install --no-deps -r .ci/peers.txt)"
@@ -197,6 +199,24 @@ def _minigrid(name: str, env_id: str, num_envs: int) -> Game:
     return Game(name, "dict", 1, int(env.action_space.n), step, turn=200)
 
 
+def _gymnasium(name: str, env_id: str, num_envs: int) -> Game:
+    """Classic control as `gymnasium.make` gives it, by NumPy."""
+    gymnasium = importlib.import_module("gymnasium")
+    level = one_of(gymnasium.registry, name, jaxenvs.spec(env_id).upstream, env_id)
+    env = gymnasium.make(level)
+    env.reset(seed=0)
+    space = env.action_space
+    box = isinstance(space, gymnasium.spaces.Box)
+    actions = Box(space.low, space.high, space.shape, space.dtype) if box else int(space.n)
+
+    def step(action: Any) -> None:
+        _, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            env.reset()
+
+    return Game(name, "state", 1, actions, step, turn=1000)
+
+
 def _crafter(name: str, env_id: str, num_envs: int) -> Game:
     """The NumPy game that Craftax-Classic was made after; its observation is a picture."""
     env = importlib.import_module("crafter").Env(length=time_limit(env_id), seed=0)
@@ -215,6 +235,7 @@ PEERS = (
     Peer("EnvPool", GRIDS, envpool_peer.build, in_jax=False),
     Peer("minigrid", GRIDS, _minigrid, in_jax=False),
     Peer("crafter", ("Craft",), _crafter, in_jax=False),
+    Peer("gymnasium", ("Classic",), _gymnasium, in_jax=False),
     Peer("NAVIX", GRIDS, _navix),
     Peer("XLand-MiniGrid", GRIDS, _xland),
     Peer(f"craftax (optimistic {RATIO})", ("Craft",), _craftax_optimistic, INSTALL_CRAFTAX),

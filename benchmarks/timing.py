@@ -118,15 +118,22 @@ class GameRunner(Runner):
         self.record.rollouts = math.ceil(seconds / self.run())
 
     def run(self) -> float:
-        shape = (self.record.length * self.record.rollouts, self.record.num_envs)
-        actions: Any = self.rng.integers(0, self.game.actions, shape, dtype=np.int32)
-        if self.record.num_envs == 1:
-            actions = actions[:, 0].tolist()
+        actions = drawn(self.rng, self.game, self.record.length * self.record.rollouts)
         start = time.perf_counter()
         with peers.silence():
             for action in actions:
                 self.game.step(action)
         return time.perf_counter() - start
+
+
+def drawn(rng: np.random.Generator, game: Game, steps: int) -> Any:
+    """Random actions of each step, even over what is allowed; of one environment each is one."""
+    shape, space = (steps, game.num_envs), game.actions
+    if isinstance(space, int):
+        actions: Any = rng.integers(0, space, shape, dtype=np.int32)
+        return actions[:, 0].tolist() if game.num_envs == 1 else actions
+    actions = rng.uniform(space.low, space.high, (*shape, *space.shape)).astype(space.dtype)
+    return list(actions[:, 0]) if game.num_envs == 1 else actions
 
 
 def rollout_length(contestant: Contestant, state: Any) -> int:

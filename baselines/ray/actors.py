@@ -16,6 +16,8 @@ import numpy as np
 from jaxtyping import Array, PyTree, UInt32
 
 import jaxenvs
+from jaxenvs.core import distributions
+from jaxenvs.core.distributions import Distribution
 from jaxenvs.core.masking import Mask
 
 from .. import GYM
@@ -110,7 +112,8 @@ class GymSampler:
 
         num_envs, self._steps, self._seed = sampling.num_envs, sampling.steps, seed
         self._envs = GymEnvs(id, fields, num_envs)
-        self._decide = jax.jit(functools.partial(decide, sampling.network))
+        policy = distributions.of(self._envs.action_space)
+        self._decide = jax.jit(functools.partial(decide, sampling.network, policy))
         self._decided = 0  # actions so far, by which their keys differ
         self._obs = self._envs.reset(seed)
         self._returns = np.zeros(num_envs, np.float32)
@@ -142,7 +145,7 @@ class GymSampler:
     def _step(self, weights: PyTree[Array]) -> dict[str, Any]:
         """Act once in every environment; the record of it has the fields of `acting.Rollout`."""
         obs, mask = self._obs, self._envs.mask
-        action, log_prob, value = self._policy(weights, obs, mask)
+        drawn, log_prob, value, action = self._policy(weights, obs, mask)
         step = self._envs.step(action)
         self._returns += step.reward
         self._lengths += 1
@@ -153,7 +156,7 @@ class GymSampler:
             )
         record = {
             "obs": obs,
-            "action": action,
+            "action": drawn,
             "log_prob": log_prob,
             "value": value,
             "reward": step.reward,
@@ -179,23 +182,19 @@ class GymSampler:
 
 def decide(
     network: Any,
+    policy: Distribution,
     weights: PyTree[Array],
     words: UInt32[Array, "2"],
     obs: PyTree[Array],
     mask: Mask,
-) -> tuple[Array, Array, Array]:
-    """Legal actions, their log-probabilities and values of a batch of observations.
+) -> tuple[Array, Array, Array, Array]:
+    """What the policy draws in a batch of observations, its log-probabilities, values and actions.
 
     `weights` have a first axis of one seed; `words` are those of a key.
     """
     one = jax.tree.map(lambda leaf: leaf[0], weights)
     over_batch = jax.vmap(network.think, in_axes=(None, None, 0, 0))
-    _, logits, value = over_batch(one, network.begin(), obs, mask)
-    key = jax.random.wrap_key_data(words)
-    action = jax.random.categorical(key, logits).astype(jnp.int32)
-    log_probs = jax.nn.log_softmax(logits)
-    return (
-        action,
-        jnp.take_along_axis(log_probs, action[:, None], axis=-1)[:, 0],
-        jnp.asarray(value),
-    )
+    _, outputs, value = over_batch(one, network.begin(), obs, mask)
+    drawn = policy.draw(jax.random.wrap_key_data(words), outputs)
+    log_prob = policy.log_prob(outputs, drawn)
+    return drawn, log_prob, jnp.asarray(value), policy.action(drawn)

@@ -19,6 +19,7 @@ from jaxenvs.core.facts import Features, identity
 from .. import GYM
 
 MASK = "action_mask"  # in an info: which actions are legal
+ACTED = (gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete, gymnasium.spaces.Box)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +28,7 @@ class GymWorld:
 
     name: str
     observation_space: spaces.Space
-    action_space: spaces.Discrete
+    action_space: spaces.Space
 
     @property
     def features(self) -> Features:
@@ -50,11 +51,13 @@ def look(id: str, fields: dict[str, Any]) -> GymWorld:
     """Make the environment once to see its spaces; `ValueError` for what cannot be trained in."""
     env = make(id, fields)
     env.close()
-    actions = env.action_space
-    if not isinstance(actions, gymnasium.spaces.Discrete):
-        raise ValueError(f"{id} has the action space {actions}; this learner needs a Discrete one")
+    if not isinstance(env.action_space, ACTED):
+        raise ValueError(
+            f"{id} has the action space {env.action_space}; learners on Ray take a Discrete, a "
+            f"MultiDiscrete or a Box one: wrap the environment so that it has one of them"
+        )
     seen = convert(env.observation_space, f"{id}: observations")
-    return GymWorld(id, seen, spaces.Discrete(int(actions.n)))
+    return GymWorld(id, seen, convert(env.action_space, f"{id}: actions"))
 
 
 def make(id: str, fields: dict[str, Any]) -> gymnasium.Env:
@@ -104,7 +107,8 @@ class GymEnvs:
         )
         self._id = id
         self._see = reader(self._envs.single_observation_space)
-        self._first_action = int(getattr(self._envs.single_action_space, "start", 0))
+        self._space = self._envs.single_action_space
+        self.action_space = convert(self._space, f"{id}: actions")
 
     def reset(self, seed: int) -> PyTree[np.ndarray]:
         """Begin all of them, with seeds that count up; return what they see, by environment."""
@@ -113,8 +117,8 @@ class GymEnvs:
         return self._see(obs)
 
     def step(self, action: np.ndarray) -> Outcome:
-        """Step all of them with `action` (envs,), counted from 0."""
-        obs, reward, terminated, truncated, info = self._envs.step(action + self._first_action)
+        """Step all of them with `action` (envs, ...), where numbered ones count from 0."""
+        obs, reward, terminated, truncated, info = self._envs.step(self._given(action))
         obs = self._see(obs)
         self.mask = self._legal(info) if self.mask is not None else None
         return Outcome(
@@ -125,6 +129,12 @@ class GymEnvs:
             final_obs=self._true_successors(obs, info),
             final_mask=self._final_mask(info),
         )
+
+    def _given(self, action: np.ndarray) -> np.ndarray:
+        """Actions as the environments take them."""
+        if isinstance(self._space, gymnasium.spaces.Box):  # whose bounds may be of more digits
+            return np.clip(action.astype(self._space.dtype), self._space.low, self._space.high)
+        return action + np.asarray(getattr(self._space, "start", 0))
 
     def _legal(self, info: dict[str, Any]) -> np.ndarray:
         """Masks of all environments; `ValueError` unless each environment gave one."""

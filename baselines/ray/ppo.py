@@ -94,8 +94,8 @@ def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollo
     The value where the time limit cut an episode is the one that the actor's weights gave.
     """
     over_steps = jax.vmap(functools.partial(ppo.unroll, learner), in_axes=(None, 0))
-    logits, value = over_steps(runner.weights, rollout)
-    log_prob = ppo.log_probability(logits, rollout.action)
+    outputs, value = over_steps(runner.weights, rollout)
+    log_prob = learner.policy.log_prob(outputs, rollout.action)
     weight = returns.limited(jnp.exp(log_prob - rollout.log_prob))
     rollout = rollout._replace(log_prob=log_prob, value=value, weight=weight)
     gamma, gae_lambda = learner.settings.gamma, learner.settings.gae_lambda

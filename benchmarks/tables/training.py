@@ -120,6 +120,43 @@ def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
     return tabulated([row for row in rows if told(row)], columns)
 
 
+@table(
+    "off-policy",
+    f"{RESULTS}/off_policy.json",
+    command="python -m jaxenvs.benchmarks.off_policy --sbx-python PATH "
+    f"--json {RESULTS}/off_policy.json",
+)
+def off_policy(found: dict[str, Any]) -> Table:
+    """Off-policy learners beside Stable-Baselines3 and SBX, as `off_policy` prints it."""
+    rows = found["rows"]
+
+    def returns(row: dict[str, Any]) -> list[float]:
+        return [told["evaluation"] for told in row["trainings"]]
+
+    def times(row: dict[str, Any]) -> str:
+        ours = next(
+            (each for each in rows if (each["learner"], each["setting"]) == (OURS, row["setting"])),
+            None,
+        )
+        if ours is None or row is ours:
+            return ""
+        return ratio(ours["steps_per_second"] / row["steps_per_second"])
+
+    columns = {
+        "learner and task": lambda row: row["setting"]["name"],
+        "environments": lambda row: str(row["setting"]["num_envs"]),
+        "by": of("learner"),
+        "steps": lambda row: whole(row["setting"]["steps"]),
+        "seeds": lambda row: str(len(row["trainings"])),
+        "return: mean": lambda row: fixed(1)(statistics.fmean(returns(row))),
+        "± (95 %)": lambda row: margin(returns(row)),
+        "worst": lambda row: fixed(1)(min(returns(row))),
+        "steps/s": of("steps_per_second", whole),
+        "ours is faster by": times,
+    }
+    return tabulated(rows, columns)
+
+
 DEVICES = {
     "devices": of("devices"),
     "environments, of all": of("num_envs", whole),

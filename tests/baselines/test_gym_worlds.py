@@ -1,5 +1,7 @@
 """Environments of Gymnasium as actors step them: spaces, ends, the true successor, evaluation."""
 
+import functools
+
 import gymnasium
 import jax
 import jax.numpy as jnp
@@ -9,8 +11,10 @@ import tiny_gym  # registers what is made below
 
 from jaxenvs import spaces
 from jaxenvs.baselines import networks
+from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.ray import actors as ray_actors
 from jaxenvs.baselines.ray import gym_worlds
+from jaxenvs.core import distributions
 
 SIGNAL = "gym:tiny_gym:Signal-v0"
 
@@ -116,6 +120,31 @@ def test_actions_differ_by_environment_step_and_actor(policy):
     assert (other.collect(policy[1])[0]["action"] != actions[0]).any()
 
 
+@pytest.mark.parametrize(("id", "draws"), [("Steered", (1,)), ("Chosen", (2,))])
+def test_other_actions_than_numbers_are_drawn_by_the_policy(id, draws):
+    """Environments get actions of their space, and fragments what was drawn."""
+    world = gym_worlds.look(f"gym:tiny_gym:{id}-v0", {})
+    network = ALGORITHMS["ppo-ray"].network(world, {"hidden": (8,), "embed": 0})
+    weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))
+    sampling = ray_actors.Sampling(network, 3, 20, None)
+    actor = ray_actors.GymSampler(world.name, {}, sampling, 0)
+    made, _ = actor.collect(jax.tree.map(lambda leaf: np.asarray(leaf)[None], weights))
+    assert made["action"].shape == (20, 3, *draws)
+    policy = distributions.of(world.action_space)
+
+    @jax.jit
+    def log_prob(obs, action):
+        outputs, _ = jax.vmap(jax.vmap(functools.partial(network.apply, weights)))(obs)
+        return policy.log_prob(outputs, action)
+
+    wanted = log_prob(made["obs"], made["action"])
+    np.testing.assert_allclose(made["log_prob"], wanted, rtol=1e-4, atol=1e-5)
+    right = made["obs"].argmax(axis=-1) == (made["action"][..., 0] > 0)
+    np.testing.assert_array_equal(made["reward"], right)
+    with pytest.raises(ValueError, match=r"apex needs a Discrete one: give --algo ppo-ray$"):
+        ALGORITHMS["apex"].network(world, {"hidden": (8,), "embed": 0, "dueling": True})
+
+
 def test_evaluation_plays_as_many_episodes_in_each_environment(policy):
     actor = sampler(policy, {"length": 4}, num_envs=2)
     actor.collect(policy[1])  # an episode under way, which does not count
@@ -129,7 +158,7 @@ def test_evaluation_plays_as_many_episodes_in_each_environment(policy):
     [
         ("gym:CartPol-v1", "CartPol-v1: Gymnasium cannot make it .*CartPole.*give gym:ID"),
         ("gym:no_such_module:Thing-v0", "No module named 'no_such_module'"),
-        ("gym:tiny_gym:Steered-v0", "action space Box.*; this learner needs a Discrete one"),
+        ("gym:tiny_gym:Bits-v0", "action space MultiBinary.*; learners on Ray take a Discrete"),
         ("gym:tiny_gym:Spoken-v0", "observations are Text.*wrap the environment"),
     ],
 )

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 import tiny
-from tiny import Countdown, learner
+from tiny import Countdown, Push, learner
 
 from jaxenvs.baselines import evaluate, presets, record, runs, train
 from jaxenvs.baselines.algorithms import ALGORITHMS
@@ -14,6 +14,7 @@ from jaxenvs.baselines.run import loop, options, sinks, sweep
 from jaxenvs.baselines.run.checkpoints import RunError
 
 ID = "Grid-Empty-Random-5x5-v0"
+REAL = ("sac", "td3", "tqc", "crossq")  # whose actions are real numbers
 SMALL = [*tiny.FLAGS, "--rollout-steps", "16", "--minibatches", "2", "--seeds", "2"]
 
 
@@ -88,14 +89,22 @@ def test_a_sweep_goes_on(tmp_path):
 
 @pytest.mark.parametrize(
     "algorithm",
-    ["ppo", *(pytest.param(name, marks=pytest.mark.full) for name in ("ppo-rnn", "pqn-rnn"))],
+    [
+        *("ppo", "crossq"),
+        *(
+            pytest.param(name, marks=pytest.mark.full)
+            for name in ("ppo-rnn", "pqn-rnn", "sac", "td3", "tqc")
+        ),
+    ],
 )
 def test_whatever_can_be_swept_may_be_an_array(algorithm):
     """An update takes them all at once, and each changes it, apart from limits not reached."""
     changed = {"optimiser": "adamw", "weight_decay": 0.1, "max_grad_norm": 0.01}
-    if algorithm != "pqn-rnn":  # so that limits are reached
+    if algorithm.startswith("ppo"):  # so that limits are reached
         changed |= {"clip": 0.001, "entropy": 1.0}
-    agent = learner(Countdown(), algorithm, **changed)
+    by_replay = algorithm in REAL
+    changed |= {"warm_up": 8, "target_rate": 0.5} if by_replay else {}
+    agent = learner(Push() if by_replay else Countdown(), algorithm, **changed)
     settings = agent.settings
     agents = 1 + len(settings.swept)
     values = {name: np.full(agents, getattr(settings, name), np.float32) for name in settings.swept}

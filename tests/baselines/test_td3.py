@@ -10,6 +10,7 @@ import tiny
 from tiny import HIGH, LOW, Push
 
 from jaxenvs.baselines import actor_critic, replay_buffer, td3
+from jaxenvs.baselines.algorithms import SEEDS
 from jaxenvs.baselines.run import loop
 
 
@@ -56,7 +57,9 @@ def test_targets_are_the_least_critic_near_the_slow_actor(agent, runner):
 
 
 def test_the_actor_and_the_slow_copies_move_in_every_other_gradient_step(agent, runner):
-    step, batch = jax.jit(functools.partial(td3.gradient_step, agent)), sampled(agent, runner)
+    one, batch = functools.partial(td3.gradient_step, agent), sampled(agent, runner)
+    of_a_seed = jax.vmap(one, in_axes=None, out_axes=None, axis_size=1, axis_name=SEEDS)
+    step = jax.jit(of_a_seed)
     first, _ = step(runner.learned, batch, jax.random.key(0))
     second, _ = step(first, batch, jax.random.key(1))
 

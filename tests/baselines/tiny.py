@@ -137,6 +137,7 @@ TINY = {
     "sac": REPLAYING,
     "td3": REPLAYING,
     "tqc": REPLAYING | {"quantiles": 5},
+    "crossq": REPLAYING | {"critic_hidden": (12,)},
     "alphazero": {
         **{"num_envs": 4, "rollout_steps": 6, "minibatches": 2, "simulations": 8, "epochs": 1},
     },

@@ -67,11 +67,37 @@ class Parts(Signal):
 
 
 class Steered(Signal):
-    """With an action that is a number between two."""
+    """With an action that is a number between two; its side is what counts."""
+
+    def __init__(self, **fields) -> None:
+        super().__init__(**fields)
+        self.action_space = spaces.Box(-0.1, 0.1, (1,), np.float64)
+
+    def step(self, action):
+        """Negative: the first signal."""
+        assert self.action_space.contains(action)
+        return super().step(1 + int(action[0] > 0))
+
+
+class Chosen(Signal):
+    """With an action of two choices, of which the first counts."""
+
+    def __init__(self, **fields) -> None:
+        super().__init__(**fields)
+        self.action_space = spaces.MultiDiscrete([2, 3], start=[1, 5])
+
+    def step(self, action):
+        """As the first says."""
+        assert self.action_space.contains(action)
+        return super().step(int(action[0]))
+
+
+class Bits(Signal):
+    """With an action that no learner takes."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+        self.action_space = spaces.MultiBinary(2)
 
 
 class Spoken(Signal):
@@ -117,5 +143,5 @@ class Moody(Fussy):
         return *seen, {}
 
 
-for kind in (Signal, Parts, Steered, Spoken, Failing, Fussy, Moody):
+for kind in (Signal, Parts, Steered, Chosen, Bits, Spoken, Failing, Fussy, Moody):
     gymnasium.register(f"{kind.__name__}-v0", entry_point=kind, disable_env_checker=True)

@@ -4,6 +4,7 @@ import json
 import statistics
 
 import jax
+import numpy as np
 import pytest
 
 from jaxenvs.benchmarks import contestants, peers, report, throughput, timing
@@ -141,6 +142,27 @@ def test_minigrid_is_measured_in_the_same_turns(tmp_path):
     results = json.loads((tmp_path / "bench.json").read_text())
     (ratio,) = [r for r in results["ratios"] if r["against"] == "minigrid"]
     assert ratio["ratio"] > 0
+
+
+def test_real_actions_are_measured_beside_gymnasium(tmp_path, capsys):
+    pytest.importorskip("gymnasium")
+    assert run(tmp_path, "--ids", "Classic-Pendulum-v0", "--batches", "4") == 0
+    results = json.loads((tmp_path / "bench.json").read_text())
+    assert [row["contestant"] for row in results["rows"]] == ["jaxenvs", "gymnasium"]
+    assert results["ratios"][0]["ratio"] > 0 and not results["missing"]
+
+
+def test_real_actions_are_drawn_evenly_between_their_bounds():
+    contestant = contestants.ours("Classic-Pendulum-v0", 500)
+    game = contestants.Game("it", "", 500, contestant.actions, lambda action: None, turn=1)
+    for drawn in (
+        jax.jit(contestant.draw)(jax.random.key(0)),
+        timing.drawn(np.random.default_rng(0), game, 1)[0],
+    ):
+        assert drawn.shape == (500, 1) and drawn.dtype == np.float32
+        assert np.abs(drawn).max() <= 2 and abs(np.mean(drawn)) < 0.2 and np.std(drawn) > 1
+    alone = timing.drawn(np.random.default_rng(0), game._replace(num_envs=1), 3)
+    assert [action.shape for action in alone] == [(1,)] * 3
 
 
 def test_a_missing_peer_is_named_unless_it_is_not_asked_for(tmp_path, monkeypatch, capsys):

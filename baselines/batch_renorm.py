@@ -1,0 +1,92 @@
+"""Batch renormalisation (Ioffe, 2017), for networks of one item that are trained on batches.
+
+In training, features are normalised by the mean and the deviation of the batch, corrected towards
+running statistics within limits; the running statistics move a little towards those of the batch.
+Everywhere else the running statistics take their place. For the first `WARM_UP` gradient steps,
+while the running statistics lag behind, it is plain batch normalisation (Ioffe and Szegedy, 2015),
+as in CrossQ (Bhatt et al., 2024). Items without weight do not count, and a batch is that of all
+devices together.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Float32, PyTree
+
+from .devices import DEVICES, Devices
+
+STATISTICS = "batch_stats"  # collection of a network's weights that training does not descend on
+MOMENTUM = 0.99  # share of the running statistics that a gradient step keeps
+WARM_UP = 100_000  # gradient steps without corrections
+SCALES, SHIFTS = 3.0, 5.0  # limits of the corrections: a factor, and running deviations
+SMALLEST = 1e-3  # added to variances
+BATCH = "batch"  # name of the axis of items
+
+Mean = Callable[[Array], Array]  # from what is known of one item to its mean over the batch
+
+
+class BatchRenorm(nn.Module):
+    """Normalise the features of one item; `mean` averages over the batch that it is trained in."""
+
+    dtype: Any = jnp.float32  # of the result
+    warm_up: int = WARM_UP
+
+    @nn.compact
+    def __call__(
+        self, features: Float[Array, " features"], mean: Mean | None = None
+    ) -> Float[Array, " features"]:
+        width = features.shape[-1:]
+        usual = self.variable(STATISTICS, "mean", jnp.zeros, width, jnp.float32)
+        spread = self.variable(STATISTICS, "variance", jnp.ones, width, jnp.float32)
+        steps = self.variable(STATISTICS, "steps", jnp.zeros, (), jnp.int32)
+        scale = self.param("scale", nn.initializers.ones_init(), width)
+        bias = self.param("bias", nn.initializers.zeros_init(), width)
+        features = features.astype(jnp.float32)
+        usually = jnp.sqrt(spread.value + SMALLEST)
+        if mean is None:
+            normal = (features - usual.value) / usually
+        else:
+            here = mean(features)
+            variance = mean(jnp.square(features - here))
+            deviation = jnp.sqrt(variance + SMALLEST)
+            is_warm = steps.value >= self.warm_up
+            factor = jnp.clip(deviation / usually, 1.0 / SCALES, SCALES)
+            shift = jnp.clip((here - usual.value) / usually, -SHIFTS, SHIFTS)
+            factor = jax.lax.stop_gradient(jnp.where(is_warm, factor, 1.0))
+            shift = jax.lax.stop_gradient(jnp.where(is_warm, shift, 0.0))
+            normal = (features - here) / deviation * factor + shift
+            usual.value = MOMENTUM * usual.value + (1.0 - MOMENTUM) * here
+            spread.value = MOMENTUM * spread.value + (1.0 - MOMENTUM) * variance
+            steps.value += 1
+        return (normal * scale + bias).astype(self.dtype)
+
+
+def trained(
+    network: nn.Module,
+    devices: Devices,
+    weights: PyTree[Array],
+    weight: Float32[Array, " batch"],
+    *inputs: PyTree[Array],
+    rngs: dict[str, Array] | None = None,
+) -> tuple[Any, PyTree[Array]]:
+    """Answers of a network in training for a batch, and its weights' statistics after it.
+
+    `weight` is 0 for items that do not count; `rngs` are keys that all items split.
+    """
+    axes = (BATCH, DEVICES) if devices.count > 1 else (BATCH,)
+
+    def one(weight: Array, rngs: dict[str, Array], *inputs: PyTree[Array]) -> tuple[Any, Any]:
+        total = jnp.maximum(jax.lax.psum(weight, axes), 1.0)
+
+        def mean(features: Array) -> Array:
+            return jax.lax.psum(weight * features, axes) / total
+
+        return network.apply(weights, *inputs, mean, rngs=rngs, mutable=[STATISTICS])
+
+    keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}
+    over_batch = jax.vmap(one, out_axes=(0, None), axis_name=BATCH)
+    answers, after = over_batch(weight, keys, *inputs)
+    return answers, jax.lax.stop_gradient(after)

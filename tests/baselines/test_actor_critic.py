@@ -1,0 +1,234 @@
+"""What learners of real-valued actions from a replay buffer share, and what might break them."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+from test_dqn import goes_on_bit_for_bit
+from tiny import Push
+
+from jaxenvs import cli
+from jaxenvs.baselines import actor_critic, export, replay_buffer, runs, sac, train
+from jaxenvs.baselines.run import loop
+from jaxenvs.core.env import Transition
+from jaxenvs.core.spaces import Box, Dict
+
+ALL = ("sac", "td3", "tqc", "crossq")
+
+
+class Drop(Push):
+    """A push that ends the task where its sum is above 3."""
+
+    def step_state(self, key, state, action, params):
+        """The end."""
+        transition = super().step_state(key, state, action, params)
+        return Transition(transition.state, transition.reward, action.sum() > 3)
+
+
+class Unbounded(Push):
+    """A push of any strength."""
+
+    @property
+    def action_space(self):
+        """Two numbers, of which one has a bound."""
+        return Box(np.float32([-1, -np.inf]), np.float32([1, np.inf]), (2,), np.float32)
+
+
+class Whole(Push):
+    """A push by whole numbers."""
+
+    @property
+    def action_space(self):
+        """Two of them."""
+        return Box(0, 3, (2,), np.int32)
+
+
+class Square(Push):
+    """A push whose action and observation have parts."""
+
+    @property
+    def action_space(self):
+        """Four numbers, two by two, of which the last column is of other bounds."""
+        low = np.float32([[-1, 0], [-1, 5]])
+        return Box(low, low + 2, (2, 2), np.float32)
+
+    @property
+    def observation_space(self):
+        """Numbers and a category."""
+        parts = {"time": Box(0.0, 9.0, (1,), np.float32), "code": Box(0, 5, (2,), np.uint8)}
+        return Dict(parts)
+
+    def observe(self, state, params=None):
+        """The time, twice."""
+        time = super().observe(state, params)
+        return {"time": time, "code": jnp.zeros(2, jnp.uint8)}
+
+
+def shapes_of(agent, seeds=1):
+    """Runners, not computed."""
+    keys = jax.random.split(jax.random.key(0), seeds)
+    return jax.eval_shape(functools.partial(loop.start, agent), keys)
+
+
+@pytest.mark.parametrize("algorithm", ALL)
+def test_layer_norm_and_dropout_work_in_bfloat16(algorithm):
+    """Under strict promotion of dtypes; weights stay float32."""
+    agent = tiny.learner(Push(), algorithm, bfloat16=True, layer_norm=True, dropout=0.1)
+    before = shapes_of(agent)
+    after, _ = jax.eval_shape(functools.partial(loop.run_chunk, agent), before)
+    assert jax.tree.map(lambda leaf: leaf.dtype, after) == jax.tree.map(
+        lambda leaf: leaf.dtype, before
+    )
+    floats = [x for x in jax.tree.leaves(after.critic) if jnp.issubdtype(x.dtype, jnp.floating)]
+    assert {leaf.dtype for leaf in floats} == {jnp.dtype("float32")}
+
+
+@pytest.mark.parametrize("algorithm", ALL)
+def test_actions_and_observations_may_have_parts(algorithm):
+    agent = tiny.learner(Square(), algorithm)
+    before = shapes_of(agent)
+    after, _ = jax.eval_shape(functools.partial(loop.run_chunk, agent), before)
+    assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, before)
+    assert after.replay_buffer.action.shape == (1, 4, 16, 2, 2)
+
+
+def test_value_learners_work_in_bfloat16():
+    for algorithm in ("dqn", "rainbow", "pqn", "pqn-rnn"):
+        agent = tiny.learner(tiny.Endless(), algorithm, bfloat16=True)
+        jax.eval_shape(functools.partial(loop.run_chunk, agent), shapes_of(agent))
+
+
+def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
+    """The output is a unit of the hidden layer: dropped, or scaled so that its mean stays."""
+    agent = tiny.learner(Push(), "sac", dropout=0.25, hidden=(4,))
+    shapes = shapes_of(agent).critic
+
+    def ones(path, leaf):
+        is_output = path[1].key == "Dense_1" and path[2].key == "kernel"
+        value = np.eye(*leaf.shape[2:])[None] if is_output else np.ones(leaf.shape[1:])
+        return jnp.full(leaf.shape[1:], value, leaf.dtype)
+
+    critic = jax.tree_util.tree_map_with_path(ones, shapes)
+    say = jax.jit(functools.partial(actor_critic.values, agent))
+    obs, action = np.ones((400, 1), np.float32), np.ones((400, 2), np.float32)
+    kept = np.asarray(say(critic, obs, action))
+    assert np.unique(kept).size == 1 and kept[0, 0, 0] > 1
+    said = np.asarray(say(critic, obs, action, key=jax.random.key(0)))[..., 0]
+    bias = 1.0  # of the output
+    is_dropped = np.isclose(said, bias)
+    np.testing.assert_allclose(said[~is_dropped] - bias, (kept[0, 0, 0] - bias) / 0.75, rtol=1e-5)
+    assert abs(is_dropped.mean() - 0.25) < 0.05
+    assert (is_dropped[0] != is_dropped[1]).any()
+
+
+@pytest.fixture(scope="module")
+def fallen():
+    """A learner whose episodes end in both ways, its runner and a batch of it."""
+    agent = tiny.learner(Drop(), "sac", dropout=0.1, actor_every=4, replays=4, warm_up=32)
+    runners = loop.start(agent, jax.random.split(jax.random.key(0), 2))
+    first = jax.tree.map(jnp.copy, runners)
+    runners, _ = loop.run_chunk(agent, runners)
+    after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, runners))
+    sample = functools.partial(replay_buffer.sample, size=64, n_step=1, gamma=agent.settings.gamma)
+    one = jax.tree.map(lambda leaf: leaf[0], runners)
+    batch = jax.jit(sample)(jax.random.key(3), one.replay_buffer)
+    return agent, first, one, batch, after, metrics
+
+
+def test_only_the_end_of_the_task_is_worth_nothing(fallen):
+    agent, _, runner, batch, *_ = fallen
+    goal = jax.jit(functools.partial(sac.worth, agent))(runner.learned, batch, jax.random.key(0))
+    steps = np.asarray(batch.weight) > 0
+    ended = steps & (np.asarray(batch.action).sum(axis=1) > 3)
+    cut = steps & ~ended & (np.asarray(batch.next_obs)[:, 0] == 5)
+    assert ended.sum() > 5 and cut.sum() > 0
+    np.testing.assert_array_equal(batch.discount[ended], 0)
+    np.testing.assert_array_equal(np.asarray(goal)[ended], batch.reward[ended])
+    np.testing.assert_allclose(batch.discount[steps & ~ended], agent.settings.gamma)
+    assert not np.allclose(np.asarray(goal)[cut], batch.reward[cut])
+
+
+def test_the_actor_may_wait_for_the_critics(fallen):
+    """It learns in every fourth gradient step, and what is told of it is of these."""
+    *_, after, metrics = fallen
+    counts = {
+        name: {int(x[0]) for x in jax.tree.leaves(state) if x.dtype == jnp.int32}
+        for name, state in after.optimiser.items()
+    }
+    (critics,) = counts["critic"]
+    assert critics >= 32 and counts["weights"] == counts["temperature"] == {critics // 4}
+    assert (np.abs(metrics["entropy"]) > 0.3).all()  # not a quarter of it
+
+
+def test_seeds_are_independent(fallen):
+    """The second of two learns as it does alone."""
+    agent, _, _, _, after, _ = fallen
+    runners = loop.start(agent, jax.random.split(jax.random.key(0), 2)[1:])
+    for _ in range(2):
+        runners, _ = loop.run_chunk(agent, runners)
+    for alone, both in zip(*map(jax.tree.leaves, (runners.learned, after.learned)), strict=True):
+        np.testing.assert_allclose(alone[0], both[1], rtol=1e-3, atol=1e-4)
+    first, second = (jax.tree.leaves(after.weights)[0][i] for i in range(2))
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("algorithm", ALL)
+def test_spaces_that_no_policy_has_are_refused(algorithm):
+    with pytest.raises(ValueError, match=r"Unbounded\(\): no policy .* give the Box finite bounds"):
+        tiny.learner(Unbounded(), algorithm)
+    with pytest.raises(ValueError, match=r"Whole\(\): no policy .* Box of float numbers"):
+        tiny.learner(Whole(), algorithm)
+    with pytest.raises(
+        ValueError, match=rf"Discrete\(2\); {algorithm} needs a Box one: give --algo"
+    ):
+        tiny.learner(tiny.Clock(), algorithm)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "flags", "words"),
+    [
+        *((name, "--learning-rate nan", "learning_rate=nan must be at least 0") for name in ALL),
+        *((name, "--learning-rate inf", "learning_rate=inf must be finite") for name in ALL),
+        ("sac", "--gamma nan", "gamma=nan must be at least 0"),
+        ("sac", "--target-rate nan", "target_rate=nan must be"),
+        ("sac", "--temperature nan", "temperature=nan must be"),
+        ("sac", "--negentropy nan", "negentropy=nan"),
+        ("tqc", "--negentropy=-0.7", "no policy has so much entropy, an even one has 0.693"),
+        ("crossq", "--momentum nan", "momentum=nan must be at least 0"),
+        ("crossq", "--target-rate 0.01", "target_rate=0.01: crossq has no slow copies; omit it"),
+        ("td3", "--noise nan", "noise=nan must be at least 0"),
+        ("td3", "--dropout 1", "dropout=1.0 leaves nothing; give less than 1"),
+        ("sac", "--actor-every 0", "actor_every=0 must be at least 1"),
+        ("sac", "--capacity 4000000000000 --num-envs 1", "capacity=4000000000000 takes"),
+    ],
+)
+def test_settings_that_cannot_work_say_why(tmp_path, capsys, algorithm, flags, words):
+    out = ["--out", str(tmp_path / "run")]
+    argv = ["Classic-Pendulum-v0", "--algo", algorithm, *flags.split(), *out]
+    assert train.main(argv) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("algorithm", ALL)
+def test_a_run_goes_on_bit_for_bit_and_serves_all_commands(tmp_path, capsys, algorithm):
+    """With its replay buffer and statistics; seeds and settings are swept in one program."""
+    flags = ["--algo", algorithm, "--num-envs", "4", "--rollout-steps", "8", "--capacity", "64"]
+    flags += ["--warm-up", "32", "--batch-size", "16", "--hidden", "8", "--chunk", "1"]
+    flags += ["--critic-hidden", "8", "--eval-episodes", "4", "--checkpoint-every", "2"]
+    flags += ["--sweep", "gamma=0.9,0.99", "--seeds", "2", "--no-anneal"]
+    whole = goes_on_bit_for_bit(tmp_path, flags, "Classic-Pendulum-v0", "critic_loss")
+    policy = runs.load_policy(whole, seed=1)
+    obs = jax.jit(policy.env.reset)(jax.random.key(0)).obs
+    outputs, value = jax.jit(policy.apply)(obs)
+    assert outputs.shape == (2,) and np.isnan(value)
+    assert export.main([str(whole)]) == 0
+    assert (whole / "export" / "policy.jax").is_file()
+    assert cli.main(["eval", str(whole), "--episodes", "4"]) == 0
+    gif = tmp_path / "film.gif"
+    assert cli.main(["watch", str(whole), "--gif", str(gif), "--frames", "5"]) == 0
+    assert gif.is_file() and "nan" not in capsys.readouterr().out

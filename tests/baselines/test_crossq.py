@@ -1,0 +1,235 @@
+"""CrossQ: batch renormalisation and its joint loss against plain NumPy, and running statistics."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+from tiny import HIGH, LOW, Push
+
+from jaxenvs.baselines import acting, actor_critic, batch_renorm, crossq, replay_buffer, train
+from jaxenvs.baselines.batch_renorm import STATISTICS, BatchRenorm
+from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
+from jaxenvs.baselines.run import loop
+
+ROWS = 24
+COUNTS = np.arange(ROWS) % 5 > 0  # items with weight
+
+
+def drawn(shift: float = 0.0):
+    """Features of a batch, with outliers among those that have no weight."""
+    features = np.random.default_rng(0).normal(shift, 2.0, (ROWS, 3)).astype(np.float32)
+    features[~COUNTS] += 50.0
+    return features
+
+
+def weights_of(mean, variance, steps=0):
+    """Weights of a layer of three features."""
+    told = np.array([mean] * 3, np.float32), np.array([variance] * 3, np.float32)
+    params = {"scale": np.array([1.0, 2.0, 0.5], np.float32), "bias": np.float32([0, 1, 2])}
+    return {
+        "params": params,
+        STATISTICS: {"mean": told[0], "variance": told[1], "steps": np.int32(steps)},
+    }
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def renormalised(warm_up, weights, features, weight):
+    """A batch in training, the statistics after it, and the same batch outside of training."""
+    layer = BatchRenorm(warm_up=warm_up)
+    out, after = batch_renorm.trained(layer, ALONE, weights, weight, features)
+    return out, after[STATISTICS], jax.vmap(layer.apply, in_axes=(None, 0))(weights, features)
+
+
+def by_hand(features, weights, steps, warm_up):
+    """The corrections of a batch, in float64, and the batch normalised with them."""
+    kept = {name: np.float64(value) for name, value in weights[STATISTICS].items()}
+    counted = np.float64(features)[COUNTS]
+    mean, deviation = counted.mean(axis=0), np.sqrt(counted.var(axis=0) + 1e-3)
+    usual = np.sqrt(kept["variance"] + 1e-3)
+    factor = np.clip(deviation / usual, 1 / 3, 3)
+    shift = np.clip((mean - kept["mean"]) / usual, -5, 5)
+    if steps < warm_up:
+        factor, shift = np.ones(3), np.zeros(3)
+    normal = (features - mean) / deviation * factor + shift
+    return factor, shift, normal * weights["params"]["scale"] + weights["params"]["bias"]
+
+
+@pytest.mark.parametrize(
+    ("mean", "variance", "limited"),
+    [(0.3, 3.0, False), (40.0, 0.01, True)],
+)
+def test_batch_renormalisation_is_that_of_the_paper(mean, variance, limited):
+    features, weight = drawn(), COUNTS.astype(np.float32)
+    for steps in (9, 10):  # before the end of the warm-up, and after it
+        weights = weights_of(mean, variance, steps)
+        factor, shift, wanted = by_hand(features, weights, steps, warm_up=10)
+        out, after, outside = renormalised(10, weights, features, weight)
+        np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+        counted = features[COUNTS]
+        np.testing.assert_allclose(after["mean"], 0.99 * mean + 0.01 * counted.mean(axis=0), 1e-5)
+        kept = 0.99 * variance + 0.01 * counted.var(axis=0)
+        np.testing.assert_allclose(after["variance"], kept, rtol=1e-4)
+        assert after["steps"] == steps + 1
+        usually = (features - mean) / np.sqrt(variance + 1e-3)
+        wanted = usually * weights["params"]["scale"] + weights["params"]["bias"]
+        np.testing.assert_allclose(outside, wanted, rtol=1e-4, atol=1e-4)
+    assert limited == bool((factor == 3).all() and (shift == -5).all())
+    if not limited:  # within the limits it is what the running statistics make of the batch
+        np.testing.assert_allclose(out, outside, rtol=1e-3, atol=1e-3)
+
+
+def test_corrections_have_no_gradient():
+    """Against differences of the batch normalised with the same corrections."""
+    features, weights = np.float64(drawn()), weights_of(0.3, 3.0, 10)
+    slopes = np.random.default_rng(1).normal(size=features.shape) * COUNTS[:, None]
+    factor, shift, _ = by_hand(features, weights, 10, 0)
+
+    def total(features):
+        counted = features[COUNTS]
+        deviation = np.sqrt(counted.var(axis=0) + 1e-3)
+        normal = (features - counted.mean(axis=0)) / deviation * factor + shift
+        return (slopes * normal * weights["params"]["scale"]).sum()
+
+    @jax.jit
+    def gradient(features):
+        def loss(features):
+            weight = jnp.asarray(COUNTS, jnp.float32)
+            return (renormalised(0, weights, features, weight)[0] * jnp.float32(slopes)).sum()
+
+        return jax.grad(loss)(features)
+
+    found = np.asarray(gradient(jnp.float32(features)))
+    for at in ((1, 0), (7, 1), (22, 2)):
+        ahead, back = features.copy(), features.copy()
+        ahead[at] += 1e-4
+        back[at] -= 1e-4
+        assert found[at] == pytest.approx((total(ahead) - total(back)) / 2e-4, rel=1e-3, abs=1e-4)
+
+
+def test_devices_normalise_by_the_batch_of_them_all():
+    """As one device with the whole batch: answers, statistics, and the averaged gradient."""
+    layer, weights = BatchRenorm(warm_up=0), jax.tree.map(jnp.asarray, weights_of(0.3, 3.0))
+    features, weight = drawn(1.0), COUNTS.astype(np.float32)
+
+    def gradient(devices, params, features, weight):
+        def loss(params):
+            given = {**weights, "params": params}
+            out, after = batch_renorm.trained(layer, devices, given, weight, features)
+            return jnp.square(out).mean(), after
+
+        slope, after = jax.grad(loss, has_aux=True)(params)
+        return devices.mean(slope), after
+
+    alone = jax.jit(functools.partial(gradient, ALONE))(weights["params"], features, weight)
+    on_each = jax.vmap(
+        functools.partial(gradient, Devices(4)), in_axes=(None, 0, 0), axis_name=DEVICES
+    )
+    parts = (features.reshape(4, -1, 3), weight.reshape(4, -1))
+    together = jax.jit(on_each)(weights["params"], *parts)
+    for one, each in zip(*map(jax.tree.leaves, (alone, together)), strict=True):
+        np.testing.assert_allclose(each, np.stack([one] * 4), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def agent():
+    return tiny.learner(Push(), "crossq", temperature=0.3)
+
+
+@pytest.fixture(scope="module")
+def runners(agent):
+    """At first, after an update that fills the replay buffer, and after two that learn."""
+    made, kept = loop.start(agent, jax.random.key(0)[None]), []
+    for _ in range(3):
+        kept.append(jax.tree.map(jnp.copy, made))
+        made, metrics = loop.run_chunk(agent, made)
+    kept = [kept[0], kept[1], jax.tree.map(jnp.copy, made)]
+    return [jax.tree.map(lambda leaf: leaf[0], one) for one in kept], metrics
+
+
+def counts_of(weights):
+    """Batches that each layer's statistics have seen."""
+    leaves = jax.tree.leaves(jax.device_get(weights[STATISTICS]))
+    return {int(n) for leaf in leaves if leaf.dtype == np.int32 for n in np.ravel(leaf)}
+
+
+def test_statistics_move_in_gradient_steps_alone(agent, runners):
+    """Those of the actor in every third of the critics'; there is no slow copy."""
+    (first, full, after), metrics = runners
+    for one in (first, full):
+        assert counts_of(one.critic) == counts_of(one.weights) == {0}
+    rounds = 2 * agent.settings.rollout_steps * agent.settings.replays
+    (critics,), (actors,) = counts_of(after.critic), counts_of(after.weights)
+    assert rounds - 2 * agent.settings.replays <= critics <= rounds
+    assert actors == critics // 3
+    assert after.target == ()
+    for name in ("weights", "critic"):
+        moved = jax.tree.map(np.array_equal, getattr(full, name), getattr(after, name))
+        assert not any(jax.tree.leaves(moved)), name
+    assert np.isfinite(metrics["actor_loss"]).all() and np.isfinite(metrics["entropy"]).all()
+    assert "turns" not in metrics
+
+
+def test_acting_is_by_running_statistics(agent, runners):
+    (_, _, after), _ = runners
+    obs = np.float32([[0], [2], [5]])
+    together = jax.jit(functools.partial(acting.predict, agent))
+    said = together(after.weights, obs)
+    for i in range(3):
+        np.testing.assert_array_equal(said[i], together(after.weights, obs[[i]])[0])
+    moved = jax.tree.map(jnp.copy, after.weights)
+    moved[STATISTICS]["BatchRenorm_0"]["mean"] += 1.0
+    assert not np.allclose(said, together(moved, obs))
+
+
+def layer_by_hand(weights, name, features, weight):
+    """Batch normalisation, as in the warm-up."""
+    mean = (weight[:, None] * features).sum(axis=0) / weight.sum()
+    variance = (weight[:, None] * (features - mean) ** 2).sum(axis=0) / weight.sum()
+    part = weights["params"][name]
+    return (features - mean) / np.sqrt(variance + 1e-3) * part["scale"] + part["bias"], mean
+
+
+def test_both_halves_of_a_batch_pass_the_critics_together(agent, runners):
+    """The loss by hand; targets are the least of what the critics themselves say, in training."""
+    (_, _, runner), _ = runners
+    learned, gamma = runner.learned, agent.settings.gamma
+    sample = functools.partial(replay_buffer.sample, size=32, n_step=1, gamma=gamma)
+    batch = jax.jit(sample)(jax.random.key(3), runner.replay_buffer)
+
+    @jax.jit
+    def parts(learned, batch):
+        drawn = actor_critic.drawn(agent, learned.weights, batch.next_obs, jax.random.key(1))
+        cost = jnp.exp(learned.temperature) * drawn[1]
+        return *drawn, crossq.critic_loss(agent, learned.critic, batch, drawn[0], cost)
+
+    action, log_prob, (loss, told) = jax.device_get(parts(learned, batch))
+    batch, critics = jax.device_get(batch), jax.device_get(learned.critic)
+    weight = np.float64([*batch.weight, *batch.weight])
+    unit = (2 * np.concatenate([batch.action, action]) - LOW - HIGH) / (HIGH - LOW)
+    both = np.concatenate([np.concatenate([batch.obs, batch.next_obs]), unit], axis=1)
+    said = []
+    for number in range(2):
+        critic = jax.tree.map(lambda leaf, at=number: np.float64(leaf[at]), critics)
+        features, mean = layer_by_hand(critic, "BatchRenorm_0", both, weight)
+        kept = 0.99 * critic[STATISTICS]["BatchRenorm_0"]["mean"] + 0.01 * mean
+        found = told[STATISTICS][STATISTICS]["BatchRenorm_0"]["mean"][number]
+        np.testing.assert_allclose(found, kept, rtol=1e-4, atol=1e-5)
+        dense = critic["params"]["Dense_0"]
+        features = np.maximum(features @ dense["kernel"] + dense["bias"], 0)
+        features, _ = layer_by_hand(critic, "BatchRenorm_1", features, weight)
+        dense = critic["params"]["Dense_1"]
+        said.append((features @ dense["kernel"] + dense["bias"])[:, 0])
+    now, following = np.split(np.stack(said), 2, axis=1)
+    soft = following.min(axis=0) - np.exp(learned.temperature) * log_prob
+    goal = batch.reward + batch.discount * soft
+    wanted = (0.5 * batch.weight * (now - goal) ** 2).mean(axis=1).sum()
+    assert loss == pytest.approx(wanted, rel=1e-3)
+
+
+def test_momentum_of_all_is_refused(tmp_path, capsys):
+    flags = ["Classic-Pendulum-v0", "--algo", "crossq", "--out", str(tmp_path / "run")]
+    assert train.main([*flags, "--momentum", "1"]) == 2
+    assert "momentum=1.0 keeps all; give less than 1" in capsys.readouterr().err
