@@ -155,7 +155,7 @@ def test_without_priorities_nothing_is_stored_for_them():
 
 @pytest.mark.parametrize("name", ["priority", "importance", "munchausen", "reset_keep"])
 def test_shares_above_one_are_refused(name):
-    with pytest.raises(ValueError, match=rf"{name}=1.5 must be from 0 to 1"):
+    with pytest.raises(ValueError, match=rf"{name}=1.5 must be at most 1"):
         dqn.Settings(**{name: 1.5}).check()
 
 
