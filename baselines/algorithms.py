@@ -190,6 +190,7 @@ ALGORITHMS = {
         Algorithm("qr-dqn", "QR-DQN", ".qr_dqn", shape=(*OF_VALUES, "quantiles")),
         Algorithm("iqn", "IQN", ".iqn", shape=(*OF_VALUES, "cosines")),
         Algorithm("rainbow", "Rainbow", ".rainbow", shape=OF_ATOMS),
+        Algorithm("r2d2", "R2D2", ".r2d2", shape=(*RECURRENT, "dueling", "squeeze")),
         Algorithm("sac", "SAC", ".sac", actions=(Box,)),
         Algorithm("td3", "TD3", ".td3", actions=(Box,)),
         Algorithm("tqc", "TQC", ".tqc", actions=(Box,)),

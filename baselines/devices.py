@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
-from jaxtyping import Array, Float32, PyTree
+from jaxtyping import Array, Float32, Int32, PyTree, Shaped
 
 from jaxenvs import Env, VectorEnv, make_vec
 
@@ -75,6 +75,38 @@ class Devices:
     def local_key(self, key: Array) -> Array:
         """A key of this device alone."""
         return key if self.count == 1 else jax.random.fold_in(key, jax.lax.axis_index(DEVICES))
+
+    @property
+    def index(self) -> Any:
+        """Which of the devices this is, from 0."""
+        return 0 if self.count == 1 else jax.lax.axis_index(DEVICES)
+
+    def first_key(self, key: Array) -> Array:
+        """The key that the first device has, on all of them."""
+        if self.count == 1:
+            return key
+        return jax.random.wrap_key_data(self.joined(jax.random.key_data(key)[None])[0])
+
+    def joined(self, array: Shaped[Array, "rows ..."]) -> Shaped[Array, "all ..."]:
+        """Rows of all devices, in the order of these."""
+        return array if self.count == 1 else jax.lax.all_gather(array, DEVICES, tiled=True)
+
+    def dealt(self, tree: PyTree[Array], source: Int32[Array, " all"]) -> PyTree[Array]:
+        """Deal rows out evenly: the first device gets the first ones, and so on.
+
+        Every device has all rows of the arrays, but row i is right on device `source[i]` alone.
+        """
+        if self.count == 1:
+            return tree
+        share = len(source) // self.count
+        row = jnp.arange(share, dtype=jnp.int32)
+        source = jax.lax.dynamic_slice_in_dim(source, self.index * share, share)
+
+        def deal(leaf: Array) -> Array:
+            hands = leaf.reshape(self.count, share, *leaf.shape[1:])
+            return jax.lax.all_to_all(hands, DEVICES, 0, 0)[source, row]
+
+        return jax.tree.map(deal, tree)
 
     def mean(self, tree: PyTree[Array]) -> PyTree[Array]:
         """Average float arrays over the devices: one exchange for the whole tree."""

@@ -42,67 +42,28 @@ from .replay_buffer import Batch, ReplayBuffer
 from .run import options
 from .run.checkpoints import RunError
 from .runs import Config
-from .settings import Exploring
+from .settings import Replayed
 
 LOWEST = -1.0  # of Munchausen's reward, before it is scaled
 RESETS = 0.7  # share of the run after which there are no resets, so that it ends with what it knows
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Exploring):
+class Settings(Replayed):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
-    rollout_steps: int = 16  # steps of each environment between updates
-    learning_rate: float = 3e-4  # at the start
-    max_grad_norm: float = 10.0  # global norm of the gradient, at most
-    capacity: int = 200_000  # steps that the replay buffer holds, of all environments together
-    warm_up: int = 10_000  # steps of all environments before the first gradient step
-    gradient_steps: int = 32  # of an update
-    batch_size: int = 128  # steps that a gradient step learns from, on all devices
-    n_step: int = 3  # steps whose rewards are added before the value of what follows
-    double: bool = True  # whether the weights choose the action that their slow copy values
-    dueling: bool = True  # whether the network says a value and advantages
-    target_rate: float = 0.01  # how far the slow copy moves towards the weights; 1: all the way
-    target_every: int = 1  # gradient steps between its moves
-    epsilon_share: float = 0.3  # share of the run's updates over which epsilon falls, linearly
-    priority: float = 0.0  # power of the error by which steps are sampled; 0: all evenly
-    importance: float = 0.4  # power of the importance weights at the start; it rises to 1
     noisy: bool = False  # whether learned noise in the last layers explores; see epsilon_start
     munchausen: float = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
     temperature: float = 0.03  # of Munchausen's policy
     reset_every: int = 0  # gradient steps between resets of the last layers; 0: never
     reset_keep: float = 0.5  # share of the other layers' weights that a reset keeps
 
-    counts: ClassVar[tuple[str, ...]] = (
-        *Exploring.counts,
-        *("gradient_steps", "batch_size", "n_step", "target_every"),
-    )
+    shares: ClassVar[tuple[str, ...]] = (*Replayed.shares, "munchausen", "reset_keep")
 
     def check(self) -> None:
         super().check()
-        if self.slots <= self.n_step:
-            raise ValueError(
-                f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
-                f"environments; n_step={self.n_step} needs {self.n_step + 1}: give capacity="
-                f"{(self.n_step + 1) * self.num_envs} or more, or fewer num_envs"
-            )
-        if self.warm_up < self.n_step * self.num_envs:
-            raise ValueError(
-                f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
-                f"n_step={self.n_step} steps; give at least {self.n_step * self.num_envs}"
-            )
-        if not 0.0 < self.target_rate <= 1.0:
-            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
-        for name in ("priority", "importance", "munchausen", "reset_keep"):
-            if getattr(self, name) > 1.0:
-                raise ValueError(f"{name}={getattr(self, name)} must be from 0 to 1")
         if self.munchausen and not self.temperature:
             raise ValueError("temperature=0 leaves munchausen no policy; give such as 0.03")
-
-    @property
-    def slots(self) -> int:
-        """Slots of the replay buffer for each environment."""
-        return self.capacity // self.num_envs
 
 
 class Runner(NamedTuple):
@@ -133,6 +94,7 @@ class Learned(NamedTuple):
     sums: PyTree[Array] = ()  # of the priorities
 
 
+STORED = ("replay_buffer", "priorities", "memories", "found")  # fields that grow with the capacity
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "priorities")
 network = QNetwork.of
 report = evaluate.report
@@ -160,21 +122,28 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     return runner, {**metrics, **losses}
 
 
-def collect(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, dict[str, Array]]:
+def valued(learner: Learner[Any], runner: Any, key: Array) -> tuple[Any, Array]:
+    """The runner as it is, and the values of all actions in what it observes."""
+    answer = q_network.answers(learner, runner.weights, runner.obs, key)
+    return runner, learner.network.mean(answer)
+
+
+def collect(
+    learner: Learner[Any], runner: Any, valued: Callable[..., tuple[Any, Array]] = valued
+) -> tuple[Any, Array, dict[str, Array]]:
     """Act for `rollout_steps` steps in every environment, and remember them.
 
-    Also return a key to learn with, and metrics.
+    `valued(learner, runner, key)` also returns the runner, whose memory may have changed. Also
+    return a key to learn with, and metrics.
     """
     settings = learner.settings
-    epsilon, before = settings.epsilon(runner.updates), runner.replay_buffer.written
+    epsilon, before = epsilons(learner, runner.updates), runner.replay_buffer.written
     runner, key, key_learn = acting.next_update(learner, runner)
 
-    def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+    def act(runner: Any, key: Array) -> tuple[Any, Rollout]:
         key_action, key_step = jax.random.split(key)
         mask = acting.legal_now(learner, runner.world.env)
-        noise = jax.random.fold_in(key, 0)
-        answer = q_network.answers(learner, runner.weights, runner.obs, noise)
-        values = learner.network.mean(answer)
+        runner, values = valued(learner, runner, jax.random.fold_in(key, 0))
         action = q_network.explore(key_action, values, epsilon, mask)
         step = learner.env.step(key_step, runner.world, action)
         buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
@@ -183,11 +152,25 @@ def collect(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, dict[
 
     keys = jax.random.split(key, settings.rollout_steps)
     runner, ends = jax.lax.scan(act, runner, keys, unroll=settings.unroll)
-    if settings.priority:
-        given = runner.priorities, runner.replay_buffer, before, settings.n_step
-        runner = runner._replace(priorities=priorities.refreshed(*given))
+    if runner.priorities:
+        given = runner.priorities, runner.replay_buffer, before
+        ranks = priorities.refreshed(*given, settings.reach, settings.spacing)
+        runner = runner._replace(priorities=ranks)
     runner = runner._replace(updates=runner.updates + 1)
-    return runner, key_learn, {**acting.episode_sums(ends), "epsilon": epsilon}
+    return runner, key_learn, {**acting.episode_sums(ends), "epsilon": epsilon.mean()}
+
+
+def epsilons(
+    learner: Learner[Any], updates: Int32[Array, ""]
+) -> Float32[Array, ""] | Float32[Array, " envs"]:
+    """Share of random actions: a number, or with `epsilon_power` one of each environment."""
+    settings, envs = learner.settings, learner.env.num_envs
+    epsilon = settings.epsilon(updates)
+    if not settings.epsilon_power:
+        return epsilon
+    row = learner.devices.index * envs + jnp.arange(envs, dtype=jnp.int32)
+    place = row.astype(jnp.float32) / max(settings.num_envs - 1, 1)
+    return q_network.ladder(epsilon, settings.epsilon_power, place)
 
 
 def learn(
@@ -197,9 +180,24 @@ def learn(
     worth: Callable[..., Array],
     loss: Callable[..., Loss],
 ) -> tuple[Runner, dict[str, Array]]:
-    """Take `gradient_steps` gradient steps, or none before the replay buffer has warmed up.
+    """Take `gradient_steps` gradient steps, if it is time, and reset what is due.
 
     `worth` and `loss` are as here.
+    """
+    step = functools.partial(gradient_step, learner, worth, loss, runner.replay_buffer)
+    runner, losses = learn_when_ready(learner, runner, key, step)
+    return reset(learner, runner, jax.lax.pmax(runner.updates, SEEDS)), losses
+
+
+def learn_when_ready(
+    learner: Learner[Any],
+    runner: Any,
+    key: Array,
+    gradient_step: Callable[[Array, Learned, Array], tuple[Learned, dict[str, Array]]],
+) -> tuple[Any, dict[str, Array]]:
+    """Take `gradient_steps` gradient steps, or none before the replay buffer has warmed up.
+
+    `gradient_step` is given the power of the importance weights, what is learned and a key.
     """
     settings = learner.settings
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
@@ -210,17 +208,16 @@ def learn(
     nothing = {"q_loss": jnp.float32(0.0), "q": jnp.float32(0.0)}
 
     def steps(learned: Learned) -> tuple[Learned, dict[str, Array]]:
-        if settings.priority:
+        if learned.priorities:
             learned = learned._replace(sums=priorities.sums(learned.priorities))
         keys = jax.random.split(key, settings.gradient_steps)
-        step = functools.partial(gradient_step, learner, worth, loss, runner.replay_buffer, beta)
-        learned, losses = jax.lax.scan(step, learned, keys)
+        learned, losses = jax.lax.scan(functools.partial(gradient_step, beta), learned, keys)
         return learned._replace(sums=()), jax.tree.map(jnp.mean, losses)
 
     ready = updates * settings.steps_per_update >= settings.warm_up
     learned, losses = jax.lax.cond(ready, steps, lambda same: (same, nothing), learned)
-    runner = runner._replace(**{k: v for k, v in learned._asdict().items() if k != "sums"})
-    return reset(learner, runner, updates), losses
+    learned = {name: part for name, part in learned._asdict().items() if name != "sums"}
+    return runner._replace(**learned), losses
 
 
 def gradient_step(
@@ -233,22 +230,37 @@ def gradient_step(
     key: Array,
 ) -> tuple[Learned, dict[str, Array]]:
     """Learn from one batch, then let the slow copy follow."""
-    settings = learner.settings
-    size = settings.batch_size // learner.devices.count
+    settings, devices = learner.settings, learner.devices
     key_worth, key_loss = (jax.random.fold_in(key, i) for i in (1, 2))
     window = (settings.n_step, settings.gamma)
     drawn = None
     if settings.priority:
         known = (learned.priorities, learned.sums)
-        drawn = priorities.sample(key, *known, size, beta, learner.devices)
+        drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
         batch = replay_buffer.window(buffer, drawn.env, drawn.slot, *window)
-        batch = batch._replace(weight=drawn.weight)
+        batch = devices.dealt(batch._replace(weight=drawn.weight), drawn.device)
     else:
+        size = settings.batch_size // devices.count
         batch = replay_buffer.sample(key, buffer, size, *window)
     goals = worth(learner, learned.weights, learned.target, batch, key_worth)
-    weights, optimiser = learned.weights, minibatches.optimiser(settings)
-    gradient, losses = minibatches.gradients(learner, loss, weights, batch, goals, key_loss)
+    return descended(learner, loss, learned, drawn, batch, goals, key_loss)
+
+
+def descended(
+    learner: Learner[Any],
+    loss: Callable[..., Loss],
+    learned: Learned,
+    drawn: priorities.Drawn | None,
+    *given: Any,
+) -> tuple[Learned, dict[str, Array]]:
+    """Take a gradient step, let the slow copy follow, and correct the priorities of `drawn`.
+
+    `loss(learner, weights, *given)` also says the errors of a batch, those drawn if there are any.
+    """
+    settings, weights = learner.settings, learned.weights
+    gradient, losses = minibatches.gradients(learner, loss, weights, *given)
     error = losses.pop("error")
+    optimiser = minibatches.optimiser(settings)
     weights, state = minibatches.apply_gradient(optimiser, gradient, learned.optimiser, weights)
     moves = minibatches.counted(state) % settings.target_every == 0
     rate = jnp.where(moves, settings.target_rate, 0.0)
@@ -256,6 +268,7 @@ def gradient_step(
     learned = learned._replace(weights=weights, target=target, optimiser=state)
     if drawn is not None:
         known = (learned.priorities, learned.sums)
+        error = learner.devices.joined(error)
         ranks, sums = priorities.updated(*known, drawn, error, settings.priority)
         learned = learned._replace(priorities=ranks, sums=sums)
     return learned, losses
@@ -384,7 +397,7 @@ def fit(learner: Learner[Any], seeds: int) -> None:
     """Raise `RunError` if the replay buffer does not fit on the device."""
     alone = dataclasses.replace(learner, devices=ALONE)
     runner = jax.eval_shape(alone.init, jax.random.key(0))
-    shapes = (runner.replay_buffer, getattr(runner, "priorities", ()))
+    shapes = [getattr(runner, name, ()) for name in STORED]
     need = seeds * sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
     device = jax.local_devices()[0]
     there = device_memory(device)

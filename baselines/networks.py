@@ -218,6 +218,21 @@ class Recurrent(Network):
         of the features costs nothing in the compiled loop. `given` are further inputs of `heads`,
         by step.
         """
+        _, memories, features = self.remembered(weights, memory, obs, done)
+        heads: Any = functools.partial(self.apply, weights, method="heads")
+        return jax.vmap(heads)(memories, features, *given)
+
+    def remembered(
+        self,
+        weights: PyTree[Array],
+        memory: PyTree[Array],
+        obs: PyTree[Array],
+        done: Bool[Array, " steps"],
+    ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
+        """What is remembered before the next observation, after each, and what `heads` also take.
+
+        Arguments are those of `unroll`.
+        """
         apply: Any = functools.partial(self.apply, weights)
         seen = jax.vmap(functools.partial(apply, method="features"))(obs)
         features = self.in_order(apply, memory, seen, done)
@@ -227,8 +242,8 @@ class Recurrent(Network):
             memory = apply(memory, features, method="recall")
             return renewed(memory, self.begin(), done), memory
 
-        memories = jax.lax.scan(remember, memory, (features, done))[1]
-        return jax.vmap(functools.partial(apply, method="heads"))(memories, features, *given)
+        last, memories = jax.lax.scan(remember, memory, (features, done))
+        return last, memories, features
 
     def in_order(self, apply: Any, memory: PyTree, seen: PyTree, done: Array) -> PyTree[Array]:
         """What `recall` and `heads` take of successive observations: here their features.

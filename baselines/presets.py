@@ -44,6 +44,16 @@ FEW_STEPS = {
     "chunk": 16,
 }
 
+# Sequences: longer ones, and environments of which each explores less than the one before.
+BY_SEQUENCES = {
+    "num_envs": 32,
+    "rollout_steps": 16,
+    "gradient_steps": 16,
+    "epsilon_end": 0.2,
+    "epsilon_power": 3.0,
+    "learning_rate": 1e-3,
+}
+
 # A key and a door, or a long way, between the agent and its only reward: hundreds of steps for a
 # beginner.
 FAR_REWARD = {
@@ -158,6 +168,18 @@ BALANCE = {
     "chunk": 8,
 }
 
+
+BALANCE_BY_SEQUENCES = {
+    "total_steps": 100_000,
+    "num_envs": 16,
+    "rollout_steps": 16,
+    "gradient_steps": 8,
+    "warm_up": 2000,
+    "capacity": 50_000,
+    "learning_rate": 1e-3,
+    "hidden": (64,),
+    "memory": 64,
+}
 
 # A cost for every step until the end, which chance seldom reaches.
 SWING_UP = {
@@ -318,6 +340,10 @@ PRESETS = (
             steps(r"Craft-.*", 1, name),
         )
     ),
+    Preset(r"(Grid|BabyAI)-.*", BY_SEQUENCES, algorithm="r2d2"),
+    Preset(r"Grid-Memory.*", {"burn_in": 8, "sequence": 24, "period": 12}, algorithm="r2d2"),
+    steps(r"Grid-Memory.*", 0.3, "r2d2"),
+    Preset(r"Classic-CartPole-v\d+", BALANCE_BY_SEQUENCES, algorithm="r2d2"),
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_VALUES, algorithm="pqn"),
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD_BY_SEQUENCES, algorithm="pqn-rnn"),
     Preset(r"Craft-.*", OPEN_WORLD_BY_VALUES, algorithm="pqn-rnn"),

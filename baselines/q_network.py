@@ -214,6 +214,14 @@ def explore(
     return jnp.where(whether, anything, best)
 
 
+def ladder(epsilon: Any, power: float, place: Any) -> Any:
+    """Shares of random actions of environments side by side (Horgan et al., 2018).
+
+    `place` is from 0 for the first, which has `epsilon`, to 1 for the last, which explores least.
+    """
+    return epsilon ** (1.0 + power * place)
+
+
 def chosen(values: Float32[Array, "..."], action: Int32[Array, "*batch"]) -> Float32[Array, "..."]:
     """What is said of the action taken in each observation.
 

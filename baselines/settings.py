@@ -174,3 +174,76 @@ class Exploring(Common):
         share = update.astype(jnp.float32) / (self.epsilon_share * self.updates)
         fallen = jnp.minimum(share, 1.0)
         return self.epsilon_start + (self.epsilon_end - self.epsilon_start) * fallen
+
+
+@dataclasses.dataclass(frozen=True)
+class Replayed(Exploring):
+    """Settings shared by learners of action values from a replay buffer."""
+
+    rollout_steps: int = 16  # steps of each environment between updates
+    learning_rate: float = 3e-4  # at the start
+    max_grad_norm: float = 10.0  # global norm of the gradient, at most
+    capacity: int = 200_000  # steps that the replay buffer holds, of all environments together
+    warm_up: int = 10_000  # steps of all environments before the first gradient step
+    gradient_steps: int = 32  # of an update
+    batch_size: int = 128  # steps that a gradient step learns from, on all devices
+    n_step: int = 3  # steps whose rewards are added before the value of what follows
+    double: bool = True  # whether the weights choose the action that their slow copy values
+    dueling: bool = True  # whether the network says a value and advantages
+    target_rate: float = 0.01  # how far the slow copy moves towards the weights; 1: all the way
+    target_every: int = 1  # gradient steps between its moves
+    epsilon_share: float = 0.3  # share of the run's updates over which epsilon falls, linearly
+    epsilon_power: float = 0.0  # the last environment has epsilon to the power of this plus 1 (7)
+    priority: float = 0.0  # power of the error by which steps are sampled; 0: all evenly
+    importance: float = 0.4  # power of the importance weights at the start; it rises to 1
+
+    counts: ClassVar[tuple[str, ...]] = (
+        *Exploring.counts,
+        *("gradient_steps", "batch_size", "n_step", "target_every"),
+    )
+    shares: ClassVar[tuple[str, ...]] = (*Exploring.shares, "priority", "importance")
+
+    def check(self) -> None:
+        super().check()
+        if self.slots < self.least_slots:
+            raise ValueError(
+                f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
+                f"environments; {self.window} needs {self.least_slots}: give capacity="
+                f"{self.least_slots * self.num_envs} or more, or fewer num_envs"
+            )
+        if self.warm_up < self.reach * self.num_envs:
+            raise ValueError(
+                f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
+                f"the {self.reach} steps of {self.window}; give at least "
+                f"{self.reach * self.num_envs}"
+            )
+        if not 0.0 < self.target_rate <= 1.0:
+            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
+
+    @property
+    def slots(self) -> int:
+        """Slots of the replay buffer for each environment."""
+        return self.capacity // self.num_envs
+
+    @property
+    def window(self) -> str:
+        """What is sampled, in words."""
+        return f"n_step={self.n_step}"
+
+    @property
+    def reach(self) -> int:
+        """Steps from the first slot of a window to its last one."""
+        return self.n_step
+
+    @property
+    def spacing(self) -> int:
+        """Slots between the beginnings of windows."""
+        return 1
+
+    @property
+    def least_slots(self) -> int:
+        """Slots in which a window that can be sampled always fits.
+
+        With priorities one more: of two slots next to each other only one can be no step.
+        """
+        return self.reach + self.spacing + (self.priority > 0.0)

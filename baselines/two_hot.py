@@ -19,9 +19,14 @@ def squeezed(x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
 
 
 def stretched(y: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
-    """The number that was squeezed."""
-    root = (jnp.sqrt(1.0 + 4.0 * SLOPE * (jnp.abs(y) + 1.0 + SLOPE)) - 1.0) / (2.0 * SLOPE)
-    return jnp.sign(y) * (jnp.square(root) - 1.0)
+    """The number that was squeezed.
+
+    Written without differences of nearly equal numbers, which cost float32 three digits near 0.
+    """
+    y, sign = jnp.abs(y), jnp.sign(y)
+    more = y + 1.0 + SLOPE
+    root = 2.0 * more / (jnp.sqrt(1.0 + 4.0 * SLOPE * more) + 1.0)  # of the number, plus 1
+    return sign * (root - 1.0) * (root + 1.0)
 
 
 def two_hot(value: Float[Array, "*batch"], top: int) -> Float32[Array, "*batch atoms"]:

@@ -351,6 +351,18 @@ MUTATIONS = {
         "jnp.where(ended, jnp.float32(gamma), jnp.float32(gamma)",
         "baselines/test_dqn.py",
     ),
+    "R2D2 learns in its burn-in": Mutation(
+        "baselines/r2d2.py",
+        "jax.lax.stop_gradient(memory), *rest",
+        "memory, *rest",
+        "baselines/test_r2d2.py -k burn_in",
+    ),
+    "R2D2 forgets before a true successor": Mutation(
+        "baselines/r2d2.py",
+        "sequences.terminated | ~sequences.is_step",
+        "sequences.terminated | sequences.truncated",
+        "baselines/test_r2d2.py -k stored_memory",
+    ),
     "PQN values illegal actions": Mutation(
         "baselines/pqn.py",
         "values = legal(values, mask)",

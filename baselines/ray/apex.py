@@ -22,7 +22,7 @@ from jaxtyping import Array, Int32, PyTree, UInt32
 from jaxenvs.core.memory import machine_memory
 from jaxenvs.core.spaces import Dict, Space
 
-from .. import dqn, minibatches
+from .. import dqn, minibatches, q_network
 from ..algorithms import Algorithm, Learner
 from ..q_network import QNetwork
 from ..replay_buffer import Batch
@@ -90,7 +90,7 @@ class Settings(Common):
         """
         share = self.num_envs // self.actors
         place = np.arange(slot * share, (slot + 1) * share) / max(self.num_envs - 1, 1)
-        return tuple((self.epsilon ** (1.0 + self.epsilon_power * place)).tolist())
+        return tuple(q_network.ladder(self.epsilon, self.epsilon_power, place).tolist())
 
 
 class Runner(NamedTuple):

@@ -163,7 +163,7 @@ BY_SEED: dict[str, Column] = {
 def memory(rows: list[dict[str, Any]]) -> Table:
     """With a memory and without."""
     names = {"ppo-rnn": "recurrent PPO", "ppo": "PPO", "ppo-trxl": "PPO with a transformer"}
-    names |= {"pqn-rnn": "recurrent PQN", "pqn": "PQN"}
+    names |= {"pqn-rnn": "recurrent PQN", "pqn": "PQN", "r2d2": "R2D2"}
     return tabulated(rows, {"MemoryS7": lambda row: names[row["algorithm"]], **BY_SEED})
 
 

@@ -1,6 +1,6 @@
 """Learners on eight devices: a separate process, which prints its results as JSON.
 
-on_eight.py         gradients and the program of an update
+on_eight.py         gradients, the program of an update, draws from a replay
 on_eight.py OUT     a run, which it leaves there
 """
 
@@ -8,14 +8,17 @@ import functools
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import tiny
 from jax.sharding import PartitionSpec
+from scipy import stats
+from test_priorities import some
 
-from jaxenvs.baselines import acting, minibatches, ppo, train
+from jaxenvs.baselines import acting, dqn, minibatches, ppo, priorities, train
 from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import DEVICES, DIVIDED, EVERYWHERE, Devices
 from jaxenvs.baselines.run import loop
@@ -91,6 +94,57 @@ def program() -> dict[str, object]:
     }
 
 
+SLOTS, DRAWS, KEYS = 37, 4000, 8
+
+
+def replay() -> dict[str, object]:
+    """Draw from a prioritised replay that eight devices hold, and from the same on one."""
+    known = some(ENVS, SLOTS)
+    uneven = np.linspace(0.0, 4.0, ENVS, dtype=np.float32)[:, None, None]  # by environment
+    known = known._replace(value=known.value * uneven)
+    where = (EVERYWHERE, ROWS)
+    alone = jax.jit(functools.partial(drawn, Devices(1)))
+    together = Devices(8).program(functools.partial(drawn, Devices(8)), where, ROWS)
+    pairs = []
+    for key in map(jax.random.key, range(KEYS)):
+        pairs.append(jax.device_get((alone(key, known), jax.jit(together)(key, known))))
+        jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-5), *pairs[-1])
+    slots = [np.concatenate([pair[i][0] for pair in pairs]) for i in range(2)]
+    counts = [np.bincount(each, minlength=ENVS * SLOTS) for each in slots]
+    expected = np.asarray(known.value, np.float64).reshape(ENVS, -1)[:, :SLOTS].ravel()
+    expected *= DRAWS * KEYS / expected.sum()
+    often = expected >= 5
+    wanted, *seen = (np.append(x[often], x[~often].sum()) for x in (expected, *counts))
+    return {
+        "equal": bool((slots[0] == slots[1]).all()),
+        "never": int(counts[1][expected == 0].sum()),
+        "fit": [float(stats.chisquare(each, wanted).pvalue) for each in seen],
+        "alike": float(stats.chi2_contingency(np.stack(seen)).pvalue),
+        "epsilons": ladder(),
+    }
+
+
+def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
+    """Slots that were drawn, their weights, and the replay after errors of them."""
+    # Each device has a key of its own, as in a run; the first one's is that of one device.
+    key = devices.local_key(jax.random.fold_in(key, 0) if devices == Devices(1) else key)
+    sums = priorities.sums(known)
+    found = priorities.sample(key, known, sums, DRAWS, jnp.float32(0.7), devices)
+    env = found.env + devices.index * len(known.value)
+    slot, weight = devices.dealt((env * SLOTS + found.slot, found.weight), found.device)
+    error = devices.joined(slot.astype(jnp.float32))
+    return slot, weight, priorities.updated(known, sums, found, error, 0.5)
+
+
+def ladder() -> list[float]:
+    """Shares of random actions of all environments of a run on eight devices."""
+    settings = {"epsilon_start": 0.4, "epsilon_end": 0.4, "epsilon_power": 7.0, "num_envs": ENVS}
+    settings |= {"warm_up": 100, "capacity": 640}
+    agent = tiny.learner(tiny.Countdown(), "dqn", devices=Devices(8), **settings)
+    each = agent.devices.program(functools.partial(dqn.epsilons, agent), (EVERYWHERE,), ROWS)
+    return jax.jit(each)(jnp.int32(0)).tolist()
+
+
 def main() -> None:
     """Do what the arguments ask for."""
     assert jax.device_count() == 8
@@ -100,8 +154,8 @@ def main() -> None:
 
 
 def looked() -> dict[str, object]:
-    """Gradients and a program."""
-    return {"gradients": gradients(), "program": program()}
+    """Gradients, a program, and a replay."""
+    return {"gradients": gradients(), "program": program(), "replay": replay()}
 
 
 def run(out: Path) -> dict[str, object]:

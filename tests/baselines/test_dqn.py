@@ -281,6 +281,18 @@ def test_an_update_has_the_metrics_of_the_log_and_its_steps_count(plain):
             assert leaf.shape[0] == 4  # divided over devices by this axis
 
 
+@pytest.mark.parametrize("power", [0.0, 2.0])
+def test_environments_explore_less_one_after_another(power):
+    """As fractions of random actions; values prefer one of two actions everywhere."""
+    agent = learner(Endless(), num_envs=4, epsilon_start=0.8, epsilon_end=0.8, epsilon_power=power)
+    shares = np.asarray(jax.jit(dqn.epsilons, static_argnums=0)(agent, jnp.int32(3)))
+    expected = 0.8 ** (1.0 + power * np.arange(4) / 3)
+    np.testing.assert_allclose(np.broadcast_to(shares, 4), expected, rtol=1e-5)
+    assert shares.ndim == (power > 0)
+    _, metrics = loop.run_chunk(agent, runners_of(agent))
+    np.testing.assert_allclose(metrics["epsilon"], expected.mean(), rtol=1e-5)
+
+
 @pytest.mark.full
 def test_it_learns_which_lever_and_that_a_time_limit_is_no_end():
     """A reward of 1 for ever is worth 1 / (1 - 0.8) = 5; five steps of it 3.4 at most."""

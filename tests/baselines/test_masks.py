@@ -22,6 +22,7 @@ from jaxenvs.baselines import (
     ppo_rnn,
     pqn,
     q_network,
+    r2d2,
 )
 from jaxenvs.baselines.policy import Policy
 from jaxenvs.baselines.ray import actors as ray_actors
@@ -41,13 +42,14 @@ SMALL = {"num_envs": 8, "rollout_steps": 24, "hidden": (8,), "embed": 0}
 def of(algorithm, env, **settings):
     """A learner whose environments allow no mistakes."""
     replays = {"capacity": 320, "warm_up": 24, "gradient_steps": 2, "batch_size": 8}
-    more = replays if algorithm == "dqn" else {"minibatches": 2}
+    more = replays if algorithm in BY_REPLAY else {"minibatches": 2}
     return learner(env, algorithm, **(SMALL | more | settings))
 
 
-of_ppo, of_ppo_rnn, of_ppo_trxl, of_pqn, of_pqn_rnn, of_dqn = (
-    functools.partial(of, name) for name in ("ppo", "ppo-rnn", "ppo-trxl", "pqn", "pqn-rnn", "dqn")
-)
+NAMES = ("ppo", "ppo-rnn", "ppo-trxl", "pqn", "pqn-rnn", "dqn", "r2d2")
+BY_REPLAY = {"dqn": dqn.valued, "r2d2": r2d2.valued}
+LEARNERS = [functools.partial(of, name) for name in NAMES]
+of_ppo, of_ppo_rnn, of_ppo_trxl, of_pqn, of_pqn_rnn, of_dqn, of_r2d2 = LEARNERS
 explore = functools.partial(pqn.choose, epsilon=jnp.float32(0.5))
 CHOOSE = {
     "ppo": ppo.choose,
@@ -56,9 +58,6 @@ CHOOSE = {
     "pqn": explore,
     "pqn-rnn": explore,
 }
-
-
-LEARNERS = [of_ppo, of_ppo_rnn, of_ppo_trxl, of_pqn, of_pqn_rnn, of_dqn]
 
 
 def by_default(*chosen):
@@ -71,8 +70,9 @@ def by_default(*chosen):
 def collected(agent):
     """What a fresh learner has done, of one seed: the runner after it, and the rollout."""
     runners, name = loop.start(agent, KEY[None]), agent.algorithm.name
-    if name == "dqn":
-        made = jax.jit(jax.vmap(functools.partial(dqn.collect, agent)))(runners)
+    if name in BY_REPLAY:
+        collect = functools.partial(dqn.collect, agent, valued=BY_REPLAY[name])
+        made = jax.jit(jax.vmap(collect))(runners)
     else:
         act = functools.partial(acting.collect, agent, choose=CHOOSE[name])
         made = jax.jit(jax.vmap(act, axis_name=loop.SEEDS))(runners, KEY[None])
@@ -88,7 +88,7 @@ def wasted(obs, action) -> float:
 @pytest.mark.parametrize("make", by_default(of_ppo, of_dqn))
 def test_no_learner_takes_an_illegal_action(make):
     after, *_, rollout = collected(make(TSP))
-    if make is of_dqn:
+    if make in (of_dqn, of_r2d2):
         is_step = np.asarray(after.replay_buffer.is_step)
         assert is_step.sum() == 8 * 24
         assert wasted(after.replay_buffer.obs[is_step], after.replay_buffer.action[is_step]) == 0.0

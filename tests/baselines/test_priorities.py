@@ -147,6 +147,22 @@ def test_gradient_steps_learn_from_what_is_drawn_and_correct_its_priority():
     np.testing.assert_allclose(runner.priorities.largest, max(1.0, values.max()))
 
 
+@pytest.mark.parametrize("envs", [1, 3])
+def test_the_least_replay_always_has_a_slot_to_draw(envs):
+    """Where all environments are cut at once, no slot but that of a successor may be complete."""
+    small = {"num_envs": envs, "n_step": 2, "priority": 0.6, "rollout_steps": 1, "batch_size": 8}
+    small |= {"warm_up": 2 * envs, "gradient_steps": 1}
+    with pytest.raises(ValueError, match=rf"n_step=2 needs 4: give capacity={4 * envs} or more"):
+        learner(Clock(), "dqn", capacity=3 * envs, **small)
+    agent = learner(Clock(), "dqn", capacity=4 * envs, **small)
+    runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
+    for made in range(14):
+        runners, metrics = loop.run_chunk(agent, runners)
+        assert made < 1 or (np.asarray(runners.priorities.value) > 0).any(axis=(2, 3)).all()
+        assert all(np.isfinite(x).all() for x in jax.tree.leaves((runners.weights, metrics)))
+    assert float(metrics["q_loss"][0, 0]) > 0
+
+
 def test_without_priorities_nothing_is_stored_for_them():
     agent = learner(Countdown(), "dqn")
     runners = jax.eval_shape(loop.start, agent, jax.random.split(jax.random.key(0), 1))
@@ -155,7 +171,7 @@ def test_without_priorities_nothing_is_stored_for_them():
 
 @pytest.mark.parametrize("name", ["priority", "importance", "munchausen", "reset_keep"])
 def test_shares_above_one_are_refused(name):
-    with pytest.raises(ValueError, match=rf"{name}=1.5 must be from 0 to 1"):
+    with pytest.raises(ValueError, match=rf"{name}=1.5 must be at most 1"):
         dqn.Settings(**{name: 1.5}).check()
 
 

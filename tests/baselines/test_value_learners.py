@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 from test_dqn import goes_on_bit_for_bit, some_batch
 from tiny import Endless, learner
+from tiny_masks import Gate
 
 from jaxenvs.baselines import c51, dqn, export, iqn, q_network, qr_dqn, rainbow, runs
 from jaxenvs.baselines.run import loop
@@ -309,6 +310,37 @@ def test_an_update_learns_and_stays_finite(algorithm):
     if algorithm == "rainbow":
         assert (np.asarray(metrics["epsilon"]) == 0).all()
         assert (np.asarray(runners.priorities.value) != 0).any()
+
+
+EVERYTHING = {"noisy": True, "munchausen": 0.9, "priority": 0.6, "epsilon_power": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "more"),
+    [
+        ("dqn", EVERYTHING),
+        pytest.param("c51", {"priority": 0.6, "noisy": True}, marks=pytest.mark.full),
+        pytest.param("qr-dqn", EVERYTHING, marks=pytest.mark.full),
+        pytest.param("iqn", EVERYTHING, marks=pytest.mark.full),
+        pytest.param("rainbow", {}, marks=pytest.mark.full),
+    ],
+)
+def test_all_settings_together_in_the_smallest_replay(algorithm, more):
+    """One environment, cut every five steps, bfloat16, batches far larger than what is stored."""
+    small = {"num_envs": 1, "rollout_steps": 3, "capacity": 5, "warm_up": 3, "n_step": 3}
+    small |= {"gradient_steps": 2, "reset_every": 4, "batch_size": 40, "total_steps": 30}
+    agent = learner(Gate(), algorithm, bfloat16=True, **(small | more))
+    runners = loop.start(agent, KEY[None])
+    types = [leaf.aval for leaf in jax.tree.leaves(runners)]
+    for made in range(8):
+        runners, metrics = loop.run_chunk(agent, runners)
+        assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types
+        learned = (runners.weights, runners.target, runners.priorities, metrics)
+        assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(learned))
+        assert float(metrics["q_loss"][0, 0]) > 0
+        buffer = jax.tree.map(lambda leaf: np.asarray(leaf)[0, 0], runners.replay_buffer)
+        legal = np.take_along_axis(buffer.mask, buffer.action[:, None], axis=1)[:, 0]
+        assert legal[buffer.is_step].all() and buffer.is_step.any(), made
 
 
 @pytest.mark.full

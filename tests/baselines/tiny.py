@@ -134,6 +134,10 @@ TINY = {
     "qr-dqn": {**REPLAY, "quantiles": 5},
     "iqn": {**REPLAY, "fractions": 3, "cosines": 6},
     "rainbow": {**REPLAY, "atoms": 5},
+    "r2d2": {
+        **{**REPLAY, "batch_size": 8, "memory": 8, "n_step": 2},
+        **{"burn_in": 2, "sequence": 4, "period": 2},
+    },
     "sac": REPLAYING,
     "td3": REPLAYING,
     "tqc": REPLAYING | {"quantiles": 5},
