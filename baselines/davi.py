@@ -369,12 +369,8 @@ def _loaded(run_dir: str | os.PathLike[str], seed: int) -> tuple[Learner[Setting
     config = run.config
     if config.algorithm != ALGORITHM:
         raise RunError(f"{run.path} was trained by {config.algorithm} and holds no cost-to-go")
-    run.check_seed(seed)
     learner = of_puzzle(config.env, Settings(**config.settings))
-    keys = jax.ShapeDtypeStruct((config.seeds,), jax.random.key(0).dtype)
-    shapes = jax.eval_shape(jax.vmap(learner.init), keys).weights
-    _, trees = run.restore({"weights": shapes})
-    return learner, jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
+    return learner, run.weights(learner, seed)
 
 
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:

@@ -67,8 +67,8 @@ class Sight:
     @property
     def cells(self) -> int:
         """Number of cells."""
-        shape = self._tiles if self.tile_size else self.env.observation_space.shape  # type: ignore[union-attr]
-        return int(np.prod(shape))
+        space: Any = self.env.observation_space
+        return int(np.prod(self._tiles if self.tile_size else space.shape))
 
     @property
     def features(self) -> int:
@@ -107,7 +107,7 @@ class LatentWorld(nn.Module):
     def setup(self) -> None:
         self.encoder = _layers(self.hidden, self.bits)
         self.decoder = _layers(self.hidden, self.features)
-        mixing = (self.actions, self.views, self.cells, self.cells)
+        mixing = (self.actions, self.cells, self.views, self.cells)
         self.sources = self.param("sources", nn.initializers.normal(0.02), mixing)
         place = (self.actions, self.cells, self.hidden)
         self.place = self.param("place", nn.initializers.normal(0.1), place)
@@ -128,15 +128,21 @@ class LatentWorld(nn.Module):
         self, code: Float32[Array, "cells bits"], action: Int32[Array, ""]
     ) -> Float32[Array, "cells bits"]:
         """Logits of the bits after an action."""
-        return self._after(code, self.sources[action], self.place[action])
+        chosen = jax.nn.one_hot(action, self.actions)
+        views = jnp.einsum("a,aikb->ikb", chosen, self._views(code))
+        return self._after(code, views, jnp.einsum("a,aih->ih", chosen, self.place))
 
     def moves(self, code: Float32[Array, "cells bits"]) -> Float32[Array, "actions cells bits"]:
         """Logits of the bits after each action."""
-        return jax.vmap(self._after, in_axes=(None, 0, 0))(code, self.sources, self.place)
+        after = jax.vmap(self._after, in_axes=(None, 0, 0))
+        return after(code, self._views(code), self.place)
 
-    def _after(self, code: Array, sources: Array, place: Array) -> Array:
-        views = jnp.einsum("kij,jb->ikb", sources, code).reshape(self.cells, -1)
-        around = jnp.concatenate([code, views], axis=-1)
+    def _views(self, code: Array) -> Float32[Array, "actions cells views bits"]:
+        """What each cell takes from others; of all actions at once, in one product."""
+        return jnp.einsum("aikj,jb->aikb", self.sources, code)
+
+    def _after(self, code: Array, views: Array, place: Array) -> Array:
+        around = jnp.concatenate([code, views.reshape(self.cells, -1)], axis=-1)
         return self.rest(nn.relu(self.first(around) + place))
 
     def solved(self, code: Float32[Array, "cells bits"]) -> Float32[Array, ""]:
