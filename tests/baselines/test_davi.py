@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs import search
-from jaxenvs.baselines import davi, heuristic, runs, train
+from jaxenvs import cli, search
+from jaxenvs.baselines import davi, heuristic, planner, runs, train
 from jaxenvs.baselines.run import loop
 from jaxenvs.puzzles import PegSolitaire
 
@@ -216,7 +216,10 @@ def test_the_heuristic_of_a_run_guides_a_search(finished):
     near = dataclasses.replace(env, scramble=6).sample_level(jax.random.key(1))
     found = search.astar(env, near, heuristic=guess, node_budget=4096, batch_size=64)
     assert found.solved
-    compared = heuristic.compare(dataclasses.replace(env, scramble=6), guess, 4, 1.0, 4096)
+    levels = jax.vmap(dataclasses.replace(env, scramble=6).sample_level)(
+        jax.random.split(jax.random.key(0), 4)
+    )
+    compared = heuristic.compare(planner.load(finished, seed=1), levels, 1.0, 4096)
     assert compared["solved"] == compared["proven"] == 1.0 and compared["ratio"] >= 1.0
 
 
@@ -232,10 +235,16 @@ def test_a_head_for_each_action_guides_q_search(finished, tmp_path, capsys):
     able = env.neighbours((), near.board).valid
     np.testing.assert_array_equal(np.isfinite(costs((), near.board)), able)
     assert davi.load_heuristic(out)((), near.board) == costs((), near.board).min()
-    compared = heuristic.compare(env, costs, 4, 1.0, 4096, by_action=True)
+    levels = jax.vmap(env.sample_level)(jax.random.split(jax.random.key(0), 4))
+    compared = heuristic.compare(planner.load(out), levels, 1.0, 4096, "qstar")
     assert compared["solved"] == 1.0 and compared["nodes_per_board"] > 0
     with pytest.raises(runs.RunError, match="has no head per action: train it with --q"):
         davi.load_q(finished)
+    with pytest.raises(ValueError, match="qstar needs a head per action"):
+        planner.load(finished).guide("qstar")
+    given = ["solve", DAVI[0], "--set", "scramble=4", "--model", str(out), "--algorithm", "qstar"]
+    assert cli.main([*given, "--batch-size", "64", "--node-budget", "4096"]) == 0
+    assert "solved: " in capsys.readouterr().out
 
 
 @pytest.mark.full
