@@ -114,11 +114,13 @@ class LatentWorld(nn.Module):
         self.first, self.rest = nn.Dense(self.hidden), _layers(self.hidden, self.bits)
         self.part, self.whole = nn.Dense(self.hidden), _layers(self.hidden, 1)
 
-    def encode(self, seen: Float32[Array, "cells features"]) -> Float32[Array, "cells bits"]:
+    def encode(
+        self, seen: Float32[Array, "*pair cells features"]
+    ) -> Float32[Array, "*pair cells bits"]:
         """Logits of each cell's bits, of mean 0: a bit that never changes could not learn."""
         logits = self.encoder(seen)
-        centred = logits - logits.mean(axis=1, keepdims=True)
-        return FIRM * centred / (1e-3 + centred.std(axis=1, keepdims=True))
+        centred = logits - logits.mean(axis=-1, keepdims=True)
+        return FIRM * centred / (1e-3 + centred.std(axis=-1, keepdims=True))
 
     def decode(self, code: Float32[Array, "cells bits"]) -> Float32[Array, "cells features"]:
         """What was seen of the cells with these bits."""
