@@ -74,7 +74,7 @@ class Settings(Checked):
     q_learning_rate: float = 1e-3  # of the heuristic; it falls to zero
     max_grad_norm: float = 10.0  # global norm of the gradient, at most
     target_loss: float = 0.05  # mean loss of an update below which the target becomes the network
-    target_every: int = 4  # updates after which it does in any case
+    target_every: int = 1  # updates after which it does in any case
     width: int = 128  # of the heuristic's layers
     blocks: int = 1  # residual blocks of two layers
     test_boards: int = 32  # boards to descend from greedily after each update, for the log
