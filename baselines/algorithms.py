@@ -198,6 +198,7 @@ ALGORITHMS = {
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
         Algorithm("muzero", "MuZero", ".muzero", shape=("hidden", "embed", "latent", "atoms")),
         Algorithm("davi", "DAVI", ".davi", shape=()),
+        Algorithm("world", "a learned world", ".world", shape=()),
         Algorithm(
             WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True, actions=ANY
         ),

@@ -5,6 +5,11 @@ copy of the network says) over its neighbours, and the goal is worth 0. Run it w
 ID --algo davi`; `load_heuristic` gives what A* and beam search take. Deliberate differences: all
 boards of a walk are learned from, whose neighbours the walk has computed already; no batch
 normalisation; and for a puzzle whose actions have no inverse the walk goes to predecessors.
+
+With `--q` the network has a head per action: the cost of the action and of what follows it, learned
+by Q-learning (Agostinelli et al., 2024, "Q* Search: Heuristic Search with Deep Q-Networks"). One
+evaluation then values every successor of a board, which `load_q` gives to Q*. Deliberate
+difference: all legal actions of a board are learned from, not one that the network prefers.
 """
 
 import dataclasses
@@ -51,6 +56,7 @@ class Settings(Checked):
     target_every: int = 10  # updates after which it does in any case
     width: int = 256  # of the network's layers
     blocks: int = 1  # residual blocks of two layers
+    q: bool = False  # whether the network has a head per action, for Q*
     test_boards: int = 64  # boards to descend from greedily after each update, for the log
     test_moves: int = 40  # moves to solve them in
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for its end
@@ -67,21 +73,25 @@ class Settings(Checked):
 
 
 class CostToGo(nn.Module):
-    """A residual MLP on one-hots of one observation; `vmap` it."""
+    """A residual MLP on one-hots of one observation; `vmap` it.
+
+    It returns one cost, or with `actions` that of each.
+    """
 
     observation_space: spaces.Space
     width: int
     blocks: int
+    actions: int = 0
 
     @nn.compact
-    def __call__(self, obs: PyTree[Array]) -> Float32[Array, ""]:
+    def __call__(self, obs: PyTree[Array]) -> Float32[Array, "*actions"]:
         features = nn.relu(nn.Dense(self.width)(Encoder(self.observation_space, 0)(obs)))
         for _ in range(self.blocks):
             inner = nn.relu(nn.Dense(self.width)(features))
             # Each block begins as the identity.
             change = nn.Dense(self.width, kernel_init=nn.initializers.zeros)(inner)
             features = nn.relu(features + change)
-        return nn.Dense(1)(features)[0]
+        return nn.Dense(self.actions)(features) if self.actions else nn.Dense(1)(features)[0]
 
 
 class Runner(NamedTuple):
@@ -101,6 +111,13 @@ class Boards(NamedTuple):
     child: PyTree[Array]  # (*batch, actions, ...)
     cost: Float32[Array, "*batch actions"]
     valid: Bool[Array, "*batch actions"]
+
+
+class ActionCosts(NamedTuple):
+    """What actions cost with all that follows them."""
+
+    cost: Float32[Array, "*actions"]
+    known: Bool[Array, "*actions"]  # whether there is something to learn
 
 
 DIVIDED: tuple[str, ...] = ()
@@ -142,8 +159,9 @@ def gradient_step(learner: Learner[Settings], runner: Runner, key: Array) -> tup
     """Learn from new walks; also return the loss."""
     keys = jax.random.split(key, learner.settings.walks)
     instances, boards = jax.vmap(functools.partial(walk, learner))(keys)
-    goals = jax.vmap(functools.partial(targets, learner, runner.target))(instances, boards)
-    minimised = functools.partial(loss, learner)
+    find, minimised = (action_targets, action_loss) if learner.settings.q else (targets, loss)
+    goals = jax.vmap(functools.partial(find, learner, runner.target))(instances, boards)
+    minimised = functools.partial(minimised, learner)
     value, gradient = jax.value_and_grad(minimised)(runner.weights, instances, boards.board, goals)
     adam = optimiser(learner.settings)
     weights, state = apply_gradient(adam, gradient, runner.optimiser, runner.weights)
@@ -154,10 +172,29 @@ def loss(
     learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: Array
 ) -> Float32[Array, ""]:
     """Squared error of the guesses for the boards of walks, each walk in an instance."""
-    over_walk = jax.vmap(functools.partial(guess, learner), in_axes=(None, None, 0))
-    guesses = jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards)
+    guesses = guesses_of_walks(learner, weights, instances, boards)
     chex.assert_equal_shape([guesses, goals], custom_message="guesses, goals: [walks, boards]")
     return jnp.square(guesses - goals).mean()
+
+
+def action_loss(
+    learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
+) -> Float32[Array, ""]:
+    """Squared error of the guesses for the actions whose costs are known."""
+    guesses = guesses_of_walks(learner, weights, instances, boards)
+    chex.assert_equal_shape(
+        [guesses, goals.cost], custom_message="guesses, goals: [walks, boards, actions]"
+    )
+    errors = jnp.where(goals.known, jnp.square(guesses - goals.cost), 0.0)
+    return errors.sum() / jnp.maximum(goals.known.sum(dtype=jnp.float32), 1.0)
+
+
+def guesses_of_walks(
+    learner: Learner, weights: PyTree, instances: PyTree, boards: PyTree
+) -> Float32[Array, "walks boards *actions"]:
+    """What the network says of the boards of walks, each walk in an instance."""
+    over_walk = jax.vmap(functools.partial(guess, learner), in_axes=(None, None, 0))
+    return jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards)
 
 
 def walk(learner: Learner[Settings], key: Array) -> tuple[PyTree[Array], Boards]:
@@ -197,27 +234,78 @@ def targets(
     return jnp.where(at_goal | jnp.isinf(least), 0.0, least)
 
 
+def action_targets(
+    learner: Learner[Settings], weights: PyTree[Array], instance: PyTree[Array], boards: Boards
+) -> ActionCosts:
+    """What each action of boards of one instance costs with all that follows it."""
+    env = learner.env
+
+    def after(board: PyTree[Array]) -> tuple[Array, Array, Array]:
+        able = env.neighbours(instance, board).valid
+        return guess(learner, weights, instance, board), able, env.is_goal(instance, board)
+
+    guesses, able, solved = jax.vmap(jax.vmap(after))(boards.child)
+    at_goal = jax.vmap(functools.partial(env.is_goal, instance))(boards.board)
+    valid = boards.valid & ~at_goal[:, None]  # a search never goes on from a goal
+    return costs_of_actions(boards.cost, valid, guesses, able, solved)
+
+
+def costs_of_actions(
+    cost: Float32[Array, "*actions"],
+    valid: Bool[Array, "*actions"],
+    guesses: Float32[Array, "*actions then"],
+    able: Bool[Array, "*actions then"],
+    solved: Bool[Array, "*actions"],
+) -> ActionCosts:
+    """The cost of each action and of the best one after it, of which `guesses` are the costs.
+
+    Nothing follows an action that solves. `able` are the actions that are legal then; where there
+    is none, nothing is known. Guesses below 0 count as 0.
+    """
+    best = jnp.where(able, jnp.maximum(guesses, 0.0), jnp.inf).min(axis=-1)
+    whole = cost + jnp.where(solved, 0.0, best)
+    known = valid & jnp.isfinite(whole)
+    return ActionCosts(jnp.where(known, whole, 0.0), known)
+
+
 def guess(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """What the network says of a board."""
     return learner.network.apply(weights, learner.env.observe_board(instance, board))
 
 
 def cost_to_go(learner: Learner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
-    """The heuristic: never negative, 0 at the goal."""
-    cost = jnp.maximum(guess(learner, weights, instance, board), 0.0)
+    """The heuristic: never negative, 0 at the goal; of actions, that of the best one."""
+    if learner.settings.q:
+        cost = action_costs(learner, weights, instance, board).min()
+    else:
+        cost = jnp.maximum(guess(learner, weights, instance, board), 0.0)
     return jnp.where(learner.env.is_goal(instance, board), 0.0, cost)
+
+
+def action_costs(
+    learner: Learner, weights: PyTree, instance: PyTree, board: PyTree
+) -> Float32[Array, " actions"]:
+    """What each action costs with all that follows it: never negative, infinite if illegal."""
+    able = learner.env.neighbours(instance, board).valid
+    return jnp.where(able, jnp.maximum(guess(learner, weights, instance, board), 0.0), jnp.inf)
 
 
 def descend(
     learner: Learner[Settings], weights: PyTree[Array], key: Array, count: int
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
-    """Go to the best neighbour, `test_moves` times, from random boards; solved, and moves."""
+    """Take the best action, `test_moves` times, from random boards; solved, and moves.
+
+    It is the one that leads to the best neighbour, or with `q` that of the least cost.
+    """
     levels = jax.vmap(learner.env.sample_level)(jax.random.split(key, count))
 
     def move(instance: PyTree[Array], board: PyTree[Array]) -> tuple[Any, Array]:
         moves = learner.env.neighbours(instance, board)
-        there = jax.vmap(functools.partial(cost_to_go, learner, weights, instance))(moves.board)
-        best = jnp.argmin(jnp.where(moves.valid, moves.cost + there, jnp.inf))
+        if learner.settings.q:
+            best = jnp.argmin(action_costs(learner, weights, instance, board))
+        else:
+            there = jax.vmap(functools.partial(cost_to_go, learner, weights, instance))(moves.board)
+            best = jnp.argmin(jnp.where(moves.valid, moves.cost + there, jnp.inf))
         solved = learner.env.is_goal(instance, board)
         after = jax.tree.map(lambda o, n: jnp.where(solved, o, n[best]), board, moves.board)
         return after, ~solved
@@ -247,7 +335,8 @@ def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:
             f"{env.name} has no single goal, where {ALGORITHM} starts; choose a puzzle with one, "
             "such as Puzzle-Cube-2x2-v0 or Puzzle-SlidingTile-3x3-v0"
         )
-    network = CostToGo(env.observation_space, settings.width, settings.blocks)
+    actions = env.num_actions if settings.q else 0
+    network = CostToGo(env.observation_space, settings.width, settings.blocks, actions)
     return Learner(ALGORITHMS[ALGORITHM], env, network, settings)
 
 
@@ -258,17 +347,30 @@ def load_heuristic(
 
     Raises `RunError`, which says how to fix the run.
     """
+    return functools.partial(cost_to_go, *_loaded(run_dir, seed))
+
+
+def load_q(
+    run_dir: str | os.PathLike[str], seed: int = 0
+) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, " actions"]]:
+    """Load the costs of all actions, of a run with `--q`, as a function of (instance, board).
+
+    Raises `RunError`, which says how to fix the run.
+    """
+    learner, weights = _loaded(run_dir, seed)
+    if not learner.settings.q:
+        raise RunError(f"{run_dir} has no head per action: train it with --q, or search by astar")
+    return functools.partial(action_costs, learner, weights)
+
+
+def _loaded(run_dir: str | os.PathLike[str], seed: int) -> tuple[Learner[Settings], PyTree[Array]]:
+    """The learner of a run, and the weights of a seed."""
     run = Run.open(run_dir)
     config = run.config
     if config.algorithm != ALGORITHM:
         raise RunError(f"{run.path} was trained by {config.algorithm} and holds no cost-to-go")
-    run.check_seed(seed)
     learner = of_puzzle(config.env, Settings(**config.settings))
-    keys = jax.ShapeDtypeStruct((config.seeds,), jax.random.key(0).dtype)
-    shapes = jax.eval_shape(jax.vmap(learner.init), keys).weights
-    _, trees = run.restore({"weights": shapes})
-    weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
-    return functools.partial(cost_to_go, learner, weights)
+    return learner, run.weights(learner, seed)
 
 
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:

@@ -292,6 +292,14 @@ class Run:
         """Read the newest checkpoint; see `checkpoints.restore`."""
         return checkpoints.restore(self.checkpoints, shapes, self.config.title, optional)
 
+    def weights(self, learner: Any, seed: int) -> PyTree[Any]:
+        """The newest weights of a seed, counted from 0, of what `learner` trained here."""
+        self.check_seed(seed)
+        keys = jax.ShapeDtypeStruct((self.config.seeds,), jax.random.key(0).dtype)
+        shapes = jax.eval_shape(jax.vmap(learner.init), keys).weights
+        _, trees = self.restore({"weights": shapes})
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
+
     def best(self, weights: PyTree) -> dict[str, Any] | None:
         """The best policies evaluated while training; None before the first evaluation.
 

@@ -27,12 +27,15 @@ SUMMARY = """Search for a solution of a puzzle, and print it.
 
 The level is drawn from --seed or read from --instance, a text file in the form that the level is
 printed in. A* with weight 1, the default, and A* with --terminate optimal return a cheapest
-solution and its proof. Exit code 1: no solution was found."""
+solution and its proof. With --model a run of davi gives the heuristic; a run of world gives a
+learned world, in which alone a plan is made before it is played in the puzzle: nothing is proven
+then. Exit code 1: no solution was found."""
 EXAMPLES = (
     "solve Puzzle-SlidingTile-3x3-v0",
     "solve Puzzle-Sokoban-10x10-v0 --instance level.txt --watch",
     "solve Puzzle-Cube-2x2-v0 --seed 3 --terminate optimal --gif cube.gif",
     "solve Puzzle-SlidingTile-4x4-v0 --weight 2 --node-budget 4000000",
+    "solve Puzzle-SlidingTile-3x3-v0 --model runs/world --levels 100",
 )
 ALGORITHMS = ("astar", "qstar", "beam", "bidirectional")
 # Options that an algorithm takes beside the batch size.
@@ -75,6 +78,13 @@ def _parser() -> Parser:
     arguments.add_seed(made, None, "random seed of the level (default 0)")
     made.add_fields("scramble=20")
     add("--algorithm", choices=ALGORITHMS, default="astar", help="(default astar)")
+    add("--model", metavar="RUN", help="search with what a run of davi or world has learned")
+    add(
+        "--levels",
+        type=number(1, 2**20),
+        metavar="N",
+        help="with --model: search from N levels drawn by --seed, and compare with the optimum",
+    )
     add("--weight", type=decimal(0, MOST), metavar="W", help="weight of the heuristic (default 1)")
     add(
         "--batch-size",
@@ -103,18 +113,28 @@ def _run(argv: list[str]) -> int:
     options.panel = False
     arguments.checked_outputs(options)
     puzzle = _puzzle(options)
+    planner = _planner(puzzle, options)
+    if options.levels is not None:
+        return _compare(puzzle, planner, options)
     if options.watch:
         from .window import start_display
 
         start_display()  # before a long search rather than after it
     level = _level(puzzle, options)
     print(puzzle.text(level.instance, level.board), end="\n\n")
-    result, seconds = _search(puzzle, level, options)
-    _print(puzzle, level, result, seconds)
+    result, seconds = _search(puzzle, level, options, planner)
+    solved, board = bool(result.solved), result.board
+    if planner is not None and planner.in_model:
+        right, board = _played(puzzle, level, result)
+        print(_judged(result, right))
+        solved = solved and right
+    else:
+        print(_verdict(puzzle, result))
+    _print(puzzle, level, result, seconds, board)
     actions = tuple(int(a) for a in np.asarray(result.actions) if a >= 0)
     if actions and (options.watch or outputs.is_headless(options)):
         return _show(puzzle, level, actions, options)
-    return 0 if bool(result.solved) else 1
+    return 0 if solved else 1
 
 
 def _puzzle(options: argparse.Namespace) -> Puzzle:
@@ -125,6 +145,61 @@ def _puzzle(options: argparse.Namespace) -> Puzzle:
             "with `neighbours`, such as Puzzle-SlidingTile-4x4-v0 (`jaxenvs list Puzzle`)"
         )
     return env
+
+
+def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
+    """What the run of --model has learned; None without one."""
+    if options.model is None:
+        if options.levels is not None:
+            raise UsageError("--levels compares what a run has learned: give --model RUN")
+        return None
+    from ..baselines import planner
+
+    try:
+        found = planner.load(options.model)
+        found.guide(options.algorithm)
+    except ValueError as error:
+        raise UsageError(f"--model {options.model}: {error}") from error
+    if type(found.puzzle) is not type(puzzle) or (
+        found.puzzle.observation_space != puzzle.observation_space
+        or found.puzzle.action_names != puzzle.action_names
+    ):
+        raise UsageError(
+            f"--model {options.model} was trained in {found.puzzle.name}, whose observations or "
+            f"actions differ from those of {options.id}; give a run of this puzzle"
+        )
+    return found
+
+
+def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
+    """Search from many levels and print how well that went."""
+    from ..baselines import heuristic
+
+    refused = ("instance", "terminate", "watch", "gif", "mp4", "html", "png")
+    for name in refused:
+        if getattr(options, name, None):
+            raise UsageError(f"--{name} does not apply to --levels; omit one of them")
+    keys = jax.random.split(jax.random.key(options.seed or 0), options.levels)
+    levels = jax.jit(jax.vmap(puzzle.sample_level))(keys)
+    given = {"weight": options.weight, "budget": options.node_budget}
+    found = heuristic.compare(
+        planner,
+        levels,
+        algorithm=options.algorithm,
+        batch_size=options.batch_size,
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    heuristic.tell(found)
+    return 0
+
+
+def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[bool, Any]:
+    """Whether the plan solves the true puzzle, and the board that it leads to."""
+    from ..baselines import planner
+
+    one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
+    boards, right = planner.played(puzzle, one, result.actions[None])
+    return bool(right[0]), jax.tree.map(lambda leaf: leaf[0], boards)
 
 
 def _level(puzzle: Puzzle, options: argparse.Namespace) -> PuzzleLevel:
@@ -145,10 +220,10 @@ def _level(puzzle: Puzzle, options: argparse.Namespace) -> PuzzleLevel:
 
 
 def _search(
-    puzzle: Puzzle, level: PuzzleLevel, options: argparse.Namespace
+    puzzle: Puzzle, level: PuzzleLevel, options: argparse.Namespace, planner: Any
 ) -> tuple[search.Result, float]:
     """Return what was found, and the seconds without those of the compilation."""
-    given = {}
+    given, domain = {}, puzzle
     for name in ("weight", "node_budget", "terminate"):
         value = getattr(options, name)
         if value is not None:
@@ -165,7 +240,10 @@ def _search(
     )
     if options.algorithm != "beam":
         given["max_length"] = LONGEST
-    run = functools.partial(getattr(search, options.algorithm), puzzle, **given)
+    if planner is not None:
+        given |= planner.guide(options.algorithm)
+        domain, level = planner.domain, _seen(planner, level, options)
+    run = functools.partial(getattr(search, options.algorithm), domain, **given)
     _say(f"{options.algorithm}, {settings}: compiling ...")
     began = time.monotonic()
     try:
@@ -179,21 +257,42 @@ def _search(
     return result, time.monotonic() - middle
 
 
+def _seen(planner: Any, level: PuzzleLevel, options: argparse.Namespace) -> PuzzleLevel:
+    """The level as the planner's domain has it."""
+    one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
+    seen = planner.levels(one, jax.random.key(options.seed or 0))
+    return jax.tree.map(lambda leaf: leaf[0], seen)
+
+
 def _say(line: str) -> None:
     """Show on a terminal what goes on."""
     if sys.stderr.isatty():
         print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
 
 
-def _print(puzzle: Puzzle, level: PuzzleLevel, result: search.Result, seconds: float) -> None:
+def _print(
+    puzzle: Puzzle, level: PuzzleLevel, result: search.Result, seconds: float, board: Any
+) -> None:
     names = [puzzle.action_names[a] for a in np.asarray(result.actions) if a >= 0]
-    print(_verdict(puzzle, result))
     between = ", " if any(" " in name for name in names) else " "
     print(textwrap.fill(between.join(names), WIDTH))
     nodes, rate = int(result.nodes), int(result.nodes) / max(seconds, 1e-9)
     print(f"{nodes:,} nodes, {int(result.expanded):,} expanded", end="")
     print(f" in {seconds:.2f} s: {rate:,.0f} nodes/s", end="\n\n")
-    print(puzzle.text(level.instance, result.board))
+    print(puzzle.text(level.instance, board))
+
+
+def _judged(result: search.Result, right: bool) -> str:
+    """One line: what the learned world promised, and what came of it in the puzzle."""
+    actions = counted(int(result.length), "action")
+    if not bool(result.solved):
+        return (
+            f"no plan within the budget; try a larger --node-budget or --weight. To the state that "
+            f"seems nearest, {actions}:"
+        )
+    if right:
+        return f"solved: {actions}, planned in the learned world"
+    return f"not solved: a plan of {actions}, with which the learned world was wrong"
 
 
 def _verdict(puzzle: Puzzle, result: search.Result) -> str:

@@ -34,6 +34,11 @@ class Domain:
     num_words: int
     heuristic: Callable[[Any, Any], Float32[Array, ""]] = _zero
     unit_cost: bool = False  # every action costs 1, which saves a sort
+    # (instance, board, action) -> `Move`, for Q*; None: a row of `neighbours`
+    apply: Callable[[Any, Any, Any], Move] | None = None
+    # (instance, board) -> bool (actions,): those that Q* tries, to be had at less cost than
+    # `neighbours`; an action may still turn out to be invalid. None: those that are valid there
+    possible: Callable[[Any, Any], Bool[Array, " actions"]] | None = None
 
     @property
     def name(self) -> str:

@@ -219,10 +219,18 @@ class Engine:
 
     def _move(self, instance: Any, board: Any, action: Array) -> Any:
         """One action: a puzzle's `apply`, else a row of `neighbours`."""
-        if hasattr(self.domain, "apply"):
-            return self.domain.apply(instance, board, action)
+        apply = getattr(self.domain, "apply", None)
+        if apply is not None:
+            return apply(instance, board, action)
         moves = self.domain.neighbours(instance, board)
         return jax.tree.map(lambda leaf: leaf[action], moves)
+
+    def _possible(self, instance: Any, board: Any) -> Array:
+        """Actions that are tried."""
+        possible = getattr(self.domain, "possible", None)
+        if possible is not None:
+            return possible(instance, board)
+        return self.domain.neighbours(instance, board).valid
 
     def _undoes(self, last: Array, action: Array) -> Array:
         """Whether an action leads back to the parent."""
@@ -299,7 +307,7 @@ class Engine:
         if self.settings.by_action:
             actions = self.domain.num_actions
             action = jnp.arange(actions, dtype=jnp.int32)[:, None]
-            opens &= jax.vmap(self.domain.neighbours)(instance, board).valid.T
+            opens &= jax.vmap(self._possible)(instance, board).T
             if only is not None:
                 opens &= (only < 0) | (only == action)
             entry = row * actions + action

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import jaxenvs
-from jaxenvs import search
-from jaxenvs.baselines import davi, heuristic, runs, train
+from jaxenvs import cli, search
+from jaxenvs.baselines import davi, heuristic, planner, runs, train
 from jaxenvs.baselines.run import loop
 from jaxenvs.puzzles import PegSolitaire
 
@@ -28,6 +28,14 @@ def cube():
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
     # Guesses about 3, so that nothing is 0 by the lower limit.
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (1,) else leaf, weights)
+
+
+@pytest.fixture(scope="module")
+def by_action():
+    """A learner of a cost for each action of the 8-puzzle, and weights."""
+    learner = davi.of_puzzle(jaxenvs.make(DAVI[0]), davi.Settings(**TINY, q=True))
+    weights = jax.jit(learner.init)(jax.random.key(1)).weights
+    return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (4,) else leaf, weights)
 
 
 def total(updates: int) -> list[str]:
@@ -99,13 +107,78 @@ def test_the_target_changes_when_it_is_old_or_the_loss_is_small(cube):
             np.testing.assert_array_equal(a, b)
 
 
+def test_an_action_costs_itself_and_the_best_that_follows():
+    """Against plain loops: guesses below 0, actions that are illegal before or after, the goal."""
+    rng = np.random.default_rng(0)
+    cost = rng.uniform(0.5, 2.0, (50, 4)).astype(np.float32)
+    guesses = rng.normal(1.0, 2.0, (50, 4, 4)).astype(np.float32)
+    valid, solved = rng.random((50, 4)) < 0.8, rng.random((50, 4)) < 0.1
+    able = rng.random((50, 4, 4)) < 0.5
+    got = jax.jit(davi.costs_of_actions)(cost, valid, guesses, able, solved)
+    for i, a in np.ndindex(50, 4):
+        then = [max(float(g), 0.0) for g in guesses[i, a][able[i, a]]]
+        known = valid[i, a] and (solved[i, a] or bool(then))
+        assert got.known[i, a] == known
+        wanted = cost[i, a] + (0.0 if solved[i, a] else min(then)) if known else 0.0
+        np.testing.assert_allclose(got.cost[i, a], wanted, rtol=1e-6)
+
+
+def test_targets_of_actions_leave_out_the_goal_and_illegal_actions(by_action):
+    """On a board of tiles; the boards after an action are those of the rules."""
+    learner, weights = by_action
+    _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(3))
+    got = jax.jit(davi.action_targets, static_argnums=0)(learner, weights, (), boards)
+    valid = np.asarray(boards.valid)
+    assert not got.known[0].any()  # a walk begins at the goal
+    np.testing.assert_array_equal(got.known[1:], valid[1:])
+    costs = jax.jit(functools.partial(davi.action_costs, learner, weights, ()))
+    goal = np.asarray(learner.env.goal(()))
+    for i, a in zip(*np.nonzero(np.asarray(got.known)), strict=True):
+        child = boards.child[i, a]
+        after = 0.0 if (np.asarray(child) == goal).all() else float(costs(child).min())
+        np.testing.assert_allclose(got.cost[i, a], 1.0 + after, rtol=1e-5)
+
+
+def test_the_loss_of_actions_is_the_mean_over_the_known_ones(by_action):
+    learner, weights = by_action
+    boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(3))[1].board[None]
+    rng = np.random.default_rng(1)
+    goals = davi.ActionCosts(jnp.float32(rng.random((1, 7, 4))), rng.random((1, 7, 4)) < 0.5)
+    loss = jax.jit(davi.action_loss, static_argnums=0)
+    guess = jax.vmap(functools.partial(davi.guess, learner, weights, ()))(boards[0])
+    errors = (np.asarray(guess) - np.asarray(goals.cost[0])) ** 2
+    wanted = errors[np.asarray(goals.known[0])].mean()
+    np.testing.assert_allclose(loss(learner, weights, (), boards, goals), wanted, rtol=1e-5)
+    nothing = goals._replace(known=np.zeros((1, 7, 4), bool))
+    assert loss(learner, weights, (), boards, nothing) == 0.0
+
+
+def test_costs_of_actions_that_differ_are_added():
+    """Tours: the cost of an action is a distance, and it is part of what is learned."""
+    env = jaxenvs.make("Puzzle-TSP-10-v0", cities=4)
+    level = env.sample_level(jax.random.key(0))
+    moves = env.neighbours(level.instance, level.board)
+    boards = davi.Boards(*jax.tree.map(lambda x: x[None], (level.board, *moves)))
+    learner = davi.of_puzzle(env, davi.Settings(**TINY, q=True))
+    weights = jax.jit(learner.init)(jax.random.key(1)).weights
+    goals = jax.jit(davi.action_targets, static_argnums=0)(learner, weights, level.instance, boards)
+    costs = functools.partial(davi.action_costs, learner, weights, level.instance)
+    for a in np.flatnonzero(moves.valid):
+        child = jax.tree.map(lambda x, a=a: x[a], moves.board)
+        wanted = float(moves.cost[a]) + float(jax.jit(costs)(child).min())
+        np.testing.assert_allclose(goals.cost[0, a], wanted, rtol=1e-5)
+    np.testing.assert_array_equal(goals.known[0], moves.valid)
+
+
 @pytest.mark.full
-def test_a_small_puzzle_is_learned():
+@pytest.mark.parametrize("by_action", [False, True])
+def test_a_small_puzzle_is_learned(by_action):
     """The 2x2 sliding puzzle has 12 boards, at most 6 moves from the goal."""
     env = jaxenvs.make("Puzzle-SlidingTile-3x3-v0", size=2)
     settings = davi.Settings(
         walks=16, scramble=6, gradient_steps=20, width=32, target_every=2, chunk=50,
         learning_rate=5e-3, total_steps=50 * 20 * 16 * 7, test_boards=8, test_moves=8,
+        q=by_action,
     )  # fmt: skip
     learner = davi.of_puzzle(env, settings)
     runners, metrics = loop.run_chunk(learner, loop.start(learner, jax.random.key(0)[None]))
@@ -116,6 +189,10 @@ def test_a_small_puzzle_is_learned():
         board = board if action is None else env.apply((), board, jnp.int32(action)).board
         guesses.append(float(davi.cost_to_go(learner, weights, (), board)))
     np.testing.assert_allclose(guesses, distances, atol=0.5)
+    if by_action:
+        costs = davi.action_costs(learner, weights, (), board)
+        able = np.asarray(env.neighbours((), board).valid)
+        assert np.isinf(costs[~able]).all() and np.isfinite(costs[able]).all()
 
 
 @pytest.mark.slow
@@ -139,8 +216,35 @@ def test_the_heuristic_of_a_run_guides_a_search(finished):
     near = dataclasses.replace(env, scramble=6).sample_level(jax.random.key(1))
     found = search.astar(env, near, heuristic=guess, node_budget=4096, batch_size=64)
     assert found.solved
-    compared = heuristic.compare(dataclasses.replace(env, scramble=6), guess, 4, 1.0, 4096)
+    levels = jax.vmap(dataclasses.replace(env, scramble=6).sample_level)(
+        jax.random.split(jax.random.key(0), 4)
+    )
+    compared = heuristic.compare(planner.load(finished, seed=1), levels, 1.0, 4096)
     assert compared["solved"] == compared["proven"] == 1.0 and compared["ratio"] >= 1.0
+
+
+@pytest.mark.slow
+def test_a_head_for_each_action_guides_q_search(finished, tmp_path, capsys):
+    out = tmp_path / "q"
+    assert train.main([*DAVI, *FLAGS, *total(2), "--q", "--out", str(out)]) == 0
+    costs = davi.load_q(out)
+    env = dataclasses.replace(runs.Run.open(out).config.env, scramble=6)
+    near = env.sample_level(jax.random.key(1))
+    found = search.qstar(env, near, q=costs, node_budget=4096, batch_size=64)
+    assert found.solved
+    able = env.neighbours((), near.board).valid
+    np.testing.assert_array_equal(np.isfinite(costs((), near.board)), able)
+    assert davi.load_heuristic(out)((), near.board) == costs((), near.board).min()
+    levels = jax.vmap(env.sample_level)(jax.random.split(jax.random.key(0), 4))
+    compared = heuristic.compare(planner.load(out), levels, 1.0, 4096, "qstar")
+    assert compared["solved"] == 1.0 and compared["nodes_per_board"] > 0
+    with pytest.raises(runs.RunError, match="has no head per action: train it with --q"):
+        davi.load_q(finished)
+    with pytest.raises(ValueError, match="qstar needs a head per action"):
+        planner.load(finished).guide("qstar")
+    given = ["solve", DAVI[0], "--set", "scramble=4", "--model", str(out), "--algorithm", "qstar"]
+    assert cli.main([*given, "--batch-size", "64", "--node-budget", "4096"]) == 0
+    assert "solved: " in capsys.readouterr().out
 
 
 @pytest.mark.full
