@@ -179,6 +179,7 @@ ALGORITHMS = {
             ".ppo_trxl",
             shape=(*RECURRENT, "width", "num_heads", "depth"),
         ),
+        Algorithm("dyna", "Dyna", ".dyna", shape=RECURRENT),
         Algorithm("rl2", "RL²", ".rl2", shape=RECURRENT),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("pqn-rnn", "recurrent PQN", ".pqn_rnn", shape=RECURRENT),

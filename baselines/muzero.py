@@ -316,12 +316,8 @@ def drawn(learner: Learner[Settings], runner: Runner, key: Array) -> Window:
     """Windows from the replay buffer, drawn evenly."""
     settings, buffer = learner.settings, runner.replay_buffer
     size = settings.batch_size // learner.devices.count
-    envs, slots = buffer.action.shape
-    key_env, key_slot = jax.random.split(key)
-    env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
-    newest = buffer.written[env]  # its observation and value are there, nothing else
-    oldest = jnp.maximum(newest - (slots - 1), 0)
-    first = jax.random.randint(key_slot, (size,), oldest, newest - settings.reach + 1, jnp.int32)
+    slots = buffer.action.shape[1]
+    env, first = replay_buffer.drawn(key, buffer, size, settings.reach)
     ahead = jnp.arange(settings.reach + 1, dtype=jnp.int32)
     where = (env[:, None], (first[:, None] + ahead) % slots)
     moments = jax.tree.map(lambda part: part[:, : settings.unroll_steps + 1], where)
