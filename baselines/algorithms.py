@@ -30,6 +30,7 @@ OPTIONAL = (
     "conv",
     "neighbours",
     "noisy",
+    "codes",
 )  # settings of networks that not every run has
 OF_VALUES = ("hidden", "embed", "dueling")  # settings of networks of DQN and its relatives
 OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")

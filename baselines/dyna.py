@@ -153,6 +153,7 @@ class Imagined(NamedTuple):
 
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer")
+choose = ppo.choose
 report = evaluate.report
 
 
@@ -214,7 +215,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     memory = runner.memory
     runner, key_act, key = acting.next_update(learner, runner)
     key_learn, key_model, key_imagine = jax.random.split(key, 3)
-    runner, rollout = acting.collect(learner, runner, key_act, ppo.choose, remember)
+    runner, rollout = acting.collect(learner, runner, key_act, choose, remember)
     runner, losses = ppo_rnn.learn(learner, runner, memory, rollout, key_learn)
     runner, of_model = teach(learner, runner, key_model)
     runner, imagined = imagine_when_warm(learner, runner, key_imagine)
@@ -288,7 +289,7 @@ def loss(learner: Learner[Settings], weights: PyTree[Array], window: Window) -> 
     if window.mask is not None:
         errors = optax.sigmoid_binary_cross_entropy(allowed, window.mask.astype(jnp.float32))
         parts["mask_loss"] = mean_over(window.is_step, errors.sum(axis=-1))
-    total = sum(value for name, value in parts.items() if name.endswith("loss"))
+    total = jnp.stack([value for name, value in parts.items() if name.endswith("loss")]).sum()
     return total, parts
 
 
@@ -422,7 +423,7 @@ def imagined_step(learner: Learner[Settings], runner: Runner, key: Array) -> tup
     """One imagined step in every episode; what has ended begins again."""
     key_action, key_step = jax.random.split(key)
     mask = allowed(learner, runner)
-    memory, action, chosen = ppo.choose(learner, runner, key_action, mask)
+    memory, action, chosen = choose(learner, runner, key_action, mask)
     step = foretold_step(learner, runner, key_step, action)
     after, ends = acting.stepped(learner, runner._replace(memory=memory), step)
     unknown = jnp.zeros_like(step.reward)

@@ -233,6 +233,20 @@ SMALL_PUZZLE = {
     "entropy": 0.02,
     "embed": 0,
 }
+# Chance decides, and values are thousands.
+TILES_BY_MODEL = {
+    "total_steps": 500_000,
+    "gamma": 0.99,
+    "codes": 32,
+    "atoms": 100,
+    "latent": 128,
+    "hidden": (256,),
+    "embed": 0,
+    "n_step": 10,
+    "simulations": 24,
+    "chunk": 8,
+}
+
 SMALL_PUZZLE_BY_SEARCH = {"total_steps": 200_000, "gamma": 0.95, "simulations": 32, "embed": 0}
 
 # Trials of rule worlds. On a CPU, small networks, many gradient steps and the true task in training
@@ -385,6 +399,7 @@ PRESETS = (
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
     Preset(r"Puzzle-.*", GPU, name="gpu"),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),
+    Preset(r"Puzzle-2048-v\d+", TILES_BY_MODEL, algorithm="muzero"),
     Preset(
         r"Puzzle-Cube-2x2-v\d+", {"total_steps": 8_000_000, "target_every": 4}, algorithm="davi"
     ),
