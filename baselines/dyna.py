@@ -353,7 +353,7 @@ def imagine_when_warm(
     def one(learned: tuple[PyTree, ...], key: Array) -> tuple[tuple[PyTree, ...], dict[str, Array]]:
         weights, optimiser, scale = learned
         now = runner._replace(weights=weights, optimiser=optimiser, scale=scale)
-        key_imagine, key_learn = map(learner.devices.local_key, jax.random.split(key))
+        key_imagine, key_learn = jax.random.split(key)
         now, memory, rollout = imagined(learner, now, key_imagine)
         now, losses = ppo_rnn.learn(learner, now, memory, rollout, key_learn)
         told = {"imagined_reward": rollout.reward.mean(), "imagined_kl": losses["kl"]}

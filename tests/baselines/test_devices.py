@@ -225,6 +225,11 @@ def test_one_device_has_no_exchange_in_its_program():
         ("Grid-Empty-Random-5x5-v0", "dqn --priority 0.6"),
         ("Grid-Empty-Random-5x5-v0", "rainbow"),
         ("Grid-Empty-Random-5x5-v0", "muzero --simulations 4"),
+        (
+            "Grid-Empty-Random-5x5-v0",
+            "dyna --imagined-envs 8 --imagined-steps 3 --model-steps 2 --model-batch 8 --width 8 "
+            "--num-heads 2 --depth 1 --memory 8 --warm-up 128",
+        ),
         ("XLand-R1-9x9-v0", "rl2 --task-set trivial-21k --test-episodes 1 --trial-steps 20"),
     ],
 )
