@@ -44,6 +44,8 @@ class Runner(NamedTuple):
     gain_returns: PyTree[Array] = ()  # these returns so far, of each environment
     scale: PyTree[Array] = ()  # of the value's targets, see target_scaling.py
     swept: PyTree[Array] = ()  # settings by name that take the place of the learner's
+    model: PyTree[Array] = ()  # a learned world, with what trains it
+    replay_buffer: PyTree[Array] = ()  # what the model learns from
     params: PyTree[Array] = None  # of the environments; None: the defaults
 
 
@@ -77,6 +79,8 @@ class Rollout(NamedTuple):
 # The memories after what is seen, the actions, and the fields of `Rollout` that are known.
 Chosen = tuple[PyTree, Array, dict[str, Any]]
 Choose = Callable[..., Chosen]  # of learner, runner, key and the mask of legal actions
+# Of learner, runner, mask, action, step and the states that ended ones ended in: the runner.
+Remember = Callable[..., Any]
 
 
 def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
@@ -111,8 +115,10 @@ def next_update(learner: Learner, runner: Any) -> tuple[Any, Array, Array]:
     return runner._replace(key=jax.random.key_data(key_rest), world=world), key_act, key_learn
 
 
-def collect(learner: Learner, runner: Any, key: Array, choose: Choose) -> tuple[Any, Rollout]:
-    """Act for `rollout_steps` steps in every environment.
+def collect(
+    learner: Learner, runner: Any, key: Array, choose: Choose, remember: Remember | None = None
+) -> tuple[Any, Rollout]:
+    """Act for `rollout_steps` steps in every environment; `remember` may note each in the runner.
 
     Rewards are scaled and include the bonus, where the settings ask for it.
     """
@@ -122,7 +128,7 @@ def collect(learner: Learner, runner: Any, key: Array, choose: Choose) -> tuple[
         lambda leaf: jnp.broadcast_to(leaf, (slots[-1] + 1, *leaf.shape)),
         (runner.world.env, runner.memory),
     )
-    one = functools.partial(act, learner, choose)
+    one = functools.partial(act, learner, choose, remember)
     keys = jax.random.split(key, steps)
     (runner, cuts), rollout = jax.lax.scan(
         one, (runner, cuts), (keys, jnp.asarray(slots)), unroll=learner.settings.unroll
@@ -143,7 +149,11 @@ def finished(
 
 
 def act(
-    learner: Learner, choose: Choose, carry: tuple[Any, PyTree], now: tuple[Array, Array]
+    learner: Learner,
+    choose: Choose,
+    remember: Remember | None,
+    carry: tuple[Any, PyTree],
+    now: tuple[Array, Array],
 ) -> tuple[tuple[Any, PyTree], Rollout]:
     """One step of a rollout in every environment; `now` is its key and its slot for cuts."""
     (runner, cuts), (key, slot) = carry, now
@@ -153,6 +163,8 @@ def act(
     runner = runner._replace(memory=memory)
     step, successor = advance(learner, runner, key_step, action)
     cuts = noted(cuts, slot, step.truncated, (successor, memory))
+    if remember is not None:
+        runner = remember(learner, runner, mask, action, step, successor)
     after, ends = stepped(learner, runner, step)
     return (after, cuts), Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
 

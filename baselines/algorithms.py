@@ -31,6 +31,7 @@ OPTIONAL = (
     "conv",
     "neighbours",
     "noisy",
+    "codes",
 )  # settings of networks that not every run has
 OF_VALUES = ("hidden", "embed", "dueling")  # settings of networks of DQN and its relatives
 OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
@@ -182,6 +183,7 @@ ALGORITHMS = {
             ".ppo_trxl",
             shape=(*RECURRENT, "width", "num_heads", "depth"),
         ),
+        Algorithm("dyna", "Dyna", ".dyna", shape=RECURRENT),
         Algorithm("rl2", "RL²", ".rl2", shape=RECURRENT),
         Algorithm("pqn", "PQN", ".pqn"),
         Algorithm("pqn-rnn", "recurrent PQN", ".pqn_rnn", shape=RECURRENT),

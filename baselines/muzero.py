@@ -10,6 +10,13 @@ Steps are kept in a replay buffer with the value and the policy that their searc
 them teach the network `unroll_steps` imagined steps; imagined latent states should agree with those
 of the true observations (Ye et al., 2021). For a share of the windows, searches with a slow copy of
 the weights find policies and values anew.
+
+With `codes` it is Stochastic MuZero (Antonoglou et al., 2022), for worlds in which chance decides
+much: the model has afterstates, which chance turns into states by one of `codes` codes, and the
+search weighs these by their learned probabilities (PUCT at decisions, as in the paper). What
+happened between two observations is coded by an encoder, learned through the straight-through
+gradient of its most likely code. Deliberate difference: the encoder reads the observation before
+as well.
 Deliberate differences: windows are drawn evenly, without priorities; environments fill the replay
 buffer side by side; an episode cut by the time limit is bootstrapped with its true successor; what
 follows the end of a task is worth 0 and has no policy.
@@ -17,6 +24,7 @@ follows the end of a task is worth 0 and has no policy.
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import chex
@@ -39,6 +47,7 @@ from .run.checkpoints import RunError
 from .runs import Config, Run
 from .settings import Common
 
+DIRICHLET = 0.25  # share of noise in the policy at the root of a search with chance
 HALF = 0.5  # of the gradient that passes from an imagined latent state to the one before
 
 
@@ -66,6 +75,7 @@ class Settings(Common):
     consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
     reanalysed: float = 0.25  # share of windows whose policies and values are found anew
     target_every: int = 100  # gradient steps between the moves of the slow copy
+    codes: int = 0  # outcomes of chance that the model tells apart; 0: it knows no chance
 
     counts: ClassVar[tuple[str, ...]] = (
         *Common.counts,
@@ -239,6 +249,8 @@ def planned(
     latent = network.of_batch(weights, "represent", obs)
     known = {**predicted(latent), "embedding": latent}
     known["prior_logits"] = legal(known["prior_logits"], mask)
+    if settings.codes:
+        return planned_with_chance(learner, weights, key, known, predicted, mask, gumbel_scale)
     with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
         found = mctx.gumbel_muzero_policy(
             params=weights,
@@ -254,6 +266,56 @@ def planned(
                 value_scale=settings.value_scale,
                 rescale_values=settings.rescale,
             ),
+        )
+        value = found.search_tree.summary().value
+    action = jnp.asarray(found.action, jnp.int32)
+    return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
+
+
+def planned_with_chance(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    key: Array,
+    known: dict[str, Any],
+    predicted: Callable[[Array], dict[str, Any]],
+    mask: Mask,
+    noise: float,
+) -> Plan:
+    """Search with chance between actions, from what is `known` at the root.
+
+    `predicted` are the policy and the value of latent states; `noise=0` draws nothing.
+    """
+    import mctx
+
+    settings, network = learner.settings, learner.network
+
+    def decided(weights: Any, key: Any, action: Any, latent: Any) -> tuple[Any, Any]:
+        after = network.of_batch(weights, "act", latent, action)
+        logits, value = network.of_batch(weights, "expect", after)
+        expected: dict[str, Any] = {"chance_logits": logits}
+        expected["afterstate_value"] = two_hot.mean(value)
+        return mctx.DecisionRecurrentFnOutput(**expected), after
+
+    def happened(weights: Any, key: Any, code: Any, after: Any) -> tuple[Any, Any]:
+        code = jax.nn.one_hot(code, settings.codes)
+        latent, reward = network.of_batch(weights, "happen", after, code)
+        found = predicted(latent)
+        found["action_logits"] = found.pop("prior_logits")
+        found["reward"] = two_hot.mean(reward)
+        found["discount"] = jnp.full_like(found["reward"], settings.gamma)
+        return mctx.ChanceRecurrentFnOutput(**found), latent
+
+    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
+        found = mctx.stochastic_muzero_policy(
+            params=weights,
+            rng_key=key,
+            root=mctx.RootFnOutput(**known),
+            decision_recurrent_fn=decided,
+            chance_recurrent_fn=happened,
+            num_simulations=settings.simulations,
+            invalid_actions=jax.tree.map(jnp.logical_not, mask),
+            dirichlet_fraction=noise * DIRICHLET,
+            temperature=noise,
         )
         value = found.search_tree.summary().value
     action = jnp.asarray(found.action, jnp.int32)
@@ -281,7 +343,7 @@ def learn_when(
 ) -> tuple[Runner, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, or none before the replay buffer is `ready`."""
     learned = (runner.weights, runner.target, runner.optimiser)
-    nothing = dict.fromkeys(LOSSES, jnp.float32(0.0))
+    nothing = dict.fromkeys(parts_of(learner.settings), jnp.float32(0.0))
 
     def learn(learned: Any) -> Any:
         keys = jax.random.split(key, learner.settings.gradient_steps)
@@ -316,12 +378,8 @@ def drawn(learner: Learner[Settings], runner: Runner, key: Array) -> Window:
     """Windows from the replay buffer, drawn evenly."""
     settings, buffer = learner.settings, runner.replay_buffer
     size = settings.batch_size // learner.devices.count
-    envs, slots = buffer.action.shape
-    key_env, key_slot = jax.random.split(key)
-    env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
-    newest = buffer.written[env]  # its observation and value are there, nothing else
-    oldest = jnp.maximum(newest - (slots - 1), 0)
-    first = jax.random.randint(key_slot, (size,), oldest, newest - settings.reach + 1, jnp.int32)
+    slots = buffer.action.shape[1]
+    env, first = replay_buffer.drawn(key, buffer, size, settings.reach)
     ahead = jnp.arange(settings.reach + 1, dtype=jnp.int32)
     where = (env[:, None], (first[:, None] + ahead) % slots)
     moments = jax.tree.map(lambda part: part[:, : settings.unroll_steps + 1], where)
@@ -393,6 +451,12 @@ def targets(window: Window, unroll_steps: int, n_step: int, gamma: float) -> Tar
 
 
 LOSSES = ("policy_loss", "value_loss", "reward_loss", "consistency_loss")
+OF_CHANCE = ("after_loss", "chance_loss", "code_loss")
+
+
+def parts_of(settings: Settings) -> tuple[str, ...]:
+    """Names of the parts of the loss."""
+    return (*LOSSES, *OF_CHANCE) if settings.codes else LOSSES
 
 
 def loss(
@@ -402,12 +466,13 @@ def loss(
     settings, network = learner.settings, learner.network
     of = functools.partial(network.of_batch, weights)
     latent = of("represent", jax.tree.map(lambda leaf: leaf[:, 0], window.obs))
-    sums: dict[str, Array] = {name: jnp.float32(0.0) for name in LOSSES}
+    sums: dict[str, Array] = {name: jnp.float32(0.0) for name in parts_of(settings)}
     is_open, is_known = (x.astype(jnp.float32) for x in (goals.is_open, goals.is_known))
     for moment in range(settings.unroll_steps + 1):
         share = 1.0 if moment == 0 else 1.0 / settings.unroll_steps
         if moment:
-            latent, reward = of("imagine", latent, window.action[:, moment - 1])
+            latent, reward, more = followed(learner, weights, latent, window, goals, moment)
+            sums |= {name: sums[name] + share * error for name, error in more.items()}
             error = two_hot.cross_entropy(reward, goals.reward[:, moment])
             # The reward of a step that was cut is known, what follows it is not.
             before = is_known[:, moment - 1]
@@ -424,7 +489,56 @@ def loss(
         sums["value_loss"] += share * (is_known[:, moment] * error).mean()
     total = sums["policy_loss"] + settings.value_weight * sums["value_loss"]
     total += sums["reward_loss"] + settings.consistency * sums["consistency_loss"]
+    if settings.codes:
+        total += sums["chance_loss"] + sums["code_loss"]
+        total += settings.value_weight * sums["after_loss"]
     return total, sums
+
+
+def followed(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    latent: Float32[Array, "batch latent"],
+    window: Window,
+    goals: Targets,
+    moment: int,
+) -> tuple[Array, Array, dict[str, Array]]:
+    """Latent states of a moment from those before, their rewards, and the errors about chance."""
+    of = functools.partial(learner.network.of_batch, weights)
+    action = window.action[:, moment - 1]
+    if not learner.settings.codes:
+        return *of("imagine", latent, action), {}
+    after = of("act", latent, action)
+    logits, value = of("expect", after)
+    seen = [
+        jax.tree.map(lambda leaf, at=at: leaf[:, at], window.obs) for at in (moment - 1, moment)
+    ]
+    code, errors = chance(of("coded", *seen), logits, goals.is_open[:, moment])
+    known = goals.is_known[:, moment - 1].astype(jnp.float32)
+    error = two_hot.cross_entropy(value, goals.value[:, moment - 1])
+    errors["after_loss"] = (known * error).mean()
+    return *of("happen", after, code), errors
+
+
+def chance(
+    probabilities: Float32[Array, "batch codes"],
+    logits: Float32[Array, "batch codes"],
+    is_seen: Bool[Array, " batch"],
+) -> tuple[Float32[Array, "batch codes"], dict[str, Array]]:
+    """One-hot codes of what happened, and the errors of what was expected and of the encoder.
+
+    The encoder's most likely code is the true one; its gradient is that of the probabilities. Where
+    what came of an action is not seen, the code is the one that was expected most.
+    """
+    count = logits.shape[-1]
+    code = jax.nn.one_hot(probabilities.argmax(axis=-1), count)
+    expected = jax.nn.one_hot(logits.argmax(axis=-1), count)
+    seen = is_seen.astype(jnp.float32)
+    surprise = -(code * jax.nn.log_softmax(logits)).sum(axis=-1)
+    apart = jnp.square(code - probabilities).sum(axis=-1)
+    through = probabilities + jax.lax.stop_gradient(code - probabilities)
+    errors = {"chance_loss": (seen * surprise).mean(), "code_loss": (seen * apart).mean()}
+    return jnp.where(is_seen[:, None], through, expected), errors
 
 
 def cosine(

@@ -1,4 +1,9 @@
-"""The networks of MuZero: what is seen as a latent state, the next one, what both are worth."""
+"""The networks of MuZero: what is seen as a latent state, the next one, what both are worth.
+
+With `codes` chance comes between them (Stochastic MuZero; Antonoglou et al., 2022): an action leads
+to an afterstate, which chance turns into the next state. Chance is one of a few codes, which an
+encoder learns to draw from what was seen before and after.
+"""
 
 import functools
 from typing import Any
@@ -6,7 +11,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int32, PyTree
+from jaxtyping import Array, Float, Float32, Int32, PyTree
 
 from . import two_hot
 from .networks import Network, dense
@@ -19,6 +24,7 @@ class MuZeroNetwork(Network):
 
     latent: int = 64  # numbers of a latent state
     atoms: int = 20  # highest atom of rewards and values, see two_hot.py
+    codes: int = 0  # outcomes of chance; 0: there is none
     activation: str = "relu"
 
     def setup(self) -> None:
@@ -33,11 +39,26 @@ class MuZeroNetwork(Network):
         self.policy = dense(self.num_actions, 0.01)
         self.projections = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
         self.foresight = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
+        if self.codes:
+            self.chances = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
+            self.outlook = dense(self.latent, np.sqrt(2), self.dtype)
+            self.likely, self.after_value = dense(self.codes, 0.0), dense(count, 0.0)
+            self.compare, self.code = (
+                dense(self.latent, np.sqrt(2), self.dtype),
+                dense(self.codes, 1.0),
+            )
 
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Array]:
         latent = self.represent(obs)
         if self.is_initializing():
-            self.foreseen(self.imagine(latent, jnp.int32(0))[0])
+            action = jnp.int32(0)
+            if self.codes:
+                after = self.act(latent, action)
+                self.expect(after)
+                following, _ = self.happen(after, self.coded(obs, obs))
+            else:
+                following, _ = self.imagine(latent, action)
+            self.foreseen(following)
         logits, value = self.predict(latent)
         return logits, two_hot.mean(value)
 
@@ -57,11 +78,45 @@ class MuZeroNetwork(Network):
         self, latent: Float32[Array, " latent"], action: Int32[Array, ""]
     ) -> tuple[Float32[Array, " latent"], Float32[Array, " atoms"]]:
         """The latent state after an action, and the distribution of its reward."""
-        taken = jax.nn.one_hot(action, self.num_actions)
-        features = jnp.concatenate([latent, taken]).astype(self.dtype)
-        first, second = self.moves
+        following, features = self.moved(
+            self.moves, latent, jax.nn.one_hot(action, self.num_actions)
+        )
+        return following, self.reward(features)
+
+    def act(
+        self, latent: Float32[Array, " latent"], action: Int32[Array, ""]
+    ) -> Float32[Array, " latent"]:
+        """The afterstate of an action, before chance."""
+        return self.moved(self.moves, latent, jax.nn.one_hot(action, self.num_actions))[0]
+
+    def happen(
+        self, after: Float32[Array, " latent"], code: Float32[Array, " codes"]
+    ) -> tuple[Float32[Array, " latent"], Float32[Array, " atoms"]]:
+        """The latent state after chance, and the distribution of the reward."""
+        following, features = self.moved(self.chances, after, code)
+        return following, self.reward(features)
+
+    def moved(
+        self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
+    ) -> tuple[Float32[Array, " latent"], Float[Array, " latent"]]:
+        """The latent state that a cause makes of another one, and features of both."""
+        features = jnp.concatenate([latent, cause]).astype(self.dtype)
+        first, second = layers
         features = self.activate(first(features))
-        return ranged(latent + second(features)), self.reward(features)
+        return ranged(latent + second(features)), features
+
+    def expect(
+        self, after: Float32[Array, " latent"]
+    ) -> tuple[Float32[Array, " codes"], Float32[Array, " atoms"]]:
+        """Logits of the codes of chance, and the distribution of the value of an afterstate."""
+        features = self.activate(self.outlook(after.astype(self.dtype)))
+        return self.likely(features), self.after_value(features)
+
+    def coded(self, before: PyTree[Array], after: PyTree[Array]) -> Float32[Array, " codes"]:
+        """Probabilities of the codes of what happened between two observations."""
+        features = [self.encoder(self.read(obs)) for obs in (before, after)]
+        features = self.activate(self.compare(jnp.concatenate(features)))
+        return jax.nn.softmax(self.code(features))
 
     def predict(
         self, latent: Float32[Array, " latent"]

@@ -84,12 +84,26 @@ def update(
     memory = runner.memory
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, rollout = acting.collect(learner, runner, key_act, choose)
+    runner, losses = learn(learner, runner, memory, rollout, key_learn, loss)
+    return acting.finished(learner, runner, counted(rollout), losses)
+
+
+def learn(
+    learner: Learner[Any],
+    runner: Runner,
+    memory: PyTree[Array],
+    rollout: Rollout,
+    key: Array,
+    loss: Callable[..., Any] | None = None,
+) -> tuple[Runner, dict[str, Array]]:
+    """Learn from a rollout before whose first step `memory` was remembered.
+
+    The runner is that of the rollout's end.
+    """
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     runner, batch = ppo.scaled_targets(learner, runner, rollout)
-    batch = sequences(batch)
     loss = loss or functools.partial(ppo.loss, unroll=unroll)
-    runner, losses = ppo.learn(learner, runner, batch, key_learn, loss)
-    return acting.finished(learner, runner, counted(rollout), losses)
+    return ppo.learn(learner, runner, sequences(batch), key, loss)
 
 
 def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, Array]:

@@ -95,6 +95,16 @@ OPEN_WORLD_BY_SIGHT = {
     "value_weight": 2.0,
 }
 
+# The same beside a learned model: more steps are imagined than made.
+OPEN_WORLD_BY_MODEL = {
+    **OPEN_WORLD_BY_SIGHT,
+    "total_steps": 100_000,
+    "model_batch": 64,
+    "imagined_rollouts": 8,
+    "imagined_envs": 96,
+    "imagined_steps": 16,
+}
+
 # The same for learners of action values.
 OPEN_WORLD_BY_VALUES = {
     "learning_rate": 4.5e-4,
@@ -155,6 +165,24 @@ OPEN_WORLD_GPU_BY_MEMORY = {
     "value_weight": 0.5,
 }
 
+
+# Like it, with a model of the size of Dedieu et al. (2025), and their steps, warm-up and context.
+OPEN_WORLD_GPU_BY_MODEL = {
+    **OPEN_WORLD_BY_MODEL,
+    "total_steps": 1_000_000,
+    "warm_up": 200_000,
+    "hidden": (512, 512),
+    "neighbours": 64,
+    "capacity": 128_000,
+    "context": 20,
+    "width": 128,
+    "num_heads": 8,
+    "depth": 3,
+    "model_steps": 500,
+    "model_batch": 48,
+    "imagined_rollouts": 50,
+    "imagined_steps": 20,
+}
 
 # A reward for every step, so that values are near a hundred: their loss, which shares the network
 # and the clipped gradient with the policy's, would leave that next to nothing.
@@ -227,6 +255,20 @@ SMALL_PUZZLE = {
     "entropy": 0.02,
     "embed": 0,
 }
+# Chance decides, and values are thousands.
+TILES_BY_MODEL = {
+    "total_steps": 500_000,
+    "gamma": 0.99,
+    "codes": 32,
+    "atoms": 100,
+    "latent": 128,
+    "hidden": (256,),
+    "embed": 0,
+    "n_step": 10,
+    "simulations": 24,
+    "chunk": 8,
+}
+
 SMALL_PUZZLE_BY_SEARCH = {"total_steps": 200_000, "gamma": 0.95, "simulations": 32, "embed": 0}
 
 # Trials of rule worlds. On a CPU, small networks, many gradient steps and the true task in training
@@ -331,7 +373,7 @@ PRESETS = (
     Preset(r"Grid-MultiRoom-N4-S5-v\d+", {"total_steps": 3_000_000}, name="rnd"),
     *(
         row
-        for name in ("ppo-rnn", "ppo-trxl")
+        for name in ("ppo-rnn", "ppo-trxl", "dyna")
         for row in (
             Preset(r"(Grid|BabyAI)-.*", RARE_REWARD, algorithm=name),
             Preset(r"Grid-Memory.*", {"entropy": 0.01}, algorithm=name),
@@ -363,6 +405,8 @@ PRESETS = (
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
     Preset(r"Craft-Classic-Ids-v\d+", OPEN_WORLD_BY_SIGHT, algorithm="ppo-rnn"),
+    Preset(r"Craft-Classic-Ids-v\d+", OPEN_WORLD_BY_MODEL, algorithm="dyna"),
+    Preset(r"Craft-.*Ids-v\d+", OPEN_WORLD_GPU_BY_MODEL, name="gpu", algorithm="dyna"),
     Preset(r"Craft-Ids-v\d+", {"num_envs": 128, "rollout_steps": 32}, algorithm="ppo-rnn"),
     Preset(r"Craft-.*", OPEN_WORLD_GPU_BY_MEMORY, name="gpu", algorithm="ppo-rnn"),
     Preset(r"Grid-.*", GPU, name="gpu"),
@@ -382,6 +426,7 @@ PRESETS = (
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
     Preset(r"Puzzle-.*", GPU, name="gpu"),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),
+    Preset(r"Puzzle-2048-v\d+", TILES_BY_MODEL, algorithm="muzero"),
     Preset(
         r"Puzzle-Cube-2x2-v\d+", {"total_steps": 8_000_000, "target_every": 4}, algorithm="davi"
     ),

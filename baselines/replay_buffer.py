@@ -116,13 +116,23 @@ def sample(key: Array, buffer: ReplayBuffer, size: int, n_step: int, gamma: floa
     A window stops at the end of its episode. Every environment must have made `n_step` steps, and
     have more slots than that.
     """
+    env, first = drawn(key, buffer, size, n_step)
+    return window(buffer, env, first, n_step, gamma)
+
+
+def drawn(
+    key: Array, buffer: ReplayBuffer, size: int, steps: int
+) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
+    """Environments, and slots that `steps` more follow, counted since the beginning.
+
+    Of the last of these only the observation may be known.
+    """
     envs, slots = buffer.reward.shape
     key_env, key_slot = jax.random.split(key)
     env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
     newest = buffer.written[env]  # its observation is there, nothing else
     oldest = jnp.maximum(newest - (slots - 1), 0)
-    first = jax.random.randint(key_slot, (size,), oldest, newest - n_step + 1, jnp.int32)
-    return window(buffer, env, first, n_step, gamma)
+    return env, jax.random.randint(key_slot, (size,), oldest, newest - steps + 1, jnp.int32)
 
 
 def window(

@@ -17,6 +17,7 @@ from .facts import RGB, Effects, Fact, Features, identity, observed, sentences
 from .random import Key
 from .spaces import Discrete, Space
 from .struct import Struct, struct
+from .vocabulary import Vocabulary, of_map
 
 ROWS_PER_LANE = 64  # a little less than the steps of an episode, in most families
 
@@ -180,6 +181,14 @@ class Env:
     def map_features(self) -> Features:
         """Features for spatial networks: cells are a map, integers are categories."""
         return self.features
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """The observation as categories, for models that foretell it; None for other numbers.
+
+        By default that of a map of whole numbers, which is no picture.
+        """
+        return of_map(self.observation_space)
 
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
         """Return what the agent has and knows in `state`, for panels and text; not for traces."""

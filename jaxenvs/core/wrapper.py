@@ -12,6 +12,7 @@ from .facts import RGB, Effects, Fact, Features
 from .random import Key
 from .spaces import Space
 from .struct import Struct, struct
+from .vocabulary import Vocabulary
 
 
 @struct
@@ -139,6 +140,11 @@ class Wrapper(Env):
     def map_features(self) -> Features:
         """Map features of the environment, or of a changed observation."""
         return super().map_features if self._shows_another() else self.env.map_features
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """Categories of the environment's observation, or of a changed one."""
+        return super().vocabulary if self._shows_another() else self.env.vocabulary
 
     def _shows_another(self) -> bool:
         """Whether the wrapper changes the observation."""

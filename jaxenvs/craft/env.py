@@ -14,6 +14,7 @@ from ..core.env import Env, Step, Transition
 from ..core.facts import RGB, Fact, Features, sentences
 from ..core.random import Key
 from ..core.spaces import Box, Dict, Discrete, Space
+from ..core.vocabulary import Vocabulary, of_bytes
 from . import body, chance, deeds, facts, player, sight, terrain, upstream
 from .chance import Draws
 from .ground import Ground
@@ -142,6 +143,13 @@ class CraftEnv(Env):
 
     def _counts(self, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
         return jnp.minimum(self.sight.counts(self.rules, ids), self.rules.best)
+
+    @property
+    def vocabulary(self) -> Vocabulary | None:
+        """Of `ids`: what is in a cell, and every number beside the view."""
+        if self.obs != "ids":
+            return super().vocabulary
+        return of_bytes(self.rules.view, *self.sight.categories(self.rules))
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:

@@ -64,6 +64,13 @@ def layout(rules: Rules) -> Layout:
     return sight.laid_out(Layout, *cells, *more)
 
 
+def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many values each number of the compact observation may have: any byte."""
+    cells = 4  # numbers of a cell, see `Layout`
+    size = layout(rules).size - cells * rules.view[0] * rules.view[1]
+    return (sight.BYTE,) * cells, (sight.BYTE,) * size
+
+
 def observation_layout(rules: Rules) -> tuple[tuple[str, str], ...]:
     """Entries (index, meaning) of the observations."""
     where, cells = layout(rules), rules.view[0] * rules.view[1] * CHANNELS

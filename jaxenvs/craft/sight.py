@@ -15,6 +15,8 @@ from .state import World
 from .tables import ROLES, VITALS, Block, Rules
 
 NUMBERS = 6  # behind the counts in the symbolic observation
+FACINGS = 5  # values of `facing`, 0 before the first move
+BYTE = 256  # values of a byte
 _WORD = 31  # channels in a word, without the sign
 _TENTH = np.float32(np.float16(0.1))
 
@@ -42,6 +44,12 @@ def layout(rules: Rules) -> Layout:
     """Offsets of the compact observation of an edition."""
     cells = rules.view[0] * rules.view[1]
     return laid_out(Layout, cells, cells, len(rules.items), len(VITALS), None, None, None)
+
+
+def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many values each number of the compact observation has: of a cell, and of the rest."""
+    counts = (rules.best + 1,) * (len(rules.items) + len(VITALS))
+    return (len(rules.blocks), 1 << len(channels(rules))), (*counts, FACINGS, 2, BYTE)
 
 
 def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:

@@ -241,6 +241,11 @@ def test_one_device_has_no_exchange_in_its_program():
         ("Grid-Empty-Random-5x5-v0", "r2d2 --burn-in 2 --sequence 4 --period 2 --batch-size 8"),
         ("Grid-Empty-Random-5x5-v0", "muzero --simulations 4"),
         *(("Classic-Pendulum-v0", name) for name in REAL),
+        (
+            "Grid-Empty-Random-5x5-v0",
+            "dyna --imagined-envs 8 --imagined-steps 3 --model-steps 2 --model-batch 8 --width 8 "
+            "--num-heads 2 --depth 1 --memory 8 --warm-up 128",
+        ),
         ("XLand-R1-9x9-v0", "rl2 --task-set trivial-21k --test-episodes 1 --trial-steps 20"),
     ],
 )

@@ -8,16 +8,27 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
+from jaxtyping import Array, Bool
 from tiny import Clock, Endless
 from tiny_masks import Gate
 
+import jaxenvs
 from jaxenvs.baselines import muzero, two_hot
 from jaxenvs.baselines.muzero import Window
 from jaxenvs.baselines.run import loop
-from jaxenvs.core.env import Env
+from jaxenvs.core.env import Env, State, Transition
 
 pytest.importorskip("mctx")
 KEY = jax.random.key(0)
+
+
+@jaxenvs.struct
+class CoinState(State):
+    """The side that is shown."""
+
+    side: Bool[Array, ""]
+
+
 learner = functools.partial(tiny.learner, algorithm="muzero")
 
 
@@ -166,6 +177,112 @@ def test_a_plan_never_asks_the_environment(monkeypatch):
     np.testing.assert_allclose(plan.policy.sum(axis=-1), 1.0, rtol=1e-5)
     with pytest.raises(AssertionError, match="the environment was asked"):
         agent.env.env.reset(KEY)
+
+
+def test_a_plan_with_chance_never_asks_the_environment(monkeypatch):
+    agent = learner(Clock(), codes=3, simulations=6)
+    weights = shaken(jax.jit(agent.network.init)(KEY, jnp.zeros(1)))
+
+    def asked(*_, **__):
+        raise AssertionError("the environment was asked")
+
+    for name in ("step", "reset", "observe", "step_state", "action_mask", "reset_state"):
+        for kind in (Env, Endless, Clock):
+            if name in vars(kind):
+                monkeypatch.setattr(kind, name, asked)
+    plan = jax.jit(functools.partial(muzero.planned, agent, gumbel_scale=0.0))
+    mask = jnp.bool_([[True, False], [False, True], [True, True], [True, True]])
+    found = plan(weights, KEY, jnp.zeros((4, 1)), mask)
+    np.testing.assert_array_equal(np.asarray(found.policy)[~np.asarray(mask)], 0.0)
+    np.testing.assert_allclose(found.policy.sum(axis=-1), 1.0, rtol=1e-5)
+    np.testing.assert_array_equal(found.action[:2], [0, 1])
+    chosen = np.take_along_axis(np.asarray(found.policy), np.asarray(found.action)[:, None], axis=1)
+    np.testing.assert_array_equal(chosen[:, 0], found.policy.max(axis=1))
+    again = plan(weights, jax.random.key(1), jnp.zeros((4, 1)), mask)
+    assert again.action.shape == (4,) and np.isfinite(again.value).all()
+
+
+def test_codes_of_chance_and_their_errors_are_those_of_plain_numpy():
+    rng = np.random.default_rng(0)
+    probabilities = jnp.asarray(rng.dirichlet(np.ones(3), 6), jnp.float32)
+    logits = jnp.asarray(rng.normal(size=(6, 3)), jnp.float32)
+    seen = jnp.bool_([True, True, False, True, False, True])
+    code, errors = jax.jit(muzero.chance)(probabilities, logits, seen)
+    surprise, apart = 0.0, 0.0
+    for row in range(6):
+        true = np.eye(3)[probabilities[row].argmax() if seen[row] else logits[row].argmax()]
+        np.testing.assert_allclose(code[row], true, atol=1e-6)
+        if seen[row]:
+            surprise += -(logits[row] - np.log(np.exp(logits[row]).sum()))[true.argmax()]
+            apart += ((true - probabilities[row]) ** 2).sum()
+    np.testing.assert_allclose(errors["chance_loss"], surprise / 6, rtol=1e-5)
+    np.testing.assert_allclose(errors["code_loss"], apart / 6, rtol=1e-5)
+    # The gradient of a code is that of its probability, where it was seen.
+    weight = rng.normal(size=(6, 3)).astype(np.float32)
+    slope = jax.jit(jax.grad(lambda p: (weight * muzero.chance(p, logits, seen)[0]).sum()))
+    np.testing.assert_allclose(slope(probabilities), weight * np.asarray(seen)[:, None], rtol=1e-6)
+
+
+def test_chance_is_learned_where_it_was_seen_alone():
+    agent = learner(Endless(), codes=3)
+    weights = shaken(jax.jit(agent.network.init)(KEY, jnp.ones(1)))
+    window = windows(count=6, n_step=2)
+    none = jnp.zeros((6, 6), jnp.bool_)
+    ended = window._replace(
+        terminated=none.at[:, 1].set(True), truncated=none, is_step=jnp.ones(6, jnp.bool_)
+    )
+    goals = muzero.targets(ended, 3, 2, 0.9)
+    parts = jax.jit(lambda window: muzero.loss(agent, weights, window, goals)[1])
+    before = parts(ended)
+    assert set(before) == {*muzero.LOSSES, *muzero.OF_CHANCE}
+    same = parts(ended._replace(obs=ended.obs.at[:, 2:].add(5.0)))
+    other = parts(ended._replace(obs=ended.obs.at[:, 1].add(5.0)))
+    for name in muzero.OF_CHANCE:
+        assert before[name] == same[name]
+    assert before["code_loss"] != other["code_loss"]
+
+
+class Coin(Endless):
+    """A coin is shown and thrown anew in every step; to call it (the second action, heads) is 1.
+
+    Whatever is called, the next side is a matter of chance: what matters is what is seen now.
+    """
+
+    def observe(self, state, params=None):
+        """The side, drawn from the clock's own noise."""
+        return state.side[None].astype(jnp.float32)
+
+    def reset_state(self, key, level, params):
+        """Any side."""
+        return CoinState(time=jnp.int32(0), side=jax.random.bernoulli(key))
+
+    def step_state(self, key, state, action, params):
+        """1 for the side that is shown, and another throw."""
+        right = (action == 1) == state.side
+        after = state.replace(side=jax.random.bernoulli(key))
+        return Transition(after, right.astype(jnp.float32), jnp.bool_(False))
+
+
+@pytest.mark.slow
+def test_it_learns_that_a_coin_has_two_sides():
+    """To call every throw is worth 1 / (1 - 0.8) = 5, and both codes of chance are as likely."""
+    settings = {"num_envs": 16, "gamma": 0.8, "learning_rate": 3e-3, "total_steps": 12_800}
+    settings |= {"capacity": 8_000, "warm_up": 512, "batch_size": 64, "gradient_steps": 8}
+    settings |= {"chunk": 50, "latent": 16, "hidden": (16,), "atoms": 10, "simulations": 8}
+    agent = learner(Coin(), codes=2, **settings)
+    runners = loop.start(agent, KEY[None])
+    for _ in range(2):
+        runners, metrics = loop.run_chunk(agent, runners)
+    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
+    sides = jnp.float32([[0.0], [1.0]])
+    logits, value = jax.jit(jax.vmap(agent.network.apply, (None, 0)))(weights, sides)
+    np.testing.assert_array_equal(logits.argmax(axis=-1), [0, 1])
+    np.testing.assert_allclose(value, 5.0, atol=1.0)
+    of = jax.jit(agent.network.of_batch, static_argnums=1)
+    after = of(weights, "act", of(weights, "represent", sides), jnp.int32([0, 1]))
+    shares = jax.nn.softmax(of(weights, "expect", after)[0])
+    np.testing.assert_allclose(shares, 0.5, atol=0.1)
+    assert float(metrics["chance_loss"][0, -1]) == pytest.approx(np.log(2) * 5 / 3, abs=0.5)
 
 
 @pytest.mark.full

@@ -1,0 +1,475 @@
+"""Dyna for map worlds: recurrent PPO in the world, and in a transformer that learns the world.
+
+Run it with `jaxenvs train Craft-Classic-Ids-v0 --algo dyna`. It is recurrent PPO (ppo_rnn.py) with
+the same policy, rollouts and loss. A replay buffer keeps its steps, and windows of them teach a
+model (dyna_network.py) what is seen next, the reward, the end of the task and the legal actions.
+After `warm_up` steps the policy also learns from rollouts imagined in the model alone (Dyna with
+warm-up; Dedieu et al., 2025): they begin at observations of the replay buffer, with what the policy
+remembers of the `burn_in` steps before.
+
+An imagined rollout draws all categories of the next observation at once, each by itself. Its
+rewards are the means of what the model expects; actions are masked by what the model says of the
+observation. The time limit is unknown to it: imagined episodes end where the task does, or their
+values are bootstrapped. After an imagined end, the next episode begins at the same observation,
+with nothing remembered.
+Deliberate differences to the paper: no tokenizer, as observations are categories already; cells are
+seen with their neighbours; and imagined rollouts have a length of their own.
+"""
+
+import dataclasses
+import functools
+from typing import Any, ClassVar, NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Float32, Int32, PyTree
+
+from jaxenvs import Env, Step
+from jaxenvs.core.masking import Mask, has_illegal
+from jaxenvs.core.vocabulary import Vocabulary
+
+from . import acting, evaluate, minibatches, ppo, ppo_rnn, replay_buffer, two_hot
+from .acting import Rollout, Runner
+from .algorithms import SEEDS, Learner
+from .dqn import fit
+from .dyna_network import Foretold, WorldTransformer, log_likelihood
+from .minibatches import Loss
+from .networks import Recurrent, renewed
+from .run import options
+from .run.checkpoints import RunError
+from .runs import Config
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings(ppo_rnn.Settings):
+    """What a run learns with; presets.py tunes it per environment, flags override it."""
+
+    capacity: int = 100_000  # steps that the replay buffer holds, of all environments together
+    warm_up: int = 20_000  # steps of all environments before the first imagined rollout
+    context: int = 4  # steps that each layer of the model looks at; windows are as long
+    width: int = 64  # features of a token in the model
+    num_heads: int = 4  # of the model's attention, among which the width is divided
+    depth: int = 2  # layers of the model
+    atoms: int = 10  # highest atom of the distributions of rewards, see two_hot.py
+    model_rate: float = 1e-3  # learning rate of the model
+    model_decay: float = 1e-4  # weight decay of the model
+    model_steps: int = 40  # gradient steps of the model in an update
+    model_batch: int = 32  # windows that each of them learns from, on all devices
+    imagined_rollouts: int = 8  # in an update, each learned from like a real one; 0: none
+    imagined_envs: int = 48  # episodes imagined side by side, on all devices
+    imagined_steps: int = 16  # steps of each of them
+    burn_in: int = 8  # true steps that the policy remembers when an imagined rollout begins
+
+    counts: ClassVar[tuple[str, ...]] = (
+        *ppo_rnn.Settings.counts,
+        *("context", "width", "num_heads", "depth", "atoms", "model_steps", "model_batch"),
+        *("imagined_envs", "imagined_steps"),
+    )
+
+    def check(self) -> None:
+        super().check()
+        self._check_windows()
+        if self.width % (4 * self.num_heads):
+            raise ValueError(
+                f"width={self.width} must be a multiple of 4 and divide evenly among "
+                f"num_heads={self.num_heads}; give a multiple of {4 * self.num_heads}"
+            )
+        fixed = {"bonus": 0.0, "reward_scaling": False, "previous": False}
+        for name, value in fixed.items():
+            if getattr(self, name) != value:
+                raise ValueError(
+                    f"{name}={getattr(self, name)}: the model of dyna learns the environment's own "
+                    f"rewards and observations; omit it, or give --algo ppo-rnn"
+                )
+
+    def _check_windows(self) -> None:
+        """Raise `ValueError` unless the replay buffer holds windows after the first update."""
+        longest = max(self.context, self.burn_in)
+        if self.rollout_steps < longest:
+            raise ValueError(
+                f"rollout_steps={self.rollout_steps} must be at least context={self.context} and "
+                f"burn_in={self.burn_in}; give rollout_steps={longest} or more"
+            )
+        if self.slots <= longest:
+            raise ValueError(
+                f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
+                f"environments; a window needs {longest + 1}: give capacity="
+                f"{(longest + 1) * self.num_envs} or more"
+            )
+
+    def check_share(self, num_envs: int, what: str) -> None:
+        super().check_share(num_envs, what)
+        share = self.imagined_envs * num_envs // self.num_envs
+        if share % self.minibatches:
+            raise ValueError(
+                f"imagined_envs={self.imagined_envs} does not split into minibatches="
+                f"{self.minibatches} on each device; give a multiple"
+            )
+
+    @property
+    def slots(self) -> int:
+        """Slots of the replay buffer for each environment."""
+        return self.capacity // self.num_envs
+
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps of the policy in an update, the mean over the run, rounded up."""
+        cold = min(-(-self.warm_up // self.steps_per_update), self.updates)
+        rollouts = self.updates + self.imagined_rollouts * (self.updates - cold)
+        return -(-self.epochs * self.minibatches * rollouts // self.updates)
+
+
+class Model(NamedTuple):
+    """The learned world; the same on all devices."""
+
+    weights: PyTree[Array]
+    optimiser: PyTree[Array]
+    updates: Int32[Array, "*seeds"]  # of the run, made so far
+
+
+class Window(NamedTuple):
+    """Successive slots of the replay buffer; of the last one only the observation is known."""
+
+    obs: PyTree[Array]  # (batch, steps + 1, ...)
+    mask: Mask  # (batch, steps, actions)
+    action: Int32[Array, "batch steps"]
+    reward: Float32[Array, "batch steps"]
+    terminated: Bool[Array, "batch steps"]
+    is_step: Bool[Array, "batch steps"]
+
+    @property
+    def over(self) -> Bool[Array, "batch steps"]:
+        """Whether the next slot is another episode's: after the end of a task, or a successor."""
+        return self.terminated | ~self.is_step
+
+
+class Imagined(NamedTuple):
+    """What an imagined world is in, by episode."""
+
+    memory: PyTree[Array]  # of the model
+    obs: PyTree[Array]  # where the episode began
+
+
+DIVIDED = (*acting.DIVIDED, "replay_buffer")
+choose = ppo.choose
+report = evaluate.report
+
+
+def network(env: Env, **given: Any) -> Recurrent:
+    """The policy's network; raises `ValueError` for observations that no model here foretells."""
+    vocabulary_of(env)
+    return ppo_rnn.network(env, **given)
+
+
+def vocabulary_of(env: Env) -> Vocabulary:
+    """The categories of what is observed."""
+    found = env.vocabulary
+    if found is None:
+        raise ValueError(
+            f"{env.name} observes {env.observation_space}; dyna foretells maps of categories, such "
+            f"as those of Craft-Classic-Ids-v0 or the Grid- worlds without a mission: choose "
+            f"another observation with --set obs=, or another --algo"
+        )
+    return found
+
+
+def model_of(learner: Learner[Settings]) -> WorldTransformer:
+    """The model of the environment."""
+    settings, env = learner.settings, learner.env.env
+    return WorldTransformer(
+        vocabulary_of(env),
+        env.action_space.n,
+        *(settings.context, settings.width, settings.num_heads, settings.depth, settings.atoms),
+        jnp.bfloat16 if settings.bfloat16 else jnp.float32,
+        parent=None,
+    )
+
+
+def model_optimiser(settings: Settings) -> optax.GradientTransformation:
+    """Of the model."""
+    adam = optax.adamw(settings.model_rate, weight_decay=settings.model_decay)
+    return optax.chain(optax.clip_by_global_norm(1.0), adam)
+
+
+def init(learner: Learner[Settings], key: Array) -> Runner:
+    """Start: what recurrent PPO begins with, a model and an empty replay buffer."""
+    key_rest, key_model = jax.random.split(key)
+    fields, model = acting.begin(learner, key_rest), model_of(learner)
+    first = jax.tree.map(lambda leaf: leaf[:1], fields["obs"])
+    seen = jax.vmap(vocabulary_of(learner.env.env).read)(first)
+    nothing = (jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.bool_))
+    weights = model.init(key_model, *seen, *nothing)
+    optimiser = model_optimiser(learner.settings).init(weights)
+    mask = acting.legal_now(learner, fields["world"].env)
+    return Runner(
+        **fields,
+        model=Model(weights, optimiser, jnp.int32(0)),
+        replay_buffer=replay_buffer.empty(fields["obs"], mask, learner.settings.slots),
+    )
+
+
+def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
+    """Act, learn from that, teach the model, and learn from what it imagines; also metrics."""
+    memory = runner.memory
+    runner, key_act, key = acting.next_update(learner, runner)
+    key_learn, key_model, key_imagine = jax.random.split(key, 3)
+    runner, rollout = acting.collect(learner, runner, key_act, choose, remember)
+    runner, losses = ppo_rnn.learn(learner, runner, memory, rollout, key_learn)
+    runner, of_model = teach(learner, runner, key_model)
+    runner, imagined = imagine_when_warm(learner, runner, key_imagine)
+    return acting.finished(learner, runner, rollout, {**losses, **of_model, **imagined})
+
+
+def remember(
+    learner: Learner[Settings],
+    runner: Runner,
+    mask: Mask,
+    action: Array,
+    step: Step,
+    successor: PyTree[Array],
+) -> Runner:
+    """Keep a step of every environment; `successor` are the states that it led to."""
+    info = {
+        "final_obs": acting.observed(learner, runner, successor),
+        "final_mask": acting.legal_now(learner, successor),
+    }
+    kept = (runner.replay_buffer, runner.obs, mask, action, step._replace(info=info))
+    return runner._replace(replay_buffer=replay_buffer.add(*kept))
+
+
+# The model.
+
+
+def teach(
+    learner: Learner[Settings], runner: Runner, key: Array
+) -> tuple[Runner, dict[str, Array]]:
+    """Take `model_steps` gradient steps of the model; also return the mean losses."""
+    settings, chain = learner.settings, model_optimiser(learner.settings)
+
+    def gradient_step(carry: Any, key: Array) -> tuple[Any, dict[str, Array]]:
+        weights, state = carry
+        size = settings.model_batch // learner.devices.count
+        window = drawn(key, runner.replay_buffer, size, settings.context)
+        gradient, losses = minibatches.gradients(learner, loss, weights, window)
+        return minibatches.apply_gradient(chain, gradient, state, weights), losses
+
+    model = runner.model
+    keys = jax.random.split(key, settings.model_steps)
+    (weights, state), losses = jax.lax.scan(gradient_step, (model.weights, model.optimiser), keys)
+    model = Model(weights, state, model.updates + 1)
+    return runner._replace(model=model), jax.tree.map(jnp.mean, losses)
+
+
+def drawn(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, steps: int) -> Window:
+    """Windows of the replay buffer, drawn evenly."""
+    env, first = replay_buffer.drawn(key, buffer, size, steps)
+    ahead = jnp.arange(steps + 1, dtype=jnp.int32)
+    at = (env[:, None], (first[:, None] + ahead) % buffer.reward.shape[1])
+    here = jax.tree.map(lambda part: part[:, :steps], at)
+    return Window(
+        obs=jax.tree.map(lambda leaf: leaf[at], buffer.obs),
+        mask=jax.tree.map(lambda leaf: leaf[here], buffer.mask),
+        action=buffer.action[here],
+        reward=buffer.reward[here],
+        terminated=buffer.terminated[here],
+        is_step=buffer.is_step[here],
+    )
+
+
+def loss(learner: Learner[Settings], weights: PyTree[Array], window: Window) -> Loss:
+    """Cross-entropies of what windows show: observations, rewards, ends and legal actions."""
+    vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
+    cells, rest = jax.vmap(jax.vmap(vocabulary.read))(window.obs)
+    seen = (cells[:, :-1], rest[:, :-1], window.action, window.over)
+    foretold, allowed = jax.vmap(functools.partial(model.apply, weights))(*seen)
+    cells = cells[:, 1:].reshape(*window.action.shape, -1, len(vocabulary.cells))
+    parts = losses(foretold, cells, rest[:, 1:], window)
+    if window.mask is not None:
+        errors = optax.sigmoid_binary_cross_entropy(allowed, window.mask.astype(jnp.float32))
+        parts["mask_loss"] = mean_over(window.is_step, errors.sum(axis=-1))
+    total = jnp.stack([value for name, value in parts.items() if name.endswith("loss")]).sum()
+    return total, parts
+
+
+def losses(
+    foretold: Foretold,
+    cells: Int32[Array, "batch steps cells channels"],
+    rest: Int32[Array, "batch steps numbers"],
+    window: Window,
+) -> dict[str, Array]:
+    """Mean cross-entropies of what came next, and the share of its numbers that were foretold.
+
+    After the end of a task, what the next slot shows did not come of this step. After a cut it did.
+    What stands in a slot that holds no step means nothing.
+    """
+    chex.assert_equal_shape(
+        [window.reward, window.terminated, window.is_step, foretold.end],
+        custom_message="reward, terminated, is_step and end are [batch, steps]",
+    )
+    is_next = window.is_step & ~window.terminated
+    tokens = cells.shape[2] + 1
+    likelihood = log_likelihood(foretold.cells, cells).sum(axis=-1)
+    likelihood += log_likelihood(foretold.rest, rest)
+    found = jnp.concatenate(
+        [
+            (guess.argmax(axis=-1) == truth).reshape(*is_next.shape, -1)
+            for guess, truth in ((foretold.cells, cells), (foretold.rest, rest))
+        ],
+        axis=-1,
+    )
+    error = two_hot.cross_entropy(foretold.reward, window.reward)
+    ends = window.terminated.astype(jnp.float32)
+    return {
+        "token_loss": mean_over(is_next, -likelihood / tokens),
+        "reward_loss": mean_over(window.is_step, error),
+        "end_loss": mean_over(
+            window.is_step, optax.sigmoid_binary_cross_entropy(foretold.end, ends)
+        ),
+        "accuracy": mean_over(is_next, found.astype(jnp.float32).mean(axis=-1)),
+    }
+
+
+def mean_over(
+    chosen: Bool[Array, "batch steps"], values: Float32[Array, "batch steps"]
+) -> Float32[Array, ""]:
+    """Mean of the chosen values; 0 where none is chosen."""
+    return jnp.where(chosen, values, 0.0).sum() / jnp.maximum(chosen.sum(), 1).astype(jnp.float32)
+
+
+# Imagination.
+
+
+def imagine_when_warm(
+    learner: Learner[Settings], runner: Runner, key: Array
+) -> tuple[Runner, dict[str, Array]]:
+    """Learn from `imagined_rollouts`, or from none before the warm-up is over."""
+    settings = learner.settings
+    nothing = {"imagined_reward": jnp.float32(0.0), "imagined_kl": jnp.float32(0.0)}
+    if not settings.imagined_rollouts:
+        return runner, nothing
+
+    def one(learned: tuple[PyTree, ...], key: Array) -> tuple[tuple[PyTree, ...], dict[str, Array]]:
+        weights, optimiser, scale = learned
+        now = runner._replace(weights=weights, optimiser=optimiser, scale=scale)
+        key_imagine, key_learn = jax.random.split(key)
+        now, memory, rollout = imagined(learner, now, key_imagine)
+        now, losses = ppo_rnn.learn(learner, now, memory, rollout, key_learn)
+        told = {"imagined_reward": rollout.reward.mean(), "imagined_kl": losses["kl"]}
+        return (now.weights, now.optimiser, now.scale), told
+
+    def several(learned: tuple[PyTree, ...]) -> tuple[tuple[PyTree, ...], dict[str, Array]]:
+        keys = jax.random.split(key, settings.imagined_rollouts)
+        learned, told = jax.lax.scan(one, learned, keys)
+        return learned, jax.tree.map(jnp.mean, told)
+
+    # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
+    steps = jax.lax.pmax(runner.model.updates, SEEDS) * settings.steps_per_update
+    learned = (runner.weights, runner.optimiser, runner.scale)
+    learned, told = jax.lax.cond(
+        steps >= settings.warm_up, several, lambda same: (same, nothing), learned
+    )
+    weights, optimiser, scale = learned
+    return runner._replace(weights=weights, optimiser=optimiser, scale=scale), told
+
+
+def imagined(
+    learner: Learner[Settings], runner: Runner, key: Array
+) -> tuple[Runner, PyTree[Array], Rollout]:
+    """A rollout in the model alone, as `ppo_rnn.learn` takes it.
+
+    Returns the runner at its end, what the policy remembered before its first step, and itself.
+    """
+    key_begin, key_act = jax.random.split(key)
+    runner = begun(learner, runner, key_begin)
+    keys = jax.random.split(key_act, learner.settings.imagined_steps)
+    act = functools.partial(imagined_step, learner)
+    end, rollout = jax.lax.scan(act, runner, keys)
+    return end, runner.memory, rollout
+
+
+def begun(learner: Learner[Settings], runner: Runner, key: Array) -> Runner:
+    """A runner in imagined worlds that begin at true observations."""
+    settings, model = learner.settings, model_of(learner)
+    count = settings.imagined_envs // learner.devices.count
+    window = drawn(key, runner.replay_buffer, count, settings.burn_in)
+    first = learner.network.begin()
+    memory = copies(first, count)
+
+    def see(memory: PyTree[Array], now: tuple[PyTree, Array]) -> tuple[PyTree, None]:
+        obs, over = now
+        memory, *_ = acting.think(learner, runner._replace(obs=obs, memory=memory), None)
+        return renewed(memory, first, over), None
+
+    obs = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), window.obs)
+    before, now = (jax.tree.map(lambda leaf, at=at: leaf[at], obs) for at in (slice(-1), -1))
+    memory, _ = jax.lax.scan(see, memory, (before, window.over.T))
+    return runner._replace(
+        world=Imagined(copies(model.begin(), count), now),
+        obs=now,
+        memory=memory,
+        returns=jnp.zeros(count, jnp.float32),
+        lengths=jnp.zeros(count, jnp.int32),
+    )
+
+
+def copies(tree: PyTree[Array], count: int) -> PyTree[Array]:
+    """A tree for each of several environments."""
+    return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), tree)
+
+
+def imagined_step(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+    """One imagined step in every episode; what has ended begins again."""
+    key_action, key_step = jax.random.split(key)
+    mask = allowed(learner, runner)
+    memory, action, chosen = choose(learner, runner, key_action, mask)
+    step = foretold_step(learner, runner, key_step, action)
+    after, ends = acting.stepped(learner, runner._replace(memory=memory), step)
+    unknown = jnp.zeros_like(step.reward)
+    return after, Rollout(obs=runner.obs, reward=step.reward, cut_value=unknown, **chosen, **ends)
+
+
+def allowed(learner: Learner[Settings], runner: Runner) -> Mask:
+    """Legal actions as the model knows them; None if the environment allows all in any state."""
+    env = learner.env.env
+    if not has_illegal(env):
+        return None
+    tell = functools.partial(model_of(learner).apply, runner.model.weights, method="allowed")
+    logits: Any = jax.vmap(tell)(*jax.vmap(vocabulary_of(env).read)(runner.obs))
+    return (logits > 0) | (logits == logits.max(axis=-1, keepdims=True))
+
+
+def foretold_step(learner: Learner[Settings], runner: Runner, key: Array, action: Array) -> Step:
+    """Draw what the model foretells; an episode that ends shows where it began."""
+    vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
+    key_cells, key_rest, key_end = jax.random.split(key, 3)
+    go_on: Any = functools.partial(model.apply, runner.model.weights, method="next")
+    seen = jax.vmap(vocabulary.read)(runner.obs)
+    memory, foretold = jax.vmap(go_on)(runner.world.memory, *seen, action)
+    cells = jax.random.categorical(key_cells, foretold.cells).reshape(seen[0].shape)
+    rest = jax.random.categorical(key_rest, foretold.rest)
+    obs = jax.vmap(vocabulary.write)(cells, rest)
+    terminated = jax.random.bernoulli(key_end, jax.nn.sigmoid(foretold.end))
+    return Step(
+        obs=jax.vmap(renewed)(obs, runner.world.obs, terminated),
+        state=Imagined(renewed(memory, model.begin(), terminated), runner.world.obs),
+        reward=two_hot.mean(foretold.reward),
+        terminated=terminated,
+        truncated=jnp.zeros_like(terminated),
+        info={},
+    )
+
+
+def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
+    """Return the algorithm for what was asked; raises for what cannot work."""
+    learner, settings = options.learner("dyna", asked, config), asked.settings
+    count = learner.devices.count
+    for name in ("model_batch", "imagined_envs"):
+        if (size := getattr(settings, name)) % count:
+            raise RunError(
+                f"{name}={size} does not divide evenly among {count} devices; give "
+                f"--{name.replace('_', '-')} {-(-size // count) * count}"
+            )
+    fit(learner, asked.seeds)
+    return learner

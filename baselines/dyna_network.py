@@ -1,0 +1,251 @@
+"""A transformer that foretells a step of a map world: all its categories at once.
+
+What is seen is a token for each cell of the map and one for the numbers beside it. The successor is
+foretold by these tokens in place, each given all tokens of this step and of those before it in the
+episode: attention is causal by blocks (block teacher forcing; Dedieu et al., 2025), and a step of
+imagination is one pass. A cell's token contains its eight neighbours, which most of what happens
+depends on. Reward and end are read from the last token. Which actions are legal is read from the
+observation alone, as masks are a matter of states.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
+
+from jaxenvs.core.vocabulary import Vocabulary
+
+from .spatial import neighbourhoods
+
+NEVER = -1e9  # logit of what cannot be, score of a token that is not seen
+EXPANSION = 4  # width of the first of two dense layers over that of the second
+
+
+class Foretold(NamedTuple):
+    """What is foretold of a step, or of each of several."""
+
+    cells: Float32[Array, "*steps cells channels categories"]  # logits of what is seen next
+    rest: Float32[Array, "*steps numbers categories"]
+    reward: Float32[Array, "*steps atoms"]  # logits, see two_hot.py
+    end: Float32[Array, "*steps"]  # logit of the end of the task
+
+
+class WorldTransformer(nn.Module):
+    """The model; it takes the steps of one environment, `vmap` it."""
+
+    vocabulary: Vocabulary
+    num_actions: int
+    context: int  # steps that each layer looks at, the present one included
+    width: int  # features of a token
+    num_heads: int  # of attention
+    depth: int  # layers
+    atoms: int  # highest atom of rewards
+    dtype: Any = jnp.float32  # of the activations
+
+    def setup(self) -> None:
+        """Name the parts."""
+        rows, columns = self.vocabulary.map
+        dense = functools.partial(nn.Dense, dtype=self.dtype)
+        self.cell, self.around = dense(self.width // 4, use_bias=False), dense(self.width)
+        self.taken = dense(self.width, use_bias=False)
+        if self.vocabulary.rest:  # a layer cannot be empty
+            self.numbers = dense(self.width)
+            self.next_rest = dense(len(self.vocabulary.rest) * most(self.vocabulary.rest))
+        places = (rows * columns + 1, self.width)
+        self.place = self.param("place", nn.initializers.normal(0.1), places)
+        self.layers = [
+            Layer(self.width, self.num_heads, self.context, self.dtype) for _ in range(self.depth)
+        ]
+        self.norm = nn.LayerNorm()
+        self.next_cells = dense(len(self.vocabulary.cells) * most(self.vocabulary.cells))
+        self.outcome = [dense(self.width), dense(2 * self.atoms + 2)]
+        self.legal = [dense(2 * self.width), dense(self.num_actions)]
+
+    def __call__(
+        self,
+        cells: Int32[Array, "steps rows columns channels"],
+        rest: Int32[Array, "steps numbers"],
+        action: Int32[Array, " steps"],
+        over: Bool[Array, " steps"],
+    ) -> tuple[Foretold, Float32[Array, "steps actions"]]:
+        """What is foretold at successive steps, at most `context`, and logits of legal actions.
+
+        Steps after one that is `over` do not see it, nor what came before.
+        """
+        seen = block_causal(over)
+        tokens = self.tokens(cells, rest, action)
+        for layer in self.layers:
+            tokens, _ = layer(tokens, None, seen)
+        return self.heads(tokens), jax.vmap(self.allowed)(cells, rest)
+
+    def next(
+        self,
+        memory: PyTree[Array],
+        cells: Int32[Array, "rows columns channels"],
+        rest: Int32[Array, " numbers"],
+        action: Int32[Array, ""],
+    ) -> tuple[PyTree[Array], Foretold]:
+        """What is remembered after one more step, and what is foretold of it."""
+        kept = self.context - 1
+        known = jnp.arange(kept, dtype=jnp.int32) >= kept - memory["length"]
+        seen = jnp.concatenate([known, jnp.ones(1, jnp.bool_)])[None]
+        tokens = self.tokens(cells[None], rest[None], action[None])
+        latest = []
+        for layer, cached in zip(self.layers, memory["pairs"], strict=True):
+            tokens, pairs = layer(tokens, cached.astype(self.dtype), seen)
+            latest.append(pairs.astype(jnp.float32)[1:])
+        length = jnp.minimum(memory["length"] + jnp.int32(1), jnp.int32(kept))
+        memory = {"pairs": jnp.stack(latest), "length": length}
+        return memory, jax.tree.map(lambda leaf: leaf[0], self.heads(tokens))
+
+    def begin(self) -> PyTree[Array]:
+        """What it remembers before the first step: keys and values of each layer, of no steps."""
+        rows, columns = self.vocabulary.map
+        shape = (self.depth, self.context - 1, rows * columns + 1, 2, self.width)
+        return {"pairs": jnp.zeros(shape, jnp.float32), "length": jnp.int32(0)}
+
+    def tokens(
+        self, cells: Array, rest: Array, action: Array
+    ) -> Float[Array, "steps tokens width"]:
+        """Tokens of successive steps: the cells row by row, then the numbers."""
+        around = self.around(self.neighbours(cells))
+        numbers = jnp.zeros((len(rest), 1, self.width), self.dtype)
+        if self.vocabulary.rest:
+            numbers = self.numbers(one_hot(rest, self.vocabulary.rest, self.dtype))[:, None]
+        taken = self.taken(jax.nn.one_hot(action, self.num_actions, dtype=self.dtype))
+        tokens = jnp.concatenate([around, numbers], axis=1)
+        return tokens + taken[:, None] + self.place.astype(self.dtype)
+
+    def neighbours(self, cells: Array) -> Float[Array, "steps cells features"]:
+        """Features of each cell and of the eight around it, nothing beyond the border."""
+        features = self.cell(one_hot(cells, self.vocabulary.cells, self.dtype))
+        room = ((0, 0), (1, 1), (1, 1), (0, 0))
+        found = jax.vmap(neighbourhoods)(jnp.pad(features, room))
+        return found.reshape(len(cells), -1, found.shape[-1])
+
+    def heads(self, tokens: Float[Array, "steps tokens width"]) -> Foretold:
+        """What the tokens of each step say of it."""
+        tokens = self.norm(tokens.astype(jnp.float32)).astype(self.dtype)
+        hidden, outcome = self.outcome
+        *_, last = jnp.split(tokens, [tokens.shape[1] - 1], axis=1)
+        found = outcome(nn.gelu(hidden(last[:, 0]))).astype(jnp.float32)
+        rest = jnp.zeros((len(tokens), 0))
+        if self.vocabulary.rest:
+            rest = self.next_rest(last[:, 0])
+        return Foretold(
+            cells=possible(self.next_cells(tokens[:, :-1]), self.vocabulary.cells),
+            rest=possible(rest, self.vocabulary.rest),
+            reward=found[:, :-1],
+            end=found[:, -1],
+        )
+
+    def allowed(self, cells: Array, rest: Array) -> Float32[Array, " actions"]:
+        """Logits of the actions' being legal where this is seen."""
+        features = self.cell(one_hot(cells, self.vocabulary.cells, self.dtype))
+        numbers = one_hot(rest, self.vocabulary.rest, self.dtype)
+        hidden, legal = self.legal
+        known = jnp.concatenate([features.reshape(-1), numbers])
+        return legal(nn.gelu(hidden(known))).astype(jnp.float32)
+
+
+class Layer(nn.Module):
+    """Attention, then two dense layers; each adds to normalised features."""
+
+    width: int
+    num_heads: int
+    context: int
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self,
+        tokens: Float[Array, "steps tokens width"],
+        cached: Float[Array, "kept tokens 2 width"] | None,
+        seen: Bool[Array, "steps known"],
+    ) -> tuple[Float[Array, "steps tokens width"], Float[Array, "known tokens 2 width"]]:
+        """The tokens after this layer, and keys and values of the steps kept and of these."""
+        dense = functools.partial(nn.Dense, dtype=self.dtype)
+        query, pairs = jnp.split(
+            dense(3 * self.width, name="look")(self.normal("norm_look", tokens)), [self.width], -1
+        )
+        pairs = pairs.reshape(*pairs.shape[:-1], 2, self.width)
+        pairs = pairs if cached is None else jnp.concatenate([cached, pairs])
+        age = self.param("age", nn.initializers.zeros_init(), (self.num_heads, self.context))
+        found = attended(query, pairs, seen, age)
+        tokens = tokens + dense(self.width, name="found")(found)
+        inner = nn.gelu(dense(EXPANSION * self.width)(self.normal("norm_dense", tokens)))
+        return tokens + dense(self.width)(inner), pairs
+
+    def normal(self, name: str, features: Array) -> Array:
+        """Features by a norm, whose sums are in float32."""
+        return nn.LayerNorm(name=name)(features.astype(jnp.float32)).astype(self.dtype)
+
+
+def attended(
+    query: Float[Array, "steps tokens width"],
+    pairs: Float[Array, "known tokens 2 width"],
+    seen: Bool[Array, "steps known"],
+    age: Float32[Array, "heads context"],
+) -> Float[Array, "steps tokens width"]:
+    """What each token finds among all tokens of the steps that it sees.
+
+    The last of the known steps are those that look. `age` is added to the scores of a step by how
+    long ago it was.
+    """
+    steps, count, width = query.shape
+    known, heads = len(pairs), len(age)
+    size = width // heads
+    query = query.reshape(steps, count, heads, size)
+    key, value = (pairs[:, :, i].reshape(known, count, heads, size) for i in (0, 1))
+    scores = jnp.einsum("tlhd,smhd->htlsm", query, key).astype(jnp.float32) / np.float32(size**0.5)
+    ago = np.arange(steps, dtype=np.int32)[:, None] + (known - steps) - np.arange(known)
+    since = age[:, np.clip(ago, 0, age.shape[1] - 1)]
+    since = jnp.where(seen, since, NEVER)[:, :, None, :, None]
+    shares = nn.softmax((scores + since).reshape(heads, steps, count, -1)).astype(query.dtype)
+    shares = shares.reshape(scores.shape)
+    return jnp.einsum("htlsm,smhd->tlhd", shares, value).reshape(steps, count, width)
+
+
+def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
+    """Which steps each step sees, as a whole: itself and those before it in the episode."""
+    ends = jnp.cumsum(over, dtype=jnp.int32)
+    episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
+    is_past = np.tri(len(over), dtype=np.bool_)
+    return (episode[:, None] == episode) & is_past
+
+
+def most(sizes: tuple[int, ...]) -> int:
+    """The largest number of categories."""
+    return max(sizes, default=1)
+
+
+def one_hot(
+    numbers: Int32[Array, "*batch parts"], sizes: tuple[int, ...], dtype: Any
+) -> Float[Array, "*batch features"]:
+    """One-hot vectors of numbers of these sizes, side by side."""
+    parts = [
+        jax.nn.one_hot(numbers[..., i], size, dtype=dtype) for i, size in enumerate(sizes)
+    ] or [jnp.zeros((*numbers.shape[:-1], 0), dtype)]
+    return jnp.concatenate(parts, axis=-1)
+
+
+def possible(
+    logits: Float[Array, "*batch features"], sizes: tuple[int, ...]
+) -> Float32[Array, "*batch parts categories"]:
+    """Logits of each number, `NEVER` where it has fewer categories than others."""
+    logits = logits.reshape(*logits.shape[:-1], len(sizes), most(sizes)).astype(jnp.float32)
+    there = np.arange(most(sizes)) < np.array(sizes, np.int32).reshape(-1, 1)
+    return jnp.where(there, logits, NEVER)
+
+
+def log_likelihood(
+    logits: Float32[Array, "*batch parts categories"], number: Int32[Array, "*batch parts"]
+) -> Float32[Array, "*batch"]:
+    """Logarithm of the probability of numbers, together."""
+    log_probs = jax.nn.log_softmax(logits)
+    is_it = number[..., None] == jnp.arange(logits.shape[-1], dtype=jnp.int32)
+    return jnp.where(is_it, log_probs, 0.0).sum(axis=(-1, -2))

@@ -1,0 +1,67 @@
+"""Observations of whole numbers as categories, which a model can foretell one by one."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int32, UInt8
+
+from .spaces import Box, Space
+
+PICTURE = 255  # highest value of a picture; smaller whole numbers are categories
+
+
+class Vocabulary(NamedTuple):
+    """An observation as cells of a map, and numbers beside it."""
+
+    map: tuple[int, int]  # rows and columns
+    cells: tuple[int, ...]  # categories of each channel of a cell, from 0
+    rest: tuple[int, ...]  # categories of each number beside the map, from 0
+    read: Callable[[Any], tuple[Array, Array]]
+    """From one observation to int32 (rows, columns, channels) and (numbers,); traceable."""
+    write: Callable[[Array, Array], Any]  # the inverse
+
+
+def of_map(space: Space) -> Vocabulary | None:
+    """The vocabulary of a map of whole numbers from 0; None for a picture or anything else."""
+    if not isinstance(space, Box) or len(space.shape) not in (2, 3):
+        return None
+    if not np.issubdtype(space.dtype, np.integer) or space.low.min() < 0:
+        return None
+    rows, columns, *channels = space.shape
+    tops = space.high.reshape(rows * columns, -1).max(axis=0)
+    if tops.max() >= PICTURE:
+        return None
+
+    def read(obs: Array) -> tuple[Array, Array]:
+        cells = obs.reshape(rows, columns, -1).astype(jnp.int32)
+        return cells, jnp.zeros(0, jnp.int32)
+
+    def write(cells: Array, rest: Array) -> Array:
+        return cells.reshape(rows, columns, *channels).astype(space.dtype)
+
+    return Vocabulary((rows, columns), tuple((tops.astype(int) + 1).tolist()), (), read, write)
+
+
+def of_bytes(map: tuple[int, int], cells: tuple[int, ...], rest: tuple[int, ...]) -> Vocabulary:
+    """The vocabulary of a vector of bytes: a map for each channel, row by row, then numbers."""
+    return Vocabulary(map, cells, rest, functools.partial(_read, map, cells, rest), _write)
+
+
+def _read(
+    map: tuple[int, int], cells: tuple[int, ...], rest: tuple[int, ...], obs: UInt8[Array, " bytes"]
+) -> tuple[Int32[Array, "rows columns channels"], Int32[Array, " numbers"]]:
+    """Cells and numbers; those beyond their categories count as the last one."""
+    numbers, size = obs.astype(jnp.int32), map[0] * map[1] * len(cells)
+    planes = jnp.moveaxis(numbers[:size].reshape(len(cells), *map), 0, -1)
+    last_cells, last_rest = (np.array(sizes, np.int32) - 1 for sizes in (cells, rest))
+    return jnp.minimum(planes, last_cells), jnp.minimum(numbers[size:], last_rest)
+
+
+def _write(
+    cells: Int32[Array, "rows columns channels"], rest: Int32[Array, " numbers"]
+) -> UInt8[Array, " bytes"]:
+    planes = jnp.moveaxis(cells, -1, 0).reshape(-1)
+    return jnp.concatenate([planes, rest]).astype(jnp.uint8)

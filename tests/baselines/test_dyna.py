@@ -1,0 +1,511 @@
+"""Dyna: what the model sees and learns is that of plain NumPy; imagination asks no environment."""
+
+import functools
+import shutil
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import tiny
+from jaxtyping import Array, UInt8
+
+import jaxenvs
+from jaxenvs.baselines import dyna, dyna_network, ppo_rnn, train, two_hot
+from jaxenvs.baselines.dyna import Window
+from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.runs import Run
+from jaxenvs.core.env import Env, Params, State, Transition
+from jaxenvs.core.spaces import Box, Discrete
+
+KEY = jax.random.key(0)
+ID = "Craft-Classic-Ids-v0"
+SIDE = 4
+
+
+@jaxenvs.struct
+class WalkState(State):
+    """Where the walker is."""
+
+    cell: UInt8[Array, ""]
+
+
+class Walk(Env):
+    """A walker on a torus of 4 x 4 cells; a coin lies in cell 5, and lava in cell 10 ends it.
+
+    Observation: 1 in the walker's cell, 2 at the coin, 3 at the lava. A step on the coin brings 1.
+    """
+
+    @property
+    def default_params(self) -> Params:
+        """A limit that cuts some episodes."""
+        return Params(max_steps_in_episode=np.int32(9))
+
+    @property
+    def action_space(self) -> Discrete:
+        """Right and down."""
+        return Discrete(2)
+
+    @property
+    def observation_space(self) -> Box:
+        """A map."""
+        return Box(0, 3, (SIDE, SIDE), np.uint8)
+
+    def draw_level(self, key, params):
+        """A cell of the first row."""
+        return jaxenvs.core.random.below(jaxenvs.core.random.words(key, 1)[0], 4)
+
+    def reset_state(self, key, level, params):
+        """There."""
+        return WalkState(time=jnp.int32(0), cell=level.astype(jnp.uint8))
+
+    def step_state(self, key, state, action, params):
+        """To the next cell of the row or of the column."""
+        row, column = state.cell // SIDE, state.cell % SIDE
+        down = (action == 1).astype(jnp.uint8)
+        row, column = (row + down) % SIDE, (column + 1 - down) % SIDE
+        cell = row * np.uint8(SIDE) + column
+        after = state.replace(cell=cell)
+        return Transition(after, (cell == 5).astype(jnp.float32), cell == 10)
+
+    def observe(self, state, params=None):
+        """The map."""
+        cells = jnp.zeros(SIDE * SIDE, jnp.uint8).at[5].set(2).at[10].set(3)
+        return cells.at[state.cell.astype(jnp.int32)].set(1).reshape(SIDE, SIDE)
+
+
+class Choosy(Walk):
+    """The same; down is forbidden in the last row, and nothing is forbidden elsewhere."""
+
+    def action_mask(self, state, params=None):
+        """By the row."""
+        return jnp.stack([jnp.bool_(True), state.cell // SIDE < SIDE - 1])
+
+
+learner = functools.partial(tiny.learner, algorithm="dyna")
+
+
+# The model.
+
+
+def test_steps_see_themselves_and_those_before_them_in_the_episode():
+    over = np.array([False, True, False, False, True, False])
+    got = np.asarray(jax.jit(dyna_network.block_causal)(over))
+    for looks in range(6):
+        for seen in range(6):
+            assert got[looks, seen] == (seen <= looks and not over[seen:looks].any())
+
+
+def test_attention_is_that_of_plain_numpy():
+    rng = np.random.default_rng(0)
+    steps, known, tokens, width, heads = 2, 3, 3, 8, 2
+    query = rng.normal(size=(steps, tokens, width)).astype(np.float32)
+    pairs = rng.normal(size=(known, tokens, 2, width)).astype(np.float32)
+    age = rng.normal(size=(heads, 4)).astype(np.float32)
+    seen = np.array([[False, True, False], [True, True, True]])
+    got = jax.jit(dyna_network.attended)(query, pairs, seen, age)
+    size = width // heads
+    for step in range(steps):
+        for head in range(heads):
+            part = slice(head * size, (head + 1) * size)
+            for token in range(tokens):
+                scores = {}
+                for at in range(known):
+                    ago = step + known - steps - at
+                    for other in range(tokens):
+                        if seen[step, at]:
+                            dot = query[step, token, part] @ pairs[at, other, 0, part]
+                            scores[at, other] = dot / np.sqrt(size) + age[head, ago]
+                shares = {place: np.exp(score) for place, score in scores.items()}
+                found = sum(s * pairs[*p, 1, part] for p, s in shares.items())
+                expected = found / sum(shares.values())
+                np.testing.assert_allclose(got[step, token, part], expected, rtol=1e-4, atol=1e-5)
+
+
+@functools.cache
+def collected(env: Env):
+    """A learner and its runner after four rollouts, without gradient steps."""
+    agent = learner(env)
+    runners = loop.start(agent, KEY[None])
+
+    def collect(runner, key):
+        return dyna.acting.collect(agent, runner, key, dyna.ppo.choose, dyna.remember)
+
+    collect = jax.jit(jax.vmap(collect, axis_name=loop.SEEDS))
+    for key in jax.random.split(KEY, 4):
+        runners, _ = collect(runners, key[None])
+    return agent, jax.tree.map(lambda leaf: leaf[0], runners)
+
+
+def shaken(weights):
+    """Other weights, of which no part is 0."""
+    rng = np.random.default_rng(0)
+    return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
+
+
+def test_step_by_step_the_model_says_what_it_says_of_a_window():
+    agent, runner = collected(Walk())
+    model, weights = dyna.model_of(agent), shaken(runner.model.weights)
+    rng = np.random.default_rng(0)
+    cells = jnp.asarray(rng.integers(0, 4, (3, SIDE, SIDE, 1)), jnp.int32)
+    rest, action = jnp.zeros((3, 0), jnp.int32), jnp.int32([0, 1, 1])
+    whole, _ = jax.jit(model.apply)(weights, cells, rest, action, jnp.zeros(3, jnp.bool_))
+    go_on = jax.jit(functools.partial(model.apply, weights, method="next"))
+    memory = model.begin()
+    for step in range(3):
+        memory, alone = go_on(memory, cells[step], rest[step], action[step])
+        for part, of_all in zip(alone, whole, strict=True):
+            np.testing.assert_allclose(part, of_all[step], rtol=2e-4, atol=2e-5)
+    assert memory["length"] == 2  # with the present one, `context` steps
+
+
+def test_nothing_later_and_no_other_episode_changes_what_is_foretold():
+    agent, runner = collected(Walk())
+    model, weights = dyna.model_of(agent), shaken(runner.model.weights)
+    cells, rest = jnp.zeros((3, SIDE, SIDE, 1), jnp.int32), jnp.zeros((3, 0), jnp.int32)
+    action, over = jnp.int32([0, 1, 0]), jnp.bool_([True, False, False])
+    apply = jax.jit(lambda *seen: model.apply(weights, *seen)[0])
+    before = apply(cells, rest, action, over)
+
+    def changed(**given):
+        given = {"cells": cells, "action": action} | given
+        after = apply(given["cells"], rest, given["action"], over)
+        return [
+            float(jnp.abs(a - b).max()) > 1e-4 for a, b in zip(before.end, after.end, strict=True)
+        ]
+
+    assert changed(cells=cells.at[0].add(1)) == [True, False, False]
+    assert changed(cells=cells.at[1, 3, 3].add(1)) == [False, True, True]
+    assert changed(action=action.at[2].set(1)) == [False, False, True]
+
+
+def test_windows_are_what_happened_and_say_where_an_episode_is_over():
+    _, runner = collected(Walk())
+    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(KEY, runner.replay_buffer, 200, 3)
+    seen = jax.device_get(window)
+    cell = np.argmax(seen.obs.reshape(200, 4, -1) == 1, axis=-1)
+    met = set()
+    for row in range(200):
+        for step in range(3):
+            if not seen.is_step[row, step]:
+                assert window.over[row, step]
+                continue
+            down = seen.action[row, step]
+            old = cell[row, step]
+            new = (old + 4) % 16 if down else old // 4 * 4 + (old + 1) % 4
+            assert seen.reward[row, step] == (new == 5)
+            assert seen.terminated[row, step] == window.over[row, step] == (new == 10)
+            if new != 10:
+                assert cell[row, step + 1] == new  # also where the limit cut the episode
+                met.add(bool(seen.is_step[row, step + 1]) if step < 2 else None)
+            else:
+                assert cell[row, step + 1] < 4  # the next episode begins in the first row
+                met.add("end")
+    assert met == {True, False, None, "end"}
+
+
+def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop():
+    rng = np.random.default_rng(1)
+    batch, steps, sizes, rest_sizes = 30, 3, (4, 3), (5, 2)
+    cells = np.stack([rng.integers(0, n, (batch, steps, 6)) for n in sizes], axis=-1)
+    rest = np.stack([rng.integers(0, n, (batch, steps)) for n in rest_sizes], axis=-1)
+    ends = rng.random((batch, steps))
+    window = Window(
+        obs=(),
+        mask=None,
+        action=jnp.zeros((batch, steps), jnp.int32),
+        reward=jnp.asarray(rng.normal(size=(batch, steps)), jnp.float32),
+        terminated=jnp.asarray(ends < 0.2),
+        is_step=jnp.asarray(rng.random((batch, steps)) < 0.8),
+    )
+
+    def logits(shape, sizes):
+        numbers = rng.normal(size=(*shape, len(sizes), max(sizes))).astype(np.float32)
+        there = np.arange(max(sizes)) < np.array(sizes)[:, None]
+        return np.where(there, numbers, dyna_network.NEVER).astype(np.float32)
+
+    foretold = dyna_network.Foretold(
+        logits((batch, steps, 6), sizes),
+        logits((batch, steps), rest_sizes),
+        rng.normal(size=(batch, steps, 9)).astype(np.float32),
+        rng.normal(size=(batch, steps)).astype(np.float32),
+    )
+    got = jax.jit(dyna.losses)(foretold, np.int32(cells), np.int32(rest), window)
+    sums = {name: [] for name in got}
+    shares = np.asarray(two_hot.two_hot(window.reward, 4))
+    for b in range(batch):
+        for s in range(steps):
+            if not window.is_step[b, s]:
+                continue
+            log_probs = foretold.reward[b, s] - np.log(np.exp(foretold.reward[b, s]).sum())
+            sums["reward_loss"].append(-(shares[b, s] * log_probs).sum())
+            chance = 1 / (1 + np.exp(-foretold.end[b, s]))
+            ended = window.terminated[b, s]
+            sums["end_loss"].append(-np.log(chance if ended else 1 - chance))
+            if ended:
+                continue
+            numbers = [
+                (foretold.cells[b, s, i, c], cells[b, s, i, c]) for i in range(6) for c in (0, 1)
+            ]
+            numbers += [(foretold.rest[b, s, i], rest[b, s, i]) for i in range(2)]
+            log = [row[n] - np.log(np.exp(row[row > -1e8]).sum()) for row, n in numbers]
+            sums["token_loss"].append(-np.sum(log) / 7)
+            sums["accuracy"].append(np.mean([row.argmax() == n for row, n in numbers]))
+    for name, values in sums.items():
+        np.testing.assert_allclose(got[name], np.mean(values), rtol=1e-4)
+
+
+def test_a_loss_looks_at_nothing_that_an_end_hides():
+    """Neither what follows the end of a task nor what stands beside a true successor counts."""
+    agent, runner = collected(Choosy())
+    weights = shaken(runner.model.weights)
+    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(KEY, runner.replay_buffer, 4, 3)
+    no = jnp.zeros((4, 3), jnp.bool_)
+    loss = jax.jit(lambda window: dyna.loss(agent, weights, window)[0])
+    ended = window._replace(terminated=no.at[:, 2].set(True), is_step=~no)
+    assert loss(ended) == loss(ended._replace(obs=ended.obs.at[:, 3].set(0)))
+    assert loss(ended) != loss(ended._replace(obs=ended.obs.at[:, 2].set(0)))
+    cut = ended._replace(terminated=no, is_step=(~no).at[:, 2].set(False))
+    for changed in (
+        {"reward": cut.reward.at[:, 2].add(1.0)},
+        {"mask": cut.mask.at[:, 2].set(False)},
+        {"action": cut.action.at[:, 2].set(1 - cut.action[:, 2])},
+    ):
+        assert loss(cut) == loss(cut._replace(**changed))
+    assert loss(cut) != loss(cut._replace(obs=cut.obs.at[:, 2].set(0)))  # the true successor
+
+
+# Imagination.
+
+
+@pytest.mark.parametrize("id", [ID, "Craft-Ids-v0", "Grid-DoorKey-5x5-v0", "Puzzle-2048-v0"])
+def test_categories_are_written_as_they_are_read(id):
+    env = jaxenvs.make(id)
+    vocabulary, space = env.vocabulary, env.observation_space
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, vocabulary.cells, (*vocabulary.map, len(vocabulary.cells)))
+    rest = rng.integers(0, vocabulary.rest) if vocabulary.rest else np.zeros(0)
+    cells, rest = cells.astype(np.int32), rest.astype(np.int32)
+    obs = jax.jit(vocabulary.write)(cells, rest)
+    assert obs.shape == space.shape and obs.dtype == space.dtype
+    again = jax.jit(vocabulary.read)(obs)
+    np.testing.assert_array_equal(again[0], cells)
+    np.testing.assert_array_equal(again[1], rest)
+
+
+@pytest.mark.full
+def test_observations_of_craft_are_within_their_categories():
+    env = jaxenvs.make(ID)
+    vocabulary, layout = env.vocabulary, env.layout
+    keys = jax.random.split(KEY, 16)
+    obs = jax.jit(jax.vmap(lambda key: env.reset(key).obs))(keys)
+    cells, rest = jax.jit(jax.vmap(vocabulary.read))(obs)
+    seen = np.asarray(obs)
+    np.testing.assert_array_equal(cells[..., 0].reshape(16, -1), seen[:, layout.blocks])
+    np.testing.assert_array_equal(cells[..., 1].reshape(16, -1), seen[:, layout.mobs])
+    np.testing.assert_array_equal(rest, seen[:, layout.items.start :])
+    np.testing.assert_array_equal(jax.vmap(vocabulary.write)(cells, rest), seen)
+
+
+def test_imagination_never_asks_the_environment(monkeypatch):
+    agent, runner = collected(Choosy())
+
+    def asked(*_, **__):
+        raise AssertionError("the environment was asked")
+
+    for name in (
+        "step",
+        "reset",
+        "observe",
+        "step_state",
+        "action_mask",
+        "reset_state",
+        "reset_to",
+    ):
+        for kind in (Env, Walk, Choosy):
+            if name in vars(kind):
+                monkeypatch.setattr(kind, name, asked)
+    over_seeds = jax.vmap(functools.partial(dyna.imagined, agent), axis_name=loop.SEEDS)
+    end, memory, rollout = jax.jit(over_seeds)(jax.tree.map(lambda x: x[None], runner), KEY[None])
+    assert rollout.action.shape == (1, 5, 4) and memory.shape == (1, 4, 8)
+    assert end.obs.shape == (1, 4, SIDE, SIDE) and end.obs.dtype == jnp.uint8
+    with pytest.raises(AssertionError, match="the environment was asked"):
+        agent.env.env.reset(KEY)
+
+
+@pytest.fixture(scope="module")
+def imagined():
+    """A learner, the runner before and after an imagined rollout, and that."""
+    agent, runner = collected(Choosy())
+    end = runner.model.weights["params"]["outcome_1"]
+    end["bias"] = end["bias"].at[-1].add(-1.0)  # an end in every fourth step
+    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, KEY)
+    act = jax.jit(
+        lambda runner, keys: jax.lax.scan(
+            functools.partial(dyna.imagined_step, agent), runner, keys
+        )
+    )
+    after, rollout = act(now, jax.random.split(KEY, 12))
+    return agent, now, after, rollout
+
+
+def test_an_imagined_rollout_begins_at_what_was_seen_and_begins_again_after_an_end(imagined):
+    _, now, _, rollout = imagined
+    first = np.asarray(now.obs)
+    np.testing.assert_array_equal(rollout.obs[0], first)
+    ends = np.asarray(rollout.terminated)
+    assert 0 < ends.mean() < 1 and not np.asarray(rollout.truncated).any()
+    for step, row in zip(*np.nonzero(ends[:-1]), strict=True):
+        np.testing.assert_array_equal(rollout.obs[step + 1, row], first[row])
+
+
+def test_learning_sees_what_imagination_saw(imagined):
+    """The same probabilities, also after an end; masks are the model's."""
+    agent, now, _, rollout = imagined
+    batch = dyna.ppo_rnn.sequences(rollout._replace(memory=now.memory[None]))
+    logits, value = jax.jit(ppo_rnn.unroll, static_argnums=0)(agent, now.weights, batch)
+    log_prob = np.take_along_axis(
+        np.asarray(jax.nn.log_softmax(logits)), np.asarray(rollout.action.T)[..., None], axis=-1
+    )[..., 0]
+    np.testing.assert_allclose(log_prob, rollout.log_prob.T, atol=1e-5)
+    np.testing.assert_allclose(value, rollout.value.T, atol=1e-5)
+    mask = np.asarray(rollout.mask)
+    assert mask.any(axis=-1).all() and not mask.all()
+    assert np.take_along_axis(mask, np.asarray(rollout.action)[..., None], axis=-1).all()
+
+
+def test_imagined_returns_end_where_the_task_does_and_are_bootstrapped_at_last(imagined):
+    agent, _, after, rollout = imagined
+    weights, gamma, decay = after.weights, agent.settings.gamma, agent.settings.gae_lambda
+    _, advantage, target = jax.jit(dyna.ppo.targets, static_argnums=0)(agent, after, rollout)
+    think = jax.jit(jax.vmap(agent.network.think, in_axes=(None, 0, 0, None)))
+    following = np.asarray(think(weights, after.memory, after.obs, None)[2])
+    later = np.zeros_like(following)
+    value, reward, ends = (
+        np.asarray(x) for x in (rollout.value, rollout.reward, rollout.terminated)
+    )
+    for step in reversed(range(len(value))):
+        goes_on = 1.0 - ends[step]
+        later = (
+            reward[step]
+            + gamma * goes_on * following
+            - value[step]
+            + gamma * decay * goes_on * later
+        )
+        np.testing.assert_allclose(advantage[step], later, rtol=1e-4, atol=1e-5)
+        following = value[step]
+    np.testing.assert_allclose(target, advantage + value, rtol=1e-6)
+
+
+def test_the_policy_remembers_the_true_steps_before():
+    agent, runner = collected(Walk())
+    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, KEY)
+    key_begin = KEY
+    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(key_begin, runner.replay_buffer, 4, 2)
+    think = jax.jit(agent.network.think)
+    for row in range(4):
+        memory = agent.network.begin()
+        for step in range(2):
+            memory, *_ = think(runner.weights, memory, window.obs[row, step], None)
+            memory = jnp.where(window.over[row, step], 0.0, memory)
+        np.testing.assert_allclose(now.memory[row], memory, atol=1e-6)
+        np.testing.assert_array_equal(now.obs[row], window.obs[row, 2])
+
+
+# Whole runs.
+
+
+def test_imagination_waits_for_the_warm_up():
+    agent = learner(Choosy())
+    runners = loop.start(agent, KEY[None])
+    types = [leaf.aval for leaf in jax.tree.leaves(runners)]
+    seen = []
+    for _ in range(3):  # 64 steps each, and the warm-up has 128
+        runners, metrics = loop.run_chunk(agent, runners)
+        alone = jax.tree.map(lambda leaf: leaf[0], runners.optimiser)
+        made = int(dyna.minibatches.counted(alone))
+        seen.append((float(metrics["imagined_kl"][0, 0]) != 0.0, made))
+        assert all(np.isfinite(value).all() for value in metrics.values())
+    assert seen == [(False, 8), (True, 16 + 16), (True, 24 + 32)]
+    assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types
+
+
+def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
+    settings = dyna.Settings(
+        num_envs=8,
+        rollout_steps=16,
+        minibatches=2,
+        epochs=1,
+        total_steps=1280,
+        warm_up=256,
+        imagined_rollouts=3,
+    )
+    assert settings.updates == 10
+    assert settings.gradient_steps == -(-2 * (10 + 3 * 8) // 10)
+    made = 2 * (10 + 3 * 8)
+    rate = dyna.minibatches.learning_rate(settings)
+    assert rate(0) == pytest.approx(settings.learning_rate)
+    assert 0.0 <= float(rate(made - 1)) < 0.2 * settings.learning_rate
+
+
+@pytest.mark.full
+def test_a_resumed_run_is_the_same_bit_for_bit(tmp_path):
+    argv = ["Grid-Empty-5x5-v0", "--algo", "dyna", "--hidden", "8", "--embed", "2", "--memory", "8"]
+    argv += ["--num-envs", "8", "--rollout-steps", "8", "--minibatches", "2", "--capacity", "512"]
+    argv += [
+        "--warm-up",
+        "64",
+        "--context",
+        "2",
+        "--width",
+        "8",
+        "--num-heads",
+        "2",
+        "--depth",
+        "1",
+    ]
+    argv += ["--model-steps", "2", "--model-batch", "8", "--imagined-rollouts", "1"]
+    argv += ["--imagined-envs", "4", "--imagined-steps", "3", "--burn-in", "2", "--no-anneal"]
+    argv += ["--eval-episodes", "4", "--out"]
+    assert train.main([*argv, str(tmp_path / "one"), "--total-steps", "256"]) == 0
+    assert train.main([*argv, str(tmp_path / "half"), "--total-steps", "128"]) == 0
+    more = ["--resume", str(tmp_path / "half"), "--total-steps", "256"]
+    assert train.main(["--algo", "dyna", *more]) == 0
+    whole, parts = (Run.open(tmp_path / name).records() for name in ("one", "half"))
+    for a, b in zip(whole, parts, strict=True):
+        same = {k: v for k, v in a.items() if "second" not in k}
+        assert same == {k: b[k] for k in same}
+    shutil.rmtree(tmp_path / "one")
+
+
+def test_other_observations_are_refused():
+    with pytest.raises(ValueError, match="dyna foretells maps of categories"):
+        learner(tiny.Clock())
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"width": 20}, "width=20 must be a multiple of 4 .* num_heads=4; give a multiple of 16"),
+        ({"rollout_steps": 6}, "rollout_steps=6 must be at least .* give rollout_steps=8"),
+        ({"capacity": 320}, "capacity=320 leaves 5 slots .* needs 9: give capacity=576"),
+        ({"bonus": 0.1}, "bonus=0.1: the model of dyna learns"),
+        ({"imagined_envs": 12}, "imagined_envs=12 does not split into minibatches=8"),
+        ({"context": 0}, "context=0 must be at least 1"),
+    ],
+)
+def test_settings_that_cannot_work_say_why(wrong, words):
+    with pytest.raises(ValueError, match=words):
+        dyna.Settings(**wrong).check()
+
+
+@pytest.mark.slow
+def test_it_learns_a_deterministic_world():
+    settings = {"width": 32, "num_heads": 4, "model_steps": 30, "model_batch": 32, "chunk": 20}
+    settings |= {"rollout_steps": 16, "imagined_rollouts": 0, "capacity": 4000, "model_rate": 3e-3}
+    agent = learner(Choosy(), total_steps=2560, **settings)
+    runners, metrics = loop.run_chunk(agent, loop.start(agent, KEY[None]))
+    assert metrics["accuracy"][0, -1] > 0.999
+    assert metrics["reward_loss"][0, -1] < 0.6 and metrics["end_loss"][0, -1] < 0.02
+    assert metrics["mask_loss"][0, -1] < 0.02
+    del runners
