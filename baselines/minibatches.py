@@ -47,6 +47,11 @@ def counted(optimiser: Any) -> Int32[Array, ""]:
     return optax.tree_utils.tree_get_all_with_path(optimiser, "count")[0][1]
 
 
+def numbered(optimiser: Any, gradient_steps: Array) -> Any:
+    """The state of an optimiser whose counters, each of its parts has one, say this."""
+    return optax.tree_utils.tree_set(optimiser, count=gradient_steps)
+
+
 def steps(batch: PyTree[Array]) -> PyTree[Array]:
     """Items to draw minibatches from: steps (steps, envs, ...) of all environments at all times."""
     return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), batch)
@@ -121,19 +126,27 @@ def _descended(
     orders: Int32[Array, "minibatches items"],
     scales: tuple[Array, ...],
 ) -> tuple[PyTree, PyTree, dict[str, Array]]:
-    """Weights and state of the optimiser after all minibatches, and the mean losses."""
+    """Weights and state of the optimiser after all minibatches, and the mean losses.
+
+    Its counters are given to each step: to count in the loop takes two launches a step on a GPU.
+    """
+    before = counted(state)
+    counts = before + jnp.arange(len(orders), dtype=before.dtype)
 
     def step(carry: Any, chosen: Any) -> tuple[Any, Array]:
         weights, state = carry
-        order, scale = chosen
+        order, scale, count = chosen
+        state = numbered(state, count)
         minibatch = jax.tree.map(lambda leaf: picked(leaf, order), batch)
         direction, losses = gradient(weights, *minibatch, *scale)
         names[:] = losses
         losses = jnp.stack([*losses.values()]) if losses else jnp.zeros(0)
-        return apply_gradient(chain, direction, state, weights), losses
+        weights, state = apply_gradient(chain, direction, state, weights)
+        return (weights, numbered(state, before)), losses
 
     names: list[str] = []
-    (weights, state), losses = jax.lax.scan(step, (weights, state), (orders, scales))
+    (weights, state), losses = jax.lax.scan(step, (weights, state), (orders, scales, counts))
+    state = numbered(state, before + len(orders))
     return weights, state, dict(zip(names, losses.mean(axis=0), strict=True))
 
 
