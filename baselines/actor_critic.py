@@ -144,8 +144,8 @@ class Actor(Network):
                 features = BatchRenorm(self.dtype)(features, mean)
         if self.has_chance:
             return dense(self.num_actions, 0.01)(features).astype(jnp.float32)
-        mean = dense(self.num_actions // 2, 0.01)(features).astype(jnp.float32)
-        return jnp.concatenate([mean, jnp.full_like(mean, CERTAIN)])
+        means = dense(self.num_actions // 2, 0.01)(features).astype(jnp.float32)
+        return jnp.concatenate([means, jnp.full_like(means, CERTAIN)])
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
