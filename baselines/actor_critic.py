@@ -33,6 +33,7 @@ from .run.checkpoints import RunError
 from .runs import Config
 from .settings import Activation, Common
 
+APART = 2**20  # folded into a key that is also split, whose parts are those of small numbers
 CERTAIN = -20.0  # output of a policy without chance, which leaves the least spread
 
 
@@ -144,8 +145,8 @@ class Actor(Network):
                 features = BatchRenorm(self.dtype)(features, mean)
         if self.has_chance:
             return dense(self.num_actions, 0.01)(features).astype(jnp.float32)
-        mean = dense(self.num_actions // 2, 0.01)(features).astype(jnp.float32)
-        return jnp.concatenate([mean, jnp.full_like(mean, CERTAIN)])
+        means = dense(self.num_actions // 2, 0.01)(features).astype(jnp.float32)
+        return jnp.concatenate([means, jnp.full_like(means, CERTAIN)])
 
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
@@ -368,7 +369,7 @@ def dropping(learner: Learner[Any], critic: PyTree[Array], key: Array | None) ->
     if key is None or not learner.settings.dropout:
         return {}
     count = len(jax.tree.leaves(critic)[0])
-    return {"dropout": jax.random.split(jax.random.fold_in(key, 1), count)}
+    return {"dropout": jax.random.split(jax.random.fold_in(key, APART), count)}
 
 
 def descended(

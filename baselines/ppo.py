@@ -17,9 +17,8 @@ from collections.abc import Callable
 from typing import Any
 
 import chex
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float32, Int32, PyTree
+from jaxtyping import Array, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
@@ -178,12 +177,3 @@ def value_errors(value: Array, before: Array, target: Array, limit: float) -> Ar
         return errors
     near = before + jnp.clip(value - before, -limit, limit)
     return jnp.maximum(errors, jnp.square(near - target))
-
-
-def log_probability(logits: Array, action: Array) -> Float32[Array, "*batch"]:
-    """Logarithm of the probability of each Discrete action."""
-    chex.assert_shape(
-        action, logits.shape[:-1], custom_message="one action for each vector of logits"
-    )
-    log_probs = jax.nn.log_softmax(logits)
-    return jnp.take_along_axis(log_probs, action[..., None], axis=-1)[..., 0]

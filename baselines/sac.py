@@ -79,7 +79,7 @@ def gradient_step(
 
 
 def acted(
-    learner: Learner[Settings],
+    learner: Learner[Any],
     learned: Learned,
     loss: Callable[..., Loss],
     batch: Batch,

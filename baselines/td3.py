@@ -76,7 +76,7 @@ def gradient_step(
     """Improve the critics; in some of the steps the actor too, and the slow copies follow."""
     goal = worth(learner, learned, batch, key)
     step = functools.partial(actor_critic.descended, learner)
-    key_now = jax.random.fold_in(key, 0)
+    key_now = jax.random.fold_in(key, actor_critic.APART + 1)
     loss = (actor_critic.squared_errors, batch, goal, key_now)
     learned, of_critic = step(learned, "critic", *loss)
 

@@ -80,7 +80,7 @@ class Game(NamedTuple):
 
 
 def foreign(
-    name: str, env_id: str, num_envs: int, actions: int, reset: Callable, step: Callable
+    name: str, env_id: str, num_envs: int, actions: int | Space, reset: Callable, step: Callable
 ) -> Contestant:
     """Another package's batch, whose functions are not written for strict promotion of dtypes."""
     reset, step = (jax.numpy_dtype_promotion("standard")(function) for function in (reset, step))

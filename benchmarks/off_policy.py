@@ -12,6 +12,7 @@ the training on; wall time is recorded, too. With 16 environments a round makes 
 are as many gradient steps for a round as with one.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -70,10 +71,18 @@ class Setting:
         return max(2 * self.warm_up, self.steps // 4)
 
     def among(self, num_envs: int, steps: int | None) -> "Setting":
-        """The same with other environments and steps; an update keeps its number of steps."""
-        rounds = max(1, self.rollout_steps // num_envs)
+        """The same with other environments and steps; an update keeps its number of steps.
+
+        A short trial also begins to learn early.
+        """
         steps = self.steps if steps is None else steps
-        return dataclasses.replace(self, num_envs=num_envs, rollout_steps=rounds, steps=steps)
+        return dataclasses.replace(
+            self,
+            num_envs=num_envs,
+            rollout_steps=max(1, self.rollout_steps // num_envs),
+            steps=steps,
+            warm_up=max(num_envs, min(self.warm_up, steps // 4)),
+        )
 
 
 PENDULUM = {"env": "Pendulum-v1", "steps": 20_000, "learning_rate": 1e-3, "gamma": 0.99}
@@ -116,8 +125,10 @@ class Learner:
 
     def close(self) -> None:
         """End the process."""
-        self._process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it has ended
+            self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
 
     def as_dict(self) -> dict[str, Any]:
         """Everything, each training included; speed is the median over the seeds."""

@@ -175,7 +175,8 @@ def named(algorithm: str, library: str) -> Any:
 
 def their_settings(setting: dict[str, Any], library: str) -> Callable[[Any], dict[str, Any]]:
     """A setting under the names of theirs, for a batch of environments."""
-    algorithm, policy = setting["algorithm"], {"net_arch": list(setting["hidden"])}
+    algorithm = setting["algorithm"]
+    policy: dict[str, Any] = {"net_arch": list(setting["hidden"])}
     given = {
         "learning_rate": setting["learning_rate"],
         "gamma": setting["gamma"],

@@ -44,7 +44,7 @@ def gradients() -> dict[str, float]:
     noise = jax.random.normal(jax.random.key(2), (3, rows))
     logits, value = jax.jit(acting.predict, static_argnums=0)(one, weights, obs)
     action = jnp.arange(rows, dtype=jnp.int32) % 2
-    log_prob = ppo.log_probability(logits, action) + 0.1 * noise[0]
+    log_prob = one.policy.log_prob(logits, action) + 0.1 * noise[0]
     flags = jnp.zeros(rows, jnp.bool_)
     numbers = (value, noise[1], flags, flags, value, value, action)
     rollout = acting.Rollout(obs, action, log_prob, *numbers)

@@ -196,7 +196,7 @@ def on_policy():
     rollout = rollout._replace(obs=jnp.ones((40, 1)), action=jnp.arange(40, dtype=jnp.int32) % 2)
     weights = jax.jit(ppo_.network.init)(jax.random.key(0), jnp.ones(1))
     logits, _ = predict(ppo_, weights, rollout.obs)
-    log_prob = ppo.log_probability(logits, rollout.action)
+    log_prob = ppo_.policy.log_prob(logits, rollout.action)
     return ppo_, weights, rollout._replace(log_prob=log_prob)
 
 

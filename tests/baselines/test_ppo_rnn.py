@@ -13,7 +13,7 @@ from tiny import Clock, Countdown, Endless, learner
 from tiny import collected as collect
 
 import jaxenvs
-from jaxenvs.baselines import evaluate, minibatches, ppo, ppo_rnn, runs, train
+from jaxenvs.baselines import evaluate, minibatches, ppo_rnn, runs, train
 from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.networks import renewed
 from jaxenvs.baselines.run import checkpoints, loop, options
@@ -88,7 +88,7 @@ def test_learning_sees_what_acting_saw(collected):
     one = one._replace(memory=before.memory)
     unroll = jax.jit(ppo_rnn.unroll, static_argnums=0)
     logits, value = unroll(agent, weights, minibatches.sequences(one))
-    log_prob = ppo.log_probability(logits, one.action.T)
+    log_prob = agent.policy.log_prob(logits, one.action.T)
     np.testing.assert_allclose(log_prob, one.log_prob.T, rtol=0, atol=1e-6)
     np.testing.assert_allclose(value, one.value.T, rtol=0, atol=1e-6)
 

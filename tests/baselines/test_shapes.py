@@ -118,7 +118,6 @@ ACCEPTED = [
     lambda: ppo_loss(mean=FLAT),  # a baseline of each row
     lambda: corrected(jnp.ones((STEPS, ENVS))),
     lambda: centred(jnp.ones((2, ROWS))),
-    lambda: ppo.log_probability(TABLE, ACTION),
     lambda: pqn_loss(FLAT),
     lambda: dqn_loss(FLAT),
     lambda: dqn_worth(FLAT),
@@ -137,7 +136,6 @@ REFUSED = {
     "sums of episodes": (lambda: episode_sums(returns=jnp.zeros((STEPS, 1))), "returns"),
     "V-trace's weights": (lambda: corrected(jnp.ones((STEPS, 1))), "value and weight"),
     "V-trace's baselines": (lambda: centred(jnp.ones((2, 1))), "weighted and weight"),
-    "probabilities": (lambda: ppo.log_probability(TABLE, ACTION[:1]), "one action"),
     "PPO's advantages": (lambda: ppo_loss(advantage=COLUMN), "advantage and target"),
     "PPO's targets": (lambda: ppo_loss(target=COLUMN), "advantage and target"),
     "PPO's means": (lambda: ppo_loss(mean=COLUMN), r"\(6, 1\)"),

@@ -181,7 +181,7 @@ def test_advantages_are_centred_with_the_weights_that_they_carry(stale):
 
     def policy_loss(weights, rows, centred):
         logits, _ = predict(trace, weights, seen.obs[rows])
-        return -(centred * ppo.log_probability(logits, seen.action[rows])).mean()
+        return -(centred * trace.policy.log_prob(logits, seen.action[rows])).mean()
 
     gradients = jax.vmap(jax.grad(policy_loss), (None, 0, 0))
     expected = jax.jit(gradients)(runner.weights, ORDERS, jnp.asarray(centred))
