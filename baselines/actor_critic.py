@@ -25,7 +25,7 @@ from jaxenvs.core.masking import Mask
 from . import acting, dqn, minibatches, replay_buffer
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
-from .networks import Encoder, Network, dense
+from .networks import Encoder, Network, dense, normal
 from .replay_buffer import Batch, ReplayBuffer
 from .run import options
 from .run.checkpoints import RunError
@@ -158,7 +158,7 @@ class Critic(nn.Module):
         for width in actor.hidden:
             features = dense(width, np.sqrt(2), actor.dtype)(features)
             if self.layer_norm:
-                features = nn.LayerNorm(dtype=actor.dtype)(features)
+                features = normal(nn.LayerNorm(), features)
             features = actor.activate(features)
         return dense(self.values, 1.0)(features).astype(jnp.float32)
 

@@ -61,7 +61,7 @@ class MuZeroNetwork(Network):
         features = jnp.concatenate([latent, taken]).astype(self.dtype)
         first, second = self.moves
         features = self.activate(first(features))
-        return ranged(latent + second(features)), self.reward(features)
+        return ranged(latent + second(features).astype(jnp.float32)), self.reward(features)
 
     def predict(
         self, latent: Float32[Array, " latent"]

@@ -184,7 +184,8 @@ class Recurrent(Network):
 
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
-        return self.cell(memory, features)[0].astype(jnp.float32)
+        with jax.numpy_dtype_promotion("standard"):  # flax mixes memory's float32 with bfloat16
+            return self.cell(memory, features)[0].astype(jnp.float32)
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
         """Logits and value from memory alone, which contains the features `seen` already."""
@@ -514,3 +515,8 @@ def dense(width: int, scale: float, dtype: Any = jnp.float32, name: str | None =
     """A layer whose initial weights are orthogonal (Saxe et al., 2014), times `scale`."""
     initial = nn.initializers.orthogonal(scale)
     return nn.Dense(width, kernel_init=initial, dtype=dtype, name=name)
+
+
+def normal(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> Array:
+    """Features by a norm, which computes in float32, in their own type."""
+    return norm(features.astype(jnp.float32)).astype(features.dtype)

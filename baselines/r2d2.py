@@ -323,12 +323,10 @@ def targets(
     def windows(leaf: Array) -> Array:
         return leaf[:, settings.burn_in + ahead].reshape(-1, settings.n_step)
 
-    ends = (sequences.terminated, sequences.truncated)
-    parts = map(windows, (sequences.reward, *ends))
+    ends = windows(sequences.terminated), windows(sequences.truncated)
+    found = returns.n_step(windows(sequences.reward), *ends, settings.gamma)
     shape = (len(sequences.reward), settings.sequence)
-    total, discount, length = (
-        part.reshape(shape) for part in returns.n_step(*parts, settings.gamma)
-    )
+    total, discount, length = (leaf.reshape(shape) for leaf in found)
     value = jnp.take_along_axis(following, first + length, axis=1)
     return squeezed(total + discount * value)
 
