@@ -26,7 +26,7 @@ from . import acting, dqn, minibatches, replay_buffer
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
 from .batch_renorm import STATISTICS, BatchRenorm, Mean
-from .networks import Encoder, Network, dense, layer_norm
+from .networks import Encoder, Network, dense, normal
 from .replay_buffer import Batch, ReplayBuffer
 from .run import options
 from .run.checkpoints import RunError
@@ -188,7 +188,7 @@ class Critic(nn.Module):
             if self.has_rng("dropout"):
                 features = nn.Dropout(self.dropout, deterministic=False)(features)
             if self.layer_norm:
-                features = layer_norm(features, actor.dtype)
+                features = normal(nn.LayerNorm(), features)
             features = actor.activate(features)
             if self.renormalised:
                 features = BatchRenorm(actor.dtype)(features, mean)

@@ -103,7 +103,7 @@ class MuZeroNetwork(Network):
         features = jnp.concatenate([latent, cause]).astype(self.dtype)
         first, second = layers
         features = self.activate(first(features))
-        return ranged(latent + second(features)), features
+        return ranged(latent + second(features).astype(jnp.float32)), features
 
     def expect(
         self, after: Float32[Array, " latent"]

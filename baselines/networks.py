@@ -184,7 +184,7 @@ class Recurrent(Network):
 
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """What is remembered after one more observation."""
-        with jax.numpy_dtype_promotion("standard"):  # flax mixes dtypes
+        with jax.numpy_dtype_promotion("standard"):  # flax mixes memory's float32 with bfloat16
             return self.cell(memory, features)[0].astype(jnp.float32)
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
@@ -517,8 +517,6 @@ def dense(width: int, scale: float, dtype: Any = jnp.float32, name: str | None =
     return nn.Dense(width, kernel_init=initial, dtype=dtype, name=name)
 
 
-def layer_norm(
-    features: Float[Array, "*batch features"], dtype: Any = jnp.float32
-) -> Float[Array, "*batch features"]:
-    """Features normalised by their mean and variance, in float32, as a layer of the caller's."""
-    return nn.LayerNorm()(features.astype(jnp.float32)).astype(dtype)
+def normal(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> Array:
+    """Features by a norm, which computes in float32, in their own type."""
+    return norm(features.astype(jnp.float32)).astype(features.dtype)

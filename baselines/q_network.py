@@ -23,7 +23,7 @@ from jaxtyping import Array, Float, Float32, Int32, PyTree
 from jaxenvs.core.masking import Mask, legal
 
 from .algorithms import Learner
-from .networks import Network, Recurrent, dense, layer_norm
+from .networks import Network, Recurrent, dense, normal
 
 EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
 NOISE = 0.5  # initial scale of a noisy layer, times the square root of its inputs
@@ -57,7 +57,7 @@ class QNetwork(Network):
         features = self.encoder_of(self.observation_space)(self.read(obs))
         for width in self.hidden[:-1]:
             features = dense(width, np.sqrt(2), self.dtype)(features)
-            features = nn.relu(layer_norm(features, self.dtype))
+            features = nn.relu(normal(nn.LayerNorm(), features))
         return features
 
     def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
@@ -65,7 +65,7 @@ class QNetwork(Network):
         layer = Noisy if self.noisy else dense
         for width in self.hidden[-1:]:
             features = layer(width, np.sqrt(2), self.dtype)(features)
-            features = nn.relu(layer_norm(features, self.dtype))
+            features = nn.relu(normal(nn.LayerNorm(), features))
         batch, outputs = features.shape[:-1], self.outputs
         count, axis = math.prod(outputs), -1 - len(outputs)
         values = layer(self.num_actions * count, 0.1)(features)
@@ -112,8 +112,7 @@ class RecurrentQ(Recurrent):
         """What is seen, whatever came before."""
         features = self.encoder(self.read(obs))
         for layer, norm in zip(self.layers, self.norms, strict=True):
-            features = norm(layer(features).astype(jnp.float32))
-            features = nn.relu(features).astype(self.dtype)
+            features = nn.relu(normal(norm, layer(features)))
         return features
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:

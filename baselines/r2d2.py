@@ -1,13 +1,13 @@
 """R2D2 (Kapturowski et al., 2019): Q-learning of a network with a memory, from replayed sequences.
 
 Run it with `jaxenvs train ID --algo r2d2`. It is DQN (dqn.py): double, dueling, n-step returns, a
-slow copy, prioritised replay; but the network has a GRU, and what is sampled are sequences of steps
-of one environment, in its order. Beside the replay buffer lies what was remembered when a sequence
-began. The first `burn_in` steps of a sequence only renew that memory, with the weights of now and
-with the slow ones, and no gradient passes through them; the others are learned from. Values are
-squeezed (Pohlen et al., 2018), so that rewards of any scale can be learned.
+slow copy, prioritised replay. But the network has a GRU, and a sample is a sequence of successive
+steps of one environment. The memory from before its first step is stored with it. The first
+`burn_in` steps only renew that memory, once with the weights and once with their slow copy, and no
+gradient passes through them; the network learns from the steps after them. Values are squeezed
+(Pohlen et al., 2018), so that rewards of any scale can be learned.
 
-Deliberate differences: sequences go on over the ends of episodes, where memory is renewed as when
+Deliberate differences: sequences go on over the ends of episodes, where memory is renewed as in
 acting; an episode cut by the time limit is bootstrapped with its true successor, as remembered at
 that moment; environments fill the replay buffer side by side. Where the environment forbids
 actions, the best one is the best of the legal ones.
@@ -47,8 +47,8 @@ class Settings(Remembering, Replayed):
     memory: int = 128  # numbers that the GRU remembers
     burn_in: int = 8  # steps of a sequence that only renew its first memory
     sequence: int = 16  # steps of a sequence that are learned from, after those
-    period: int = 8  # steps between the beginnings of sequences; less than `sequence`: they overlap
-    largest_share: float = 0.9  # of the largest error in a priority; the rest is the mean's
+    period: int = 8  # slots between the beginnings of sequences; below `sequence`: they overlap
+    largest_share: float = 0.9  # weight of the largest error in a priority; the mean has the rest
     squeeze: bool = True  # whether values are learned as about their square root
 
     counts: ClassVar[tuple[str, ...]] = (*Replayed.counts, "memory", "sequence", "period")
@@ -283,7 +283,7 @@ def loss(
     sequences: Sequences,
     slow: Float32[Array, "batch steps actions"],
 ) -> Loss:
-    """Squared errors of the actions of sequences; also return the errors that they count for.
+    """Mean squared error of the values of sequences; also return the error that ranks each.
 
     `slow` are the slow copy's values.
     """
@@ -309,9 +309,9 @@ def targets(
     values: Float32[Array, "batch steps actions"],
     slow: Float32[Array, "batch steps actions"],
 ) -> Float32[Array, "batch learned"]:
-    """What the actions after the burn-in should have been worth, as the network says it.
+    """What the actions after the burn-in should have been worth, on the network's scale.
 
-    The weights' `values` choose the best legal actions that `slow` values, if `double`.
+    If `double`, `values`, those of the weights, choose the best legal actions; `slow` values them.
     """
     squeezed, stretched = scales(settings)
     mask = jax.tree.map(lambda leaf: leaf[:, settings.burn_in :], sequences.mask)
@@ -323,16 +323,14 @@ def targets(
     def windows(leaf: Array) -> Array:
         return leaf[:, settings.burn_in + ahead].reshape(-1, settings.n_step)
 
-    ends = (sequences.terminated, sequences.truncated)
-    parts = map(windows, (sequences.reward, *ends))
+    ends = windows(sequences.terminated), windows(sequences.truncated)
+    found = returns.n_step(windows(sequences.reward), *ends, settings.gamma)
     shape = (len(sequences.reward), settings.sequence)
-    total, discount, length = (
-        part.reshape(shape) for part in returns.n_step(*parts, settings.gamma)
-    )
+    total, discount, length = (leaf.reshape(shape) for leaf in found)
     value = jnp.take_along_axis(following, first + length, axis=1)
     return squeezed(total + discount * value)
 
 
 def scales(settings: Settings) -> tuple[Any, Any]:
-    """From values to what the network says, and back."""
+    """Functions from values to the network's scale, and back."""
     return (two_hot.squeezed, two_hot.stretched) if settings.squeeze else (identity, identity)

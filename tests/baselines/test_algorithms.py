@@ -8,12 +8,15 @@ import json
 import jax
 import jax.numpy as jnp
 import pytest
-from tiny import TINY
+import tiny
+from tiny import TINY, Push
+from tiny_masks import Gate
 
 from jaxenvs.baselines import algorithms, runs, train
 from jaxenvs.baselines.algorithms import ALGORITHMS, Algorithm
 from jaxenvs.baselines.run import loop, options
 from jaxenvs.core.facts import identity
+from jaxenvs.core.spaces import Box, Discrete
 
 ID = "Grid-Empty-Random-5x5-v0"
 
@@ -63,6 +66,28 @@ def test_a_new_learner_is_one_file_and_one_row(tmp_path, monkeypatch, capsys):
     run.save(1, {"weights": weights})
     policy = runs.load_policy(run.path)
     assert policy.env_id == asked.id
+
+
+ELSEWHERE = ("rl2", "davi", "ppo-ray", "apex")  # whose environments or programs are of another kind
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("dqn", "pqn-rnn") else pytest.param(name, marks=pytest.mark.full)
+        for name in ALGORITHMS
+        if name not in ELSEWHERE
+    ],
+)
+def test_activations_may_be_bfloat16(name):
+    """An update with strict promotion, after which everything has the type that it had before."""
+    is_real = Box in ALGORITHMS[name].actions and Discrete not in ALGORITHMS[name].actions
+    more = {"layer_norm": True} if is_real else {}
+    learner = tiny.learner(Push() if is_real else Gate(), name, bfloat16=True, **more)
+    keys = jax.random.split(jax.random.key(0), 1)
+    runners = jax.eval_shape(functools.partial(loop.start, learner), keys)
+    after, _ = jax.eval_shape(functools.partial(loop.run_chunk, learner), runners)
+    assert jax.tree.map(str, after) == jax.tree.map(str, runners)
 
 
 def test_equal_learners_share_their_programs():

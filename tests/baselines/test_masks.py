@@ -41,7 +41,7 @@ SMALL = {"num_envs": 8, "rollout_steps": 24, "hidden": (8,), "embed": 0}
 
 def of(algorithm, env, **settings):
     """A learner whose environments allow no mistakes."""
-    replays = {"capacity": 320, "warm_up": 24, "gradient_steps": 2, "batch_size": 8}
+    replays = {"capacity": 320, "warm_up": 64, "gradient_steps": 2, "batch_size": 8}
     more = replays if algorithm in BY_REPLAY else {"minibatches": 2}
     return learner(env, algorithm, **(SMALL | more | settings))
 

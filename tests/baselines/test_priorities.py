@@ -155,7 +155,7 @@ def test_the_least_replay_always_has_a_slot_to_draw(envs):
     with pytest.raises(ValueError, match=rf"n_step=2 needs 4: give capacity={4 * envs} or more"):
         learner(Clock(), "dqn", capacity=3 * envs, **small)
     agent = learner(Clock(), "dqn", capacity=4 * envs, **small)
-    runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
+    runners, metrics = loop.start(agent, jax.random.split(jax.random.key(0), 1)), {}
     for made in range(14):
         runners, metrics = loop.run_chunk(agent, runners)
         assert made < 1 or (np.asarray(runners.priorities.value) > 0).any(axis=(2, 3)).all()

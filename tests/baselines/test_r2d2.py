@@ -1,6 +1,7 @@
 """R2D2: sequences and what was remembered before them, burn-in, targets, priorities, whole runs."""
 
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -252,7 +253,7 @@ def test_an_update_learns_and_says_how_much_each_sequence_surprised():
     agent = learner(Clock(), priority=0.6, epsilon_power=7.0)
     runners = loop.start(agent, jax.random.split(KEY, 2))
     types = [leaf.aval for leaf in jax.tree.leaves(runners)]
-    first = jax.device_get(runners.weights)
+    first, metrics = jax.device_get(runners.weights), {}
     for _ in range(2):
         runners, metrics = loop.run_chunk(agent, runners)
     assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types
@@ -291,11 +292,11 @@ def test_settings_that_cannot_work_say_why(wrong, words):
 
 def test_the_least_replay_always_has_a_sequence():
     """In the smallest buffer allowed, wherever the next step goes, and without burn-in."""
-    small = {"burn_in": 0, "period": 3, "warm_up": 20, "rollout_steps": 1}
+    small: dict[str, Any] = {"burn_in": 0, "period": 3, "warm_up": 20, "rollout_steps": 1}
     with pytest.raises(ValueError, match=r"leaves 6 slots .* needs 9: give capacity=36"):
         learner(Countdown(), capacity=35, **small)
     agent = learner(Countdown(), capacity=36, **small)
-    runners = loop.start(agent, KEY[None])
+    runners, metrics = loop.start(agent, KEY[None]), {}
     for made in range(1, 24):
         runners, metrics = loop.run_chunk(agent, runners)
         known = flat(jax.tree.map(lambda leaf: leaf[0], runners.priorities), 3)
@@ -314,7 +315,7 @@ def test_memory_learns_what_an_observation_does_not_tell(algorithm, remembers):
     if remembers:
         settings |= {"memory": 16, "burn_in": 4, "sequence": 8, "period": 4}
     agent = tiny.learner(Cue(), algorithm, **settings)
-    runners = loop.start(agent, jax.random.split(KEY, 2))
+    runners, metrics = loop.start(agent, jax.random.split(KEY, 2)), {}
     for _ in range(agent.settings.updates // agent.settings.chunk):
         runners, metrics = loop.run_chunk(agent, runners)
     share = np.asarray(metrics["return_sum"].sum(axis=1) / metrics["episodes"].sum(axis=1))
