@@ -122,7 +122,9 @@ class LatentWorld(nn.Module):
         centred = logits - logits.mean(axis=-1, keepdims=True)
         return FIRM * centred / (1e-3 + centred.std(axis=-1, keepdims=True))
 
-    def decode(self, code: Float32[Array, "cells bits"]) -> Float32[Array, "cells features"]:
+    def decode(
+        self, code: Float32[Array, "*pair cells bits"]
+    ) -> Float32[Array, "*pair cells features"]:
         """What was seen of the cells with these bits."""
         return self.decoder(code)
 
