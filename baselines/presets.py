@@ -95,11 +95,12 @@ OPEN_WORLD_BY_SIGHT = {
     "value_weight": 2.0,
 }
 
-# The same beside a learned model: more steps are imagined than made.
+# The same beside a learned model: more steps are imagined than made. On one core an update takes
+# about 55 s, of which 30 s teach the model and 24 s are for eight imagined rollouts.
 OPEN_WORLD_BY_MODEL = {
     **OPEN_WORLD_BY_SIGHT,
     "total_steps": 100_000,
-    "model_batch": 64,
+    "model_batch": 48,
     "imagined_rollouts": 8,
     "imagined_envs": 96,
     "imagined_steps": 16,
