@@ -114,6 +114,7 @@ class Runner(NamedTuple):
     returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
     lengths: Int32[Array, "*seeds envs"]  # their steps so far
     memory: tuple[()]  # the network remembers nothing
+    swept: PyTree[Array] = ()  # settings by name that take the place of the learner's
 
     @property
     def learned(self) -> Learned:

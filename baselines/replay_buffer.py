@@ -110,7 +110,9 @@ def add(
     )
 
 
-def sample(key: Array, buffer: ReplayBuffer, size: int, n_step: int, gamma: float) -> Batch:
+def sample(
+    key: Array, buffer: ReplayBuffer, size: int, n_step: int, gamma: float | Float32[Array, ""]
+) -> Batch:
     """Draw slots evenly, of any environment, and follow each for up to `n_step` steps.
 
     A window stops at the end of its episode. Every environment must have made `n_step` steps, and
@@ -140,7 +142,7 @@ def window(
     env: Int32[Array, " batch"],
     first: Int32[Array, " batch"],
     n_step: int,
-    gamma: float,
+    gamma: float | Float32[Array, ""],
 ) -> Batch:
     """What came of the steps in slots `first`, counted since the beginning, of environments."""
     chex.assert_rank([env, first], 1, custom_message="env and first are [batch]")

@@ -88,7 +88,7 @@ def n_step(
     reward: Float32[Array, "batch steps"],
     terminated: Bool[Array, "batch steps"],
     truncated: Bool[Array, "batch steps"],
-    gamma: float,
+    gamma: float | Float32[Array, ""],
 ) -> tuple[Float32[Array, " batch"], Float32[Array, " batch"], Int32[Array, " batch"]]:
     """Discounted rewards of each window up to its first end, the discount of what follows, steps.
 

@@ -61,7 +61,11 @@ def explore(learner: Learner[Settings], outputs: Array, key: Array) -> Array:
 
 
 def noisy(
-    learner: Learner[Settings], action: Array, key: Array, spread: float, limit: float = jnp.inf
+    learner: Learner[Settings],
+    action: Array,
+    key: Array,
+    spread: float | Float32[Array, ""],
+    limit: float | Float32[Array, ""] = jnp.inf,
 ) -> Array:
     """Actions with Gaussian noise, in half their range, and within their bounds."""
     policy: Any = learner.policy
