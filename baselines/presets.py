@@ -434,11 +434,15 @@ PRESETS = (
     *(
         Preset(ids, settings, algorithm="world")
         for ids, settings in (
-            (r"Puzzle-SlidingTile-3x3-v\d+", {"total_steps": 6_000, "model_share": 0.4}),
+            (r"Puzzle-.*", {"total_steps": 5_000, "model_share": 0.4}),
+            (
+                r"Puzzle-SlidingTile-3x3-v\d+",
+                {"transitions": 20_000, "hidden": 32, "views": 3, "width": 96},
+            ),
             (r"Puzzle-SlidingTile-4x4-v\d+", {"scramble": 30, "walks": 24}),
             (r"Puzzle-Cube-.*", {"bits": 6, "views": 2, "scramble": 14, "walks": 24}),
             (r"Puzzle-LightsOut-.*", {"bits": 2, "views": 1, "scramble": 16, "walks": 12}),
-            (r"Puzzle-Sokoban-.*", {"bits": 6, "views": 6, "transitions": 100_000}),
+            (r"Puzzle-Sokoban-.*", {"bits": 6, "views": 6, "model_share": 0.8}),
         )
     ),
 )

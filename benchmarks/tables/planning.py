@@ -9,7 +9,8 @@ from .text import Table, fixed, percent, tabulated, whole
 @table("runs-eight", f"{RUNS}/puzzles.json")
 def eight(rows: list[dict[str, Any]]) -> Table:
     """The 8-puzzle by AlphaZero, with and without its search, and by PPO."""
-    alphazero, ppo = (row for row in rows if "3x3" in row["id"])
+    tiles = (row for row in rows if "3x3" in row["id"])
+    alphazero, ppo = (row for row in tiles if row["algorithm"] in ("alphazero", "ppo"))
     evaluation = alphazero["evaluation"]
     lines = [
         ("Gumbel AlphaZero, 32 simulations", evaluation),
