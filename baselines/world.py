@@ -227,7 +227,7 @@ def learn_model(
 def losses(**known: Array) -> dict[str, Array]:
     """The losses of an update by name; those of what was not taught are 0."""
     names = ("decoding", "transition", "judgement", "q_loss")
-    return {name: known.get(name, jnp.float32(0.0)) for name in names}
+    return {**dict.fromkeys(names, jnp.float32(0.0)), **known}
 
 
 def model_loss(
