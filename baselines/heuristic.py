@@ -17,7 +17,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array
 
 from jaxenvs import search
 from jaxenvs.commands.parser import Parser
