@@ -130,7 +130,8 @@ def test_whatever_can_be_swept_may_be_an_array(algorithm):
         "advantage_floor",
         "epsilon_end",
         "epsilon_share",
-    }  # limits, and of later updates
+        "negentropy",
+    }  # limits, of later updates, and the temperature's goal: Adam's first steps know its side only
 
 
 @pytest.mark.parametrize(
