@@ -108,11 +108,11 @@ def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:
 
 def _along(rows: list[dict[str, Any]], most: int, marks: Iterable[int]) -> Table:
     """Rows along their curves, each the mean of its seeds, at some numbers of steps that a run
-    has reached; `most` is the sum of all rewards."""
+    has reached but for one in a hundred; `most` is the sum of all rewards."""
 
     def at(steps: int) -> Column:
         def mean(row: dict[str, Any]) -> str:
-            return fixed(2)(_mean(near(row, steps)[1])) if steps <= row["steps"] else ""
+            return fixed(2)(_mean(near(row, steps)[1])) if steps <= 1.01 * row["steps"] else ""
 
         return mean
 
