@@ -138,7 +138,7 @@ class ActorCritic(Network):
             features = encoder(seen)
             for layer in layers:
                 features = self.activate(layer(features))
-            return policy(features), value(features)[0]
+            return policy(features).astype(jnp.float32), value(features)[0].astype(jnp.float32)
         weights = self.variables["params"]
         if layers and not self.conv and is_map(self.observation_space, self.embed):
             embedding = weights["Encoder_0"]["Dense_0"]["kernel"]
