@@ -60,7 +60,6 @@ class WorldTransformer(nn.Module):
         self.layers = [
             Layer(self.width, self.num_heads, self.context, self.dtype) for _ in range(self.depth)
         ]
-        self.norm = nn.LayerNorm()
         self.next_cells = dense(len(self.vocabulary.cells) * most(self.vocabulary.cells))
         self.outcome = [dense(self.width), dense(2 * self.atoms + 2)]
         self.legal = [dense(2 * self.width), dense(self.num_actions)]
@@ -122,14 +121,19 @@ class WorldTransformer(nn.Module):
 
     def neighbours(self, cells: Array) -> Float[Array, "steps cells features"]:
         """Features of each cell and of the eight around it, nothing beyond the border."""
-        features = self.cell(one_hot(cells, self.vocabulary.cells, self.dtype))
         room = ((0, 0), (1, 1), (1, 1), (0, 0))
-        found = jax.vmap(neighbourhoods)(jnp.pad(features, room))
+        found = jax.vmap(neighbourhoods)(jnp.pad(self.embedded(cells), room))
         return found.reshape(len(cells), -1, found.shape[-1])
+
+    def embedded(self, cells: Int32[Array, "*map channels"]) -> Float[Array, "*map features"]:
+        """Features of each cell alone."""
+        rows = cells.reshape(-1, cells.shape[-1])
+        features = self.cell(one_hot(rows, self.vocabulary.cells, self.dtype))
+        return features.reshape(*cells.shape[:-1], -1)
 
     def heads(self, tokens: Float[Array, "steps tokens width"]) -> Foretold:
         """What the tokens of each step say of it."""
-        tokens = self.norm(tokens.astype(jnp.float32)).astype(self.dtype)
+        tokens = normal(tokens)
         hidden, outcome = self.outcome
         *_, last = jnp.split(tokens, [tokens.shape[1] - 1], axis=1)
         found = outcome(nn.gelu(hidden(last[:, 0]))).astype(jnp.float32)
@@ -145,10 +149,9 @@ class WorldTransformer(nn.Module):
 
     def allowed(self, cells: Array, rest: Array) -> Float32[Array, " actions"]:
         """Logits of the actions' being legal where this is seen."""
-        features = self.cell(one_hot(cells, self.vocabulary.cells, self.dtype))
         numbers = one_hot(rest, self.vocabulary.rest, self.dtype)
         hidden, legal = self.legal
-        known = jnp.concatenate([features.reshape(-1), numbers])
+        known = jnp.concatenate([self.embedded(cells).reshape(-1), numbers])
         return legal(nn.gelu(hidden(known))).astype(jnp.float32)
 
 
@@ -170,19 +173,22 @@ class Layer(nn.Module):
         """The tokens after this layer, and keys and values of the steps kept and of these."""
         dense = functools.partial(nn.Dense, dtype=self.dtype)
         query, pairs = jnp.split(
-            dense(3 * self.width, name="look")(self.normal("norm_look", tokens)), [self.width], -1
+            dense(3 * self.width, name="look")(normal(tokens)),
+            [self.width],
+            -1,
         )
         pairs = pairs.reshape(*pairs.shape[:-1], 2, self.width)
         pairs = pairs if cached is None else jnp.concatenate([cached, pairs])
         age = self.param("age", nn.initializers.zeros_init(), (self.num_heads, self.context))
         found = attended(query, pairs, seen, age)
         tokens = tokens + dense(self.width, name="found")(found)
-        inner = nn.gelu(dense(EXPANSION * self.width)(self.normal("norm_dense", tokens)))
+        inner = nn.gelu(dense(EXPANSION * self.width)(normal(tokens)))
         return tokens + dense(self.width)(inner), pairs
 
-    def normal(self, name: str, features: Array) -> Array:
-        """Features by a norm, whose sums are in float32."""
-        return nn.LayerNorm(name=name)(features.astype(jnp.float32)).astype(self.dtype)
+
+def normal(tokens: Float[Array, "steps tokens width"]) -> Float[Array, "steps tokens width"]:
+    """Tokens with mean 0 and variance 1, in float32; scales are those of the layer that follows."""
+    return jax.nn.standardize(tokens.astype(jnp.float32)).astype(tokens.dtype)
 
 
 def attended(
