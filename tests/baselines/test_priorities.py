@@ -32,7 +32,7 @@ def test_complete_windows_of_steps_alone_have_a_priority():
     stream, draw = Stream(2), np.random.default_rng(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
     add = jax.jit(replay_buffer.add)
-    refreshed = jax.jit(functools.partial(priorities.refreshed, n_step=N_STEP))
+    refreshed = jax.jit(functools.partial(priorities.refreshed, reach=N_STEP))
     known, by_step = priorities.empty(ENVS, SLOTS), [{} for _ in range(ENVS)]
     kept = 0
     for turn in range(40):
