@@ -17,7 +17,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Array
 
 from jaxenvs import search
 from jaxenvs.commands.parser import Parser
@@ -135,7 +134,7 @@ def _all(
     method: Callable[..., search.Result], levels: PuzzleLevel, boards: int, budget: int
 ) -> dict[str, Any]:
     """Search from all levels, some at a time; columns of the results, counts and seconds."""
-    columns: dict[str, list[Array]] = {"solved": [], "optimal": [], "cost": [], "actions": []}
+    columns: dict[str, list[np.ndarray]] = {"solved": [], "optimal": [], "cost": [], "actions": []}
     counts = {"expanded": 0, "nodes": 0, "seconds": 0.0, "processor": 0.0}
     programs: dict[int, Any] = {}
     for start in range(0, boards, AT_ONCE):
