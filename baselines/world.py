@@ -242,10 +242,10 @@ def model_loss(
     rows = jax.random.randint(key_rows, (count,), 0, len(seen.action))
     judges = not one_goal(learner.env)
     if judges:
-        # Gumbel's maximum draws evenly among the solved ones.
-        drawn = jax.random.uniform(key_solved, (count // 2, len(seen.action)))
-        solved = jnp.argmax(jnp.where(seen.solved, drawn, -1.0), axis=1)
-        rows = rows.at[: count // 2].set(jnp.where(seen.solved.any(), solved, rows[: count // 2]))
+        met = jnp.cumsum(seen.solved, dtype=jnp.int32)  # solved ones so far
+        rank = jax.random.randint(key_solved, (count // 2,), 1, jnp.maximum(met[-1], 1) + 1)
+        solved = jnp.searchsorted(met, rank)
+        rows = rows.at[: count // 2].set(jnp.where(met[-1] > 0, solved, rows[: count // 2]))
     rows = jax.tree.map(lambda leaf: leaf[rows], seen)
     split = jax.vmap(nets.sight.split)
     before, after = (
