@@ -167,7 +167,8 @@ OPEN_WORLD_GPU_BY_MEMORY = {
 }
 
 
-# Like it, with a model of the size of Dedieu et al. (2025), and their steps, warm-up and context.
+# Like it, with a model of about the size of Dedieu et al. (2025); not their table of settings.
+# Not tuned, nor run: no card was at hand.
 OPEN_WORLD_GPU_BY_MODEL = {
     **OPEN_WORLD_BY_MODEL,
     "total_steps": 1_000_000,

@@ -414,6 +414,7 @@ def test_the_policy_remembers_the_true_steps_before():
 # Whole runs.
 
 
+@pytest.mark.full
 def test_imagination_waits_for_the_warm_up():
     agent = learner(Choosy())
     runners = loop.start(agent, KEY[None])

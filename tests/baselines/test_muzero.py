@@ -8,27 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
-from jaxtyping import Array, Bool
 from tiny import Clock, Endless
 from tiny_masks import Gate
 
-import jaxenvs
 from jaxenvs.baselines import muzero, two_hot
 from jaxenvs.baselines.muzero import Window
 from jaxenvs.baselines.run import loop
-from jaxenvs.core.env import Env, State, Transition
+from jaxenvs.core.env import Env
 
 pytest.importorskip("mctx")
 KEY = jax.random.key(0)
-
-
-@jaxenvs.struct
-class CoinState(State):
-    """The side that is shown."""
-
-    side: Bool[Array, ""]
-
-
 learner = functools.partial(tiny.learner, algorithm="muzero")
 
 
@@ -240,49 +229,6 @@ def test_chance_is_learned_where_it_was_seen_alone():
     for name in muzero.OF_CHANCE:
         assert before[name] == same[name]
     assert before["code_loss"] != other["code_loss"]
-
-
-class Coin(Endless):
-    """A coin is shown and thrown anew in every step; to call it (the second action, heads) is 1.
-
-    Whatever is called, the next side is a matter of chance: what matters is what is seen now.
-    """
-
-    def observe(self, state, params=None):
-        """The side, drawn from the clock's own noise."""
-        return state.side[None].astype(jnp.float32)
-
-    def reset_state(self, key, level, params):
-        """Any side."""
-        return CoinState(time=jnp.int32(0), side=jax.random.bernoulli(key))
-
-    def step_state(self, key, state, action, params):
-        """1 for the side that is shown, and another throw."""
-        right = (action == 1) == state.side
-        after = state.replace(side=jax.random.bernoulli(key))
-        return Transition(after, right.astype(jnp.float32), jnp.bool_(False))
-
-
-@pytest.mark.slow
-def test_it_learns_that_a_coin_has_two_sides():
-    """To call every throw is worth 1 / (1 - 0.8) = 5, and both codes of chance are as likely."""
-    settings = {"num_envs": 16, "gamma": 0.8, "learning_rate": 3e-3, "total_steps": 12_800}
-    settings |= {"capacity": 8_000, "warm_up": 512, "batch_size": 64, "gradient_steps": 8}
-    settings |= {"chunk": 50, "latent": 16, "hidden": (16,), "atoms": 10, "simulations": 8}
-    agent = learner(Coin(), codes=2, **settings)
-    runners = loop.start(agent, KEY[None])
-    for _ in range(2):
-        runners, metrics = loop.run_chunk(agent, runners)
-    weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-    sides = jnp.float32([[0.0], [1.0]])
-    logits, value = jax.jit(jax.vmap(agent.network.apply, (None, 0)))(weights, sides)
-    np.testing.assert_array_equal(logits.argmax(axis=-1), [0, 1])
-    np.testing.assert_allclose(value, 5.0, atol=1.0)
-    of = jax.jit(agent.network.of_batch, static_argnums=1)
-    after = of(weights, "act", of(weights, "represent", sides), jnp.int32([0, 1]))
-    shares = jax.nn.softmax(of(weights, "expect", after)[0])
-    np.testing.assert_allclose(shares, 0.5, atol=0.1)
-    assert float(metrics["chance_loss"][0, -1]) == pytest.approx(np.log(2) * 5 / 3, abs=0.5)
 
 
 @pytest.mark.full
