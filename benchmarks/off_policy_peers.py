@@ -14,6 +14,7 @@ as from ones that go on.
 
 import importlib
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -67,7 +68,6 @@ def ours(setting: dict[str, Any], library: str) -> Train:
     from jaxenvs.baselines.run import loop
     from jaxenvs.benchmarks import learner_peers
 
-    jax.config.update("jax_enable_compilation_cache", False)
     env = jaxenvs.make(setting["env"])
     row = algorithms.ALGORITHMS[setting["algorithm"]]
     settings = row.load().Settings(**our_settings(setting))
@@ -222,6 +222,7 @@ TRAINERS: dict[str, Callable[[dict[str, Any], str], Train]] = {
 def main() -> None:
     """Answer until the input ends; what packages print goes to the error output."""
     answers, sys.stdout = sys.stdout, sys.stderr
+    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"  # everything is compiled anew
 
     def tell(told: dict[str, Any]) -> None:
         print(json.dumps(told), file=answers, flush=True)

@@ -12,6 +12,7 @@ import tiny
 from tiny import TINY, Push
 from tiny_masks import Gate
 
+import jaxenvs
 from jaxenvs.baselines import algorithms, runs, train
 from jaxenvs.baselines.algorithms import ALGORITHMS, Algorithm
 from jaxenvs.baselines.run import loop, options
@@ -42,7 +43,9 @@ def test_a_new_learner_is_one_file_and_one_row(tmp_path, monkeypatch, capsys):
     assert train.chosen([ID, "--algo", "rule"]) == ("rule", [ID])
     assert train.main(["--algo", "rule", "--help"]) == 0
     shown = capsys.readouterr().out
-    assert "Train with a rule." in shown and "davi, ppo-ray, apex, rule}" in " ".join(shown.split())
+    assert "Train with a rule." in shown and "davi, world, ppo-ray, apex, rule}" in " ".join(
+        shown.split()
+    )
 
     flags = [
         "--num-envs",
@@ -68,7 +71,13 @@ def test_a_new_learner_is_one_file_and_one_row(tmp_path, monkeypatch, capsys):
     assert policy.env_id == asked.id
 
 
-ELSEWHERE = ("rl2", "davi", "ppo-ray", "apex")  # whose environments or programs are of another kind
+ELSEWHERE = (
+    "rl2",
+    "davi",
+    "world",
+    "ppo-ray",
+    "apex",
+)  # whose environments or programs are of another kind
 
 
 @pytest.mark.parametrize(
@@ -83,7 +92,8 @@ def test_activations_may_be_bfloat16(name):
     """An update with strict promotion, after which everything has the type that it had before."""
     is_real = Box in ALGORITHMS[name].actions and Discrete not in ALGORITHMS[name].actions
     more = {"layer_norm": True} if is_real else {}
-    learner = tiny.learner(Push() if is_real else Gate(), name, bfloat16=True, **more)
+    maps = jaxenvs.make("Grid-Empty-5x5-v0") if name == "dyna" else Gate()
+    learner = tiny.learner(Push() if is_real else maps, name, bfloat16=True, **more)
     keys = jax.random.split(jax.random.key(0), 1)
     runners = jax.eval_shape(functools.partial(loop.start, learner), keys)
     after, _ = jax.eval_shape(functools.partial(loop.run_chunk, learner), runners)

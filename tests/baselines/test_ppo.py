@@ -136,7 +136,7 @@ def test_a_step_computes_one_observation():
         step = ppo_.env.step(key, runner.world, action)
         return (*step[:4], step.info["final_obs"]) if read else step[:4]
 
-    one = flops(functools.partial(acting.act, ppo_, ppo.choose), (runner, cuts), (key, slot))
+    one = flops(functools.partial(acting.act, ppo_, ppo.choose, None), (runner, cuts), (key, slot))
     policy = flops(lambda runner, key: ppo.choose(ppo_, runner, key, None)[1:], runner, key)
     lone, both = (
         flops(functools.partial(world, read=read), key, runner, runner.lengths)

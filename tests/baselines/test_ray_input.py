@@ -50,13 +50,13 @@ def test_learners_need_whole_minibatches():
     ("id", "words"),
     [
         ("gym:CartPol-v1", "Gymnasium cannot make it"),
-        ("gym:tiny_gym:Steered-v0", "this learner needs a Discrete one"),
+        ("gym:tiny_gym:Steered-v0 --algo apex", "apex needs a Discrete one: give --algo ppo-ray"),
         ("Grid-Emty-5x5-v0", "did you mean"),
     ],
 )
 def test_environments_that_cannot_be_trained_in(tmp_path, monkeypatch, capsys, id, words):
     monkeypatch.chdir(tmp_path)
-    assert main([id, "--ray"]) == 2
+    assert main([*id.split(), "--ray"]) == 2
     assert words in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
