@@ -259,14 +259,14 @@ def test_every_learner_takes_several_devices(tmp_path, id, flags):
     argv = [id, "--algo", *flags.split(), *small.split()]
     argv += [str(tmp_path / "two"), "--devices", "2", *minibatches, *warm]
     # XLA's YNNPACK fails on the gradient of a norm's scale under the flags of the tests.
-    usual = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
-    end(learn(argv, devices=2, **(usual if "trxl" in flags else {})))
+    usual = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"} if "trxl" in flags else {}
+    end(learn(argv, devices=2, **usual))
     rows = Run.open(tmp_path / "two").records()
     assert rows[-1]["steps"] >= 512
     low, high = (-2000, 0) if flags in REAL else (0, 1)
     assert all(row["episodes"] == [0] or low <= row["return"][0] <= high for row in rows)
     more = ["--resume", str(tmp_path / "two"), "--total-steps", "1024"]
-    end(learn(more))
+    end(learn(more, **usual))
     assert Run.open(tmp_path / "two").records()[-1]["steps"] >= 1024
 
 
