@@ -124,7 +124,7 @@ class Runner(NamedTuple):
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer")
 TURNS = "turns"  # share of the gradient steps in which the actor learned
-OF_TURNS = ("actor_loss", "entropy")  # what is told of these
+OF_TURNS = ("actor_loss", "entropy")  # metrics of those gradient steps alone
 Explore = Callable[[Learner[Any], Array, Array], Array]  # of outputs and a key: actions
 Step = Callable[[Learner[Any], Learned, Batch, Array], tuple[Learned, dict[str, Array]]]
 
