@@ -25,7 +25,7 @@ from jaxenvs.core.masking import Mask
 from . import acting, dqn, minibatches, replay_buffer
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
-from .batch_renorm import STATISTICS, BatchRenorm, Mean
+from .batch_renorm import STATISTICS, BatchRenorm, Whole
 from .networks import Encoder, Network, dense, normal
 from .replay_buffer import Batch, ReplayBuffer
 from .run import options
@@ -136,14 +136,14 @@ class Actor(Network):
     renormalised: bool = False  # whether its layers are, see batch_renorm.py
 
     @nn.compact
-    def __call__(self, obs: PyTree[Array], mean: Mean | None = None) -> Float32[Array, " outputs"]:
+    def __call__(self, obs: PyTree[Array], whole: Whole | None = None) -> Float32[Array, " outputs"]:
         features = self.encoder_of(self.observation_space)(self.read(obs))
         if self.renormalised:
-            features = BatchRenorm(self.dtype)(features, mean)
+            features = BatchRenorm(self.dtype)(features, whole)
         for width in self.hidden:
             features = self.activate(dense(width, np.sqrt(2), self.dtype)(features))
             if self.renormalised:
-                features = BatchRenorm(self.dtype)(features, mean)
+                features = BatchRenorm(self.dtype)(features, whole)
         if self.has_chance:
             return dense(self.num_actions, 0.01)(features).astype(jnp.float32)
         means = dense(self.num_actions // 2, 0.01)(features).astype(jnp.float32)
@@ -173,7 +173,7 @@ class Critic(nn.Module):
 
     @nn.compact
     def __call__(
-        self, obs: PyTree[Array], action: Array, mean: Mean | None = None
+        self, obs: PyTree[Array], action: Array, whole: Whole | None = None
     ) -> Float32[Array, " values"]:
         actor = self.actor
         low, high = (np.array(end, np.float32) for end in (self.low, self.high))
@@ -183,7 +183,7 @@ class Critic(nn.Module):
         unit = (2 * action.ravel() - low - high) / (high - low)
         features = jnp.concatenate([features, unit.astype(features.dtype)])
         if self.renormalised:
-            features = BatchRenorm(actor.dtype)(features, mean)
+            features = BatchRenorm(actor.dtype)(features, whole)
         for width in self.hidden:
             features = dense(width, np.sqrt(2), actor.dtype)(features)
             if self.has_rng("dropout"):
@@ -192,7 +192,7 @@ class Critic(nn.Module):
                 features = normal(nn.LayerNorm(), features)
             features = actor.activate(features)
             if self.renormalised:
-                features = BatchRenorm(actor.dtype)(features, mean)
+                features = BatchRenorm(actor.dtype)(features, whole)
         return dense(self.values, 1.0)(features).astype(jnp.float32)
 
 

@@ -12,8 +12,8 @@ import functools
 from typing import ClassVar
 
 import chex
+import jax
 import jax.numpy as jnp
-import optax
 from jaxtyping import Array, Float32, PyTree
 
 from . import dqn, evaluate, q_network
@@ -111,15 +111,46 @@ def of_quantiles(
     return loss, {"q_loss": loss, "q": value.mean(), "error": error}
 
 
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
 def quantile_huber(
     value: Float32[Array, "batch quantiles"],
     fraction: Array,
     worth: Float32[Array, "batch targets"],
     kappa: float,
 ) -> Float32[Array, " batch"]:
-    """Sum over quantiles of the mean over targets of the asymmetric Huber loss, over kappa."""
+    """Sum over quantiles of the mean over targets of the asymmetric Huber loss, over kappa.
+
+    It has a gradient by `value` alone.
+    """
+    return pinball(value, fraction, worth, kappa)[0]
+
+
+def pinball(
+    value: Float32[Array, "batch quantiles"],
+    fraction: Array,
+    worth: Float32[Array, "batch targets"],
+    kappa: float,
+) -> tuple[Float32[Array, " batch"], Float32[Array, "batch quantiles"]]:
+    """The loss and its derivative.
+
+    Sums are matrix products, which on a CPU take half as long as sums that XLA fuses with what they
+    sum.
+    """
     chex.assert_rank([value, worth], 2, custom_message="value and worth are [batch, ...]")
+    share = jnp.full(worth.shape[1], 1.0 / (worth.shape[1] * kappa), value.dtype)
     apart = worth[:, None, :] - value[:, :, None]
-    huber = optax.losses.huber_loss(apart, delta=kappa) / kappa
-    side = jnp.abs(fraction[..., None] - (apart < 0.0).astype(jnp.float32))
-    return (side * huber).mean(axis=2).sum(axis=1)
+    side = jnp.where(apart < 0.0, 1.0 - fraction[..., None], fraction[..., None])
+    error = jnp.clip(apart, -kappa, kappa)
+    huber = side * error * (apart - 0.5 * error)
+    return (huber @ share).sum(axis=1), -(side * error) @ share
+
+
+def _forward(value: Array, fraction: Array, worth: Array, kappa: float) -> tuple[Array, Array]:
+    return pinball(value, fraction, worth, kappa)
+
+
+def _backward(kappa: float, slope: Array, gradient: Array) -> tuple[Array, None, None]:
+    return gradient[:, None] * slope, None, None
+
+
+quantile_huber.defvjp(_forward, _backward)

@@ -11,13 +11,13 @@ from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float32, PyTree
 
 from . import actor_critic, evaluate, sac
 from .actor_critic import Learned, Runner
 from .algorithms import Learner
 from .minibatches import Loss
+from .qr_dqn import quantile_huber
 from .replay_buffer import Batch
 
 
@@ -76,9 +76,9 @@ def worth(
     action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, key)
     seen = (learned.target, batch.next_obs, action, settings.quantiles)
     said = actor_critic.values(learner, *seen, key)
-    kept = truncated(said, settings.dropped)
-    soft = kept - jnp.exp(learned.temperature) * log_prob[:, None]
-    return batch.reward[:, None] + batch.discount[:, None] * soft
+    soft = said - jnp.exp(learned.temperature) * log_prob[:, None]
+    # In this order, as a sort is computed once and a sum anew for each pair of quantiles.
+    return truncated(batch.reward[:, None] + batch.discount[:, None] * soft, settings.dropped)
 
 
 def truncated(
@@ -108,13 +108,10 @@ def critic_loss(
 def quantile_errors(
     said: Float32[Array, "batch quantiles"], goal: Float32[Array, "batch kept"]
 ) -> Float32[Array, " batch"]:
-    """Quantile Huber loss (Dabney et al., 2018) of each item, at the middles of the quantiles."""
+    """Mean quantile Huber loss (Dabney et al., 2018), at the middles of the quantiles."""
     count = said.shape[-1]
-    share = (np.arange(count, dtype=np.float32) + np.float32(0.5)) / np.float32(count)
-    apart = goal[:, None, :] - said[:, :, None]
-    huber = jnp.where(jnp.abs(apart) > 1.0, jnp.abs(apart) - 0.5, 0.5 * jnp.square(apart))
-    weight = jnp.abs(share[:, None] - (apart < 0).astype(jnp.float32))
-    return (weight * huber).mean(axis=(1, 2))
+    share = (jnp.arange(count, dtype=jnp.float32) + 0.5) / count
+    return quantile_huber(said, share, goal, 1.0) / count
 
 
 def actor_loss(

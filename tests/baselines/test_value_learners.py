@@ -137,6 +137,24 @@ def test_the_quantile_huber_loss_is_that_of_a_loop(kappa):
         np.testing.assert_allclose(got[row], total, rtol=1e-4)
 
 
+@pytest.mark.parametrize("kappa", [1.0, 0.3])
+def test_the_quantile_huber_loss_has_its_derivative_by_the_quantiles_alone(kappa):
+    draw = np.random.default_rng(3)
+    value, worth = draw.normal(size=(6, 4)), draw.normal(size=(6, 3)) * 2
+    fraction = draw.uniform(size=(6, 4))
+
+    @jax.jit
+    def slopes(*given):
+        return jax.grad(lambda *all: qr_dqn.quantile_huber(*all, kappa).sum(), range(3))(*given)
+
+    got = slopes(*(jnp.asarray(x, jnp.float32) for x in (value, fraction, worth)))
+    apart = worth[:, None] - value[:, :, None]
+    side = np.abs(fraction[..., None] - (apart < 0))
+    expected = -(side * np.clip(apart, -kappa, kappa)).mean(axis=2) / kappa
+    np.testing.assert_allclose(got[0], expected, rtol=1e-4)
+    assert not got[1].any() and not got[2].any()
+
+
 def test_qr_dqns_quantiles_are_at_the_middles_and_shift_with_the_reward():
     agent = learner(Endless(), "qr-dqn")
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
