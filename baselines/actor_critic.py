@@ -254,7 +254,11 @@ def rounds(
     """Make `rollout_steps` rounds; also return the metrics of this update."""
     runner, key_act, key_learn = acting.next_update(learner, runner)
     count = learner.settings.rollout_steps
-    keys = jax.random.split(key_act, count), jax.random.split(key_learn, count)
+    # All at once: within a round, each split is a loop of its own.
+    keys = (
+        jax.random.split(key_act, (count, 3)),
+        jax.random.split(key_learn, (count, learner.settings.replays, 2)),
+    )
     numbers = runner.updates * count + jnp.arange(count, dtype=jnp.int32)
     one = functools.partial(play_and_learn, learner, explore, gradient_step)
     runner, (ends, losses) = jax.lax.scan(one, runner, (numbers, *keys))
@@ -271,24 +275,23 @@ def play_and_learn(
     explore: Explore,
     gradient_step: Step,
     runner: Runner,
-    now: tuple[Array, Array, Array],
+    now: tuple[Array, ...],
 ) -> tuple[Runner, tuple[Rollout, dict[str, Array]]]:
-    """One round: `now` is its number and its keys to act with and to learn with."""
-    settings, (number, key_act, key_learn) = learner.settings, now
-    steps = number * settings.num_envs  # made before this round
-    runner, ends = play(learner, explore, runner, key_act, steps < settings.warm_up)
+    """One round: `now` is its number and its keys to act with, [3], and to learn with."""
+    settings, (number, keys_act, keys_learn) = learner.settings, now
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
-    made = jax.lax.pmax(steps + settings.num_envs, SEEDS)
+    steps = jax.lax.pmax(number * settings.num_envs, SEEDS)  # made before this round
+    runner, ends = play(learner, explore, runner, keys_act, steps < settings.warm_up)
+    made = steps + settings.num_envs
 
     def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
-        def step(learned: Learned, key: Array) -> tuple[Learned, dict[str, Array]]:
-            key_batch, key_step = jax.random.split(key)
+        def step(learned: Learned, keys: Array) -> tuple[Learned, dict[str, Array]]:
+            key_batch, key_step = keys
             size = settings.batch_size // learner.devices.count
             batch = replay_buffer.sample(key_batch, runner.replay_buffer, size, 1, settings.gamma)
             return gradient_step(learner, learned, batch, key_step)
 
-        keys = jax.random.split(key_learn, settings.replays)
-        learned, losses = jax.lax.scan(step, learned, keys)
+        learned, losses = jax.lax.scan(step, learned, keys_learn)
         return learned, jax.tree.map(jnp.mean, losses)
 
     _, shapes = jax.eval_shape(learn, runner.learned)
@@ -300,14 +303,20 @@ def play_and_learn(
 
 
 def play(
-    learner: Learner[Any], explore: Explore, runner: Runner, key: Array, at_random: Array
+    learner: Learner[Any], explore: Explore, runner: Runner, keys: Array, at_random: Array
 ) -> tuple[Runner, Rollout]:
     """A step of every environment, remembered; actions are drawn evenly at first."""
-    key_random, key_action, key_step = jax.random.split(key, 3)
-    outputs = acting.predict(learner, runner.weights, runner.obs)
-    sample = learner.env.env.action_space.sample
-    anything = jax.vmap(sample)(jax.random.split(key_random, learner.env.num_envs))
-    action = jnp.where(at_random, anything, explore(learner, outputs, key_action))
+    key_random, key_action, key_step = keys
+
+    def anything() -> Array:
+        each = jax.random.split(key_random, learner.env.num_envs)
+        return jax.vmap(learner.env.env.action_space.sample)(each)
+
+    def explored() -> Array:
+        outputs = acting.predict(learner, runner.weights, runner.obs)
+        return explore(learner, outputs, key_action)
+
+    action = jax.lax.cond(at_random, anything, explored)
     step = learner.env.step(key_step, runner.world, action)
     buffer = replay_buffer.add(runner.replay_buffer, runner.obs, None, action, step)
     after, ends = acting.stepped(learner, runner._replace(replay_buffer=buffer), step)

@@ -4,7 +4,7 @@
 
 `--sbx-python` is a Python that has stable-baselines3, sb3-contrib and sbx-rl. SAC, TD3, TQC and
 CrossQ learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar, with equal settings and steps:
-those of RL Baselines3 Zoo, and networks of two layers of 256.
+those of RL Baselines3 Zoo, but two layers of 64 (`--hidden`), and 8,000 steps of Pendulum.
 
 Each learner runs in a separate process, and they train in turns, one at a time, all on the same
 core. Steps per second are those of the processor after everything is compiled, from a quarter of
@@ -50,7 +50,7 @@ class Setting:
     gamma: float
     batch_size: int
     capacity: int
-    hidden: tuple[int, ...] = (256, 256)
+    hidden: tuple[int, ...] = (64, 64)
     warm_up: int = 1_000
     num_envs: int = 1
     rollout_steps: int = 1  # rounds between two updates
@@ -85,7 +85,7 @@ class Setting:
         )
 
 
-PENDULUM = {"env": "Pendulum-v1", "steps": 20_000, "learning_rate": 1e-3, "gamma": 0.99}
+PENDULUM = {"env": "Pendulum-v1", "steps": 8_000, "learning_rate": 1e-3, "gamma": 0.99}
 PENDULUM |= {"batch_size": 256, "capacity": 1_000_000}
 CARTPOLE = {
     **{"env": "CartPole-v1", "steps": 50_000, "learning_rate": 2.3e-3, "gamma": 0.99},
@@ -200,13 +200,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--settings", nargs="+", default=names, choices=names, help="default: all")
     add("--envs", nargs="+", type=some, default=[1, 16], help="environments (default: 1 16)")
     add("--seeds", type=some, default=10, help="trainings of each (default: %(default)s)")
+    add("--hidden", nargs="+", type=some, metavar="WIDTH", help="layers (default: 64 64)")
+    add("--batch-size", type=some, help="of a gradient step (default: that of the setting)")
     add("--steps", type=some, help="steps of each training (default: those of the setting)")
     args = parser.parse_args(argv)
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # for the processes, too
     told, rows, missing = about(args.sbx_python), [], []
+    given: dict[str, Any] = {"hidden": args.hidden and tuple(args.hidden)}
+    given |= {"batch_size": args.batch_size}
+    given = {name: value for name, value in given.items() if value}
     for setting in (each for each in SETTINGS if each.name in args.settings):
         for num_envs in args.envs:
-            chosen = setting.among(num_envs, args.steps)
+            chosen = dataclasses.replace(setting, **given).among(num_envs, args.steps)
             rows += measure(chosen, args.learners, args.sbx_python, args.seeds, missing)
             told |= {"load_after": os.getloadavg()[0], "missing": missing}
             # Now: a run that is cut short leaves what it has.
