@@ -400,7 +400,7 @@ PRESETS = (
     *returns(r"(Grid|BabyAI)-.*", -1.0, 1.0),
     *returns(r"Classic-CartPole-v\d+", 0.0, 100.0),
     steps(r"Grid-DoorKey-6x6-v\d+", 1, "pqn"),
-    Preset(r"Craft-.*", OPEN_WORLD_BY_VALUES, algorithm="pqn"),
+    Preset(r"Craft-.*", {**OPEN_WORLD_BY_VALUES, "epochs": 4}, algorithm="pqn"),
     *by_replay(r"Craft-.*", OPEN_WORLD_BY_REPLAY),
     *returns(r"Craft-.*", -1.0, 6.0),
     Preset(r"Craft-.*", OPEN_WORLD),

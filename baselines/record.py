@@ -129,12 +129,13 @@ def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _one(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
     """One record of several."""
     seeds = [seed for record in group for seed in record["evaluation"]["per_seed"]]
+    first = (str(record["evaluation"]["per_seed"][0]["seed"]) for record in group)
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
     means = {name: _mean(of_seeds) for name, of_seeds in values.items()}
     returns = zip(*(record["curve"]["returns"] for record in group), strict=True)
     return {
         **group[0],
-        "command": f"{command} --seed {{{','.join(str(seed['seed']) for seed in seeds)}}}",
+        "command": f"{command} --seed {{{','.join(first)}}}",
         "seeds": len(seeds),
         "seconds": round(sum(record["seconds"] for record in group), 3),
         "steps_per_second": round(float(np.mean([r["steps_per_second"] for r in group])), 1),

@@ -71,7 +71,7 @@ class Setting:
         return max(2 * self.warm_up, self.steps // 4)
 
     def among(self, num_envs: int, steps: int | None) -> "Setting":
-        """The same with other environments and steps; an update keeps its number of steps.
+        """The same with other environments and steps; an update keeps its rounds.
 
         A short trial also begins to learn early.
         """
@@ -79,7 +79,6 @@ class Setting:
         return dataclasses.replace(
             self,
             num_envs=num_envs,
-            rollout_steps=max(1, self.rollout_steps // num_envs),
             steps=steps,
             warm_up=max(num_envs, min(self.warm_up, steps // 4)),
         )

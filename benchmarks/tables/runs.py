@@ -249,7 +249,8 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
         "Craft-Classic-Ids": _option,
         "steps": ends(of("steps", whole)),
         "training return near 100 k, 250 k, 500 k": training,
-        "evaluation": ends(lambda row: listed(returns_of(row), 2)),
+        "evaluation of each seed": ends(lambda row: listed(returns_of(row), 2)),
+        **{name: ends(cell) for name, cell in MIDDLE.items()},
         "steps/s": ends(of("steps_per_second", short)),
     }
     return tabulated([*known, *ours], columns)

@@ -55,10 +55,10 @@ def test_theirs_are_told_the_same():
     given = off_policy_peers.their_settings(told(values.among(16, None)), "sb3")(None)
     assert given == {
         **{"learning_rate": 4e-3, "gamma": 0.98, "batch_size": 128, "learning_starts": 1000},
-        **{"buffer_size": 10_000, "gradient_steps": 8, "train_freq": 1, "device": "cpu"},
+        **{"buffer_size": 10_000, "gradient_steps": 8, "train_freq": 16, "device": "cpu"},
         **{"target_update_interval": 600, "exploration_fraction": 0.2},
         "exploration_final_eps": 0.07,
-        "policy_kwargs": {"net_arch": [256, 256], "n_quantiles": 25},
+        "policy_kwargs": {"net_arch": [64, 64], "n_quantiles": 25},
     }
     crossq = off_policy_peers.their_settings(told(SMALL, algorithm="crossq"), "sbx")(None)
     assert crossq["policy_kwargs"] == {"net_arch": {"pi": [4], "qf": [4]}}
