@@ -136,7 +136,9 @@ class Actor(Network):
     renormalised: bool = False  # whether its layers are, see batch_renorm.py
 
     @nn.compact
-    def __call__(self, obs: PyTree[Array], whole: Whole | None = None) -> Float32[Array, " outputs"]:
+    def __call__(
+        self, obs: PyTree[Array], whole: Whole | None = None
+    ) -> Float32[Array, " outputs"]:
         features = self.encoder_of(self.observation_space)(self.read(obs))
         if self.renormalised:
             features = BatchRenorm(self.dtype)(features, whole)

@@ -4,7 +4,7 @@
 
 `--sbx-python` is a Python that has stable-baselines3, sb3-contrib and sbx-rl. SAC, TD3, TQC and
 CrossQ learn Pendulum; DQN and QR-DQN learn CartPole and MountainCar, with equal settings and steps:
-those of RL Baselines3 Zoo, but two layers of 64 (`--hidden`), and 8,000 steps of Pendulum.
+those of RL Baselines3 Zoo, but two layers of 64 (`--sizes`), and 8,000 steps of Pendulum.
 
 Each learner runs in a separate process, and they train in turns, one at a time, all on the same
 core. Steps per second are those of the processor after everything is compiled, from a quarter of
@@ -12,10 +12,13 @@ the training on; wall time is recorded, too. With 16 environments a round makes 
 are as many gradient steps for a round as with one.
 """
 
+import argparse
 import contextlib
 import dataclasses
+import itertools
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -188,6 +191,14 @@ def about(python: str | None) -> dict[str, Any]:
     return {**throughput.about(), **told}
 
 
+def size(text: str) -> dict[str, Any]:
+    """Fields of a setting from WIDTHxBATCH."""
+    if not re.fullmatch(r"[1-9]\d{0,5}x[1-9]\d{0,5}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a width and a batch, such as 64x256")
+    width, batch = map(int, text.split("x"))
+    return {"hidden": (width, width), "batch_size": batch}
+
+
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line."""
@@ -199,18 +210,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--settings", nargs="+", default=names, choices=names, help="default: all")
     add("--envs", nargs="+", type=some, default=[1, 16], help="environments (default: 1 16)")
     add("--seeds", type=some, default=10, help="trainings of each (default: %(default)s)")
-    add("--hidden", nargs="+", type=some, metavar="WIDTH", help="layers (default: 64 64)")
-    add("--batch-size", type=some, help="of a gradient step (default: that of the setting)")
+    sizes = "widths of both layers and steps of a gradient step (default: those of the setting)"
+    add("--sizes", nargs="+", type=size, metavar="WIDTHxBATCH", default=[{}], help=sizes)
     add("--steps", type=some, help="steps of each training (default: those of the setting)")
     args = parser.parse_args(argv)
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # for the processes, too
     told, rows, missing = about(args.sbx_python), [], []
-    given: dict[str, Any] = {"hidden": args.hidden and tuple(args.hidden)}
-    given |= {"batch_size": args.batch_size}
-    given = {name: value for name, value in given.items() if value}
     for setting in (each for each in SETTINGS if each.name in args.settings):
-        for num_envs in args.envs:
-            chosen = dataclasses.replace(setting, **given).among(num_envs, args.steps)
+        for sized, num_envs in itertools.product(args.sizes, args.envs):
+            chosen = dataclasses.replace(setting, **sized).among(num_envs, args.steps)
             rows += measure(chosen, args.learners, args.sbx_python, args.seeds, missing)
             told |= {"load_after": os.getloadavg()[0], "missing": missing}
             # Now: a run that is cut short leaves what it has.

@@ -1,5 +1,6 @@
 """Training: beside other people's learners, and on several devices."""
 
+import json
 import statistics
 from collections.abc import Callable
 from typing import Any
@@ -120,6 +121,12 @@ def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
     return tabulated([row for row in rows if told(row)], columns)
 
 
+SIZES = {
+    "layers": lambda row: " x ".join(map(str, row["setting"]["hidden"])),
+    "batch": lambda row: str(row["setting"]["batch_size"]),
+}
+
+
 @table(
     "off-policy",
     f"{RESULTS}/off_policy.json",
@@ -145,6 +152,7 @@ def off_policy(found: dict[str, Any]) -> Table:
     columns = {
         "learner and task": lambda row: row["setting"]["name"],
         "environments": lambda row: str(row["setting"]["num_envs"]),
+        **SIZES,
         "by": of("learner"),
         "steps": lambda row: whole(row["setting"]["steps"]),
         "seeds": lambda row: str(len(row["trainings"])),
@@ -155,6 +163,40 @@ def off_policy(found: dict[str, Any]) -> Table:
         "ours is faster by": times,
     }
     return tabulated(rows, columns)
+
+
+@table(
+    "off-policy-speed",
+    f"{RESULTS}/off_policy_speed.json",
+    command="python -m jaxenvs.benchmarks.off_policy --sbx-python PATH --sizes 32x64 64x64 64x256 "
+    f"256x256 --envs 1 16 --seeds 1 --steps 20000 --json {RESULTS}/off_policy_speed.json",
+)
+def off_policy_speed(found: dict[str, Any]) -> Table:
+    """How fast off-policy learners are beside the others', by the size of their gradient steps."""
+    speeds: dict[str, dict[str, float]] = {}
+    for row in found["rows"]:
+        speeds.setdefault(json.dumps(row["setting"]), {})[row["learner"]] = row["steps_per_second"]
+
+    def among(row: dict[str, Any]) -> dict[str, float]:
+        return speeds[json.dumps(row["setting"])]
+
+    def speed(name: str) -> Column:
+        return lambda row: whole(among(row)[name]) if name in among(row) else ""
+
+    def times(name: str) -> Column:
+        return lambda row: ratio(among(row)[OURS] / among(row)[name]) if name in among(row) else ""
+
+    columns = {
+        "learner and task": lambda row: row["setting"]["name"],
+        "environments": lambda row: str(row["setting"]["num_envs"]),
+        **SIZES,
+        "steps/s": of("steps_per_second", whole),
+        "SB3": speed("sb3"),
+        "SBX": speed("sbx"),
+        "ours is faster than SB3 by": times("sb3"),
+        "than SBX by": times("sbx"),
+    }
+    return tabulated([row for row in found["rows"] if row["learner"] == OURS], columns)
 
 
 DEVICES = {

@@ -1,5 +1,6 @@
 """The benchmark of off-policy learners: processes that take turns, and equal settings."""
 
+import argparse
 import dataclasses
 import json
 import sys
@@ -108,6 +109,15 @@ def test_the_table_compares_learners_of_one_setting():
     cells = [dict(zip(table.head, line, strict=True)) for line in table.rows]
     assert [line["ours is faster by"] for line in cells] == ["", "10.0", ""]
     assert cells[1]["return: mean"] == "-160.0" and cells[1]["worst"] == "-180.0"
+
+    (line,) = training.off_policy_speed({"rows": rows[:2]}).rows
+    assert line[-5:] == ["900", "90", "", "10.0", ""] and "4" in line
+
+
+def test_sizes_are_widths_and_batches():
+    assert off_policy.size("32x64") == {"hidden": (32, 32), "batch_size": 64}
+    with pytest.raises(argparse.ArgumentTypeError, match="must be a width and a batch"):
+        off_policy.size("32")
 
 
 @pytest.mark.full
