@@ -67,6 +67,7 @@ class Replaying(Common):
 
     def check(self) -> None:
         super().check()
+        self.check_widths("critic_hidden")
         if self.capacity // self.num_envs < 2:
             raise ValueError(
                 f"capacity={self.capacity} leaves no two slots for each of {self.num_envs} "
@@ -136,7 +137,9 @@ class Actor(Network):
     renormalised: bool = False  # whether its layers are, see batch_renorm.py
 
     @nn.compact
-    def __call__(self, obs: PyTree[Array], whole: Whole | None = None) -> Float32[Array, " outputs"]:
+    def __call__(
+        self, obs: PyTree[Array], whole: Whole | None = None
+    ) -> Float32[Array, " outputs"]:
         features = self.encoder_of(self.observation_space)(self.read(obs))
         if self.renormalised:
             features = BatchRenorm(self.dtype)(features, whole)

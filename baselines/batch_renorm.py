@@ -8,7 +8,8 @@ as in CrossQ (Bhatt et al., 2024). Items without weight do not count, and a batc
 devices together.
 
 Sums over a batch, and in the gradient those over what all items were given, are matrix products:
-XLA compiles a sum over rows, fused with what it sums, to loops that take ten times as long on a CPU.
+XLA compiles a sum over rows, fused with what it sums, to loops that take ten times as long on a
+CPU.
 """
 
 from typing import Any, NamedTuple

@@ -12,7 +12,7 @@ from tiny import Push
 
 from jaxenvs import cli
 from jaxenvs.baselines import actor_critic, export, replay_buffer, runs, sac, train
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.run import loop, options
 from jaxenvs.core.env import Transition
 from jaxenvs.core.spaces import Box, Dict
 
@@ -201,6 +201,7 @@ def test_spaces_that_no_policy_has_are_refused(algorithm):
         ("crossq", "--target-rate 0.01", "target_rate=0.01: crossq has no slow copies; omit it"),
         ("td3", "--noise nan", "noise=nan must be at least 0"),
         ("td3", "--dropout 1", "dropout=1.0 leaves nothing; give less than 1"),
+        ("sac", "--critic-hidden -3", "critic_hidden=(-3,) are widths of layers"),
         ("sac", "--actor-every 0", "actor_every=0 must be at least 1"),
         ("sac", "--capacity 4000000000000 --num-envs 1", "capacity=4000000000000 takes"),
     ],
@@ -211,6 +212,16 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, algorithm, flags, w
     assert train.main(argv) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
+    """With Ray a setting of the same name counts processes, and may change."""
+    settings = {name: vars(sac.Settings())[name] for name in ("num_envs", "replays")}
+    config = runs.Config("Classic-Pendulum-v0", {}, 0, 1, settings, "sac")
+    runs.Run.create(tmp_path / "run", config)
+    asked = ["--resume", str(tmp_path / "run"), "--replays", "3"]
+    with pytest.raises(runs.RunError, match="with --replays 1 and cannot continue with 3"):
+        options.parse(asked, "sac")
 
 
 @pytest.mark.full
