@@ -1,5 +1,6 @@
 """What learners of real-valued actions from a replay buffer share, and what might break them."""
 
+import dataclasses
 import functools
 
 import jax
@@ -11,7 +12,15 @@ from test_dqn import goes_on_bit_for_bit
 from tiny import Push
 
 from jaxenvs import cli
-from jaxenvs.baselines import actor_critic, export, replay_buffer, runs, sac, train
+from jaxenvs.baselines import (
+    actor_critic,
+    export,
+    minibatches,
+    replay_buffer,
+    runs,
+    sac,
+    train,
+)
 from jaxenvs.baselines.run import loop, options
 from jaxenvs.core.env import Transition
 from jaxenvs.core.spaces import Box, Dict
@@ -173,6 +182,36 @@ def test_seeds_are_independent(fallen):
         np.testing.assert_allclose(alone[0], both[1], rtol=1e-3, atol=1e-4)
     first, second = (jax.tree.leaves(after.weights)[0][i] for i in range(2))
     assert not np.array_equal(first, second)
+
+
+def test_rates_fall_to_zero_by_updates_also_where_the_actor_waits():
+    settings = sac.Settings(total_steps=1000, rollout_steps=10, replays=2, actor_every=4)
+    settings = dataclasses.replace(settings, anneal=True, learning_rate=1.0)
+    of_critic = minibatches.learning_rate(settings)
+    of_actor = minibatches.learning_rate(settings, settings.actor_every)
+    for update in (0, 40, 99):
+        steps = np.int32(update * settings.gradient_steps)
+        np.testing.assert_allclose(of_critic(steps), 1.0 - update / 100, atol=1e-6)
+        np.testing.assert_allclose(of_actor(steps // 4), of_critic(steps), atol=1e-6)
+
+
+def test_muon_turns_the_matrices_of_each_critic_alone():
+    """As it does those of a network that is not stacked; biases are Adam's."""
+    agent = tiny.learner(Push(), "sac", optimiser="muon", max_grad_norm=1e9)
+    rng = np.random.default_rng(0)
+    shapes = {"kernel": (5, 3), "bias": (3,)}
+    stacked = {name: np.float32(rng.normal(size=(2, *shape))) for name, shape in shapes.items()}
+
+    def moved(chain, tree):
+        return jax.jit(lambda t: minibatches.apply_gradient(chain, t, chain.init(t), t)[0])(tree)
+
+    both = moved(actor_critic.optimiser(agent, "critic"), stacked)
+    for i in range(2):
+        one = {name: leaf[i] for name, leaf in stacked.items()}
+        alone = moved(minibatches.optimiser(agent.settings), one)
+        jax.tree.map(
+            lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-4, atol=1e-7), both, alone
+        )
 
 
 @pytest.mark.parametrize("algorithm", ALL)
