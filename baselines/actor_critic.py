@@ -67,6 +67,7 @@ class Replaying(Common):
 
     def check(self) -> None:
         super().check()
+        self.check_widths("critic_hidden")
         if self.capacity // self.num_envs < 2:
             raise ValueError(
                 f"capacity={self.capacity} leaves no two slots for each of {self.num_envs} "
@@ -233,11 +234,10 @@ def begin(
     # One after another, by one program: orthogonal weights compile badly under `vmap`.
     keys = jax.random.split(key_critics, count)
     critic = jax.lax.map(lambda key: network.init(key, first, action), keys)
-    optimiser = minibatches.optimiser(learner.settings)
     fields["optimiser"] = {
         "weights": fields["optimiser"],
-        "critic": optimiser.init(minibatches.parted(critic)[0]),
-        "temperature": optimiser.init(temperature),
+        "critic": optimiser(learner, "critic").init(minibatches.parted(critic)[0]),
+        "temperature": optimiser(learner, "temperature").init(temperature),
     }
     slots = learner.settings.capacity // learner.settings.num_envs
     return Runner(
@@ -398,13 +398,20 @@ def descended(
         return loss(learner, {**trained, **fixed} if fixed else trained, *given)
 
     gradient, losses = minibatches.gradients(learner, of_all, trained, *given)
-    chain = minibatches.optimiser(learner.settings)
-    state = learned.optimiser[name]
+    chain, state = optimiser(learner, name), learned.optimiser[name]
     trained, state = minibatches.apply_gradient(chain, gradient, state, trained)
     if fixed:
         trained = {**trained, **fixed, **losses.pop(STATISTICS, {})}
-    optimiser = {**learned.optimiser, name: state}
-    return learned._replace(**{name: trained, "optimiser": optimiser}), losses
+    states = {**learned.optimiser, name: state}
+    return learned._replace(**{name: trained, "optimiser": states}), losses
+
+
+def optimiser(learner: Learner[Any], name: str) -> optax.GradientTransformation:
+    """The optimiser of a field of `Learned`."""
+    settings = learner.settings
+    if name == "critic":
+        return minibatches.optimiser(settings, stacked=True)
+    return minibatches.optimiser(settings, settings.actor_every)
 
 
 def in_turn(

@@ -132,6 +132,8 @@ class Learner(Generic[S]):
         """Return the learner in `num_envs` environments; raises for what cannot work."""
         row = ALGORITHMS[algorithm]
         settings.check()
+        if getattr(settings, "bonus", 0.0) and settings.novelty == "e3b":
+            _check_numbered(env)
         venv = devices.batch(env, settings.num_envs, settings.reset_source)
         settings.check_share(venv.num_envs, "a device's share of a rollout")
         return cls(row, venv, row.network(env, vars(settings)), settings, devices)
@@ -170,6 +172,15 @@ class Learner(Generic[S]):
         for name, value in swept.items():
             object.__setattr__(settings, name, value)  # an array where the type says float
         return dataclasses.replace(self, settings=settings)
+
+
+def _check_numbered(env: Any) -> None:
+    """Raise `ValueError` for actions that E3B cannot tell apart."""
+    if not isinstance(env.action_space, Discrete):
+        raise ValueError(
+            f"novelty=e3b tells numbered actions apart, and {env.name} has the action space "
+            f"{env.action_space}; give novelty=rnd or noveld"
+        )
 
 
 ALGORITHMS = {

@@ -38,12 +38,17 @@ class Whole(NamedTuple):
 
     def mean(self, features: Float32[Array, " features"]) -> Float32[Array, " features"]:
         """Of what is known of each item."""
-        here = self.weight @ jax.lax.all_gather(features, BATCH)
+        here = product(self.weight, jax.lax.all_gather(features, BATCH))
         return (jax.lax.psum(here, DEVICES) if self.devices.count > 1 else here) / self.total
 
     def given(self, shared: Float32[Array, " features"]) -> Float32[Array, " features"]:
         """What all items share, for this one."""
-        return self.one[None] @ shared[None]
+        return product(self.one[None], shared[None])
+
+
+def product(a: Array, b: Array) -> Array:
+    """A matrix product in float32, which accelerators by default round to fewer digits."""
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 class BatchRenorm(nn.Module):

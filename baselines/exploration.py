@@ -54,7 +54,7 @@ class Bonus:
     minibatches: int = 8  # gradient steps in a rollout
     learning_rate: float = 1e-4
     width: int = 128  # of each layer
-    num_actions: int = 1
+    num_actions: int = 1  # 0: they are not numbered
 
     def init(self, key: Array, obs: PyTree[Array]) -> Any:
         """Draw the networks for observations like this one."""
@@ -120,7 +120,8 @@ def asked(learner: Learner[Any]) -> Bonus | None:
     kind = getattr(importlib.import_module(module, __package__), name)
     names = ("embed", "conv", "gamma", "minibatches")
     shared = {name: getattr(settings, name) for name in names}
-    shared |= {"weight": settings.bonus, "num_actions": env.action_space.n}
+    count = env.action_space.n if isinstance(env.action_space, spaces.Discrete) else 0
+    shared |= {"weight": settings.bonus, "num_actions": count}
     if isinstance(env, PreviousStep):
         return kind(*env.env.features, **shared)
     return kind(learner.network.observation_space, learner.network.read, **shared)

@@ -18,24 +18,40 @@ from .algorithms import Learner
 Loss = tuple[Array, dict[str, Any]]  # and parts of it to log
 
 
-def optimiser(settings: Any) -> optax.GradientTransformation:
-    """The optimiser of the settings, after gradients are clipped by their global norm."""
-    rate, decay = learning_rate(settings), settings.weight_decay
+def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
+    """The optimiser of the settings, after gradients are clipped by their global norm.
+
+    It takes one of `every` gradient steps. The first axis of `stacked` weights is that of networks,
+    so that those of three axes are matrices.
+    """
+    rate, decay = learning_rate(settings, every), settings.weight_decay
     momentum = getattr(settings, "momentum", 0.9)
+    matrices = _matrices if stacked else None
     chosen = {
         "adam": lambda: optax.adam(rate, b1=momentum, eps=1e-5),
         "adamw": lambda: optax.adamw(rate, b1=momentum, eps=1e-5, weight_decay=decay),
         "radam": lambda: optax.radam(rate, b1=momentum),
-        "muon": lambda: optax.contrib.muon(rate, weight_decay=decay, adam_b1=momentum),
+        "muon": lambda: optax.contrib.muon(
+            rate,
+            weight_decay=decay,
+            adam_b1=momentum,
+            muon_weight_dimension_numbers=matrices,
+        ),
     }[settings.optimiser]()
     return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), chosen)
 
 
-def learning_rate(settings: Any) -> Callable[[Any], Array]:
-    """The learning rate by gradient steps: it falls by updates."""
+def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
+    """Which axes Muon makes orthogonal, of weights whose first axis is that of networks."""
+    of_one = optax.contrib.MuonDimensionNumbers(reduction_axis=1, output_axis=2)
+    return jax.tree.map(lambda leaf: of_one if leaf.ndim == 3 else None, weights)
 
-    def schedule(gradient_steps: Any) -> Array:
-        update = gradient_steps // settings.gradient_steps
+
+def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
+    """The learning rate by steps, one of `every` gradient steps: it falls by updates."""
+
+    def schedule(steps: Any) -> Array:
+        update = steps * every // settings.gradient_steps
         left = jnp.maximum(1.0 - update / settings.updates, 0.0)
         return settings.learning_rate * (left if settings.anneal else jnp.ones_like(left))
 

@@ -72,6 +72,7 @@ class Common(Checked):
 
     def check(self) -> None:
         super().check()
+        self.check_widths("hidden")
         self.check_share(self.num_envs, "a rollout")
         if len(self.conv) % 2 or min(self.conv, default=1) < 1:
             raise ValueError(
@@ -86,6 +87,14 @@ class Common(Checked):
 
     def check_share(self, num_envs: int, what: str) -> None:
         """Raise `ValueError` if this many environments do not give whole minibatches."""
+
+    def check_widths(self, name: str) -> None:
+        """Raise `ValueError` for layers without features, which XLA divides by."""
+        widths = getattr(self, name)
+        if min(widths, default=1) < 1:
+            raise ValueError(
+                f"{name}={widths} are widths of layers: give at least 1 for each, such as 64 64"
+            )
 
     @property
     def steps_per_update(self) -> int:

@@ -27,7 +27,7 @@ from .flags import read as read_flags
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-FREE += ("actors", "learners", "replays", "address", "patience")
+FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
 
 # A resumed run keeps these unless new values are given; training does not depend on them.
@@ -268,7 +268,8 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
         if getattr(given, name):
             raise RunError(f"--resume continues in {path} itself; omit --{name}")
     given = dataclasses.replace(given, id=canonical(given.id, config.algorithm))
-    for name, old, new in _differences(saved, given):
+    free = FREE_WITH_RAY if ALGORITHMS[config.algorithm].outside else FREE
+    for name, old, new in _differences(saved, given, free):
         raise RunError(
             f"{path} was trained with {name} {old} and cannot continue with {new}; omit it, or "
             f"start a new run with --out NEW instead of --resume"
@@ -276,15 +277,17 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
     return given
 
 
-def _differences(saved: Options[Any], given: Options[Any]) -> list[tuple[str, Any, Any]]:
-    """Flags that ask a resumed run for something else than it was trained with."""
+def _differences(
+    saved: Options[Any], given: Options[Any], free: tuple[str, ...]
+) -> list[tuple[str, Any, Any]]:
+    """Flags, but for `free` settings, that ask a resumed run for something else than before."""
     pairs: list[tuple[str, Any, Any]] = [("id", saved.id, given.id)]
     pairs.append(("--seeds", saved.seeds, given.seeds))
     pairs.append(("--seed", saved.seed, given.seed))
     pairs.append(("--sweep", saved.sweep, given.sweep))
     pairs.append(("--set", fields(saved.set), fields(given.set)))
     for field in dataclasses.fields(saved.settings):
-        if field.name not in FREE:
+        if field.name not in free:
             old, new = (getattr(options.settings, field.name) for options in (saved, given))
             pairs.append(("--" + field.name.replace("_", "-"), old, new))
     return [pair for pair in pairs if pair[1] != pair[2]]

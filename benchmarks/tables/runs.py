@@ -207,7 +207,8 @@ def exploration(rows: list[dict[str, Any]]) -> Table:
 def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
     """Steps at the first kept point of the curve where a seed's return is at least `least`."""
     points = zip(row["curve"]["steps"], row["curve"]["returns"], strict=True)
-    return next((steps for steps, found in points if (found[seed] or 0) >= least), None)
+    known = ((steps, found[seed]) for steps, found in points if found[seed] is not None)
+    return next((steps for steps, found in known if found >= least), None)
 
 
 def _option(row: dict[str, Any]) -> str:
@@ -254,6 +255,26 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
         "steps/s": ends(of("steps_per_second", short)),
     }
     return tabulated([*known, *ours], columns)
+
+
+@table("runs-few-steps", f"{RUNS}/few_steps.json")
+def few_steps(rows: list[dict[str, Any]]) -> Table:
+    """Pendulum by learners from a replay buffer."""
+
+    def first(row: dict[str, Any]) -> str:
+        found = [passes(row, -200.0, seed) for seed in range(row["seeds"])]
+        known = sorted(steps for steps in found if steps is not None)
+        return f"{whole(known[0])} to {whole(known[-1])} ({len(known)} seeds)" if known else ""
+
+    columns = {
+        **COMMAND,
+        "steps": of("steps", whole),
+        "return of each seed": lambda row: listed(returns_of(row), 0),
+        **MIDDLE,
+        "training return first at -200": first,
+        "steps/s, all seeds": of("steps_per_second", short),
+    }
+    return tabulated(rows, columns)
 
 
 @table("runs-classic", f"{RUNS}/classic.json")

@@ -1,5 +1,6 @@
 """What learners of real-valued actions from a replay buffer share, and what might break them."""
 
+import dataclasses
 import functools
 
 import jax
@@ -11,8 +12,16 @@ from test_dqn import goes_on_bit_for_bit
 from tiny import Push
 
 from jaxenvs import cli
-from jaxenvs.baselines import actor_critic, export, replay_buffer, runs, sac, train
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines import (
+    actor_critic,
+    export,
+    minibatches,
+    replay_buffer,
+    runs,
+    sac,
+    train,
+)
+from jaxenvs.baselines.run import loop, options
 from jaxenvs.core.env import Transition
 from jaxenvs.core.spaces import Box, Dict
 
@@ -175,6 +184,36 @@ def test_seeds_are_independent(fallen):
     assert not np.array_equal(first, second)
 
 
+def test_rates_fall_to_zero_by_updates_also_where_the_actor_waits():
+    settings = sac.Settings(total_steps=1000, rollout_steps=10, replays=2, actor_every=4)
+    settings = dataclasses.replace(settings, anneal=True, learning_rate=1.0)
+    of_critic = minibatches.learning_rate(settings)
+    of_actor = minibatches.learning_rate(settings, settings.actor_every)
+    for update in (0, 40, 99):
+        steps = np.int32(update * settings.gradient_steps)
+        np.testing.assert_allclose(of_critic(steps), 1.0 - update / 100, atol=1e-6)
+        np.testing.assert_allclose(of_actor(steps // 4), of_critic(steps), atol=1e-6)
+
+
+def test_muon_turns_the_matrices_of_each_critic_alone():
+    """As it does those of a network that is not stacked; biases are Adam's."""
+    agent = tiny.learner(Push(), "sac", optimiser="muon", max_grad_norm=1e9)
+    rng = np.random.default_rng(0)
+    shapes = {"kernel": (5, 3), "bias": (3,)}
+    stacked = {name: np.float32(rng.normal(size=(2, *shape))) for name, shape in shapes.items()}
+
+    def moved(chain, tree):
+        return jax.jit(lambda t: minibatches.apply_gradient(chain, t, chain.init(t), t)[0])(tree)
+
+    both = moved(actor_critic.optimiser(agent, "critic"), stacked)
+    for i in range(2):
+        one = {name: leaf[i] for name, leaf in stacked.items()}
+        alone = moved(minibatches.optimiser(agent.settings), one)
+        jax.tree.map(
+            lambda a, b, i=i: np.testing.assert_allclose(a[i], b, rtol=1e-4, atol=1e-7), both, alone
+        )
+
+
 @pytest.mark.parametrize("algorithm", ALL)
 def test_spaces_that_no_policy_has_are_refused(algorithm):
     with pytest.raises(ValueError, match=r"Unbounded\(\): no policy .* give the Box finite bounds"):
@@ -201,6 +240,7 @@ def test_spaces_that_no_policy_has_are_refused(algorithm):
         ("crossq", "--target-rate 0.01", "target_rate=0.01: crossq has no slow copies; omit it"),
         ("td3", "--noise nan", "noise=nan must be at least 0"),
         ("td3", "--dropout 1", "dropout=1.0 leaves nothing; give less than 1"),
+        ("sac", "--critic-hidden -3", "critic_hidden=(-3,) are widths of layers"),
         ("sac", "--actor-every 0", "actor_every=0 must be at least 1"),
         ("sac", "--capacity 4000000000000 --num-envs 1", "capacity=4000000000000 takes"),
     ],
@@ -211,6 +251,16 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, algorithm, flags, w
     assert train.main(argv) == 2
     assert words in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
+    """With Ray a setting of the same name counts processes, and may change."""
+    settings = {name: vars(sac.Settings())[name] for name in ("num_envs", "replays")}
+    config = runs.Config("Classic-Pendulum-v0", {}, 0, 1, settings, "sac")
+    runs.Run.create(tmp_path / "run", config)
+    asked = ["--resume", str(tmp_path / "run"), "--replays", "3"]
+    with pytest.raises(runs.RunError, match="with --replays 1 and cannot continue with 3"):
+        options.parse(asked, "sac")
 
 
 @pytest.mark.full

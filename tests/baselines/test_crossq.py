@@ -57,6 +57,18 @@ def by_hand(features, weights, steps, warm_up):
     return factor, shift, normal * weights["params"]["scale"] + weights["params"]["bias"]
 
 
+def test_statistics_are_summed_in_full_precision():
+    """Also where accelerators would round; gradients pass through the same products."""
+    weights, features = weights_of(0.0, 1.0), drawn()
+
+    def total(features):
+        return renormalised(10, weights, features, np.ones(ROWS, np.float32))[0].sum()
+
+    program = str(jax.make_jaxpr(jax.grad(total))(features))
+    products = program.count("dot_general[")
+    assert products >= 4 and program.count("precision=(Precision.HIGHEST") == products
+
+
 @pytest.mark.parametrize(
     ("mean", "variance", "limited"),
     [(0.3, 3.0, False), (40.0, 0.01, True)],

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import Clock, collected, learner
+from tiny import Clock, Push, collected, learner
 
 from jaxenvs.baselines import e3b, exploration, noveld
 from jaxenvs.baselines.devices import DEVICES, Devices
@@ -190,3 +190,14 @@ def test_a_bonus_does_not_see_the_previous_action(novelty):
     after, _ = jax.eval_shape(functools.partial(loop.run_chunk, agent), runners)
     assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, runners)
     assert runners.bonus_returns.shape == (1, 8)
+
+
+def test_bonuses_for_actions_that_are_not_numbered():
+    """Only E3B tells actions apart."""
+    for novelty in ("rnd", "noveld"):
+        agent = learner(Push(), "ppo", bonus=0.1, novelty=novelty)
+        before = jax.eval_shape(functools.partial(loop.start, agent), jax.random.split(KEY, 1))
+        after, _ = jax.eval_shape(functools.partial(loop.run_chunk, agent), before)
+        assert jax.tree.map(jnp.shape, after) == jax.tree.map(jnp.shape, before)
+    with pytest.raises(ValueError, match=r"Push\(\) has the action space .* give novelty=rnd"):
+        learner(Push(), "ppo", bonus=0.1, novelty="e3b")
