@@ -48,7 +48,7 @@ from .runs import Config, Run
 from .settings import Common
 
 DIRICHLET = 0.25  # share of noise in the policy at the root of a search with chance
-HALF = 0.5  # of the gradient that passes from an imagined latent state to the one before
+HALF = 0.5  # of the gradient that passes through an imagined step to the latent state before it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -471,6 +471,7 @@ def loss(
     for moment in range(settings.unroll_steps + 1):
         share = 1.0 if moment == 0 else 1.0 / settings.unroll_steps
         if moment:
+            latent = HALF * latent + (1.0 - HALF) * jax.lax.stop_gradient(latent)
             latent, reward, more = followed(learner, weights, latent, window, goals, moment)
             sums |= {name: sums[name] + share * error for name, error in more.items()}
             error = two_hot.cross_entropy(reward, goals.reward[:, moment])
@@ -481,7 +482,6 @@ def loss(
             goal = of("projected", of("represent", seen))
             apart = 1.0 - cosine(of("foreseen", latent), jax.lax.stop_gradient(goal))
             sums["consistency_loss"] += share * (is_open[:, moment] * apart).mean()
-            latent = HALF * latent + (1.0 - HALF) * jax.lax.stop_gradient(latent)
         logits, value = of("predict", latent)
         error = -(goals.policy[:, moment] * jax.nn.log_softmax(logits)).sum(axis=-1)
         sums["policy_loss"] += share * (is_open[:, moment] * error).mean()

@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 
 from jaxenvs.core.files import replacing
 
-EPISODES = 200  # that a point averages: few end in one update, and the short ones first
+EPISODES = 200  # that a point averages, at most: few end in one update, and the short ones first
+SHARE = 10  # of a seed's episodes, the part that a point averages where they are fewer: one in ten
 NAMED = 8  # seeds with a colour and a name each; more of them are pale, with their median on top
 
 
@@ -22,16 +23,20 @@ class Curve(NamedTuple):
     returns: np.ndarray  # (points, seeds), NaN where unknown
 
 
-def points(records: list[dict[str, Any]], latest: int = EPISODES) -> tuple[np.ndarray, np.ndarray]:
+def points(
+    records: list[dict[str, Any]], latest: int | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Steps (records,) and mean returns (records, seeds) of the `latest` episodes at each record.
 
-    NaN while fewer have ended.
+    NaN while fewer have ended. Left out, they are `EPISODES`, or one in `SHARE` of a short run's.
     """
     steps = np.array([r["steps"] for r in records])
     episodes = np.array([r["episodes"] for r in records])
     means = np.array([[0.0 if x is None else x for x in r["return"]] for r in records])
     ended, sums = np.cumsum(episodes, axis=0), np.cumsum(episodes * means, axis=0)
     ended, sums = (np.pad(total, ((1, 0), (0, 0))) for total in (ended, sums))
+    if latest is None:
+        latest = int(np.clip(np.median(ended[-1]) // SHARE, 1, EPISODES))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
         # The last record before which all but the latest of the episodes so far had ended.

@@ -168,8 +168,8 @@ def off_policy(found: dict[str, Any]) -> Table:
 @table(
     "off-policy-speed",
     f"{RESULTS}/off_policy_speed.json",
-    command="python -m jaxenvs.benchmarks.off_policy --sbx-python PATH --sizes 32x64 64x64 64x256 "
-    f"256x256 --envs 1 16 --seeds 1 --steps 20000 --json {RESULTS}/off_policy_speed.json",
+    command="python -m jaxenvs.benchmarks.off_policy --sbx-python PATH --seeds 1 --sizes 32x64 "
+    f"64x64 64x256 256x256 --json {RESULTS}/off_policy_speed.json",
 )
 def off_policy_speed(found: dict[str, Any]) -> Table:
     """How fast off-policy learners are beside the others', by the size of their gradient steps."""

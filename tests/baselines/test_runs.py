@@ -239,6 +239,12 @@ def test_points_of_the_curve_average_the_latest_episodes():
     assert np.isnan(returns[:, 1]).all()
 
 
+def test_points_of_a_short_run_average_a_tenth_of_its_episodes():
+    rows = [{"steps": i, "episodes": [1], "return": [float(i)]} for i in range(50)]
+    _, returns = curve.points(rows)
+    np.testing.assert_allclose(returns[:, 0], [*[np.nan] * 4, *np.arange(2.0, 48.0)])
+
+
 def test_the_curve_is_a_picture(tmp_path):
     rows = [{"steps": 10**6 * i, "episodes": [300, 1], "return": [0.1 * i, None]} for i in range(9)]
     curve.draw(tmp_path / "curve.png", rows, "Grid-v0", ["seed 0", "seed 1"])
