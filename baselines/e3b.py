@@ -3,9 +3,10 @@
 A network learns features from which the action between two observations can be told, so that they
 leave out what the agent cannot influence. The bonus of an observation with features `f` is
 `f C^-1 f`, where `C` is `RIDGE` times the identity plus the sum of `f f` over what the episode has
-seen: a count of visits for features that are no longer discrete. The inverse is updated by one
-product (Sherman and Morrison, 1950). Deliberate difference: bonuses are divided by the deviation of
-their discounted returns, like those of rnd.py.
+seen: a count of visits for features that are no longer discrete. What is kept is a factor `S` of
+the inverse, `S S^T`, which an observation changes by one product (Potter, 1963): the bonus is the
+square of `S^T f`, which rounding cannot make negative, as it can the inverse. Deliberate
+difference: bonuses are divided by the deviation of their discounted returns, like those of rnd.py.
 """
 
 import dataclasses
@@ -39,7 +40,7 @@ class Controlled(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class E3B(Bonus):
-    """The bonus: pure functions of what is `Controlled`, and of inverse matrices."""
+    """The bonus: pure functions of what is `Controlled`, and of the ellipsoids."""
 
     learning_rate: float = 3e-4
 
@@ -54,7 +55,7 @@ class E3B(Bonus):
         return Controlled(encoder, inverse, optimiser, none)
 
     def begin(self, curiosity: Controlled, obs: PyTree[Array]) -> Float32[Array, "envs f f"]:
-        """Inverse matrices of the first observations."""
+        """Factors of the inverse matrices of the first observations."""
         features = self.features(curiosity.encoder, obs)
         return elliptical(unseen(len(features)), features)[0]
 
@@ -131,35 +132,36 @@ class E3B(Bonus):
 
 
 def outside(
-    inverse: Float32[Array, "envs f f"],
+    factor: Float32[Array, "envs f f"],
     features: Float32[Array, "steps envs f"],
     done: Bool[Array, "steps envs"],
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, "steps envs"]]:
-    """Inverse matrices after a rollout, and the bonus of each observation.
+    """Factors of the inverse matrices after a rollout, and the bonus of each observation.
 
     Where a step is `done` the observation is the first one of another episode.
     """
     chex.assert_shape(done, features.shape[:2], custom_message="features, done: [steps, envs]")
-    fresh = unseen(len(inverse), inverse.shape[-1])
+    fresh = unseen(len(factor), factor.shape[-1])
 
-    def step(inverse: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+    def step(factor: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
         features, done = now
-        return elliptical(jnp.where(done[:, None, None], fresh, inverse), features)
+        return elliptical(jnp.where(done[:, None, None], fresh, factor), features)
 
-    return jax.lax.scan(step, inverse, (features, done))
+    return jax.lax.scan(step, factor, (features, done))
 
 
 def elliptical(
-    inverse: Float32[Array, "envs f f"], features: Float32[Array, "envs f"]
+    factor: Float32[Array, "envs f f"], features: Float32[Array, "envs f"]
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, " envs"]]:
-    """The inverse matrices with one more observation, and the bonus that it earns."""
-    turned = jnp.einsum("eij,ej->ei", inverse, features)
-    bonus = (features * turned).sum(axis=-1)
-    change = turned[:, :, None] * turned[:, None, :] / (1.0 + bonus)[:, None, None]
-    return inverse - change, bonus
+    """The factors with one more observation, and the bonus that it earns."""
+    turned = jnp.einsum("eij,ei->ej", factor, features)
+    bonus = jnp.square(turned).sum(axis=-1)
+    left = 1.0 / (1.0 + bonus)
+    along = jnp.einsum("eij,ej->ei", factor, turned) * (left / (1.0 + jnp.sqrt(left)))[:, None]
+    return factor - along[:, :, None] * turned[:, None, :], bonus
 
 
 def unseen(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
-    """Inverse matrices before anything was seen."""
-    one = jnp.eye(features, dtype=jnp.float32) / RIDGE
+    """Factors of the inverse matrices before anything was seen."""
+    one = jnp.eye(features, dtype=jnp.float32) / jnp.sqrt(jnp.float32(RIDGE))
     return jnp.broadcast_to(one, (envs, features, features))

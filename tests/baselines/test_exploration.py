@@ -97,7 +97,8 @@ def test_elliptical_bonuses_are_those_of_the_inverted_matrix():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(STEPS, ENVS, 6)).astype(np.float32)
     done = np.asarray(walks().done)
-    inverse, got = jax.jit(e3b.outside)(e3b.unseen(ENVS, 6), features, done)
+    factor, got = jax.jit(e3b.outside)(e3b.unseen(ENVS, 6), features, done)
+    inverse = np.einsum("eij,ekj->eik", factor, factor)
     for env in range(ENVS):
         matrix = 0.1 * np.eye(6)
         for step in range(STEPS):
@@ -109,6 +110,20 @@ def test_elliptical_bonuses_are_those_of_the_inverted_matrix():
             matrix += np.outer(seen, seen)
         np.testing.assert_allclose(inverse[env], np.linalg.inv(matrix), rtol=1e-2, atol=1e-4)
     assert done.any()
+
+
+@pytest.mark.parametrize("size", [1.0, 300.0])
+def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
+    """Forty observations, seen about 100 times each."""
+    rng = np.random.default_rng(0)
+    known = rng.normal(size=(40, e3b.FEATURES)) * size / 8
+    seen = known[rng.integers(0, 40, 4_000)].astype(np.float32)[:, None]
+    done = np.zeros((4_000, 1), np.bool_)
+    _, got = jax.jit(e3b.outside)(e3b.unseen(1), seen, done)
+    matrix = 0.1 * np.eye(e3b.FEATURES) + seen[:-1, 0].T.astype(np.float64) @ seen[:-1, 0]
+    expected = seen[-1, 0] @ np.linalg.solve(matrix, seen[-1, 0])
+    assert (np.asarray(got) >= 0).all()
+    np.testing.assert_allclose(got[-1, 0], expected, rtol=0.05)
 
 
 def test_what_was_seen_again_and_again_earns_a_share_of_its_visits():
