@@ -9,7 +9,7 @@ authors do. Steps are prioritised by their loss.
 
 import dataclasses
 import functools
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import chex
 import jax
@@ -111,7 +111,6 @@ def of_quantiles(
     return loss, {"q_loss": loss, "q": value.mean(), "error": error}
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
 def quantile_huber(
     value: Float32[Array, "batch quantiles"],
     fraction: Array,
@@ -122,7 +121,8 @@ def quantile_huber(
 
     It has a gradient by `value` alone.
     """
-    return pinball(value, fraction, worth, kappa)[0]
+    loss: Any = _quantile_huber(value, fraction, worth, kappa)
+    return loss
 
 
 def pinball(
@@ -141,8 +141,14 @@ def pinball(
     apart = worth[:, None, :] - value[:, :, None]
     side = jnp.where(apart < 0.0, 1.0 - fraction[..., None], fraction[..., None])
     error = jnp.clip(apart, -kappa, kappa)
-    huber = side * error * (apart - 0.5 * error)
-    return (huber @ share).sum(axis=1), -(side * error) @ share
+    mean = functools.partial(jnp.matmul, precision=jax.lax.Precision.HIGHEST)
+    loss = mean(side * error * (apart - 0.5 * error), share).sum(axis=1)
+    return loss, -mean(side * error, share)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _quantile_huber(value: Array, fraction: Array, worth: Array, kappa: float) -> Array:
+    return pinball(value, fraction, worth, kappa)[0]
 
 
 def _forward(value: Array, fraction: Array, worth: Array, kappa: float) -> tuple[Array, Array]:
@@ -153,4 +159,4 @@ def _backward(kappa: float, slope: Array, gradient: Array) -> tuple[Array, None,
     return gradient[:, None] * slope, None, None
 
 
-quantile_huber.defvjp(_forward, _backward)
+_quantile_huber.defvjp(_forward, _backward)

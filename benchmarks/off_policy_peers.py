@@ -7,11 +7,13 @@ seed and answers with a line: seconds of the processor and of the clock, the sam
 on, when all is compiled, and what was learned. `off_policy.py` starts it with the Python that has
 the package, which needs nothing of this library for the others' learners.
 
-Trained policies are judged by their likeliest actions. The peers run as their authors ship them,
+Trained policies are judged by their likeliest actions, in the same episodes of Gymnasium: returns
+depend on where they begin. The peers run as their authors ship them,
 with `DummyVecEnv` around Gymnasium's environments; all learn from episodes that the time limit cuts
 as from ones that go on.
 """
 
+import functools
 import importlib
 import json
 import os
@@ -21,6 +23,8 @@ from collections.abc import Callable
 from typing import Any
 
 EPISODES = 32  # of an evaluation
+JUDGES = 8  # environments that play them, side by side
+FIRST = 10_000  # their seeds count up from this and the seed of the training
 LAST = 20  # episodes of the training whose mean return is told, as in learner_peers.py
 VALUES = ("dqn", "qr-dqn")  # learners of the values of numbered actions
 LOG_ROUNDS = 100  # rounds of ours that are one update, where actions are real numbers
@@ -63,7 +67,6 @@ def ours(setting: dict[str, Any], library: str) -> Train:
 
     import jaxenvs
     from jaxenvs.baselines import algorithms
-    from jaxenvs.baselines.evaluate import first_episodes
     from jaxenvs.baselines.policy import Policy
     from jaxenvs.baselines.run import loop
     from jaxenvs.benchmarks import learner_peers
@@ -74,14 +77,10 @@ def ours(setting: dict[str, Any], library: str) -> Train:
     learner = algorithms.Learner.of(row.name, env, settings)
 
     @jax.jit
-    def worth(weights: Any, key: Any) -> Any:
+    def act(weights: Any, obs: Any) -> Any:
         policy = Policy.of(env, learner.network, weights)
-
-        def act(key: Any, obs: Any, state: Any) -> Any:
-            _, outputs, _ = jax.vmap(policy.think, in_axes=(None, 0))(policy.begin(), obs)
-            return policy.choose(key, outputs, greedy=True)
-
-        return first_episodes(env, act, key, EPISODES).returns.mean()
+        _, outputs, _ = jax.vmap(policy.think, in_axes=(None, 0))(policy.begin(), obs)
+        return policy.choose(jax.random.key(0), outputs, greedy=True)
 
     def train(seed: int) -> dict[str, Any]:
         clock, metrics = Clock(setting["mark"]), []
@@ -98,10 +97,33 @@ def ours(setting: dict[str, Any], library: str) -> Train:
         )
         last = learner_peers.last_mean(returns, episodes)
         weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
-        judged = float(worth(weights, jax.random.key(seed)))
+        judged = judge(functools.partial(act, weights), setting["env"], seed)
         return {**told, "last_return": last, "evaluation": judged}
 
     return train
+
+
+def judge(act: Callable[[Any], Any], env: str, seed: int) -> float:
+    """Mean return in the episodes that Stable-Baselines3's `evaluate_policy` plays.
+
+    `act` chooses actions for the observations of all environments.
+    """
+    import gymnasium
+    import numpy as np
+
+    judges = [gymnasium.make(env) for _ in range(JUDGES)]
+    seeds = range(FIRST + seed, FIRST + seed + JUDGES)
+    obs = [each.reset(seed=first)[0] for each, first in zip(judges, seeds, strict=True)]
+    sums, returns = [0.0] * JUDGES, [[] for _ in judges]
+    while any(len(found) < EPISODES // JUDGES for found in returns):
+        for i, action in enumerate(np.asarray(act(np.stack(obs)))):
+            obs[i], reward, terminated, truncated, _ = judges[i].step(action)
+            sums[i] += float(reward)
+            if terminated or truncated:
+                returns[i].append(sums[i])
+                obs[i], sums[i] = judges[i].reset()[0], 0.0
+    told = [each for found in returns for each in found[: EPISODES // JUDGES]]
+    return sum(told) / len(told)
 
 
 def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +162,7 @@ def theirs(setting: dict[str, Any], library: str) -> Train:
         importlib.import_module("torch").set_num_threads(1)
     common = importlib.import_module("stable_baselines3.common.env_util")
     base = importlib.import_module("stable_baselines3.common.callbacks").BaseCallback
-    judge = importlib.import_module("stable_baselines3.common.evaluation").evaluate_policy
+    evaluate = importlib.import_module("stable_baselines3.common.evaluation").evaluate_policy
 
     def train(seed: int) -> dict[str, Any]:
         envs = common.make_vec_env(setting["env"], setting["num_envs"], seed=seed)
@@ -155,8 +177,8 @@ def theirs(setting: dict[str, Any], library: str) -> Train:
         learner.learn(setting["steps"], callback=Look())
         told = clock.told(learner.num_timesteps)
         last = [episode["r"] for episode in list(learner.ep_info_buffer)[-LAST:]]
-        others = common.make_vec_env(setting["env"], 8, seed=10_000 + seed)
-        mean, _ = judge(learner, others, EPISODES, deterministic=True)
+        others = common.make_vec_env(setting["env"], JUDGES, seed=FIRST + seed)
+        mean, _ = evaluate(learner, others, EPISODES, deterministic=True)
         mean_last = sum(last) / len(last) if last else None
         return {**told, "last_return": mean_last, "evaluation": float(mean)}
 
