@@ -3,7 +3,7 @@
 After Agostinelli and Soltani (2024), "Learning discrete world models for heuristic search": an
 encoder turns an observation into bits, a decoder turns them back, and a transition model predicts
 the bits after an action. Bits are rounded logits with a straight-through gradient: equal bits tell
-a search that it has met a state before.
+a search that it has been in this state before.
 
 Deliberate differences: every cell of the observation has its own few bits, by one encoder that all
 cells share. The transition model computes the bits of a cell from those of the cell and from
