@@ -37,7 +37,8 @@ PACKAGES = ("flax", "optax")
 ASK_VERSIONS = """
 import importlib.metadata as found, json
 names = ("stable-baselines3", "sb3-contrib", "sbx-rl", "torch", "gymnasium", "jax", "flax", "numpy")
-there = {each.metadata["Name"].lower(): each.version for each in found.distributions()}
+there = {each.metadata["Name"].lower().replace("_", "-"): each.version
+         for each in found.distributions()}
 print(json.dumps({name: there.get(name, "not installed") for name in names}))
 """
 
