@@ -17,7 +17,7 @@ from jaxtyping import Array, PyTree
 
 from jaxenvs import UnknownIdError
 
-from ..algorithms import SEEDS, Algorithm, Learner
+from ..algorithms import Algorithm, Learner, over_seeds
 from ..devices import DIVIDED, EVERYWHERE
 from ..record import tell_sweep
 from ..runs import Config, Run, load_policy
@@ -60,7 +60,7 @@ def run_chunk(
         def updates(runner: Any) -> tuple[Any, dict[str, Array]]:
             return jax.lax.scan(update, runner, length=learner.settings.chunk)
 
-        runners, metrics = jax.vmap(updates, axis_name=SEEDS)(runners)
+        runners, metrics = over_seeds(updates)(runners)
         sums = devices.total({name: metrics.pop(name) for name in SUMS})
         return runners, sums | devices.mean(metrics)
 

@@ -15,7 +15,7 @@ from tiny import Clock, Endless
 import jaxenvs
 from jaxenvs import Step
 from jaxenvs.baselines import acting, dqn, minibatches, replay_buffer, runs, train
-from jaxenvs.baselines.algorithms import Learner
+from jaxenvs.baselines.algorithms import SEEDS, Learner
 from jaxenvs.baselines.devices import Devices
 from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.run.checkpoints import RunError
@@ -264,7 +264,7 @@ def test_nothing_is_learned_before_the_warm_up_ends():
 def test_seeds_share_one_branch_for_the_warm_up():
     """Under `vmap` a condition that differs by seed becomes two computations and a selection."""
     agent = learner(Endless())
-    update = jax.vmap(agent.update, axis_name=loop.SEEDS)
+    update = jax.vmap(agent.update, axis_name=SEEDS)
     seen = []
     for seeds in (1, 2):
         runners = jax.eval_shape(functools.partial(runners_of, agent, seeds))

@@ -11,6 +11,7 @@ from jaxtyping import Array, UInt8
 
 import jaxenvs
 from jaxenvs.baselines import dyna, dyna_network, ppo_rnn, train, two_hot
+from jaxenvs.baselines.algorithms import SEEDS
 from jaxenvs.baselines.dyna import Window
 from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.runs import Run, load_policy
@@ -130,7 +131,7 @@ def collected(env: Env):
     def collect(runner, key):
         return dyna.acting.collect(agent, runner, key, dyna.ppo.choose, dyna.remember)
 
-    collect = jax.jit(jax.vmap(collect, axis_name=loop.SEEDS))
+    collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     for key in jax.random.split(KEY, 4):
         runners, _ = collect(runners, key[None])
     return agent, jax.tree.map(lambda leaf: leaf[0], runners)
@@ -324,7 +325,7 @@ def test_imagination_never_asks_the_environment(monkeypatch):
         for kind in (Env, Walk, Choosy):
             if name in vars(kind):
                 monkeypatch.setattr(kind, name, asked)
-    over_seeds = jax.vmap(functools.partial(dyna.imagined, agent), axis_name=loop.SEEDS)
+    over_seeds = jax.vmap(functools.partial(dyna.imagined, agent), axis_name=SEEDS)
     end, memory, rollout = jax.jit(over_seeds)(jax.tree.map(lambda x: x[None], runner), KEY[None])
     assert rollout.action.shape == (1, 5, 4) and memory.shape == (1, 4, 8)
     assert end.obs.shape == (1, 4, SIDE, SIDE) and end.obs.dtype == jnp.uint8

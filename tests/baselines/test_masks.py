@@ -24,6 +24,7 @@ from jaxenvs.baselines import (
     q_network,
     r2d2,
 )
+from jaxenvs.baselines.algorithms import SEEDS
 from jaxenvs.baselines.policy import Policy
 from jaxenvs.baselines.ray import actors as ray_actors
 from jaxenvs.baselines.ray import ppo as ray_ppo
@@ -75,7 +76,7 @@ def collected(agent):
         made = jax.jit(jax.vmap(collect))(runners)
     else:
         act = functools.partial(acting.collect, agent, choose=CHOOSE[name])
-        made = jax.jit(jax.vmap(act, axis_name=loop.SEEDS))(runners, KEY[None])
+        made = jax.jit(jax.vmap(act, axis_name=SEEDS))(runners, KEY[None])
     return jax.tree.map(lambda leaf: leaf[0], made)
 
 
@@ -158,7 +159,7 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
     runners = loop.start(agent, KEY[None])
     runners = runners._replace(weights=biased(runners.weights, "Dense_1"))
     collect = functools.partial(acting.collect, agent, choose=CHOOSE["pqn"])
-    collect = jax.jit(jax.vmap(collect, axis_name=loop.SEEDS))
+    collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     after, rollout = jax.tree.map(lambda leaf: leaf[0], collect(runners, KEY[None]))
     np.testing.assert_array_equal(rollout.value[:, 0], [2, 3, 2, 3, 2, 2, 3])
     np.testing.assert_array_equal(rollout.cut_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
@@ -223,7 +224,7 @@ def test_masks_that_allow_everything_are_not_in_the_program(make):
         assert env.state_shape  # traced and kept, so that it is in none of the programs
         agent = make(env)
         runners = jax.eval_shape(functools.partial(loop.start, agent), KEY[None])
-        update = jax.vmap(agent.update, axis_name=loop.SEEDS)
+        update = jax.vmap(agent.update, axis_name=SEEDS)
         texts.append(str(jax.make_jaxpr(update)(runners)))
     assert texts[0] == texts[1]
     assert [str(NEVER) in text for text in texts] == [False, False, True]

@@ -12,6 +12,7 @@ from tiny import Clock, Endless
 from tiny_masks import Gate
 
 from jaxenvs.baselines import muzero, two_hot
+from jaxenvs.baselines.algorithms import SEEDS
 from jaxenvs.baselines.muzero import Window
 from jaxenvs.baselines.run import loop
 from jaxenvs.core.env import Env
@@ -114,7 +115,7 @@ def collected(env: Env):
     """A learner and its runner after four rollouts, without gradient steps."""
     agent = learner(env)
     runners = loop.start(agent, KEY[None])
-    collect = jax.jit(jax.vmap(functools.partial(muzero.collect, agent), axis_name=loop.SEEDS))
+    collect = jax.jit(jax.vmap(functools.partial(muzero.collect, agent), axis_name=SEEDS))
     for key in jax.random.split(KEY, 4):
         runners, _ = collect(runners, key[None])
     return agent, jax.tree.map(lambda leaf: leaf[0], runners)

@@ -104,6 +104,22 @@ def test_seeds_share_one_branch_for_cut_episodes():
     assert text.count("cond[") == 1
 
 
+@pytest.mark.parametrize("algorithm", ["ppo", "ppo-rnn", "dqn"])
+def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
+    """Not even one of length one, with which a CPU takes twice as long."""
+    agent = learner(Endless(), algorithm)
+
+    def products(seeds: int) -> list[str]:
+        keys = jax.random.split(jax.random.key(0), seeds)
+        runners = jax.eval_shape(functools.partial(loop.start, agent), keys)
+        text = loop.run_chunk.lower(agent, runners, None).as_text()
+        return [line for line in text.splitlines() if "stablehlo.dot_general" in line]
+
+    assert products(1)
+    assert not any("batching_dims" in line for line in products(1))
+    assert any("batching_dims" in line for line in products(2))
+
+
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn"])
 def test_accelerators_take_the_same_gradient_steps(monkeypatch, algorithm):
     """Of one vector of all weights, with the optimiser's state as it was arranged before."""

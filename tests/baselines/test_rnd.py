@@ -10,7 +10,7 @@ import pytest
 from tiny import Clock, Endless, collected, learner
 
 from jaxenvs.baselines import acting, exploration, networks, ppo
-from jaxenvs.baselines.algorithms import Learner
+from jaxenvs.baselines.algorithms import SEEDS, Learner
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
 from jaxenvs.baselines.moments import Moments
 from jaxenvs.baselines.rnd import RND
@@ -172,7 +172,7 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
             return plain.update(runner)
 
     def program(update) -> str:
-        return str(jax.make_jaxpr(jax.vmap(update, axis_name=loop.SEEDS))(shapes[0]))
+        return str(jax.make_jaxpr(jax.vmap(update, axis_name=SEEDS))(shapes[0]))
 
     program(
         plain.update

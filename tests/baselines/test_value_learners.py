@@ -13,6 +13,7 @@ from tiny import Endless, learner
 from tiny_masks import Gate
 
 from jaxenvs.baselines import c51, dqn, export, iqn, q_network, qr_dqn, rainbow, runs
+from jaxenvs.baselines.algorithms import SEEDS
 from jaxenvs.baselines.run import loop
 
 KEY = jax.random.key(7)
@@ -283,7 +284,7 @@ def test_a_reset_returns_the_last_layers_and_draws_the_others_back():
     given = {"reset_every": 8, "reset_keep": 0.75, "hidden": (8, 8), "total_steps": 32 * 10}
     agent = learner(Endless(), "dqn", **given)
     runners = loop.start(agent, KEY[None])
-    back = jax.jit(jax.vmap(functools.partial(dqn.reset, agent), axis_name=loop.SEEDS))
+    back = jax.jit(jax.vmap(functools.partial(dqn.reset, agent), axis_name=SEEDS))
     moved = runners._replace(weights=jax.tree.map(lambda leaf: leaf + 2.0, runners.weights))
 
     def after(count, updates):

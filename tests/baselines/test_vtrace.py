@@ -11,7 +11,7 @@ from tiny import Clock, learner
 from tiny import collected as collect
 
 from jaxenvs.baselines import acting, minibatches, ppo
-from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
+from jaxenvs.baselines.algorithms import ALGORITHMS, SEEDS, Learner
 from jaxenvs.baselines.devices import ALONE, DEVICES, Devices
 from jaxenvs.baselines.ray import ppo as ray_ppo
 from jaxenvs.baselines.ray.learners import improve
@@ -258,7 +258,7 @@ def test_a_fragment_teaches_what_the_rollout_teaches_the_compiled_learner():
         return learn(compiled, runner, rollout, key)[0].weights, after.weights, runner.weights
 
     runners = loop.start(compiled, jax.random.key(0)[None])
-    whole, parts, before = jax.jit(jax.vmap(both, axis_name=loop.SEEDS))(runners)
+    whole, parts, before = jax.jit(jax.vmap(both, axis_name=SEEDS))(runners)
     for a, b, old in zip(*map(jax.tree.leaves, (whole, parts, before)), strict=True):
         np.testing.assert_array_equal(a, b)
         assert (a != old).any()
