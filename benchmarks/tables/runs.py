@@ -51,9 +51,9 @@ def _returns(row: dict[str, Any]) -> str:
     mark = "" if row["evaluation"] else " (a)"
     if len(found) < MANY:
         return listed(found) + mark
-    good = [x for x in found if x >= GOOD]
+    good, others = [x for x in found if x >= GOOD], [x for x in found if x < GOOD]
     text = f"{len(good)} of {len(found)} at {min(good):.3f} to {max(good):.3f}"
-    return f"{text}, the others {listed(x for x in found if x < GOOD)}{mark}"
+    return text + (f", the others {listed(others)}" if others else "") + mark
 
 
 def _steps(row: dict[str, Any]) -> str:
@@ -213,6 +213,33 @@ def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
 
 def _option(row: dict[str, Any]) -> str:
     return "PPO" if row["algorithm"] == "ppo" else f"`--algo {row['algorithm']}`"
+
+
+@table("runs-doorkey", f"{RUNS}/doorkey_8x8.json")
+def doorkey(rows: list[dict[str, Any]]) -> Table:
+    """DoorKey-8x8 by PPO: when the last seed has learned it."""
+
+    def last(row: dict[str, Any]) -> int | None:
+        found = [passes(row, 0.95, seed) for seed in range(row["seeds"])]
+        known = [steps for steps in found if steps is not None]
+        return max(known) if len(known) == len(found) else None
+
+    def minutes(row: dict[str, Any]) -> str:
+        steps = last(row)
+        if steps is None:
+            return ""
+        after = row["seeds"] * (row["steps"] - steps) / row["steps_per_second"]
+        return f"{(row['seconds'] - after) / 60:.1f}"
+
+    columns = {
+        **COMMAND,
+        "return of each seed": _returns,
+        **MIDDLE,
+        "steps until every seed's training return has been at 0.95": lambda row: whole(last(row)),
+        "minutes until then, all seeds": minutes,
+        "steps/s, all seeds": of("steps_per_second", short),
+    }
+    return tabulated(rows, columns)
 
 
 @table("runs-q-doorkey", f"{RUNS}/q_learning.json")
