@@ -349,7 +349,7 @@ PRESETS = (
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD),
     Preset(r"(Grid|BabyAI)-.*", MISSION, mission=True),
     Preset(FAR, FAR_REWARD),
-    Preset(r"Grid-DoorKey-8x8-v\d+", SHORT_UPDATES),
+    Preset(r"Grid-(DoorKey-8x8|KeyCorridorS3R3)-v\d+", SHORT_UPDATES),
     Preset(r"Grid-FourRooms-v\d+", {"num_envs": 128}),
     steps(r"Grid-(v0|Empty-.*)", 0.3),
     steps(r"Grid-Empty-16x16-v\d+", 0.5),

@@ -167,7 +167,7 @@ def test_actors_that_run_ahead_and_processes_that_are_killed(tmp_path, capfd):
     assert nothing_left([*processes("ray::Actor"), *processes("ray::Learner")])
 
 
-APEX = ["--ray", "--algo", "apex", "--num-envs", "8", "--rollout-steps", "16", "--hidden", "8"]
+APEX = ["--ray", "--algo", "apex", "--num-envs", "8", "--rollout-steps", "16", "--hidden", "32"]
 APEX += ["--embed", "0", "--learning-rate", "1e-2", "--eval-episodes", "16", "--capacity", "4000"]
 APEX += ["--warm-up", "300", "--gradient-steps", "8", "--batch-size", "64"]
 
