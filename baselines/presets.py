@@ -75,6 +75,10 @@ FAR = (
 MISSION = {"embed": 16}
 
 
+# What must be remembered is behind the agent: looking there has to be worth something before the
+# memory can use it. A small memory learns sooner than one of 128.
+LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
+
 # An open world: much to gather and to make, rewards all the way. In a short run the next reward is
 # what can be learned, so the future is discounted much.
 OPEN_WORLD = {
@@ -349,7 +353,7 @@ PRESETS = (
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD),
     Preset(r"(Grid|BabyAI)-.*", MISSION, mission=True),
     Preset(FAR, FAR_REWARD),
-    Preset(r"Grid-(DoorKey-8x8|KeyCorridorS3R3)-v\d+", SHORT_UPDATES),
+    Preset(r"Grid-(DoorKey-8x8|KeyCorridorS3R3|ObstructedMaze-2Dlh)-v\d+", SHORT_UPDATES),
     Preset(r"Grid-FourRooms-v\d+", {"num_envs": 128}),
     steps(r"Grid-(v0|Empty-.*)", 0.3),
     steps(r"Grid-Empty-16x16-v\d+", 0.5),
@@ -372,6 +376,7 @@ PRESETS = (
     steps(r"Grid-KeyCorridor.*", 10),
     steps(r"Grid-KeyCorridorS3R1-v\d+", 1.2),
     steps(r"Grid-ObstructedMaze-.*", 8),
+    steps(r"Grid-ObstructedMaze-2Dlh-v\d+", 25),
     steps(r"Grid-(Fetch|GoToDoor|GoToObject)-.*", 1),
     steps(r"Grid-PutNear-.*", 4),
     steps(r"Grid-RedBlueDoors-.*", 3),
@@ -393,6 +398,14 @@ PRESETS = (
             steps(r"Grid-Memory.*", 1, name),
             Preset(r"Craft-.*", OPEN_WORLD, algorithm=name),
             steps(r"Craft-.*", 1, name),
+        )
+    ),
+    *(
+        row
+        for name in ("ppo-rnn", "ppo-trxl")
+        for row in (
+            Preset(r"Grid-Memory.*", LOOK_BACK, algorithm=name),
+            steps(r"Grid-Memory(S13|S17).*", 8, name),
         )
     ),
     Preset(r"(Grid|BabyAI)-.*", BY_SEQUENCES, algorithm="r2d2"),

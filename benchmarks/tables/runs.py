@@ -159,12 +159,17 @@ BY_SEED: dict[str, Column] = {
 }
 
 
+def _level(row: dict[str, Any]) -> str:
+    return row["id"].removeprefix("Grid-").removesuffix("-v0")
+
+
 @table("runs-memory", f"{RUNS}/memory.json")
 def memory(rows: list[dict[str, Any]]) -> Table:
     """With a memory and without."""
     names = {"ppo-rnn": "recurrent PPO", "ppo": "PPO", "ppo-trxl": "PPO with a transformer"}
     names |= {"pqn-rnn": "recurrent PQN", "pqn": "PQN", "r2d2": "R2D2"}
-    return tabulated(rows, {"MemoryS7": lambda row: names[row["algorithm"]], **BY_SEED})
+    learner: Column = lambda row: names[row["algorithm"]]  # noqa: E731
+    return tabulated(rows, {"level": _level, "learner": learner, **BY_SEED})
 
 
 @table("runs-rl2", f"{RUNS}/rl2.json")
@@ -200,8 +205,8 @@ def rl2(rows: list[dict[str, Any]]) -> Table:
 @table("runs-exploration", f"{RUNS}/exploration.json")
 def exploration(rows: list[dict[str, Any]]) -> Table:
     """With a bonus and without."""
-    flags = lambda row: f"`{_flags(row).partition(' ')[2]}`"  # noqa: E731
-    return tabulated(rows, {"MultiRoom-N4-S5-v0": flags, **BY_SEED})
+    flags: Column = lambda row: f"`{_flags(row).partition(' ')[2]}`"  # noqa: E731
+    return tabulated(rows, {"level": _level, "`jaxenvs train ID` ...": flags, **BY_SEED})
 
 
 def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
