@@ -65,6 +65,8 @@ FAR_REWARD = {
 }
 # The same way by smaller and more frequent updates: each costs a fifth of those above.
 SHORT_UPDATES = {"num_envs": 32, "epochs": 2, "embed": 4, "learning_rate": 1e-3}
+# A quarter as many steps between updates: what is found is learned sooner.
+SHORTEST_UPDATES = {**SHORT_UPDATES, "num_envs": 16, "rollout_steps": 128, "minibatches": 4}
 FAR = (
     r"Grid-(DoorKey-(6x6|8x8|16x16)|SimpleCrossing.*|(Blocked)?Unlock(Pickup)?|LockedRoom"
     r"|KeyCorridor.*|ObstructedMaze-.*|RedBlueDoors-.*)-v\d+"
@@ -74,6 +76,16 @@ FAR = (
 # The mission is read, see `reads_mission`: the network needs features to look for what it names.
 MISSION = {"embed": 16}
 
+
+# Where nothing is found by chance: small updates, and a reward for what is new in an episode.
+NOVELTY = {
+    "num_envs": 32,
+    "rollout_steps": 128,
+    "epochs": 2,
+    "learning_rate": 1e-3,
+    "bonus": 0.1,
+    "novelty": "noveld",
+}
 
 # What must be remembered is behind the agent: looking there has to be worth something before the
 # memory can use it. A small memory learns sooner than one of 128.
@@ -353,7 +365,8 @@ PRESETS = (
     Preset(r"(Grid|BabyAI)-.*", RARE_REWARD),
     Preset(r"(Grid|BabyAI)-.*", MISSION, mission=True),
     Preset(FAR, FAR_REWARD),
-    Preset(r"Grid-(DoorKey-8x8|KeyCorridorS3R3|ObstructedMaze-2Dlh)-v\d+", SHORT_UPDATES),
+    Preset(r"Grid-(KeyCorridorS3R3|ObstructedMaze-2Dlh)-v\d+", SHORT_UPDATES),
+    Preset(r"Grid-DoorKey-8x8-v\d+", SHORTEST_UPDATES),
     Preset(r"Grid-FourRooms-v\d+", {"num_envs": 128}),
     steps(r"Grid-(v0|Empty-.*)", 0.3),
     steps(r"Grid-Empty-16x16-v\d+", 0.5),
@@ -387,6 +400,7 @@ PRESETS = (
     steps(r"BabyAI-(OpenRedDoor|OneRoomS8)-v\d+", 0.3),
     steps(r"BabyAI-(GoToObjS4|OpenDoor|UnlockLocal)-v\d+", 1),
     steps(r"BabyAI-PickupDist-v\d+", 2),
+    Preset(r"(Grid|BabyAI)-.*", NOVELTY, name="noveld"),
     Preset(r"Grid-MultiRoom-.*", {"bonus": 0.1}, name="rnd"),
     Preset(r"Grid-MultiRoom-N4-S5-v\d+", {"total_steps": 3_000_000}, name="rnd"),
     *(

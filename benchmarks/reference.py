@@ -4,12 +4,15 @@
     python -m jaxenvs.benchmarks.reference --ids Grid-v0   these ids only; the others stay
     python -m jaxenvs.benchmarks.reference --ids           only the recorded runs
     python -m jaxenvs.benchmarks.reference --train 300000  PPO where no run of it is recorded
+    python -m jaxenvs.benchmarks.reference --retry 1000000  where no recorded run has learned
 
 Random play draws uniformly from the legal actions, as an untrained policy does. It is the first
 episode of each of 1,024 environments, so that long episodes count as much as short ones. `--train`
 runs `jaxenvs train` with one seed on each id, for that many steps or for those of its preset if
 they are fewer, and records each run as it ends; started again, it continues with the ids that are
-left. The result is that of a short run, not the best one.
+left. The result is that of a short run, not the best one. `--retry` does the same where no recorded
+run is better than random play, with a bonus for novelty (`--preset noveld`) or, where there is no
+such preset, with scaled rewards.
 """
 
 import argparse
@@ -32,15 +35,17 @@ import numpy as np
 import jaxenvs
 from jaxenvs.baselines import ppo, record
 from jaxenvs.baselines.evaluate import first_episodes
-from jaxenvs.baselines.presets import preset
+from jaxenvs.baselines.presets import names, preset
 from jaxenvs.commands.fields import FLAG
-from jaxenvs.commands.page import BONUSES, REFERENCE, is_plain
+from jaxenvs.commands.page import BONUSES, REFERENCE, SCALED, is_learned, is_plain, is_same_task
 from jaxenvs.commands.parser import Parser, number
 from jaxenvs.core.masking import legal, legal_actions
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"
 SHORT_RUNS = RESULTS / "short.json"
+RETRIES = RESULTS / "retries.json"
+NOVELTY = "noveld"  # preset of a second try
 COMMAND = "python -m jaxenvs.benchmarks.reference"
 EPISODES = 1024
 SEED = 0
@@ -53,9 +58,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--ids", nargs="*", metavar="ID", help="instead of all")
     parser.add_argument("--out", type=Path, default=REFERENCE, help="table to write")
     parser.add_argument("--train", type=some, metavar="STEPS", help="PPO instead of random play")
-    parser.add_argument("--runs", type=Path, default=Path("runs/short"), help="of --train")
-    parser.add_argument("--jobs", type=some, default=1, help="runs at a time, of --train")
-    parser.add_argument("--device", default="", help="where --train runs, in words")
+    parser.add_argument(
+        "--retry", type=some, metavar="STEPS", help="PPO with more, where it has not learned"
+    )
+    parser.add_argument("--runs", type=Path, default=Path("runs/short"), help="of trainings")
+    parser.add_argument("--jobs", type=some, default=1, help="trainings at a time")
+    parser.add_argument("--device", default="", help="where the trainings run, in words")
     options = parser.parse_args(argv)
     if not RESULTS.is_dir():
         print(f"reference: {RESULTS} is missing; run from a checkout", file=sys.stderr)
@@ -68,7 +76,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     table = json.loads(options.out.read_text("utf-8")) if options.out.is_file() else {}
     random = table.get("random", {})
-    if options.train:
+    if options.train or options.retry:
         return _train(ids, random, options)
     write(options.out, random)
     for id in ids:
@@ -80,35 +88,53 @@ def main(argv: list[str] | None = None) -> int:
 
 def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespace) -> int:
     """Record short runs of ids; the exit code is 1 if one of them failed."""
+    again = bool(options.retry)
+    known = recorded(RESULTS)
+    chosen = (
+        [id for id in ids if is_unlearned(known.get(id, []), random.get(id))]
+        if again
+        else [id for id in ids if not any(map(is_plain, known.get(id, [])))]
+    )
     code = 0
-    for id, run, said in short_runs(ids, options.train, options.runs, options.jobs):
+    for id, run, said in short_runs(
+        chosen, options.retry or options.train, options.runs, options.jobs, again
+    ):
         if said:
             print(f"{id:<40} failed: {said}", file=sys.stderr, flush=True)
             code = 1
             continue
-        record.main([str(SHORT_RUNS), str(run), "--device", options.device])
+        kept = RETRIES if again else SHORT_RUNS
+        record.main([str(kept), str(run), "--device", options.device])
         write(options.out, random)
-        row = next(filter(is_plain, recorded(RESULTS)[id]))
+        row = next(row for row in recorded(RESULTS)[id] if is_plain(row) != again)
         print(f"{id:<40} {np.mean(row['returns']):10.4f} {row['steps']:10,}", flush=True)
     return code
 
 
+def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) -> bool:
+    """Whether PPO alone has been tried, nothing else has, and nothing was learned."""
+    same = [run for run in runs if is_same_task(run)]
+    return bool(same) and not any(not is_plain(run) or is_learned(run, random) for run in same)
+
+
 def short_runs(
-    ids: Iterable[str], most: int, folder: Path, jobs: int
+    ids: Iterable[str], most: int, folder: Path, jobs: int, again: bool = False
 ) -> Iterator[tuple[str, Path, str]]:
-    """Train PPO on ids without a recorded run of it: id, run and what went wrong, as they end."""
+    """Train PPO on ids, `again` with more: id, run and what went wrong, as they end."""
 
     def train(id: str) -> tuple[str, Path, str]:
         run = folder / id
-        usual = ppo.Settings(**preset(id).settings).total_steps
+        name = NOVELTY if again and NOVELTY in names(id) else None
+        usual = ppo.Settings(**preset(id, name).settings).total_steps
         command = [sys.executable, "-m", "jaxenvs.baselines.train", id, "--overwrite"]
+        if again:
+            command += ["--preset", name] if name else ["--reward-scaling"]
         command += ["--out", str(run), "--total-steps", str(min(most, usual))]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return id, run, done.stderr.strip()[-500:] if done.returncode else ""
 
-    known = {id for id, runs in recorded(RESULTS).items() if any(map(is_plain, runs))}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(train, id) for id in ids if id not in known]
+        waiting = [pool.submit(train, id) for id in ids]
         for ended in concurrent.futures.as_completed(waiting):
             yield ended.result()
 
@@ -160,7 +186,7 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
             "algorithm": row.get("algorithm", "ppo"),
             "returns": [round(s["mean_return"], 4) for s in per_seed] or row["last_returns"],
             "evaluated": evaluation is not None,
-            "apart": _apart(row["command"]),
+            "apart": _apart(row["id"], row.get("algorithm", "ppo"), row["command"]),
             "steps": row["steps"],
             "command": row["command"],
             "versions": {name: row["versions"][name] for name in ("jaxenvs", "jax")},
@@ -170,16 +196,19 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
     return {id: sorted(runs[id], key=lambda run: run["algorithm"] != "ppo") for id in sorted(runs)}
 
 
-def _apart(command: str) -> list[str]:
-    """What a command adds: a bonus, "clairvoyant" (plans), fields of the environment."""
+def _apart(id: str, algorithm: str, command: str) -> list[str]:
+    """What a command adds: a bonus, scaled rewards, "clairvoyant" (plans), the task's fields."""
     words = shlex.split(command)
     given = words[words.index(FLAG) + 1 :] if FLAG in words else []
     fields = itertools.takewhile(lambda word: not word.startswith("--"), given)
-    bonus = re.search(r"--preset rnd\b|--bonus\b", command)
-    sees_all = re.search(r"--clairvoyant\b", command)
+    name = re.search(r"--preset (\w+)", command)
+    chosen = preset(id, name[1] if name else None, algorithm).settings
     kind = re.search(r"--novelty (\w+)", command)
-    added = [BONUSES[kind[1] if kind else "rnd"]] if bonus else []
-    added += ["clairvoyant"] * bool(sees_all)
+    novelty = kind[1] if kind else chosen.get("novelty", "rnd")
+    has_bonus = re.search(r"--bonus\b", command) or chosen.get("bonus")
+    added = [BONUSES[novelty]] if has_bonus else []
+    added += [SCALED] * bool(re.search(r"--reward-scaling\b", command))
+    added += ["clairvoyant"] * bool(re.search(r"--clairvoyant\b", command))
     return [*added, *fields]
 
 

@@ -32,7 +32,16 @@ import numpy as np
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.commands.page import Page, is_learned, is_plain, page, reference, state_bytes
+from jaxenvs.commands.page import (
+    Page,
+    is_learned,
+    is_plain,
+    is_same_task,
+    page,
+    reference,
+    state_bytes,
+    with_additions,
+)
 from jaxenvs.core import drawing, png
 from jaxenvs.core.env import Env
 from jaxenvs.core.masking import legal
@@ -323,22 +332,30 @@ def _listing(family: str) -> str:
     table = reference()
     for id in registry.list(family):
         random = table["random"].get(id)
-        plain = filter(is_plain, table["trained"].get(id, []))
-        longest = max(plain, key=lambda run: run["steps"], default=None)
-        ppo = "not recorded"
-        if longest:
-            learned = is_learned(longest, random)
-            ppo = f"{np.mean(longest['returns']):.4g}" if learned else "not learned"
-            ppo += f" ({longest['steps'] / 1e6:.2g} M)"
         cells = [
             f"![{id}]({id}.png){{ width=96 loading=lazy }}",
             f"[{id}]({id}.md)",
             escaped(jaxenvs.spec(id).summary),
             f"{random['return']:.4g}" if random else "not recorded",
-            ppo,
+            _by_ppo(table["trained"].get(id, []), random),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
+
+
+def _by_ppo(runs: list[dict[str, Any]], random: dict[str, Any] | None) -> str:
+    """Return and steps of the longest run of PPO that learned, alone rather than with additions."""
+
+    def merit(run: dict[str, Any]) -> tuple[bool, bool, int]:
+        learned = is_learned(run, random)
+        return learned, learned and is_plain(run), run["steps"]
+
+    same = [run for run in runs if run["algorithm"] == "ppo" and is_same_task(run)]
+    if not same:
+        return "not recorded"
+    best = max(same, key=merit)
+    told = f"{np.mean(best['returns']):.4g}" if merit(best)[0] else "not learned"
+    return f"{told}{with_additions(best)} ({best['steps'] / 1e6:.2g} M)"
 
 
 def picture(id: str) -> bytes:

@@ -31,6 +31,8 @@ _NEXT = re.compile(rf"\n(?={_WORD.replace('(', '(?:', 1)})")
 _DTYPE = re.compile(r"`|(u?int|float)\d+|bool")
 _FIELD = re.compile(r"^    (\w+): [^#]*?(?:  # (.*))?$")
 BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}  # by --novelty
+SCALED = "scaled rewards"
+ADDED = {*BONUSES.values(), SCALED}  # what leaves the task as it is
 MARGIN = 2  # standard errors that a return must exceed random play's by, see `is_learned`
 EVALUATED, LAST = 256, 200  # episodes of each seed in the mean of a recorded return
 UNLEARNED = (
@@ -330,20 +332,25 @@ def _trained_row(run: dict[str, Any], random: dict[str, Any] | None) -> tuple[st
     names = {"ppo-rnn": "PPO with a GRU", "ppo-trxl": "PPO with a transformer"}
     names |= {"pqn-rnn": "PQN with a GRU", "alphazero": "AlphaZero"}
     policy = names.get(run["algorithm"], str(run["algorithm"]).upper())
-    bonuses = BONUSES.values()
-    apart = [f" with {part}" if part in bonuses else f", `{part}`" for part in run["apart"]]
-    policy += "".join(apart)
+    policy += with_additions(run)
+    policy += "".join(f", `{part}`" for part in run["apart"] if part not in ADDED)
     return policy, mean, over, _made(run)
 
 
+def with_additions(run: dict[str, Any]) -> str:
+    """What a recorded run had beside its learner, such as " with NovelD"; empty for nothing."""
+    added = [part for part in run["apart"] if part in ADDED]
+    return f" with {' and '.join(added)}" if added else ""
+
+
 def is_plain(run: dict[str, Any]) -> bool:
-    """Whether a recorded run is PPO on the unchanged id: no fields, no bonus."""
+    """Whether a recorded run is PPO alone on the unchanged id: no fields, no bonus."""
     return run["algorithm"] == "ppo" and not run["apart"]
 
 
 def is_same_task(run: dict[str, Any]) -> bool:
     """Whether a recorded run acted in the unchanged id: no fields."""
-    return set(run["apart"]) <= {*BONUSES.values()}
+    return ADDED.issuperset(run["apart"])
 
 
 def _made(row: dict[str, Any]) -> str:

@@ -49,6 +49,7 @@ def table(tmp_path, monkeypatch):
     """An empty folder of recorded runs, and the file to write."""
     monkeypatch.setattr(reference, "RESULTS", tmp_path)
     monkeypatch.setattr(reference, "SHORT_RUNS", tmp_path / "short.json")
+    monkeypatch.setattr(reference, "RETRIES", tmp_path / "retries.json")
     return tmp_path / "table.out"
 
 
@@ -82,23 +83,54 @@ def test_what_is_recorded_is_not_trained_again(table, monkeypatch):
     assert train(table, "--ids", ID) == 0
 
 
-def test_what_a_task_has_of_its_own_is_told(table):
-    words = "jaxenvs train X --seeds 1"
-    row = {"id": ID, "evaluation": None, "last_returns": [1.0], "steps": 1, "date": "d"}
-    row |= {"versions": {"jaxenvs": "0", "jax": "0"}}
-    commands = [
-        f"{words} --total-steps 5",
-        f"{words} --preset rnd",
-        f"{words} --bonus 0.1 --set scramble=10 size=3",
-        f"{words} --bonus 0.1 --novelty e3b",
-        f"{words} --clairvoyant",
-        f"{words} --set 'ways=(1, 2)' name=x --seed 3",
+def test_a_second_try_is_made_once_and_only_where_nothing_was_learned(table, monkeypatch):
+    row = {"evaluation": None, "steps": 1, "date": "d", "versions": {"jaxenvs": "0", "jax": "0"}}
+    ids = [ID, "Grid-DistShift2-v0", "Puzzle-Cube-2x2-v0", "Grid-MultiRoom-N6-v0", "Grid-v0"]
+    learned = dict.fromkeys(ids, 0.0) | {ID: 9.0}
+    rows = [
+        {**row, "id": id, "command": "c", "last_returns": [learned[id]]}
+        for id in ids
+        if id != ids[4]
     ]
-    rows = [{**row, "command": command} for command in commands]
-    (table.parent / "runs.json").write_text(json.dumps(rows), "utf-8")
-    apart = [run["apart"] for run in reference.recorded(table.parent)[ID]]
-    fields = [["scramble=10", "size=3"], ["ways=(1, 2)", "name=x"]]
-    assert apart == [[], ["RND"], ["RND", *fields[0]], ["E3B"], ["clairvoyant"], fields[1]]
+    rows.append({**rows[3], "command": "c --bonus 0.1"})
+    (table.parent / "other.json").write_text(json.dumps(rows), "utf-8")
+    random = {id: {"return": 1.0, "error": 0.1, "episodes": 1024} for id in ids}
+    table.write_text(json.dumps({"random": random}), "utf-8")
+    asked = []
+
+    def run(command, **settings):
+        asked.append(command[3:])
+        return subprocess.CompletedProcess(command, 1, "", "no space left\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    options = ["--ids", *ids, "--out", str(table), "--runs", str(table.parent / "runs")]
+    assert reference.main(["--retry", "600000", *options]) == 1
+    flags = {command[0]: (command[2:-4], command[-1]) for command in asked}
+    assert flags == {
+        "Grid-DistShift2-v0": (["--preset", "noveld"], "500000"),
+        "Puzzle-Cube-2x2-v0": (["--reward-scaling"], "600000"),
+    }
+
+
+def test_what_a_run_has_of_its_own_is_told(table):
+    row = {"evaluation": None, "last_returns": [1.0], "steps": 1, "date": "d"}
+    row |= {"versions": {"jaxenvs": "0", "jax": "0"}, "id": "Grid-MultiRoom-N6-v0"}
+    told = {
+        "--total-steps 5": [],
+        "--preset rnd": ["RND"],
+        "--preset noveld": ["NovelD"],
+        "--bonus 0.1 --set scramble=10 size=3": ["RND", "scramble=10", "size=3"],
+        "--bonus 0.1 --novelty e3b": ["E3B"],
+        "--reward-scaling": ["scaled rewards"],
+        "--clairvoyant": ["clairvoyant"],
+        "--set 'ways=(1, 2)' name=x --seed 3": ["ways=(1, 2)", "name=x"],
+    }
+    rows = [{**row, "command": f"jaxenvs train X --seeds 1 {flags}"} for flags in told]
+    remembering = {**row, "id": "Grid-MemoryS7-v0", "algorithm": "ppo-rnn", "command": "c"}
+    (table.parent / "runs.json").write_text(json.dumps([*rows, remembering]), "utf-8")
+    found = reference.recorded(table.parent)
+    assert [run["apart"] for run in found["Grid-MultiRoom-N6-v0"]] == [*told.values()]
+    assert found["Grid-MemoryS7-v0"][0]["apart"] == ["NovelD"]  # its preset has a bonus
 
 
 def test_the_table_has_the_runs_that_are_recorded():
@@ -116,7 +148,7 @@ def test_a_run_is_recorded_and_copied_to_the_table(table, capsys):
     assert capsys.readouterr().out.startswith(ID)
 
 
-@pytest.mark.parametrize("flag", ["--train", "--jobs"])
+@pytest.mark.parametrize("flag", ["--train", "--retry", "--jobs"])
 def test_bad_numbers_are_refused(flag, table, capsys):
     with pytest.raises(SystemExit):
         train(table, flag, "0")

@@ -170,14 +170,16 @@ def test_what_was_not_recorded_is_said(monkeypatch):
     (ppo,) = (r for r in rows("Grid-Empty-8x8-v0", "Reference returns") if r[0] == "PPO")
     row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
     assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]
-    trained = {"Grid-Empty-8x8-v0": [{**row, "apart": ["RND"]}, {**row, "apart": ["size=5"]}]}
+    apart = (["RND"], ["size=5"], ["scaled rewards", "size=5"])
+    trained = {"Grid-Empty-8x8-v0": [{**row, "apart": each} for each in apart]}
     monkeypatch.setattr(
         "jaxenvs.commands.page.reference", lambda: {"random": {}, "trained": trained}
     )
     random, plain, *others = rows("Grid-Empty-8x8-v0", "Reference returns")
     assert random == ("random, legal actions", "not recorded", "", "")
     assert plain == ("PPO", "not recorded", "", "")
-    assert [other[0] for other in others] == ["PPO with RND", "PPO, `size=5`"]
+    names = ["PPO with RND", "PPO, `size=5`", "PPO with scaled rewards, `size=5`"]
+    assert [other[0] for other in others] == names
 
 
 def test_returns_of_recorded_runs_are_those_of_the_results():
