@@ -1,9 +1,10 @@
 """Recorded runs of the learners (`baselines/results`, kept by `baselines/record.py`)."""
 
-import re
 import statistics
 from collections.abc import Callable, Iterable
 from typing import Any
+
+from jaxenvs.commands.page import is_learned, with_additions
 
 from .registry import RUNS, table
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
@@ -11,9 +12,6 @@ from .text import Column, Table, fixed, listed, of, percent, short, tabulated, w
 MANY = 10  # seeds whose returns are not listed
 EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}  # of a trial, from 0
 GOOD = 0.9  # a return that many seeds are counted by
-START = 20  # seconds until the first update, compilation included
-TWO_CORES = "two cores of an Intel Xeon"  # runs that give the rates of such a machine
-MISSION = re.compile(r"BabyAI|Fetch|GoTo|PutNear|LockedRoom")  # read in the network: slower
 
 COMMAND: dict[str, Column] = {"`jaxenvs train` ...": lambda row: f"`{_flags(row)}`"}
 
@@ -46,6 +44,11 @@ def successes(row: dict[str, Any]) -> str:
     return ", ".join(percent(share) for share in dict.fromkeys(shares)) if shares else ""
 
 
+def _success(row: dict[str, Any]) -> str:
+    share = (row["evaluation"] or {}).get("success_rate")
+    return "" if share is None else percent(share)
+
+
 def _returns(row: dict[str, Any]) -> str:
     found = returns_of(row)
     mark = "" if row["evaluation"] else " (a)"
@@ -64,40 +67,48 @@ def _steps(row: dict[str, Any]) -> str:
 
 
 def _made_on(row: dict[str, Any]) -> str:
-    if row["device"] == TWO_CORES:
-        return f"2 cores, {row['seconds']:.0f} s"
     return "1 core" if row["device"].startswith("one core") else row["device"].split()[-1]
 
 
 @table("runs-families", f"{RUNS}/families.json")
 def families(rows: list[dict[str, Any]]) -> Table:
     """One level of each family."""
-    rates = {
-        mission: min(
-            row["steps_per_second"]
-            for row in rows
-            if row["device"] == TWO_CORES and bool(MISSION.search(row["id"])) == mission
-        )
-        for mission in (False, True)
-    }
-
-    def minutes(row: dict[str, Any]) -> str:
-        rate = rates[bool(MISSION.search(row["id"]))]
-        return f"{(row['steps_asked'] / rate + START) / 60:.1f} min"
-
-    def success(row: dict[str, Any]) -> str:
-        return percent(row["evaluation"]["success_rate"]) if row["evaluation"] else ""
-
     columns = {
         **COMMAND,
         "steps per seed": _steps,
         "return of each seed": _returns,
         **MIDDLE,
-        "success": success,
+        "success": _success,
         "made on": _made_on,
-        "one seed on two cores": minutes,
+        "steps/s, all seeds": of("steps_per_second", short),
     }
     return tabulated(rows, columns)
+
+
+@table("runs-retries", f"{RUNS}/retries.json", "jaxenvs/commands/reference.json")
+def retries(rows: list[dict[str, Any]], reference: dict[str, Any]) -> Table:
+    """Second tries that learned, the best first, and how many others there are."""
+    random = reference["random"]
+    tried = {row["command"]: row for row in rows}
+    learned = [
+        (tried[run["command"]], run, random[id]["return"])
+        for id, runs in reference["trained"].items()
+        for run in runs
+        if run["command"] in tried and is_learned(run, random[id])
+    ]
+    learned.sort(key=lambda found: (-(found[0]["evaluation"]["success_rate"] or 0), found[0]["id"]))
+    columns: dict[str, Column] = {
+        "id": lambda found: f"`{found[0]['id']}`",
+        "PPO": lambda found: with_additions(found[1]).strip(),
+        "steps": lambda found: whole(found[0]["steps"]),
+        "return": lambda found: listed(found[1]["returns"]),
+        "random play": lambda found: fixed(3)(found[2]),
+        "success": lambda found: _success(found[0]),
+        "steps/s": lambda found: short(found[0]["steps_per_second"]),
+    }
+    others = len(rows) - len(learned)
+    note = f"{len(learned)} of {len(rows)} have learned; {others} have not and are left out here."
+    return tabulated(learned, columns)._replace(note=note)
 
 
 def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:
