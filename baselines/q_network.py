@@ -11,14 +11,14 @@ forbids actions, best and any are those of the legal ones.
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
@@ -56,8 +56,9 @@ class QNetwork(Network):
         """What is seen, by all layers but the last and the heads."""
         features = self.encoder_of(self.observation_space)(self.read(obs))
         for width in self.hidden[:-1]:
-            features = dense(width, np.sqrt(2), self.dtype)(features)
-            features = nn.relu(normal(nn.LayerNorm(), features))
+            features = nn.relu(
+                normal(nn.LayerNorm(), dense(width, np.sqrt(2), self.dtype)(features))
+            )
         return features
 
     def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
@@ -189,6 +190,42 @@ def answers(
     return jax.vmap(lambda key, *seen: apply(*seen, rngs={"noise": key}))(keys, obs, *given)
 
 
+class Dice(NamedTuple):
+    """What decides whether an environment explores, and how: drawn before its values are known."""
+
+    whether: Bool[Array, "*steps envs"]  # any action is taken
+    action: Array  # (*steps, envs): it; or where actions may be illegal, noise of each of them
+
+
+def thrown(
+    key: Array,
+    envs: int,
+    actions: int,
+    epsilon: Float32[Array, ""] | Float32[Array, " envs"],
+    all_legal: bool,
+) -> Dice:
+    """Draw what `decided` needs; `epsilon` is a number, or one for each environment."""
+    key_whether, key_action = jax.random.split(key)
+    whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
+    if all_legal:
+        return Dice(whether, jax.random.randint(key_action, (envs,), 0, actions, jnp.int32))
+    return Dice(whether, jax.random.gumbel(key_action, (envs, actions), jnp.float32))
+
+
+def decided(
+    dice: Dice, values: Float32[Array, "envs actions"], mask: Mask
+) -> Int32[Array, " envs"]:
+    """The best legal actions, or any legal one where the dice say so."""
+    chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
+    anything = dice.action
+    if mask is not None:
+        chex.assert_equal_shape([values, mask], custom_message="values and mask, [envs, actions]")
+        even = legal(jnp.zeros_like(values), mask)
+        anything = (dice.action + even).argmax(axis=-1).astype(jnp.int32)
+    best = legal(values, mask).argmax(axis=-1).astype(jnp.int32)
+    return jnp.where(dice.whether, anything, best)
+
+
 def explore(
     key: Array,
     values: Float32[Array, "envs actions"],
@@ -200,17 +237,8 @@ def explore(
     `epsilon` is a number, or one for each environment.
     """
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
-    key_whether, key_action = jax.random.split(key)
     envs, actions = values.shape
-    if mask is None:
-        anything = jax.random.randint(key_action, (envs,), 0, actions, jnp.int32)
-    else:
-        chex.assert_equal_shape([values, mask], custom_message="values and mask, [envs, actions]")
-        even = legal(jnp.zeros_like(values), mask)
-        anything = jax.random.categorical(key_action, even).astype(jnp.int32)
-    whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
-    best = legal(values, mask).argmax(axis=-1).astype(jnp.int32)
-    return jnp.where(whether, anything, best)
+    return decided(thrown(key, envs, actions, epsilon, mask is None), values, mask)
 
 
 def ladder(epsilon: Any, power: float, place: Any) -> Any:
