@@ -22,6 +22,7 @@ from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
+from . import products
 from .algorithms import Learner
 from .networks import Network, Recurrent, dense, normal
 
@@ -56,17 +57,14 @@ class QNetwork(Network):
         """What is seen, by all layers but the last and the heads."""
         features = self.encoder_of(self.observation_space)(self.read(obs))
         for width in self.hidden[:-1]:
-            features = nn.relu(
-                normal(nn.LayerNorm(), dense(width, np.sqrt(2), self.dtype)(features))
-            )
+            features = self.activated(products.dense(width, np.sqrt(2), self.dtype)(features))
         return features
 
     def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
         """The answer from features, [*batch, actions, *outputs]."""
-        layer = Noisy if self.noisy else dense
+        layer = Noisy if self.noisy else products.dense
         for width in self.hidden[-1:]:
-            features = layer(width, np.sqrt(2), self.dtype)(features)
-            features = nn.relu(normal(nn.LayerNorm(), features))
+            features = self.activated(layer(width, np.sqrt(2), self.dtype)(features))
         batch, outputs = features.shape[:-1], self.outputs
         count, axis = math.prod(outputs), -1 - len(outputs)
         values = layer(self.num_actions * count, 0.1)(features)
@@ -75,6 +73,10 @@ class QNetwork(Network):
             return values
         value = layer(count, 0.1)(features).reshape(*batch, 1, *outputs)
         return value + values - values.mean(axis=axis, keepdims=True)
+
+    def activated(self, features: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
+        """What a layer hands on."""
+        return nn.relu(normal(nn.LayerNorm(), features))
 
     @property
     def body(self) -> set[str]:
