@@ -505,8 +505,17 @@ def build(algorithm: str, asked: options.Options[Replaying], config: Config) -> 
     return learner
 
 
-def network(env: Any, has_chance: bool = True, renormalised: bool = False, **given: Any) -> Actor:
-    """The network of the policy for an environment; raises `ValueError` for other actions."""
+def network(
+    env: Any,
+    has_chance: bool = True,
+    renormalised: bool = False,
+    layer_norm: bool = False,
+    **given: Any,
+) -> Actor:
+    """The network of the policy for an environment; raises `ValueError` for other actions.
+
+    `layer_norm` is of the critics alone.
+    """
     made = Actor.of(env, **given).clone(has_chance=has_chance, renormalised=renormalised)
     assert isinstance(env.action_space, spaces.Box)
     return made

@@ -12,7 +12,7 @@ c51.py, qr_dqn.py, iqn.py and rainbow.py learn distributions of returns: they ha
 `worth` and `loss` of their own, and use the other functions of this file.
 
 Deliberate differences: environments fill the replay buffer side by side; an episode cut by the time
-limit is bootstrapped with its true successor; layers are normalised (q_network.py); `n_step` > 1 is
+limit is bootstrapped with its true successor; layers are normalised by default; `n_step` > 1 is
 not corrected for the actions that the policy would take now, and has Munchausen's reward for the
 first of them alone; weights return to the run's own first ones, not to newly drawn ones. Where the
 environment forbids actions, the best one is the best of the legal ones, in acting and in targets.
@@ -53,6 +53,7 @@ RESETS = 0.7  # share of the run after which there are no resets, so that it end
 class Settings(Replayed):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
+    layer_norm: bool = True  # whether the network's layers are normalised
     noisy: bool = False  # whether learned noise in the last layers explores; see epsilon_start
     munchausen: float = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
     temperature: float = 0.03  # of Munchausen's policy

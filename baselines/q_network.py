@@ -1,8 +1,9 @@
 """What learners of action values share: the network, how they explore, what their policy is.
 
 The network is the encoder of networks.py and an MLP with LayerNorm before each ReLU, without which
-PQN diverges (Gallici et al., 2024); DQN, which does not need it, has it too. With `dueling` heads
-(Wang et al., 2016) a value and advantages whose mean is zero add up to the action values.
+PQN diverges (Gallici et al., 2024); DQN has it by default, though it does not need it. With
+`dueling` heads (Wang et al., 2016) a value and advantages whose mean is zero add up to the action
+values.
 
 A trained policy takes the best action, and with probability `EVALUATION_EPSILON` any: a policy that
 remembers nothing can be caught in a circle, which a single other action ends. Where the environment
@@ -39,6 +40,7 @@ class QNetwork(Network):
 
     dueling: bool = False
     noisy: bool = False  # whether the last layer and the heads are noisy, if given the key "noise"
+    layer_norm: bool = True  # whether layers are normalised
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -76,13 +78,14 @@ class QNetwork(Network):
 
     def activated(self, features: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
         """What a layer hands on."""
-        return nn.relu(normal(nn.LayerNorm(), features))
+        return nn.relu(normal(nn.LayerNorm(), features) if self.layer_norm else features)
 
     @property
     def body(self) -> set[str]:
         """Names of the weights of `features`."""
         layers = range(len(self.hidden) - 1)
-        names = (f"{kind}_{i}" for i in layers for kind in ("Dense", "LayerNorm"))
+        kinds = ("Dense", "LayerNorm") if self.layer_norm else ("Dense",)
+        names = (f"{kind}_{i}" for i in layers for kind in kinds)
         return {"Encoder_0", *names}
 
     def values(

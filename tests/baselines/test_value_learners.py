@@ -406,6 +406,21 @@ def test_a_noisy_network_has_noise_in_its_last_layers_alone():
     assert issubclass(q_network.Noisy, nn.Module) and "Dense_0" in shapes
 
 
+def test_layers_without_norm_by_hand():
+    agent = learner(Endless(), "dqn", hidden=(8, 8), layer_norm=False, dueling=False)
+    assert agent.network.body == {"Encoder_0", "Dense_0"}
+    weights = weights_of(agent)
+    parts = jax.tree.map(np.asarray, weights["params"])
+    assert parts.keys() == {"Dense_0", "Dense_1", "Dense_2"}
+    x = np.linspace(-1, 1, 5, dtype=np.float32)[:, None]
+    for name in ("Dense_0", "Dense_1"):
+        expected = np.maximum(x @ parts[name]["kernel"] + parts[name]["bias"], 0)
+        x = expected
+    expected = x @ parts["Dense_2"]["kernel"] + parts["Dense_2"]["bias"]
+    obs = jnp.linspace(-1, 1, 5)[:, None]
+    np.testing.assert_allclose(answers_of(agent, weights, obs), expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("stacked", [False, True])
 def test_gradients_of_products_are_those_of_jax(stacked):
     """Of a batch, and of several networks at once."""
