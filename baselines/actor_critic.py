@@ -26,7 +26,8 @@ from . import acting, dqn, minibatches, replay_buffer
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
 from .batch_renorm import STATISTICS, BatchRenorm, Whole
-from .networks import Encoder, Network, dense, normal
+from .networks import Encoder, Network, normal
+from .products import dense
 from .replay_buffer import Batch, ReplayBuffer
 from .run import options
 from .run.checkpoints import RunError
@@ -126,8 +127,16 @@ class Runner(NamedTuple):
 DIVIDED = (*acting.DIVIDED, "replay_buffer")
 TURNS = "turns"  # share of the gradient steps in which the actor learned
 OF_TURNS = ("actor_loss", "entropy")  # metrics of those gradient steps alone
-Explore = Callable[[Learner[Any], Array, Array], Array]  # of outputs and a key: actions
-Step = Callable[[Learner[Any], Learned, Batch, Array], tuple[Learned, dict[str, Array]]]
+Explore = Callable[[Learner[Any], Array, Array], Array]  # of outputs and noise: actions
+Draw = Callable[[Learner[Any], Array], Any]  # of a key: what a gradient step draws
+Step = Callable[[Learner[Any], Learned, Batch, Any], tuple[Learned, dict[str, Array]]]
+
+
+class Chance(NamedTuple):
+    """What is drawn to value or improve actions in a batch of observations."""
+
+    noise: Float32[Array, "*batch numbers"]  # standard normal
+    key: Array  # of what the critics' layers drop
 
 
 class Actor(Network):
@@ -251,19 +260,33 @@ def begin(
 
 
 def rounds(
-    learner: Learner[Any], runner: Runner, explore: Explore, gradient_step: Step
+    learner: Learner[Any], runner: Runner, explore: Explore, draw: Draw, gradient_step: Step
 ) -> tuple[Runner, dict[str, Array]]:
-    """Make `rollout_steps` rounds; also return the metrics of this update."""
+    """Make `rollout_steps` rounds; also return the metrics of this update.
+
+    `gradient_step` is given a batch and what `draw` made of a key.
+    """
     runner, key_act, key_learn = acting.next_update(learner, runner)
-    count = learner.settings.rollout_steps
-    # All at once: within a round, each split is a loop of its own.
-    keys = (
-        jax.random.split(key_act, (count, 3)),
-        jax.random.split(key_learn, (count, learner.settings.replays, 2)),
-    )
+    settings, envs = learner.settings, learner.env.num_envs
+    policy: Any = learner.policy
+    count = settings.rollout_steps
     numbers = runner.updates * count + jnp.arange(count, dtype=jnp.int32)
+
+    def noise(key: Array) -> Array:
+        return jax.random.normal(key, (envs, policy.numbers), jnp.float32)
+
+    def to_learn(keys: Array) -> tuple[replay_buffer.Lots, Any]:
+        key_batch, key_step = keys
+        lots = replay_buffer.lots(key_batch, envs, batch_size(learner))
+        return lots, draw(learner, key_step)
+
+    # All at once: within a round, each draw is a loop of its own.
+    key_random, key_action, key_step = jax.random.split(key_act, (count, 3)).swapaxes(0, 1)
+    to_act = key_random, jax.vmap(noise)(key_action), key_step
+    keys = jax.random.split(key_learn, (count, settings.replays, 2))
     one = functools.partial(play_and_learn, learner, explore, gradient_step)
-    runner, (ends, losses) = jax.lax.scan(one, runner, (numbers, *keys))
+    draws = (to_act, jax.vmap(jax.vmap(to_learn))(keys))
+    runner, (ends, losses) = jax.lax.scan(one, runner, (numbers, *draws))
     losses = jax.tree.map(jnp.mean, losses)
     if TURNS in losses:  # losses of the actor were zero in the other gradient steps
         turns = jnp.maximum(losses.pop(TURNS), 1e-9)
@@ -277,23 +300,23 @@ def play_and_learn(
     explore: Explore,
     gradient_step: Step,
     runner: Runner,
-    now: tuple[Array, ...],
+    now: tuple[Any, ...],
 ) -> tuple[Runner, tuple[Rollout, dict[str, Array]]]:
-    """One round: `now` is its number and its keys to act with, [3], and to learn with."""
-    settings, (number, keys_act, keys_learn) = learner.settings, now
+    """One round: `now` is its number and what it draws to act and to learn."""
+    settings, (number, to_act, to_learn) = learner.settings, now
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
     steps = jax.lax.pmax(number * settings.num_envs, SEEDS)  # made before this round
-    runner, ends = play(learner, explore, runner, keys_act, steps < settings.warm_up)
+    runner, ends = play(learner, explore, runner, to_act, steps < settings.warm_up)
     made = steps + settings.num_envs
 
     def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
-        def step(learned: Learned, keys: Array) -> tuple[Learned, dict[str, Array]]:
-            key_batch, key_step = keys
-            size = settings.batch_size // learner.devices.count
-            batch = replay_buffer.sample(key_batch, runner.replay_buffer, size, 1, settings.gamma)
-            return gradient_step(learner, learned, batch, key_step)
+        def step(learned: Learned, now: tuple[Any, Any]) -> tuple[Learned, dict[str, Array]]:
+            (lots, draws), buffer = now, runner.replay_buffer
+            slots = replay_buffer.drawn_by(lots, buffer, 1)
+            batch = replay_buffer.window(buffer, *slots, 1, settings.gamma)
+            return gradient_step(learner, learned, batch, draws)
 
-        learned, losses = jax.lax.scan(step, learned, keys_learn)
+        learned, losses = jax.lax.scan(step, learned, to_learn)
         return learned, jax.tree.map(jnp.mean, losses)
 
     _, shapes = jax.eval_shape(learn, runner.learned)
@@ -305,10 +328,17 @@ def play_and_learn(
 
 
 def play(
-    learner: Learner[Any], explore: Explore, runner: Runner, keys: Array, at_random: Array
+    learner: Learner[Any],
+    explore: Explore,
+    runner: Runner,
+    draws: tuple[Array, Array, Array],
+    at_random: Array,
 ) -> tuple[Runner, Rollout]:
-    """A step of every environment, remembered; actions are drawn evenly at first."""
-    key_random, key_action, key_step = keys
+    """A step of every environment, remembered; actions are drawn evenly at first.
+
+    `draws` are a key of even actions, noise of others, and a key of the step.
+    """
+    key_random, noise, key_step = draws
 
     def anything() -> Array:
         each = jax.random.split(key_random, learner.env.num_envs)
@@ -316,7 +346,7 @@ def play(
 
     def explored() -> Array:
         outputs = acting.predict(learner, runner.weights, runner.obs)
-        return explore(learner, outputs, key_action)
+        return explore(learner, outputs, noise)
 
     action = jax.lax.cond(at_random, anything, explored)
     step = learner.env.step(key_step, runner.world, action)
@@ -325,24 +355,37 @@ def play(
     return after, Rollout(**ends)
 
 
-def by_policy(learner: Learner[Any], outputs: Array, key: Array) -> Array:
+def batch_size(learner: Learner[Any]) -> int:
+    """Steps that a device learns from in a gradient step."""
+    return learner.settings.batch_size // learner.devices.count
+
+
+def chance(learner: Learner[Any], key: Array) -> Chance:
+    """Draw for a batch."""
+    policy: Any = learner.policy
+    shape = (batch_size(learner), policy.numbers)
+    return Chance(jax.random.normal(key, shape, jnp.float32), key)
+
+
+def by_policy(learner: Learner[Any], outputs: Array, noise: Array) -> Array:
     """Explore by drawing from the policy."""
-    return learner.policy.action(learner.policy.draw(key, outputs))
+    policy: Any = learner.policy
+    return policy.action(policy.spread_out(noise, outputs))
 
 
 def drawn(
-    learner: Learner[Any], weights: PyTree[Array], obs: PyTree[Array], key: Array
+    learner: Learner[Any], weights: PyTree[Array], obs: PyTree[Array], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
     """Actions of the policy in a batch of observations, and their log-probabilities."""
-    return sampled(learner, acting.predict(learner, weights, obs), key)
+    return sampled(learner, acting.predict(learner, weights, obs), noise)
 
 
 def sampled(
-    learner: Learner[Any], outputs: Float32[Array, "batch outputs"], key: Array
+    learner: Learner[Any], outputs: Float32[Array, "batch outputs"], noise: Array
 ) -> tuple[Array, Float32[Array, " batch"]]:
     """Actions for outputs of the policy's network, and their log-probabilities."""
     policy: Any = learner.policy
-    before = policy.draw(key, outputs)
+    before = policy.spread_out(noise, outputs)
     return policy.action(before), policy.log_prob(outputs, before) + units(policy)
 
 
@@ -462,8 +505,17 @@ def build(algorithm: str, asked: options.Options[Replaying], config: Config) -> 
     return learner
 
 
-def network(env: Any, has_chance: bool = True, renormalised: bool = False, **given: Any) -> Actor:
-    """The network of the policy for an environment; raises `ValueError` for other actions."""
+def network(
+    env: Any,
+    has_chance: bool = True,
+    renormalised: bool = False,
+    layer_norm: bool = False,
+    **given: Any,
+) -> Actor:
+    """The network of the policy for an environment; raises `ValueError` for other actions.
+
+    `layer_norm` is of the critics alone.
+    """
     made = Actor.of(env, **given).clone(has_chance=has_chance, renormalised=renormalised)
     assert isinstance(env.action_space, spaces.Box)
     return made

@@ -30,6 +30,7 @@ OPTIONAL = (
     "bfloat16",
     "activation",
     "conv",
+    "layer_norm",
     "neighbours",
     "noisy",
     "codes",

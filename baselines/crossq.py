@@ -15,11 +15,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from . import actor_critic, batch_renorm, evaluate, sac
-from .actor_critic import Learned, Runner
+from .actor_critic import Chance, Learned, Runner
 from .algorithms import Learner
 from .batch_renorm import STATISTICS
 from .minibatches import Loss
 from .replay_buffer import Batch
+from .sac import Draws
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,19 +57,19 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Act and learn in turns; also return the metrics of this update."""
-    return actor_critic.rounds(learner, runner, actor_critic.by_policy, gradient_step)
+    return actor_critic.rounds(learner, runner, actor_critic.by_policy, sac.draw, gradient_step)
 
 
 def gradient_step(
-    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
     """Improve the critics and, in turn, the actor and the temperature."""
-    key_next, key_now = jax.random.split(key)
-    action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, key_next)
+    noise = draws.next.noise
+    action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, noise)
     cost = jnp.exp(learned.temperature) * log_prob
-    loss = (critic_loss, batch, action, cost, key)
+    loss = (critic_loss, batch, action, cost, draws.key)
     learned, of_critic = actor_critic.descended(learner, learned, "critic", *loss)
-    learned, of_actor = sac.acted(learner, learned, actor_loss, batch, key_now)
+    learned, of_actor = sac.acted(learner, learned, actor_loss, batch, draws.now)
     return learned, {**of_critic, **of_actor}
 
 
@@ -118,12 +119,13 @@ def together(
 
 
 def actor_loss(
-    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, chance: Chance
 ) -> Loss:
     """As SAC's; also return the statistics of the actor, which is normalised by this batch."""
     given = (learner.devices, weights, batch.weight, batch.obs)
     outputs, after = batch_renorm.trained(learner.network, *given)
-    action, log_prob = actor_critic.sampled(learner, outputs, key)
-    value = actor_critic.values(learner, learned.critic, batch.obs, action, key=key)[..., 0]
+    action, log_prob = actor_critic.sampled(learner, outputs, chance.noise)
+    seen = (learned.critic, batch.obs, action)
+    value = actor_critic.values(learner, *seen, key=chance.key)[..., 0]
     loss, told = sac.soft_loss(learned, batch, value.min(axis=0), log_prob)
     return loss, {**told, STATISTICS: after}

@@ -12,7 +12,7 @@ c51.py, qr_dqn.py, iqn.py and rainbow.py learn distributions of returns: they ha
 `worth` and `loss` of their own, and use the other functions of this file.
 
 Deliberate differences: environments fill the replay buffer side by side; an episode cut by the time
-limit is bootstrapped with its true successor; layers are normalised (q_network.py); `n_step` > 1 is
+limit is bootstrapped with its true successor; layers are normalised by default; `n_step` > 1 is
 not corrected for the actions that the policy would take now, and has Munchausen's reward for the
 first of them alone; weights return to the run's own first ones, not to newly drawn ones. Where the
 environment forbids actions, the best one is the best of the legal ones, in acting and in targets.
@@ -29,7 +29,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float32, Int32, PyTree, UInt32
 
-from jaxenvs.core.masking import Mask, legal
+from jaxenvs.core.facts import identity
+from jaxenvs.core.masking import Mask, has_illegal, legal
 from jaxenvs.core.memory import device_memory
 
 from . import acting, evaluate, minibatches, priorities, q_network, replay_buffer
@@ -52,6 +53,7 @@ RESETS = 0.7  # share of the run after which there are no resets, so that it end
 class Settings(Replayed):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
+    layer_norm: bool = True  # whether the network's layers are normalised
     noisy: bool = False  # whether learned noise in the last layers explores; see epsilon_start
     munchausen: float = 0.0  # weight of the log-probability as a reward (0.9); 0: plain targets
     temperature: float = 0.03  # of Munchausen's policy
@@ -92,6 +94,15 @@ class Learned(NamedTuple):
     optimiser: PyTree[Array]
     priorities: PyTree[Array]
     sums: PyTree[Array] = ()  # of the priorities
+
+
+class Draws(NamedTuple):
+    """What a gradient step draws, of all its randomness."""
+
+    key: Array  # of slots by their priorities
+    key_worth: Array
+    key_loss: Array
+    slots: Any  # environments and slots, int32 (batch,), where all are equal
 
 
 STORED = ("replay_buffer", "priorities", "memories", "found")  # fields that grow with the capacity
@@ -140,18 +151,25 @@ def collect(
     epsilon, before = epsilons(learner, runner.updates), runner.replay_buffer.written
     runner, key, key_learn = acting.next_update(learner, runner)
 
-    def act(runner: Any, key: Array) -> tuple[Any, Rollout]:
+    def draw(key: Array) -> tuple[Array, Array, q_network.Dice]:
         key_action, key_step = jax.random.split(key)
+        sizes = (learner.env.num_envs, learner.network.num_actions)
+        dice = q_network.thrown(key_action, *sizes, epsilon, not has_illegal(learner.env.env))
+        return jax.random.fold_in(key, 0), key_step, dice
+
+    def act(runner: Any, now: tuple[Array, Array, q_network.Dice]) -> tuple[Any, Rollout]:
+        key_value, key_step, dice = now
         mask = acting.legal_now(learner, runner.world.env)
-        runner, values = valued(learner, runner, jax.random.fold_in(key, 0))
-        action = q_network.explore(key_action, values, epsilon, mask)
+        runner, values = valued(learner, runner, key_value)
+        action = q_network.decided(dice, values, mask)
         step = learner.env.step(key_step, runner.world, action)
         buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
         after, ends = acting.stepped(learner, runner._replace(replay_buffer=buffer), step)
         return after, Rollout(**ends)
 
-    keys = jax.random.split(key, settings.rollout_steps)
-    runner, ends = jax.lax.scan(act, runner, keys, unroll=settings.unroll)
+    # All at once: on a CPU each draw is a loop of its own, which takes longer than a small network.
+    draws = jax.vmap(draw)(jax.random.split(key, settings.rollout_steps))
+    runner, ends = jax.lax.scan(act, runner, draws, unroll=settings.unroll)
     if runner.priorities:
         given = runner.priorities, runner.replay_buffer, before
         ranks = priorities.refreshed(*given, settings.reach, settings.spacing)
@@ -185,7 +203,8 @@ def learn(
     `worth` and `loss` are as here.
     """
     step = functools.partial(gradient_step, learner, worth, loss, runner.replay_buffer)
-    runner, losses = learn_when_ready(learner, runner, key, step)
+    draw = functools.partial(drawn, learner, runner.replay_buffer)
+    runner, losses = learn_when_ready(learner, runner, key, step, draw)
     return reset(learner, runner, jax.lax.pmax(runner.updates, SEEDS)), losses
 
 
@@ -193,11 +212,13 @@ def learn_when_ready(
     learner: Learner[Any],
     runner: Any,
     key: Array,
-    gradient_step: Callable[[Array, Learned, Array], tuple[Learned, dict[str, Array]]],
+    gradient_step: Callable[[Array, Learned, Any], tuple[Learned, dict[str, Array]]],
+    draw: Callable[[Array], Any] = identity,
 ) -> tuple[Any, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, or none before the replay buffer has warmed up.
 
-    `gradient_step` is given the power of the importance weights, what is learned and a key.
+    `gradient_step` is given the power of the importance weights, what is learned and what `draw`
+    makes of a key.
     """
     settings = learner.settings
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
@@ -211,13 +232,24 @@ def learn_when_ready(
         if learned.priorities:
             learned = learned._replace(sums=priorities.sums(learned.priorities))
         keys = jax.random.split(key, settings.gradient_steps)
-        learned, losses = jax.lax.scan(functools.partial(gradient_step, beta), learned, keys)
+        draws = jax.vmap(draw)(keys)  # all at once, see `collect`
+        learned, losses = jax.lax.scan(functools.partial(gradient_step, beta), learned, draws)
         return learned._replace(sums=()), jax.tree.map(jnp.mean, losses)
 
     ready = updates * settings.steps_per_update >= settings.warm_up
     learned, losses = jax.lax.cond(ready, steps, lambda same: (same, nothing), learned)
     learned = {name: part for name, part in learned._asdict().items() if name != "sums"}
     return runner._replace(**learned), losses
+
+
+def drawn(learner: Learner[Any], buffer: ReplayBuffer, key: Array) -> Draws:
+    """Keys of a gradient step, and slots where all are equal."""
+    settings, slots = learner.settings, ()
+    if not settings.priority:
+        size = settings.batch_size // learner.devices.count
+        slots = replay_buffer.drawn(key, buffer, size, settings.n_step)
+    key_worth, key_loss = (jax.random.fold_in(key, i) for i in (1, 2))
+    return Draws(key, key_worth, key_loss, slots)
 
 
 def gradient_step(
@@ -227,23 +259,22 @@ def gradient_step(
     buffer: ReplayBuffer,
     beta: Float32[Array, ""],
     learned: Learned,
-    key: Array,
+    draws: Draws,
 ) -> tuple[Learned, dict[str, Array]]:
     """Learn from one batch, then let the slow copy follow."""
     settings, devices = learner.settings, learner.devices
-    key_worth, key_loss = (jax.random.fold_in(key, i) for i in (1, 2))
     window = (settings.n_step, settings.gamma)
     drawn = None
     if settings.priority:
         known = (learned.priorities, learned.sums)
-        drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
+        drawn = priorities.sample(draws.key, *known, settings.batch_size, beta, devices)
         batch = replay_buffer.window(buffer, drawn.env, drawn.slot, *window)
         batch = devices.dealt(batch._replace(weight=drawn.weight), drawn.device)
     else:
-        size = settings.batch_size // devices.count
-        batch = replay_buffer.sample(key, buffer, size, *window)
-    goals = worth(learner, learned.weights, learned.target, batch, key_worth)
-    return descended(learner, loss, learned, drawn, batch, goals, key_loss)
+        env, slot = draws.slots
+        batch = replay_buffer.window(buffer, env, slot, *window)
+    goals = worth(learner, learned.weights, learned.target, batch, draws.key_worth)
+    return descended(learner, loss, learned, drawn, batch, goals, draws.key_loss)
 
 
 def descended(

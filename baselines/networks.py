@@ -511,10 +511,19 @@ def expand(
     return jnp.concatenate(channels, axis=-1).astype(dtype)
 
 
-def dense(width: int, scale: float, dtype: Any = jnp.float32, name: str | None = None) -> nn.Dense:
-    """A layer whose initial weights are orthogonal (Saxe et al., 2014), times `scale`."""
+def dense(
+    width: int,
+    scale: float,
+    dtype: Any = jnp.float32,
+    name: str | None = None,
+    dot_general: Any = None,
+) -> nn.Dense:
+    """A layer whose initial weights are orthogonal (Saxe et al., 2014), times `scale`.
+
+    `dot_general` multiplies inputs and weights; None for that of JAX.
+    """
     initial = nn.initializers.orthogonal(scale)
-    return nn.Dense(width, kernel_init=initial, dtype=dtype, name=name)
+    return nn.Dense(width, kernel_init=initial, dtype=dtype, name=name, dot_general=dot_general)
 
 
 def normal(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> Array:

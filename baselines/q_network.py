@@ -1,8 +1,9 @@
 """What learners of action values share: the network, how they explore, what their policy is.
 
 The network is the encoder of networks.py and an MLP with LayerNorm before each ReLU, without which
-PQN diverges (Gallici et al., 2024); DQN, which does not need it, has it too. With `dueling` heads
-(Wang et al., 2016) a value and advantages whose mean is zero add up to the action values.
+PQN diverges (Gallici et al., 2024); DQN has it by default, though it does not need it. With
+`dueling` heads (Wang et al., 2016) a value and advantages whose mean is zero add up to the action
+values.
 
 A trained policy takes the best action, and with probability `EVALUATION_EPSILON` any: a policy that
 remembers nothing can be caught in a circle, which a single other action ends. Where the environment
@@ -11,17 +12,18 @@ forbids actions, best and any are those of the legal ones.
 
 import functools
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
+from . import products
 from .algorithms import Learner
 from .networks import Network, Recurrent, dense, normal
 
@@ -38,6 +40,7 @@ class QNetwork(Network):
 
     dueling: bool = False
     noisy: bool = False  # whether the last layer and the heads are noisy, if given the key "noise"
+    layer_norm: bool = True  # whether layers are normalised
 
     @property
     def outputs(self) -> tuple[int, ...]:
@@ -56,16 +59,14 @@ class QNetwork(Network):
         """What is seen, by all layers but the last and the heads."""
         features = self.encoder_of(self.observation_space)(self.read(obs))
         for width in self.hidden[:-1]:
-            features = dense(width, np.sqrt(2), self.dtype)(features)
-            features = nn.relu(normal(nn.LayerNorm(), features))
+            features = self.activated(products.dense(width, np.sqrt(2), self.dtype)(features))
         return features
 
     def heads(self, features: Float[Array, "*batch features"]) -> Float32[Array, "..."]:
         """The answer from features, [*batch, actions, *outputs]."""
-        layer = Noisy if self.noisy else dense
+        layer = Noisy if self.noisy else products.dense
         for width in self.hidden[-1:]:
-            features = layer(width, np.sqrt(2), self.dtype)(features)
-            features = nn.relu(normal(nn.LayerNorm(), features))
+            features = self.activated(layer(width, np.sqrt(2), self.dtype)(features))
         batch, outputs = features.shape[:-1], self.outputs
         count, axis = math.prod(outputs), -1 - len(outputs)
         values = layer(self.num_actions * count, 0.1)(features)
@@ -75,11 +76,16 @@ class QNetwork(Network):
         value = layer(count, 0.1)(features).reshape(*batch, 1, *outputs)
         return value + values - values.mean(axis=axis, keepdims=True)
 
+    def activated(self, features: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
+        """What a layer hands on."""
+        return nn.relu(normal(nn.LayerNorm(), features) if self.layer_norm else features)
+
     @property
     def body(self) -> set[str]:
         """Names of the weights of `features`."""
         layers = range(len(self.hidden) - 1)
-        names = (f"{kind}_{i}" for i in layers for kind in ("Dense", "LayerNorm"))
+        kinds = ("Dense", "LayerNorm") if self.layer_norm else ("Dense",)
+        names = (f"{kind}_{i}" for i in layers for kind in kinds)
         return {"Encoder_0", *names}
 
     def values(
@@ -189,6 +195,42 @@ def answers(
     return jax.vmap(lambda key, *seen: apply(*seen, rngs={"noise": key}))(keys, obs, *given)
 
 
+class Dice(NamedTuple):
+    """What decides whether an environment explores, and how: drawn before its values are known."""
+
+    whether: Bool[Array, "*steps envs"]  # any action is taken
+    action: Array  # (*steps, envs): it; or where actions may be illegal, noise of each of them
+
+
+def thrown(
+    key: Array,
+    envs: int,
+    actions: int,
+    epsilon: Float32[Array, ""] | Float32[Array, " envs"],
+    all_legal: bool,
+) -> Dice:
+    """Draw what `decided` needs; `epsilon` is a number, or one for each environment."""
+    key_whether, key_action = jax.random.split(key)
+    whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
+    if all_legal:
+        return Dice(whether, jax.random.randint(key_action, (envs,), 0, actions, jnp.int32))
+    return Dice(whether, jax.random.gumbel(key_action, (envs, actions), jnp.float32))
+
+
+def decided(
+    dice: Dice, values: Float32[Array, "envs actions"], mask: Mask
+) -> Int32[Array, " envs"]:
+    """The best legal actions, or any legal one where the dice say so."""
+    chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
+    anything = dice.action
+    if mask is not None:
+        chex.assert_equal_shape([values, mask], custom_message="values and mask, [envs, actions]")
+        even = legal(jnp.zeros_like(values), mask)
+        anything = (dice.action + even).argmax(axis=-1).astype(jnp.int32)
+    best = legal(values, mask).argmax(axis=-1).astype(jnp.int32)
+    return jnp.where(dice.whether, anything, best)
+
+
 def explore(
     key: Array,
     values: Float32[Array, "envs actions"],
@@ -200,17 +242,8 @@ def explore(
     `epsilon` is a number, or one for each environment.
     """
     chex.assert_rank(values, 2, custom_message="values are [envs, actions]")
-    key_whether, key_action = jax.random.split(key)
     envs, actions = values.shape
-    if mask is None:
-        anything = jax.random.randint(key_action, (envs,), 0, actions, jnp.int32)
-    else:
-        chex.assert_equal_shape([values, mask], custom_message="values and mask, [envs, actions]")
-        even = legal(jnp.zeros_like(values), mask)
-        anything = jax.random.categorical(key_action, even).astype(jnp.int32)
-    whether = jax.random.bernoulli(key_whether, epsilon, (envs,))
-    best = legal(values, mask).argmax(axis=-1).astype(jnp.int32)
-    return jnp.where(whether, anything, best)
+    return decided(thrown(key, envs, actions, epsilon, mask is None), values, mask)
 
 
 def ladder(epsilon: Any, power: float, place: Any) -> Any:

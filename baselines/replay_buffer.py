@@ -14,7 +14,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, Shaped
+from jaxtyping import Array, Bool, Float32, Int32, PyTree, Shaped, UInt32
 
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask
@@ -110,6 +110,14 @@ def add(
     )
 
 
+class Lots(NamedTuple):
+    """What decides which slots are drawn, whatever the replay buffer holds by then."""
+
+    env: Int32[Array, "*batch"]
+    high: UInt32[Array, "*batch"]  # random bits
+    low: UInt32[Array, "*batch"]
+
+
 def sample(
     key: Array, buffer: ReplayBuffer, size: int, n_step: int, gamma: float | Float32[Array, ""]
 ) -> Batch:
@@ -129,12 +137,27 @@ def drawn(
 
     Of the last of these only the observation may be known.
     """
-    envs, slots = buffer.reward.shape
+    return drawn_by(lots(key, len(buffer.reward), size), buffer, steps)
+
+
+def lots(key: Array, envs: int, size: int) -> Lots:
+    """Draw what `drawn_by` needs for a batch of this size."""
     key_env, key_slot = jax.random.split(key)
     env = jax.random.randint(key_env, (size,), 0, envs, jnp.int32)
-    newest = buffer.written[env]  # its observation is there, nothing else
+    return Lots(env, *(jax.random.bits(each, (size,)) for each in jax.random.split(key_slot)))
+
+
+def drawn_by(
+    lots: Lots, buffer: ReplayBuffer, steps: int
+) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
+    """As `drawn`: the bits choose a slot as `jax.random.randint` does."""
+    slots = buffer.reward.shape[1]
+    newest = buffer.written[lots.env]  # its observation is there, nothing else
     oldest = jnp.maximum(newest - (slots - 1), 0)
-    return env, jax.random.randint(key_slot, (size,), oldest, newest - steps + 1, jnp.int32)
+    count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
+    half = jnp.uint32(1 << 16) % count
+    offset = (lots.high % count) * (half * half % count) + lots.low % count
+    return lots.env, oldest + (offset % count).astype(jnp.int32)
 
 
 def window(

@@ -12,14 +12,14 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from . import actor_critic, evaluate
-from .actor_critic import Learned, Runner
+from .actor_critic import Chance, Learned, Runner
 from .algorithms import Learner
 from .minibatches import Loss
 from .replay_buffer import Batch
@@ -49,6 +49,14 @@ class Settings(actor_critic.Replaying):
             )
 
 
+class Draws(NamedTuple):
+    """What a gradient step draws, before it is its turn."""
+
+    key: Array  # of what the critics' layers drop in their loss
+    next: Chance  # of what follows
+    now: Chance  # of the actor's loss
+
+
 DIVIDED = actor_critic.DIVIDED
 network = actor_critic.network
 build = functools.partial(actor_critic.build, "sac")
@@ -62,18 +70,22 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Act and learn in turns; also return the metrics of this update."""
-    return actor_critic.rounds(learner, runner, actor_critic.by_policy, gradient_step)
+    return actor_critic.rounds(learner, runner, actor_critic.by_policy, draw, gradient_step)
+
+
+def draw(learner: Learner[Settings], key: Array) -> Draws:
+    """Draw for a gradient step."""
+    return Draws(key, *(actor_critic.chance(learner, each) for each in jax.random.split(key)))
 
 
 def gradient_step(
-    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
     """Improve the critics, the actor and the temperature; the slow copies follow."""
-    key_next, key_now = jax.random.split(key)
-    goal = worth(learner, learned, batch, key_next)
-    loss = (actor_critic.squared_errors, batch, goal, key)
+    goal = worth(learner, learned, batch, draws.next)
+    loss = (actor_critic.squared_errors, batch, goal, draws.key)
     learned, of_critic = actor_critic.descended(learner, learned, "critic", *loss)
-    learned, of_actor = acted(learner, learned, actor_loss, batch, key_now)
+    learned, of_actor = acted(learner, learned, actor_loss, batch, draws.now)
     target = actor_critic.followed(learner, learned.target, learned.critic)
     return learned._replace(target=target), {**of_critic, **of_actor}
 
@@ -83,13 +95,13 @@ def acted(
     learned: Learned,
     loss: Callable[..., Loss],
     batch: Batch,
-    key: Array,
+    chance: Chance,
 ) -> tuple[Learned, dict[str, Array]]:
     """Improve the actor by its loss, and the temperature, if it is their turn."""
     step = functools.partial(actor_critic.descended, learner)
 
     def act(learned: Learned) -> tuple[Learned, dict[str, Array]]:
-        learned, told = step(learned, "weights", loss, learned, batch, key)
+        learned, told = step(learned, "weights", loss, learned, batch, chance)
         if learner.settings.learn_temperature:
             learned, _ = step(learned, "temperature", temperature_loss, told["entropy"])
         return learned, told
@@ -99,22 +111,23 @@ def acted(
 
 
 def worth(
-    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings], learned: Learned, batch: Batch, chance: Chance
 ) -> Float32[Array, " batch"]:
     """What the sampled actions should have been worth: the least critic, and entropy."""
-    action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, key)
+    action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, chance.noise)
     seen = (learned.target, batch.next_obs, action)
-    value = actor_critic.values(learner, *seen, key=key)[..., 0]
+    value = actor_critic.values(learner, *seen, key=chance.key)[..., 0]
     soft = value.min(axis=0) - jnp.exp(learned.temperature) * log_prob
     return batch.reward + batch.discount * soft
 
 
 def actor_loss(
-    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, chance: Chance
 ) -> Loss:
     """Minus the least value and the entropy of what the actor would do."""
-    action, log_prob = actor_critic.drawn(learner, weights, batch.obs, key)
-    value = actor_critic.values(learner, learned.critic, batch.obs, action, key=key)[..., 0]
+    action, log_prob = actor_critic.drawn(learner, weights, batch.obs, chance.noise)
+    seen = (learned.critic, batch.obs, action)
+    value = actor_critic.values(learner, *seen, key=chance.key)[..., 0]
     return soft_loss(learned, batch, value.min(axis=0), log_prob)
 
 

@@ -9,14 +9,14 @@ before tanh.
 
 import dataclasses
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from . import acting, actor_critic, evaluate
-from .actor_critic import Learned, Runner
+from .actor_critic import Chance, Learned, Runner
 from .algorithms import Learner
 from .minibatches import Loss
 from .replay_buffer import Batch
@@ -36,6 +36,13 @@ class Settings(actor_critic.Replaying):
     swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")
 
 
+class Draws(NamedTuple):
+    """What a gradient step draws, before it is its turn."""
+
+    next: Chance  # of what follows
+    key: Array  # of what the critics' layers drop in the losses
+
+
 DIVIDED = actor_critic.DIVIDED
 network = functools.partial(actor_critic.network, has_chance=False)
 build = functools.partial(actor_critic.build, "td3")
@@ -51,41 +58,46 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Act and learn in turns; also return the metrics of this update."""
-    return actor_critic.rounds(learner, runner, explore, gradient_step)
+    return actor_critic.rounds(learner, runner, explore, draw, gradient_step)
 
 
-def explore(learner: Learner[Settings], outputs: Array, key: Array) -> Array:
+def explore(learner: Learner[Settings], outputs: Array, noise: Array) -> Array:
     """The actor's actions with noise."""
     policy: Any = learner.policy
-    return noisy(learner, policy.action(policy.best(outputs)), key, learner.settings.noise)
+    return noisy(learner, policy.action(policy.best(outputs)), noise, learner.settings.noise)
 
 
 def noisy(
     learner: Learner[Settings],
     action: Array,
-    key: Array,
+    noise: Float32[Array, "batch numbers"],
     spread: float | Float32[Array, ""],
     limit: float | Float32[Array, ""] = jnp.inf,
 ) -> Array:
-    """Actions with Gaussian noise, in half their range, and within their bounds."""
+    """Actions with noise of this spread, in half their range, and within their bounds."""
     policy: Any = learner.policy
-    noise = jnp.clip(spread * jax.random.normal(key, action.shape, jnp.float32), -limit, limit)
+    noise = jnp.clip(spread * noise.reshape(action.shape), -limit, limit)
     moved = action + policy.half.reshape(policy.space.shape) * noise
     return jnp.clip(moved, policy.space.low, policy.space.high)
 
 
+def draw(learner: Learner[Settings], key: Array) -> Draws:
+    """Draw for a gradient step."""
+    key_now = jax.random.fold_in(key, actor_critic.APART + 1)
+    return Draws(actor_critic.chance(learner, key), key_now)
+
+
 def gradient_step(
-    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
     """Improve the critics; in some of the steps the actor too, and the slow copies follow."""
-    goal = worth(learner, learned, batch, key)
+    goal = worth(learner, learned, batch, draws.next)
     step = functools.partial(actor_critic.descended, learner)
-    key_now = jax.random.fold_in(key, actor_critic.APART + 1)
-    loss = (actor_critic.squared_errors, batch, goal, key_now)
+    loss = (actor_critic.squared_errors, batch, goal, draws.key)
     learned, of_critic = step(learned, "critic", *loss)
 
     def act(learned: Learned) -> tuple[Learned, dict[str, Array]]:
-        learned, told = step(learned, "weights", actor_loss, learned, batch, key_now)
+        learned, told = step(learned, "weights", actor_loss, learned, batch, draws.key)
         fast = {"weights": learned.weights, "critic": learned.critic}
         return learned._replace(target=actor_critic.followed(learner, learned.target, fast)), told
 
@@ -94,14 +106,15 @@ def gradient_step(
 
 
 def worth(
-    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings], learned: Learned, batch: Batch, chance: Chance
 ) -> Float32[Array, " batch"]:
     """What the sampled actions should have been worth: the least critic, near the slow actor."""
     settings, slow = learner.settings, learned.target
     action = best(learner, slow["weights"], batch.next_obs)
-    action = noisy(learner, action, key, settings.target_noise, settings.target_noise_limit)
+    limits = (settings.target_noise, settings.target_noise_limit)
+    action = noisy(learner, action, chance.noise, *limits)
     seen = (slow["critic"], batch.next_obs, action)
-    value = actor_critic.values(learner, *seen, key=key)[..., 0]
+    value = actor_critic.values(learner, *seen, key=chance.key)[..., 0]
     return batch.reward + batch.discount * value.min(axis=0)
 
 

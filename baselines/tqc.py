@@ -14,11 +14,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, PyTree
 
 from . import actor_critic, evaluate, sac
-from .actor_critic import Learned, Runner
+from .actor_critic import Chance, Learned, Runner
 from .algorithms import Learner
 from .minibatches import Loss
 from .qr_dqn import quantile_huber
 from .replay_buffer import Batch
+from .sac import Draws
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,30 +53,29 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Act and learn in turns; also return the metrics of this update."""
-    return actor_critic.rounds(learner, runner, actor_critic.by_policy, gradient_step)
+    return actor_critic.rounds(learner, runner, actor_critic.by_policy, sac.draw, gradient_step)
 
 
 def gradient_step(
-    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
     """Improve the critics, the actor and the temperature; the slow copies follow."""
-    key_next, key_now = jax.random.split(key)
-    goal = worth(learner, learned, batch, key_next)
-    loss = (critic_loss, batch, goal, key)
+    goal = worth(learner, learned, batch, draws.next)
+    loss = (critic_loss, batch, goal, draws.key)
     learned, of_critic = actor_critic.descended(learner, learned, "critic", *loss)
-    learned, of_actor = sac.acted(learner, learned, actor_loss, batch, key_now)
+    learned, of_actor = sac.acted(learner, learned, actor_loss, batch, draws.now)
     target = actor_critic.followed(learner, learned.target, learned.critic)
     return learned._replace(target=target), {**of_critic, **of_actor}
 
 
 def worth(
-    learner: Learner[Settings], learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings], learned: Learned, batch: Batch, chance: Chance
 ) -> Float32[Array, "batch kept"]:
     """Quantiles of what the sampled actions should have been worth."""
     settings = learner.settings
-    action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, key)
+    action, log_prob = actor_critic.drawn(learner, learned.weights, batch.next_obs, chance.noise)
     seen = (learned.target, batch.next_obs, action, settings.quantiles)
-    said = actor_critic.values(learner, *seen, key)
+    said = actor_critic.values(learner, *seen, chance.key)
     soft = said - jnp.exp(learned.temperature) * log_prob[:, None]
     # In this order, as a sort is computed once and a sum anew for each pair of quantiles.
     return truncated(batch.reward[:, None] + batch.discount[:, None] * soft, settings.dropped)
@@ -115,10 +115,10 @@ def quantile_errors(
 
 
 def actor_loss(
-    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, key: Array
+    learner: Learner[Settings], weights: PyTree, learned: Learned, batch: Batch, chance: Chance
 ) -> Loss:
     """Minus the mean of all quantiles and the entropy of what the actor would do."""
-    action, log_prob = actor_critic.drawn(learner, weights, batch.obs, key)
-    count = learner.settings.quantiles
-    said = actor_critic.values(learner, learned.critic, batch.obs, action, count, key)
+    action, log_prob = actor_critic.drawn(learner, weights, batch.obs, chance.noise)
+    seen = (learned.critic, batch.obs, action, learner.settings.quantiles)
+    said = actor_critic.values(learner, *seen, chance.key)
     return sac.soft_loss(learned, batch, said.mean(axis=(0, 2)), log_prob)

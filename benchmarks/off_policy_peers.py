@@ -144,7 +144,8 @@ def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
     given |= {
         "rollout_steps": rounds,
         "gradient_steps": setting["gradient_steps"],
-        **{"n_step": 1, "dueling": False, "double": False, "max_grad_norm": 10.0},
+        **{"n_step": 1, "dueling": False, "double": False, "layer_norm": False},
+        "max_grad_norm": 10.0,
         **{"target_rate": 1.0, "target_every": updates * between},
         "epsilon_end": setting["epsilon_end"],
         "epsilon_share": setting["epsilon_share"],

@@ -133,8 +133,15 @@ class TanhGaussian:
 
     def draw(self, key: Key, outputs: Float[Array, "*batch outputs"]) -> Array:
         """Draw before tanh, float32 (*batch, numbers)."""
+        shape = (*outputs.shape[:-1], self.numbers)
+        return self.spread_out(jax.random.normal(key, shape, outputs.dtype), outputs)
+
+    def spread_out(
+        self, noise: Float[Array, "*batch numbers"], outputs: Float[Array, "*batch outputs"]
+    ) -> Array:
+        """What is drawn before tanh if standard normal numbers are these."""
         mean, spread = self.moments(outputs)
-        return mean + spread * jax.random.normal(key, mean.shape, mean.dtype)
+        return mean + spread * noise
 
     def best(self, outputs: Float[Array, "*batch outputs"]) -> Array:
         """The means, before tanh."""

@@ -214,7 +214,8 @@ def test_both_halves_of_a_batch_pass_the_critics_together(agent, runners):
 
     @jax.jit
     def parts(learned, batch):
-        drawn = actor_critic.drawn(agent, learned.weights, batch.next_obs, jax.random.key(1))
+        noise = jax.random.normal(jax.random.key(1), (32, 2), jnp.float32)
+        drawn = actor_critic.drawn(agent, learned.weights, batch.next_obs, noise)
         cost = jnp.exp(learned.temperature) * drawn[1]
         return *drawn, crossq.critic_loss(agent, learned.critic, batch, drawn[0], cost)
 

@@ -35,9 +35,8 @@ values_of, worth, loss = (
 @functools.partial(jax.jit, static_argnums=0)
 def gradient_step(agent, memory, learned, key):
     """A gradient step of DQN."""
-    return dqn.gradient_step(
-        agent, dqn.worth, dqn.loss, memory, jnp.float32(1.0), dqn.Learned(*learned, ()), key
-    )
+    draws, learned = dqn.drawn(agent, memory, key), dqn.Learned(*learned, ())
+    return dqn.gradient_step(agent, dqn.worth, dqn.loss, memory, jnp.float32(1.0), learned, draws)
 
 
 def runners_of(agent: Learner, seeds: int = 1):
@@ -147,6 +146,19 @@ def test_samples_are_even_over_the_windows_that_are_whole():
         steps = {row[0] for rows in stream.steps for row in rows}
         np.testing.assert_array_equal(got.weight, np.isin(got.obs["seen"], list(steps)))
     assert 0 < float(got.weight.mean()) < 1  # some slots are true successors only
+
+
+def test_slots_are_those_of_randint():
+    """Bits drawn ahead choose them, also in a buffer of few steps, or of none."""
+    memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
+    for written in ([0, 1, 5], [7, 8, 900]):
+        memory = memory._replace(written=jnp.asarray(written, jnp.int32))
+        draw = jax.jit(replay_buffer.drawn, static_argnums=(2, 3))
+        env, slot = draw(jax.random.key(4), memory, 500, 1)
+        oldest, newest = np.maximum(0, memory.written - (SLOTS - 1))[env], memory.written[env]
+        _, key = jax.random.split(jax.random.key(4))
+        wanted = jax.random.randint(key, (500,), oldest, newest, jnp.int32)
+        np.testing.assert_array_equal(slot, wanted)
 
 
 def test_an_update_remembers_what_happened_in_the_world():

@@ -52,18 +52,20 @@ def log_density(outputs, action):
 def test_targets_are_those_of_the_paper(agent, runners):
     (_, _, runner), _ = runners
     learned, batch, key = runner.learned, sampled(agent, runner), jax.random.key(7)
+    noise = jax.random.normal(key, (32, 2), jnp.float32)
+    chance = actor_critic.Chance(noise, key)
 
     @jax.jit
     def parts(learned, batch):
-        action, log_prob = actor_critic.drawn(agent, learned.weights, batch.next_obs, key)
+        action, log_prob = actor_critic.drawn(agent, learned.weights, batch.next_obs, noise)
         return (
             action,
             log_prob,
             jax.vmap(agent.network.apply, (None, 0))(learned.weights, batch.next_obs),
             actor_critic.values(agent, learned.target, batch.next_obs, action),
-            sac.worth(agent, learned, batch, key),
-            sac.actor_loss(agent, learned.weights, learned, batch, key),
-            actor_critic.drawn(agent, learned.weights, batch.obs, key),
+            sac.worth(agent, learned, batch, chance),
+            sac.actor_loss(agent, learned.weights, learned, batch, chance),
+            actor_critic.drawn(agent, learned.weights, batch.obs, noise),
             actor_critic.squared_errors(agent, learned.critic, batch, batch.reward),
             actor_critic.values(agent, learned.critic, batch.obs, batch.action),
         )
@@ -95,8 +97,10 @@ def test_nothing_is_learned_before_the_warm_up_and_slow_copies_follow(agent, run
         assert not all(jax.tree.leaves(moved)), name
     assert np.isfinite(metrics["critic_loss"]).all() and metrics["temperature"] > 0
     step = jax.jit(functools.partial(sac.gradient_step, agent))
-    batch = sampled(agent, after)
-    learned, _ = step(after.learned, batch, jax.random.key(0))
+    size = agent.settings.batch_size
+    batch = jax.tree.map(lambda leaf: leaf[:size], sampled(agent, after))
+    draws = sac.draw(agent, jax.random.key(0))
+    learned, _ = step(after.learned, batch, draws)
     rate = agent.settings.target_rate
     for slow, old, new in zip(
         *map(jax.tree.leaves, (learned.target, after.target, learned.critic)), strict=True

@@ -35,21 +35,22 @@ def sampled(agent, runner):
 
 def test_targets_are_the_least_critic_near_the_slow_actor(agent, runner):
     learned, batch, key = runner.learned, sampled(agent, runner), jax.random.key(5)
+    chance = actor_critic.Chance(jax.random.normal(key, (32, 2), jnp.float32), key)
 
     @jax.jit
     def parts(learned, batch):
         slow = learned.target
         action = td3.best(agent, slow["weights"], batch.next_obs)
-        near = td3.noisy(agent, action, key, 0.2, 0.5)
+        near = td3.noisy(agent, action, chance.noise, 0.2, 0.5)
         values = actor_critic.values(agent, slow["critic"], batch.next_obs, near)
         outputs = jax.vmap(agent.network.apply, (None, 0))(slow["weights"], batch.next_obs)
-        return outputs, action, near, values, td3.worth(agent, learned, batch, key)
+        return outputs, action, near, values, td3.worth(agent, learned, batch, chance)
 
     outputs, action, near, values, found = map(np.asarray, parts(learned, batch))
     np.testing.assert_array_equal(outputs[:, 2:], -20)  # no chance
     stretched = LOW + (HIGH - LOW) * (np.tanh(outputs[:, :2]) + 1) / 2
     np.testing.assert_allclose(action, stretched, rtol=1e-5, atol=1e-6)
-    noise = np.asarray(jax.random.normal(key, (32, 2), jnp.float32)) * 0.2
+    noise = np.asarray(chance.noise) * 0.2
     moved = action + (HIGH - LOW) / 2 * noise.clip(-0.5, 0.5)
     np.testing.assert_allclose(near, moved.clip(LOW, HIGH), rtol=1e-5, atol=1e-6)
     wanted = batch.reward + batch.discount * values[..., 0].min(axis=0)
@@ -57,11 +58,13 @@ def test_targets_are_the_least_critic_near_the_slow_actor(agent, runner):
 
 
 def test_the_actor_and_the_slow_copies_move_in_every_other_gradient_step(agent, runner):
-    one, batch = functools.partial(td3.gradient_step, agent), sampled(agent, runner)
+    one, size = functools.partial(td3.gradient_step, agent), agent.settings.batch_size
+    batch = jax.tree.map(lambda leaf: leaf[:size], sampled(agent, runner))
     of_a_seed = jax.vmap(one, in_axes=None, out_axes=None, axis_size=1, axis_name=SEEDS)
     step = jax.jit(of_a_seed)
-    first, _ = step(runner.learned, batch, jax.random.key(0))
-    second, _ = step(first, batch, jax.random.key(1))
+    first, second = (td3.draw(agent, jax.random.key(i)) for i in range(2))
+    first, _ = step(runner.learned, batch, first)
+    second, _ = step(first, batch, second)
 
     def same(a, b, name):
         pair = getattr(a, name), getattr(b, name)
@@ -75,9 +78,10 @@ def test_the_actor_and_the_slow_copies_move_in_every_other_gradient_step(agent, 
 
 def test_actions_in_acting_have_noise_within_their_bounds(agent):
     outputs = jnp.zeros((1000, 4)).at[:, 2:].set(-20)
-    action = np.asarray(jax.jit(functools.partial(td3.explore, agent))(outputs, jax.random.key(0)))
+    noise = jax.random.normal(jax.random.key(0), (1000, 2), jnp.float32)
+    action = np.asarray(jax.jit(functools.partial(td3.explore, agent))(outputs, noise))
     np.testing.assert_allclose(action.mean(axis=0), [0, 2], atol=0.03)
     np.testing.assert_allclose(action.std(axis=0), [0.1, 0.2], rtol=0.1)
     wild = jnp.full((1000, 4), 5.0)
-    action = np.asarray(jax.jit(functools.partial(td3.explore, agent))(wild, jax.random.key(0)))
+    action = np.asarray(jax.jit(functools.partial(td3.explore, agent))(wild, noise))
     assert (action <= HIGH).all() and (action >= LOW).all()

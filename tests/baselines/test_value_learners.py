@@ -12,7 +12,7 @@ from test_dqn import goes_on_bit_for_bit, some_batch
 from tiny import Endless, learner
 from tiny_masks import Gate
 
-from jaxenvs.baselines import c51, dqn, export, iqn, q_network, qr_dqn, rainbow, runs
+from jaxenvs.baselines import c51, dqn, export, iqn, products, q_network, qr_dqn, rainbow, runs
 from jaxenvs.baselines.algorithms import SEEDS
 from jaxenvs.baselines.run import loop
 
@@ -404,3 +404,38 @@ def test_a_noisy_network_has_noise_in_its_last_layers_alone():
         "Noisy_2",
     }
     assert issubclass(q_network.Noisy, nn.Module) and "Dense_0" in shapes
+
+
+def test_layers_without_norm_by_hand():
+    agent = learner(Endless(), "dqn", hidden=(8, 8), layer_norm=False, dueling=False)
+    assert agent.network.body == {"Encoder_0", "Dense_0"}
+    weights = weights_of(agent)
+    parts = jax.tree.map(np.asarray, weights["params"])
+    assert parts.keys() == {"Dense_0", "Dense_1", "Dense_2"}
+    x = np.linspace(-1, 1, 5, dtype=np.float32)[:, None]
+    for name in ("Dense_0", "Dense_1"):
+        expected = np.maximum(x @ parts[name]["kernel"] + parts[name]["bias"], 0)
+        x = expected
+    expected = x @ parts["Dense_2"]["kernel"] + parts["Dense_2"]["bias"]
+    obs = jnp.linspace(-1, 1, 5)[:, None]
+    np.testing.assert_allclose(answers_of(agent, weights, obs), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_gradients_of_products_are_those_of_jax(stacked):
+    """Of a batch, and of several networks at once."""
+    key_inputs, key_weights = jax.random.split(KEY)
+    inputs = jax.random.normal(key_inputs, (6, 5))
+    weights = jax.random.normal(key_weights, (3, 5, 2) if stacked else (5, 2))
+
+    def loss(product, weights, inputs):
+        over_batch = jax.vmap(product, in_axes=(0, None))
+        over_networks = jax.vmap(over_batch, in_axes=(None, 0)) if stacked else over_batch
+        return jnp.square(over_networks(inputs, weights)).sum()
+
+    ours, wanted = (
+        jax.jit(jax.value_and_grad(functools.partial(loss, product), (0, 1)))(weights, inputs)
+        for product in (products.of_item, jnp.matmul)
+    )
+    for a, b in zip(*map(jax.tree.leaves, (ours, wanted)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)

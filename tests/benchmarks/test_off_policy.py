@@ -49,6 +49,7 @@ def test_ours_takes_every_setting_as_it_is(setting, num_envs):
     rounds = settings.steps_per_update // num_envs
     ratio = setting.gradient_steps / chosen.rollout_steps
     assert settings.gradient_steps / rounds == pytest.approx(ratio)  # of a round
+    assert not settings.layer_norm  # as theirs
 
 
 def test_theirs_are_told_the_same():
