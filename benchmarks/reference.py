@@ -88,17 +88,16 @@ def main(argv: list[str] | None = None) -> int:
 
 def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespace) -> int:
     """Record short runs of ids; the exit code is 1 if one of them failed."""
-    again = bool(options.retry)
-    known = recorded(RESULTS)
-    chosen = (
-        [id for id in ids if is_unlearned(known.get(id, []), random.get(id))]
-        if again
-        else [id for id in ids if not any(map(is_plain, known.get(id, [])))]
-    )
+    again, most = bool(options.retry), options.retry or options.train
+    found = recorded(RESULTS)
+
+    def is_left(id: str) -> bool:
+        runs = found.get(id, [])
+        return is_unlearned(runs, random.get(id)) if again else not any(map(is_plain, runs))
+
     code = 0
-    for id, run, said in short_runs(
-        chosen, options.retry or options.train, options.runs, options.jobs, again
-    ):
+    left = filter(is_left, ids)
+    for id, run, said in short_runs(left, most, options.runs, options.jobs, again):
         if said:
             print(f"{id:<40} failed: {said}", file=sys.stderr, flush=True)
             code = 1
@@ -106,7 +105,8 @@ def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespa
         kept = RETRIES if again else SHORT_RUNS
         record.main([str(kept), str(run), "--device", options.device])
         write(options.out, random)
-        row = next(row for row in recorded(RESULTS)[id] if is_plain(row) != again)
+        known = filter(is_same_task, recorded(RESULTS)[id])
+        row = next(row for row in known if is_plain(row) != again)
         print(f"{id:<40} {np.mean(row['returns']):10.4f} {row['steps']:10,}", flush=True)
     return code
 
