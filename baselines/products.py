@@ -37,7 +37,12 @@ def of_item(inputs: Float[Array, " inputs"], weights: Float[Array, "inputs outpu
 
 
 @of_item.def_vmap
-def _of_items(size: int, batched: list[bool], inputs: Array, weights: Array) -> tuple[Array, bool]:
+def _of_items(
+    size: Any,  # int, or a symbol where a policy is exported
+    batched: list[bool],
+    inputs: Array,
+    weights: Array,
+) -> tuple[Array, bool]:
     if batched == [True, False]:
         return of_batch(inputs, weights), True
     axes = tuple(0 if each else None for each in batched)

@@ -149,7 +149,9 @@ def fallen():
 
 def test_only_the_end_of_the_task_is_worth_nothing(fallen):
     agent, _, runner, batch, *_ = fallen
-    goal = jax.jit(functools.partial(sac.worth, agent))(runner.learned, batch, jax.random.key(0))
+    noise = jax.random.normal(jax.random.key(0), (64, agent.policy.numbers), jnp.float32)
+    chance = actor_critic.Chance(noise, jax.random.key(0))
+    goal = jax.jit(functools.partial(sac.worth, agent))(runner.learned, batch, chance)
     steps = np.asarray(batch.weight) > 0
     ended = steps & (np.asarray(batch.action).sum(axis=1) > 3)
     cut = steps & ~ended & (np.asarray(batch.next_obs)[:, 0] == 5)
