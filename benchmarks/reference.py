@@ -170,7 +170,7 @@ def random_play(id: str) -> dict[str, Any]:
 
 
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """For each id its recorded runs, those of PPO first: what `jaxenvs train` was told, and means.
+    """For each id its recorded runs, those of PPO alone first: their commands and mean returns.
 
     The return of a seed is that of the evaluation, or of its last 200 training episodes where
     there was none. `apart` is what its task had that the id alone has not. A bound for search
@@ -193,7 +193,11 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
             "date": row["date"],
         }
         runs.setdefault(row["id"], []).append(kept)
-    return {id: sorted(runs[id], key=lambda run: run["algorithm"] != "ppo") for id in sorted(runs)}
+
+    def place(run: dict[str, Any]) -> tuple[bool, bool]:
+        return run["algorithm"] != "ppo", bool(run["apart"])
+
+    return {id: sorted(runs[id], key=place) for id in sorted(runs)}
 
 
 def _apart(id: str, algorithm: str, command: str) -> list[str]:

@@ -4,13 +4,12 @@ import statistics
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from jaxenvs.commands.page import is_learned, with_additions
-
 from .registry import RUNS, table
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
 MANY = 10  # seeds whose returns are not listed
 EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}  # of a trial, from 0
+CLEARLY, ERRORS = 0.05, 3  # by how much, and how many standard errors, random play is exceeded
 GOOD = 0.9  # a return that many seeds are counted by
 
 COMMAND: dict[str, Column] = {"`jaxenvs train` ...": lambda row: f"`{_flags(row)}`"}
@@ -87,28 +86,31 @@ def families(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-retries", f"{RUNS}/retries.json", "jaxenvs/commands/reference.json")
 def retries(rows: list[dict[str, Any]], reference: dict[str, Any]) -> Table:
-    """Second tries that learned, the best first, and how many others there are."""
-    random = reference["random"]
-    tried = {row["command"]: row for row in rows}
-    learned = [
-        (tried[run["command"]], run, random[id]["return"])
-        for id, runs in reference["trained"].items()
-        for run in runs
-        if run["command"] in tried and is_learned(run, random[id])
-    ]
-    learned.sort(key=lambda found: (-(found[0]["evaluation"]["success_rate"] or 0), found[0]["id"]))
+    """Second tries that are clearly better than random play, and how many others there are."""
+
+    def by_chance(row: dict[str, Any]) -> float:
+        return reference["random"][row["id"]]["return"]
+
+    def is_better(row: dict[str, Any]) -> bool:
+        chance, played = reference["random"][row["id"]], row["evaluation"]["episodes"]
+        error = chance["error"] * (1 + chance["episodes"] / played) ** 0.5  # of the difference
+        return _mean(returns_of(row)) > by_chance(row) + max(CLEARLY, ERRORS * error)
+
+    better = list(filter(is_better, rows))
+    better.sort(key=lambda row: (row["id"].split("-")[0], row["id"]))
     columns: dict[str, Column] = {
-        "id": lambda found: f"`{found[0]['id']}`",
-        "PPO": lambda found: with_additions(found[1]).strip(),
-        "steps": lambda found: whole(found[0]["steps"]),
-        "return": lambda found: listed(found[1]["returns"]),
-        "random play": lambda found: fixed(3)(found[2]),
-        "success": lambda found: _success(found[0]),
-        "steps/s": lambda found: short(found[0]["steps_per_second"]),
+        **COMMAND,
+        "steps": of("steps", whole),
+        "return": lambda row: listed(returns_of(row)),
+        "random play": lambda row: fixed(3)(by_chance(row)),
+        "success": _success,
+        "steps/s": of("steps_per_second", short),
     }
-    others = len(rows) - len(learned)
-    note = f"{len(learned)} of {len(rows)} have learned; {others} have not and are left out here."
-    return tabulated(learned, columns)._replace(note=note)
+    note = (
+        f"{len(better)} of {len(rows)} tries are better than random play, by {CLEARLY} and by "
+        f"{ERRORS} standard errors of the difference; the others are left out."
+    )
+    return tabulated(better, columns)._replace(note=note)
 
 
 def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:
