@@ -16,6 +16,7 @@ from .turns import turns
 
 RESULTS = "benchmarks/results"
 RUNS = "baselines/results"
+REFERENCE = "jaxenvs/commands/reference.json"
 
 
 Build = Callable[..., Table | str]  # of the contents of files; a string is Markdown

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .registry import RUNS, table
+from .registry import REFERENCE, RUNS, table
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
 MANY = 10  # seeds whose returns are not listed
@@ -84,7 +84,7 @@ def families(rows: list[dict[str, Any]]) -> Table:
     return tabulated(rows, columns)
 
 
-@table("runs-retries", f"{RUNS}/retries.json", "jaxenvs/commands/reference.json")
+@table("runs-retries", f"{RUNS}/retries.json", REFERENCE)
 def retries(rows: list[dict[str, Any]], reference: dict[str, Any]) -> Table:
     """Second tries that are clearly better than random play, and how many others there are."""
 

@@ -24,6 +24,9 @@ def copy(tmp_path):
         shutil.copy(path, target)
     for folder in (registry.RESULTS, registry.RUNS):
         shutil.copytree(ROOT / folder, tmp_path / folder)
+    target = tmp_path / registry.REFERENCE
+    target.parent.mkdir(parents=True)
+    shutil.copy(ROOT / registry.REFERENCE, target)
     return tmp_path
 
 
