@@ -24,7 +24,7 @@ from jaxenvs.baselines.algorithms import ALGORITHMS, Learner
 from jaxenvs.baselines.ray import cluster as ray_cluster
 from jaxenvs.baselines.ray import ppo as ray_ppo
 from jaxenvs.baselines.ray import training as ray_training
-from jaxenvs.baselines.ray.cluster import Pool
+from jaxenvs.baselines.ray.cluster import Made, Pool
 from jaxenvs.baselines.train import main
 
 # Ray starts its processes by forking this one, where JAX has threads; none of them uses JAX before
@@ -167,17 +167,20 @@ def test_actors_that_run_ahead_and_processes_that_are_killed(tmp_path, capfd):
     assert nothing_left([*processes("ray::Actor"), *processes("ray::Learner")])
 
 
+EMPTY = "Grid-Empty-5x5-v0"
 APEX = ["--ray", "--algo", "apex", "--num-envs", "8", "--rollout-steps", "16", "--hidden", "32"]
 APEX += ["--embed", "0", "--learning-rate", "1e-2", "--eval-episodes", "16", "--capacity", "4000"]
 APEX += ["--warm-up", "300", "--gradient-steps", "8", "--batch-size", "64"]
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("id", [SIGNAL, "gym:tiny_gym:Fussy-v0", "Grid-Empty-5x5-v0"])
+@pytest.mark.parametrize("id", [SIGNAL, "gym:tiny_gym:Fussy-v0", EMPTY])
 def test_ape_x_learns(tmp_path, id):
     """In worlds of Gymnasium, with a mask that allows one action too, and in ours."""
     out = tmp_path / "run"
     argv = [id, *APEX, "--actors", "2", "--total-steps", str(50 * 128), "--out", str(out)]
+    # Many of its environments explore: otherwise some runs do not find the goal in so few steps.
+    argv += ["--epsilon-power", "1"] if id == EMPTY else []
     assert main(argv) == 0
     log = rows(out)
     assert [row["update"] for row in log] == list(range(1, 51))
@@ -185,7 +188,7 @@ def test_ape_x_learns(tmp_path, id):
     assert 112 <= log[0]["held"][0] <= 120 and 368 <= log[2]["held"][0] <= 376
     assert log[1]["q_loss"] == [0] and log[2]["q_loss"][0] > 0  # 300 steps are held then
     assert max(row["lag_max"][0] for row in log) >= 1 and log[-1]["held"] == [4000]
-    least = {"Grid-Empty-5x5-v0": 0.0}.get(id, 7)
+    least = {EMPTY: 0.3}.get(id, 7)
     assert evaluation(out)["mean_return"] > least
     if id == "Grid-Empty-5x5-v0":
         assert runs.load_policy(out).env_id == id
@@ -238,12 +241,12 @@ def test_two_learners_take_the_steps_of_one():
         jax.tree.map(lambda leaf: leaf[None], jax.jit(given.init)(jax.random.key(0)))
     )
     draw = np.random.default_rng(0)
-    fragments = [ray.put(_fragment(draw, runners)) for _ in range(2)]
+    fragments = [Made(slot, {}, ray.put(_fragment(draw, runners))) for slot in range(2)]
     states = []
     for count in (1, 2):
-        settings = _Sizes(learners=count, patience=120)
-        learners = ray_training.Learners(given, runners, settings)
-        learners.update(list(fragments))
+        sized = dataclasses.replace(settings, learners=count, actors=2, patience=120)
+        learners = ray_training.Learners(dataclasses.replace(given, settings=sized), runners)
+        learners.update(fragments)
         while not (metrics := learners.finish(learners.pending[0])):
             pass
         handles = learners._handles
@@ -256,12 +259,6 @@ def test_two_learners_take_the_steps_of_one():
     assert any((a != b).any() for a, b in zip(*map(jax.tree.leaves, (one, runners)), strict=True))
     for name in ("episodes", "return_sum", "value_loss", "entropy"):
         np.testing.assert_allclose(metrics_of_two[name], metrics_of_one[name], rtol=1e-4)
-
-
-@dataclasses.dataclass
-class _Sizes:
-    learners: int
-    patience: int
 
 
 def _fragment(draw: np.random.Generator, runners) -> tuple:
