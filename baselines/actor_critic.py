@@ -307,13 +307,14 @@ def play_and_learn(
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
     steps = jax.lax.pmax(number * settings.num_envs, SEEDS)  # made before this round
     runner, ends = play(learner, explore, runner, to_act, steps < settings.warm_up)
-    made = steps + settings.num_envs
+    made, shape = steps + settings.num_envs, learner.env.env.action_space.shape
 
     def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
         def step(learned: Learned, now: tuple[Any, Any]) -> tuple[Learned, dict[str, Array]]:
             (lots, draws), buffer = now, runner.replay_buffer
             slots = replay_buffer.drawn_by(lots, buffer, 1)
             batch = replay_buffer.window(buffer, *slots, 1, settings.gamma)
+            batch = batch._replace(action=batch.action.reshape(-1, *shape))
             return gradient_step(learner, learned, batch, draws)
 
         learned, losses = jax.lax.scan(step, learned, to_learn)

@@ -109,5 +109,6 @@ def trained(
 
     keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}
     over_batch = jax.vmap(one, out_axes=(0, None), axis_name=BATCH)
-    answers, after = over_batch(jnp.ones_like(weight), keys, *inputs)
+    ones = (weight >= 0.0).astype(weight.dtype)  # as `weight` is: for each network, if it is
+    answers, after = over_batch(ones, keys, *inputs)
     return answers, jax.lax.stop_gradient(after)

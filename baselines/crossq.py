@@ -110,11 +110,13 @@ def together(
     """What each critic says in training of a batch, and the critics' statistics after it."""
     network = actor_critic.critic_of(learner)
 
-    def one(critic: PyTree, rngs: dict[str, Array]) -> tuple[Array, PyTree]:
+    def one(critic: PyTree, rngs: dict[str, Array], weight: Array) -> tuple[Array, PyTree]:
         given = (weight, obs, action)
         return batch_renorm.trained(network, learner.devices, critic, *given, rngs=rngs)
 
-    said, after = jax.vmap(one)(critic, actor_critic.dropping(learner, critic, key))
+    # Each critic has weights of its own: XLA multiplies by shared ones in transposed copies.
+    weights = jnp.tile(weight, (learner.settings.critics, 1))
+    said, after = jax.vmap(one)(critic, actor_critic.dropping(learner, critic, key), weights)
     return said[..., 0], after
 
 

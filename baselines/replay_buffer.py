@@ -29,7 +29,7 @@ class ReplayBuffer(NamedTuple):
 
     obs: PyTree[Array]  # as the environment gives them
     mask: Mask  # legal actions where `obs` was seen
-    action: Array  # (*seeds, envs, slots, ...), as the environment takes it
+    action: Array  # (*seeds, envs, slots, ...), as the environment takes it; one number: no axis
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
@@ -41,7 +41,7 @@ class Batch(NamedTuple):
     """Sampled steps with what came of them."""
 
     obs: PyTree[Array]
-    action: Shaped[Array, "batch ..."]
+    action: Shaped[Array, "batch ..."]  # as it is stored
     reward: Float32[Array, " batch"]  # discounted sum of the steps until `next_obs`
     discount: Float32[Array, " batch"]  # of what `next_obs` is worth: 0 where the task ended
     next_obs: PyTree[Array]
@@ -53,9 +53,11 @@ class Batch(NamedTuple):
 def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = NUMBERED) -> ReplayBuffer:
     """A replay buffer for environments with such observations (envs, ...) and masks.
 
-    `action` is one of an environment.
+    `action` is one of an environment. A single number has no axis: XLA lays out an axis of one
+    differently within a loop and outside it, and copies the whole ring from one to the other.
     """
     envs = len(jax.tree.leaves(obs)[0])
+    shape = () if action.size == 1 else action.shape
 
     def blank(dtype: type) -> Array:
         return jnp.zeros((envs, slots), dtype)
@@ -66,7 +68,7 @@ def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = NUMBERED) ->
     return ReplayBuffer(
         obs=jax.tree.map(ring, obs),
         mask=jax.tree.map(ring, mask),
-        action=jnp.zeros((envs, slots, *action.shape), action.dtype),
+        action=jnp.zeros((envs, slots, *shape), action.dtype),
         reward=blank(jnp.float32),
         terminated=blank(jnp.bool_),
         truncated=blank(jnp.bool_),
@@ -101,7 +103,7 @@ def add(
     return ReplayBuffer(
         obs=jax.tree.map(put_both, buffer.obs, obs, step.info["final_obs"]),
         mask=jax.tree.map(put_both, buffer.mask, mask, step.info.get("final_mask")),
-        action=put(buffer.action, action),
+        action=put(buffer.action, action.reshape(envs, *buffer.action.shape[2:])),
         reward=put(buffer.reward, step.reward),
         terminated=put(buffer.terminated, step.terminated),
         truncated=put(buffer.truncated, step.truncated),

@@ -9,7 +9,6 @@ import pytest
 import tiny
 from tiny import HIGH, LOW, Push
 
-import jaxenvs
 from jaxenvs.baselines import actor_critic, dqn, replay_buffer, sac, train
 from jaxenvs.baselines.replay_buffer import Batch
 from jaxenvs.baselines.run import loop
@@ -160,14 +159,13 @@ def test_a_replay_buffer_larger_than_the_memory_is_refused(tmp_path, capsys, mon
     assert "capacity=1000000 takes 23," in capsys.readouterr().err
 
 
-def test_batches_hold_actions_of_any_shape():
-    space = jaxenvs.make("Classic-Pendulum-v0").action_space
-    one = space.sample(jax.random.key(0))
-    held = replay_buffer.empty(jnp.zeros((3, 3)), None, 8, one)
-    assert held.action.shape == (3, 8, 1) and held.action.dtype == jnp.float32
+@pytest.mark.parametrize(("shape", "stored"), [((1,), ()), ((2,), (2,)), ((2, 3), (2, 3))])
+def test_the_replay_buffer_holds_actions_of_any_shape_and_a_number_without_an_axis(shape, stored):
+    held = replay_buffer.empty(jnp.zeros((3, 3)), None, 8, jnp.zeros(shape))
+    assert held.action.shape == (3, 8, *stored) and held.action.dtype == jnp.float32
     found = jax.eval_shape(
         functools.partial(replay_buffer.sample, size=5, n_step=1, gamma=0.9),
         jax.random.key(0),
         held,
     )
-    assert isinstance(found, Batch) and found.action.shape == (5, 1)
+    assert isinstance(found, Batch) and found.action.shape == (5, *stored)

@@ -11,19 +11,40 @@ from jaxenvs.baselines import tqc, train
 from jaxenvs.baselines.run import loop
 
 
+def every(goal):
+    """Targets that all count."""
+    return tqc.Goal(jnp.asarray(goal), jnp.ones_like(goal))
+
+
 def test_the_highest_quantiles_of_all_critics_together_are_dropped():
     said = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
     found = jax.jit(tqc.truncated, static_argnums=1)(said, 2)
     for item in range(4):
         wanted = sorted(said[:, item].ravel().tolist())[: 3 * 3]
-        np.testing.assert_array_equal(found[item], np.float32(wanted))
+        kept = np.asarray(found.share[item]) > 0
+        np.testing.assert_array_equal(np.sort(found.value[item][kept]), np.float32(wanted))
+        np.testing.assert_allclose(found.share[item][kept], 5 / 3)
+
+
+def test_of_equal_quantiles_no_more_are_dropped():
+    said = np.array([[[1.0, 1.0, 1.0]], [[1.0, 0.0, 2.0]]], np.float32)
+    found = jax.jit(tqc.truncated, static_argnums=1)(said, 1)
+    kept = np.sort(found.value[0][np.asarray(found.share[0]) > 0])
+    np.testing.assert_array_equal(kept, [0.0, 1.0, 1.0, 1.0])
+
+
+def test_what_is_dropped_does_not_count_even_if_it_is_not_finite():
+    said = np.array([[[1.0, np.inf]], [[0.0, np.inf]]], np.float32)
+    goal = jax.jit(tqc.truncated, static_argnums=1)(said, 1)
+    found = jax.jit(tqc.quantile_errors)(jnp.zeros((1, 1)), goal)
+    assert found[0] == pytest.approx(0.125)  # the mean of 0.25 and 0
 
 
 def test_the_loss_is_quantile_regression():
     """A loop over pairs of a quantile that is said and one of the target."""
     draw = np.random.default_rng(1)
     said, goal = (draw.normal(size=(2, n)).astype(np.float32) * 3 for n in (4, 6))
-    found = jax.jit(tqc.quantile_errors)(jnp.asarray(said), jnp.asarray(goal))
+    found = jax.jit(tqc.quantile_errors)(jnp.asarray(said), every(goal))
     for item in range(2):
         total = 0.0
         for i in range(4):
@@ -40,7 +61,7 @@ def test_the_median_of_what_is_drawn_has_no_gradient():
     goal = jnp.array([[-9.0, 0.0, 1.0, 1.5, 40.0]])
 
     def loss(said):
-        return tqc.quantile_errors(said[None, None], goal)[0]
+        return tqc.quantile_errors(said[None, None], every(goal))[0]
 
     slope = jax.jit(jax.vmap(jax.grad(loss)))(jnp.array([-0.9, 1.0, 3.0]))
     assert slope[0] < 0 < slope[2] and abs(slope[1]) < 0.11

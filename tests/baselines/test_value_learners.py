@@ -120,39 +120,58 @@ def test_c51s_loss_is_the_cross_entropy_and_its_error_the_divergence():
     np.testing.assert_allclose(exact, 0.0, atol=1e-5)  # nothing surprises who knows it all
 
 
-@pytest.mark.parametrize("kappa", [1.0, 0.3])
-def test_the_quantile_huber_loss_is_that_of_a_loop(kappa):
+def some_quantiles(targets, is_shared):
+    """Values, fractions of their own, targets, and weights of these that are 1 on average."""
     draw = np.random.default_rng(2)
-    value, worth = draw.normal(size=(6, 4)), draw.normal(size=(6, 3)) * 2
-    fraction = draw.uniform(size=(6, 4))
-    got = jax.jit(functools.partial(qr_dqn.quantile_huber, kappa=kappa))(
-        *(jnp.asarray(x, jnp.float32) for x in (value, fraction, worth))
-    )
+    share = draw.dirichlet(np.ones(targets), 6) * targets
+    value, worth = draw.normal(size=(6, 4)), draw.normal(size=(6, targets)) * 2
+    return value, draw.uniform(size=(6, 4)), worth, share if is_shared else np.ones_like(worth)
+
+
+# Few targets, one more than are few, and with weights.
+QUANTILES = [(1.0, 3, False), (0.3, 3, False), (0.3, qr_dqn.FEW + 1, False), (0.3, 3, True)]
+
+
+def in_float32(value, fraction, worth, share, is_shared):
+    given = [jnp.asarray(x, jnp.float32) for x in (value, fraction, worth, share)]
+    return given if is_shared else [*given[:3], None]
+
+
+@pytest.mark.parametrize(("kappa", "targets", "is_shared"), QUANTILES)
+def test_the_quantile_huber_loss_is_that_of_a_loop(kappa, targets, is_shared):
+    value, fraction, worth, share = given = some_quantiles(targets, is_shared)
+    *given, weights = in_float32(*given, is_shared)
+    got = jax.jit(functools.partial(qr_dqn.quantile_huber, kappa=kappa))(*given, share=weights)
     for row in range(6):
         total = 0.0
         for i in range(4):
-            for j in range(3):
+            for j in range(targets):
                 u = worth[row, j] - value[row, i]
                 huber = 0.5 * u * u if abs(u) <= kappa else kappa * (abs(u) - 0.5 * kappa)
-                total += abs(fraction[row, i] - (u < 0)) * huber / kappa / 3
+                huber *= share[row, j]
+                total += abs(fraction[row, i] - (u < 0)) * huber / kappa / targets
         np.testing.assert_allclose(got[row], total, rtol=1e-4)
 
 
-@pytest.mark.parametrize("kappa", [1.0, 0.3])
-def test_the_quantile_huber_loss_has_its_derivative_by_the_quantiles_alone(kappa):
-    draw = np.random.default_rng(3)
-    value, worth = draw.normal(size=(6, 4)), draw.normal(size=(6, 3)) * 2
-    fraction = draw.uniform(size=(6, 4))
+@pytest.mark.parametrize(("kappa", "targets", "is_shared"), QUANTILES)
+def test_the_quantile_huber_loss_has_its_derivative_by_the_quantiles_alone(
+    kappa, targets, is_shared
+):
+    value, fraction, worth, share = given = some_quantiles(targets, is_shared)
+    *given, weights = in_float32(*given, is_shared)
 
     @jax.jit
     def slopes(*given):
-        return jax.grad(lambda *all: qr_dqn.quantile_huber(*all, kappa).sum(), range(3))(*given)
+        def total(*all):
+            return qr_dqn.quantile_huber(*all, kappa, weights).sum()
 
-    got = slopes(*(jnp.asarray(x, jnp.float32) for x in (value, fraction, worth)))
+        return jax.grad(total, range(3))(*given)
+
+    got = slopes(*given)
     apart = worth[:, None] - value[:, :, None]
-    side = np.abs(fraction[..., None] - (apart < 0))
+    side = np.abs(fraction[..., None] - (apart < 0)) * share[:, None, :]
     expected = -(side * np.clip(apart, -kappa, kappa)).mean(axis=2) / kappa
-    np.testing.assert_allclose(got[0], expected, rtol=1e-4)
+    np.testing.assert_allclose(got[0], expected, rtol=1e-4, atol=1e-6)
     assert not got[1].any() and not got[2].any()
 
 
