@@ -1,8 +1,9 @@
 """Keep what finished runs showed: one line of JSON for each, and one picture of all.
 
 python -m jaxenvs.baselines.record baselines/results/families.json --picture docs/ppo-families.png
-RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command. Given runs
-that differ only in their seeds become one line: on a CPU a process for each seed is faster.
+RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command. Runs that
+differ only in their seeds become one line, also with a line that is kept already, if it is of the
+same versions: on a CPU a process for each seed is faster.
 """
 
 import dataclasses
@@ -114,31 +115,45 @@ def summary(run: Run, device: str) -> dict[str, Any]:
 
 def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Put runs into one that have the same command but for the first seed, and were evaluated."""
-    groups: dict[tuple[str, int, bool], list[dict[str, Any]]] = {}
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
-        command = re.sub(r" --seed \d+", "", record["command"])
-        named = (command, record["steps"], "per_seed" in (record["evaluation"] or {}))
+        command = re.sub(r" --seed [\d{},]+", "", record["command"])
+        evaluated = "per_seed" in (record["evaluation"] or {})
+        named = (command, record["steps"], evaluated, str(record["versions"]))
         groups.setdefault(named, []).append(record)
     return [
         each
-        for (command, _, evaluated), group in groups.items()
-        for each in ([_one(command, group)] if evaluated and group[1:] else group)
+        for (command, _, evaluated, _), group in groups.items()
+        for each in ([_one(command, group)] if evaluated and _are_others(group) else group)
     ]
+
+
+def _seeds(record: dict[str, Any]) -> list[int]:
+    return [seed["seed"] for seed in record["evaluation"]["per_seed"]]
+
+
+def _are_others(group: list[dict[str, Any]]) -> bool:
+    """Whether there are several records, none with a seed of another."""
+    seeds = [seed for record in group for seed in _seeds(record)]
+    return len(group) > 1 and len({*seeds}) == len(seeds)
 
 
 def _one(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
     """One record of several."""
     seeds = [seed for record in group for seed in record["evaluation"]["per_seed"]]
-    first = (str(record["evaluation"]["per_seed"][0]["seed"]) for record in group)
+    of_a_run = int(command.partition(" --seeds ")[2].partition(" ")[0])
+    first = (str(seed) for record in group for seed in _seeds(record)[::of_a_run])
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
     means = {name: _mean(of_seeds) for name, of_seeds in values.items()}
     returns = zip(*(record["curve"]["returns"] for record in group), strict=True)
+    runs = [record["seeds"] for record in group]
+    speed = np.average([record["steps_per_second"] for record in group], weights=runs)
     return {
         **group[0],
         "command": f"{command} --seed {{{','.join(first)}}}",
         "seeds": len(seeds),
         "seconds": round(sum(record["seconds"] for record in group), 3),
-        "steps_per_second": round(float(np.mean([r["steps_per_second"] for r in group])), 1),
+        "steps_per_second": round(float(speed), 1),
         "evaluation": {
             "episodes": group[0]["evaluation"]["episodes"],
             **means,
@@ -179,13 +194,14 @@ def main(argv: list[str] | None = None) -> int:
     asked = parser.parse_intermixed_args(argv)
     try:
         known = json.loads(asked.table.read_text("utf-8")) if asked.table.is_file() else []
-        new = joined([summary(Run.open(path), asked.device) for path in asked.runs])
+        new = [summary(Run.open(path), asked.device) for path in asked.runs]
     except ValueError as error:
         print(f"record: {error}", file=sys.stderr)
         return 2
-    records = {record["command"]: record for record in [*known, *new]}.values()
-    lines = ",\n".join(json.dumps(record) for record in records)
-    asked.table.write_text(f"[\n{lines}\n]\n", "utf-8")
+    lines = {record["command"]: record for record in [*known, *new]}
+    records = joined(list(lines.values()))
+    text = ",\n".join(json.dumps(record) for record in records)
+    asked.table.write_text(f"[\n{text}\n]\n", "utf-8")
     if asked.picture:
         panels(asked.picture, [curve(record) for record in records])
     return 0

@@ -113,7 +113,7 @@ def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
 
 
 def test_runs_of_a_seed_each_are_one_line(tmp_path):
-    for seed in (0, 1):
+    for seed in (0, 1, 2):
         run = run_of(tmp_path / f"{seed}", "Grid-v0", seeds=1, seed=seed)
         known = {"mean_return": 1.0 + seed, "success_rate": None, "mean_length": 5.0}
         known |= {"achievements": {"eat_cow": 0.5 * seed, "wake_up": None}}
@@ -129,3 +129,17 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     assert [seed["seed"] for seed in found["per_seed"]] == [0, 1] and "interval" in found
     assert line["seconds"] == 2 * 133.5 and len(line["last_returns"]) == 2
     assert all(len(returns) == 2 for returns in line["curve"]["returns"])
+
+    assert record.main([str(table), str(tmp_path / "2")]) == 0  # one more, later
+    (line,) = json.loads(table.read_text())
+    assert line["command"] == "jaxenvs train Grid-v0 --seeds 1 --seed {0,1,2}"
+    assert (line["seeds"], line["seconds"]) == (3, 3 * 133.5)
+    assert line["evaluation"]["mean_return"] == 2.0 and line["steps_per_second"] == 512.0
+    assert all(len(returns) == 3 for returns in line["curve"]["returns"])
+
+    assert record.main([str(table), str(tmp_path / "1")]) == 0  # which is there: two lines
+    assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]
+    kept = json.loads(table.read_text())[0] | {"versions": {"jax": "0.1"}}
+    table.write_text(json.dumps([kept]))
+    assert record.main([str(table), str(tmp_path / "2")]) == 0  # of other versions
+    assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]
