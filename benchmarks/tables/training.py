@@ -121,6 +121,7 @@ def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
     return tabulated([row for row in rows if told(row)], columns)
 
 
+PEERS = {"sb3": "SB3", "sbx": "SBX"}  # as tables show them
 SIZES = {
     "layers": lambda row: " x ".join(map(str, row["setting"]["hidden"])),
     "batch": lambda row: str(row["setting"]["batch_size"]),
@@ -186,17 +187,31 @@ def off_policy_speed(found: dict[str, Any]) -> Table:
     def times(name: str) -> Column:
         return lambda row: ratio(among(row)[OURS] / among(row)[name]) if name in among(row) else ""
 
+    peers = {
+        name: shown
+        for name, shown in PEERS.items()
+        if any(name in each for each in speeds.values())
+    }
     columns = {
         "learner and task": lambda row: row["setting"]["name"],
         "environments": lambda row: str(row["setting"]["num_envs"]),
         **SIZES,
         "steps/s": of("steps_per_second", whole),
-        "SB3": speed("sb3"),
-        "SBX": speed("sbx"),
-        "ours is faster than SB3 by": times("sb3"),
-        "than SBX by": times("sbx"),
+        **{shown: speed(name) for name, shown in peers.items()},
+        **{f"ours over {shown}": times(name) for name, shown in peers.items()},
     }
     return tabulated([row for row in found["rows"] if row["learner"] == OURS], columns)
+
+
+@table(
+    "off-policy-speed-16",
+    f"{RESULTS}/off_policy_speed_16.json",
+    command="python -m jaxenvs.benchmarks.off_policy --sbx-python PATH --seeds 5 --envs 16 "
+    f"--sizes 32x64 64x64 --learners jaxenvs sb3 --json {RESULTS}/off_policy_speed_16.json",
+)
+def off_policy_speed_16(found: dict[str, Any]) -> Table:
+    """The same of all of them with 16 environments."""
+    return off_policy_speed(found)
 
 
 DEVICES = {
