@@ -115,7 +115,7 @@ def together(
         return batch_renorm.trained(network, learner.devices, critic, *given, rngs=rngs)
 
     # Each critic has weights of its own: XLA multiplies by shared ones in transposed copies.
-    weights = jnp.tile(weight, (learner.settings.critics, 1))
+    weights = jnp.tile(weight, (len(jax.tree.leaves(critic)[0]), 1))
     said, after = jax.vmap(one)(critic, actor_critic.dropping(learner, critic, key), weights)
     return said[..., 0], after
 

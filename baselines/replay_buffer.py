@@ -99,11 +99,15 @@ def add(
     def put_both(ring: Array, value: Array, successor: Array) -> Array:
         return put(put(ring, value), successor, after)
 
+    if buffer.action.ndim == 2:  # see `empty`
+        ones = (1,) * (action.ndim - 1)
+        chex.assert_shape(action, (envs, *ones), custom_message="one action of each environment")
+        action = action.reshape(envs)
     step_here = jnp.ones(envs, jnp.bool_)
     return ReplayBuffer(
         obs=jax.tree.map(put_both, buffer.obs, obs, step.info["final_obs"]),
         mask=jax.tree.map(put_both, buffer.mask, mask, step.info.get("final_mask")),
-        action=put(buffer.action, action.reshape(envs, *buffer.action.shape[2:])),
+        action=put(buffer.action, action),
         reward=put(buffer.reward, step.reward),
         terminated=put(buffer.terminated, step.terminated),
         truncated=put(buffer.truncated, step.truncated),

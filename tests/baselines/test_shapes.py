@@ -88,10 +88,10 @@ def alphazero_loss(target=FLAT, policy=TABLE):
     return alphazero.loss(agent, agent.network.init(KEY, obs[0]), rollout, target)
 
 
-def stored(obs=COLUMN, reward=FLAT):
+def stored(obs=COLUMN, reward=FLAT, action=ACTION):
     ends = jnp.zeros(ROWS, bool)
     step = Step(None, None, reward, ends, ends, {"final_obs": COLUMN})
-    return replay_buffer.add(replay_buffer.empty(COLUMN, None, 9), obs, None, ACTION, step)
+    return replay_buffer.add(replay_buffer.empty(COLUMN, None, 9), obs, None, action, step)
 
 
 def sampled(row):
@@ -149,6 +149,7 @@ REFUSED = {
         lambda: stored(obs=COLUMN.astype(jnp.int32)),
         "as the replay",
     ),
+    "a replay buffer's actions": (lambda: stored(action=ACTION[None]), "one action of each"),
     "a replay buffer's windows": (lambda: sampled(ACTION[:1]), "env and first"),
     "exploration": (lambda: explored(jnp.ones(4, bool)), "values and mask"),
     "chosen values": (lambda: q_network.chosen(TABLE, ACTION[:1]), "one action"),

@@ -128,8 +128,7 @@ def some_quantiles(targets, is_shared):
     return value, draw.uniform(size=(6, 4)), worth, share if is_shared else np.ones_like(worth)
 
 
-# Few targets, one more than are few, and with weights.
-QUANTILES = [(1.0, 3, False), (0.3, 3, False), (0.3, qr_dqn.FEW + 1, False), (0.3, 3, True)]
+QUANTILES = [(1.0, 3, False), (0.3, 3, False), (0.3, 3, True)]  # with weights
 
 
 def in_float32(value, fraction, worth, share, is_shared):
