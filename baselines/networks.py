@@ -513,16 +513,19 @@ def expand(
 
 def dense(
     width: int,
-    scale: float,
+    scale: float | None,
     dtype: Any = jnp.float32,
     name: str | None = None,
     dot_general: Any = None,
 ) -> nn.Dense:
     """A layer whose initial weights are orthogonal (Saxe et al., 2014), times `scale`.
 
-    `dot_general` multiplies inputs and weights; None for that of JAX.
+    None: they are normal, with the variance 1 / inputs (LeCun et al., 1998); orthogonal ones are
+    smaller if there are more outputs than inputs. `dot_general` multiplies inputs and weights; None
+    for that of JAX.
     """
-    initial = nn.initializers.orthogonal(scale)
+    orthogonal = nn.initializers.orthogonal
+    initial = nn.initializers.lecun_normal() if scale is None else orthogonal(scale)
     return nn.Dense(width, kernel_init=initial, dtype=dtype, name=name, dot_general=dot_general)
 
 

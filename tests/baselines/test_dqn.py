@@ -221,6 +221,15 @@ def test_the_loss_is_hubers_of_the_taken_actions_that_are_steps():
     np.testing.assert_allclose(parts["q"], values.mean(), rtol=1e-4)
 
 
+@pytest.mark.parametrize(("layer_norm", "length"), [(True, np.sqrt(2)), (False, 8.0)])
+def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_norm, length):
+    """64 weights of one input: orthogonal ones share a length, others have a deviation of 1."""
+    agent = learner(Endless(), layer_norm=layer_norm, hidden=(64, 64))
+    weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))
+    first = np.linalg.norm(weights["params"]["Dense_0"]["kernel"])
+    assert first == pytest.approx(length, rel=0.2 * (not layer_norm) + 1e-5)
+
+
 def test_no_gradient_enters_the_targets(plain):
     """A step of the learner moves the weights by the gradient with the targets held."""
     agent, runner, _ = plain
