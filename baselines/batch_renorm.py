@@ -109,6 +109,7 @@ def trained(
 
     keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}
     over_batch = jax.vmap(one, out_axes=(0, None), axis_name=BATCH)
-    ones = (weight >= 0.0).astype(weight.dtype)  # as `weight` is: for each network, if it is
+    # Made of `weight`: where several networks have one each under `vmap`, they have ones each.
+    ones = (weight >= 0.0).astype(weight.dtype)
     answers, after = over_batch(ones, keys, *inputs)
     return answers, jax.lax.stop_gradient(after)

@@ -1,9 +1,9 @@
 """Keep what finished runs showed: one line of JSON for each, and one picture of all.
 
 python -m jaxenvs.baselines.record baselines/results/families.json --picture docs/ppo-families.png
-RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command. Runs that
-differ only in their seeds become one line, also with a line that is kept already, if it is of the
-same versions: on a CPU a process for each seed is faster.
+RUN ... --device "two cores of a Xeon" adds runs, or replaces those of the same command. Runs of the
+same versions that differ only in their seeds become one line, or join the one that is there: on a
+CPU a process for each seed is faster.
 """
 
 import dataclasses
@@ -114,7 +114,10 @@ def summary(run: Run, device: str) -> dict[str, Any]:
 
 
 def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Put runs into one that have the same command but for the first seed, and were evaluated."""
+    """Put evaluated runs into one that have the same command, but for the first seed, and versions.
+
+    Those that share a seed stay as they are.
+    """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
         command = re.sub(r" --seed [\d{},]+", "", record["command"])

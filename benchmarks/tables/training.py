@@ -122,7 +122,9 @@ def evaluated(rows: list[dict[str, Any]], more: dict[str, Any]) -> Table:
 
 
 PEERS = {"sb3": "SB3", "sbx": "SBX"}  # as tables show them
-SIZES = {
+COMPARED = {
+    "learner and task": lambda row: row["setting"]["name"],
+    "environments": lambda row: str(row["setting"]["num_envs"]),
     "layers": lambda row: " x ".join(map(str, row["setting"]["hidden"])),
     "batch": lambda row: str(row["setting"]["batch_size"]),
 }
@@ -151,9 +153,7 @@ def off_policy(found: dict[str, Any]) -> Table:
         return ratio(ours["steps_per_second"] / row["steps_per_second"])
 
     columns = {
-        "learner and task": lambda row: row["setting"]["name"],
-        "environments": lambda row: str(row["setting"]["num_envs"]),
-        **SIZES,
+        **COMPARED,
         "by": of("learner"),
         "steps": lambda row: whole(row["setting"]["steps"]),
         "seeds": lambda row: str(len(row["trainings"])),
@@ -193,9 +193,7 @@ def off_policy_speed(found: dict[str, Any]) -> Table:
         if any(name in each for each in speeds.values())
     }
     columns = {
-        "learner and task": lambda row: row["setting"]["name"],
-        "environments": lambda row: str(row["setting"]["num_envs"]),
-        **SIZES,
+        **COMPARED,
         "steps/s": of("steps_per_second", whole),
         **{shown: speed(name) for name, shown in peers.items()},
         **{f"ours over {shown}": times(name) for name, shown in peers.items()},
