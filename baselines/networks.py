@@ -513,20 +513,35 @@ def expand(
 
 def dense(
     width: int,
-    scale: float | None,
+    scale: float,
     dtype: Any = jnp.float32,
     name: str | None = None,
     dot_general: Any = None,
+    initial: Callable[[float], nn.initializers.Initializer] = nn.initializers.orthogonal,
 ) -> nn.Dense:
     """A layer whose initial weights are orthogonal (Saxe et al., 2014), times `scale`.
 
-    None: they are normal, with the variance 1 / inputs (LeCun et al., 1998); orthogonal ones are
-    smaller if there are more outputs than inputs. `dot_general` multiplies inputs and weights; None
-    for that of JAX.
+    `dot_general` multiplies inputs and weights; None for that of JAX. `initial` makes the
+    initialiser for a scale, if it is another.
     """
-    orthogonal = nn.initializers.orthogonal
-    initial = nn.initializers.lecun_normal() if scale is None else orthogonal(scale)
-    return nn.Dense(width, kernel_init=initial, dtype=dtype, name=name, dot_general=dot_general)
+    weights = initial(scale)
+    return nn.Dense(width, kernel_init=weights, dtype=dtype, name=name, dot_general=dot_general)
+
+
+def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
+    """Orthogonal weights times `scale`, but LeCun's normal ones where outputs outnumber inputs.
+
+    There orthogonal weights have the variance 1 / outputs instead of 1 / inputs: a few observed
+    numbers would hardly move what the layer says.
+    """
+
+    def drawn(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
+        inputs, outputs = shape
+        initial = nn.initializers
+        kind = initial.lecun_normal() if inputs < outputs else initial.orthogonal(scale)
+        return kind(key, shape, dtype)
+
+    return drawn
 
 
 def normal(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> Array:

@@ -18,9 +18,9 @@ from jaxenvs.core.platforms import by_platform
 from . import networks
 
 
-def dense(width: int, scale: float | None, dtype: Any = jnp.float32) -> nn.Dense:
+def dense(width: int, scale: float, dtype: Any = jnp.float32, **more: Any) -> nn.Dense:
     """A layer as of networks.py, with this product."""
-    return networks.dense(width, scale, dtype, dot_general=dot_general)
+    return networks.dense(width, scale, dtype, dot_general=dot_general, **more)
 
 
 def dot_general(inputs: Array, weights: Array, dimensions: Any, *given: Any, **more: Any) -> Array:

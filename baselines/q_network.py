@@ -25,7 +25,7 @@ from jaxenvs.core.masking import Mask, legal
 
 from . import products
 from .algorithms import Learner
-from .networks import Network, Recurrent, dense, normal
+from .networks import Network, Recurrent, dense, normal, orthogonal_if_wide
 
 EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
 NOISE = 0.5  # initial scale of a noisy layer, times the square root of its inputs
@@ -77,12 +77,10 @@ class QNetwork(Network):
         return value + values - values.mean(axis=axis, keepdims=True)
 
     def dense(self, width: int, scale: float, dtype: Any = jnp.float32) -> nn.Dense:
-        """A layer; its weights start orthogonal only where features are normalised.
-
-        Elsewhere a few observed numbers, such as MountainCar's two, would hardly move its outputs:
-        there DQN came to -182 with orthogonal weights and to -116 with LeCun's.
-        """
-        return products.dense(width, scale if self.layer_norm else None, dtype)
+        """A layer; where nothing is normalised, its weights start at the scale of its inputs."""
+        if self.layer_norm:
+            return products.dense(width, scale, dtype)
+        return products.dense(width, scale, dtype, initial=orthogonal_if_wide)
 
     def activated(self, features: Float[Array, "*batch width"]) -> Float[Array, "*batch width"]:
         """What a layer hands on."""

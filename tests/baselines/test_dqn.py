@@ -225,9 +225,10 @@ def test_the_loss_is_hubers_of_the_taken_actions_that_are_steps():
 def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_norm, length):
     """64 weights of one input: orthogonal ones share a length, others have a deviation of 1."""
     agent = learner(Endless(), layer_norm=layer_norm, hidden=(64, 64))
-    weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))
-    first = np.linalg.norm(weights["params"]["Dense_0"]["kernel"])
-    assert first == pytest.approx(length, rel=0.2 * (not layer_norm) + 1e-5)
+    weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))["params"]
+    first, second = (np.asarray(weights[f"Dense_{i}"]["kernel"]) for i in range(2))
+    assert np.linalg.norm(first) == pytest.approx(length, rel=0.2 * (not layer_norm) + 1e-5)
+    np.testing.assert_allclose(second @ second.T, 2.0 * np.eye(64), atol=1e-5)  # orthogonal
 
 
 def test_no_gradient_enters_the_targets(plain):
