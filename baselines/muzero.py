@@ -154,6 +154,7 @@ class Window(NamedTuple):
     policy: Float32[Array, "batch slots actions"]
     value: Float32[Array, "batch slots"]
     is_step: Bool[Array, " batch"]  # whether the first slot holds a step
+    ahead: PyTree[Array]  # (reanalysed, n_step, ...), what the first windows see after `obs`
 
 
 class Targets(NamedTuple):
@@ -380,26 +381,36 @@ def drawn(learner: Learner[Settings], runner: Runner, key: Array) -> Window:
     size = settings.batch_size // learner.devices.count
     slots = buffer.action.shape[1]
     env, first = replay_buffer.drawn(key, buffer, size, settings.reach)
-    ahead = jnp.arange(settings.reach + 1, dtype=jnp.int32)
-    where = (env[:, None], (first[:, None] + ahead) % slots)
-    moments = jax.tree.map(lambda part: part[:, : settings.unroll_steps + 1], where)
+    env, slot = env[:, None], first[:, None] + jnp.arange(settings.reach + 1, dtype=jnp.int32)
+    slot %= slots
+    moments = settings.unroll_steps + 1
+    count = round(settings.reanalysed * size)
+    where, early, later = (
+        (env, slot),
+        (env, slot[:, :moments]),
+        (env[:count], slot[:count, moments:]),
+    )
     return Window(
-        obs=jax.tree.map(lambda leaf: leaf[moments], buffer.obs),
-        mask=jax.tree.map(lambda leaf: leaf[moments], buffer.mask),
+        obs=jax.tree.map(lambda leaf: leaf[early], buffer.obs),
+        mask=jax.tree.map(lambda leaf: leaf[early], buffer.mask),
         action=buffer.action[where],
         reward=buffer.reward[where],
         terminated=buffer.terminated[where],
         truncated=buffer.truncated[where],
         policy=runner.found.policy[where],
         value=runner.found.value[where],
-        is_step=buffer.is_step[env, first % slots],
+        is_step=buffer.is_step[where][:, 0],
+        ahead=jax.tree.map(lambda leaf: leaf[later], buffer.obs),
     )
 
 
 def reanalysed(
     learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """The windows, the first of them with policies and values that the slow copy finds now."""
+    """The windows, the first of them with policies and values that the slow copy finds now.
+
+    It searches where policies are learned. Of what is seen after that only the value counts.
+    """
     count = round(learner.settings.reanalysed * len(window.action))
     if not count:
         return window
@@ -408,12 +419,17 @@ def reanalysed(
     def flat(leaf: Array) -> Array:
         return leaf[:count].reshape(-1, *leaf.shape[2:])
 
-    obs, mask = (jax.tree.map(flat, part) for part in (window.obs, window.mask))
+    obs, mask, ahead = (
+        jax.tree.map(flat, part) for part in (window.obs, window.mask, window.ahead)
+    )
     plan = planned(learner, target, key, obs, mask)
     policy, value = (leaf.reshape(count, moments, *leaf.shape[1:]) for leaf in plan[1:])
+    _, later = learner.network.of_batch(target, "__call__", ahead)
     return window._replace(
         policy=window.policy.at[:count, :moments].set(policy),
-        value=window.value.at[:count, :moments].set(value),
+        value=window.value.at[:count].set(
+            jnp.concatenate([value, later.reshape(count, -1)], axis=1)
+        ),
     )
 
 

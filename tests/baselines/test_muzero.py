@@ -72,6 +72,7 @@ def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) 
         policy=jnp.asarray(rng.random((*shape, 2)), jnp.float32),
         value=jnp.asarray(rng.normal(size=shape), jnp.float32),
         is_step=jnp.asarray(rng.random(count) < 0.9),
+        ahead=jnp.zeros((0, n_step, 1)),
     )
 
 
@@ -303,8 +304,16 @@ def test_a_slow_copy_finds_policies_and_values_anew():
     anew = jax.jit(muzero.reanalysed, static_argnums=0)(agent, other, KEY, window)
     for before, after in ((window.policy, anew.policy), (window.value, anew.value)):
         np.testing.assert_array_equal(before[4:], after[4:])
-        np.testing.assert_array_equal(before[:, 4:], after[:, 4:])
         assert (np.asarray(before != after)[:4, :4]).reshape(16, -1).any(axis=1).mean() > 0.9
+    np.testing.assert_array_equal(window.policy[:, 4:], anew.policy[:, 4:])
+    # What is seen after the moments to learn has the slow copy's own value: n steps end there.
+    first = np.flatnonzero((np.asarray(window.obs)[:4, 3] < 5).all(axis=-1))
+    assert len(first) and window.ahead.shape == (4, 2, 1)
+    for row in first:
+        following = np.asarray(window.obs)[row, 3, 0] + 1
+        assert window.ahead[row, 0, 0] == following
+    _, worth = jax.jit(jax.vmap(agent.network.apply, (None, 0)))(other, window.ahead.reshape(8, 1))
+    np.testing.assert_allclose(anew.value[:4, 4:], worth.reshape(4, 2), rtol=1e-5)
     settings = dataclasses.replace(settings, reanalysed=0.0)
     same = dataclasses.replace(agent, settings=settings)
     assert muzero.reanalysed(same, other, KEY, window) is window
