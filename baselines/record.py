@@ -120,15 +120,20 @@ def joined(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
-        command = re.sub(r" --seed [\d{},]+", "", record["command"])
-        evaluated = "per_seed" in (record["evaluation"] or {})
-        named = (command, record["steps"], evaluated, str(record["versions"]))
+        command = _without_seed(record)
+        known = record["evaluation"] or {}
+        evaluated, episodes = "per_seed" in known, known.get("episodes")
+        named = (command, record["steps"], evaluated, episodes, str(record["versions"]))
         groups.setdefault(named, []).append(record)
     return [
         each
-        for (command, _, evaluated, _), group in groups.items()
+        for (command, _, evaluated, *_), group in groups.items()
         for each in ([_one(command, group)] if evaluated and _are_others(group) else group)
     ]
+
+
+def _without_seed(record: dict[str, Any]) -> str:
+    return re.sub(r" --seed [\d{},]+", "", record["command"])
 
 
 def _seeds(record: dict[str, Any]) -> list[int]:
@@ -143,28 +148,35 @@ def _are_others(group: list[dict[str, Any]]) -> bool:
 
 def _one(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
     """One record of several."""
-    seeds = [seed for record in group for seed in record["evaluation"]["per_seed"]]
     of_a_run = int(command.partition(" --seeds ")[2].partition(" ")[0])
     first = (str(seed) for record in group for seed in _seeds(record)[::of_a_run])
-    values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
-    means = {name: _mean(of_seeds) for name, of_seeds in values.items()}
+    evaluation = _evaluation([record["evaluation"] for record in group])
     returns = zip(*(record["curve"]["returns"] for record in group), strict=True)
     runs = [record["seeds"] for record in group]
     speed = np.average([record["steps_per_second"] for record in group], weights=runs)
     return {
         **group[0],
         "command": f"{command} --seed {{{','.join(first)}}}",
-        "seeds": len(seeds),
+        "seeds": len(evaluation["per_seed"]),
         "seconds": round(sum(record["seconds"] for record in group), 3),
         "steps_per_second": round(float(speed), 1),
-        "evaluation": {
-            "episodes": group[0]["evaluation"]["episodes"],
-            **means,
-            **middle(np.array(values["mean_return"])),
-            "per_seed": seeds,
-        },
+        "evaluation": evaluation,
         "last_returns": [x for record in group for x in record["last_returns"]],
         "curve": {**group[0]["curve"], "returns": [[*itertools.chain(*line)] for line in returns]},
+    }
+
+
+def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """One evaluation of several, with those inside it: a planner's has one without its search."""
+    seeds = [seed for each in found for seed in each["per_seed"]]
+    values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
+    inside = [k for k, v in found[0].items() if isinstance(v, dict) and "per_seed" in v]
+    return {
+        "episodes": found[0]["episodes"],
+        **{name: _mean(of_seeds) for name, of_seeds in values.items()},
+        **middle(np.array(values["mean_return"])),
+        "per_seed": seeds,
+        **{name: _evaluation([each[name] for each in found]) for name in inside},
     }
 
 
@@ -175,6 +187,20 @@ def _mean(values: list[Any]) -> Any:
     if isinstance(values[0], dict):
         return {name: _mean([value[name] for value in values]) for name in values[0]}
     return round(float(np.mean(values)), 6)
+
+
+def curves(records: list[dict[str, Any]]) -> list[Curve]:
+    """The panels of kept runs; those that differ in their seeds alone share one."""
+    groups: dict[tuple[str, str], list[Curve]] = {}
+    for record in records:
+        named = (_without_seed(record), str(record["curve"]["steps"]))
+        groups.setdefault(named, []).append(curve(record))
+    return [
+        first._replace(
+            returns=np.concatenate([first.returns, *(each.returns for each in others)], axis=1)
+        )
+        for first, *others in groups.values()
+    ]
 
 
 def curve(record: dict[str, Any]) -> Curve:
@@ -206,7 +232,7 @@ def main(argv: list[str] | None = None) -> int:
     text = ",\n".join(json.dumps(record) for record in records)
     asked.table.write_text(f"[\n{text}\n]\n", "utf-8")
     if asked.picture:
-        panels(asked.picture, [curve(record) for record in records])
+        panels(asked.picture, curves(records))
     return 0
 
 

@@ -1,9 +1,12 @@
 """Recorded runs of learners that plan or search: puzzles and a learned model."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from .registry import RUNS, table
-from .text import Table, fixed, percent, tabulated, whole
+from .text import Column, Table, fixed, percent, tabulated, whole
+
+OWN = "{}_with_own_bound"  # the same of a search by the puzzle's own lower bound
 
 
 @table("runs-eight", f"{RUNS}/puzzles.json")
@@ -33,66 +36,68 @@ def eight(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-cube", f"{RUNS}/puzzles.json")
 def cube(rows: list[dict[str, Any]]) -> Table:
-    """The 2x2x2 cube by a learned bound."""
-    (row,) = (row for row in rows if row["algorithm"] == "davi" and " --q" not in row["command"])
-    found, greedy = row["search"], row["evaluation"]["greedy"][0]
-    above = 100 * (found["ratio"] - 1)
-    costs = f"{found['mean_cost']:.3f}, {found['least_mean_cost']:.3f}: {above:.1f} % above"
-    boards, own = found["expanded_per_board"], found["expanded_per_board_with_own_bound"]
-    times = found["processor_seconds"], found["processor_seconds_with_own_bound"]
-    return Table(
-        (f"2x2x2 cube by quarter turns, {whole(found['boards'])} random cubes", ""),
-        [
-            (
-                "training",
-                f"{row['steps'] / 1e6:.2f} M boards, {row['seconds'] / 60:.0f} min "
-                "with other jobs running",
-            ),
-            (
-                f"solved by A* with the network as heuristic, weight {found['weight']:g}",
-                whole(found["boards"] * found["solved"]),
-            ),
-            ("mean length, and the least possible (proven by A* for each cube)", costs),
-            ("solved in the least number of turns", percent(found["optimal"])),
-            (
-                "boards expanded for a cube; with the puzzle's pattern databases",
-                f"{boards:.0f}; {own:.0f} (to a proof)",
-            ),
-            ("processor time of these searches", f"{times[0]:.1f} s; {times[1]:.1f} s"),
-            (
-                "solved by going to the best neighbour, without search",
-                percent(greedy["success_rate"]),
-            ),
-        ],
-    )
+    """The 2x2x2 cube by a learned heuristic, by seed."""
+    found = [row for row in rows if row["algorithm"] == "davi" and " --q" not in row["command"]]
+
+    def costs(row: dict[str, Any]) -> str:
+        searched = row["search"]
+        above = 100 * (searched["ratio"] - 1)
+        return f"{searched['mean_cost']:.3f}, {searched['least_mean_cost']:.3f}: {above:.1f} %"
+
+    def both(name: str, text: Column) -> Column:
+        return lambda row: f"{text(row['search'][name])}; {text(row['search'][OWN.format(name)])}"
+
+    columns: dict[str, Column] = {
+        "seed": lambda row: str(row["evaluation"]["greedy"][0]["seed"]),
+        "boards trained on": lambda row: f"{row['steps'] / 1e6:.2f} M",
+        "solved by A*": lambda row: percent(row["search"]["solved"]),
+        "mean length, the least possible: above it": costs,
+        "in the least number of turns": lambda row: percent(row["search"]["optimal"]),
+        "boards expanded for a cube; with pattern databases": both("expanded_per_board", fixed(0)),
+        "processor seconds of all searches; with pattern databases": both(
+            "processor_seconds", fixed(1)
+        ),
+        "solved without search": lambda row: percent(
+            row["evaluation"]["greedy"][0]["success_rate"]
+        ),
+    }
+    return tabulated(found, columns)
 
 
 @table("runs-worlds", f"{RUNS}/puzzles.json")
 def worlds(rows: list[dict[str, Any]]) -> Table:
-    """Plans made in learned worlds, and what came of them in the true puzzles."""
+    """Plans made in learned worlds, and what came of them in the true puzzles, by puzzle."""
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        if row["algorithm"] == "world":
+            runs.setdefault(row["id"], []).append(row)
 
-    def seen(row: dict[str, Any]) -> str:
-        foretold = row["evaluation"]["greedy"][0]["foretold"]
-        return f"{100 * foretold:.2f} %"
+    def searched(name: str, text: Column) -> Column:
+        return lambda runs: _span([run["search"][name] for run in runs], text)
 
-    def above(row: dict[str, Any]) -> str:
-        found = row["search"]
-        if "ratio" not in found:
-            return ""
-        return f"{100 * (found['ratio'] - 1):.1f} % ({100 * found['optimal']:.0f} %)"
+    def first(text: Column) -> Column:
+        return lambda runs: text(runs[0]["search"])
 
-    columns = {
-        "learned world of": lambda row: row["command"].split("jaxenvs train ")[1].split(" --")[0],
-        "training": lambda row: f"{row['seconds'] / 60:.0f} min",
-        "moves foretold": seen,
-        "search": lambda row: f"{row['search']['algorithm']}, weight {row['search']['weight']:g}",
-        "boards": lambda row: f"{row['search']['boards']}",
-        "plans found": lambda row: percent(row["search"]["plans"]),
-        "right in the true puzzle": lambda row: percent(row["search"]["solved"]),
-        "cost above the least (optimal)": above,
-        "states kept per board": lambda row: whole(round(row["search"]["nodes_per_board"])),
-        "states per processor second": lambda row: whole(
-            row["search"]["nodes_per_processor_second"]
+    columns: dict[str, Column] = {
+        "learned world of": lambda runs: runs[0]["id"],
+        "seeds": lambda runs: str(len(runs)),
+        "moves foretold": lambda runs: _span(
+            [run["evaluation"]["greedy"][0]["foretold"] for run in runs],
+            lambda share: f"{100 * share:.2f} %",
         ),
+        "search": first(lambda found: f"{found['algorithm']}, weight {found['weight']:g}"),
+        "boards": first(lambda found: f"{found['boards']}"),
+        "plans found": searched("plans", percent),
+        "right in the true puzzle": searched("solved", percent),
+        "cost above the least": searched("ratio", lambda ratio: f"{100 * (ratio - 1):.1f} %"),
+        "optimal": searched("optimal", percent),
+        "states kept per board": searched("nodes_per_board", lambda count: whole(round(count))),
+        "states per processor second": searched("nodes_per_processor_second", whole),
     }
-    return tabulated([row for row in rows if row["algorithm"] == "world"], columns)
+    return tabulated(list(runs.values()), columns)
+
+
+def _span(values: Sequence[Any], text: Column) -> str:
+    """The least and the greatest of several values, or the one that all have."""
+    low, high = (text(bound(values)) for bound in (min, max))
+    return low if low == high else f"{low} to {high}"

@@ -187,32 +187,36 @@ def memory(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-rl2", f"{RUNS}/rl2.json")
 def rl2(rows: list[dict[str, Any]]) -> Table:
-    """The episodes of trials under held-out tasks, by seed."""
-    found = [(row, seed) for row in rows for seed in row["evaluation"]["per_seed"]]
+    """The episodes of trials under held-out tasks: means over seeds, and the rise of each."""
 
-    def at(episode: int, what: str = "mean") -> Column:
-        return lambda pair: fixed(3)(pair[1]["by_episode"][what][episode])
+    def seeds(row: dict[str, Any]) -> list[dict[str, Any]]:
+        return row["evaluation"]["per_seed"]
 
-    def sums(pair: Any) -> str:
-        return listed(pair[1]["trials"][name] for name in ("mean", "median", "p20"))
+    def at(episode: int, what: str, text: Column) -> Column:
+        return lambda row: text(
+            statistics.fmean(seed["by_episode"][what][episode] for seed in seeds(row))
+        )
 
-    def rise(pair: Any) -> str:
-        known = pair[1].get("rise")
-        return f"{known['mean']:.3f} ± {known['error']:.3f}" if known else ""
+    def sums(row: dict[str, Any]) -> str:
+        names = ("mean", "median", "p20")
+        return listed(statistics.fmean(seed["trials"][n] for seed in seeds(row)) for n in names)
 
+    def rises(row: dict[str, Any]) -> str:
+        known = (seed["rise"] for seed in seeds(row))
+        return ", ".join(f"{rise['mean']:.3f} ± {rise['error']:.3f}" for rise in known)
+
+    success = [at(episode, "success_rate", percent) for episode in (0, 9)]
     columns: dict[str, Column] = {
-        "run": lambda pair: pair[0].get("run", "`rl2`"),
-        "seed": lambda pair: str(pair[1]["seed"]),
-        "steps": lambda pair: whole(pair[0]["steps"]),
-        **{name: at(episode) for name, episode in EPISODES.items()},
-        "10th minus 1st": rise,
-        "success, 1st to 10th": lambda pair: ", ".join(
-            percent(pair[1]["by_episode"]["success_rate"][episode]) for episode in (0, 9)
-        ),
+        "run": lambda row: row.get("run", "`rl2`"),
+        "seeds": lambda row: str(len(seeds(row))),
+        "steps": of("steps", whole),
+        **{name: at(episode, "mean", fixed(3)) for name, episode in EPISODES.items()},
+        "10th minus 1st, each seed": rises,
+        "success, 1st to 10th": lambda row: ", ".join(share(row) for share in success),
         "sum of ten: mean, median, 20th percentile": sums,
-        "steps/s": lambda pair: short(pair[0]["steps_per_second"]),
+        "steps/s": of("steps_per_second", short),
     }
-    return tabulated(found, columns)
+    return tabulated(rows, columns)
 
 
 @table("runs-exploration", f"{RUNS}/exploration.json")

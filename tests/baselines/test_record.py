@@ -112,13 +112,40 @@ def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
     assert "nowhere is not a run" in capsys.readouterr().err
 
 
+def evaluated(folder, seed: int, episodes: int = 8):
+    """Keep a run of one seed, evaluated with a search and without."""
+    known = {"mean_return": 1.0 + seed, "success_rate": None, "mean_length": 5.0}
+    known |= {"achievements": {"eat_cow": 0.5 * seed, "wake_up": None}}
+    alone = {"episodes": episodes, "per_seed": [{"seed": seed, "mean_return": 0.5 * seed}]}
+    found = {"episodes": episodes, **known, "per_seed": [{"seed": seed, **known}]}
+    run = run_of(folder / f"{seed}", "Grid-v0", seeds=1, seed=seed)
+    run.write_json("eval.json", {**found, "without_search": alone})
+
+
+def test_seeds_evaluated_over_other_episodes_stay_apart(tmp_path):
+    for seed, episodes in ((0, 8), (1, 4), (2, 8)):
+        evaluated(tmp_path, seed, episodes)
+    table = tmp_path / "table.json"
+    assert record.main([str(table), *(str(tmp_path / f"{seed}") for seed in range(3))]) == 0
+    found = [known["evaluation"] for known in json.loads(table.read_text())]
+    assert [(x["episodes"], len(x["per_seed"])) for x in found] == [(8, 2), (4, 1)]
+
+
+def test_runs_without_an_evaluation_by_seed_share_a_panel():
+    steps = {"steps": [1, 2]}
+    records = [
+        {"command": f"jaxenvs train Grid-v0 --seeds 1{seed}", "curve": {**steps, "returns": lines}}
+        for seed, lines in (("", [[1], [2]]), (" --seed 1", [[3], [None]]))
+    ]
+    other = {"command": "jaxenvs train Grid-v0 --seeds 1 --gamma 0.9", "curve": records[0]["curve"]}
+    both, alone = record.curves([*records, other])
+    np.testing.assert_array_equal(both.returns, [[1, 3], [2, np.nan]])
+    assert both.returns.shape == (2, 2) and alone.returns.shape == (2, 1)
+
+
 def test_runs_of_a_seed_each_are_one_line(tmp_path):
     for seed in (0, 1, 2):
-        run = run_of(tmp_path / f"{seed}", "Grid-v0", seeds=1, seed=seed)
-        known = {"mean_return": 1.0 + seed, "success_rate": None, "mean_length": 5.0}
-        known |= {"achievements": {"eat_cow": 0.5 * seed, "wake_up": None}}
-        per_seed = [{"seed": seed, **known}]
-        run.write_json("eval.json", {"episodes": 8, **known, "per_seed": per_seed})
+        evaluated(tmp_path, seed)
     table = tmp_path / "table.json"
     assert record.main([str(table), str(tmp_path / "0"), str(tmp_path / "1")]) == 0
     (line,) = json.loads(table.read_text())
@@ -127,6 +154,8 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     assert (found["mean_return"], found["success_rate"], found["episodes"]) == (1.5, None, 8)
     assert found["achievements"] == {"eat_cow": 0.25, "wake_up": None}
     assert [seed["seed"] for seed in found["per_seed"]] == [0, 1] and "interval" in found
+    alone = found["without_search"]
+    assert alone["mean_return"] == 0.25 and [x["seed"] for x in alone["per_seed"]] == [0, 1]
     assert line["seconds"] == 2 * 133.5 and len(line["last_returns"]) == 2
     assert all(len(returns) == 2 for returns in line["curve"]["returns"])
 
