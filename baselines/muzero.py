@@ -6,10 +6,12 @@ Gumbel MuZero (Danihelka et al., 2022) searches through mctx among these alone. 
 never asked in a plan, so that plans use only what the agent sees. Illegal actions are known at the
 root of a search and nowhere else.
 
-Steps are kept in a replay buffer with the value and the policy that their search found. Windows of
-them teach the network `unroll_steps` imagined steps; imagined latent states should agree with those
-of the true observations (Ye et al., 2021). For a share of the windows, searches with a slow copy of
-the weights find policies and values anew.
+Steps are kept in a replay buffer with the policy that their search found. Windows of them, drawn
+evenly or by the error of their first value, teach the network `unroll_steps` imagined steps;
+imagined latent states should agree with those of the true observations (Ye et al., 2021). What
+follows the rewards of a window has the value that a slow copy of the weights says now: values of
+the time of acting would be those of worse policies. For a share of the windows, searches with the
+slow copy find values and policies anew.
 
 With `codes` it is Stochastic MuZero (Antonoglou et al., 2022), for worlds in which chance decides
 much: the model has afterstates, which chance turns into states by one of `codes` codes, and the
@@ -17,9 +19,9 @@ search weighs these by their learned probabilities (PUCT at decisions, as in the
 happened between two observations is coded by an encoder, learned through the straight-through
 gradient of its most likely code. Deliberate difference: the encoder reads the observation before
 as well.
-Deliberate differences: windows are drawn evenly, without priorities; environments fill the replay
-buffer side by side; an episode cut by the time limit is bootstrapped with its true successor; what
-follows the end of a task is worth 0 and has no policy.
+Deliberate differences: layers and latent states are normalised (muzero_network.py); environments
+fill the replay buffer side by side; an episode cut by the time limit is bootstrapped with its true
+successor; what follows the end of a task is worth 0 and has no policy.
 """
 
 import dataclasses
@@ -35,7 +37,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 
-from . import acting, evaluate, minibatches, replay_buffer, returns, two_hot
+from . import acting, evaluate, minibatches, priorities, replay_buffer, returns, two_hot
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
 from .dqn import fit
@@ -48,6 +50,7 @@ from .runs import Config, Run
 from .settings import Common
 
 DIRICHLET = 0.25  # share of noise in the policy at the root of a search with chance
+TINY = 1e-6  # added to variances
 HALF = 0.5  # of the gradient that passes through an imagined step to the latent state before it
 
 
@@ -72,9 +75,12 @@ class Settings(Common):
     latent: int = 64  # numbers of a latent state
     atoms: int = 20  # highest atom of the distributions of rewards and values, see two_hot.py
     value_weight: float = 0.25  # weight of the value loss
+    entropy: float = 0.0  # weight of the entropy bonus, over legal actions
     consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
     reanalysed: float = 0.25  # share of windows whose policies and values are found anew
     target_every: int = 100  # gradient steps between the moves of the slow copy
+    priority: float = 0.0  # power of the value's error by which windows are drawn; 0: all evenly
+    importance: float = 0.4  # power of the importance weights at the start; it rises to 1
     codes: int = 0  # outcomes of chance that the model tells apart; 0: it knows no chance
 
     counts: ClassVar[tuple[str, ...]] = (
@@ -82,22 +88,22 @@ class Settings(Common):
         *("gradient_steps", "batch_size", "unroll_steps", "n_step", "simulations", "considered"),
         *("latent", "atoms", "target_every"),
     )
+    shares: ClassVar[tuple[str, ...]] = (*Common.shares, "reanalysed", "priority", "importance")
 
     def check(self) -> None:
         super().check()
-        if self.slots <= self.reach:
-            least = (self.reach + 1) * self.num_envs
+        least = self.reach + 1 + (self.priority > 0.0)  # see `Replayed.least_slots`
+        if self.slots < least:
             raise ValueError(
                 f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
-                f"environments; a window needs {self.reach + 1}: give capacity={least} or more"
+                f"environments; a window needs {least}: give capacity={least * self.num_envs} or "
+                "more"
             )
         if self.warm_up < self.reach * self.num_envs:
             raise ValueError(
                 f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
                 f"the {self.reach} steps of a window; give at least {self.reach * self.num_envs}"
             )
-        if self.reanalysed > 1.0:
-            raise ValueError(f"reanalysed={self.reanalysed} is a share of windows: give 0 to 1")
 
     @property
     def slots(self) -> int:
@@ -118,13 +124,6 @@ class Plan(NamedTuple):
     value: Float32[Array, " batch"]
 
 
-class Found(NamedTuple):
-    """What searches found in the slots of the replay buffer."""
-
-    policy: Float32[Array, "*seeds envs slots actions"]
-    value: Float32[Array, "*seeds envs slots"]
-
-
 class Runner(NamedTuple):
     """Everything a run consists of between two updates: saved as it is, resumed bit for bit."""
 
@@ -133,13 +132,24 @@ class Runner(NamedTuple):
     optimiser: PyTree[Array]  # Adam's moments and counts
     updates: Int32[Array, "*seeds"]  # made so far
     replay_buffer: ReplayBuffer
-    found: Found
+    found: Float32[Array, "*seeds envs slots actions"]  # policies, by the search of each slot
     world: PyTree[Array]  # VectorState
     obs: PyTree[Array]  # what the next actions are chosen from
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
     returns: Float32[Array, "*seeds envs"]  # rewards so far of the episodes under way
     lengths: Int32[Array, "*seeds envs"]  # their steps so far
     memory: tuple[()]  # the network remembers nothing
+    priorities: PyTree[Array] = ()  # of the replay buffer's slots; (): they are equal
+
+
+class Learned(NamedTuple):
+    """What gradient steps change."""
+
+    weights: PyTree[Array]
+    target: PyTree[Array]
+    optimiser: PyTree[Array]
+    priorities: PyTree[Array]
+    sums: PyTree[Array] = ()  # of the priorities
 
 
 class Window(NamedTuple):
@@ -151,10 +161,10 @@ class Window(NamedTuple):
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    policy: Float32[Array, "batch slots actions"]
-    value: Float32[Array, "batch slots"]
+    policy: Float32[Array, "batch moments actions"]  # that a search found
     is_step: Bool[Array, " batch"]  # whether the first slot holds a step
-    ahead: PyTree[Array]  # (reanalysed, n_step, ...), what the first windows see after `obs`
+    weight: Float32[Array, " batch"]  # importance weight
+    ahead: PyTree[Array]  # (batch, n_step, ...), what is seen after `obs`
 
 
 class Targets(NamedTuple):
@@ -167,7 +177,7 @@ class Targets(NamedTuple):
     is_open: Bool[Array, "batch moments"]  # before any end: there is an observation, and a policy
 
 
-DIVIDED = (*acting.DIVIDED, "replay_buffer", "found")
+DIVIDED = (*acting.DIVIDED, "replay_buffer", "found", "priorities")
 network = MuZeroNetwork.of
 
 
@@ -181,10 +191,8 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
         target=jax.tree.map(jnp.copy, fields["weights"]),
         updates=jnp.int32(0),
         replay_buffer=replay_buffer.empty(fields["obs"], mask, learner.settings.slots),
-        found=Found(
-            policy=jnp.zeros((*slots, learner.network.num_actions), jnp.float32),
-            value=jnp.zeros(slots, jnp.float32),
-        ),
+        found=jnp.zeros((*slots, learner.network.num_actions), jnp.float32),
+        priorities=priorities.empty(*slots) if learner.settings.priority else (),
     )
 
 
@@ -192,7 +200,11 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     """Act, remember, and learn from what is remembered; also return this update's metrics."""
     settings = learner.settings
     runner, key_act, key_learn = acting.next_update(learner, runner)
+    before = runner.replay_buffer.written
     runner, ends = collect(learner, runner, key_act)
+    if settings.priority:
+        given = runner.priorities, runner.replay_buffer, before
+        runner = runner._replace(priorities=priorities.refreshed(*given, settings.reach))
     runner = runner._replace(updates=runner.updates + 1)
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
     steps = jax.lax.pmax(runner.updates, SEEDS) * settings.steps_per_update
@@ -208,12 +220,14 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
         mask = acting.legal_now(learner, runner.world.env)
         plan = planned(learner, runner.weights, key_plan, runner.obs, mask)
         step = learner.env.step(key_step, runner.world, plan.action)
-        _, successor = acting.predict(learner, runner.weights, step.info["final_obs"])
+        buffer = runner.replay_buffer
+        where = (
+            jnp.arange(len(plan.action), dtype=jnp.int32),
+            buffer.written % learner.settings.slots,
+        )
         runner = runner._replace(
-            found=noted(runner.found, runner.replay_buffer.written, plan, successor),
-            replay_buffer=replay_buffer.add(
-                runner.replay_buffer, runner.obs, mask, plan.action, step
-            ),
+            found=runner.found.at[where].set(plan.policy),
+            replay_buffer=replay_buffer.add(buffer, runner.obs, mask, plan.action, step),
         )
         after, ends = acting.stepped(learner, runner, step)
         return after, Rollout(**ends)
@@ -268,7 +282,10 @@ def planned(
                 rescale_values=settings.rescale,
             ),
         )
-        value = found.search_tree.summary().value
+        root = found.search_tree.summary()
+        # The mean over visits would be that of nearly all actions: the search tries each.
+        worth = jnp.where(root.visit_counts > 0, root.qvalues, known["value"][:, None])
+        value = (found.action_weights * worth).sum(axis=-1)
     action = jnp.asarray(found.action, jnp.int32)
     return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
 
@@ -323,73 +340,88 @@ def planned_with_chance(
     return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
 
 
-def noted(
-    found: Found,
-    written: Int32[Array, " envs"],
-    plan: Plan,
-    successor: Float32[Array, " envs"],
-) -> Found:
-    """Store a plan of every environment, and the value of what its step leads to."""
-    envs, slots = found.value.shape
-    every = jnp.arange(envs, dtype=jnp.int32)
-    value = found.value.at[every, written % slots].set(plan.value)
-    return Found(
-        policy=found.policy.at[every, written % slots].set(plan.policy),
-        value=value.at[every, (written + 1) % slots].set(successor),
-    )
-
-
 def learn_when(
     learner: Learner[Settings], ready: Bool[Array, ""], runner: Runner, key: Array
 ) -> tuple[Runner, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, or none before the replay buffer is `ready`."""
-    learned = (runner.weights, runner.target, runner.optimiser)
-    nothing = dict.fromkeys(parts_of(learner.settings), jnp.float32(0.0))
+    settings = learner.settings
+    share = jax.lax.pmax(runner.updates, SEEDS).astype(jnp.float32) / settings.updates
+    beta = settings.importance + (1.0 - settings.importance) * share
+    learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
+    nothing = dict.fromkeys(parts_of(settings), jnp.float32(0.0))
 
-    def learn(learned: Any) -> Any:
-        keys = jax.random.split(key, learner.settings.gradient_steps)
-        step = functools.partial(gradient_step, learner, runner)
+    def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
+        if settings.priority:
+            learned = learned._replace(sums=priorities.sums(learned.priorities))
+        keys = jax.random.split(key, settings.gradient_steps)
+        step = functools.partial(gradient_step, learner, runner, beta)
         learned, losses = jax.lax.scan(step, learned, keys)
-        return learned, jax.tree.map(jnp.mean, losses)
+        return learned._replace(sums=()), jax.tree.map(jnp.mean, losses)
 
     learned, losses = jax.lax.cond(ready, learn, lambda same: (same, nothing), learned)
-    weights, target, optimiser = learned
-    return runner._replace(weights=weights, target=target, optimiser=optimiser), losses
+    learned = {name: part for name, part in learned._asdict().items() if name != "sums"}
+    return runner._replace(**learned), losses
 
 
 def gradient_step(
-    learner: Learner[Settings], runner: Runner, learned: Any, key: Array
-) -> tuple[Any, dict[str, Array]]:
-    """Learn from one batch of windows; now and then the slow copy becomes the weights."""
+    learner: Learner[Settings],
+    runner: Runner,
+    beta: Float32[Array, ""],
+    learned: Learned,
+    key: Array,
+) -> tuple[Learned, dict[str, Array]]:
+    """Learn from one batch of windows; now and then the slow copy becomes the weights.
+
+    `beta` is the power of the importance weights of windows drawn by priority.
+    """
     settings = learner.settings
-    weights, target, state = learned
     key_draw, key_plan = jax.random.split(key)
-    window = drawn(learner, runner, key_draw)
-    window = reanalysed(learner, target, key_plan, window)
-    goals = targets(window, settings.unroll_steps, settings.n_step, settings.gamma)
-    gradient, losses = minibatches.gradients(learner, loss, weights, window, goals)
+    drawn, window = windows(learner, runner, beta, learned, key_draw)
+    window, value = judged(learner, learned.target, key_plan, window)
+    goals = targets(window, value, settings.n_step, settings.gamma)
+    gradient, losses = minibatches.gradients(learner, loss, learned.weights, window, goals)
+    error = learner.devices.joined(losses.pop("error"))
     optimiser = minibatches.optimiser(settings)
-    weights, state = minibatches.apply_gradient(optimiser, gradient, state, weights)
-    moves = minibatches.counted(state) % settings.target_every == 0
-    target = jax.tree.map(lambda old, new: jnp.where(moves, new, old), target, weights)
-    return (weights, target, state), losses
-
-
-def drawn(learner: Learner[Settings], runner: Runner, key: Array) -> Window:
-    """Windows from the replay buffer, drawn evenly."""
-    settings, buffer = learner.settings, runner.replay_buffer
-    size = settings.batch_size // learner.devices.count
-    slots = buffer.action.shape[1]
-    env, first = replay_buffer.drawn(key, buffer, size, settings.reach)
-    env, slot = env[:, None], first[:, None] + jnp.arange(settings.reach + 1, dtype=jnp.int32)
-    slot %= slots
-    moments = settings.unroll_steps + 1
-    count = round(settings.reanalysed * size)
-    where, early, later = (
-        (env, slot),
-        (env, slot[:, :moments]),
-        (env[:count], slot[:count, moments:]),
+    weights, state = minibatches.apply_gradient(
+        optimiser, gradient, learned.optimiser, learned.weights
     )
+    moves = minibatches.counted(state) % settings.target_every == 0
+    target = jax.tree.map(lambda old, new: jnp.where(moves, new, old), learned.target, weights)
+    learned = learned._replace(weights=weights, target=target, optimiser=state)
+    if drawn is not None:
+        known = learned.priorities, learned.sums
+        ranks, sums = priorities.updated(*known, drawn, error, settings.priority)
+        learned = learned._replace(priorities=ranks, sums=sums)
+    return learned, losses
+
+
+def windows(
+    learner: Learner[Settings],
+    runner: Runner,
+    beta: Float32[Array, ""],
+    learned: Learned,
+    key: Array,
+) -> tuple[priorities.Drawn | None, Window]:
+    """Windows from the replay buffer, drawn evenly or by priority; also what was drawn by it."""
+    settings, devices = learner.settings, learner.devices
+    if not settings.priority:
+        size = settings.batch_size // devices.count
+        where = replay_buffer.drawn(key, runner.replay_buffer, size, settings.reach)
+        return None, cut_out(settings, runner, *where)
+    known = learned.priorities, learned.sums
+    drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
+    window = cut_out(settings, runner, drawn.env, drawn.slot)
+    return drawn, devices.dealt(window._replace(weight=drawn.weight), drawn.device)
+
+
+def cut_out(
+    settings: Settings, runner: Runner, env: Int32[Array, " batch"], first: Int32[Array, " batch"]
+) -> Window:
+    """The windows that begin in these slots of environments."""
+    buffer, moments = runner.replay_buffer, settings.unroll_steps + 1
+    env, slot = env[:, None], first[:, None] + jnp.arange(settings.reach + 1, dtype=jnp.int32)
+    slot %= buffer.action.shape[1]
+    where, early, later = (env, slot), (env, slot[:, :moments]), (env, slot[:, moments:])
     return Window(
         obs=jax.tree.map(lambda leaf: leaf[early], buffer.obs),
         mask=jax.tree.map(lambda leaf: leaf[early], buffer.mask),
@@ -397,59 +429,60 @@ def drawn(learner: Learner[Settings], runner: Runner, key: Array) -> Window:
         reward=buffer.reward[where],
         terminated=buffer.terminated[where],
         truncated=buffer.truncated[where],
-        policy=runner.found.policy[where],
-        value=runner.found.value[where],
+        policy=runner.found[early],
         is_step=buffer.is_step[where][:, 0],
+        weight=jnp.ones(len(env), jnp.float32),
         ahead=jax.tree.map(lambda leaf: leaf[later], buffer.obs),
     )
 
 
-def reanalysed(
+def judged(
     learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
-) -> Window:
-    """The windows, the first of them with policies and values that the slow copy finds now.
+) -> tuple[Window, Float32[Array, "batch slots"]]:
+    """Windows with values of all slots by the slow copy.
 
-    It searches where policies are learned. Of what is seen after that only the value counts.
+    The first windows, a share, have values and policies that searches with it find now.
     """
-    count = round(learner.settings.reanalysed * len(window.action))
-    if not count:
-        return window
-    moments = learner.settings.unroll_steps + 1
+    size, moments = window.policy.shape[:2]
+    count = round(learner.settings.reanalysed * size)
 
     def flat(leaf: Array) -> Array:
-        return leaf[:count].reshape(-1, *leaf.shape[2:])
+        return leaf.reshape(-1, *leaf.shape[2:])
 
-    obs, mask, ahead = (
-        jax.tree.map(flat, part) for part in (window.obs, window.mask, window.ahead)
-    )
-    plan = planned(learner, target, key, obs, mask)
-    policy, value = (leaf.reshape(count, moments, *leaf.shape[1:]) for leaf in plan[1:])
-    _, later = learner.network.of_batch(target, "__call__", ahead)
-    return window._replace(
-        policy=window.policy.at[:count, :moments].set(policy),
-        value=window.value.at[:count].set(
-            jnp.concatenate([value, later.reshape(count, -1)], axis=1)
-        ),
-    )
+    def values(obs: PyTree[Array]) -> Array:
+        _, value = learner.network.of_batch(target, "__call__", jax.tree.map(flat, obs))
+        return value.reshape(size, -1)
+
+    value = jnp.concatenate([values(window.obs), values(window.ahead)], axis=1)
+    if not count:
+        return window, value
+    seen = jax.tree.map(lambda leaf: flat(leaf[:count]), (window.obs, window.mask))
+    plan = planned(learner, target, key, *seen)
+    policy = window.policy.at[:count].set(plan.policy.reshape(count, moments, -1))
+    value = value.at[:count, :moments].set(plan.value.reshape(count, moments))
+    return window._replace(policy=policy), value
 
 
-def targets(window: Window, unroll_steps: int, n_step: int, gamma: float) -> Targets:
+def targets(
+    window: Window, values: Float32[Array, "batch slots"], n_step: int, gamma: float
+) -> Targets:
     """What the network should say of the moments of windows: n-step values, rewards, policies.
 
-    After the end of a task nothing is earned any more. After a cut nothing is known.
+    `values` are those of the slots. After the end of a task nothing is earned any more. After a
+    cut nothing is known.
     """
     chex.assert_equal_shape(
-        [window.reward, window.terminated, window.truncated, window.value],
-        custom_message="reward, terminated, truncated and value are [batch, slots]",
+        [window.reward, window.terminated, window.truncated, values],
+        custom_message="reward, terminated, truncated and values are [batch, slots]",
     )
     value, reward, known, opened = [], [], [], []
     is_open = window.is_step
     is_over = jnp.zeros_like(is_open)  # after the end of the task
-    for moment in range(unroll_steps + 1):
+    for moment in range(window.policy.shape[1]):
         ahead = slice(moment, moment + n_step)
         ends = (window.terminated[:, ahead], window.truncated[:, ahead])
         total, discount, length = returns.n_step(window.reward[:, ahead], *ends, gamma)
-        following = jnp.take_along_axis(window.value, moment + length[:, None], axis=1)[:, 0]
+        following = jnp.take_along_axis(values, moment + length[:, None], axis=1)[:, 0]
         value.append(jnp.where(is_open, total + discount * following, 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
@@ -460,13 +493,13 @@ def targets(window: Window, unroll_steps: int, n_step: int, gamma: float) -> Tar
     return Targets(
         value=jnp.stack(value, axis=1),
         reward=jnp.stack([nothing, *reward[:-1]], axis=1),
-        policy=window.policy[:, : unroll_steps + 1],
+        policy=window.policy,
         is_known=jnp.stack(known, axis=1),
         is_open=jnp.stack(opened, axis=1),
     )
 
 
-LOSSES = ("policy_loss", "value_loss", "reward_loss", "consistency_loss")
+LOSSES = ("policy_loss", "value_loss", "reward_loss", "consistency_loss", "entropy")
 OF_CHANCE = ("after_loss", "chance_loss", "code_loss")
 
 
@@ -478,37 +511,75 @@ def parts_of(settings: Settings) -> tuple[str, ...]:
 def loss(
     learner: Learner[Settings], weights: PyTree[Array], window: Window, goals: Targets
 ) -> Loss:
-    """Errors of policies, values, rewards and latent states, over the moments of windows."""
+    """Errors of policies, values, rewards and latent states, over the moments of windows.
+
+    Also return the error of the first value of each, by which windows are ranked.
+    """
     settings, network = learner.settings, learner.network
-    of = functools.partial(network.of_batch, weights)
-    latent = of("represent", jax.tree.map(lambda leaf: leaf[:, 0], window.obs))
-    sums: dict[str, Array] = {name: jnp.float32(0.0) for name in parts_of(settings)}
-    is_open, is_known = (x.astype(jnp.float32) for x in (goals.is_open, goals.is_known))
-    for moment in range(settings.unroll_steps + 1):
-        share = 1.0 if moment == 0 else 1.0 / settings.unroll_steps
-        if moment:
-            latent = HALF * latent + (1.0 - HALF) * jax.lax.stop_gradient(latent)
-            latent, reward, more = followed(learner, weights, latent, window, goals, moment)
-            sums |= {name: sums[name] + share * error for name, error in more.items()}
-            error = two_hot.cross_entropy(reward, goals.reward[:, moment])
-            # The reward of a step that was cut is known, what follows it is not.
-            before = is_known[:, moment - 1]
-            sums["reward_loss"] += share * (before * error).mean()
-            seen = jax.tree.map(lambda leaf, at=moment: leaf[:, at], window.obs)
-            goal = of("projected", of("represent", seen))
-            apart = 1.0 - cosine(of("foreseen", latent), jax.lax.stop_gradient(goal))
-            sums["consistency_loss"] += share * (is_open[:, moment] * apart).mean()
-        logits, value = of("predict", latent)
-        error = -(goals.policy[:, moment] * jax.nn.log_softmax(logits)).sum(axis=-1)
-        sums["policy_loss"] += share * (is_open[:, moment] * error).mean()
-        error = two_hot.cross_entropy(value, goals.value[:, moment])
-        sums["value_loss"] += share * (is_known[:, moment] * error).mean()
-    total = sums["policy_loss"] + settings.value_weight * sums["value_loss"]
+    sums: dict[str, Any] = dict.fromkeys(parts_of(settings), jnp.float32(0.0))
+    latent = network.of_batch(weights, "represent", seen_at(window, 0)[0])
+    first = said(learner, weights, latent, window, goals, 0)
+    sums |= {name: (window.weight * error).mean() for name, error in first.items()}
+    for moment in range(1, settings.unroll_steps + 1):
+        latent = HALF * latent + (1.0 - HALF) * jax.lax.stop_gradient(latent)
+        latent, errors = imagined(learner, weights, latent, window, goals, moment)
+        errors |= said(learner, weights, latent, window, goals, moment)
+        for name, error in errors.items():
+            sums[name] += (window.weight * error).mean() / settings.unroll_steps
+    total = sums["policy_loss"] - settings.entropy * sums["entropy"]
+    total += settings.value_weight * (sums["value_loss"] + sums.get("after_loss", 0.0))
     total += sums["reward_loss"] + settings.consistency * sums["consistency_loss"]
-    if settings.codes:
-        total += sums["chance_loss"] + sums["code_loss"]
-        total += settings.value_weight * sums["after_loss"]
-    return total, sums
+    total += sums.get("chance_loss", 0.0) + sums.get("code_loss", 0.0)
+    count = jnp.maximum(goals.is_open[:, 0].sum(dtype=jnp.float32), 1.0)
+    sums["entropy"] = first["entropy"].sum() / count
+    _, value = network.of_batch(weights, "__call__", seen_at(window, 0)[0])
+    return total, {**sums, "error": jnp.abs(value - goals.value[:, 0])}
+
+
+def seen_at(window: Window, moment: int) -> tuple[PyTree[Array], Mask]:
+    """What was seen at a moment of windows, and what was legal."""
+    return jax.tree.map(lambda leaf: leaf[:, moment], (window.obs, window.mask))
+
+
+def said(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    latent: Float32[Array, "batch latent"],
+    window: Window,
+    goals: Targets,
+    moment: int,
+) -> dict[str, Float32[Array, " batch"]]:
+    """Errors of the policies and values of latent states, and the policies' entropy."""
+    logits, value = learner.network.of_batch(weights, "predict", latent)
+    is_open, is_known = (x[:, moment].astype(jnp.float32) for x in (goals.is_open, goals.is_known))
+    log_probs = jax.nn.log_softmax(legal(logits, seen_at(window, moment)[1]))
+    return {
+        "policy_loss": -is_open * (goals.policy[:, moment] * jax.nn.log_softmax(logits)).sum(-1),
+        "entropy": -is_open * (jnp.exp(log_probs) * log_probs).sum(-1),
+        "value_loss": is_known * two_hot.cross_entropy(value, goals.value[:, moment]),
+    }
+
+
+def imagined(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    latent: Float32[Array, "batch latent"],
+    window: Window,
+    goals: Targets,
+    moment: int,
+) -> tuple[Float32[Array, "batch latent"], dict[str, Float32[Array, " batch"]]]:
+    """Latent states of a moment from those before; errors of these and of the rewards."""
+    of = functools.partial(learner.network.of_batch, weights)
+    latent, reward, errors = followed(learner, weights, latent, window, goals, moment)
+    # The reward of a step that was cut is known, what follows it is not.
+    before = goals.is_known[:, moment - 1].astype(jnp.float32)
+    errors["reward_loss"] = before * two_hot.cross_entropy(reward, goals.reward[:, moment])
+    is_open = goals.is_open[:, moment]
+    goal = of("projected", of("represent", seen_at(window, moment)[0]))
+    goal = standardised(learner, jax.lax.stop_gradient(goal), is_open)
+    apart = 1.0 - cosine(of("foreseen", latent), goal)
+    errors["consistency_loss"] = is_open.astype(jnp.float32) * apart
+    return latent, errors
 
 
 def followed(
@@ -518,7 +589,7 @@ def followed(
     window: Window,
     goals: Targets,
     moment: int,
-) -> tuple[Array, Array, dict[str, Array]]:
+) -> tuple[Array, Array, dict[str, Float32[Array, " batch"]]]:
     """Latent states of a moment from those before, their rewards, and the errors about chance."""
     of = functools.partial(learner.network.of_batch, weights)
     action = window.action[:, moment - 1]
@@ -526,13 +597,10 @@ def followed(
         return *of("imagine", latent, action), {}
     after = of("act", latent, action)
     logits, value = of("expect", after)
-    seen = [
-        jax.tree.map(lambda leaf, at=at: leaf[:, at], window.obs) for at in (moment - 1, moment)
-    ]
+    seen = [seen_at(window, at)[0] for at in (moment - 1, moment)]
     code, errors = chance(of("coded", *seen), logits, goals.is_open[:, moment])
     known = goals.is_known[:, moment - 1].astype(jnp.float32)
-    error = two_hot.cross_entropy(value, goals.value[:, moment - 1])
-    errors["after_loss"] = (known * error).mean()
+    errors["after_loss"] = known * two_hot.cross_entropy(value, goals.value[:, moment - 1])
     return *of("happen", after, code), errors
 
 
@@ -541,7 +609,7 @@ def chance(
     logits: Float32[Array, "batch codes"],
     is_seen: Bool[Array, " batch"],
 ) -> tuple[Float32[Array, "batch codes"], dict[str, Array]]:
-    """One-hot codes of what happened, and the errors of what was expected and of the encoder.
+    """One-hot codes of what happened, and each error of what was expected and of the encoder.
 
     The encoder's most likely code is the true one; its gradient is that of the probabilities. Where
     what came of an action is not seen, the code is the one that was expected most.
@@ -553,8 +621,22 @@ def chance(
     surprise = -(code * jax.nn.log_softmax(logits)).sum(axis=-1)
     apart = jnp.square(code - probabilities).sum(axis=-1)
     through = probabilities + jax.lax.stop_gradient(code - probabilities)
-    errors = {"chance_loss": (seen * surprise).mean(), "code_loss": (seen * apart).mean()}
+    errors = {"chance_loss": seen * surprise, "code_loss": seen * apart}
     return jnp.where(is_seen[:, None], through, expected), errors
+
+
+def standardised(
+    learner: Learner[Settings], x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
+) -> Float32[Array, "batch latent"]:
+    """Vectors whose numbers have mean 0 and standard deviation 1 over the rows that count.
+
+    Otherwise latent states would agree best if all of them were the same.
+    """
+    share, total = rows.astype(jnp.float32)[:, None], learner.devices.total
+    count = jnp.maximum(total(share.sum()), 1.0)
+    mean = total((share * x).sum(axis=0)) / count
+    variance = total((share * jnp.square(x - mean)).sum(axis=0)) / count
+    return (x - mean) * jax.lax.rsqrt(variance + TINY)
 
 
 def cosine(

@@ -1,5 +1,7 @@
 """The networks of MuZero: what is seen as a latent state, the next one, what both are worth.
 
+Layers and latent states are normalised: the latter have mean 0 and standard deviation 1.
+
 With `codes` chance comes between them (Stochastic MuZero; Antonoglou et al., 2022): an action leads
 to an afterstate, which chance turns into the next state. Chance is one of a few codes, which an
 encoder learns to draw from what was seen before and after.
@@ -16,7 +18,7 @@ from jaxtyping import Array, Float, Float32, Int32, PyTree
 from . import two_hot
 from .networks import Network, dense
 
-TINY = 1e-5  # least range of a latent state
+TINY = 1e-6  # added to variances
 
 
 class MuZeroNetwork(Network):
@@ -71,8 +73,8 @@ class MuZeroNetwork(Network):
         """The latent state of an observation."""
         features = self.encoder(self.read(obs))
         for layer in self.layers:
-            features = self.activate(layer(features))
-        return ranged(self.enter(features))
+            features = self.activate(standard(layer(features)))
+        return standard(self.enter(features)).astype(jnp.float32)
 
     def imagine(
         self, latent: Float32[Array, " latent"], action: Int32[Array, ""]
@@ -102,43 +104,45 @@ class MuZeroNetwork(Network):
         """The latent state that a cause makes of another one, and features of both."""
         features = jnp.concatenate([latent, cause]).astype(self.dtype)
         first, second = layers
-        features = self.activate(first(features))
-        return ranged(latent + second(features).astype(jnp.float32)), features
+        features = self.activate(standard(first(features)))
+        return standard(latent + second(features).astype(jnp.float32)), features
 
     def expect(
         self, after: Float32[Array, " latent"]
     ) -> tuple[Float32[Array, " codes"], Float32[Array, " atoms"]]:
         """Logits of the codes of chance, and the distribution of the value of an afterstate."""
-        features = self.activate(self.outlook(after.astype(self.dtype)))
+        features = self.activate(standard(self.outlook(after.astype(self.dtype))))
         return self.likely(features), self.after_value(features)
 
     def coded(self, before: PyTree[Array], after: PyTree[Array]) -> Float32[Array, " codes"]:
         """Probabilities of the codes of what happened between two observations."""
         features = [self.encoder(self.read(obs)) for obs in (before, after)]
-        features = self.activate(self.compare(jnp.concatenate(features)))
+        features = self.activate(standard(self.compare(jnp.concatenate(features))))
         return jax.nn.softmax(self.code(features))
 
     def predict(
         self, latent: Float32[Array, " latent"]
     ) -> tuple[Float32[Array, " actions"], Float32[Array, " atoms"]]:
         """Logits of the actions, and the distribution of the value."""
-        policy, value = (self.activate(head(latent.astype(self.dtype))) for head in self.heads)
+        policy, value = (
+            self.activate(standard(head(latent.astype(self.dtype)))) for head in self.heads
+        )
         return self.policy(policy), self.value(value)
 
     def projected(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
         """What two latent states of the same moment should agree about."""
         first, second = self.projections
-        return second(self.activate(first(latent.astype(self.dtype)))).astype(jnp.float32)
+        return second(self.activate(standard(first(latent.astype(self.dtype))))).astype(jnp.float32)
 
     def foreseen(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
         """What an imagined latent state says of the projection of the true one."""
         first, second = self.foresight
         features = self.projected(latent).astype(self.dtype)
-        return second(self.activate(first(features))).astype(jnp.float32)
+        return second(self.activate(standard(first(features)))).astype(jnp.float32)
 
 
-def ranged(latent: Array) -> Float32[Array, " latent"]:
-    """A latent state whose numbers lie between 0 and 1, as one-hots of actions do."""
-    latent = latent.astype(jnp.float32)
-    low, high = latent.min(), latent.max()
-    return (latent - low) / (high - low + TINY)
+def standard(x: Float[Array, " features"]) -> Float[Array, " features"]:
+    """Features with mean 0 and standard deviation 1 (layer normalisation without weights)."""
+    wide = x.astype(jnp.float32)
+    wide = wide - wide.mean()
+    return (wide * jax.lax.rsqrt(jnp.square(wide).mean() + TINY)).astype(x.dtype)

@@ -217,6 +217,18 @@ BALANCE = {
 }
 
 
+# By plans in a learned model. Values are up to 300, and sure: the policy follows small differences.
+BALANCE_BY_PLANS = {
+    "total_steps": 100_000,
+    "gamma": 0.997,
+    "n_step": 10,
+    "rescale": False,
+    "value_scale": 0.02,
+    "gradient_steps": 32,
+    "reanalysed": 0.5,
+    "chunk": 4,
+}
+
 BALANCE_BY_SEQUENCES = {
     "total_steps": 100_000,
     "num_envs": 16,
@@ -455,6 +467,7 @@ PRESETS = (
     Preset(r"XLand-.*", RULE_WORLDS_GPU, name="gpu", algorithm="rl2"),
     Preset(r"XLand-R4-13x13-v\d+", {"task_set": "high-1m"}, name="gpu", algorithm="rl2"),
     Preset(r"Classic-CartPole-v\d+", BALANCE),
+    Preset(r"Classic-CartPole-v\d+", BALANCE_BY_PLANS, algorithm="muzero"),
     Preset(r"Classic-(Acrobot|MountainCar)-v\d+", SWING_UP),
     Preset(r"Classic-Pendulum-v\d+", TORQUE),
     Preset(r"Classic-MountainCarContinuous-v\d+", FORCE),

@@ -12,7 +12,7 @@ from tiny import Clock, Endless
 from tiny_masks import Gate
 
 from jaxenvs.baselines import muzero, two_hot
-from jaxenvs.baselines.algorithms import SEEDS
+from jaxenvs.baselines.algorithms import SEEDS, Learner
 from jaxenvs.baselines.muzero import Window
 from jaxenvs.baselines.run import loop
 from jaxenvs.core.env import Env
@@ -69,17 +69,24 @@ def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) 
         reward=jnp.asarray(rng.normal(size=shape), jnp.float32),
         terminated=jnp.asarray(ends < 0.15),
         truncated=jnp.asarray(ends > 0.85),
-        policy=jnp.asarray(rng.random((*shape, 2)), jnp.float32),
-        value=jnp.asarray(rng.normal(size=shape), jnp.float32),
+        policy=jnp.asarray(rng.random((count, moments, 2)), jnp.float32),
         is_step=jnp.asarray(rng.random(count) < 0.9),
-        ahead=jnp.zeros((0, n_step, 1)),
+        weight=jnp.ones(count, jnp.float32),
+        ahead=jnp.zeros((count, n_step, 1)),
     )
+
+
+def values(window: Window) -> jax.Array:
+    """Random values of the slots of windows."""
+    rng = np.random.default_rng(1)
+    return jnp.asarray(rng.normal(size=window.reward.shape), jnp.float32)
 
 
 def test_targets_over_ends_and_cuts_are_those_of_a_plain_loop():
     gamma, n_step, window = 0.9, 3, windows()
-    got = jax.jit(muzero.targets, static_argnums=(1, 2, 3))(window, 3, n_step, gamma)
-    seen, met = jax.device_get(window), set()
+    worth = values(window)
+    got = jax.jit(muzero.targets, static_argnums=(2, 3))(window, worth, n_step, gamma)
+    (seen, worth), met = jax.device_get((window, worth)), set()
     for row in range(len(seen.reward)):
         state, last = ("open" if seen.is_step[row] else "unknown"), 0.0
         for moment in range(4):
@@ -89,7 +96,7 @@ def test_targets_over_ends_and_cuts_are_those_of_a_plain_loop():
             assert got.is_known[row, moment] == (state != "unknown")
             np.testing.assert_allclose(got.reward[row, moment], last, rtol=1e-6)
             np.testing.assert_array_equal(got.policy[row, moment], seen.policy[row, moment])
-            value = value_of(seen, row, moment, n_step, gamma) if is_open else 0.0
+            value = value_of(seen, worth, row, moment, n_step, gamma) if is_open else 0.0
             np.testing.assert_allclose(got.value[row, moment], value, rtol=1e-4, atol=1e-5)
             last = float(seen.reward[row, moment]) if is_open else 0.0
             if is_open:
@@ -98,7 +105,9 @@ def test_targets_over_ends_and_cuts_are_those_of_a_plain_loop():
     assert len(met) == 5  # each but an end before the first moment
 
 
-def value_of(seen: Window, row: int, moment: int, n_step: int, gamma: float) -> float:
+def value_of(
+    seen: Window, worth: np.ndarray, row: int, moment: int, n_step: int, gamma: float
+) -> float:
     """Rewards up to an end, and the value of what follows where that is no end of the task."""
     total, power = 0.0, 1.0
     for at in range(moment, moment + n_step):
@@ -108,7 +117,7 @@ def value_of(seen: Window, row: int, moment: int, n_step: int, gamma: float) -> 
             return total
         if seen.truncated[row, at]:
             break
-    return total + power * seen.value[row, at + 1]
+    return total + power * worth[row, at + 1]
 
 
 @functools.cache
@@ -128,10 +137,17 @@ def shaken(weights):
     return jax.tree.map(lambda leaf: leaf + np.float32(rng.normal(0, 0.3, leaf.shape)), weights)
 
 
+@functools.partial(jax.jit, static_argnums=0)
+def drawn(agent: Learner, runner: muzero.Runner) -> Window:
+    """Windows that are drawn evenly."""
+    nothing = muzero.Learned((), (), (), ())
+    return muzero.windows(agent, runner, jnp.float32(1.0), nothing, KEY)[1]
+
+
 def test_windows_are_what_happened():
     """A clock that is cut after five steps: its true successor, 5, is seen in a slot of its own."""
     agent, runner = collected(Clock())
-    window = jax.jit(muzero.drawn, static_argnums=0)(agent, runner, KEY)
+    window = drawn(agent, runner)
     time = np.asarray(window.obs)[..., 0]
     assert time.shape == (8, 4) and window.action.shape == (8, 6)
     for row in range(8):
@@ -141,14 +157,54 @@ def test_windows_are_what_happened():
                 time[row, moment] == 5  # no step: what stands there means nothing
             )
         assert window.is_step[row] == (time[row, 0] != 5)
-    # The value of a true successor is the network's, without a search.
-    buffer, found = runner.replay_buffer, runner.found
-    last = (np.asarray(buffer.obs)[..., 0] == 5) & ~np.asarray(buffer.is_step)
-    assert last.any()
-    _, value = jax.jit(agent.network.apply)(runner.weights, jnp.full(1, 5.0))
-    np.testing.assert_allclose(np.asarray(found.value)[last], value, atol=1e-6)
-    sums = np.asarray(found.policy).sum(axis=-1)
-    np.testing.assert_allclose(sums[np.asarray(buffer.is_step)], 1.0, rtol=1e-5)
+    np.testing.assert_array_equal(np.asarray(window.ahead)[:, 0, 0], (time[:, -1] + 1) % 6)
+    np.testing.assert_array_equal(window.weight, 1.0)
+    sums = np.asarray(runner.found).sum(axis=-1)
+    np.testing.assert_allclose(sums[np.asarray(runner.replay_buffer.is_step)], 1.0, rtol=1e-5)
+
+
+def test_windows_by_priority_are_steps_and_their_errors_rank_them():
+    agent = learner(Clock(), priority=0.6)
+    runners = loop.start(agent, KEY[None])
+    for _ in range(3):
+        runners, _ = loop.run_chunk(agent, runners)
+    runner = jax.tree.map(lambda leaf: leaf[0], runners)
+    ranks, is_step = np.asarray(runner.priorities.value), np.asarray(runner.replay_buffer.is_step)
+    ranks = ranks.reshape(len(is_step), -1)[:, : is_step.shape[1]]
+    assert (ranks > 0).any() and (ranks[~is_step] == 0).all()
+    assert len(np.unique(ranks[ranks > 0])) > 2  # new ones, and others by their errors
+
+    def learned(value):
+        value = jnp.asarray(value, jnp.float32)
+        known = muzero.Learned(runner.weights, runner.target, (), runner.priorities)
+        known = known._replace(priorities=runner.priorities._replace(value=value))
+        return known._replace(sums=value.sum(axis=2))
+
+    draw = jax.jit(functools.partial(muzero.windows, agent, runner))
+    beta, blocks = jnp.float32(0.5), np.asarray(runner.priorities.value)
+    slots, window = draw(beta, learned(blocks), KEY)
+    assert np.asarray(window.is_step).all()
+    assert window.weight.max() == 1.0 and (np.asarray(window.weight) > 0).all()
+    np.testing.assert_array_equal(window.weight, slots.weight)
+    only = np.zeros_like(blocks)
+    only[1].flat[np.flatnonzero(blocks[1])[0]] = 1.0
+    slots, window = draw(beta, learned(only), KEY)
+    np.testing.assert_array_equal(slots.env, 1)
+    assert (np.asarray(window.obs) == np.asarray(window.obs)[:1]).all()
+
+
+def test_latent_states_agree_when_they_stand_out_alike():
+    """The goal has mean 0 and deviation 1 over the rows that count; one for all is no goal."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(2.0, 3.0, size=(6, 4)).astype(np.float32)
+    rows = np.bool_([True, True, False, True, True, False])
+    standardised = jax.jit(functools.partial(muzero.standardised, learner(Endless())))
+    found = np.asarray(standardised(x, rows))
+    expected = (x - x[rows].mean(axis=0)) / x[rows].std(axis=0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    x[~rows] = 100.0
+    np.testing.assert_array_equal(found[rows], np.asarray(standardised(x, rows))[rows])
+    np.testing.assert_array_equal(standardised(np.ones_like(x), rows), 0.0)
 
 
 def test_a_plan_never_asks_the_environment(monkeypatch):
@@ -206,8 +262,8 @@ def test_codes_of_chance_and_their_errors_are_those_of_plain_numpy():
         if seen[row]:
             surprise += -(logits[row] - np.log(np.exp(logits[row]).sum()))[true.argmax()]
             apart += ((true - probabilities[row]) ** 2).sum()
-    np.testing.assert_allclose(errors["chance_loss"], surprise / 6, rtol=1e-5)
-    np.testing.assert_allclose(errors["code_loss"], apart / 6, rtol=1e-5)
+    np.testing.assert_allclose(errors["chance_loss"].sum(), surprise, rtol=1e-5)
+    np.testing.assert_allclose(errors["code_loss"].sum(), apart, rtol=1e-5)
     # The gradient of a code is that of its probability, where it was seen.
     weight = rng.normal(size=(6, 3)).astype(np.float32)
     slope = jax.jit(jax.grad(lambda p: (weight * muzero.chance(p, logits, seen)[0]).sum()))
@@ -222,10 +278,10 @@ def test_chance_is_learned_where_it_was_seen_alone():
     ended = window._replace(
         terminated=none.at[:, 1].set(True), truncated=none, is_step=jnp.ones(6, jnp.bool_)
     )
-    goals = muzero.targets(ended, 3, 2, 0.9)
+    goals = muzero.targets(ended, values(ended), 2, 0.9)
     parts = jax.jit(lambda window: muzero.loss(agent, weights, window, goals)[1])
     before = parts(ended)
-    assert set(before) == {*muzero.LOSSES, *muzero.OF_CHANCE}
+    assert set(before) == {*muzero.LOSSES, *muzero.OF_CHANCE, "error"}
     same = parts(ended._replace(obs=ended.obs.at[:, 2:].add(5.0)))
     other = parts(ended._replace(obs=ended.obs.at[:, 1].add(5.0)))
     for name in muzero.OF_CHANCE:
@@ -269,7 +325,7 @@ def test_illegal_actions_are_known_at_the_root():
     assert not mask.all()
     taken = np.asarray(buffer.action)[is_step]
     assert np.take_along_axis(mask, taken[:, None], axis=1).all()
-    np.testing.assert_array_equal(np.asarray(runner.found.policy)[is_step][~mask], 0.0)
+    np.testing.assert_array_equal(np.asarray(runner.found)[is_step][~mask], 0.0)
 
 
 def test_what_follows_a_cut_teaches_nothing():
@@ -281,7 +337,7 @@ def test_what_follows_a_cut_teaches_nothing():
     cut = window._replace(
         terminated=none, truncated=none.at[:, 1].set(True), is_step=jnp.ones(6, jnp.bool_)
     )
-    goals = muzero.targets(cut, 3, 2, 0.9)
+    goals = muzero.targets(cut, values(cut), 2, 0.9)
     total = jax.jit(lambda *given: muzero.loss(agent, weights, *given)[0])
 
     def loss(**changed):
@@ -299,24 +355,22 @@ def test_a_slow_copy_finds_policies_and_values_anew():
     agent, runner = collected(Clock())
     settings = dataclasses.replace(agent.settings, reanalysed=0.5)
     agent = dataclasses.replace(agent, settings=settings)
-    window = jax.jit(muzero.drawn, static_argnums=0)(agent, runner, KEY)
-    other = shaken(runner.weights)
-    anew = jax.jit(muzero.reanalysed, static_argnums=0)(agent, other, KEY, window)
-    for before, after in ((window.policy, anew.policy), (window.value, anew.value)):
-        np.testing.assert_array_equal(before[4:], after[4:])
-        assert (np.asarray(before != after)[:4, :4]).reshape(16, -1).any(axis=1).mean() > 0.9
-    np.testing.assert_array_equal(window.policy[:, 4:], anew.policy[:, 4:])
-    # What is seen after the moments to learn has the slow copy's own value: n steps end there.
-    first = np.flatnonzero((np.asarray(window.obs)[:4, 3] < 5).all(axis=-1))
-    assert len(first) and window.ahead.shape == (4, 2, 1)
-    for row in first:
-        following = np.asarray(window.obs)[row, 3, 0] + 1
-        assert window.ahead[row, 0, 0] == following
-    _, worth = jax.jit(jax.vmap(agent.network.apply, (None, 0)))(other, window.ahead.reshape(8, 1))
-    np.testing.assert_allclose(anew.value[:4, 4:], worth.reshape(4, 2), rtol=1e-5)
-    settings = dataclasses.replace(settings, reanalysed=0.0)
-    same = dataclasses.replace(agent, settings=settings)
-    assert muzero.reanalysed(same, other, KEY, window) is window
+    window, other = drawn(agent, runner), shaken(runner.weights)
+    judged = jax.jit(muzero.judged, static_argnums=0)
+    anew, value = judged(agent, other, KEY, window)
+    np.testing.assert_array_equal(window.policy[4:], anew.policy[4:])
+    assert (np.asarray(window.policy != anew.policy)[:4]).reshape(16, -1).any(axis=1).mean() > 0.9
+    # All other values are the slow copy's own: those ahead, and those of the other windows.
+    seen = jnp.concatenate([window.obs, window.ahead], axis=1)
+    every = jax.vmap(jax.vmap(agent.network.apply, (None, 0)), (None, 0))
+    _, worth = jax.jit(every)(other, seen)
+    np.testing.assert_allclose(value[4:], worth[4:], rtol=1e-5)
+    np.testing.assert_allclose(value[:4, 4:], worth[:4, 4:], rtol=1e-5)
+    assert np.asarray(value != worth)[:4, :4].mean() > 0.9
+    agent = dataclasses.replace(agent, settings=dataclasses.replace(settings, reanalysed=0.0))
+    same, value = judged(agent, other, KEY, window)
+    np.testing.assert_array_equal(same.policy, window.policy)
+    np.testing.assert_allclose(value, worth, rtol=1e-5)
 
 
 @pytest.mark.full
@@ -350,6 +404,7 @@ def test_it_learns_which_lever_and_what_it_is_worth():
     settings = {"num_envs": 16, "gamma": 0.8, "learning_rate": 3e-3, "total_steps": 12_800}
     settings |= {"capacity": 8_000, "warm_up": 512, "batch_size": 64, "gradient_steps": 8}
     settings |= {"chunk": 50, "latent": 16, "hidden": (16,), "atoms": 10, "simulations": 8}
+    settings |= {"target_every": 20}
     agent = learner(Lever(), **settings)
     runners = loop.start(agent, KEY[None])
     for _ in range(2):
@@ -365,7 +420,8 @@ def test_it_learns_which_lever_and_what_it_is_worth():
     [
         ({"capacity": 320}, "capacity=320 leaves 10 slots .* a window needs 11: give capacity=352"),
         ({"warm_up": 319}, "warm_up=319 ends before .* give at least 320"),
-        ({"reanalysed": 1.5}, "reanalysed=1.5 is a share of windows: give 0 to 1"),
+        ({"capacity": 352, "priority": 0.6}, "a window needs 12: give capacity=384 or more"),
+        ({"reanalysed": 1.5}, "reanalysed=1.5 must be at most 1"),
         ({"unroll_steps": 0}, "unroll_steps=0 must be at least 1"),
     ],
 )
