@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
 
 from .networks import Recurrent, dense
+from .spatial import Sight
 
 NEVER = -1e30  # score of a step that is not attended to
 LONGEST = 10_000.0  # longest wavelength of positions over the shortest
@@ -37,6 +38,10 @@ class GTrXL(Recurrent):
         """Name the parts: some are applied to many observations at once, one in their order."""
         self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
+        self.name_transformer()
+
+    def name_transformer(self) -> None:
+        """Name all but the layers before the transformer, in `setup`."""
         self.enter = dense(self.width, 1.0, self.dtype)
         self.stack = [Layer(self.width, self.num_heads, self.dtype) for _ in range(self.depth)]
         self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
@@ -90,6 +95,19 @@ class GTrXL(Recurrent):
         features = jax.vmap(functools.partial(apply, method="features"))(obs)
         found, _ = apply(memory, features, done, method="attend")
         return jax.vmap(functools.partial(apply, method="heads"))(found, ())
+
+
+class SpatialGTrXL(GTrXL, Sight):
+    """The same behind a convolution over the cells of a map."""
+
+    def setup(self) -> None:
+        """Name the parts."""
+        self.name_layers()
+        self.name_transformer()
+
+    def features(self, obs: PyTree[Array]) -> Float[Array, " width"]:
+        """What is seen, whatever came before."""
+        return self.enter(self.look(obs))
 
 
 class Layer(nn.Module):

@@ -8,9 +8,12 @@ with V-MPO: PPO.
 
 import dataclasses
 import functools
+from typing import Any
+
+from jaxenvs import Env
 
 from . import acting, evaluate, ppo, ppo_rnn
-from .gtrxl import GTrXL
+from .gtrxl import GTrXL, SpatialGTrXL
 from .run import options
 from .settings import Remembering
 
@@ -23,6 +26,7 @@ class Settings(Remembering, ppo.Settings):
     width: int = 64  # features of a step in the transformer
     num_heads: int = 4  # of attention, among which the width is divided
     depth: int = 2  # layers of the transformer
+    neighbours: int = 0  # features of a cell with the eight around it (spatial.py); 0: without
 
     counts = (*ppo.Settings.counts, "memory", "width", "num_heads", "depth")
 
@@ -33,6 +37,10 @@ class Settings(Remembering, ppo.Settings):
                 f"width={self.width} does not divide evenly among num_heads={self.num_heads} of an "
                 f"even width each; give a multiple of {2 * self.num_heads}"
             )
+        if self.neighbours and self.conv:
+            raise ValueError(
+                f"neighbours={self.neighbours} and conv={self.conv} both read a map; give one"
+            )
         if self.network:
             raise ValueError(
                 f"network={self.network}: ppo-trxl has a network of its own; omit it, or give "
@@ -42,7 +50,14 @@ class Settings(Remembering, ppo.Settings):
 
 DIVIDED = acting.DIVIDED
 Runner = acting.Runner
-network = GTrXL.of
+
+
+def network(env: Env, **given: Any) -> GTrXL:
+    """The network for an environment, a spatial one if `neighbours` is not 0."""
+    kind: Any = SpatialGTrXL if given.get("neighbours") else GTrXL
+    return kind.of(env, **given)
+
+
 wrapped = ppo_rnn.wrapped
 build = functools.partial(options.learner, "ppo-trxl")
 init = ppo_rnn.init

@@ -1,10 +1,11 @@
-"""A spatial recurrent network: what it learns about one cell holds for all cells.
+"""Spatial networks with a memory: what they learn about one cell holds for all cells.
 
 A 3 x 3 convolution has the same weights everywhere, so that what is learned about a tree in one
 cell holds in all others. It is a matrix product, which on a CPU is several times faster inside a
 scan than `nn.Conv`. Every layer is normalised (Ba et al., 2016); the second and later ones are
-residual. Policy and value have a layer each, which reads both the current features and the memory
-(Dedieu et al., 2025), so that the GRU need not carry the present.
+residual. With a GRU (`Spatial`), policy and value have a layer each, which reads both the current
+features and the memory (Dedieu et al., 2025), so that the GRU need not carry the present; with a
+transformer see gtrxl.py.
 """
 
 from typing import Any, NamedTuple
@@ -28,15 +29,15 @@ class Seen(NamedTuple):
     gates: Float[Array, "*steps gates"]  # its part in the GRU
 
 
-class Spatial(Recurrent):
-    """A convolution over the cells of a map, layers, a GRU, and a layer for each head."""
+class Sight(Recurrent):
+    """Layers behind a convolution over the cells of a map: all networks of this kind have them."""
 
     @classmethod
-    def of(cls, env: Env, *args: Any, **more: Any) -> "Spatial":
+    def of(cls, env: Env, *args: Any, **more: Any) -> "Sight":
         """Return the network for an environment; `ValueError` if it observes no map of categories,
         or if the widths of layers differ."""
         space, read = env.map_features
-        made: Spatial = super().of(env, *args, **more)
+        made: Sight = super().of(env, *args, **more)
         made = made.clone(observation_space=space, read=read)
         if not made.maps:
             raise ValueError(
@@ -61,23 +62,17 @@ class Spatial(Recurrent):
         """Names of the parts that are maps; the first is convolved, the others are not."""
         return [name for name, space in self.parts.items() if _is_map(space)]
 
-    def setup(self) -> None:
-        """Name the parts: some are applied to many observations at once, one in their order."""
+    def name_layers(self) -> None:
+        """Name the parts, in `setup`."""
         rest = {name: space for name, space in self.parts.items() if name != self.maps[0]}
         self.encoder = self.encoder_of(spaces.Dict(rest)) if rest else None
         self.cells = nn.Dense(self.embed, use_bias=False, dtype=self.dtype) if self.embed else None
         self.around = self.dense(self.neighbours)
         self.layers = [self.dense(width) for width in self.hidden]
         self.norms = [nn.LayerNorm() for _ in self.hidden]
-        self.inputs = self.dense(3 * self.memory, 1.0)
-        self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)
-        self.recalled = nn.LayerNorm()
-        self.branches = [self.dense(self.hidden[-1]) for _ in range(2)]
-        self.branch_norms = [nn.LayerNorm() for _ in range(2)]
-        self.policy, self.critic = self.dense(self.num_actions, 0.01), self.dense(1, 1.0)
 
-    def features(self, obs: PyTree[Array]) -> Seen:
-        """What is seen, whatever came before."""
+    def look(self, obs: PyTree[Array]) -> Float[Array, " features"]:
+        """Features of an observation."""
         seen = self.read(obs)
         seen = dict(seen) if isinstance(seen, dict) else {"": seen}
         name = self.maps[0]
@@ -89,6 +84,34 @@ class Spatial(Recurrent):
         features = self.activate(self.normal(first[1], first[0](jnp.concatenate(parts))))
         for layer, norm in others:
             features = features + self.activate(layer(self.normal(norm, features)))
+        return features
+
+    def normal(self, norm: nn.LayerNorm, features: Array) -> Array:
+        """Features by a norm, whose sums are in float32."""
+        return norm(features.astype(jnp.float32)).astype(self.dtype)
+
+    def dense(self, width: int, scale: float = np.sqrt(2), **more: Any) -> nn.Dense:
+        """A layer with orthogonal weights."""
+        initial = nn.initializers.orthogonal(scale)
+        return nn.Dense(width, kernel_init=initial, dtype=self.dtype, **more)
+
+
+class Spatial(Sight):
+    """A convolution over the cells of a map, layers, a GRU, and a layer for each head."""
+
+    def setup(self) -> None:
+        """Name the parts: some are applied to many observations at once, one in their order."""
+        self.name_layers()
+        self.inputs = self.dense(3 * self.memory, 1.0)
+        self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)
+        self.recalled = nn.LayerNorm()
+        self.branches = [self.dense(self.hidden[-1]) for _ in range(2)]
+        self.branch_norms = [nn.LayerNorm() for _ in range(2)]
+        self.policy, self.critic = self.dense(self.num_actions, 0.01), self.dense(1, 1.0)
+
+    def features(self, obs: PyTree[Array]) -> Seen:
+        """What is seen, whatever came before."""
+        features = self.look(obs)
         return Seen(features, self.inputs(features))
 
     def recall(self, memory: Array, features: Seen) -> Float32[Array, " memory"]:
@@ -107,15 +130,6 @@ class Spatial(Recurrent):
         )
         logits, value = self.policy(policy), self.critic(value)[0]
         return logits.astype(jnp.float32), value.astype(jnp.float32)
-
-    def normal(self, norm: nn.LayerNorm, features: Array) -> Array:
-        """Features by a norm, whose sums are in float32."""
-        return norm(features.astype(jnp.float32)).astype(self.dtype)
-
-    def dense(self, width: int, scale: float = np.sqrt(2), **more: Any) -> nn.Dense:
-        """A layer with orthogonal weights."""
-        initial = nn.initializers.orthogonal(scale)
-        return nn.Dense(width, kernel_init=initial, dtype=self.dtype, **more)
 
 
 def neighbourhoods(

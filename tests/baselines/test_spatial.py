@@ -9,7 +9,7 @@ import pytest
 from tiny import FLAGS, learner
 
 import jaxenvs
-from jaxenvs.baselines import ppo_rnn, spatial, train
+from jaxenvs.baselines import ppo_rnn, ppo_trxl, spatial, train
 from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.ray import ppo as ray_ppo
 from jaxenvs.baselines.rl2 import Settings as RL2Settings
@@ -104,6 +104,41 @@ def test_learning_sees_what_acting_saw_and_forgets_at_an_end():
     np.testing.assert_allclose(again[1][3:], values[:2], atol=1e-5)
 
 
+def test_a_transformer_behind_it_learns_from_what_acting_saw():
+    """The same features enter the transformer, which sees no further back than the episode."""
+    given = {"memory": 3, "width": 8, "num_heads": 2, "depth": 1, "neighbours": 2, "embed": 4}
+    given |= {"hidden": (8, 8), "activation": "relu"}
+    network = ALGORITHMS["ppo-trxl"].network(CRAFT, given)
+    obs, done = jnp.asarray(acted()[1]), jnp.arange(STEPS) == 2
+
+    @jax.jit
+    def run(key):
+        weights = network.init(key, obs[0])
+        weights = jax.tree.map(lambda leaf: leaf + 0.1 * jnp.sign(leaf), weights)
+
+        def step(memory, now):
+            memory, *answer = network.think(weights, memory, now[0], None)
+            fresh = network.begin()
+            return jax.tree.map(lambda a, b: jnp.where(now[1], a, b), fresh, memory), answer
+
+        seen = jax.vmap(lambda row: network.apply(weights, row, method="look"))(obs)
+        kept = {name: weights["params"][name] for name in ("cells", "around")}
+        kept |= {
+            f"{part}_{i}": weights["params"][f"{part}_{i}"]
+            for part in ("layers", "norms")
+            for i in (0, 1)
+        }
+        like = NETWORK.clone(embed=4)
+        same = jax.vmap(lambda row: like.apply({"params": kept}, row, method="look"))(obs)
+        acted = jax.lax.scan(step, network.begin(), (obs, done))[1]
+        return acted, network.unroll(weights, network.begin(), obs, done), seen, same
+
+    said, learned, seen, same = run(KEY)
+    for a, b in zip(said, learned, strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    np.testing.assert_array_equal(seen, same)
+
+
 @pytest.mark.parametrize(
     "id", ["Grid-DoorKey-5x5-v0", "BabyAI-GoToObjS4-v0", "Craft-Classic-Ids-v0"]
 )
@@ -145,6 +180,8 @@ def test_learners_that_cannot_take_a_setting_say_so():
         RL2Settings(neighbours=2).check()
     with pytest.raises(ValueError, match=r"neighbours=2 and conv=\(2, 4\) both read a map"):
         ppo_rnn.Settings(neighbours=2, conv=(2, 4)).check()
+    with pytest.raises(ValueError, match=r"neighbours=2 and conv=\(2, 4\) both read a map"):
+        ppo_trxl.Settings(neighbours=2, conv=(2, 4)).check()
     with pytest.raises(ValueError, match="give --neighbours 0 with --network nets:Mine"):
         ppo_rnn.Settings(neighbours=2, network="nets:Mine").check()
     with pytest.raises(ValueError, match=r"target_scaling=0\.1: actors do not know the scale"):
