@@ -214,11 +214,12 @@ def learn_when_ready(
     key: Array,
     gradient_step: Callable[[Array, Learned, Any], tuple[Learned, dict[str, Array]]],
     draw: Callable[[Array], Any] = identity,
+    names: tuple[str, ...] = ("q_loss", "q"),
 ) -> tuple[Any, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, or none before the replay buffer has warmed up.
 
     `gradient_step` is given the power of the importance weights, what is learned and what `draw`
-    makes of a key.
+    makes of a key; its losses have these `names`.
     """
     settings = learner.settings
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
@@ -226,7 +227,7 @@ def learn_when_ready(
     share = updates.astype(jnp.float32) / settings.updates
     beta = settings.importance + (1.0 - settings.importance) * share
     learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
-    nothing = {"q_loss": jnp.float32(0.0), "q": jnp.float32(0.0)}
+    nothing = dict.fromkeys(names, jnp.float32(0.0))
 
     def steps(learned: Learned) -> tuple[Learned, dict[str, Array]]:
         if learned.priorities:
@@ -441,9 +442,7 @@ def fit(learner: Learner[Any], seeds: int) -> None:
         )
 
 
-def build(
-    asked: options.Options[Settings], config: Config, algorithm: str = "dqn"
-) -> Learner[Settings]:
+def build(asked: options.Options[Any], config: Config, algorithm: str = "dqn") -> Learner[Any]:
     """Return the algorithm for what was asked; raises for what cannot work."""
     learner, size = options.learner(algorithm, asked, config), asked.settings.batch_size
     if size % learner.devices.count:

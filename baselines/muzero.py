@@ -11,7 +11,7 @@ evenly or by the error of their first value, teach the network `unroll_steps` im
 imagined latent states should agree with those of the true observations (Ye et al., 2021). What
 follows the rewards of a window has the value that a slow copy of the weights says now: values of
 the time of acting would be those of worse policies. For a share of the windows, searches with the
-slow copy find values and policies anew.
+slow copy find policies anew. What windows teach is in muzero_loss.py.
 
 With `codes` it is Stochastic MuZero (Antonoglou et al., 2022), for worlds in which chance decides
 much: the model has afterstates, which chance turns into states by one of `codes` codes, and the
@@ -19,9 +19,10 @@ search weighs these by their learned probabilities (PUCT at decisions, as in the
 happened between two observations is coded by an encoder, learned through the straight-through
 gradient of its most likely code. Deliberate difference: the encoder reads the observation before
 as well.
-Deliberate differences: layers and latent states are normalised (muzero_network.py); environments
-fill the replay buffer side by side; an episode cut by the time limit is bootstrapped with its true
-successor; what follows the end of a task is worth 0 and has no policy.
+Deliberate differences: values to learn are those of the network, not of a search; layers and latent
+states are normalised (muzero_network.py); environments fill the replay buffer side by side; an
+episode cut by the time limit is bootstrapped with its true successor; what follows the end of a
+task is worth 0 and has no policy.
 """
 
 import dataclasses
@@ -29,29 +30,26 @@ import functools
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
+from jaxtyping import Array, Float32, Int32, PyTree, Shaped, UInt32
 
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
+from jaxenvs.core.random import shuffled
 
-from . import acting, evaluate, minibatches, priorities, replay_buffer, returns, two_hot
+from . import acting, dqn, evaluate, priorities, replay_buffer, two_hot
 from .acting import Rollout
-from .algorithms import SEEDS, Learner
-from .dqn import fit
-from .minibatches import Loss
+from .algorithms import Learner
+from .dqn import Learned
+from .muzero_loss import Window, loss, parts_of, targets
 from .muzero_network import MuZeroNetwork
 from .replay_buffer import ReplayBuffer
 from .run import options
-from .run.checkpoints import RunError
 from .runs import Config, Run
 from .settings import Common
 
 DIRICHLET = 0.25  # share of noise in the policy at the root of a search with chance
-TINY = 1e-6  # added to variances
-HALF = 0.5  # of the gradient that passes through an imagined step to the latent state before it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +76,8 @@ class Settings(Common):
     entropy: float = 0.0  # weight of the entropy bonus, over legal actions
     consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
     reanalysed: float = 0.25  # share of windows whose policies and values are found anew
-    target_every: int = 100  # gradient steps between the moves of the slow copy
+    target_rate: float = 1.0  # how far the slow copy moves towards the weights; 1: all the way
+    target_every: int = 100  # gradient steps between its moves
     priority: float = 0.0  # power of the value's error by which windows are drawn; 0: all evenly
     importance: float = 0.4  # power of the importance weights at the start; it rises to 1
     codes: int = 0  # outcomes of chance that the model tells apart; 0: it knows no chance
@@ -121,7 +120,6 @@ class Plan(NamedTuple):
 
     action: Int32[Array, " batch"]
     policy: Float32[Array, "batch actions"]  # probabilities to learn
-    value: Float32[Array, " batch"]
 
 
 class Runner(NamedTuple):
@@ -140,41 +138,6 @@ class Runner(NamedTuple):
     lengths: Int32[Array, "*seeds envs"]  # their steps so far
     memory: tuple[()]  # the network remembers nothing
     priorities: PyTree[Array] = ()  # of the replay buffer's slots; (): they are equal
-
-
-class Learned(NamedTuple):
-    """What gradient steps change."""
-
-    weights: PyTree[Array]
-    target: PyTree[Array]
-    optimiser: PyTree[Array]
-    priorities: PyTree[Array]
-    sums: PyTree[Array] = ()  # of the priorities
-
-
-class Window(NamedTuple):
-    """Successive slots of the replay buffer: of the first `unroll_steps` + 1 all is known."""
-
-    obs: PyTree[Array]  # (batch, unroll_steps + 1, ...)
-    mask: Mask  # likewise
-    action: Int32[Array, "batch slots"]
-    reward: Float32[Array, "batch slots"]
-    terminated: Bool[Array, "batch slots"]
-    truncated: Bool[Array, "batch slots"]
-    policy: Float32[Array, "batch moments actions"]  # that a search found
-    is_step: Bool[Array, " batch"]  # whether the first slot holds a step
-    weight: Float32[Array, " batch"]  # importance weight
-    ahead: PyTree[Array]  # (batch, n_step, ...), what is seen after `obs`
-
-
-class Targets(NamedTuple):
-    """What to learn of each moment of a window, and whether; the first reward is never learned."""
-
-    value: Float32[Array, "batch moments"]
-    reward: Float32[Array, "batch moments"]  # of the step before
-    policy: Float32[Array, "batch moments actions"]
-    is_known: Bool[Array, "batch moments"]  # not after a cut, of which nothing is known
-    is_open: Bool[Array, "batch moments"]  # before any end: there is an observation, and a policy
 
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "found", "priorities")
@@ -198,17 +161,11 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
     """Act, remember, and learn from what is remembered; also return this update's metrics."""
-    settings = learner.settings
     runner, key_act, key_learn = acting.next_update(learner, runner)
-    before = runner.replay_buffer.written
     runner, ends = collect(learner, runner, key_act)
-    if settings.priority:
-        given = runner.priorities, runner.replay_buffer, before
-        runner = runner._replace(priorities=priorities.refreshed(*given, settings.reach))
     runner = runner._replace(updates=runner.updates + 1)
-    # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
-    steps = jax.lax.pmax(runner.updates, SEEDS) * settings.steps_per_update
-    runner, losses = learn_when(learner, steps >= settings.warm_up, runner, key_learn)
+    step, names = functools.partial(gradient_step, learner, runner), parts_of(learner.settings)
+    runner, losses = dqn.learn_when_ready(learner, runner, key_learn, step, names=names)
     return runner, {**acting.episode_sums(ends), **losses}
 
 
@@ -221,10 +178,8 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
         plan = planned(learner, runner.weights, key_plan, runner.obs, mask)
         step = learner.env.step(key_step, runner.world, plan.action)
         buffer = runner.replay_buffer
-        where = (
-            jnp.arange(len(plan.action), dtype=jnp.int32),
-            buffer.written % learner.settings.slots,
-        )
+        every = jnp.arange(len(plan.action), dtype=jnp.int32)
+        where = every, buffer.written % learner.settings.slots
         runner = runner._replace(
             found=runner.found.at[where].set(plan.policy),
             replay_buffer=replay_buffer.add(buffer, runner.obs, mask, plan.action, step),
@@ -232,7 +187,12 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
         after, ends = acting.stepped(learner, runner, step)
         return after, Rollout(**ends)
 
-    return jax.lax.scan(act, runner, jax.random.split(key, learner.settings.rollout_steps))
+    before, settings = runner.replay_buffer.written, learner.settings
+    runner, ends = jax.lax.scan(act, runner, jax.random.split(key, settings.rollout_steps))
+    if settings.priority:
+        given = runner.priorities, runner.replay_buffer, before
+        runner = runner._replace(priorities=priorities.refreshed(*given, settings.reach))
+    return runner, ends
 
 
 def planned(
@@ -282,12 +242,7 @@ def planned(
                 rescale_values=settings.rescale,
             ),
         )
-        root = found.search_tree.summary()
-        # The mean over visits would be that of nearly all actions: the search tries each.
-        worth = jnp.where(root.visit_counts > 0, root.qvalues, known["value"][:, None])
-        value = (found.action_weights * worth).sum(axis=-1)
-    action = jnp.asarray(found.action, jnp.int32)
-    return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
+    return Plan(jnp.asarray(found.action, jnp.int32), jnp.asarray(found.action_weights))
 
 
 def planned_with_chance(
@@ -315,7 +270,7 @@ def planned_with_chance(
         return mctx.DecisionRecurrentFnOutput(**expected), after
 
     def happened(weights: Any, key: Any, code: Any, after: Any) -> tuple[Any, Any]:
-        code = jax.nn.one_hot(code, settings.codes)
+        code = jax.nn.one_hot(code, settings.codes, dtype=jnp.float32)
         latent, reward = network.of_batch(weights, "happen", after, code)
         found = predicted(latent)
         found["action_logits"] = found.pop("prior_logits")
@@ -335,32 +290,7 @@ def planned_with_chance(
             dirichlet_fraction=noise * DIRICHLET,
             temperature=noise,
         )
-        value = found.search_tree.summary().value
-    action = jnp.asarray(found.action, jnp.int32)
-    return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))
-
-
-def learn_when(
-    learner: Learner[Settings], ready: Bool[Array, ""], runner: Runner, key: Array
-) -> tuple[Runner, dict[str, Array]]:
-    """Take `gradient_steps` gradient steps, or none before the replay buffer is `ready`."""
-    settings = learner.settings
-    share = jax.lax.pmax(runner.updates, SEEDS).astype(jnp.float32) / settings.updates
-    beta = settings.importance + (1.0 - settings.importance) * share
-    learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
-    nothing = dict.fromkeys(parts_of(settings), jnp.float32(0.0))
-
-    def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
-        if settings.priority:
-            learned = learned._replace(sums=priorities.sums(learned.priorities))
-        keys = jax.random.split(key, settings.gradient_steps)
-        step = functools.partial(gradient_step, learner, runner, beta)
-        learned, losses = jax.lax.scan(step, learned, keys)
-        return learned._replace(sums=()), jax.tree.map(jnp.mean, losses)
-
-    learned, losses = jax.lax.cond(ready, learn, lambda same: (same, nothing), learned)
-    learned = {name: part for name, part in learned._asdict().items() if name != "sums"}
-    return runner._replace(**learned), losses
+    return Plan(jnp.asarray(found.action, jnp.int32), jnp.asarray(found.action_weights))
 
 
 def gradient_step(
@@ -370,29 +300,17 @@ def gradient_step(
     learned: Learned,
     key: Array,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Learn from one batch of windows; now and then the slow copy becomes the weights.
+    """Learn from one batch of windows, then let the slow copy follow.
 
     `beta` is the power of the importance weights of windows drawn by priority.
     """
     settings = learner.settings
     key_draw, key_plan = jax.random.split(key)
     drawn, window = windows(learner, runner, beta, learned, key_draw)
-    window, value = judged(learner, learned.target, key_plan, window)
-    goals = targets(window, value, settings.n_step, settings.gamma)
-    gradient, losses = minibatches.gradients(learner, loss, learned.weights, window, goals)
-    error = learner.devices.joined(losses.pop("error"))
-    optimiser = minibatches.optimiser(settings)
-    weights, state = minibatches.apply_gradient(
-        optimiser, gradient, learned.optimiser, learned.weights
-    )
-    moves = minibatches.counted(state) % settings.target_every == 0
-    target = jax.tree.map(lambda old, new: jnp.where(moves, new, old), learned.target, weights)
-    learned = learned._replace(weights=weights, target=target, optimiser=state)
-    if drawn is not None:
-        known = learned.priorities, learned.sums
-        ranks, sums = priorities.updated(*known, drawn, error, settings.priority)
-        learned = learned._replace(priorities=ranks, sums=sums)
-    return learned, losses
+    window = reanalysed(learner, learned.target, key_plan, window)
+    values = values_now(learner, learned.target, window)
+    goals = targets(window, values, settings.n_step, settings.gamma)
+    return dqn.descended(learner, loss, learned, drawn, window, goals)
 
 
 def windows(
@@ -410,6 +328,9 @@ def windows(
         return None, cut_out(settings, runner, *where)
     known = learned.priorities, learned.sums
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
+    # Draws come in the order of environments, and `reanalysed` takes the first.
+    order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
+    drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
     window = cut_out(settings, runner, drawn.env, drawn.slot)
     return drawn, devices.dealt(window._replace(weight=drawn.weight), drawn.device)
 
@@ -436,215 +357,34 @@ def cut_out(
     )
 
 
-def judged(
+def reanalysed(
     learner: Learner[Settings], target: PyTree[Array], key: Array, window: Window
-) -> tuple[Window, Float32[Array, "batch slots"]]:
-    """Windows with values of all slots by the slow copy.
+) -> Window:
+    """The windows, the first of them with policies that searches with the slow copy find now."""
+    count = round(learner.settings.reanalysed * len(window.policy))
+    if not count:
+        return window
+    shape = window.policy[:count].shape
+    seen = jax.tree.map(lambda leaf: flat(leaf[:count]), (window.obs, window.mask))
+    policy = planned(learner, target, key, *seen).policy.reshape(shape)
+    return window._replace(policy=window.policy.at[:count].set(policy))
 
-    The first windows, a share, have values and policies that searches with it find now.
-    """
-    size, moments = window.policy.shape[:2]
-    count = round(learner.settings.reanalysed * size)
 
-    def flat(leaf: Array) -> Array:
-        return leaf.reshape(-1, *leaf.shape[2:])
+def values_now(
+    learner: Learner[Settings], target: PyTree[Array], window: Window
+) -> Float32[Array, "batch slots"]:
+    """What the slow copy says of all slots of windows."""
 
     def values(obs: PyTree[Array]) -> Array:
         _, value = learner.network.of_batch(target, "__call__", jax.tree.map(flat, obs))
-        return value.reshape(size, -1)
+        return value.reshape(len(window.policy), -1)
 
-    value = jnp.concatenate([values(window.obs), values(window.ahead)], axis=1)
-    if not count:
-        return window, value
-    seen = jax.tree.map(lambda leaf: flat(leaf[:count]), (window.obs, window.mask))
-    plan = planned(learner, target, key, *seen)
-    policy = window.policy.at[:count].set(plan.policy.reshape(count, moments, -1))
-    value = value.at[:count, :moments].set(plan.value.reshape(count, moments))
-    return window._replace(policy=policy), value
+    return jnp.concatenate([values(window.obs), values(window.ahead)], axis=1)
 
 
-def targets(
-    window: Window, values: Float32[Array, "batch slots"], n_step: int, gamma: float
-) -> Targets:
-    """What the network should say of the moments of windows: n-step values, rewards, policies.
-
-    `values` are those of the slots. After the end of a task nothing is earned any more. After a
-    cut nothing is known.
-    """
-    chex.assert_equal_shape(
-        [window.reward, window.terminated, window.truncated, values],
-        custom_message="reward, terminated, truncated and values are [batch, slots]",
-    )
-    value, reward, known, opened = [], [], [], []
-    is_open = window.is_step
-    is_over = jnp.zeros_like(is_open)  # after the end of the task
-    for moment in range(window.policy.shape[1]):
-        ahead = slice(moment, moment + n_step)
-        ends = (window.terminated[:, ahead], window.truncated[:, ahead])
-        total, discount, length = returns.n_step(window.reward[:, ahead], *ends, gamma)
-        following = jnp.take_along_axis(values, moment + length[:, None], axis=1)[:, 0]
-        value.append(jnp.where(is_open, total + discount * following, 0.0))
-        opened.append(is_open)
-        known.append(is_open | is_over)
-        reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))  # of the step from here
-        is_over = is_over | (is_open & window.terminated[:, moment])
-        is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
-    nothing = jnp.zeros_like(reward[0])
-    return Targets(
-        value=jnp.stack(value, axis=1),
-        reward=jnp.stack([nothing, *reward[:-1]], axis=1),
-        policy=window.policy,
-        is_known=jnp.stack(known, axis=1),
-        is_open=jnp.stack(opened, axis=1),
-    )
-
-
-LOSSES = ("policy_loss", "value_loss", "reward_loss", "consistency_loss", "entropy")
-OF_CHANCE = ("after_loss", "chance_loss", "code_loss")
-
-
-def parts_of(settings: Settings) -> tuple[str, ...]:
-    """Names of the parts of the loss."""
-    return (*LOSSES, *OF_CHANCE) if settings.codes else LOSSES
-
-
-def loss(
-    learner: Learner[Settings], weights: PyTree[Array], window: Window, goals: Targets
-) -> Loss:
-    """Errors of policies, values, rewards and latent states, over the moments of windows.
-
-    Also return the error of the first value of each, by which windows are ranked.
-    """
-    settings, network = learner.settings, learner.network
-    sums: dict[str, Any] = dict.fromkeys(parts_of(settings), jnp.float32(0.0))
-    latent = network.of_batch(weights, "represent", seen_at(window, 0)[0])
-    first = said(learner, weights, latent, window, goals, 0)
-    sums |= {name: (window.weight * error).mean() for name, error in first.items()}
-    for moment in range(1, settings.unroll_steps + 1):
-        latent = HALF * latent + (1.0 - HALF) * jax.lax.stop_gradient(latent)
-        latent, errors = imagined(learner, weights, latent, window, goals, moment)
-        errors |= said(learner, weights, latent, window, goals, moment)
-        for name, error in errors.items():
-            sums[name] += (window.weight * error).mean() / settings.unroll_steps
-    total = sums["policy_loss"] - settings.entropy * sums["entropy"]
-    total += settings.value_weight * (sums["value_loss"] + sums.get("after_loss", 0.0))
-    total += sums["reward_loss"] + settings.consistency * sums["consistency_loss"]
-    total += sums.get("chance_loss", 0.0) + sums.get("code_loss", 0.0)
-    count = jnp.maximum(goals.is_open[:, 0].sum(dtype=jnp.float32), 1.0)
-    sums["entropy"] = first["entropy"].sum() / count
-    _, value = network.of_batch(weights, "__call__", seen_at(window, 0)[0])
-    return total, {**sums, "error": jnp.abs(value - goals.value[:, 0])}
-
-
-def seen_at(window: Window, moment: int) -> tuple[PyTree[Array], Mask]:
-    """What was seen at a moment of windows, and what was legal."""
-    return jax.tree.map(lambda leaf: leaf[:, moment], (window.obs, window.mask))
-
-
-def said(
-    learner: Learner[Settings],
-    weights: PyTree[Array],
-    latent: Float32[Array, "batch latent"],
-    window: Window,
-    goals: Targets,
-    moment: int,
-) -> dict[str, Float32[Array, " batch"]]:
-    """Errors of the policies and values of latent states, and the policies' entropy."""
-    logits, value = learner.network.of_batch(weights, "predict", latent)
-    is_open, is_known = (x[:, moment].astype(jnp.float32) for x in (goals.is_open, goals.is_known))
-    log_probs = jax.nn.log_softmax(legal(logits, seen_at(window, moment)[1]))
-    return {
-        "policy_loss": -is_open * (goals.policy[:, moment] * jax.nn.log_softmax(logits)).sum(-1),
-        "entropy": -is_open * (jnp.exp(log_probs) * log_probs).sum(-1),
-        "value_loss": is_known * two_hot.cross_entropy(value, goals.value[:, moment]),
-    }
-
-
-def imagined(
-    learner: Learner[Settings],
-    weights: PyTree[Array],
-    latent: Float32[Array, "batch latent"],
-    window: Window,
-    goals: Targets,
-    moment: int,
-) -> tuple[Float32[Array, "batch latent"], dict[str, Float32[Array, " batch"]]]:
-    """Latent states of a moment from those before; errors of these and of the rewards."""
-    of = functools.partial(learner.network.of_batch, weights)
-    latent, reward, errors = followed(learner, weights, latent, window, goals, moment)
-    # The reward of a step that was cut is known, what follows it is not.
-    before = goals.is_known[:, moment - 1].astype(jnp.float32)
-    errors["reward_loss"] = before * two_hot.cross_entropy(reward, goals.reward[:, moment])
-    is_open = goals.is_open[:, moment]
-    goal = of("projected", of("represent", seen_at(window, moment)[0]))
-    goal = standardised(learner, jax.lax.stop_gradient(goal), is_open)
-    apart = 1.0 - cosine(of("foreseen", latent), goal)
-    errors["consistency_loss"] = is_open.astype(jnp.float32) * apart
-    return latent, errors
-
-
-def followed(
-    learner: Learner[Settings],
-    weights: PyTree[Array],
-    latent: Float32[Array, "batch latent"],
-    window: Window,
-    goals: Targets,
-    moment: int,
-) -> tuple[Array, Array, dict[str, Float32[Array, " batch"]]]:
-    """Latent states of a moment from those before, their rewards, and the errors about chance."""
-    of = functools.partial(learner.network.of_batch, weights)
-    action = window.action[:, moment - 1]
-    if not learner.settings.codes:
-        return *of("imagine", latent, action), {}
-    after = of("act", latent, action)
-    logits, value = of("expect", after)
-    seen = [seen_at(window, at)[0] for at in (moment - 1, moment)]
-    code, errors = chance(of("coded", *seen), logits, goals.is_open[:, moment])
-    known = goals.is_known[:, moment - 1].astype(jnp.float32)
-    errors["after_loss"] = known * two_hot.cross_entropy(value, goals.value[:, moment - 1])
-    return *of("happen", after, code), errors
-
-
-def chance(
-    probabilities: Float32[Array, "batch codes"],
-    logits: Float32[Array, "batch codes"],
-    is_seen: Bool[Array, " batch"],
-) -> tuple[Float32[Array, "batch codes"], dict[str, Array]]:
-    """One-hot codes of what happened, and each error of what was expected and of the encoder.
-
-    The encoder's most likely code is the true one; its gradient is that of the probabilities. Where
-    what came of an action is not seen, the code is the one that was expected most.
-    """
-    count = logits.shape[-1]
-    code = jax.nn.one_hot(probabilities.argmax(axis=-1), count)
-    expected = jax.nn.one_hot(logits.argmax(axis=-1), count)
-    seen = is_seen.astype(jnp.float32)
-    surprise = -(code * jax.nn.log_softmax(logits)).sum(axis=-1)
-    apart = jnp.square(code - probabilities).sum(axis=-1)
-    through = probabilities + jax.lax.stop_gradient(code - probabilities)
-    errors = {"chance_loss": seen * surprise, "code_loss": seen * apart}
-    return jnp.where(is_seen[:, None], through, expected), errors
-
-
-def standardised(
-    learner: Learner[Settings], x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
-) -> Float32[Array, "batch latent"]:
-    """Vectors whose numbers have mean 0 and standard deviation 1 over the rows that count.
-
-    Otherwise latent states would agree best if all of them were the same.
-    """
-    share, total = rows.astype(jnp.float32)[:, None], learner.devices.total
-    count = jnp.maximum(total(share.sum()), 1.0)
-    mean = total((share * x).sum(axis=0)) / count
-    variance = total((share * jnp.square(x - mean)).sum(axis=0)) / count
-    return (x - mean) * jax.lax.rsqrt(variance + TINY)
-
-
-def cosine(
-    a: Float32[Array, "batch latent"], b: Float32[Array, "batch latent"]
-) -> Float32[Array, " batch"]:
-    """Cosine of the angles between pairs of vectors."""
-    lengths = jnp.sqrt(jnp.square(a).sum(axis=-1) * jnp.square(b).sum(axis=-1) + 1e-8)
-    return (a * b).sum(axis=-1) / lengths
+def flat(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
+    """The moments of all windows, one after another."""
+    return leaf.reshape(-1, *leaf.shape[2:])
 
 
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
@@ -666,12 +406,4 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
     require(["mctx"], "search")
-    learner, size = options.learner("muzero", asked, config), asked.settings.batch_size
-    if size % learner.devices.count:
-        count = learner.devices.count
-        raise RunError(
-            f"batch_size={size} does not divide evenly among {count} devices; give --batch-size "
-            f"{-(-size // count) * count}"
-        )
-    fit(learner, asked.seeds)
-    return learner
+    return dqn.build(asked, config, "muzero")

@@ -18,8 +18,6 @@ from jaxtyping import Array, Float, Float32, Int32, PyTree
 from . import two_hot
 from .networks import Network, dense
 
-TINY = 1e-6  # added to variances
-
 
 class MuZeroNetwork(Network):
     """Representation, dynamics and prediction; the policy is that of the latent state alone."""
@@ -33,7 +31,7 @@ class MuZeroNetwork(Network):
         """Name the parts."""
         self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
-        self.enter = dense(self.latent, 1.0, self.dtype)
+        self.represented = dense(self.latent, 1.0, self.dtype)
         self.moves = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
         self.heads = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
         count = 2 * self.atoms + 1
@@ -74,22 +72,24 @@ class MuZeroNetwork(Network):
         features = self.encoder(self.read(obs))
         for layer in self.layers:
             features = self.activate(standard(layer(features)))
-        return standard(self.enter(features)).astype(jnp.float32)
+        return standard(self.represented(features)).astype(jnp.float32)
 
     def imagine(
         self, latent: Float32[Array, " latent"], action: Int32[Array, ""]
     ) -> tuple[Float32[Array, " latent"], Float32[Array, " atoms"]]:
         """The latent state after an action, and the distribution of its reward."""
-        following, features = self.moved(
-            self.moves, latent, jax.nn.one_hot(action, self.num_actions)
-        )
+        following, features = self.moved(self.moves, latent, self.taken(action))
         return following, self.reward(features)
 
     def act(
         self, latent: Float32[Array, " latent"], action: Int32[Array, ""]
     ) -> Float32[Array, " latent"]:
         """The afterstate of an action, before chance."""
-        return self.moved(self.moves, latent, jax.nn.one_hot(action, self.num_actions))[0]
+        return self.moved(self.moves, latent, self.taken(action))[0]
+
+    def taken(self, action: Int32[Array, ""]) -> Float32[Array, " actions"]:
+        """An action as a vector."""
+        return jax.nn.one_hot(action, self.num_actions, dtype=jnp.float32)
 
     def happen(
         self, after: Float32[Array, " latent"], code: Float32[Array, " codes"]
@@ -142,7 +142,5 @@ class MuZeroNetwork(Network):
 
 
 def standard(x: Float[Array, " features"]) -> Float[Array, " features"]:
-    """Features with mean 0 and standard deviation 1 (layer normalisation without weights)."""
-    wide = x.astype(jnp.float32)
-    wide = wide - wide.mean()
-    return (wide * jax.lax.rsqrt(jnp.square(wide).mean() + TINY)).astype(x.dtype)
+    """Features with mean 0 and standard deviation 1: layer normalisation without weights."""
+    return jax.nn.standardize(x.astype(jnp.float32)).astype(x.dtype)

@@ -37,7 +37,7 @@ class Network(nn.Module):
     bfloat16: bool = False  # whether activations are bfloat16; weights and results are float32
     activation: str = "tanh"  # function of flax.linen, of policies' layers
     conv: Sequence[int] = ()  # side and features of each convolution of a map, see `Encoder`
-    neighbours: int = 0  # features of a cell with the eight around it, of `Spatial` alone
+    neighbours: int = 0  # features of a cell with the eight around it, of spatial networks alone
 
     @property
     def activate(self) -> Callable[[Array], Array]:

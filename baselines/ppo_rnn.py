@@ -41,15 +41,20 @@ class Settings(Remembering, ppo.Settings):
         super().check()
         if self.memory < 1:
             raise ValueError(f"memory={self.memory} must be at least 1; without one use --algo ppo")
-        if self.neighbours and self.conv:
-            raise ValueError(
-                f"neighbours={self.neighbours} and conv={self.conv} both read a map; give one"
-            )
+        check_one_map(self)
         if self.neighbours and self.network:
             raise ValueError(
                 f"neighbours={self.neighbours} is not for a network of your own; give "
                 f"--neighbours 0 with --network {self.network}"
             )
+
+
+def check_one_map(settings: Any) -> None:
+    """Raise `ValueError` for settings of two networks that read a map."""
+    if settings.neighbours and settings.conv:
+        raise ValueError(
+            f"neighbours={settings.neighbours} and conv={settings.conv} both read a map; give one"
+        )
 
 
 DIVIDED = ppo.DIVIDED

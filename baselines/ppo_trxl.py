@@ -37,10 +37,7 @@ class Settings(Remembering, ppo.Settings):
                 f"width={self.width} does not divide evenly among num_heads={self.num_heads} of an "
                 f"even width each; give a multiple of {2 * self.num_heads}"
             )
-        if self.neighbours and self.conv:
-            raise ValueError(
-                f"neighbours={self.neighbours} and conv={self.conv} both read a map; give one"
-            )
+        ppo_rnn.check_one_map(self)
         if self.network:
             raise ValueError(
                 f"network={self.network}: ppo-trxl has a network of its own; omit it, or give "
