@@ -26,7 +26,9 @@ from . import acting, dqn, minibatches, replay_buffer
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
 from .batch_renorm import STATISTICS, BatchRenorm, Whole
-from .networks import Encoder, Network, normal
+from .encoders import Encoder
+from .layers import normal
+from .networks import Network
 from .products import dense
 from .replay_buffer import Batch, ReplayBuffer
 from .run import options

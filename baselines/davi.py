@@ -30,9 +30,9 @@ from jaxenvs.core.random import words
 from jaxenvs.puzzles.puzzle import Puzzle
 
 from .algorithms import ALGORITHMS, Learner
+from .encoders import Encoder
 from .evaluate import EVALUATION
 from .minibatches import apply_gradient
-from .networks import Encoder
 from .run import options
 from .run.checkpoints import RunError
 from .runs import Config, Run

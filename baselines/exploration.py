@@ -22,8 +22,8 @@ from jaxenvs.core.wrappers import PreviousStep
 
 from .algorithms import Learner
 from .devices import ALONE, Devices
+from .encoders import Encoder
 from .moments import Moments
-from .networks import Encoder
 
 Novelty = Literal["rnd", "noveld", "e3b"]
 KINDS = {"rnd": (".rnd", "RND"), "noveld": (".noveld", "NovelD"), "e3b": (".e3b", "E3B")}
@@ -48,7 +48,7 @@ class Bonus:
     space: spaces.Space  # of the networks' input
     read: Callable[[Any], Any] = identity  # from an observation to the networks' input
     embed: int = 8  # features per cell of a map, 0: its one-hots
-    conv: tuple[int, ...] = ()  # see networks.Encoder
+    conv: tuple[int, ...] = ()  # see encoders.Encoder
     weight: float = 0.1  # of the bonus beside the rewards
     gamma: float = 0.99  # its discount
     minibatches: int = 8  # gradient steps in a rollout

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
 
-from .networks import Recurrent, dense
+from .layers import dense
+from .networks import Recurrent
 from .spatial import Sight
 
 NEVER = -1e30  # score of a step that is not attended to

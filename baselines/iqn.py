@@ -20,8 +20,8 @@ from jaxtyping import Array, Float, Float32, PyTree
 from . import dqn, evaluate, q_network, qr_dqn
 from .algorithms import Learner
 from .dqn import Runner
+from .layers import dense
 from .minibatches import Loss
-from .networks import dense
 from .q_network import QNetwork
 from .replay_buffer import Batch
 

@@ -27,7 +27,7 @@ from jaxenvs.core.pixels import compose
 from jaxenvs.core.spaces import Box
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleState
 
-from .networks import PIXELS
+from .encoders import PIXELS
 
 FIRM = 2.0  # standard deviation of a cell's logits
 CONTRAST = 5.0  # factor of the pixels of a cell, after their mean is subtracted

@@ -16,7 +16,8 @@ import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, PyTree
 
 from . import two_hot
-from .networks import Network, dense
+from .layers import dense
+from .networks import Network
 
 
 class MuZeroNetwork(Network):

@@ -1,29 +1,24 @@
-"""Networks for any registered environment; they expand the compact observations of a rollout.
-
-Only matrix products: on a CPU they are several times faster inside a scan than convolutions.
-"""
+"""Networks for any registered environment, with a memory and without."""
 
 import dataclasses
 import functools
 import importlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, PyTree, UInt8
+from jaxtyping import Array, Bool, Float32, PyTree
 
 from jaxenvs import spaces
 from jaxenvs.core import distributions
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
-from jaxenvs.core.platforms import by_platform
 
-PIXELS = 255  # highest value of a picture; smaller whole numbers are categories
-MISSION = "mission"  # part of a Dict that is a sentence: word ids, 0 where there is none
-WORD, SENTENCE = 8, 32  # features of a word, of the whole sentence
+from .encoders import Encoder, embedded, is_map, leaves
+from .layers import dense, together
 
 
 class Network(nn.Module):
@@ -307,74 +302,6 @@ class Separate:
         )
 
 
-class Encoder(nn.Module):
-    """Float features of one observation of any space.
-
-    In a Dict, the mission is one more part, and decides what is looked for in the cells of a map:
-    it scales and shifts the features of all cells alike (FiLM; Perez et al., 2018).
-
-    Each layer of `conv` cuts a map into squares, padding the last ones with zeros, and turns each
-    square into features: a convolution whose stride equals its kernel size.
-    """
-
-    space: spaces.Space
-    embed: int
-    dtype: Any = jnp.float32  # of the features
-    conv: tuple[int, ...] = ()  # side and features of each layer; () to embed cells instead
-
-    @nn.compact
-    def __call__(
-        self, obs: PyTree[Array], mission: Float[Array, " sentence"] | None = None
-    ) -> Float[Array, " features"]:
-        if isinstance(self.space, spaces.Dict):
-            rest = dict(sorted(self.space.spaces.items()))
-            words = rest.get(MISSION)
-            if isinstance(words, spaces.Box):
-                del rest[MISSION]
-                count = int(words.high.max()) + 1
-                mission = Sentence(count, self.dtype, name=MISSION)(obs[MISSION])
-            parts = [
-                Encoder(space, self.embed, self.dtype, self.conv, name=name)(obs[name], mission)
-                for name, space in rest.items()
-            ]
-            return jnp.concatenate(parts if mission is None else [*parts, mission])
-        features = expand(self.space, obs, self.dtype)
-        if is_map(self.space, self.embed or len(self.conv)):
-            for side, width in zip(self.conv[::2], self.conv[1::2], strict=True):
-                features = nn.relu(dense(width, np.sqrt(2), self.dtype)(squares(features, side)))
-            if not self.conv:  # the same small embedding for every cell
-                features = nn.Dense(self.embed, use_bias=False, dtype=self.dtype)(features)
-            if mission is not None:
-                tuned = nn.Dense(2 * features.shape[-1], dtype=self.dtype)(mission)
-                scale, shift = jnp.split(tuned, 2)
-                features = nn.relu(features * (1.0 + scale) + shift)
-        return features.reshape(-1)
-
-
-def squares(
-    cells: Float[Array, "height width features"], side: int
-) -> Float[Array, "rows columns all"]:
-    """The features of all cells of each square of a map, which is padded with zeros."""
-    height, width, count = cells.shape
-    rows, columns = -(-height // side), -(-width // side)
-    room = (0, rows * side - height), (0, columns * side - width), (0, 0)
-    parts = jnp.pad(cells, room).reshape(rows, side, columns, side, count)
-    return parts.swapaxes(1, 2).reshape(rows, columns, side * side * count)
-
-
-class Sentence(nn.Module):
-    """Features of a mission: each word has a vector, which counts by the word's place."""
-
-    words: int  # word ids are below it
-    dtype: Any = jnp.float32  # of the features
-
-    @nn.compact
-    def __call__(self, ids: UInt8[Array, " words"]) -> Float[Array, " sentence"]:
-        vectors = nn.Embed(self.words, WORD, dtype=self.dtype)(ids.astype(jnp.int32))
-        vectors = jnp.where(ids[:, None] == 0, 0.0, vectors)
-        return nn.tanh(nn.Dense(SENTENCE, dtype=self.dtype)(vectors.reshape(-1)))
-
-
 def named(name: str) -> type[Network]:
     """The class `module:name`; `ValueError` unless there is one, a subclass of `Network`."""
     module, _, attribute = name.partition(":")
@@ -417,133 +344,3 @@ def check_answers(network: Network, env: Any, name: str, recurrent: bool) -> Non
                 f"network={name}: for one observation its {what} must be {shapes[1]}, not "
                 f"{shapes[0]}"
             )
-
-
-def is_map(space: spaces.Space, embed: int) -> bool:
-    """Whether cells of an observation of a space are embedded."""
-    return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
-
-
-def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
-    """Paths of the parts of a space in a fixed order, with spaces or parts of an observation."""
-    if isinstance(space, spaces.Dict):
-        for name, part in sorted(space.spaces.items()):
-            yield from leaves(part, None if obs is None else obs[name], (*path, name))
-    else:
-        yield path, space if obs is None else obs
-
-
-def embedded(
-    space: spaces.Box, obs: Array, embedding: Array, layer: Mapping[str, Array], dtype: Any
-) -> Float[Array, " width"]:
-    """A layer over the embeddings of all cells of a map, both linear.
-
-    On accelerators they are first multiplied with each other: more arithmetic, but neither
-    embeddings nor their gradients are stored. Where cells are categories, one of the first cell's
-    is always present, so that the bias can be added to these rows of the table.
-    """
-    cells = expand(space, obs, dtype)
-    present = np.zeros((cells.shape[0] * cells.shape[1], cells.shape[2], 1), np.float32)
-    first = cell_categories(space)
-    present[0, :first] = 1.0
-
-    def in_turn(cells: Array, embedding: Array, kernel: Array, bias: Array) -> Array:
-        features = (cells @ embedding.astype(dtype)).reshape(-1)
-        return features @ kernel.astype(dtype) + bias.astype(dtype)
-
-    def at_once(cells: Array, embedding: Array, kernel: Array, bias: Array) -> Array:
-        by_cell = kernel.reshape(-1, 1, embedding.shape[1], kernel.shape[1])
-        table = (embedding[:, :, None] * by_cell).sum(axis=2) + present * bias
-        sums = cells.reshape(-1) @ table.astype(dtype).reshape(-1, kernel.shape[1])
-        return sums if first else sums + bias.astype(dtype)
-
-    factors = (cells, embedding, layer["kernel"], layer["bias"])
-    return by_platform(*factors, cpu=in_turn, default=at_once)
-
-
-def cell_categories(space: spaces.Box) -> int:
-    """Categories of the first channel of a map's cells; 0 where cells hold numbers or bits."""
-    low, high = int(space.low.min()), int(space.high.max())
-    if not np.issubdtype(space.dtype, np.integer) or high - low >= PIXELS or (low, high) == (0, 1):
-        return 0
-    return int(space.high[..., 0].max()) - low + 1
-
-
-def together(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Array, " width"]]:
-    """Results of several linear layers over the same features, on accelerators by one product."""
-
-    def in_turn(features: Array, *kernels: Array) -> Array:
-        return jnp.concatenate([product(features, kernel) for kernel in kernels])
-
-    def at_once(features: Array, *kernels: Array) -> Array:
-        return product(features, jnp.concatenate(kernels, axis=1))
-
-    kernels = [jnp.asarray(layer["kernel"], features.dtype) for layer in layers]
-    results = by_platform(features, *kernels, cpu=in_turn, default=at_once)
-    biases = [layer["bias"] for layer in layers]
-    ends = np.cumsum([len(bias) for bias in biases])[:-1]
-    return jnp.split(results + jnp.concatenate(biases), ends)
-
-
-def product(features: Array, kernel: Array) -> Float32[Array, " width"]:
-    """The product of features and a kernel of their type, summed in float32."""
-    return jnp.matmul(features, kernel, preferred_element_type=jnp.float32)
-
-
-def expand(
-    space: spaces.Space, obs: Array, dtype: Any = jnp.float32
-) -> Float[Array, "*cells features"]:
-    """One-hot vectors for categories, channels of a map side by side; numbers for the rest."""
-    if not isinstance(space, spaces.Box):
-        raise ValueError(f"no encoding for observations of {space}")
-    if not np.issubdtype(space.dtype, np.integer):
-        return jnp.atleast_1d(obs.astype(dtype))
-    low, high = int(space.low.min()), int(space.high.max())
-    if high - low >= PIXELS:
-        return ((obs.astype(jnp.float32) - low) / (high - low)).astype(dtype)
-    if (low, high) == (0, 1):
-        return obs.astype(dtype)
-    if len(space.shape) < 3:
-        return jax.nn.one_hot(obs.astype(jnp.int32) - low, high - low + 1, dtype=dtype)
-    tops = space.high.max(axis=(0, 1))  # per channel, so that no column is always zero
-    values = [np.arange(low, top + 1).astype(space.dtype) for top in tops]
-    channels = [obs[..., c, None] == codes for c, codes in enumerate(values)]
-    return jnp.concatenate(channels, axis=-1).astype(dtype)
-
-
-def dense(
-    width: int,
-    scale: float,
-    dtype: Any = jnp.float32,
-    name: str | None = None,
-    dot_general: Any = None,
-    initial: Callable[[float], nn.initializers.Initializer] = nn.initializers.orthogonal,
-) -> nn.Dense:
-    """A layer whose initial weights are orthogonal (Saxe et al., 2014), times `scale`.
-
-    `dot_general` multiplies inputs and weights; None for that of JAX. `initial` makes the
-    initialiser for a scale, if it is another.
-    """
-    weights = initial(scale)
-    return nn.Dense(width, kernel_init=weights, dtype=dtype, name=name, dot_general=dot_general)
-
-
-def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
-    """Orthogonal weights times `scale`, but LeCun's normal ones where outputs outnumber inputs.
-
-    There orthogonal weights have the variance 1 / outputs instead of 1 / inputs: a few observed
-    numbers would hardly move what the layer says.
-    """
-
-    def drawn(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
-        inputs, outputs = shape
-        initial = nn.initializers
-        kind = initial.lecun_normal() if inputs < outputs else initial.orthogonal(scale)
-        return kind(key, shape, dtype)
-
-    return drawn
-
-
-def normal(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> Array:
-    """Features by a norm, which computes in float32, in their own type."""
-    return norm(features.astype(jnp.float32)).astype(features.dtype)

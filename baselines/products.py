@@ -15,12 +15,12 @@ from jaxtyping import Array, Float
 
 from jaxenvs.core.platforms import by_platform
 
-from . import networks
+from . import layers
 
 
 def dense(width: int, scale: float, dtype: Any = jnp.float32, **more: Any) -> nn.Dense:
-    """A layer as of networks.py, with this product."""
-    return networks.dense(width, scale, dtype, dot_general=dot_general, **more)
+    """A layer as of layers.py, with this product."""
+    return layers.dense(width, scale, dtype, dot_general=dot_general, **more)
 
 
 def dot_general(inputs: Array, weights: Array, dimensions: Any, *given: Any, **more: Any) -> Array:

@@ -25,7 +25,8 @@ from jaxenvs.core.masking import Mask, legal
 
 from . import products
 from .algorithms import Learner
-from .networks import Network, Recurrent, dense, normal, orthogonal_if_wide
+from .layers import dense, normal, orthogonal_if_wide
+from .networks import Network, Recurrent
 
 EVALUATION_EPSILON = 0.02  # share of random actions of a trained policy
 NOISE = 0.5  # initial scale of a noisy layer, times the square root of its inputs

@@ -28,8 +28,8 @@ from jaxenvs.core.masking import Mask, legal
 from . import acting, dqn, evaluate, priorities, q_network, replay_buffer, returns, two_hot
 from .algorithms import Learner
 from .dqn import Learned
+from .layers import dense
 from .minibatches import Loss
-from .networks import dense
 from .ppo_rnn import wrapped as wrapped
 from .q_network import RecurrentQ
 from .replay_buffer import ReplayBuffer

@@ -3,7 +3,7 @@
 A network learns to predict what another one, which is random and never learns, says of an
 observation; where the prediction is still wrong, the observation is new. A learner from rollouts
 adds the error to its rewards. Deliberate differences: what is distilled are the features of
-networks.py with random weights; statistics start with the first rollout instead of a random
+encoders.py with random weights; statistics start with the first rollout instead of a random
 agent's; the predictor makes one pass over a rollout; and one value counts both kinds of reward, so
 that bonuses end with the episode too.
 """

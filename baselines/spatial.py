@@ -17,7 +17,8 @@ from jaxtyping import Array, Float, Float32, PyTree
 
 from jaxenvs import Env, spaces
 
-from .networks import Recurrent, cell_categories, expand
+from .encoders import cell_categories, expand
+from .networks import Recurrent
 
 SIDE = 3  # cells of a neighbourhood, in a row
 

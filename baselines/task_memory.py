@@ -25,7 +25,8 @@ from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree, UInt8
 
 from jaxenvs import spaces
 
-from .networks import Encoder, Recurrent, leaves
+from .encoders import Encoder, leaves
+from .networks import Recurrent
 
 LARGEST = 4096  # kinds of cells that have a vector each
 LONGEST = 256.0  # steps, the longest time scale at the start

@@ -132,7 +132,7 @@ def two_networks(env: Any) -> Any:
     """An actor and a critic that share nothing."""
     import flax.linen as nn
 
-    from jaxenvs.baselines import networks
+    from jaxenvs.baselines import layers, networks
 
     class Apart(networks.ActorCritic):
         @nn.compact
@@ -141,8 +141,8 @@ def two_networks(env: Any) -> Any:
             for width, scale in ((self.num_actions, 0.01), (1, 1.0)):
                 features = obs
                 for hidden in self.hidden:
-                    features = nn.tanh(networks.dense(hidden, 2**0.5)(features))
-                outputs.append(networks.dense(width, scale)(features))
+                    features = nn.tanh(layers.dense(hidden, 2**0.5)(features))
+                outputs.append(layers.dense(width, scale)(features))
             return outputs[0], outputs[1][0]
 
     return Apart(env.observation_space, env.action_space.n, HIDDEN, embed=0)

@@ -9,7 +9,7 @@ import pytest
 
 import jaxenvs
 from jaxenvs import spaces
-from jaxenvs.baselines import networks
+from jaxenvs.baselines import encoders, layers, networks
 from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.core import distributions
 
@@ -50,28 +50,28 @@ def test_a_map_becomes_one_hots_of_its_channels_side_by_side():
     space = spaces.Box(0, [3, 1, 2], (1, 2, 3), np.uint8)
     obs = jnp.array([[[3, 0, 1], [0, 1, 2]]], jnp.uint8)
     expected = [[[0, 0, 0, 1, 1, 0, 0, 1, 0], [1, 0, 0, 0, 0, 1, 0, 0, 1]]]
-    np.testing.assert_array_equal(networks.expand(space, obs), expected)
+    np.testing.assert_array_equal(encoders.expand(space, obs), expected)
 
 
 def test_the_onehot_observation_and_the_image_give_the_same_features():
     image, onehot = (jaxenvs.make("Grid-DoorKey-8x8-v0", obs=obs) for obs in ("image", "onehot"))
     key = jax.random.key(3)
     a, b = (
-        networks.expand(env.observation_space, jax.jit(env.reset)(key).obs)
+        encoders.expand(env.observation_space, jax.jit(env.reset)(key).obs)
         for env in (image, onehot)
     )
     np.testing.assert_array_equal(a, b)
 
 
 def test_categories_floats_and_pixels():
-    number = networks.expand(spaces.Discrete(4), jnp.int32(2))
+    number = encoders.expand(spaces.Discrete(4), jnp.int32(2))
     np.testing.assert_array_equal(number, [0, 0, 1, 0])
-    signed = networks.expand(spaces.Box(-1, 1, (2,), np.int8), jnp.array([-1, 1], jnp.int8))
+    signed = encoders.expand(spaces.Box(-1, 1, (2,), np.int8), jnp.array([-1, 1], jnp.int8))
     np.testing.assert_array_equal(signed, [[1, 0, 0], [0, 0, 1]])
     floats = spaces.Box(-np.inf, np.inf, (2,), np.float32)
-    np.testing.assert_array_equal(networks.expand(floats, jnp.array([-3.0, 7.0])), [-3.0, 7.0])
+    np.testing.assert_array_equal(encoders.expand(floats, jnp.array([-3.0, 7.0])), [-3.0, 7.0])
     pixels = spaces.Box(0, 255, (1, 1, 3), np.uint8)
-    scaled = networks.expand(pixels, jnp.array([[[0, 51, 255]]], jnp.uint8))
+    scaled = encoders.expand(pixels, jnp.array([[[0, 51, 255]]], jnp.uint8))
     np.testing.assert_allclose(scaled, [[[0.0, 0.2, 1.0]]], rtol=1e-6)
 
 
@@ -121,9 +121,9 @@ def test_the_order_of_words_counts_and_absent_words_are_nothing():
     def sentence(*ids):
         return jax.jit(sentences.apply)(weights, jnp.array(ids, jnp.uint8))
 
-    sentences = networks.Sentence(words=9)
+    sentences = encoders.Sentence(words=9)
     weights = jax.jit(sentences.init)(jax.random.key(0), jnp.zeros(3, jnp.uint8))
-    np.testing.assert_array_equal(sentence(0, 0, 0), np.zeros(networks.SENTENCE))  # no bias yet
+    np.testing.assert_array_equal(sentence(0, 0, 0), np.zeros(encoders.SENTENCE))  # no bias yet
     assert np.abs(sentence(4, 5, 0) - sentence(5, 4, 0)).max() > 0.01
     assert np.abs(sentence(4, 5, 0) - sentence(0, 4, 5)).max() > 0.01
 
@@ -135,14 +135,14 @@ def test_a_mission_changes_what_is_seen_in_every_cell_alike():
         "direction": jnp.int32(0),
         "mission": jnp.zeros(16, jnp.uint8).at[2].set(18),
     }
-    encoder = networks.Encoder(space, 5)
+    encoder = encoders.Encoder(space, 5)
     apply = jax.jit(encoder.apply)
     weights = jax.jit(encoder.init)(jax.random.key(1), obs)
-    assert weights["params"]["mission"]["Embed_0"]["embedding"].shape[1] == networks.WORD
+    assert weights["params"]["mission"]["Embed_0"]["embedding"].shape[1] == encoders.WORD
 
     def cells(word):
         features = apply(weights, obs | {"mission": obs["mission"].at[2].set(word)})
-        assert features.shape == (4 + 49 * 5 + networks.SENTENCE,)
+        assert features.shape == (4 + 49 * 5 + encoders.SENTENCE,)
         return features[4 : 4 + 49 * 5].reshape(49, 5)
 
     red, blue = cells(18), cells(19)
@@ -181,6 +181,7 @@ def test_accelerators_compute_the_same_function(monkeypatch, obs):
         return jax.jit(jax.grad(total, has_aux=True))(weights)
 
     usual = answers()
-    monkeypatch.setattr(networks, "by_platform", lambda *given, cpu, default: default(*given))
+    for module in (encoders, layers):
+        monkeypatch.setattr(module, "by_platform", lambda *given, cpu, default: default(*given))
     other = answers()
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5), usual, other)

@@ -13,7 +13,7 @@ from tiny import Clock, Countdown, learner
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.baselines import networks, ppo_rnn, runs, train
+from jaxenvs.baselines import encoders, networks, ppo_rnn, runs, train
 from jaxenvs.baselines.acting import Rollout
 from jaxenvs.baselines.run import loop
 from jaxenvs.core.spaces import Box
@@ -115,7 +115,7 @@ def test_the_activation_is_between_layers(activation, function):
 def test_a_convolution_is_a_sum_over_squares():
     """As by two loops, with zeros where the picture ends."""
     space = Box(0, 255, (5, 7, 3), np.uint8)
-    encoder = networks.Encoder(space, 8, conv=(3, 4, 2, 6))
+    encoder = encoders.Encoder(space, 8, conv=(3, 4, 2, 6))
     obs = np.random.default_rng(0).integers(0, 256, space.shape, np.uint8)
     weights = jax.jit(encoder.init)(jax.random.key(0), obs)
     layers = jax.device_get(weights["params"])
