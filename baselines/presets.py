@@ -431,7 +431,8 @@ PRESETS = (
         for name in ("ppo-rnn", "ppo-trxl")
         for row in (
             Preset(r"Grid-Memory.*", LOOK_BACK, algorithm=name),
-            steps(r"Grid-Memory(S13|S17).*", 8, name),
+            Preset(r"Grid-Memory(S13|S17).*", {"neighbours": 16}, algorithm=name),
+            steps(r"Grid-Memory(S13|S17).*", 4, name),
         )
     ),
     Preset(r"(Grid|BabyAI)-.*", BY_SEQUENCES, algorithm="r2d2"),

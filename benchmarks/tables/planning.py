@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .registry import RUNS, table
-from .text import Column, Table, fixed, percent, tabulated, whole
+from .runs import COMMAND, MIDDLE, returns_of
+from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
 OWN = "{}_with_own_bound"  # the same of a search by the puzzle's own lower bound
 
@@ -64,6 +65,22 @@ def cube(rows: list[dict[str, Any]]) -> Table:
     return tabulated(found, columns)
 
 
+@table("runs-muzero", f"{RUNS}/muzero.json")
+def muzero(rows: list[dict[str, Any]]) -> Table:
+    """MuZero, with its search and without."""
+    columns: dict[str, Column] = {
+        **COMMAND,
+        "steps per seed": of("steps", whole),
+        "return of each seed": lambda row: listed(returns_of(row)),
+        **MIDDLE,
+        "without search": lambda row: listed(
+            seed["mean_return"] for seed in row["evaluation"]["without_search"]["per_seed"]
+        ),
+        "steps/s, all seeds": of("steps_per_second", short),
+    }
+    return tabulated(rows, columns)
+
+
 @table("runs-worlds", f"{RUNS}/puzzles.json")
 def worlds(rows: list[dict[str, Any]]) -> Table:
     """Plans made in learned worlds, and what came of them in the true puzzles, by puzzle."""
@@ -79,7 +96,7 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
         return lambda runs: text(runs[0]["search"])
 
     columns: dict[str, Column] = {
-        "learned world of": lambda runs: runs[0]["id"],
+        "learned world of": lambda runs: _levels(runs[0]),
         "seeds": lambda runs: str(len(runs)),
         "moves foretold": lambda runs: _span(
             [run["evaluation"]["greedy"][0]["foretold"] for run in runs],
@@ -87,6 +104,7 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
         ),
         "search": first(lambda found: f"{found['algorithm']}, weight {found['weight']:g}"),
         "boards": first(lambda found: f"{found['boards']}"),
+        "states at most": first(lambda found: whole(found["budget"])),
         "plans found": searched("plans", percent),
         "right in the true puzzle": searched("solved", percent),
         "cost above the least": searched("ratio", lambda ratio: f"{100 * (ratio - 1):.1f} %"),
@@ -95,6 +113,12 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
         "states per processor second": searched("nodes_per_processor_second", whole),
     }
     return tabulated(list(runs.values()), columns)
+
+
+def _levels(row: dict[str, Any]) -> str:
+    """The puzzle, and which of its levels, where these are not the usual ones."""
+    *_, chosen = row["command"].partition("--set ")
+    return row["id"] + (f", {chosen.split()[0]}" if chosen else "")
 
 
 def _span(values: Sequence[Any], text: Column) -> str:
