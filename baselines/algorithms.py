@@ -37,6 +37,7 @@ OPTIONAL = (
 )  # settings of networks that not every run has
 OF_VALUES = ("hidden", "embed", "dueling")  # settings of networks of DQN and its relatives
 OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")
+OF_LATENT = ("hidden", "embed", "latent", "atoms", "spacing")
 USUAL = "ppo"
 WITH_RAY = "ppo-ray"  # what --ray is short for
 
@@ -231,7 +232,7 @@ ALGORITHMS = {
         Algorithm("tqc", "TQC", ".tqc", actions=(Box,)),
         Algorithm("crossq", "CrossQ", ".crossq", actions=(Box,)),
         Algorithm("alphazero", "Gumbel AlphaZero", ".alphazero"),
-        Algorithm("muzero", "MuZero", ".muzero", shape=("hidden", "embed", "latent", "atoms")),
+        Algorithm("muzero", "MuZero", ".muzero", shape=OF_LATENT),
         Algorithm("davi", "DAVI", ".davi", shape=()),
         Algorithm("world", "a learned world", ".world", shape=()),
         Algorithm(

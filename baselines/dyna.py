@@ -41,6 +41,8 @@ from .run import options
 from .run.checkpoints import RunError
 from .runs import Config
 
+SPACING = 0.1  # of the atoms of squeezed rewards: those of Craft are 0.1 and more
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
@@ -52,7 +54,7 @@ class Settings(ppo_rnn.Settings):
     width: int = 64  # features of a token in the model
     num_heads: int = 4  # of the model's attention, among which the width is divided
     depth: int = 2  # layers of the model
-    atoms: int = 10  # highest atom of the distributions of rewards, see two_hot.py
+    atoms: int = 20  # of rewards on either side of 0, see two_hot.py
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model
     model_steps: int = 40  # gradient steps of the model in an update
@@ -319,7 +321,7 @@ def losses(
         ],
         axis=-1,
     )
-    error = two_hot.cross_entropy(foretold.reward, window.reward)
+    error = two_hot.cross_entropy(foretold.reward, window.reward, SPACING)
     ends = window.terminated.astype(jnp.float32)
     return {
         "token_loss": mean_over(is_next, -likelihood / tokens),
@@ -454,7 +456,7 @@ def foretold_step(learner: Learner[Settings], runner: Runner, key: Array, action
     return Step(
         obs=jax.vmap(renewed)(obs, runner.world.obs, terminated),
         state=Imagined(renewed(memory, model.begin(), terminated), runner.world.obs),
-        reward=two_hot.mean(foretold.reward),
+        reward=two_hot.mean(foretold.reward, SPACING),
         terminated=terminated,
         truncated=jnp.zeros_like(terminated),
         info={},

@@ -43,7 +43,7 @@ class WorldTransformer(nn.Module):
     width: int  # features of a token
     num_heads: int  # of attention
     depth: int  # layers
-    atoms: int  # highest atom of rewards
+    atoms: int  # of rewards on either side of 0
     dtype: Any = jnp.float32  # of the activations
 
     def setup(self) -> None:
@@ -61,7 +61,7 @@ class WorldTransformer(nn.Module):
             Layer(self.width, self.num_heads, self.context, self.dtype) for _ in range(self.depth)
         ]
         self.next_cells = dense(len(self.vocabulary.cells) * most(self.vocabulary.cells))
-        self.outcome = [dense(self.width), dense(2 * self.atoms + 2)]
+        self.reward_and_end = [dense(self.width), dense(2 * self.atoms + 2)]
         self.legal = [dense(2 * self.width), dense(self.num_actions)]
 
     def __call__(
@@ -134,7 +134,7 @@ class WorldTransformer(nn.Module):
     def heads(self, tokens: Float[Array, "steps tokens width"]) -> Foretold:
         """What the tokens of each step say of it."""
         tokens = normal(tokens)
-        hidden, outcome = self.outcome
+        hidden, outcome = self.reward_and_end
         *_, last = jnp.split(tokens, [tokens.shape[1] - 1], axis=1)
         found = outcome(nn.gelu(hidden(last[:, 0]))).astype(jnp.float32)
         rest = jnp.zeros((len(tokens), 0))

@@ -9,9 +9,10 @@ root of a search and nowhere else.
 Steps are kept in a replay buffer with the policy that their search found. Windows of them, drawn
 evenly or by the error of their first value, teach the network `unroll_steps` imagined steps;
 imagined latent states should agree with those of the true observations (Ye et al., 2021). What
-follows the rewards of a window has the value that a slow copy of the weights says now: values of
-the time of acting would be those of worse policies. For a share of the windows, searches with the
-slow copy find policies anew. What windows teach is in muzero_loss.py.
+follows the rewards of a window is worth what a slow copy of the weights, looking one imagined step
+ahead, can make of it now: values of the time of acting would be those of worse policies. For a
+share of the windows, searches with the slow copy find policies anew. What windows teach is in
+muzero_loss.py.
 
 With `codes` it is Stochastic MuZero (Antonoglou et al., 2022), for worlds in which chance decides
 much: the model has afterstates, which chance turns into states by one of `codes` codes, and the
@@ -19,15 +20,14 @@ search weighs these by their learned probabilities (PUCT at decisions, as in the
 happened between two observations is coded by an encoder, learned through the straight-through
 gradient of its most likely code. Deliberate difference: the encoder reads the observation before
 as well.
-Deliberate differences: values to learn are those of the network, not of a search; layers and latent
-states are normalised (muzero_network.py); environments fill the replay buffer side by side; an
-episode cut by the time limit is bootstrapped with its true successor; what follows the end of a
+Deliberate differences: values to learn are those of one imagined step, not of a search; layers and
+latent states are normalised (muzero_network.py); environments fill the replay buffer side by side;
+an episode cut by the time limit is bootstrapped with its true successor; what follows the end of a
 task is worth 0 and has no policy.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -38,22 +38,24 @@ from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
 
-from . import acting, dqn, evaluate, priorities, replay_buffer, two_hot
+from . import acting, dqn, evaluate, priorities, q_network, replay_buffer
 from .acting import Rollout
 from .algorithms import Learner
 from .dqn import Learned
 from .muzero_loss import Window, loss, parts_of, targets
 from .muzero_network import MuZeroNetwork
+from .muzero_search import planned
 from .replay_buffer import ReplayBuffer
 from .run import options
 from .runs import Config, Run
-from .settings import Common
+from .settings import Exploring
 
-DIRICHLET = 0.25  # share of noise in the policy at the root of a search with chance
+FIRMNESS = 50.0  # by which mctx multiplies `value_scale` before the first visit of a search
+SMALL = 1e-6  # least span of values that are stretched to 0 to 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Common):
+class Settings(Exploring):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
@@ -71,8 +73,12 @@ class Settings(Common):
     value_scale: float = 0.1  # how firmly the policy follows the values that the search found
     rescale: bool = True  # whether the values of a node are scaled to 0 to 1 before
     latent: int = 64  # numbers of a latent state
-    atoms: int = 20  # highest atom of the distributions of rewards and values, see two_hot.py
+    atoms: int = 50  # of rewards and values on either side of 0, see two_hot.py
+    spacing: float = 0.2  # of the atoms: well below what the smallest reward is, squeezed
     value_weight: float = 0.25  # weight of the value loss
+    lookahead: bool = True  # whether values to learn are those of a policy that looks a step ahead
+    epsilon_start: float = 0.0  # share of random actions at the beginning
+    epsilon_end: float = 0.0  # and when it has fallen
     entropy: float = 0.0  # weight of the entropy bonus, over legal actions
     consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
     reanalysed: float = 0.25  # share of windows whose policies and values are found anew
@@ -83,11 +89,11 @@ class Settings(Common):
     codes: int = 0  # outcomes of chance that the model tells apart; 0: it knows no chance
 
     counts: ClassVar[tuple[str, ...]] = (
-        *Common.counts,
+        *Exploring.counts,
         *("gradient_steps", "batch_size", "unroll_steps", "n_step", "simulations", "considered"),
         *("latent", "atoms", "target_every"),
     )
-    shares: ClassVar[tuple[str, ...]] = (*Common.shares, "reanalysed", "priority", "importance")
+    shares: ClassVar[tuple[str, ...]] = (*Exploring.shares, "reanalysed", "priority", "importance")
 
     def check(self) -> None:
         super().check()
@@ -113,13 +119,6 @@ class Settings(Common):
     def reach(self) -> int:
         """Steps of a window, with those whose rewards the last value counts."""
         return self.unroll_steps + self.n_step
-
-
-class Plan(NamedTuple):
-    """What a search returns, by observation."""
-
-    action: Int32[Array, " batch"]
-    policy: Float32[Array, "batch actions"]  # probabilities to learn
 
 
 class Runner(NamedTuple):
@@ -173,124 +172,29 @@ def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Run
     """Act for `rollout_steps` steps in every environment, and remember them."""
 
     def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
-        key_plan, key_step = jax.random.split(key)
+        key_plan, key_random, key_step = jax.random.split(key, 3)
         mask = acting.legal_now(learner, runner.world.env)
         plan = planned(learner, runner.weights, key_plan, runner.obs, mask)
-        step = learner.env.step(key_step, runner.world, plan.action)
+        chosen = jax.nn.one_hot(plan.action, plan.policy.shape[1], dtype=jnp.float32)
+        action = q_network.explore(key_random, chosen, epsilon, mask)
+        step = learner.env.step(key_step, runner.world, action)
         buffer = runner.replay_buffer
-        every = jnp.arange(len(plan.action), dtype=jnp.int32)
+        every = jnp.arange(len(action), dtype=jnp.int32)
         where = every, buffer.written % learner.settings.slots
         runner = runner._replace(
             found=runner.found.at[where].set(plan.policy),
-            replay_buffer=replay_buffer.add(buffer, runner.obs, mask, plan.action, step),
+            replay_buffer=replay_buffer.add(buffer, runner.obs, mask, action, step),
         )
         after, ends = acting.stepped(learner, runner, step)
         return after, Rollout(**ends)
 
-    before, settings = runner.replay_buffer.written, learner.settings
+    settings = learner.settings
+    before, epsilon = runner.replay_buffer.written, settings.epsilon(runner.updates)
     runner, ends = jax.lax.scan(act, runner, jax.random.split(key, settings.rollout_steps))
     if settings.priority:
         given = runner.priorities, runner.replay_buffer, before
         runner = runner._replace(priorities=priorities.refreshed(*given, settings.reach))
     return runner, ends
-
-
-def planned(
-    learner: Learner[Settings],
-    weights: PyTree[Array],
-    key: Array,
-    obs: PyTree[Array],
-    mask: Mask,
-    gumbel_scale: float = 1.0,
-) -> Plan:
-    """Search from each observation, in the model alone; `gumbel_scale=0` draws nothing.
-
-    `mask` are the legal actions there, as no others are known.
-    """
-    import mctx
-
-    settings, network = learner.settings, learner.network
-
-    def predicted(latent: Array) -> dict[str, Any]:
-        logits, value = network.of_batch(weights, "predict", latent)
-        return {"prior_logits": logits, "value": two_hot.mean(value)}
-
-    def imagined(weights: Any, key: Any, action: Any, latent: Any) -> tuple[Any, Any]:
-        latent, reward = network.of_batch(weights, "imagine", latent, action)
-        discount = jnp.full(action.shape, settings.gamma, jnp.float32)
-        known: dict[str, Any] = {"reward": two_hot.mean(reward), "discount": discount}
-        return mctx.RecurrentFnOutput(**known, **predicted(latent)), latent
-
-    latent = network.of_batch(weights, "represent", obs)
-    known = {**predicted(latent), "embedding": latent}
-    known["prior_logits"] = legal(known["prior_logits"], mask)
-    if settings.codes:
-        return planned_with_chance(learner, weights, key, known, predicted, mask, gumbel_scale)
-    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
-        found = mctx.gumbel_muzero_policy(
-            params=weights,
-            rng_key=key,
-            root=mctx.RootFnOutput(**known),
-            recurrent_fn=imagined,
-            num_simulations=settings.simulations,
-            invalid_actions=jax.tree.map(jnp.logical_not, mask),
-            max_num_considered_actions=settings.considered,
-            gumbel_scale=gumbel_scale,
-            qtransform=functools.partial(
-                mctx.qtransform_completed_by_mix_value,
-                value_scale=settings.value_scale,
-                rescale_values=settings.rescale,
-            ),
-        )
-    return Plan(jnp.asarray(found.action, jnp.int32), jnp.asarray(found.action_weights))
-
-
-def planned_with_chance(
-    learner: Learner[Settings],
-    weights: PyTree[Array],
-    key: Array,
-    known: dict[str, Any],
-    predicted: Callable[[Array], dict[str, Any]],
-    mask: Mask,
-    noise: float,
-) -> Plan:
-    """Search with chance between actions, from what is `known` at the root.
-
-    `predicted` are the policy and the value of latent states; `noise=0` draws nothing.
-    """
-    import mctx
-
-    settings, network = learner.settings, learner.network
-
-    def decided(weights: Any, key: Any, action: Any, latent: Any) -> tuple[Any, Any]:
-        after = network.of_batch(weights, "act", latent, action)
-        logits, value = network.of_batch(weights, "expect", after)
-        expected: dict[str, Any] = {"chance_logits": logits}
-        expected["afterstate_value"] = two_hot.mean(value)
-        return mctx.DecisionRecurrentFnOutput(**expected), after
-
-    def happened(weights: Any, key: Any, code: Any, after: Any) -> tuple[Any, Any]:
-        code = jax.nn.one_hot(code, settings.codes, dtype=jnp.float32)
-        latent, reward = network.of_batch(weights, "happen", after, code)
-        found = predicted(latent)
-        found["action_logits"] = found.pop("prior_logits")
-        found["reward"] = two_hot.mean(reward)
-        found["discount"] = jnp.full_like(found["reward"], settings.gamma)
-        return mctx.ChanceRecurrentFnOutput(**found), latent
-
-    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
-        found = mctx.stochastic_muzero_policy(
-            params=weights,
-            rng_key=key,
-            root=mctx.RootFnOutput(**known),
-            decision_recurrent_fn=decided,
-            chance_recurrent_fn=happened,
-            num_simulations=settings.simulations,
-            invalid_actions=jax.tree.map(jnp.logical_not, mask),
-            dirichlet_fraction=noise * DIRICHLET,
-            temperature=noise,
-        )
-    return Plan(jnp.asarray(found.action, jnp.int32), jnp.asarray(found.action_weights))
 
 
 def gradient_step(
@@ -354,6 +258,7 @@ def cut_out(
         is_step=buffer.is_step[where][:, 0],
         weight=jnp.ones(len(env), jnp.float32),
         ahead=jax.tree.map(lambda leaf: leaf[later], buffer.obs),
+        mask_ahead=jax.tree.map(lambda leaf: leaf[later], buffer.mask),
     )
 
 
@@ -374,12 +279,49 @@ def values_now(
     learner: Learner[Settings], target: PyTree[Array], window: Window
 ) -> Float32[Array, "batch slots"]:
     """What the slow copy says of all slots of windows."""
+    of, settings = functools.partial(learner.network.of_batch, target), learner.settings
 
-    def values(obs: PyTree[Array]) -> Array:
-        _, value = learner.network.of_batch(target, "__call__", jax.tree.map(flat, obs))
+    def values(*seen: PyTree[Array]) -> Array:
+        obs, mask = jax.tree.map(flat, seen)
+        if settings.lookahead:
+            value = looked_ahead(learner, target, obs, mask)
+        else:
+            _, value = of("__call__", obs)
         return value.reshape(len(window.policy), -1)
 
-    return jnp.concatenate([values(window.obs), values(window.ahead)], axis=1)
+    early, later = (window.obs, window.mask), (window.ahead, window.mask_ahead)
+    return jnp.concatenate([values(*early), values(*later)], axis=1)
+
+
+def looked_ahead(
+    learner: Learner[Settings], weights: PyTree[Array], obs: PyTree[Array], mask: Mask
+) -> Float32[Array, " batch"]:
+    """What a policy that looks one imagined step ahead is worth.
+
+    It follows the values of actions as firmly as a search does.
+    """
+    network, settings = learner.network, learner.settings
+    of = functools.partial(network.of_batch, weights)
+    latent = of("represent", obs)
+    logits, _ = of("predict", latent)
+
+    def worth(action: Int32[Array, ""]) -> Float32[Array, " batch"]:
+        action = jnp.broadcast_to(action, len(latent))
+        if settings.codes:
+            _, value = of("expect", of("act", latent, action))
+            return network.number(value)
+        following, reward = of("imagine", latent, action)
+        _, value = of("predict", following)
+        return network.number(reward) + settings.gamma * network.number(value)
+
+    worths = jax.vmap(worth, out_axes=1)(jnp.arange(network.num_actions, dtype=jnp.int32))
+    known, firmness = worths, FIRMNESS * settings.value_scale
+    if settings.rescale:
+        lowest = -legal(-worths, mask).max(axis=-1, keepdims=True)
+        span = legal(worths, mask).max(axis=-1, keepdims=True) - lowest
+        known = (worths - lowest) / jnp.maximum(span, SMALL)
+    policy = jax.nn.softmax(legal(logits + firmness * known, mask))
+    return (policy * worths).sum(axis=-1)
 
 
 def flat(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:

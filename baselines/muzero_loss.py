@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from . import returns, two_hot
+from . import returns
 from .algorithms import Learner
 from .minibatches import Loss
 
@@ -38,6 +38,7 @@ class Window(NamedTuple):
     is_step: Bool[Array, " batch"]  # whether the first slot holds a step
     weight: Float32[Array, " batch"]  # importance weight
     ahead: PyTree[Array]  # (batch, n_step, ...), what is seen after `obs`
+    mask_ahead: Mask  # likewise
 
 
 class Targets(NamedTuple):
@@ -137,16 +138,16 @@ def said(
 
     Also return how far the values are from those to learn.
     """
-    goals = now.goals
-    logits, value = learner.network.of_batch(weights, "predict", latent)
+    goals, network = now.goals, learner.network
+    logits, value = network.of_batch(weights, "predict", latent)
     is_open, is_known = (x.astype(jnp.float32) for x in (goals.is_open, goals.is_known))
     log_probs = jax.nn.log_softmax(legal(logits, now.mask))
     errors = {
         "policy_loss": -is_open * (goals.policy * jax.nn.log_softmax(logits)).sum(axis=-1),
         "entropy": -is_open * (jnp.exp(log_probs) * log_probs).sum(axis=-1),
-        "value_loss": is_known * two_hot.cross_entropy(value, goals.value),
+        "value_loss": is_known * network.cross_entropy(value, goals.value),
     }
-    return errors, jnp.abs(two_hot.mean(value) - goals.value)
+    return errors, jnp.abs(network.number(value) - goals.value)
 
 
 def imagined(
@@ -165,11 +166,11 @@ def imagined(
         after = of("act", latent, before.action)
         logits, value = of("expect", after)
         code, errors = chance(of("coded", before.obs, now.obs), logits, is_open)
-        errors["after_loss"] = known * two_hot.cross_entropy(value, before.goals.value)
+        errors["after_loss"] = known * learner.network.cross_entropy(value, before.goals.value)
         latent, reward = of("happen", after, code)
     else:
         latent, reward = of("imagine", latent, before.action)
-    errors["reward_loss"] = known * two_hot.cross_entropy(reward, now.goals.reward)
+    errors["reward_loss"] = known * learner.network.cross_entropy(reward, now.goals.reward)
     goal = jax.lax.stop_gradient(of("projected", of("represent", now.obs)))
     apart = 1.0 - cosine(of("foreseen", latent), standardised(learner, goal, is_open))
     errors["consistency_loss"] = is_open.astype(jnp.float32) * apart

@@ -24,7 +24,8 @@ class MuZeroNetwork(Network):
     """Representation, dynamics and prediction; the policy is that of the latent state alone."""
 
     latent: int = 64  # numbers of a latent state
-    atoms: int = 20  # highest atom of rewards and values, see two_hot.py
+    atoms: int = 50  # of rewards and values on either side of 0, see two_hot.py
+    spacing: float = 0.2  # of the atoms
     codes: int = 0  # outcomes of chance; 0: there is none
     activation: str = "relu"
 
@@ -33,7 +34,7 @@ class MuZeroNetwork(Network):
         self.encoder = self.encoder_of(self.observation_space)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
         self.represented = dense(self.latent, 1.0, self.dtype)
-        self.moves = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
+        self.dynamics = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
         self.heads = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
         count = 2 * self.atoms + 1
         self.reward, self.value = dense(count, 0.0), dense(count, 0.0)
@@ -41,7 +42,7 @@ class MuZeroNetwork(Network):
         self.projections = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
         self.foresight = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
         if self.codes:
-            self.chances = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
+            self.outcomes = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
             self.outlook = dense(self.latent, np.sqrt(2), self.dtype)
             self.likely, self.after_value = dense(self.codes, 0.0), dense(count, 0.0)
             self.compare, self.code = (
@@ -61,7 +62,17 @@ class MuZeroNetwork(Network):
                 following, _ = self.imagine(latent, action)
             self.foreseen(following)
         logits, value = self.predict(latent)
-        return logits, two_hot.mean(value)
+        return logits, self.number(value)
+
+    def number(self, logits: Float[Array, "*batch atoms"]) -> Float32[Array, "*batch"]:
+        """The number that a distribution of rewards or values stands for."""
+        return two_hot.mean(logits, self.spacing)
+
+    def cross_entropy(
+        self, logits: Float[Array, "*batch atoms"], number: Float[Array, "*batch"]
+    ) -> Float32[Array, "*batch"]:
+        """Of distributions of rewards or values with those of the true numbers."""
+        return two_hot.cross_entropy(logits, number, self.spacing)
 
     def of_batch(self, weights: PyTree[Array], method: str, *given: PyTree[Array]) -> Any:
         """What a method says of each of a batch of arguments."""
@@ -79,24 +90,25 @@ class MuZeroNetwork(Network):
         self, latent: Float32[Array, " latent"], action: Int32[Array, ""]
     ) -> tuple[Float32[Array, " latent"], Float32[Array, " atoms"]]:
         """The latent state after an action, and the distribution of its reward."""
-        following, features = self.moved(self.moves, latent, self.taken(action))
+        following, features = self.moved(self.dynamics, latent, self.taken(action))
         return following, self.reward(features)
 
     def act(
         self, latent: Float32[Array, " latent"], action: Int32[Array, ""]
     ) -> Float32[Array, " latent"]:
         """The afterstate of an action, before chance."""
-        return self.moved(self.moves, latent, self.taken(action))[0]
+        return self.moved(self.dynamics, latent, self.taken(action))[0]
 
     def taken(self, action: Int32[Array, ""]) -> Float32[Array, " actions"]:
-        """An action as a vector."""
-        return jax.nn.one_hot(action, self.num_actions, dtype=jnp.float32)
+        """An action as a vector as long as latent states are, so that it matters as much."""
+        one_hot = jax.nn.one_hot(action, self.num_actions, dtype=jnp.float32)
+        return one_hot * np.float32(np.sqrt(self.latent))
 
     def happen(
         self, after: Float32[Array, " latent"], code: Float32[Array, " codes"]
     ) -> tuple[Float32[Array, " latent"], Float32[Array, " atoms"]]:
         """The latent state after chance, and the distribution of the reward."""
-        following, features = self.moved(self.chances, after, code)
+        following, features = self.moved(self.outcomes, after, code)
         return following, self.reward(features)
 
     def moved(

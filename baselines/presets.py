@@ -229,6 +229,27 @@ BALANCE_BY_PLANS = {
     "chunk": 4,
 }
 
+# In few steps: random actions find the first rewards, as a search in a model that has seen none
+# keeps away from them; each is learned from often (`importance` 0). Values between 0 and 1 need
+# atoms that are near to each other.
+RARE_REWARD_BY_PLANS = {
+    "total_steps": 60_000,
+    "gamma": 0.98,
+    "num_envs": 16,
+    "rollout_steps": 8,
+    "max_grad_norm": 1.0,
+    "batch_size": 64,
+    "priority": 0.6,
+    "importance": 0.0,
+    "epsilon_start": 1.0,
+    "epsilon_end": 0.05,
+    "rescale": False,
+    "value_scale": 4.0,
+    "reanalysed": 0.5,
+    "atoms": 20,
+    "spacing": 0.05,
+}
+
 BALANCE_BY_SEQUENCES = {
     "total_steps": 100_000,
     "num_envs": 16,
@@ -468,6 +489,7 @@ PRESETS = (
     Preset(r"XLand-.*", RULE_WORLDS_GPU, name="gpu", algorithm="rl2"),
     Preset(r"XLand-R4-13x13-v\d+", {"task_set": "high-1m"}, name="gpu", algorithm="rl2"),
     Preset(r"Classic-CartPole-v\d+", BALANCE),
+    Preset(r"(Grid|BabyAI)-.*", {**RARE_REWARD_BY_PLANS, "embed": 4}, algorithm="muzero"),
     Preset(r"Classic-CartPole-v\d+", BALANCE_BY_PLANS, algorithm="muzero"),
     Preset(r"Classic-(Acrobot|MountainCar)-v\d+", SWING_UP),
     Preset(r"Classic-Pendulum-v\d+", TORQUE),

@@ -232,7 +232,7 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop():
     )
     got = jax.jit(dyna.losses)(foretold, np.int32(cells), np.int32(rest), window)
     sums = {name: [] for name in got}
-    shares = np.asarray(two_hot.two_hot(window.reward, 4))
+    shares = np.asarray(two_hot.two_hot(window.reward, 4, dyna.SPACING))
     for b in range(batch):
         for s in range(steps):
             if not window.is_step[b, s]:
@@ -337,7 +337,7 @@ def test_imagination_never_asks_the_environment(monkeypatch):
 def imagined():
     """A learner, the runner before and after an imagined rollout, and that."""
     agent, runner = collected(Choosy())
-    end = runner.model.weights["params"]["outcome_1"]
+    end = runner.model.weights["params"]["reward_and_end_1"]
     end["bias"] = end["bias"].at[-1].add(-1.0)  # an end in every fourth step
     now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, KEY)
     act = jax.jit(

@@ -30,28 +30,31 @@ def test_squeezed_numbers_are_those_of_the_paper_and_can_be_undone():
     np.testing.assert_allclose(jax.jit(two_hot.stretched)(squeezed), numbers, rtol=5e-3, atol=2e-3)
 
 
-def test_a_number_is_divided_between_the_two_atoms_beside_it():
+@pytest.mark.parametrize("spacing", [1.0, 0.05])
+def test_a_number_is_divided_between_the_two_atoms_beside_it(spacing):
     numbers, top = np.float32([-0.4, 0.0, 0.5, 3.0, 8.1, 1e6, -1e6]), 5
-    shares = np.asarray(jax.jit(two_hot.two_hot, static_argnums=1)(numbers, top))
+    numbers[:5] *= spacing
+    shares = np.asarray(jax.jit(two_hot.two_hot, static_argnums=(1, 2))(numbers, top, spacing))
     assert shares.shape == (7, 11)
     for number, share in zip(numbers.astype(float), shares, strict=True):
         place = np.sign(number) * (np.sqrt(abs(number) + 1) - 1) + 1e-3 * number
-        place = np.clip(place, -top, top)
+        place = np.clip(place / spacing, -top, top)
         low = int(np.floor(place))
         expected = np.zeros(11)
         expected[low + top] = 1 - (place - low)
         if place > low:
             expected[low + 1 + top] = place - low
         np.testing.assert_allclose(share, expected, atol=1e-5)
-    found = two_hot.mean(jnp.log(jnp.maximum(shares, 1e-12)))
-    np.testing.assert_allclose(found[:5], numbers[:5], atol=1e-2)
+    found = two_hot.mean(jnp.log(jnp.maximum(shares, 1e-12)), spacing)
+    np.testing.assert_allclose(found[:5], numbers[:5], atol=1e-2 * spacing)
 
 
 def test_the_loss_is_the_cross_entropy_with_these_shares():
     rng = np.random.default_rng(0)
     logits, numbers = rng.normal(size=(6, 11)).astype(np.float32), np.linspace(-4, 9, 6)
-    got = jax.jit(two_hot.cross_entropy)(logits, numbers.astype(np.float32))
-    shares = np.asarray(two_hot.two_hot(jnp.float32(numbers), 5))
+    cross_entropy = jax.jit(two_hot.cross_entropy, static_argnums=2)
+    got = cross_entropy(logits, numbers.astype(np.float32), 0.5)
+    shares = np.asarray(two_hot.two_hot(jnp.float32(numbers), 5, 0.5))
     log_probs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(got, -(shares * log_probs).sum(axis=1), rtol=1e-5)
 
@@ -73,6 +76,7 @@ def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) 
         is_step=jnp.asarray(rng.random(count) < 0.9),
         weight=jnp.ones(count, jnp.float32),
         ahead=jnp.zeros((count, n_step, 1)),
+        mask_ahead=None,
     )
 
 
@@ -121,9 +125,9 @@ def value_of(
 
 
 @functools.cache
-def collected(env: Env):
+def collected(env: Env, **settings):
     """A learner and its runner after four rollouts, without gradient steps."""
-    agent = learner(env)
+    agent = learner(env, **settings)
     runners = loop.start(agent, KEY[None])
     collect = jax.jit(jax.vmap(functools.partial(muzero.collect, agent), axis_name=SEEDS))
     for key in jax.random.split(KEY, 4):
@@ -297,7 +301,7 @@ def test_plans_follow_the_reward_that_the_model_promises():
     """One imagined step whose reward is 3 for the second action, of values that are all 0."""
     agent = learner(Endless(), simulations=8)
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
-    tops = two_hot.two_hot(jnp.float32([0.0, 3.0]), agent.settings.atoms)
+    tops = two_hot.two_hot(jnp.float32([0.0, 3.0]), agent.settings.atoms, agent.settings.spacing)
 
     class Promising(muzero.MuZeroNetwork):
         """Rewards by the action alone, and the same state for ever."""
@@ -316,6 +320,24 @@ def test_plans_follow_the_reward_that_the_model_promises():
     found = plan(weights, KEY, jnp.ones((2, 1)), None)
     np.testing.assert_array_equal(found.action, 1)
     assert (found.policy[:, 1] > 0.9).all()
+
+
+@pytest.mark.full
+def test_random_actions_are_legal_and_the_plan_is_kept():
+    """A policy that a search found is learned also where another action was taken."""
+    _, runner = collected(
+        Gate(), epsilon_start=1.0, epsilon_end=1.0, num_envs=64, capacity=2048, warm_up=320
+    )
+    buffer = jax.tree.map(np.asarray, runner.replay_buffer)
+    action, mask = buffer.action[buffer.is_step], buffer.mask[buffer.is_step]
+    assert np.take_along_axis(mask, action[:, None], axis=1).all()
+    for some in np.unique(mask, axis=0):
+        taken = action[(mask == some).all(axis=1)]
+        shares = np.bincount(taken, minlength=3) / len(taken)
+        np.testing.assert_allclose(shares, some / some.sum(), atol=0.1)
+    policy = np.asarray(runner.found)[buffer.is_step]
+    np.testing.assert_allclose(policy.sum(axis=1), 1.0, rtol=1e-5)
+    assert policy[~mask].max() < 1e-6
 
 
 @pytest.mark.full
@@ -356,7 +378,7 @@ def test_what_follows_a_cut_teaches_nothing():
 
 def test_a_slow_copy_finds_policies_and_values_anew():
     agent, runner = collected(Clock())
-    settings = dataclasses.replace(agent.settings, reanalysed=0.5)
+    settings = dataclasses.replace(agent.settings, reanalysed=0.5, lookahead=False)
     agent = dataclasses.replace(agent, settings=settings)
     window, other = drawn(agent, runner), shaken(runner.weights)
     reanalysed = jax.jit(muzero.reanalysed, static_argnums=0)
@@ -369,6 +391,52 @@ def test_a_slow_copy_finds_policies_and_values_anew():
     np.testing.assert_allclose(value, worth, rtol=1e-5)
     agent = dataclasses.replace(agent, settings=dataclasses.replace(settings, reanalysed=0.0))
     assert muzero.reanalysed(agent, other, KEY, window) is window
+
+
+def test_the_network_has_the_atoms_of_the_settings():
+    agent = learner(Clock(), atoms=7, spacing=0.3)
+    assert (agent.network.atoms, agent.network.spacing) == (7, 0.3)
+    highest = agent.network.number(jnp.float32([*[-9] * 14, 9]))
+    assert two_hot.squeezed(highest) == pytest.approx(7 * 0.3, abs=1e-4)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("codes", "rescale"), [(0, False), (0, True), (3, False)])
+def test_what_follows_is_worth_what_a_look_ahead_makes_of_it(codes, rescale):
+    """A policy of the worths of legal actions, each found alone, in plain NumPy."""
+    agent = learner(Gate(), codes=codes, rescale=rescale)
+    runner = jax.jit(functools.partial(muzero.init, agent))(KEY)
+    weights, network = shaken(runner.weights), agent.network
+    times = jnp.arange(6, dtype=jnp.float32).reshape(2, 3, 1)
+    window = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), windows(count=2))
+    time = times[..., 0]
+    legal = jnp.stack([time % 2 == 1, time > -1, time == 2], axis=-1)
+    window = window._replace(obs=times[:, :2], ahead=times[:, 2:])
+    window = window._replace(mask=legal[:, :2], mask_ahead=legal[:, 2:])
+    got = jax.jit(muzero.values_now, static_argnums=0)(agent, weights, window)
+
+    @jax.jit
+    def known(obs, action):
+        latent = network.apply(weights, obs, method="represent")
+        logits, _ = network.apply(weights, latent, method="predict")
+        if codes:
+            after = network.apply(weights, latent, action, method="act")
+            worth = network.number(network.apply(weights, after, method="expect")[1])
+            return logits[action], worth
+        after, reward = network.apply(weights, latent, action, method="imagine")
+        value = network.number(network.apply(weights, after, method="predict")[1])
+        return logits[action], network.number(reward) + agent.settings.gamma * value
+
+    for at in np.ndindex(2, 3):
+        actions = [known(times[at], jnp.int32(a)) for a in range(3) if legal[(*at, a)]]
+        logits, worths = np.array(actions, dtype=float).T
+        scaled = worths
+        if rescale:
+            scaled = (worths - worths.min()) / max(np.ptp(worths), 1e-6)
+        chances = np.exp(logits + 50 * agent.settings.value_scale * scaled)
+        expected = (chances * worths).sum() / chances.sum()
+        np.testing.assert_allclose(got[at], expected, rtol=1e-3, atol=1e-5)
+    assert (np.asarray(got) != 0).all()
 
 
 @pytest.mark.full
