@@ -90,6 +90,8 @@ NOVELTY = {
 # What must be remembered is behind the agent: looking there has to be worth something before the
 # memory can use it. A small memory learns sooner than one of 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
+# A transformer learns it later and needs more reason to look.
+LOOK_BACK_BY_ATTENTION = {"bonus": 0.2, "memory": 32, "depth": 1}
 
 # An open world: much to gather and to make, rewards all the way. In a short run the next reward is
 # what can be learned, so the future is discounted much.
@@ -233,7 +235,7 @@ BALANCE_BY_PLANS = {
 # keeps away from them; each is learned from often (`importance` 0). Values between 0 and 1 need
 # atoms that are near to each other.
 RARE_REWARD_BY_PLANS = {
-    "total_steps": 60_000,
+    "total_steps": 100_000,
     "gamma": 0.98,
     "num_envs": 16,
     "rollout_steps": 8,
@@ -243,6 +245,7 @@ RARE_REWARD_BY_PLANS = {
     "importance": 0.0,
     "epsilon_start": 1.0,
     "epsilon_end": 0.05,
+    "epsilon_share": 0.4,
     "rescale": False,
     "value_scale": 4.0,
     "reanalysed": 0.5,
@@ -456,6 +459,7 @@ PRESETS = (
             steps(r"Grid-Memory(S13|S17).*", 4, name),
         )
     ),
+    Preset(r"Grid-Memory.*", LOOK_BACK_BY_ATTENTION, algorithm="ppo-trxl"),
     Preset(r"(Grid|BabyAI)-.*", BY_SEQUENCES, algorithm="r2d2"),
     Preset(r"Grid-Memory.*", {"burn_in": 8, "sequence": 24, "period": 12}, algorithm="r2d2"),
     steps(r"Grid-Memory.*", 0.3, "r2d2"),
