@@ -42,7 +42,7 @@ from . import acting, dqn, evaluate, priorities, q_network, replay_buffer
 from .acting import Rollout
 from .algorithms import Learner
 from .dqn import Learned
-from .muzero_loss import Window, loss, parts_of, targets
+from .muzero_loss import Window, following, loss, parts_of, targets
 from .muzero_network import MuZeroNetwork
 from .muzero_search import planned
 from .replay_buffer import ReplayBuffer
@@ -277,20 +277,21 @@ def reanalysed(
 
 def values_now(
     learner: Learner[Settings], target: PyTree[Array], window: Window
-) -> Float32[Array, "batch slots"]:
-    """What the slow copy says of all slots of windows."""
-    of, settings = functools.partial(learner.network.of_batch, target), learner.settings
+) -> Float32[Array, "batch moments"]:
+    """What the slow copy says of the slots that follow the rewards of each moment of windows."""
+    settings, slots = learner.settings, following(window, learner.settings.n_step)
 
-    def values(*seen: PyTree[Array]) -> Array:
-        obs, mask = jax.tree.map(flat, seen)
-        if settings.lookahead:
-            value = looked_ahead(learner, target, obs, mask)
-        else:
-            _, value = of("__call__", obs)
-        return value.reshape(len(window.policy), -1)
+    def those(early: Array, later: Array) -> Array:
+        every = jnp.concatenate([early, later], axis=1)
+        return flat(jax.vmap(lambda rows, index: rows[index])(every, slots))
 
-    early, later = (window.obs, window.mask), (window.ahead, window.mask_ahead)
-    return jnp.concatenate([values(*early), values(*later)], axis=1)
+    seen = (window.obs, window.mask), (window.ahead, window.mask_ahead)
+    obs, mask = jax.tree.map(those, *seen)
+    if settings.lookahead:
+        value = looked_ahead(learner, target, obs, mask)
+    else:
+        _, value = learner.network.of_batch(target, "__call__", obs)
+    return value.reshape(slots.shape)
 
 
 def looked_ahead(

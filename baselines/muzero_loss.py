@@ -51,27 +51,38 @@ class Targets(NamedTuple):
     is_open: Bool[Array, "batch moments"]  # before any end: there is an observation, and a policy
 
 
+def following(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
+    """The slots that come after the n-step rewards of moments: after an end there are fewer."""
+
+    def slot(moment: int) -> Int32[Array, " batch"]:
+        of = (window.reward, window.terminated, window.truncated)
+        _, _, length = returns.n_step(*(x[:, moment : moment + n_step] for x in of), 1.0)
+        return moment + length
+
+    return jnp.stack([slot(moment) for moment in range(window.policy.shape[1])], axis=1)
+
+
 def targets(
-    window: Window, values: Float32[Array, "batch slots"], n_step: int, gamma: float
+    window: Window, values: Float32[Array, "batch moments"], n_step: int, gamma: float
 ) -> Targets:
     """What the network should say of the moments of windows: n-step values, rewards, policies.
 
-    `values` are those of the slots. After the end of a task nothing is earned any more. After a
-    cut nothing is known.
+    `values` are those of the slots that are `following` each moment. After the end of a task
+    nothing is earned any more. After a cut nothing is known.
     """
     chex.assert_equal_shape(
-        [window.reward, window.terminated, window.truncated, values],
-        custom_message="reward, terminated, truncated and values are [batch, slots]",
+        [window.reward, window.terminated, window.truncated],
+        custom_message="reward, terminated and truncated are [batch, slots]",
     )
+    chex.assert_shape(values, window.policy.shape[:2], custom_message="values are [batch, moments]")
     value, reward, known, opened = [], [], [], []
     is_open = window.is_step
     is_over = jnp.zeros_like(is_open)  # after the end of the task
     for moment in range(window.policy.shape[1]):
         ahead = slice(moment, moment + n_step)
         ends = (window.terminated[:, ahead], window.truncated[:, ahead])
-        total, discount, length = returns.n_step(window.reward[:, ahead], *ends, gamma)
-        following = jnp.take_along_axis(values, moment + length[:, None], axis=1)[:, 0]
-        value.append(jnp.where(is_open, total + discount * following, 0.0))
+        total, discount, _ = returns.n_step(window.reward[:, ahead], *ends, gamma)
+        value.append(jnp.where(is_open, total + discount * values[:, moment], 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
         reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))  # of the step from here

@@ -325,6 +325,7 @@ TILES_BY_MODEL = {
     "gamma": 0.99,
     "codes": 32,
     "atoms": 100,
+    "spacing": 0.5,
     "latent": 128,
     "hidden": (256,),
     "embed": 0,

@@ -89,7 +89,9 @@ def values(window: Window) -> jax.Array:
 def test_targets_over_ends_and_cuts_are_those_of_a_plain_loop():
     gamma, n_step, window = 0.9, 3, windows()
     worth = values(window)
-    got = jax.jit(muzero_loss.targets, static_argnums=(2, 3))(window, worth, n_step, gamma)
+    slots = jax.jit(muzero_loss.following, static_argnums=1)(window, n_step)
+    after = jnp.take_along_axis(worth, slots, axis=1)
+    got = jax.jit(muzero_loss.targets, static_argnums=(2, 3))(window, after, n_step, gamma)
     (seen, worth), met = jax.device_get((window, worth)), set()
     for row in range(len(seen.reward)):
         state, last = ("open" if seen.is_step[row] else "unknown"), 0.0
@@ -285,7 +287,7 @@ def test_chance_is_learned_where_it_was_seen_alone():
     ended = window._replace(
         terminated=none.at[:, 1].set(True), truncated=none, is_step=jnp.ones(6, jnp.bool_)
     )
-    goals = muzero_loss.targets(ended, values(ended), 2, 0.9)
+    goals = muzero_loss.targets(ended, values(ended)[:, : ended.policy.shape[1]], 2, 0.9)
     parts = jax.jit(lambda window: muzero_loss.loss(agent, weights, window, goals)[1])
     before = parts(ended)
     assert set(before) == {*muzero_loss.LOSSES, *muzero_loss.OF_CHANCE, "error"}
@@ -362,7 +364,7 @@ def test_what_follows_a_cut_teaches_nothing():
     cut = window._replace(
         terminated=none, truncated=none.at[:, 1].set(True), is_step=jnp.ones(6, jnp.bool_)
     )
-    goals = muzero_loss.targets(cut, values(cut), 2, 0.9)
+    goals = muzero_loss.targets(cut, values(cut)[:, : cut.policy.shape[1]], 2, 0.9)
     total = jax.jit(lambda *given: muzero_loss.loss(agent, weights, *given)[0])
 
     def loss(**changed):
@@ -388,7 +390,8 @@ def test_a_slow_copy_finds_policies_and_values_anew():
     value = jax.jit(muzero.values_now, static_argnums=0)(agent, other, window)
     every = jax.vmap(jax.vmap(agent.network.apply, (None, 0)), (None, 0))
     _, worth = jax.jit(every)(other, jnp.concatenate([window.obs, window.ahead], axis=1))
-    np.testing.assert_allclose(value, worth, rtol=1e-5)
+    slots = jax.jit(muzero_loss.following, static_argnums=1)(window, settings.n_step)
+    np.testing.assert_allclose(value, np.take_along_axis(worth, slots, axis=1), rtol=1e-5)
     agent = dataclasses.replace(agent, settings=dataclasses.replace(settings, reanalysed=0.0))
     assert muzero.reanalysed(agent, other, KEY, window) is window
 
@@ -407,13 +410,10 @@ def test_what_follows_is_worth_what_a_look_ahead_makes_of_it(codes, rescale):
     agent = learner(Gate(), codes=codes, rescale=rescale)
     runner = jax.jit(functools.partial(muzero.init, agent))(KEY)
     weights, network = shaken(runner.weights), agent.network
-    times = jnp.arange(6, dtype=jnp.float32).reshape(2, 3, 1)
-    window = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), windows(count=2))
-    time = times[..., 0]
+    times = jnp.arange(6, dtype=jnp.float32)[:, None]
+    time = times[:, 0]
     legal = jnp.stack([time % 2 == 1, time > -1, time == 2], axis=-1)
-    window = window._replace(obs=times[:, :2], ahead=times[:, 2:])
-    window = window._replace(mask=legal[:, :2], mask_ahead=legal[:, 2:])
-    got = jax.jit(muzero.values_now, static_argnums=0)(agent, weights, window)
+    got = jax.jit(muzero.looked_ahead, static_argnums=0)(agent, weights, times, legal)
 
     @jax.jit
     def known(obs, action):
@@ -427,8 +427,8 @@ def test_what_follows_is_worth_what_a_look_ahead_makes_of_it(codes, rescale):
         value = network.number(network.apply(weights, after, method="predict")[1])
         return logits[action], network.number(reward) + agent.settings.gamma * value
 
-    for at in np.ndindex(2, 3):
-        actions = [known(times[at], jnp.int32(a)) for a in range(3) if legal[(*at, a)]]
+    for at in range(6):
+        actions = [known(times[at], jnp.int32(a)) for a in range(3) if legal[at, a]]
         logits, worths = np.array(actions, dtype=float).T
         scaled = worths
         if rescale:
