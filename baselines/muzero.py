@@ -97,6 +97,8 @@ class Settings(Exploring):
 
     def check(self) -> None:
         super().check()
+        if not self.spacing:
+            raise ValueError("spacing=0 leaves one atom for all numbers; give more, such as 0.2")
         least = self.reach + 1 + (self.priority > 0.0)  # see `Replayed.least_slots`
         if self.slots < least:
             raise ValueError(

@@ -489,6 +489,8 @@ def test_it_learns_which_lever_and_what_it_is_worth():
         ({"capacity": 352, "priority": 0.6}, "a window needs 12: give capacity=384 or more"),
         ({"reanalysed": 1.5}, "reanalysed=1.5 must be at most 1"),
         ({"unroll_steps": 0}, "unroll_steps=0 must be at least 1"),
+        ({"spacing": 0.0}, "spacing=0 leaves one atom for all numbers; give more, such as 0.2"),
+        ({"epsilon_start": 0.1, "epsilon_end": 0.2}, "give 1 >= start >= end >= 0"),
     ],
 )
 def test_settings_that_cannot_work_say_why(wrong, words):
