@@ -41,7 +41,7 @@ from .run import options
 from .run.checkpoints import RunError
 from .runs import Config
 
-SPACING = 0.1  # of the atoms of squeezed rewards: those of Craft are 0.1 and more
+SPACING = 0.05  # of the atoms of squeezed rewards: the least reward of Craft is 0.05 squeezed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Settings(ppo_rnn.Settings):
     width: int = 64  # features of a token in the model
     num_heads: int = 4  # of the model's attention, among which the width is divided
     depth: int = 2  # layers of the model
-    atoms: int = 20  # of rewards on either side of 0, see two_hot.py
+    atoms: int = 80  # of rewards on either side of 0, see two_hot.py
     model_rate: float = 1e-3  # learning rate of the model
     model_decay: float = 1e-4  # weight decay of the model
     model_steps: int = 40  # gradient steps of the model in an update

@@ -20,10 +20,10 @@ search weighs these by their learned probabilities (PUCT at decisions, as in the
 happened between two observations is coded by an encoder, learned through the straight-through
 gradient of its most likely code. Deliberate difference: the encoder reads the observation before
 as well.
-Deliberate differences: values to learn are those of one imagined step, not of a search; layers and
-latent states are normalised (muzero_network.py); environments fill the replay buffer side by side;
-an episode cut by the time limit is bootstrapped with its true successor; what follows the end of a
-task is worth 0 and has no policy.
+Deliberate differences: values to learn are those of one imagined step at most, not of a search;
+layers and latent states are normalised (muzero_network.py); environments fill the replay buffer
+side by side; an episode cut by the time limit is bootstrapped with its true successor; what follows
+the end of a task is worth 0 and has no policy.
 """
 
 import dataclasses
@@ -73,7 +73,7 @@ class Settings(Exploring):
     value_scale: float = 0.1  # how firmly the policy follows the values that the search found
     rescale: bool = True  # whether the values of a node are scaled to 0 to 1 before
     latent: int = 64  # numbers of a latent state
-    atoms: int = 50  # of rewards and values on either side of 0, see two_hot.py
+    atoms: int = 100  # of rewards and values on either side of 0, see two_hot.py
     spacing: float = 0.2  # of the atoms: well below what the smallest reward is, squeezed
     value_weight: float = 0.25  # weight of the value loss
     lookahead: bool = True  # whether values to learn are those of a policy that looks a step ahead
@@ -81,7 +81,7 @@ class Settings(Exploring):
     epsilon_end: float = 0.0  # and when it has fallen
     entropy: float = 0.0  # weight of the entropy bonus, over legal actions
     consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
-    reanalysed: float = 0.25  # share of windows whose policies and values are found anew
+    reanalysed: float = 0.25  # share of windows whose policies are found anew
     target_rate: float = 1.0  # how far the slow copy moves towards the weights; 1: all the way
     target_every: int = 100  # gradient steps between its moves
     priority: float = 0.0  # power of the value's error by which windows are drawn; 0: all evenly
@@ -106,6 +106,8 @@ class Settings(Exploring):
                 f"environments; a window needs {least}: give capacity={least * self.num_envs} or "
                 "more"
             )
+        if not 0.0 < self.target_rate <= 1.0:
+            raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
         if self.warm_up < self.reach * self.num_envs:
             raise ValueError(
                 f"warm_up={self.warm_up} ends before each of {self.num_envs} environments has made "
@@ -167,7 +169,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner = runner._replace(updates=runner.updates + 1)
     step, names = functools.partial(gradient_step, learner, runner), parts_of(learner.settings)
     runner, losses = dqn.learn_when_ready(learner, runner, key_learn, step, names=names)
-    return runner, {**acting.episode_sums(ends), **losses}
+    epsilon = learner.settings.epsilon(runner.updates - 1)
+    return runner, {**acting.episode_sums(ends), **losses, "epsilon": epsilon}
 
 
 def collect(learner: Learner[Settings], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
@@ -301,7 +304,7 @@ def looked_ahead(
 ) -> Float32[Array, " batch"]:
     """What a policy that looks one imagined step ahead is worth.
 
-    It follows the values of actions as firmly as a search does.
+    It follows the values of actions as firmly as a search without chance does.
     """
     network, settings = learner.network, learner.settings
     of = functools.partial(network.of_batch, weights)

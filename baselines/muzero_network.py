@@ -24,7 +24,7 @@ class MuZeroNetwork(Network):
     """Representation, dynamics and prediction; the policy is that of the latent state alone."""
 
     latent: int = 64  # numbers of a latent state
-    atoms: int = 50  # of rewards and values on either side of 0, see two_hot.py
+    atoms: int = 100  # of rewards and values on either side of 0, see two_hot.py
     spacing: float = 0.2  # of the atoms
     codes: int = 0  # outcomes of chance; 0: there is none
     activation: str = "relu"
@@ -100,9 +100,8 @@ class MuZeroNetwork(Network):
         return self.moved(self.dynamics, latent, self.taken(action))[0]
 
     def taken(self, action: Int32[Array, ""]) -> Float32[Array, " actions"]:
-        """An action as a vector as long as latent states are, so that it matters as much."""
-        one_hot = jax.nn.one_hot(action, self.num_actions, dtype=jnp.float32)
-        return one_hot * np.float32(np.sqrt(self.latent))
+        """An action as a vector."""
+        return jax.nn.one_hot(action, self.num_actions, dtype=jnp.float32)
 
     def happen(
         self, after: Float32[Array, " latent"], code: Float32[Array, " codes"]
@@ -115,6 +114,7 @@ class MuZeroNetwork(Network):
         self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
     ) -> tuple[Float32[Array, " latent"], Float[Array, " latent"]]:
         """The latent state that a cause makes of another one, and features of both."""
+        cause = cause * np.float32(np.sqrt(self.latent))  # as long as they are, to matter as much
         features = jnp.concatenate([latent, cause]).astype(self.dtype)
         first, second = layers
         features = self.activate(standard(first(features)))

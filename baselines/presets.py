@@ -232,8 +232,8 @@ BALANCE_BY_PLANS = {
 }
 
 # In few steps: random actions find the first rewards, as a search in a model that has seen none
-# keeps away from them; each is learned from often (`importance` 0). Values between 0 and 1 need
-# atoms that are near to each other.
+# keeps away from them; each is learned from often (`importance` starts at 0). Values between 0 and
+# 1 need atoms that are near to each other.
 RARE_REWARD_BY_PLANS = {
     "total_steps": 100_000,
     "gamma": 0.98,
@@ -324,7 +324,7 @@ TILES_BY_MODEL = {
     "total_steps": 500_000,
     "gamma": 0.99,
     "codes": 32,
-    "atoms": 100,
+    "atoms": 150,
     "spacing": 0.5,
     "latent": 128,
     "hidden": (256,),
@@ -484,6 +484,11 @@ PRESETS = (
     steps(r"Craft-.*", 1),
     Preset(r"Craft-.*", OPEN_WORLD_GPU, name="gpu"),
     Preset(r"Craft-Classic-Ids-v\d+", OPEN_WORLD_BY_SIGHT, algorithm="ppo-rnn"),
+    Preset(
+        r"Craft-Classic-Ids-v\d+",
+        {**OPEN_WORLD_BY_SIGHT, "memory": 64, "width": 128, "depth": 1},
+        algorithm="ppo-trxl",
+    ),
     Preset(r"Craft-Classic-Ids-v\d+", OPEN_WORLD_BY_MODEL, algorithm="dyna"),
     Preset(r"Craft-.*Ids-v\d+", OPEN_WORLD_GPU_BY_MODEL, name="gpu", algorithm="dyna"),
     Preset(r"Craft-Ids-v\d+", {"num_envs": 128, "rollout_steps": 32}, algorithm="ppo-rnn"),

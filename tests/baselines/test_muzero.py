@@ -14,6 +14,7 @@ from tiny_masks import Gate
 from jaxenvs.baselines import muzero, muzero_loss, two_hot
 from jaxenvs.baselines.algorithms import SEEDS, Learner
 from jaxenvs.baselines.muzero_loss import Window
+from jaxenvs.baselines.presets import preset
 from jaxenvs.baselines.run import loop
 from jaxenvs.core.env import Env
 
@@ -340,6 +341,7 @@ def test_random_actions_are_legal_and_the_plan_is_kept():
     policy = np.asarray(runner.found)[buffer.is_step]
     np.testing.assert_allclose(policy.sum(axis=1), 1.0, rtol=1e-5)
     assert policy[~mask].max() < 1e-6
+    assert policy[mask].min() > 0.05  # none of the actions that were taken is the only one
 
 
 @pytest.mark.full
@@ -394,6 +396,35 @@ def test_a_slow_copy_finds_policies_and_values_anew():
     np.testing.assert_allclose(value, np.take_along_axis(worth, slots, axis=1), rtol=1e-5)
     agent = dataclasses.replace(agent, settings=dataclasses.replace(settings, reanalysed=0.0))
     assert muzero.reanalysed(agent, other, KEY, window) is window
+
+
+@pytest.mark.full
+def test_values_are_those_of_the_slots_that_follow_with_their_masks():
+    """Gate forbids its first action at even times."""
+    agent, runner = collected(Gate())
+    window, weights = drawn(agent, runner), shaken(runner.weights)
+    got = jax.jit(muzero.values_now, static_argnums=0)(agent, weights, window)
+    slots = np.asarray(jax.jit(muzero_loss.following, static_argnums=1)(window, 2))
+    obs = np.concatenate([window.obs, window.ahead], axis=1)
+    mask = np.concatenate([window.mask, window.mask_ahead], axis=1)
+    rows = np.arange(len(obs))[:, None]
+    obs, mask = (x[rows, slots].reshape(-1, x.shape[-1]) for x in (obs, mask))
+    look = jax.jit(muzero.looked_ahead, static_argnums=0)
+    np.testing.assert_allclose(got.reshape(-1), look(agent, weights, obs, mask), rtol=1e-5)
+    assert np.abs(look(agent, weights, obs, None) - got.reshape(-1)).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("env_id", "algorithm", "highest"),
+    [
+        ("Classic-CartPole-v0", "muzero", 1 / (1 - 0.997)),
+        ("Grid-DoorKey-5x5-v0", "muzero", 1.0),
+        ("Puzzle-2048-v0", "muzero", 4000.0),
+    ],
+)
+def test_atoms_reach_the_highest_value(env_id, algorithm, highest):
+    settings = muzero.Settings(**preset(env_id, None, algorithm).settings)
+    assert settings.atoms * settings.spacing > two_hot.squeezed(jnp.float32(highest))
 
 
 def test_the_network_has_the_atoms_of_the_settings():
@@ -489,6 +520,7 @@ def test_it_learns_which_lever_and_what_it_is_worth():
         ({"capacity": 352, "priority": 0.6}, "a window needs 12: give capacity=384 or more"),
         ({"reanalysed": 1.5}, "reanalysed=1.5 must be at most 1"),
         ({"unroll_steps": 0}, "unroll_steps=0 must be at least 1"),
+        ({"target_rate": 0.0}, "target_rate=0.0 must be above 0 and at most 1"),
         ({"spacing": 0.0}, "spacing=0 leaves one atom for all numbers; give more, such as 0.2"),
         ({"epsilon_start": 0.1, "epsilon_end": 0.2}, "give 1 >= start >= end >= 0"),
     ],
