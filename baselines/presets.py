@@ -334,6 +334,21 @@ TILES_BY_MODEL = {
     "chunk": 8,
 }
 
+# One random episode of a hundred solves the puzzle: more environments, fewer gradient steps a step.
+SMALL_PUZZLE_BY_PLANS = {
+    **RARE_REWARD_BY_PLANS,
+    "total_steps": 300_000,
+    "gamma": 0.95,
+    "num_envs": 64,
+    "gradient_steps": 32,
+    "capacity": 300_000,
+    "priority": 0.8,
+    "epsilon_share": 0.5,
+    "reanalysed": 0.25,
+    "latent": 128,
+    "embed": 0,
+}
+
 SMALL_PUZZLE_BY_SEARCH = {"total_steps": 200_000, "gamma": 0.95, "simulations": 32, "embed": 0}
 
 # Trials of rule worlds. On a CPU, small networks, many gradient steps and the true task in training
@@ -512,6 +527,7 @@ PRESETS = (
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE),
     Preset(r"Puzzle-.*", GPU, name="gpu"),
     Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_SEARCH, algorithm="alphazero"),
+    Preset(r"Puzzle-SlidingTile-3x3-v\d+", SMALL_PUZZLE_BY_PLANS, algorithm="muzero"),
     Preset(r"Puzzle-2048-v\d+", TILES_BY_MODEL, algorithm="muzero"),
     Preset(
         r"Puzzle-Cube-2x2-v\d+", {"total_steps": 8_000_000, "target_every": 4}, algorithm="davi"
