@@ -337,13 +337,13 @@ TILES_BY_MODEL = {
 # One random episode of a hundred solves the puzzle: more environments, fewer gradient steps a step.
 SMALL_PUZZLE_BY_PLANS = {
     **RARE_REWARD_BY_PLANS,
-    "total_steps": 300_000,
+    "total_steps": 600_000,
     "gamma": 0.95,
     "num_envs": 64,
     "gradient_steps": 32,
     "capacity": 300_000,
     "priority": 0.8,
-    "epsilon_share": 0.5,
+    "epsilon_share": 0.3,
     "reanalysed": 0.25,
     "latent": 128,
     "embed": 0,
