@@ -1,5 +1,6 @@
 """Learning curves as pictures: return of finished episodes over steps, a line per seed."""
 
+import textwrap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,7 +77,8 @@ def panels(file: Path, curves: list[Curve], columns: int = 6) -> None:
     picture, axes = figure((2.0 * columns, 1.55 * rows), rows, columns)
     for panel, curve in zip(axes, curves, strict=False):
         _lines(panel, curve.steps, curve.returns, [""] * curve.returns.shape[1])
-        panel.set_title(curve.title, fontsize=7)
+        lines = textwrap.wrap(curve.title, 26, break_on_hyphens=False, break_long_words=False)
+        panel.set_title("\n".join(lines), fontsize=7)
         panel.tick_params(labelsize=6.5)
         lowest, highest = np.nanmin(curve.returns, initial=0), np.nanmax(curve.returns, initial=1)
         panel.set_ylim(float(lowest) - 0.03, float(highest) + 0.03)
