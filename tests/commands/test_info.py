@@ -252,7 +252,7 @@ def learned(id: str) -> list[bool]:
 def test_a_run_no_better_than_random_play_is_said_to_have_learned_nothing():
     assert learned("Grid-KeyCorridorS6R3-v0") == [False, False]  # 0, as random play
     assert learned("Grid-DistShift2-v0") == [False, True]  # alone less than random play
-    assert learned("Grid-DoorKey-5x5-v0") == [True, True]
+    assert learned("Grid-DoorKey-5x5-v0") == [True, True, True]
     assert learned("Craft-Classic-Ids-v0")[0]
     _, alone, more = rows("Grid-KeyCorridorS6R3-v0", "Reference returns")
     assert alone[:2] == ("PPO", "not learned in 114,688 steps (0)")
