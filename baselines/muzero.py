@@ -316,8 +316,8 @@ def looked_ahead(
         if settings.codes:
             _, value = of("expect", of("act", latent, action))
             return network.number(value)
-        following, reward = of("imagine", latent, action)
-        _, value = of("predict", following)
+        after, reward = of("imagine", latent, action)
+        _, value = of("predict", after)
         return network.number(reward) + settings.gamma * network.number(value)
 
     worths = jax.vmap(worth, out_axes=1)(jnp.arange(network.num_actions, dtype=jnp.int32))
