@@ -55,8 +55,9 @@ def following(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
     """The slots that come after the n-step rewards of moments: after an end there are fewer."""
 
     def slot(moment: int) -> Int32[Array, " batch"]:
-        of = (window.reward, window.terminated, window.truncated)
-        _, _, length = returns.n_step(*(x[:, moment : moment + n_step] for x in of), 1.0)
+        ahead = slice(moment, moment + n_step)
+        ends = (window.terminated[:, ahead], window.truncated[:, ahead])
+        _, _, length = returns.n_step(window.reward[:, ahead], *ends, 1.0)
         return moment + length
 
     return jnp.stack([slot(moment) for moment in range(window.policy.shape[1])], axis=1)
