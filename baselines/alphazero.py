@@ -24,7 +24,7 @@ from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 
-from . import acting, evaluate, minibatches
+from . import acting, evaluate, gumbel, minibatches
 from .acting import Chosen, Rollout, Runner
 from .algorithms import Learner
 from .minibatches import Loss
@@ -94,27 +94,11 @@ def plan(
     gumbel_scale: float = 1.0,
 ) -> Plan:
     """Search from each environment's state; `gumbel_scale=0` draws nothing."""
-    import mctx
-
-    settings, mask = learner.settings, acting.legal_now(learner, state)
-    predict = functools.partial(predict_nodes, learner)
+    mask, predict = acting.legal_now(learner, state), functools.partial(predict_nodes, learner)
     root = mctx_root_fn(learner.env.env, predict)(weights, obs, state)
+    asked = (root, expand(learner), mask, gumbel_scale)
+    found = gumbel.searched(learner.settings, weights, key, *asked)
     with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
-        found = mctx.gumbel_muzero_policy(
-            params=weights,
-            rng_key=key,
-            root=root,
-            recurrent_fn=expand(learner),
-            num_simulations=settings.simulations,
-            invalid_actions=jax.tree.map(jnp.logical_not, mask),
-            max_num_considered_actions=settings.considered,
-            gumbel_scale=gumbel_scale,
-            qtransform=functools.partial(
-                mctx.qtransform_completed_by_mix_value,
-                value_scale=settings.value_scale,
-                rescale_values=settings.rescale,
-            ),
-        )
         value = found.search_tree.summary().value
     action = jnp.asarray(found.action, jnp.int32)
     return Plan(action, jnp.asarray(found.action_weights), jnp.asarray(value))

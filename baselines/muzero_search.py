@@ -3,7 +3,6 @@
 It knows the legal actions at its root and nowhere else.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
+from . import gumbel
 from .algorithms import Learner
 
 DIRICHLET = 0.25  # share of noise in the policy at the root of a search with chance
@@ -56,22 +56,8 @@ def planned(
     known["prior_logits"] = legal(known["prior_logits"], mask)
     if settings.codes:
         return planned_with_chance(learner, weights, key, known, predicted, mask, gumbel_scale)
-    with jax.numpy_dtype_promotion("standard"):  # mctx mixes dtypes
-        found = mctx.gumbel_muzero_policy(
-            params=weights,
-            rng_key=key,
-            root=mctx.RootFnOutput(**known),
-            recurrent_fn=imagined,
-            num_simulations=settings.simulations,
-            invalid_actions=jax.tree.map(jnp.logical_not, mask),
-            max_num_considered_actions=settings.considered,
-            gumbel_scale=gumbel_scale,
-            qtransform=functools.partial(
-                mctx.qtransform_completed_by_mix_value,
-                value_scale=settings.value_scale,
-                rescale_values=settings.rescale,
-            ),
-        )
+    asked = (mctx.RootFnOutput(**known), imagined, mask, gumbel_scale)
+    found = gumbel.searched(settings, weights, key, *asked)
     return Plan(jnp.asarray(found.action, jnp.int32), jnp.asarray(found.action_weights))
 
 

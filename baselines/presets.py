@@ -90,7 +90,7 @@ NOVELTY = {
 # What must be remembered is behind the agent: looking there has to be worth something before the
 # memory can use it. A small memory learns sooner than one of 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
-# A transformer learns it later and needs more reason to look.
+# A transformer needs more reason to look: with 0.1 it walked straight to the fork (two seeds).
 LOOK_BACK_BY_ATTENTION = {"bonus": 0.2, "memory": 32, "depth": 1}
 
 # An open world: much to gather and to make, rewards all the way. In a short run the next reward is

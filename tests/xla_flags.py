@@ -2,8 +2,8 @@
 
 Tests compile much and compute little: LLVM optimises nothing, fusions do not pass through MLIR,
 a program is not split for threads, as the workers use all cores, and XLA leaves out passes that
-only simplify or verify a program, a fifth of what is left. The algebraic simplifier is not one of
-these: without it means of softmaxes over a batch are wrong for many shapes (jax 0.10.2 on CPUs).
+only simplify or verify a program, a fifth of what is left. The algebraic simplifier stays: without
+it, means of softmaxes over a batch are wrong for many shapes (jax 0.10.2 on CPUs).
 XLA ends a process that gives it a flag it does not know, and flags come and go with its releases;
 those that the installed one does not know are left out.
 """

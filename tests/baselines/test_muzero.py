@@ -60,6 +60,17 @@ def test_the_loss_is_the_cross_entropy_with_these_shares():
     np.testing.assert_allclose(got, -(shares * log_probs).sum(axis=1), rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(2, 101), (8, 6, 101), (128, 6, 21), (2, 16, 3, 63)])
+def test_means_over_batches_are_right_as_tests_compile_them(shape):
+    """XLA's flags for tests once left out a pass without which these came out wrong."""
+    logits = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    chances = np.exp(logits.astype(float))
+    chances /= chances.sum(axis=-1, keepdims=True)
+    place = (chances * (np.arange(shape[-1]) - shape[-1] // 2)).sum(axis=-1)
+    got = two_hot.squeezed(jax.jit(two_hot.mean, static_argnums=1)(logits, 0.1))
+    np.testing.assert_allclose(got, 0.1 * place, rtol=1e-4, atol=1e-5)
+
+
 def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) -> Window:
     """Random windows with ends of both kinds, some of which begin with no step."""
     rng = np.random.default_rng(seed)
