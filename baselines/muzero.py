@@ -18,12 +18,12 @@ With `codes` it is Stochastic MuZero (Antonoglou et al., 2022), for worlds in wh
 much: the model has afterstates, which chance turns into states by one of `codes` codes, and the
 search weighs these by their learned probabilities (PUCT at decisions, as in the paper). What
 happened between two observations is coded by an encoder, learned through the straight-through
-gradient of its most likely code. Deliberate difference: the encoder reads the observation before
-as well.
-Deliberate differences: values to learn are those of one imagined step at most, not of a search;
-layers and latent states are normalised (muzero_network.py); environments fill the replay buffer
-side by side; an episode cut by the time limit is bootstrapped with its true successor; what follows
-the end of a task is worth 0 and has no policy.
+gradient of its most likely code. It reads the afterstate and the latent state that followed,
+instead of observations, and is asked to use all codes evenly.
+Deliberate differences beside these: values to learn are those of one imagined step at most, not of
+a search; layers and latent states are normalised (muzero_network.py); environments fill the replay
+buffer side by side; an episode cut by the time limit is bootstrapped with its true successor; what
+follows the end of a task is worth 0 and has no policy.
 """
 
 import dataclasses

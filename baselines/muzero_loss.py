@@ -174,22 +174,24 @@ def imagined(
     # The reward of a step that was cut is known, what follows it is not.
     known = before.goals.is_known.astype(jnp.float32)
     is_open, errors = now.goals.is_open, {}
+    truth = of("represent", now.obs)
     if learner.settings.codes:
         after = of("act", latent, before.action)
         logits, value = of("expect", after)
-        code, errors = chance(of("coded", before.obs, now.obs), logits, is_open)
+        code, errors = chance(learner, of("coded", after, truth), logits, is_open)
         errors["after_loss"] = known * learner.network.cross_entropy(value, before.goals.value)
         latent, reward = of("happen", after, code)
     else:
         latent, reward = of("imagine", latent, before.action)
     errors["reward_loss"] = known * learner.network.cross_entropy(reward, now.goals.reward)
-    goal = jax.lax.stop_gradient(of("projected", of("represent", now.obs)))
+    goal = jax.lax.stop_gradient(of("projected", truth))
     apart = 1.0 - cosine(of("foreseen", latent), standardised(learner, goal, is_open))
     errors["consistency_loss"] = is_open.astype(jnp.float32) * apart
     return latent, errors
 
 
 def chance(
+    learner: Learner[Any],
     probabilities: Float32[Array, "batch codes"],
     logits: Float32[Array, "batch codes"],
     is_seen: Bool[Array, " batch"],
@@ -197,7 +199,10 @@ def chance(
     """One-hot codes of what happened, and each error of what was expected and of the encoder.
 
     The encoder's most likely code is the true one; its gradient is that of the probabilities. Where
-    what came of an action is not seen, the code is the one that was expected most.
+    what came of an action is not seen, the code is the one that was expected most. The encoder
+    should be sure of each code, and use all of them: its error is the distance of the probabilities
+    from the code, and how far the use of all codes in the batch is from even. The gradient of the
+    latter is that of its share in each row.
     """
     count = logits.shape[-1]
     code = jax.nn.one_hot(probabilities.argmax(axis=-1), count, dtype=jnp.float32)
@@ -205,8 +210,10 @@ def chance(
     seen = is_seen.astype(jnp.float32)
     surprise = -(code * jax.nn.log_softmax(logits)).sum(axis=-1)
     apart = jnp.square(code - probabilities).sum(axis=-1)
+    used = jax.lax.stop_gradient(mean_of_rows(learner, probabilities, is_seen))
+    uneven = (probabilities * jnp.log(count * used + TINY)).sum(axis=-1)
     through = probabilities + jax.lax.stop_gradient(code - probabilities)
-    errors = {"chance_loss": seen * surprise, "code_loss": seen * apart}
+    errors = {"chance_loss": seen * surprise, "code_loss": seen * (apart + uneven)}
     return jnp.where(is_seen[:, None], through, expected), errors
 
 
@@ -214,11 +221,17 @@ def standardised(
     learner: Learner[Any], x: Float32[Array, "batch latent"], rows: Bool[Array, " batch"]
 ) -> Float32[Array, "batch latent"]:
     """Vectors whose numbers have mean 0 and standard deviation 1 over the rows that count."""
-    share, total = rows.astype(jnp.float32)[:, None], learner.devices.total
-    count = jnp.maximum(total(share.sum()), 1.0)
-    mean = total((share * x).sum(axis=0)) / count
-    variance = total((share * jnp.square(x - mean)).sum(axis=0)) / count
+    mean = mean_of_rows(learner, x, rows)
+    variance = mean_of_rows(learner, jnp.square(x - mean), rows)
     return (x - mean) * jax.lax.rsqrt(variance + TINY)
+
+
+def mean_of_rows(
+    learner: Learner[Any], x: Float32[Array, "batch numbers"], rows: Bool[Array, " batch"]
+) -> Float32[Array, " numbers"]:
+    """The mean of the rows that count, of the batches of all devices."""
+    share, total = rows.astype(jnp.float32)[:, None], learner.devices.total
+    return total((share * x).sum(axis=0)) / jnp.maximum(total(share.sum()), 1.0)
 
 
 def cosine(

@@ -4,7 +4,7 @@ Layers and latent states are normalised: the latter have mean 0 and standard dev
 
 With `codes` chance comes between them (Stochastic MuZero; Antonoglou et al., 2022): an action leads
 to an afterstate, which chance turns into the next state. Chance is one of a few codes, which an
-encoder learns to draw from what was seen before and after.
+encoder learns to tell from the afterstate and what was seen next.
 """
 
 import functools
@@ -57,7 +57,7 @@ class MuZeroNetwork(Network):
             if self.codes:
                 after = self.act(latent, action)
                 self.expect(after)
-                following, _ = self.happen(after, self.coded(obs, obs))
+                following, _ = self.happen(after, self.coded(after, latent))
             else:
                 following, _ = self.imagine(latent, action)
             self.foreseen(following)
@@ -127,11 +127,12 @@ class MuZeroNetwork(Network):
         features = self.activate(standard(self.outlook(after.astype(self.dtype))))
         return self.likely(features), self.after_value(features)
 
-    def coded(self, before: PyTree[Array], after: PyTree[Array]) -> Float32[Array, " codes"]:
-        """Probabilities of the codes of what happened between two observations."""
-        features = [self.encoder(self.read(obs)) for obs in (before, after)]
-        features = self.activate(standard(self.compare(jnp.concatenate(features))))
-        return jax.nn.softmax(self.code(features))
+    def coded(
+        self, after: Float32[Array, " latent"], following: Float32[Array, " latent"]
+    ) -> Float32[Array, " codes"]:
+        """Probabilities of the codes of what made a latent state follow an afterstate."""
+        features = jnp.concatenate([after, following]).astype(self.dtype)
+        return jax.nn.softmax(self.code(self.activate(standard(self.compare(features)))))
 
     def predict(
         self, latent: Float32[Array, " latent"]

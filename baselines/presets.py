@@ -319,19 +319,20 @@ SMALL_PUZZLE = {
     "entropy": 0.02,
     "embed": 0,
 }
-# Chance decides, and values are thousands.
+# Values are hundreds. Chance decides much, and yet plans are better without a model of it.
 TILES_BY_MODEL = {
-    "total_steps": 500_000,
+    "total_steps": 250_000,
     "gamma": 0.99,
-    "codes": 32,
-    "atoms": 150,
-    "spacing": 0.5,
+    "atoms": 70,
+    "spacing": 1.0,
     "latent": 128,
     "hidden": (256,),
     "embed": 0,
-    "n_step": 10,
-    "simulations": 24,
-    "chunk": 8,
+    "gradient_steps": 32,
+    "unroll_steps": 3,
+    "reanalysed": 0.0,
+    "simulations": 8,
+    "chunk": 2,
 }
 
 # One random episode of a hundred solves the puzzle: more environments, fewer gradient steps a step.
@@ -453,6 +454,7 @@ PRESETS = (
     steps(r"BabyAI-(GoToObjS4|OpenDoor|UnlockLocal)-v\d+", 1),
     steps(r"BabyAI-PickupDist-v\d+", 2),
     Preset(r"(Grid|BabyAI)-.*", NOVELTY, name="noveld"),
+    Preset(r"Grid-LockedRoom-v\d+", {"total_steps": 15_000_000}, name="noveld"),
     Preset(r"Grid-MultiRoom-.*", {"bonus": 0.1}, name="rnd"),
     Preset(r"Grid-MultiRoom-N4-S5-v\d+", {"total_steps": 3_000_000}, name="rnd"),
     *(
@@ -476,6 +478,7 @@ PRESETS = (
         )
     ),
     Preset(r"Grid-Memory.*", LOOK_BACK_BY_ATTENTION, algorithm="ppo-trxl"),
+    steps(r"Grid-MemoryS17.*", 5, "ppo-trxl"),
     Preset(r"(Grid|BabyAI)-.*", BY_SEQUENCES, algorithm="r2d2"),
     Preset(r"Grid-Memory.*", {"burn_in": 8, "sequence": 24, "period": 12}, algorithm="r2d2"),
     steps(r"Grid-Memory.*", 0.3, "r2d2"),

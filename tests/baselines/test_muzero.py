@@ -272,23 +272,49 @@ def test_a_plan_with_chance_never_asks_the_environment(monkeypatch):
 
 def test_codes_of_chance_and_their_errors_are_those_of_plain_numpy():
     rng = np.random.default_rng(0)
+    agent = learner(Endless(), codes=3)
     probabilities = jnp.asarray(rng.dirichlet(np.ones(3), 6), jnp.float32)
     logits = jnp.asarray(rng.normal(size=(6, 3)), jnp.float32)
     seen = jnp.bool_([True, True, False, True, False, True])
-    code, errors = jax.jit(muzero_loss.chance)(probabilities, logits, seen)
-    surprise, apart = 0.0, 0.0
+    chance = jax.jit(functools.partial(muzero_loss.chance, agent))
+    code, errors = chance(probabilities, logits, seen)
+    used = np.asarray(probabilities)[np.asarray(seen)].mean(axis=0)
+    surprise, unsure = 0.0, 0.0
     for row in range(6):
         true = np.eye(3)[probabilities[row].argmax() if seen[row] else logits[row].argmax()]
         np.testing.assert_allclose(code[row], true, atol=1e-6)
         if seen[row]:
             surprise += -(logits[row] - np.log(np.exp(logits[row]).sum()))[true.argmax()]
-            apart += ((true - probabilities[row]) ** 2).sum()
+            unsure += ((true - probabilities[row]) ** 2).sum()
+            unsure += (probabilities[row] * np.log(3 * used)).sum()
     np.testing.assert_allclose(errors["chance_loss"].sum(), surprise, rtol=1e-5)
-    np.testing.assert_allclose(errors["code_loss"].sum(), apart, rtol=1e-5)
+    np.testing.assert_allclose(errors["code_loss"].sum(), unsure, rtol=1e-4)
     # The gradient of a code is that of its probability, where it was seen.
     weight = rng.normal(size=(6, 3)).astype(np.float32)
-    slope = jax.jit(jax.grad(lambda p: (weight * muzero_loss.chance(p, logits, seen)[0]).sum()))
+    slope = jax.jit(jax.grad(lambda p: (weight * chance(p, logits, seen)[0]).sum()))
     np.testing.assert_allclose(slope(probabilities), weight * np.asarray(seen)[:, None], rtol=1e-6)
+
+
+def test_an_even_use_of_codes_is_what_their_error_asks_for():
+    """Its gradient is that of the entropy of all codes seen, and of being sure of each."""
+    agent = learner(Endless(), codes=3)
+    rng = np.random.default_rng(0)
+    scores = jnp.asarray(rng.normal(size=(5, 3)), jnp.float32)
+    seen = jnp.bool_([True, True, False, True, True])
+
+    def uneven(scores):
+        _, errors = muzero_loss.chance(agent, jax.nn.softmax(scores), scores, seen)
+        return errors["code_loss"].sum() / np.float32(4)
+
+    def expected(scores):
+        rows = jax.nn.softmax(scores)[np.flatnonzero(seen)]
+        sure = jax.lax.stop_gradient(jax.nn.one_hot(rows.argmax(axis=-1), 3))
+        used = rows.mean(axis=0)
+        return jnp.square(sure - rows).sum() / np.float32(4) + (used * jnp.log(used)).sum()
+
+    np.testing.assert_allclose(
+        *(jax.jit(jax.grad(f))(scores) for f in (uneven, expected)), atol=1e-5
+    )
 
 
 def test_chance_is_learned_where_it_was_seen_alone():
