@@ -14,14 +14,18 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float32, PyTree
 
+from jaxenvs import Env
+
 from . import acting, evaluate, pqn
 from .acting import Rollout, Runner
 from .algorithms import Learner
 from .minibatches import sequences
+from .ppo_rnn import check_one_map
 from .ppo_rnn import wrapped as wrapped
 from .q_network import RecurrentQ
 from .run import options
 from .settings import Remembering
+from .spatial import SpatialQ
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +33,24 @@ class Settings(Remembering, pqn.Settings):
     """What a run learns with; presets.py tunes it per environment, flags override it."""
 
     memory: int = 128  # numbers that the GRU remembers
+    neighbours: int = 0  # features of a cell with the eight around it (spatial.py); 0: without
 
     counts = (*pqn.Settings.counts, "memory")
 
+    def check(self) -> None:
+        super().check()
+        check_one_map(self)
+
 
 DIVIDED = acting.DIVIDED
-network = RecurrentQ.of
+
+
+def network(env: Env, **given: Any) -> RecurrentQ:
+    """The network for an environment, `SpatialQ` if `neighbours` is not 0."""
+    kind: Any = SpatialQ if given.get("neighbours") else RecurrentQ
+    return kind.of(env, **given)
+
+
 build = functools.partial(options.learner, "pqn-rnn")
 init = pqn.init
 report = evaluate.report

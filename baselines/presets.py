@@ -135,6 +135,7 @@ OPEN_WORLD_BY_VALUES = {
     "epsilon_end": 0.02,
     "epsilon_share": 0.2,
 }
+OPEN_WORLD_BY_SEEN_VALUES = {"neighbours": 32, "embed": 16, "memory": 256, "epochs": 4}
 OPEN_WORLD_BY_REPLAY = {
     "gamma": 0.925,
     "hidden": (256, 256),
@@ -507,6 +508,7 @@ PRESETS = (
         {**OPEN_WORLD_BY_SIGHT, "memory": 64, "width": 128, "depth": 1},
         algorithm="ppo-trxl",
     ),
+    Preset(r"Craft-Classic-Ids-v\d+", OPEN_WORLD_BY_SEEN_VALUES, algorithm="pqn-rnn"),
     Preset(r"Craft-Classic-Ids-v\d+", OPEN_WORLD_BY_MODEL, algorithm="dyna"),
     Preset(r"Craft-.*Ids-v\d+", OPEN_WORLD_GPU_BY_MODEL, name="gpu", algorithm="dyna"),
     Preset(r"Craft-Ids-v\d+", {"num_envs": 128, "rollout_steps": 32}, algorithm="ppo-rnn"),

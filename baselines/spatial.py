@@ -4,8 +4,8 @@ A 3 x 3 convolution has the same weights everywhere, so that what is learned abo
 cell holds in all others. It is a matrix product, which on a CPU is several times faster inside a
 scan than `nn.Conv`. Every layer is normalised (Ba et al., 2016); the second and later ones are
 residual. With a GRU (`Spatial`), policy and value have a layer each, which reads both the current
-features and the memory (Dedieu et al., 2025), so that the GRU need not carry the present; with a
-transformer see gtrxl.py.
+features and the memory (Dedieu et al., 2025), so that the GRU need not carry the present, as do
+values of actions (`SpatialQ`); with a transformer see gtrxl.py.
 """
 
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from jaxenvs import Env, spaces
 
 from .encoders import cell_categories, expand
 from .networks import Recurrent
+from .q_network import RecurrentQ
 
 SIDE = 3  # cells of a neighbourhood, in a row
 
@@ -102,13 +103,17 @@ class Spatial(Sight):
 
     def setup(self) -> None:
         """Name the parts: some are applied to many observations at once, one in their order."""
+        self.name_memory()
+        self.branches = [self.dense(self.hidden[-1]) for _ in range(2)]
+        self.branch_norms = [nn.LayerNorm() for _ in range(2)]
+        self.policy, self.critic = self.dense(self.num_actions, 0.01), self.dense(1, 1.0)
+
+    def name_memory(self) -> None:
+        """Name the parts before the heads, in `setup`."""
         self.name_layers()
         self.inputs = self.dense(3 * self.memory, 1.0)
         self.carry = self.dense(3 * self.memory, 1.0, use_bias=False)
         self.recalled = nn.LayerNorm()
-        self.branches = [self.dense(self.hidden[-1]) for _ in range(2)]
-        self.branch_norms = [nn.LayerNorm() for _ in range(2)]
-        self.policy, self.critic = self.dense(self.num_actions, 0.01), self.dense(1, 1.0)
 
     def features(self, obs: PyTree[Array]) -> Seen:
         """What is seen, whatever came before."""
@@ -124,13 +129,34 @@ class Spatial(Sight):
 
     def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
         """Logits and value."""
-        known = jnp.concatenate([seen.features, self.normal(self.recalled, memory)])
+        known = self.known(memory, seen)
         branches = zip(self.branches, self.branch_norms, strict=True)
         policy, value = (
             self.activate(self.normal(norm, branch(known))) for branch, norm in branches
         )
         logits, value = self.policy(policy), self.critic(value)[0]
         return logits.astype(jnp.float32), value.astype(jnp.float32)
+
+    def known(self, memory: Array, seen: Seen) -> Float[Array, " features"]:
+        """What the heads read: features of the present, and memory."""
+        return jnp.concatenate([seen.features, self.normal(self.recalled, memory)])
+
+
+class SpatialQ(Spatial, RecurrentQ):
+    """The same with values of all actions."""
+
+    activation: str = "relu"
+
+    def setup(self) -> None:
+        """Name the parts."""
+        self.name_memory()
+        self.branch, self.branch_norm = self.dense(self.hidden[-1]), nn.LayerNorm()
+        self.actions = self.dense(self.num_actions, 0.1)
+
+    def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
+        """Values of all actions."""
+        features = self.normal(self.branch_norm, self.branch(self.known(memory, seen)))
+        return (self.actions(self.activate(features)).astype(jnp.float32),)
 
 
 def neighbourhoods(

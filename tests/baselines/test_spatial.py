@@ -9,7 +9,7 @@ import pytest
 from tiny import FLAGS, learner
 
 import jaxenvs
-from jaxenvs.baselines import ppo_rnn, ppo_trxl, spatial, train
+from jaxenvs.baselines import ppo_rnn, ppo_trxl, pqn_rnn, spatial, train
 from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.ray import ppo as ray_ppo
 from jaxenvs.baselines.rl2 import Settings as RL2Settings
@@ -104,6 +104,28 @@ def test_learning_sees_what_acting_saw_and_forgets_at_an_end():
     np.testing.assert_allclose(again[1][3:], values[:2], atol=1e-5)
 
 
+def test_values_of_actions_are_read_as_a_policy_is():
+    """With the weights of a policy for its head, the values are that policy's logits."""
+    given = {"hidden": (8, 8), "embed": 3, "memory": 4, "neighbours": 2}
+    network = ALGORITHMS["pqn-rnn"].network(CRAFT, given)
+    weights, obs, (_, logits, _) = acted()
+    names = {"branches_0": "branch", "branch_norms_0": "branch_norm", "policy": "actions"}
+    others = ("branches_1", "branch_norms_1", "critic")
+    kept = {names.get(k, k): v for k, v in weights["params"].items() if k not in others}
+
+    @jax.jit
+    def run(weights, obs):
+        assert jax.tree.map(jnp.shape, network.init(KEY, obs[0])) == jax.tree.map(
+            jnp.shape, weights
+        )
+        act = functools.partial(network.values, weights)
+        learned = network.unroll(weights, network.begin(), obs, jnp.arange(STEPS) < 0)
+        return jax.lax.scan(act, network.begin(), obs)[1], learned[0]
+
+    for values in run({"params": kept}, obs):
+        np.testing.assert_allclose(values, logits, atol=1e-5)
+
+
 def test_a_transformer_behind_it_learns_from_what_acting_saw():
     """The same features enter the transformer, which sees no further back than the episode."""
     given = {"memory": 3, "width": 8, "num_heads": 2, "depth": 1, "neighbours": 2, "embed": 4}
@@ -146,14 +168,16 @@ def test_a_transformer_behind_it_learns_from_what_acting_saw():
 def test_every_map_has_a_network_with_float32_weights_and_outputs(id, bfloat16):
     env = StickyAction(env=jaxenvs.make(id))
     given = {"hidden": (8,), "embed": 0, "memory": 4, "neighbours": 2, "bfloat16": bfloat16}
-    network = ALGORITHMS["ppo-rnn"].network(env, given)
-    obs = jax.eval_shape(env.observation_space.sample, KEY)
-    weights = jax.eval_shape(network.init, KEY, obs)
-    memory, logits, value = jax.eval_shape(network.apply, weights, obs)
-    assert (memory.shape, logits.shape, value.shape) == ((4,), (env.action_space.n,), ())
-    assert {leaf.dtype for leaf in jax.tree.leaves((weights, memory, logits, value))} == {
-        jnp.dtype("float32")
-    }
+    for algorithm, more in (("ppo-rnn", ((),)), ("pqn-rnn", ())):
+        network = ALGORITHMS[algorithm].network(env, given)
+        obs = jax.eval_shape(env.observation_space.sample, KEY)
+        weights = jax.eval_shape(network.init, KEY, obs)
+        memory, *answer = jax.eval_shape(network.apply, weights, obs)
+        assert memory.shape == (4,)
+        assert [leaf.shape for leaf in answer] == [(env.action_space.n,), *more]
+        assert {leaf.dtype for leaf in jax.tree.leaves((weights, memory, answer))} == {
+            jnp.dtype("float32")
+        }
 
 
 @pytest.mark.parametrize(
@@ -182,6 +206,8 @@ def test_learners_that_cannot_take_a_setting_say_so():
         ppo_rnn.Settings(neighbours=2, conv=(2, 4)).check()
     with pytest.raises(ValueError, match=r"neighbours=2 and conv=\(2, 4\) both read a map"):
         ppo_trxl.Settings(neighbours=2, conv=(2, 4)).check()
+    with pytest.raises(ValueError, match=r"neighbours=2 and conv=\(2, 4\) both read a map"):
+        pqn_rnn.Settings(neighbours=2, conv=(2, 4)).check()
     with pytest.raises(ValueError, match="give --neighbours 0 with --network nets:Mine"):
         ppo_rnn.Settings(neighbours=2, network="nets:Mine").check()
     with pytest.raises(ValueError, match=r"target_scaling=0\.1: actors do not know the scale"):
