@@ -121,8 +121,8 @@ class RecurrentQ(Recurrent):
         self.cell = nn.GRUCell(self.memory, dtype=self.dtype)
         self.actions = dense(self.num_actions, 0.1)
 
-    def features(self, obs: PyTree[Array]) -> Float[Array, " features"]:
-        """What is seen, whatever came before."""
+    def features(self, obs: PyTree[Array]) -> Any:
+        """What is seen, whatever came before: an array, or what `recall` and `heads` take."""
         features = self.encoder(self.read(obs))
         for layer, norm in zip(self.layers, self.norms, strict=True):
             features = nn.relu(normal(norm, layer(features)))
