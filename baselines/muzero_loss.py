@@ -20,7 +20,7 @@ from .algorithms import Learner
 from .minibatches import Loss
 
 HALF = 0.5  # of the gradient that passes through an imagined step to the latent state before it
-TINY = 1e-6  # added to variances
+TINY = 1e-6  # added to variances and to shares
 LOSSES = ("policy_loss", "value_loss", "reward_loss", "consistency_loss", "entropy")
 OF_CHANCE = ("after_loss", "chance_loss", "code_loss")
 

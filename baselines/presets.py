@@ -320,9 +320,10 @@ SMALL_PUZZLE = {
     "entropy": 0.02,
     "embed": 0,
 }
-# Values are hundreds. Chance decides much, and yet plans are better without a model of it.
+# Values are hundreds, and the least reward is 1.2 squeezed. In trials of one seed plans were better
+# without a model of chance.
 TILES_BY_MODEL = {
-    "total_steps": 250_000,
+    "total_steps": 100_000,
     "gamma": 0.99,
     "atoms": 70,
     "spacing": 1.0,

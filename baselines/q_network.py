@@ -1,7 +1,8 @@
 """What learners of action values share: the network, how they explore, what their policy is.
 
 The network is the encoder of networks.py and an MLP with LayerNorm before each ReLU, without which
-PQN diverges (Gallici et al., 2024); DQN has it by default, though it does not need it. With
+PQN diverges (Gallici et al., 2024); DQN has it by default, though it does not need it. Recurrent
+PQN can have the layers of spatial.py instead, which are normalised in another order. With
 `dueling` heads (Wang et al., 2016) a value and advantages whose mean is zero add up to the action
 values.
 

@@ -2,10 +2,11 @@
 
 A 3 x 3 convolution has the same weights everywhere, so that what is learned about a tree in one
 cell holds in all others. It is a matrix product, which on a CPU is several times faster inside a
-scan than `nn.Conv`. Every layer is normalised (Ba et al., 2016); the second and later ones are
-residual. With a GRU (`Spatial`), policy and value have a layer each, which reads both the current
-features and the memory (Dedieu et al., 2025), so that the GRU need not carry the present, as do
-values of actions (`SpatialQ`); with a transformer see gtrxl.py.
+scan than `nn.Conv`. Every layer behind it is normalised (Ba et al., 2016), the second and later
+ones, which are residual, before they are applied. With a GRU (`Spatial`), policy and value have a
+layer each (in `SpatialQ`, the values of actions), which reads both the current features and the
+memory (Dedieu et al., 2025), so that the GRU need not carry the present; with a transformer see
+gtrxl.py.
 """
 
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from jaxtyping import Array, Float, Float32, PyTree
 from jaxenvs import Env, spaces
 
 from .encoders import cell_categories, expand
+from .layers import dense
 from .networks import Recurrent
 from .q_network import RecurrentQ
 
@@ -106,7 +108,7 @@ class Spatial(Sight):
         self.name_memory()
         self.branches = [self.dense(self.hidden[-1]) for _ in range(2)]
         self.branch_norms = [nn.LayerNorm() for _ in range(2)]
-        self.policy, self.critic = self.dense(self.num_actions, 0.01), self.dense(1, 1.0)
+        self.policy, self.critic = dense(self.num_actions, 0.01), dense(1, 1.0)
 
     def name_memory(self) -> None:
         """Name the parts before the heads, in `setup`."""
@@ -134,8 +136,7 @@ class Spatial(Sight):
         policy, value = (
             self.activate(self.normal(norm, branch(known))) for branch, norm in branches
         )
-        logits, value = self.policy(policy), self.critic(value)[0]
-        return logits.astype(jnp.float32), value.astype(jnp.float32)
+        return self.policy(policy), self.critic(value)[0]
 
     def known(self, memory: Array, seen: Seen) -> Float[Array, " features"]:
         """What the heads read: features of the present, and memory."""
@@ -151,12 +152,12 @@ class SpatialQ(Spatial, RecurrentQ):
         """Name the parts."""
         self.name_memory()
         self.branch, self.branch_norm = self.dense(self.hidden[-1]), nn.LayerNorm()
-        self.actions = self.dense(self.num_actions, 0.1)
+        self.actions = dense(self.num_actions, 0.1)
 
     def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
         """Values of all actions."""
         features = self.normal(self.branch_norm, self.branch(self.known(memory, seen)))
-        return (self.actions(self.activate(features)).astype(jnp.float32),)
+        return (self.actions(self.activate(features)),)
 
 
 def neighbourhoods(

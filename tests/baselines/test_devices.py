@@ -241,6 +241,7 @@ def test_one_device_has_no_exchange_in_its_program():
         ("Grid-Empty-Random-5x5-v0", "r2d2 --burn-in 2 --sequence 4 --period 2 --batch-size 8"),
         ("Grid-Empty-Random-5x5-v0", "muzero --simulations 4"),
         ("Grid-Empty-Random-5x5-v0", "muzero --simulations 4 --priority 0.6"),
+        ("Grid-Empty-Random-5x5-v0", "muzero --simulations 4 --codes 3"),
         *(("Classic-Pendulum-v0", name) for name in REAL),
         (
             "Grid-Empty-Random-5x5-v0",

@@ -126,6 +126,23 @@ def test_values_of_actions_are_read_as_a_policy_is():
         np.testing.assert_allclose(values, logits, atol=1e-5)
 
 
+@pytest.mark.parametrize("algorithm", ["ppo-rnn", "pqn-rnn"])
+def test_results_are_not_rounded_to_bfloat16(algorithm):
+    """Only the layers before the heads are."""
+    given = {"hidden": (8,), "embed": 4, "memory": 4, "neighbours": 2, "bfloat16": True}
+    network, obs = ALGORITHMS[algorithm].network(CRAFT, given), jnp.asarray(acted()[1])
+
+    @jax.jit
+    def run(key):
+        weights = network.init(key, obs[0])
+        weights = jax.tree.map(lambda leaf: leaf + np.float32(0.123456), weights)
+        return jax.vmap(lambda row: network.apply(weights, row)[1])(obs)
+
+    said = np.asarray(run(KEY))
+    rounded = said.astype(jnp.bfloat16).astype(np.float32)
+    assert (said != rounded).mean() > 0.9
+
+
 def test_a_transformer_behind_it_learns_from_what_acting_saw():
     """The same features enter the transformer, which sees no further back than the episode."""
     given = {"memory": 3, "width": 8, "num_heads": 2, "depth": 1, "neighbours": 2, "embed": 4}
@@ -216,10 +233,17 @@ def test_learners_that_cannot_take_a_setting_say_so():
         learner(jaxenvs.make("Grid-Empty-5x5-v0"), target_scaling=2.0)
 
 
-def test_a_run_of_two_seeds_with_scaled_targets(tmp_path, capsys):
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "ppo-rnn --target-scaling 0.05",
+        pytest.param("pqn-rnn --previous --bfloat16", marks=pytest.mark.full),
+    ],
+)
+def test_a_run_of_two_seeds(tmp_path, capsys, flags):
     """It learns, is saved and is loaded again."""
     run = tmp_path / "run"
-    flags = ["--algo", "ppo-rnn", "--neighbours", "2", "--memory", "4", "--target-scaling", "0.05"]
+    flags = ["--algo", *flags.split(), "--neighbours", "2", "--memory", "4"]
     flags += ["--total-steps", "512", "--out", str(run), *FLAGS]
     assert train.main(["Grid-Empty-5x5-v0", *flags]) == 0
     assert "Evaluated over 16 episodes per seed" in capsys.readouterr().out
