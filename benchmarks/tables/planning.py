@@ -67,15 +67,18 @@ def cube(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-muzero", f"{RUNS}/muzero.json")
 def muzero(rows: list[dict[str, Any]]) -> Table:
-    """MuZero, with its search and without."""
+    """MuZero, with its search and without, beside what has none."""
+
+    def without(row: dict[str, Any]) -> str:
+        found = row["evaluation"].get("without_search")
+        return listed(seed["mean_return"] for seed in found["per_seed"]) if found else ""
+
     columns: dict[str, Column] = {
         **COMMAND,
         "steps per seed": of("steps", whole),
         "return of each seed": lambda row: listed(returns_of(row)),
         **MIDDLE,
-        "without search": lambda row: listed(
-            seed["mean_return"] for seed in row["evaluation"]["without_search"]["per_seed"]
-        ),
+        "without search": without,
         "steps/s, all seeds": of("steps_per_second", short),
     }
     return tabulated(rows, columns)
