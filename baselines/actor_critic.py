@@ -191,9 +191,10 @@ class Critic(nn.Module):
     ) -> Float32[Array, " values"]:
         actor = self.actor
         low, high = (np.array(end, np.float32) for end in (self.low, self.high))
-        features = Encoder(actor.observation_space, actor.embed, actor.dtype, tuple(actor.conv))(
-            actor.read(obs)
+        encoder = Encoder(
+            actor.observation_space, actor.embed, actor.dtype, tuple(actor.conv), actor.lines
         )
+        features = encoder(actor.read(obs))
         unit = (2 * action.ravel() - low - high) / (high - low)
         features = jnp.concatenate([features, unit.astype(features.dtype)])
         if self.renormalised:

@@ -30,6 +30,7 @@ OPTIONAL = (
     "bfloat16",
     "activation",
     "conv",
+    "lines",
     "layer_norm",
     "neighbours",
     "noisy",

@@ -30,12 +30,16 @@ class Encoder(nn.Module):
 
     Each layer of `conv` cuts a map into squares, padding the last ones with zeros, and turns each
     square into features: a convolution whose stride equals its kernel size.
+
+    With `lines` each row and each column of a square board is turned into as many features, all by
+    the same weights: what holds for the tiles of one line holds for those of all others.
     """
 
     space: spaces.Space
     embed: int
     dtype: Any = jnp.float32  # of the features
     conv: tuple[int, ...] = ()  # side and features of each layer; () to embed cells instead
+    lines: int = 0  # features of each row and column of a square board; 0: its one-hots
 
     @nn.compact
     def __call__(
@@ -49,7 +53,9 @@ class Encoder(nn.Module):
                 count = int(words.high.max()) + 1
                 mission = Sentence(count, self.dtype, name=MISSION)(obs[MISSION])
             parts = [
-                Encoder(space, self.embed, self.dtype, self.conv, name=name)(obs[name], mission)
+                Encoder(space, self.embed, self.dtype, self.conv, self.lines, name=name)(
+                    obs[name], mission
+                )
                 for name, space in rest.items()
             ]
             return jnp.concatenate(parts if mission is None else [*parts, mission])
@@ -63,6 +69,8 @@ class Encoder(nn.Module):
                 tuned = nn.Dense(2 * features.shape[-1], dtype=self.dtype)(mission)
                 scale, shift = jnp.split(tuned, 2)
                 features = nn.relu(features * (1.0 + scale) + shift)
+        if self.lines and is_board(self.space):
+            features = nn.relu(dense(self.lines, np.sqrt(2), self.dtype)(lines(features)))
         return features.reshape(-1)
 
 
@@ -75,6 +83,12 @@ def squares(
     room = (0, rows * side - height), (0, columns * side - width), (0, 0)
     parts = jnp.pad(cells, room).reshape(rows, side, columns, side, count)
     return parts.swapaxes(1, 2).reshape(rows, columns, side * side * count)
+
+
+def lines(cells: Float[Array, "side side *features"]) -> Float[Array, "lines all"]:
+    """The features of all cells of each row, from the left, then of each column, from the top."""
+    both = jnp.concatenate([cells, cells.swapaxes(0, 1)])
+    return both.reshape(len(both), -1)
 
 
 class Sentence(nn.Module):
@@ -93,6 +107,15 @@ class Sentence(nn.Module):
 def is_map(space: spaces.Space, embed: int) -> bool:
     """Whether cells of an observation of a space are embedded."""
     return bool(embed) and isinstance(space, spaces.Box) and len(space.shape) == 3
+
+
+def is_board(space: spaces.Space) -> bool:
+    """Whether a space is a square of categories, whose rows and columns are alike."""
+    if not isinstance(space, spaces.Box) or len(space.shape) != 2:
+        return False
+    rows, columns = space.shape
+    codes = int(space.high.max()) - int(space.low.min())
+    return rows == columns > 1 and np.issubdtype(space.dtype, np.integer) and codes < PIXELS
 
 
 def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:

@@ -8,11 +8,13 @@ root of a search and nowhere else.
 
 Steps are kept in a replay buffer with the policy that their search found. Windows of them, drawn
 evenly or by the error of their first value, teach the network `unroll_steps` imagined steps;
-imagined latent states should agree with those of the true observations (Ye et al., 2021). What
-follows the rewards of a window is worth what a slow copy of the weights, looking one imagined step
-ahead, can make of it now: values of the time of acting would be those of worse policies. For a
-share of the windows, searches with the slow copy find policies anew. What windows teach is in
-muzero_loss.py.
+imagined latent states should agree with those of the true observations (Ye et al., 2021). With
+`value_consistency` their values are learned from what the network says of these (value equivalence;
+Grimm et al., 2020) instead of from what came of them, which says little of an action where chance
+decides much. What follows the rewards of a window is worth what a slow copy of the weights, looking
+one imagined step ahead, can make of it now: values of the time of acting would be those of worse
+policies. For a share of the windows, searches with the slow copy find policies anew. What windows
+teach is in muzero_loss.py.
 
 With `codes` it is Stochastic MuZero (Antonoglou et al., 2022), for worlds in which chance decides
 much: the model has afterstates, which chance turns into states by one of `codes` codes, and the
@@ -81,6 +83,7 @@ class Settings(Exploring):
     epsilon_end: float = 0.0  # and when it has fallen
     entropy: float = 0.0  # weight of the entropy bonus, over legal actions
     consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
+    value_consistency: float = 0.0  # share of imagined states' values learned from the true ones'
     reanalysed: float = 0.25  # share of windows whose policies are found anew
     target_rate: float = 1.0  # how far the slow copy moves towards the weights; 1: all the way
     target_every: int = 100  # gradient steps between its moves
@@ -93,7 +96,10 @@ class Settings(Exploring):
         *("gradient_steps", "batch_size", "unroll_steps", "n_step", "simulations", "considered"),
         *("latent", "atoms", "target_every"),
     )
-    shares: ClassVar[tuple[str, ...]] = (*Exploring.shares, "reanalysed", "priority", "importance")
+    shares: ClassVar[tuple[str, ...]] = (
+        *Exploring.shares,
+        *("value_consistency", "reanalysed", "priority", "importance"),
+    )
 
     def check(self) -> None:
         super().check()

@@ -129,8 +129,8 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: T
     sums |= {name: (window.weight * error).mean() for name, error in errors.items()}
     for before, now in itertools.pairwise(moments):
         latent = HALF * latent + (1.0 - HALF) * jax.lax.stop_gradient(latent)
-        latent, errors = imagined(learner, weights, latent, before, now)
-        errors |= said(learner, weights, latent, now)[0]
+        latent, truth, errors = imagined(learner, weights, latent, before, now)
+        errors |= said(learner, weights, latent, now, truth)[0]
         for name, part in errors.items():
             sums[name] += (window.weight * part).mean() / last
     total = sums["policy_loss"] - settings.entropy * sums["entropy"]
@@ -145,10 +145,12 @@ def said(
     weights: PyTree[Array],
     latent: Float32[Array, "batch latent"],
     now: Moment,
+    truth: Float32[Array, "batch latent"] | None = None,
 ) -> tuple[dict[str, Float32[Array, " batch"]], Float32[Array, " batch"]]:
     """Errors of the policies and values of latent states, and the policies' entropy.
 
-    Also return how far the values are from those to learn.
+    Also return how far the values are from those to learn. For the share `value_consistency` these
+    are what is said of the `truth`, the latent states of the true observations, if that is given.
     """
     goals, network = now.goals, learner.network
     logits, value = network.of_batch(weights, "predict", latent)
@@ -159,6 +161,12 @@ def said(
         "entropy": -is_open * (jnp.exp(log_probs) * log_probs).sum(axis=-1),
         "value_loss": is_known * network.cross_entropy(value, goals.value),
     }
+    if truth is not None and learner.settings.value_consistency:
+        share = learner.settings.value_consistency * is_open
+        _, seen = network.of_batch(weights, "predict", truth)
+        goal = jax.lax.stop_gradient(jax.nn.softmax(seen))
+        apart = -(goal * jax.nn.log_softmax(value)).sum(axis=-1)
+        errors["value_loss"] = (1.0 - share) * errors["value_loss"] + share * apart
     return errors, jnp.abs(network.number(value) - goals.value)
 
 
@@ -168,8 +176,15 @@ def imagined(
     latent: Float32[Array, "batch latent"],
     before: Moment,
     now: Moment,
-) -> tuple[Float32[Array, "batch latent"], dict[str, Float32[Array, " batch"]]]:
-    """Latent states of a moment from those before; errors of these, of rewards and of chance."""
+) -> tuple[
+    Float32[Array, "batch latent"],
+    Float32[Array, "batch latent"],
+    dict[str, Float32[Array, " batch"]],
+]:
+    """Latent states of a moment from those before, and those of its true observations.
+
+    Also return errors of the former, of rewards and of chance.
+    """
     of = functools.partial(learner.network.of_batch, weights)
     # The reward of a step that was cut is known, what follows it is not.
     known = before.goals.is_known.astype(jnp.float32)
@@ -187,7 +202,7 @@ def imagined(
     goal = jax.lax.stop_gradient(of("projected", truth))
     apart = 1.0 - cosine(of("foreseen", latent), standardised(learner, goal, is_open))
     errors["consistency_loss"] = is_open.astype(jnp.float32) * apart
-    return latent, errors
+    return latent, truth, errors
 
 
 def chance(

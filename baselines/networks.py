@@ -17,7 +17,7 @@ from jaxenvs.core import distributions
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 
-from .encoders import Encoder, embedded, is_map, leaves
+from .encoders import Encoder, embedded, is_board, is_map, leaves
 from .layers import dense, together
 
 
@@ -32,6 +32,7 @@ class Network(nn.Module):
     bfloat16: bool = False  # whether activations are bfloat16; weights and results are float32
     activation: str = "tanh"  # function of flax.linen, of policies' layers
     conv: Sequence[int] = ()  # side and features of each convolution of a map, see `Encoder`
+    lines: int = 0  # features of each row and column of a square board, see `Encoder`
     neighbours: int = 0  # features of a cell with the eight around it, of spatial networks alone
 
     @property
@@ -61,7 +62,17 @@ class Network(nn.Module):
                 f"conv={tuple(made.conv)}: {env.name} observes no map or picture to convolve; omit "
                 f"it"
             )
+        if made.lines and not made.boards:
+            raise ValueError(
+                f"lines={made.lines}: {env.name} observes no square board of categories; give "
+                f"lines=0"
+            )
         return made
+
+    @property
+    def boards(self) -> list[spaces.Space]:
+        """Parts of an observation whose `lines` are read."""
+        return [part for _, part in leaves(self.observation_space) if is_board(part)]
 
     @property
     def convolved(self) -> list[spaces.Space]:
@@ -70,7 +81,7 @@ class Network(nn.Module):
 
     def encoder_of(self, space: spaces.Space, name: str | None = None) -> "Encoder":
         """The encoder that turns an observation of a space into features."""
-        return Encoder(space, self.embed, self.dtype, tuple(self.conv), name=name)
+        return Encoder(space, self.embed, self.dtype, tuple(self.conv), self.lines, name=name)
 
     def begin(self) -> Any:
         """What it remembers before the first observation of an episode: nothing, ever."""

@@ -62,6 +62,7 @@ class Common(Checked):
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
     conv: tuple[int, ...] = ()  # of maps and pictures: side and features of each convolution
+    lines: int = 0  # features of each row and column of a square board, by the same weights; 0: no
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
     unroll: int = 1  # steps of a rollout in one trip of its loop, for accelerators
     reset_source: str | None = None  # fresh, exact or pool; None: what the environment names

@@ -63,7 +63,7 @@ class TaskMemory(Recurrent):
         maps = [kinds(space) for _, space in leaves(self.observation_space)]
         self.maps = [nn.Embed(math.prod(each), self.embed) if each else None for each in maps]
         self.rest = [
-            None if each else Encoder(space, self.embed, conv=tuple(self.conv))
+            None if each else Encoder(space, self.embed, conv=tuple(self.conv), lines=self.lines)
             for each, (_, space) in zip(maps, leaves(self.observation_space), strict=True)
         ]
         self.layers = [self.dense(width) for width in self.hidden]

@@ -295,6 +295,33 @@ def test_codes_of_chance_and_their_errors_are_those_of_plain_numpy():
     np.testing.assert_allclose(slope(probabilities), weight * np.asarray(seen)[:, None], rtol=1e-6)
 
 
+def test_values_of_imagined_states_are_learned_from_those_of_true_ones():
+    """A share of the error, where something was seen; the true ones learn nothing from it."""
+    agent = learner(Endless(), value_consistency=0.25)
+    weights = shaken(jax.jit(agent.network.init)(KEY, jnp.ones(1)))
+    rng = np.random.default_rng(0)
+    latent, truth = jnp.asarray(rng.normal(size=(2, 4, agent.settings.latent)), jnp.float32)
+    known, is_open = jnp.bool_([1, 1, 1, 0]), jnp.bool_([1, 1, 0, 0])
+    value = jnp.asarray(rng.normal(size=4), jnp.float32)
+    policy = jnp.full((4, 2), 0.5)
+    goals = muzero_loss.Targets(value, value, policy, known, is_open)
+    now = muzero_loss.Moment(latent, jnp.ones((4, 2), jnp.bool_), jnp.zeros(4, jnp.int32), goals)
+
+    def error(latent, truth):
+        return muzero_loss.said(agent, weights, latent, now, truth)[0]["value_loss"]
+
+    said = functools.partial(agent.network.of_batch, weights, "predict")
+    (_, given), (_, seen) = (jax.jit(said)(of) for of in (latent, truth))
+    log_given = np.asarray(given) - np.log(np.exp(given).sum(axis=1, keepdims=True))
+    wanted = np.exp(seen) / np.exp(seen).sum(axis=1, keepdims=True)
+    of_steps = np.asarray(jax.jit(agent.network.cross_entropy)(given, value))
+    by_hand = 0.75 * of_steps - 0.25 * (wanted * log_given).sum(axis=1)
+    by_hand[2:] = of_steps[2], 0.0
+    np.testing.assert_allclose(jax.jit(error)(latent, truth), by_hand, rtol=1e-5)
+    slopes = jax.jit(jax.grad(lambda *given: error(*given).sum(), argnums=(0, 1)))(latent, truth)
+    assert np.abs(slopes[0]).max() > 0.01 and not np.any(slopes[1])
+
+
 def test_an_even_use_of_codes_is_what_their_error_asks_for():
     """Its gradient is that of the entropy of all codes seen, and of being sure of each."""
     agent = learner(Endless(), codes=3)

@@ -150,6 +150,31 @@ def test_a_mission_changes_what_is_seen_in_every_cell_alike():
     assert np.abs(red[0] - blue[0]).max() > 0.01
 
 
+def test_rows_and_columns_of_a_board_are_read_by_the_same_weights():
+    """Each line gives the features that plain NumPy finds, rows first; a turned board swaps them.
+
+    A board of bits, whose cells are single numbers, is read likewise.
+    """
+    for space in (spaces.Box(0, 5, (3, 3), np.uint8), spaces.Box(0, 1, (4, 4), np.uint8)):
+        encoder = encoders.Encoder(space, 0, lines=7)
+        board = np.asarray(space.sample(jax.random.key(2)))
+        weights = jax.jit(encoder.init)(jax.random.key(1), board)
+        layer = weights["params"]["Dense_0"]
+        codes = int(space.high.max()) + 1
+        cells = np.eye(codes)[board] if codes > 2 else 1.0 * board[..., None]
+        read = np.stack([line.ravel() for line in (*cells, *cells.swapaxes(0, 1))])
+        by_hand = np.maximum(read @ np.asarray(layer["kernel"]) + np.asarray(layer["bias"]), 0.0)
+        features, turned = (jax.jit(encoder.apply)(weights, x) for x in (board, board.T))
+        np.testing.assert_allclose(features, by_hand.ravel(), atol=1e-5)
+        np.testing.assert_array_equal(turned.reshape(2, -1), features.reshape(2, -1)[::-1])
+
+
+@pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "Puzzle-TSP-20-v0", "Classic-CartPole-v0"])
+def test_lines_need_a_square_board(id):
+    with pytest.raises(ValueError, match=r"lines=4: .* observes no square board of categories"):
+        networks.ActorCritic.of(jaxenvs.make(id), (8,), 0, lines=4)
+
+
 @pytest.mark.parametrize("id", ["Grid-DoorKey-5x5-v0", "BabyAI-GoToLocal-v0"])
 def test_bfloat16_is_of_activations_alone(id):
     """Weights and results are float32, and the results are those of float32 to two digits."""
