@@ -152,7 +152,7 @@ def craft(rows: list[dict[str, Any]]) -> Table:
 @table("runs-craft-full", f"{RUNS}/craft_full.json")
 def craft_full(rows: list[dict[str, Any]]) -> Table:
     """The whole game."""
-    return _along(rows, 226, (100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000))
+    return _along(rows, 226, (100_000, 250_000, 500_000, 1_000_000, 2_000_000, 5_000_000))
 
 
 def _mean(numbers: Iterable[float | None]) -> float:
