@@ -32,7 +32,7 @@ class Encoder(nn.Module):
     square into features: a convolution whose stride equals its kernel size.
 
     With `lines` each row and each column of a square board is turned into as many features, all by
-    the same weights: what holds for the tiles of one line holds for those of all others.
+    the same weights: features that tell something of one line tell it of all others.
     """
 
     space: spaces.Space

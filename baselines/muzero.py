@@ -8,13 +8,13 @@ root of a search and nowhere else.
 
 Steps are kept in a replay buffer with the policy that their search found. Windows of them, drawn
 evenly or by the error of their first value, teach the network `unroll_steps` imagined steps;
-imagined latent states should agree with those of the true observations (Ye et al., 2021). With
-`value_consistency` their values are learned from what the network says of these (value equivalence;
-Grimm et al., 2020) instead of from what came of them, which says little of an action where chance
-decides much. What follows the rewards of a window is worth what a slow copy of the weights, looking
-one imagined step ahead, can make of it now: values of the time of acting would be those of worse
-policies. For a share of the windows, searches with the slow copy find policies anew. What windows
-teach is in muzero_loss.py.
+imagined latent states should agree with those of the true observations (Ye et al., 2021). For the
+share `value_consistency` their values are learned from what the network says of these now (value
+equivalence; Grimm et al., 2020) instead of from what came of them, which says little of an action
+where chance decides much. Afterstates still learn from the latter. What follows the rewards of a
+window is worth what a slow copy of the weights, looking one imagined step ahead, can make of it
+now: values of the time of acting would be those of worse policies. For a share of the windows,
+searches with the slow copy find policies anew. What windows teach is in muzero_loss.py.
 
 With `codes` it is Stochastic MuZero (Antonoglou et al., 2022), for worlds in which chance decides
 much: the model has afterstates, which chance turns into states by one of `codes` codes, and the

@@ -36,7 +36,10 @@ POINTS = 40  # of a curve that are kept
 
 
 def command(config: Config) -> str:
-    """Return the command of such a run: settings that differ from the nearest preset are flags."""
+    """Return the command of such a run: settings that differ from the nearest preset are flags.
+
+    Settings that came after an older run had their defaults in it, whatever a preset has now.
+    """
     known = names(config.id, config.algorithm)
     return min((_command(config, name) for name in known), key=len)
 
@@ -50,7 +53,7 @@ def _command(config: Config, name: str | None) -> str:
     words += [*([f"--preset {name}"] if name else []), f"--seeds {config.seeds_of_each}"]
     if config.seed:
         words.append(f"--seed {config.seed}")
-    for name, value in config.settings.items():
+    for name, value in (dataclasses.asdict(learner.Settings()) | config.settings).items():
         if value != usual.get(name):
             words.append(_flag(name.replace("_", "-"), value))
     if config.sweep:

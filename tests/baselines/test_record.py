@@ -6,11 +6,12 @@ import json
 import numpy as np
 import pytest
 
-from jaxenvs.baselines import davi, presets, record
+from jaxenvs.baselines import davi, muzero, presets, record
 from jaxenvs.baselines.ppo import Settings
 from jaxenvs.baselines.run import curve
 from jaxenvs.baselines.runs import Config, Run
 
+TILES = "Puzzle-2048-v0"
 DICT = {"obs": "dict"}  # the observation that a new run in a task with missions names
 
 
@@ -77,6 +78,14 @@ def test_the_command_names_the_algorithm(tmp_path):
     config = Config("Puzzle-Pyraminx-v0", {}, seed=0, seeds=2, settings=settings, algorithm="davi")
     words = "jaxenvs train Puzzle-Pyraminx-v0 --algo davi --seeds 2 --width 9"
     assert record.command(config) == words
+
+
+def test_the_command_of_an_older_run_names_settings_that_it_did_not_know():
+    """It had their defaults, and the preset has something else by now."""
+    settings = dataclasses.asdict(muzero.Settings(**presets.preset(TILES, None, "muzero").settings))
+    assert settings.pop("lines") == 64
+    config = Config(TILES, {}, 0, 5, settings, algorithm="muzero")
+    assert record.command(config) == f"jaxenvs train {TILES} --algo muzero --seeds 5 --lines 0"
 
 
 def test_the_command_names_the_preset_that_is_nearest(tmp_path):
