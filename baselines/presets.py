@@ -321,9 +321,9 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 # Values are hundreds, and the least reward is 1.2 squeezed. In trials of one seed plans were better
-# without a model of chance. Stretched to 0 to 1, the differences of values are noise at first: in
-# one of three trials a policy kept what it had learned of it. Its search tells all policies anew,
-# as those of the time of acting would hold it back.
+# without a model of chance. Values are not rescaled: stretched to 0 to 1, their first differences
+# are noise, which one of three policies never unlearned. All policies are found anew, because those
+# that were found while acting are out of date for most of a run.
 TILES_BY_MODEL = {
     "total_steps": 100_000,
     "gamma": 0.99,
