@@ -484,6 +484,7 @@ def test_values_are_those_of_the_slots_that_follow_with_their_masks():
         ("Classic-CartPole-v0", "muzero", 1 / (1 - 0.997)),
         ("Grid-DoorKey-5x5-v0", "muzero", 1.0),
         ("Puzzle-2048-v0", "muzero", 4000.0),
+        ("Craft-Classic-Ids-v0", "muzero", 22.0),
     ],
 )
 def test_atoms_reach_the_highest_value(env_id, algorithm, highest):
