@@ -149,8 +149,9 @@ def said(
 ) -> tuple[dict[str, Float32[Array, " batch"]], Float32[Array, " batch"]]:
     """Errors of the policies and values of latent states, and the policies' entropy.
 
-    Also return how far the values are from those to learn. For the share `value_consistency` these
-    are what is said of the `truth`, the latent states of the true observations, if that is given.
+    Also return how far the values are from those that the steps taught. `truth` holds the latent
+    states of the true observations: where one is open, the share `value_consistency` of the value's
+    error is how far it is from what the network says of `truth`, which learns nothing from that.
     """
     goals, network = now.goals, learner.network
     logits, value = network.of_batch(weights, "predict", latent)
