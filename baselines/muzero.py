@@ -44,8 +44,9 @@ from . import acting, dqn, evaluate, priorities, q_network, replay_buffer
 from .acting import Rollout
 from .algorithms import Learner
 from .dqn import Learned
+from .encoders import is_board
 from .muzero_loss import Window, following, loss, parts_of, targets
-from .muzero_network import MuZeroNetwork
+from .muzero_network import BoardNetwork, MuZeroNetwork
 from .muzero_search import planned
 from .replay_buffer import ReplayBuffer
 from .run import options
@@ -150,7 +151,12 @@ class Runner(NamedTuple):
 
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "found", "priorities")
-network = MuZeroNetwork.of
+
+
+def network(env: Any, **given: Any) -> MuZeroNetwork:
+    """The network for an environment; that of a board, whose `lines` are read, knows its cells."""
+    is_alone = given.get("lines") and is_board(env.features[0])
+    return (BoardNetwork if is_alone else MuZeroNetwork).of(env, **given)
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:

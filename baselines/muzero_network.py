@@ -2,20 +2,27 @@
 
 Layers and latent states are normalised: the latter have mean 0 and standard deviation 1.
 
+With `lines`, the latent state of a square board is one too: a vector for each cell. Its rows and
+columns are moved, and read by the heads, by the same weights. A vector for the whole board would
+have to learn of each line by itself what a move does to it.
+
 With `codes` chance comes between them (Stochastic MuZero; Antonoglou et al., 2022): an action leads
 to an afterstate, which chance turns into the next state. Chance is one of a few codes, which an
 encoder learns to tell from the afterstate and what was seen next.
 """
 
 import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, PyTree
 
 from . import two_hot
+from .encoders import expand, lines
 from .layers import dense
 from .networks import Network
 
@@ -31,24 +38,32 @@ class MuZeroNetwork(Network):
 
     def setup(self) -> None:
         """Name the parts."""
-        self.encoder = self.encoder_of(self.observation_space)
-        self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
-        self.represented = dense(self.latent, 1.0, self.dtype)
-        self.dynamics = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
-        self.heads = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
+        self.name_parts()
+        self.dynamics = self.moves()
         count = 2 * self.atoms + 1
         self.reward, self.value = dense(count, 0.0), dense(count, 0.0)
         self.policy = dense(self.num_actions, 0.01)
         self.projections = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
         self.foresight = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
         if self.codes:
-            self.outcomes = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
+            self.outcomes = self.moves()
             self.outlook = dense(self.latent, np.sqrt(2), self.dtype)
             self.likely, self.after_value = dense(self.codes, 0.0), dense(count, 0.0)
             self.compare, self.code = (
                 dense(self.latent, np.sqrt(2), self.dtype),
                 dense(self.codes, 1.0),
             )
+
+    def name_parts(self) -> None:
+        """Name the parts that read observations and latent states."""
+        self.encoder = self.encoder_of(self.observation_space)
+        self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
+        self.represented = dense(self.latent, 1.0, self.dtype)
+        self.heads = [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
+
+    def moves(self) -> Any:
+        """Layers that move a latent state."""
+        return [dense(self.latent, np.sqrt(2), self.dtype) for _ in range(2)]
 
     def __call__(self, obs: PyTree[Array]) -> tuple[Float32[Array, " actions"], Array]:
         latent = self.represent(obs)
@@ -138,10 +153,12 @@ class MuZeroNetwork(Network):
         self, latent: Float32[Array, " latent"]
     ) -> tuple[Float32[Array, " actions"], Float32[Array, " atoms"]]:
         """Logits of the actions, and the distribution of the value."""
-        policy, value = (
-            self.activate(standard(head(latent.astype(self.dtype)))) for head in self.heads
-        )
+        policy, value = self.looked_at(latent.astype(self.dtype))
         return self.policy(policy), self.value(value)
+
+    def looked_at(self, latent: Float[Array, " latent"]) -> tuple[Array, ...]:
+        """Features of a latent state for the policy and for the value."""
+        return tuple(self.activate(standard(head(latent))) for head in self.heads)
 
     def projected(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
         """What two latent states of the same moment should agree about."""
@@ -153,6 +170,90 @@ class MuZeroNetwork(Network):
         first, second = self.foresight
         features = self.projected(latent).astype(self.dtype)
         return second(self.activate(standard(first(features)))).astype(jnp.float32)
+
+
+class BoardNetwork(MuZeroNetwork):
+    """The same for a square board, whose latent state has a vector for each cell."""
+
+    @classmethod
+    def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
+        """Return the network; raises `ValueError` for a latent state that no cells can share."""
+        made = super().of(env, hidden, embed, **more)
+        if made.latent % (cells := made.side**2):
+            raise ValueError(
+                f"latent={made.latent} does not divide evenly among the {cells} cells of "
+                f"{env.name}; give a multiple of {cells}, such as {16 * cells}"
+            )
+        return made
+
+    @property
+    def side(self) -> int:
+        """Cells of a row."""
+        return self.observation_space.shape[0]
+
+    def name_parts(self) -> None:
+        """Name the parts; the layers read the lines of latent states, not observations."""
+        self.encoder = dense(self.latent // self.side**2, 1.0, self.dtype)
+        self.lined = dense(self.lines, np.sqrt(2), self.dtype)
+        self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
+
+    def moves(self) -> Any:
+        """Layers that move a latent state."""
+        return LineMoves(self.side, self.lines, self.activate, self.dtype)
+
+    def represent(self, obs: PyTree[Array]) -> Float32[Array, " latent"]:
+        """The latent state of an observation."""
+        cells = expand(self.observation_space, self.read(obs), self.dtype)
+        cells = cells.reshape(self.side, self.side, -1)
+        return standard(self.encoder(cells).reshape(-1)).astype(jnp.float32)
+
+    def moved(
+        self, layers: Any, latent: Array, cause: Float32[Array, " causes"]
+    ) -> tuple[Float32[Array, " latent"], Float[Array, " features"]]:
+        """The latent state that a cause makes of another one, and features of both."""
+        change, features = layers(latent.astype(self.dtype), cause.astype(self.dtype))
+        return standard(latent + change.astype(jnp.float32)), features
+
+    def looked_at(self, latent: Float[Array, " latent"]) -> tuple[Array, ...]:
+        """Features of a latent state for the policy and for the value."""
+        cells = latent.reshape(self.side, self.side, -1)
+        features = self.activate(self.lined(lines(cells))).reshape(-1)
+        for layer in self.layers:
+            features = self.activate(standard(layer(features)))
+        return features, features
+
+
+class LineMoves(nn.Module):
+    """What a cause changes in the cells of a board: by rows, and by columns.
+
+    Each cause has weights of its own for what it reads of a row, and of a column.
+    """
+
+    side: int  # cells of a row
+    width: int  # features of a line
+    activate: Callable[[Array], Array]
+    dtype: Any
+
+    @nn.compact
+    def __call__(
+        self, latent: Float[Array, " latent"], cause: Float[Array, " causes"]
+    ) -> tuple[Float[Array, " latent"], Float[Array, " features"]]:
+        """The change of each number, and features of all rows and columns."""
+        cells, size = latent.reshape(self.side, self.side, -1), len(cause)
+        across = jnp.split(lines(cells), 2)
+        found, changes = [], []
+        for name, part in zip(("rows", "columns"), across, strict=True):
+            by_cause = dense(size * self.width, np.sqrt(2), self.dtype, name=name)(part)
+            features = by_cause.reshape(self.side, size, self.width)
+            features = jnp.einsum("lcf,c->lf", features, cause)
+            features = self.activate(jax.nn.standardize(features))
+            change = dense(part.shape[1], np.sqrt(2), self.dtype, name=f"of_{name}")(features)
+            changes.append(change.reshape(cells.shape))
+            found.append(features.mean(axis=0))
+        rows, columns = changes
+        together = dense(2 * self.width, np.sqrt(2), self.dtype, name="both")
+        features = self.activate(together(jnp.concatenate(found)))
+        return (rows + columns.swapaxes(0, 1)).reshape(-1), features
 
 
 def standard(x: Float[Array, " features"]) -> Float[Array, " features"]:

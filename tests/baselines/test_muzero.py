@@ -11,12 +11,15 @@ import tiny
 from tiny import Clock, Endless
 from tiny_masks import Gate
 
+from jaxenvs import make
 from jaxenvs.baselines import muzero, muzero_loss, two_hot
 from jaxenvs.baselines.algorithms import SEEDS, Learner
 from jaxenvs.baselines.muzero_loss import Window
+from jaxenvs.baselines.muzero_network import BoardNetwork, MuZeroNetwork
 from jaxenvs.baselines.presets import preset
 from jaxenvs.baselines.run import loop
 from jaxenvs.core.env import Env
+from jaxenvs.core.spaces import Box
 
 pytest.importorskip("mctx")
 KEY = jax.random.key(0)
@@ -226,6 +229,88 @@ def test_latent_states_agree_when_they_stand_out_alike():
     x[~rows] = 100.0
     np.testing.assert_array_equal(found[rows], np.asarray(standardised(x, rows))[rows])
     np.testing.assert_array_equal(standardised(np.ones_like(x), rows), 0.0)
+
+
+class Board(Endless):
+    """What is observed is a board of 2 x 2 categories, from 0 to `top`."""
+
+    top = 3
+
+    @property
+    def observation_space(self) -> Box:
+        """A category of each cell."""
+        return Box(0, self.top, (2, 2), np.uint8)
+
+    def observe(self, state, params=None):
+        """Whether the time is odd, in every cell."""
+        return jnp.full((2, 2), state.time % 2, jnp.uint8)
+
+
+def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
+    network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
+    assert isinstance(network, BoardNetwork)
+    rng, obs = np.random.default_rng(0), jnp.uint8([[0, 3], [2, 1]])
+    weights = shaken(jax.jit(network.init)(KEY, obs))
+    parts = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), weights["params"])
+    latent = rng.normal(size=(2, 2, 3)).astype(np.float32)
+
+    def layer(part, x):
+        return x @ part["kernel"] + part["bias"]
+
+    def scaled(x):
+        return (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+
+    for action in range(2):
+        moves, change, found = parts["dynamics"], np.zeros((2, 2, 3)), {"rows": [], "columns": []}
+        for name, features in found.items():
+            for line in range(2):
+                at = (line, slice(None)) if name == "rows" else (slice(None), line)
+                read = layer(moves[name], latent[at].reshape(-1)).reshape(2, 5)[action]
+                features.append(np.maximum(scaled(read), 0))
+                change[at] += layer(moves[f"of_{name}"], features[-1]).reshape(2, 3)
+        means = np.concatenate([np.mean(features, axis=0) for features in found.values()])
+        reward = layer(parts["reward"], np.maximum(layer(moves["both"], means), 0))
+        imagine = jax.jit(functools.partial(network.apply, method="imagine"))
+        got = imagine(weights, latent.reshape(-1), jnp.int32(action))
+        np.testing.assert_allclose(got[0], scaled(latent + change).reshape(-1), atol=1e-4)
+        np.testing.assert_allclose(got[1], reward, rtol=1e-4, atol=1e-4)
+    read = [latent[0], latent[1], latent[:, 0], latent[:, 1]]
+    read = [np.maximum(layer(parts["lined"], line.reshape(-1)), 0) for line in read]
+    known = np.maximum(scaled(layer(parts["layers_0"], np.concatenate(read))), 0)
+    logits, value = jax.jit(functools.partial(network.apply, method="predict"))(
+        weights, latent.reshape(-1)
+    )
+    np.testing.assert_allclose(logits, layer(parts["policy"], known), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(value, layer(parts["value"], known), rtol=1e-4, atol=1e-4)
+    seen = jax.jit(functools.partial(network.apply, method="represent"))(weights, obs)
+    cells = layer(parts["encoder"], np.eye(4)[np.asarray(obs)])
+    np.testing.assert_allclose(seen, scaled(cells.reshape(-1)), atol=1e-4)
+
+
+@pytest.mark.parametrize("settings", [{}, {"codes": 3, "value_consistency": 0.5}])
+def test_it_learns_on_boards(settings):
+    """With chance and without; boards of ones and zeros have one feature a cell."""
+
+    class Ones(Board):
+        top = 1
+
+    agent = learner(Ones(), lines=5, latent=12, **settings)
+    assert isinstance(agent.network, BoardNetwork)
+    runners, metrics = loop.start(agent, KEY[None]), {}
+    step = jax.jit(jax.vmap(functools.partial(muzero.update, agent), axis_name=SEEDS))
+    for _ in range(4):
+        runners, metrics = step(runners)
+    assert all(metrics[name] > 0.0 for name in metrics if name.endswith("_loss"))
+    moved = jax.tree.map(lambda a, b: bool((a != b).any()), runners.target, runners.weights)
+    moved = moved["params"]["dynamics"]
+    assert all(moved[name]["kernel"] for name in ("rows", "columns", "of_rows", "of_columns"))
+
+
+def test_a_latent_state_that_cells_cannot_share_is_refused():
+    with pytest.raises(ValueError, match=r"latent=64 .* 9 cells .* multiple of 9, such as 144"):
+        muzero.network(make("Puzzle-SlidingTile-3x3-v0"), hidden=(8,), embed=0, lines=4, latent=64)
+    made = muzero.network(make("Puzzle-SlidingTile-3x3-v0"), hidden=(8,), embed=0, latent=64)
+    assert type(made) is MuZeroNetwork
 
 
 def test_a_plan_never_asks_the_environment(monkeypatch):
