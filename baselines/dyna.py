@@ -18,7 +18,8 @@ seen with their neighbours; and imagined rollouts have a length of their own.
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import chex
 import jax
@@ -28,6 +29,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env, Step
 from jaxenvs.core.masking import Mask, has_illegal
+from jaxenvs.core.platforms import by_platform
 from jaxenvs.core.vocabulary import Vocabulary
 
 from . import acting, evaluate, minibatches, ppo, ppo_rnn, replay_buffer, two_hot
@@ -41,6 +43,9 @@ from .run import options
 from .run.checkpoints import RunError
 from .runs import Config
 
+T = TypeVar("T")
+AT_ONCE = 4  # windows, or steps of imagination, that a CPU takes together, at most
+OF_NEXT = ("token_loss", "accuracy")  # errors of what is seen next, not of the step itself
 SPACING = 0.05  # of the atoms of squeezed rewards: the least reward of Craft is 0.05 squeezed
 
 
@@ -134,15 +139,15 @@ class Model(NamedTuple):
 class Window(NamedTuple):
     """Successive slots of the replay buffer; of the last one only the observation is known."""
 
-    obs: PyTree[Array]  # (batch, steps + 1, ...)
-    mask: Mask  # (batch, steps, actions)
-    action: Int32[Array, "batch steps"]
-    reward: Float32[Array, "batch steps"]
-    terminated: Bool[Array, "batch steps"]
-    is_step: Bool[Array, "batch steps"]
+    obs: PyTree[Array]  # (*batch, steps + 1, ...)
+    mask: Mask  # (*batch, steps, actions)
+    action: Int32[Array, "*batch steps"]
+    reward: Float32[Array, "*batch steps"]
+    terminated: Bool[Array, "*batch steps"]
+    is_step: Bool[Array, "*batch steps"]
 
     @property
-    def over(self) -> Bool[Array, "batch steps"]:
+    def over(self) -> Bool[Array, "*batch steps"]:
         """Whether the next slot is another episode's: after the end of a task, or a successor."""
         return self.terminated | ~self.is_step
 
@@ -281,56 +286,83 @@ def drawn(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, steps: int)
 
 
 def loss(learner: Learner[Settings], weights: PyTree[Array], window: Window) -> Loss:
-    """Cross-entropies of what windows show: observations, rewards, ends and legal actions."""
-    vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
-    cells, rest = jax.vmap(jax.vmap(vocabulary.read))(window.obs)
-    seen = (cells[:, :-1], rest[:, :-1], window.action, window.over)
-    foretold, allowed = jax.vmap(functools.partial(model.apply, weights))(*seen)
-    cells = cells[:, 1:].reshape(*window.action.shape, -1, len(vocabulary.cells))
-    parts = losses(foretold, cells, rest[:, 1:], window)
-    if window.mask is not None:
-        errors = optax.sigmoid_binary_cross_entropy(allowed, window.mask.astype(jnp.float32))
-        parts["mask_loss"] = mean_over(window.is_step, errors.sum(axis=-1))
-    total = jnp.stack([value for name, value in parts.items() if name.endswith("loss")]).sum()
-    return total, parts
-
-
-def losses(
-    foretold: Foretold,
-    cells: Int32[Array, "batch steps cells channels"],
-    rest: Int32[Array, "batch steps numbers"],
-    window: Window,
-) -> dict[str, Array]:
-    """Mean cross-entropies of what came next, and the share of its numbers that were foretold.
+    """Mean cross-entropies of what windows show: observations, rewards, ends and legal actions.
 
     After the end of a task, what the next slot shows did not come of this step. After a cut it did.
     What stands in a slot that holds no step means nothing.
     """
-    chex.assert_equal_shape(
-        [window.reward, window.terminated, window.is_step, foretold.end],
-        custom_message="reward, terminated, is_step and end are [batch, steps]",
-    )
+    chex.assert_equal_shape([window.reward, window.terminated, window.is_step])
+    of_window = functools.partial(foretelling, learner, weights)
     is_next = window.is_step & ~window.terminated
-    tokens = cells.shape[2] + 1
+    parts = {
+        name: mean_over(is_next if name in OF_NEXT else window.is_step, error)
+        for name, error in few_at_once(of_window, window).items()
+    }
+    total = jnp.stack([value for name, value in parts.items() if name.endswith("loss")]).sum()
+    return total, parts
+
+
+def foretelling(
+    learner: Learner[Settings], weights: PyTree[Array], window: Window
+) -> dict[str, Float32[Array, " steps"]]:
+    """Errors of what the model foretells of the steps of one window."""
+    vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
+    cells, rest = jax.vmap(vocabulary.read)(window.obs)
+    said: Any = model.apply(weights, cells[:-1], rest[:-1], window.action, window.over)
+    foretold, allowed = said
+    found = errors(
+        foretold, cells[1:].reshape(len(rest) - 1, -1, cells.shape[-1]), rest[1:], window
+    )
+    if window.mask is not None:
+        legal = window.mask.astype(jnp.float32)
+        found["mask_loss"] = optax.sigmoid_binary_cross_entropy(allowed, legal).sum(axis=-1)
+    return found
+
+
+def errors(
+    foretold: Foretold,
+    cells: Int32[Array, "steps cells channels"],
+    rest: Int32[Array, "steps numbers"],
+    window: Window,
+) -> dict[str, Float32[Array, " steps"]]:
+    """Cross-entropies of what came next, and the share of its numbers that were foretold.
+
+    They are those of the steps of one window.
+    """
     likelihood = log_likelihood(foretold.cells, cells).sum(axis=-1)
     likelihood += log_likelihood(foretold.rest, rest)
     found = jnp.concatenate(
         [
-            (guess.argmax(axis=-1) == truth).reshape(*is_next.shape, -1)
+            (guess.argmax(axis=-1) == truth).reshape(len(truth), -1)
             for guess, truth in ((foretold.cells, cells), (foretold.rest, rest))
         ],
         axis=-1,
     )
-    error = two_hot.cross_entropy(foretold.reward, window.reward, SPACING)
     ends = window.terminated.astype(jnp.float32)
     return {
-        "token_loss": mean_over(is_next, -likelihood / tokens),
-        "reward_loss": mean_over(window.is_step, error),
-        "end_loss": mean_over(
-            window.is_step, optax.sigmoid_binary_cross_entropy(foretold.end, ends)
-        ),
-        "accuracy": mean_over(is_next, found.astype(jnp.float32).mean(axis=-1)),
+        "token_loss": -likelihood / (cells.shape[1] + 1),
+        "reward_loss": two_hot.cross_entropy(foretold.reward, window.reward, SPACING),
+        "end_loss": optax.sigmoid_binary_cross_entropy(foretold.end, ends),
+        "accuracy": found.astype(jnp.float32).mean(axis=-1),
     }
+
+
+def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
+    """What `function` makes of each of many rows, as `vmap` does, for gradients too.
+
+    On a CPU it takes a few of them at a time, whose scores of attention fit into its cache, and
+    computes them anew for the gradient.
+    """
+
+    def in_turn(*rows: PyTree[Array]) -> T:
+        count = len(jax.tree.leaves(rows)[0])
+        size = max(n for n in range(1, AT_ONCE + 1) if count % n == 0)
+        some: Any = jax.checkpoint(jax.vmap(function))
+        parts = jax.tree.map(lambda leaf: leaf.reshape(count // size, size, *leaf.shape[1:]), rows)
+        found = jax.lax.map(lambda part: some(*part), parts)
+        return jax.tree.map(lambda leaf: leaf.reshape(count, *leaf.shape[2:]), found)
+
+    return by_platform(*rows, cpu=in_turn, default=jax.vmap(function))
 
 
 def mean_over(
@@ -448,7 +480,7 @@ def foretold_step(learner: Learner[Settings], runner: Runner, key: Array, action
     key_cells, key_rest, key_end = jax.random.split(key, 3)
     go_on: Any = functools.partial(model.apply, runner.model.weights, method="next")
     seen = jax.vmap(vocabulary.read)(runner.obs)
-    memory, foretold = jax.vmap(go_on)(runner.world.memory, *seen, action)
+    memory, foretold = few_at_once(go_on, runner.world.memory, *seen, action)
     cells = jax.random.categorical(key_cells, foretold.cells).reshape(seen[0].shape)
     rest = jax.random.categorical(key_rest, foretold.rest)
     obs = jax.vmap(vocabulary.write)(cells, rest)

@@ -341,8 +341,8 @@ SMALL_PUZZLE = {
 # Values are hundreds, and the least reward is 1.2 squeezed. In trials of one seed plans were better
 # without a model of chance. Values are not rescaled: stretched to 0 to 1, their first differences
 # are noise, which one of three policies never unlearned. All policies are found anew, because those
-# that were found while acting are out of date for most of a run. The latent state has 16 numbers for
-# each cell of the board: a vector of 128 for all of it knew less of what a move does.
+# that were found while acting are out of date for most of a run. The latent state has 16 numbers
+# for each cell of the board: a vector of 128 for all of it knew less of what a move does.
 TILES_BY_MODEL = {
     "total_steps": 100_000,
     "gamma": 0.99,

@@ -204,7 +204,7 @@ def test_windows_are_what_happened_and_say_where_an_episode_is_over():
     assert met == {True, False, None, "end"}
 
 
-def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop():
+def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
     rng = np.random.default_rng(1)
     batch, steps, sizes, rest_sizes = 30, 3, (4, 3), (5, 2)
     cells = np.stack([rng.integers(0, n, (batch, steps, 6)) for n in sizes], axis=-1)
@@ -230,8 +230,8 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop():
         rng.normal(size=(batch, steps, 9)).astype(np.float32),
         rng.normal(size=(batch, steps)).astype(np.float32),
     )
-    got = jax.jit(dyna.losses)(foretold, np.int32(cells), np.int32(rest), window)
-    sums = {name: [] for name in got}
+    errors = jax.jit(jax.vmap(dyna.errors))(foretold, np.int32(cells), np.int32(rest), window)
+    sums = {name: [] for name in errors}
     shares = np.asarray(two_hot.two_hot(window.reward, 4, dyna.SPACING))
     for b in range(batch):
         for s in range(steps):
@@ -251,8 +251,10 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop():
             log = [row[n] - np.log(np.exp(row[row > -1e8]).sum()) for row, n in numbers]
             sums["token_loss"].append(-np.sum(log) / 7)
             sums["accuracy"].append(np.mean([row.argmax() == n for row, n in numbers]))
+    monkeypatch.setattr(dyna, "few_at_once", lambda *_: errors)
+    _, means = dyna.loss(collected(Choosy())[0], (), window)
     for name, values in sums.items():
-        np.testing.assert_allclose(got[name], np.mean(values), rtol=1e-4)
+        np.testing.assert_allclose(means[name], np.mean(values), rtol=1e-4)
 
 
 def test_a_loss_looks_at_nothing_that_an_end_hides():
@@ -273,6 +275,22 @@ def test_a_loss_looks_at_nothing_that_an_end_hides():
     ):
         assert loss(cut) == loss(cut._replace(**changed))
     assert loss(cut) != loss(cut._replace(obs=cut.obs.at[:, 2].set(0)))  # the true successor
+
+
+def test_few_rows_at_once_are_what_all_of_them_are():
+    """Values and gradients."""
+    agent, runner = collected(Choosy())
+    weights = shaken(runner.model.weights)
+    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(KEY, runner.replay_buffer, 6, 3)
+
+    def total(weights, several):
+        told = several(functools.partial(dyna.foretelling, agent, weights), window)
+        return sum(told.values()).sum()
+
+    slope = jax.jit(jax.value_and_grad(total), static_argnums=1)
+    few = slope(weights, dyna.few_at_once)
+    every = slope(weights, lambda function, *rows: jax.vmap(function)(*rows))
+    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4), few, every)
 
 
 # Imagination.
