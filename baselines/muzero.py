@@ -84,6 +84,7 @@ class Settings(Exploring):
     epsilon_end: float = 0.0  # and when it has fallen
     entropy: float = 0.0  # weight of the entropy bonus, over legal actions
     consistency: float = 1.0  # weight of the disagreement of imagined and true latent states
+    reconstruction: float = 0.0  # weight of what imagined states of a board say its cells show
     value_consistency: float = 0.0  # share of imagined states' values learned from the true ones'
     reanalysed: float = 0.25  # share of windows whose policies are found anew
     target_rate: float = 1.0  # how far the slow copy moves towards the weights; 1: all the way
@@ -112,6 +113,11 @@ class Settings(Exploring):
                 f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
                 f"environments; a window needs {least}: give capacity={least * self.num_envs} or "
                 "more"
+            )
+        if self.reconstruction and not self.lines:
+            raise ValueError(
+                f"reconstruction={self.reconstruction}: only the latent state of a board says what "
+                f"its cells show; give lines=64 or so, or reconstruction=0"
             )
         if not 0.0 < self.target_rate <= 1.0:
             raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")

@@ -21,7 +21,7 @@ from .minibatches import Loss
 
 HALF = 0.5  # of the gradient that passes through an imagined step to the latent state before it
 TINY = 1e-6  # added to variances and to shares
-LOSSES = ("policy_loss", "value_loss", "reward_loss", "consistency_loss", "entropy")
+LOSSES = ("policy_loss", "value_loss", "reward_loss", "entropy")
 OF_CHANCE = ("after_loss", "chance_loss", "code_loss")
 
 
@@ -110,7 +110,9 @@ class Moment(NamedTuple):
 
 def parts_of(settings: Any) -> tuple[str, ...]:
     """Names of the parts of the loss."""
-    return (*LOSSES, *OF_CHANCE) if settings.codes else LOSSES
+    consistency = ("consistency_loss",) if settings.consistency else ()
+    surprise = ("observation_loss",) if settings.reconstruction else ()
+    return (*LOSSES, *consistency, *surprise, *(OF_CHANCE if settings.codes else ()))
 
 
 def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: Targets) -> Loss:
@@ -135,7 +137,8 @@ def loss(learner: Learner[Any], weights: PyTree[Array], window: Window, goals: T
             sums[name] += (window.weight * part).mean() / last
     total = sums["policy_loss"] - settings.entropy * sums["entropy"]
     total += settings.value_weight * (sums["value_loss"] + sums.get("after_loss", 0.0))
-    total += sums["reward_loss"] + settings.consistency * sums["consistency_loss"]
+    total += sums["reward_loss"] + settings.consistency * sums.get("consistency_loss", 0.0)
+    total += settings.reconstruction * sums.get("observation_loss", 0.0)
     total += sums.get("chance_loss", 0.0) + sums.get("code_loss", 0.0)
     return total, {**sums, "entropy": entropy, "error": error}
 
@@ -200,9 +203,13 @@ def imagined(
     else:
         latent, reward = of("imagine", latent, before.action)
     errors["reward_loss"] = known * learner.network.cross_entropy(reward, now.goals.reward)
-    goal = jax.lax.stop_gradient(of("projected", truth))
-    apart = 1.0 - cosine(of("foreseen", latent), standardised(learner, goal, is_open))
-    errors["consistency_loss"] = is_open.astype(jnp.float32) * apart
+    seen = is_open.astype(jnp.float32)
+    if learner.settings.consistency:
+        goal = jax.lax.stop_gradient(of("projected", truth))
+        apart = 1.0 - cosine(of("foreseen", latent), standardised(learner, goal, is_open))
+        errors["consistency_loss"] = seen * apart
+    if learner.settings.reconstruction:
+        errors["observation_loss"] = seen * of("surprise", latent, now.obs)
     return latent, truth, errors
 
 

@@ -75,7 +75,7 @@ class MuZeroNetwork(Network):
                 following, _ = self.happen(after, self.coded(after, latent))
             else:
                 following, _ = self.imagine(latent, action)
-            self.foreseen(following)
+            self.auxiliary(following)
         logits, value = self.predict(latent)
         return logits, self.number(value)
 
@@ -160,6 +160,10 @@ class MuZeroNetwork(Network):
         """Features of a latent state for the policy and for the value."""
         return tuple(self.activate(standard(head(latent))) for head in self.heads)
 
+    def auxiliary(self, latent: Float32[Array, " latent"]) -> None:
+        """Make the weights of what losses alone ask of an imagined latent state."""
+        self.foreseen(latent)
+
     def projected(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
         """What two latent states of the same moment should agree about."""
         first, second = self.projections
@@ -191,10 +195,17 @@ class BoardNetwork(MuZeroNetwork):
         """Cells of a row."""
         return self.observation_space.shape[0]
 
+    @property
+    def categories(self) -> int:
+        """Of a cell."""
+        space = self.observation_space
+        return int(space.high.max()) - int(space.low.min()) + 1
+
     def name_parts(self) -> None:
         """Name the parts; the layers read the lines of latent states, not observations."""
         self.encoder = dense(self.latent // self.side**2, 1.0, self.dtype)
         self.lined = dense(self.lines, np.sqrt(2), self.dtype)
+        self.category = dense(self.categories, 1.0)
         self.layers = [dense(width, np.sqrt(2), self.dtype) for width in self.hidden]
 
     def moves(self) -> Any:
@@ -213,6 +224,22 @@ class BoardNetwork(MuZeroNetwork):
         """The latent state that a cause makes of another one, and features of both."""
         change, features = layers(latent.astype(self.dtype), cause.astype(self.dtype))
         return standard(latent + change.astype(jnp.float32)), features
+
+    def auxiliary(self, latent: Float32[Array, " latent"]) -> None:
+        """Make the weights of what losses alone ask of an imagined latent state."""
+        self.foreseen(latent)
+        self.shown(latent)
+
+    def shown(self, latent: Float32[Array, " latent"]) -> Float32[Array, "cells categories"]:
+        """Logits of what a latent state says that each cell shows."""
+        return self.category(latent.reshape(self.side**2, -1))
+
+    def surprise(self, latent: Float32[Array, " latent"], obs: PyTree[Array]) -> Float32[Array, ""]:
+        """Cross-entropy of what the cells show, the mean of all, with what a latent state says."""
+        low = int(self.observation_space.low.min())
+        found = self.read(obs).astype(jnp.int32).reshape(-1) - low
+        is_it = jax.nn.one_hot(found, self.categories, dtype=jnp.float32)
+        return -(is_it * jax.nn.log_softmax(self.shown(latent))).sum(axis=-1).mean()
 
     def looked_at(self, latent: Float[Array, " latent"]) -> tuple[Array, ...]:
         """Features of a latent state for the policy and for the value."""

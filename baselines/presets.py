@@ -342,7 +342,8 @@ SMALL_PUZZLE = {
 # without a model of chance. Values are not rescaled: stretched to 0 to 1, their first differences
 # are noise, which one of three policies never unlearned. All policies are found anew, because those
 # that were found while acting are out of date for most of a run. The latent state has 16 numbers
-# for each cell of the board: a vector of 128 for all of it knew less of what a move does.
+# for each cell of the board, and imagined ones say what the cells show: a vector of 128 for all of
+# them, or one that only agrees with the true one, knew less of what a move does.
 TILES_BY_MODEL = {
     "total_steps": 100_000,
     "gamma": 0.99,
@@ -354,6 +355,8 @@ TILES_BY_MODEL = {
     "gradient_steps": 32,
     "unroll_steps": 3,
     "lines": 64,
+    "consistency": 0.0,
+    "reconstruction": 4.0,
     "value_consistency": 1.0,
     "rescale": False,
     "value_scale": 0.03,

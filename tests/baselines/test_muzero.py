@@ -285,9 +285,17 @@ def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
     seen = jax.jit(functools.partial(network.apply, method="represent"))(weights, obs)
     cells = layer(parts["encoder"], np.eye(4)[np.asarray(obs)])
     np.testing.assert_allclose(seen, scaled(cells.reshape(-1)), atol=1e-4)
+    said = np.exp(layer(parts["category"], latent.reshape(4, 3).astype(float)))
+    chances = (said / said.sum(axis=1, keepdims=True))[np.arange(4), np.asarray(obs).reshape(-1)]
+    surprise = jax.jit(functools.partial(network.apply, method="surprise"))
+    got = surprise(weights, latent.reshape(-1), obs)
+    np.testing.assert_allclose(got, -np.log(chances).mean(), rtol=1e-4)
 
 
-@pytest.mark.parametrize("settings", [{}, {"codes": 3, "value_consistency": 0.5}])
+@pytest.mark.parametrize(
+    "settings",
+    [{"reconstruction": 1.0, "consistency": 0.0}, {"codes": 3, "value_consistency": 0.5}],
+)
 def test_it_learns_on_boards(settings):
     """With chance and without; boards of ones and zeros have one feature a cell."""
 
@@ -440,7 +448,7 @@ def test_chance_is_learned_where_it_was_seen_alone():
     goals = muzero_loss.targets(ended, values(ended)[:, : ended.policy.shape[1]], 2, 0.9)
     parts = jax.jit(lambda window: muzero_loss.loss(agent, weights, window, goals)[1])
     before = parts(ended)
-    assert set(before) == {*muzero_loss.LOSSES, *muzero_loss.OF_CHANCE, "error"}
+    assert set(before) == {*muzero_loss.parts_of(agent.settings), "error"}
     same = parts(ended._replace(obs=ended.obs.at[:, 2:].add(5.0)))
     other = parts(ended._replace(obs=ended.obs.at[:, 1].add(5.0)))
     for name in muzero_loss.OF_CHANCE:
