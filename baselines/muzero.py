@@ -50,6 +50,7 @@ from .muzero_network import BoardNetwork, MuZeroNetwork
 from .muzero_search import planned
 from .replay_buffer import ReplayBuffer
 from .run import options
+from .run.checkpoints import RunError
 from .runs import Config, Run
 from .settings import Exploring
 
@@ -372,4 +373,15 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
     require(["mctx"], "search")
-    return dqn.build(asked, config, "muzero")
+    learner = dqn.build(asked, config, "muzero")
+    check_board(learner)
+    return learner
+
+
+def check_board(learner: Learner[Settings]) -> None:
+    """Raise unless what its latent states should say of cells can be said."""
+    if learner.settings.reconstruction and not isinstance(learner.network, BoardNetwork):
+        raise RunError(
+            f"reconstruction={learner.settings.reconstruction}: {learner.env.env.name} observes "
+            f"more than a square board of categories; give reconstruction=0"
+        )

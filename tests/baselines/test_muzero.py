@@ -18,6 +18,7 @@ from jaxenvs.baselines.muzero_loss import Window
 from jaxenvs.baselines.muzero_network import BoardNetwork, MuZeroNetwork
 from jaxenvs.baselines.presets import preset
 from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.run.checkpoints import RunError
 from jaxenvs.core.env import Env
 from jaxenvs.core.spaces import Box
 
@@ -246,20 +247,31 @@ class Board(Endless):
         return jnp.full((2, 2), state.time % 2, jnp.uint8)
 
 
-def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
+def scaled(x):
+    """With mean 0 and standard deviation 1."""
+    return (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+
+
+def layer(part, x):
+    """A dense layer."""
+    return x @ part["kernel"] + part["bias"]
+
+
+def board_network():
+    """A call of methods of a network of 2 x 2 cells with 3 numbers each; its weights for NumPy."""
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     assert isinstance(network, BoardNetwork)
-    rng, obs = np.random.default_rng(0), jnp.uint8([[0, 3], [2, 1]])
-    weights = shaken(jax.jit(network.init)(KEY, obs))
-    parts = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), weights["params"])
-    latent = rng.normal(size=(2, 2, 3)).astype(np.float32)
+    weights = shaken(jax.jit(network.init)(KEY, jnp.uint8([[0, 3], [2, 1]])))
 
-    def layer(part, x):
-        return x @ part["kernel"] + part["bias"]
+    def call(method, *given):
+        return jax.jit(functools.partial(network.apply, method=method))(weights, *given)
 
-    def scaled(x):
-        return (x - x.mean()) / np.sqrt(x.var() + 1e-5)
+    return call, jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), weights["params"])
 
+
+def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
+    call, parts = board_network()
+    latent = np.random.default_rng(0).normal(size=(2, 2, 3)).astype(np.float32)
     for action in range(2):
         moves, change, found = parts["dynamics"], np.zeros((2, 2, 3)), {"rows": [], "columns": []}
         for name, features in found.items():
@@ -270,26 +282,26 @@ def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
                 change[at] += layer(moves[f"of_{name}"], features[-1]).reshape(2, 3)
         means = np.concatenate([np.mean(features, axis=0) for features in found.values()])
         reward = layer(parts["reward"], np.maximum(layer(moves["both"], means), 0))
-        imagine = jax.jit(functools.partial(network.apply, method="imagine"))
-        got = imagine(weights, latent.reshape(-1), jnp.int32(action))
-        np.testing.assert_allclose(got[0], scaled(latent + change).reshape(-1), atol=1e-4)
-        np.testing.assert_allclose(got[1], reward, rtol=1e-4, atol=1e-4)
+        following, told = call("imagine", latent.reshape(-1), jnp.int32(action))
+        np.testing.assert_allclose(following, scaled(latent + change).reshape(-1), atol=1e-4)
+        np.testing.assert_allclose(told, reward, rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_board_is_worth_and_shows_is_that_of_plain_numpy():
+    (call, parts), obs = board_network(), jnp.uint8([[0, 3], [2, 1]])
+    latent = np.random.default_rng(0).normal(size=(2, 2, 3)).astype(np.float32)
     read = [latent[0], latent[1], latent[:, 0], latent[:, 1]]
     read = [np.maximum(layer(parts["lined"], line.reshape(-1)), 0) for line in read]
     known = np.maximum(scaled(layer(parts["layers_0"], np.concatenate(read))), 0)
-    logits, value = jax.jit(functools.partial(network.apply, method="predict"))(
-        weights, latent.reshape(-1)
-    )
+    logits, value = call("predict", latent.reshape(-1))
     np.testing.assert_allclose(logits, layer(parts["policy"], known), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(value, layer(parts["value"], known), rtol=1e-4, atol=1e-4)
-    seen = jax.jit(functools.partial(network.apply, method="represent"))(weights, obs)
     cells = layer(parts["encoder"], np.eye(4)[np.asarray(obs)])
-    np.testing.assert_allclose(seen, scaled(cells.reshape(-1)), atol=1e-4)
+    np.testing.assert_allclose(call("represent", obs), scaled(cells.reshape(-1)), atol=1e-4)
     said = np.exp(layer(parts["category"], latent.reshape(4, 3).astype(float)))
     chances = (said / said.sum(axis=1, keepdims=True))[np.arange(4), np.asarray(obs).reshape(-1)]
-    surprise = jax.jit(functools.partial(network.apply, method="surprise"))
-    got = surprise(weights, latent.reshape(-1), obs)
-    np.testing.assert_allclose(got, -np.log(chances).mean(), rtol=1e-4)
+    surprise = call("surprise", latent.reshape(-1), obs)
+    np.testing.assert_allclose(surprise, -np.log(chances).mean(), rtol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -319,6 +331,15 @@ def test_a_latent_state_that_cells_cannot_share_is_refused():
         muzero.network(make("Puzzle-SlidingTile-3x3-v0"), hidden=(8,), embed=0, lines=4, latent=64)
     made = muzero.network(make("Puzzle-SlidingTile-3x3-v0"), hidden=(8,), embed=0, latent=64)
     assert type(made) is MuZeroNetwork
+
+
+def test_what_cells_show_is_learned_of_boards_alone():
+    with pytest.raises(ValueError, match=r"reconstruction=1.0: .* give lines=64"):
+        muzero.Settings(reconstruction=1.0).check()
+    settings = muzero.Settings(reconstruction=1.0, lines=8)
+    agent = dataclasses.replace(learner(Endless()), settings=settings)
+    with pytest.raises(RunError, match=r"reconstruction=1.0: Endless\(\) observes more"):
+        muzero.check_board(agent)
 
 
 def test_a_plan_never_asks_the_environment(monkeypatch):
