@@ -291,7 +291,6 @@ def loss(learner: Learner[Settings], weights: PyTree[Array], window: Window) -> 
     After the end of a task, what the next slot shows did not come of this step. After a cut it did.
     What stands in a slot that holds no step means nothing.
     """
-    chex.assert_equal_shape([window.reward, window.terminated, window.is_step])
     of_window = functools.partial(foretelling, learner, weights)
     is_next = window.is_step & ~window.terminated
     parts = {
@@ -329,6 +328,10 @@ def errors(
 
     They are those of the steps of one window.
     """
+    chex.assert_equal_shape(
+        [window.reward, window.terminated, window.is_step, foretold.end],
+        custom_message="reward, terminated, is_step and end are [steps]",
+    )
     likelihood = log_likelihood(foretold.cells, cells).sum(axis=-1)
     likelihood += log_likelihood(foretold.rest, rest)
     found = jnp.concatenate(

@@ -8,7 +8,8 @@ root of a search and nowhere else.
 
 Steps are kept in a replay buffer with the policy that their search found. Windows of them, drawn
 evenly or by the error of their first value, teach the network `unroll_steps` imagined steps;
-imagined latent states should agree with those of the true observations (Ye et al., 2021). For the
+imagined latent states should agree with those of the true observations (`consistency`; Ye et al.,
+2021), or those of a board say what its cells show (`reconstruction`; Anand et al., 2022). For the
 share `value_consistency` their values are learned from what the network says of these now (value
 equivalence; Grimm et al., 2020) instead of from what came of them, which says little of an action
 where chance decides much. Afterstates still learn from the latter. What follows the rewards of a
@@ -117,8 +118,9 @@ class Settings(Exploring):
             )
         if self.reconstruction and not self.lines:
             raise ValueError(
-                f"reconstruction={self.reconstruction}: only the latent state of a board says what "
-                f"its cells show; give lines=64 or so, or reconstruction=0"
+                f"reconstruction={self.reconstruction}: only the latent state of a square board "
+                f"that is read with lines says what cells show; give reconstruction=0, or where "
+                f"a board is observed lines=64"
             )
         if not 0.0 < self.target_rate <= 1.0:
             raise ValueError(f"target_rate={self.target_rate} must be above 0 and at most 1")
@@ -383,5 +385,6 @@ def check_board(learner: Learner[Settings]) -> None:
     if learner.settings.reconstruction and not isinstance(learner.network, BoardNetwork):
         raise RunError(
             f"reconstruction={learner.settings.reconstruction}: {learner.env.env.name} observes "
-            f"more than a square board of categories; give reconstruction=0"
+            f"{learner.network.observation_space}; only a square board of categories by itself "
+            f"has a latent state of cells: give reconstruction=0"
         )

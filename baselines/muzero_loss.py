@@ -1,7 +1,8 @@
 """What windows of steps teach MuZero: values, rewards, policies, and latent states that agree.
 
-Imagined latent states should agree with those of the true observations as these stand out from the
-others of the batch: otherwise agreement would be best if all were the same.
+With `consistency`, imagined latent states should agree with those of the true observations as these
+stand out from the others of the batch: otherwise agreement would be best if all were the same. With
+`reconstruction` they should say what the cells of a board show.
 """
 
 import functools

@@ -2,24 +2,24 @@
 
 Layers and latent states are normalised: the latter have mean 0 and standard deviation 1.
 
-With `lines`, the latent state of a square board is one too: a vector for each cell. Its rows and
-columns are moved, and read by the heads, by the same weights. A vector for the whole board would
-have to learn of each line by itself what a move does to it.
-
-With `codes` chance comes between them (Stochastic MuZero; Antonoglou et al., 2022): an action leads
-to an afterstate, which chance turns into the next state. Chance is one of a few codes, which an
-encoder learns to tell from the afterstate and what was seen next.
+With `lines`, the latent state of a square board is one too: a vector for each cell, made of what
+the cell shows (`BoardNetwork`). All rows are moved by the same weights, and all columns by others;
+the heads, whose layers are `hidden`, read both by the same. A vector for the whole board would have
+to learn of each line by itself what a move does to it. With `codes` afterstates are boards as well,
+but what is expected of them is read from all of their numbers at once.
 """
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float32, Int32, PyTree
+
+from jaxenvs import spaces
 
 from . import two_hot
 from .encoders import expand, lines
@@ -181,8 +181,12 @@ class BoardNetwork(MuZeroNetwork):
 
     @classmethod
     def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
-        """Return the network; raises `ValueError` for a latent state that no cells can share."""
+        """Return the network; raises `ValueError` for numbers that lines or cells cannot have."""
         made = super().of(env, hidden, embed, **more)
+        if made.lines == 1:
+            raise ValueError(
+                "lines=1 leaves a line one feature, which is 0 when normalised; give 64"
+            )
         if made.latent % (cells := made.side**2):
             raise ValueError(
                 f"latent={made.latent} does not divide evenly among the {cells} cells of "
@@ -191,15 +195,19 @@ class BoardNetwork(MuZeroNetwork):
         return made
 
     @property
+    def board(self) -> spaces.Box:
+        """What is observed."""
+        return cast("spaces.Box", self.observation_space)
+
+    @property
     def side(self) -> int:
         """Cells of a row."""
-        return self.observation_space.shape[0]
+        return self.board.shape[0]
 
     @property
     def categories(self) -> int:
         """Of a cell."""
-        space = self.observation_space
-        return int(space.high.max()) - int(space.low.min()) + 1
+        return int(self.board.high.max()) - int(self.board.low.min()) + 1
 
     def name_parts(self) -> None:
         """Name the parts; the layers read the lines of latent states, not observations."""
@@ -214,7 +222,7 @@ class BoardNetwork(MuZeroNetwork):
 
     def represent(self, obs: PyTree[Array]) -> Float32[Array, " latent"]:
         """The latent state of an observation."""
-        cells = expand(self.observation_space, self.read(obs), self.dtype)
+        cells = expand(self.board, self.read(obs), self.dtype)
         cells = cells.reshape(self.side, self.side, -1)
         return standard(self.encoder(cells).reshape(-1)).astype(jnp.float32)
 
@@ -236,7 +244,7 @@ class BoardNetwork(MuZeroNetwork):
 
     def surprise(self, latent: Float32[Array, " latent"], obs: PyTree[Array]) -> Float32[Array, ""]:
         """Cross-entropy of what the cells show, the mean of all, with what a latent state says."""
-        low = int(self.observation_space.low.min())
+        low = int(self.board.low.min())
         found = self.read(obs).astype(jnp.int32).reshape(-1) - low
         is_it = jax.nn.one_hot(found, self.categories, dtype=jnp.float32)
         return -(is_it * jax.nn.log_softmax(self.shown(latent))).sum(axis=-1).mean()
@@ -273,7 +281,7 @@ class LineMoves(nn.Module):
             by_cause = dense(size * self.width, np.sqrt(2), self.dtype, name=name)(part)
             features = by_cause.reshape(self.side, size, self.width)
             features = jnp.einsum("lcf,c->lf", features, cause)
-            features = self.activate(jax.nn.standardize(features))
+            features = self.activate(standard(features))
             change = dense(part.shape[1], np.sqrt(2), self.dtype, name=f"of_{name}")(features)
             changes.append(change.reshape(cells.shape))
             found.append(features.mean(axis=0))
@@ -283,6 +291,6 @@ class LineMoves(nn.Module):
         return (rows + columns.swapaxes(0, 1)).reshape(-1), features
 
 
-def standard(x: Float[Array, " features"]) -> Float[Array, " features"]:
+def standard(x: Float[Array, "*rows features"]) -> Float[Array, "*rows features"]:
     """Features with mean 0 and standard deviation 1: layer normalisation without weights."""
     return jax.nn.standardize(x.astype(jnp.float32)).astype(x.dtype)

@@ -287,6 +287,21 @@ def test_the_lines_of_a_board_move_by_the_same_weights_as_in_plain_numpy():
         np.testing.assert_allclose(told, reward, rtol=1e-4, atol=1e-4)
 
 
+def test_lines_are_normalised_in_float32():
+    """What all features of a line have in common does not matter, however much it is."""
+    network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
+    half = network.clone(bfloat16=True)
+    latent = jnp.asarray(np.random.default_rng(0).normal(size=12), jnp.float32)
+    weights = shaken(jax.jit(network.init)(KEY, jnp.zeros((2, 2), jnp.uint8)))
+    bias = weights["params"]["dynamics"]["rows"]["bias"]
+    weights["params"]["dynamics"]["rows"]["bias"] = bias + jnp.float32(30)
+    exact, near = (
+        jax.jit(functools.partial(kind.apply, method="imagine"))(weights, latent, jnp.int32(1))[0]
+        for kind in (network, half)
+    )
+    np.testing.assert_allclose(near, exact, atol=1.0)
+
+
 def test_what_a_board_is_worth_and_shows_is_that_of_plain_numpy():
     (call, parts), obs = board_network(), jnp.uint8([[0, 3], [2, 1]])
     latent = np.random.default_rng(0).normal(size=(2, 2, 3)).astype(np.float32)
@@ -329,16 +344,18 @@ def test_it_learns_on_boards(settings):
 def test_a_latent_state_that_cells_cannot_share_is_refused():
     with pytest.raises(ValueError, match=r"latent=64 .* 9 cells .* multiple of 9, such as 144"):
         muzero.network(make("Puzzle-SlidingTile-3x3-v0"), hidden=(8,), embed=0, lines=4, latent=64)
+    with pytest.raises(ValueError, match="lines=1 leaves a line one feature"):
+        muzero.network(make("Puzzle-SlidingTile-3x3-v0"), hidden=(8,), embed=0, lines=1, latent=9)
     made = muzero.network(make("Puzzle-SlidingTile-3x3-v0"), hidden=(8,), embed=0, latent=64)
     assert type(made) is MuZeroNetwork
 
 
 def test_what_cells_show_is_learned_of_boards_alone():
-    with pytest.raises(ValueError, match=r"reconstruction=1.0: .* give lines=64"):
+    with pytest.raises(ValueError, match=r"reconstruction=1.0: .* observed lines=64"):
         muzero.Settings(reconstruction=1.0).check()
     settings = muzero.Settings(reconstruction=1.0, lines=8)
     agent = dataclasses.replace(learner(Endless()), settings=settings)
-    with pytest.raises(RunError, match=r"reconstruction=1.0: Endless\(\) observes more"):
+    with pytest.raises(RunError, match=r"Endless\(\) observes Box.* by itself"):
         muzero.check_board(agent)
 
 
