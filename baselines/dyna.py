@@ -324,10 +324,7 @@ def errors(
     rest: Int32[Array, "steps numbers"],
     window: Window,
 ) -> dict[str, Float32[Array, " steps"]]:
-    """Cross-entropies of what came next, and the share of its numbers that were foretold.
-
-    They are those of the steps of one window.
-    """
+    """Cross-entropies at the steps of one window, and the share of numbers that were foretold."""
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.is_step, foretold.end],
         custom_message="reward, terminated, is_step and end are [steps]",

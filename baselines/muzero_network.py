@@ -5,8 +5,8 @@ Layers and latent states are normalised: the latter have mean 0 and standard dev
 With `lines`, the latent state of a square board is one too: a vector for each cell, made of what
 the cell shows (`BoardNetwork`). All rows are moved by the same weights, and all columns by others;
 the heads, whose layers are `hidden`, read both by the same. A vector for the whole board would have
-to learn of each line by itself what a move does to it. With `codes` afterstates are boards as well,
-but what is expected of them is read from all of their numbers at once.
+to learn of each line by itself what a move does to it. With `codes` afterstates are boards too, but
+the layers that expect chance and value read such a board as one vector.
 """
 
 import functools
@@ -185,7 +185,8 @@ class BoardNetwork(MuZeroNetwork):
         made = super().of(env, hidden, embed, **more)
         if made.lines == 1:
             raise ValueError(
-                "lines=1 leaves a line one feature, which is 0 when normalised; give 64"
+                "lines=1 leaves a line one feature, which is 0 when normalised; give 2 or more, "
+                "such as 64"
             )
         if made.latent % (cells := made.side**2):
             raise ValueError(
@@ -206,7 +207,7 @@ class BoardNetwork(MuZeroNetwork):
 
     @property
     def categories(self) -> int:
-        """Of a cell."""
+        """How many things a cell can show."""
         return int(self.board.high.max()) - int(self.board.low.min()) + 1
 
     def name_parts(self) -> None:
@@ -243,7 +244,7 @@ class BoardNetwork(MuZeroNetwork):
         return self.category(latent.reshape(self.side**2, -1))
 
     def surprise(self, latent: Float32[Array, " latent"], obs: PyTree[Array]) -> Float32[Array, ""]:
-        """Cross-entropy of what the cells show, the mean of all, with what a latent state says."""
+        """Mean cross-entropy, over the cells, of what they show with what a latent state says."""
         low = int(self.board.low.min())
         found = self.read(obs).astype(jnp.int32).reshape(-1) - low
         is_it = jax.nn.one_hot(found, self.categories, dtype=jnp.float32)

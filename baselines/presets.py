@@ -116,7 +116,7 @@ OPEN_WORLD_BY_SIGHT = {
 }
 
 # The same beside a learned model: more steps are imagined than made. On one core an update takes
-# about 55 s, of which 30 s teach the model and 24 s are for eight imagined rollouts.
+# about 38 s, of which 18 s teach the model and 17 s are for eight imagined rollouts.
 OPEN_WORLD_BY_MODEL = {
     **OPEN_WORLD_BY_SIGHT,
     "total_steps": 100_000,
