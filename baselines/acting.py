@@ -46,6 +46,7 @@ class Runner(NamedTuple):
     swept: PyTree[Array] = ()  # settings by name that take the place of the learner's
     model: PyTree[Array] = ()  # a learned world, with what trains it
     replay_buffer: PyTree[Array] = ()  # what the model learns from
+    history: PyTree[Array] = ()  # what the model is told of each environment's episode so far
     params: PyTree[Array] = None  # of the environments; None: the defaults
 
 

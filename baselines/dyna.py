@@ -4,16 +4,19 @@ Run it with `jaxenvs train Craft-Classic-Ids-v0 --algo dyna`. It is recurrent PP
 the same policy, rollouts and loss. A replay buffer keeps its steps, and windows of them teach a
 model (dyna_network.py) what is seen next, the reward, the end of the task and the legal actions.
 After `warm_up` steps the policy also learns from rollouts imagined in the model alone (Dyna with
-warm-up; Dedieu et al., 2025): they begin at observations of the replay buffer, with what the policy
-remembers of the `burn_in` steps before.
+warm-up; Dedieu et al., 2025): they begin at steps of the latest true rollout, with what the policy
+remembered there.
 
-An imagined rollout draws all categories of the next observation at once, each by itself. Its
+An imagined rollout draws all categories of the next observation at once, each by itself, but none
+that is far less likely than another: of many rare errors one would soon happen somewhere. Its
 rewards are the means of what the model expects; actions are masked by what the model says of the
 observation. The time limit is unknown to it: imagined episodes end where the task does, or their
 values are bootstrapped. After an imagined end, the next episode begins at the same observation,
 with nothing remembered.
 Deliberate differences to the paper: no tokenizer, as observations are categories already; cells are
-seen with their neighbours; and imagined rollouts have a length of their own.
+seen with their neighbours; the model is told what the episode has shown and brought so far, without
+which it promises again what is rewarded once; a reward depends on what is drawn of the next
+observation; imagined rollouts have a length of their own, and do not begin at older observations.
 """
 
 import dataclasses
@@ -24,6 +27,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
@@ -36,7 +40,7 @@ from . import acting, evaluate, minibatches, ppo, ppo_rnn, replay_buffer, two_ho
 from .acting import Rollout, Runner
 from .algorithms import SEEDS, Learner
 from .dqn import fit
-from .dyna_network import Foretold, WorldTransformer, log_likelihood
+from .dyna_network import NEVER, Foretold, History, WorldTransformer, log_likelihood
 from .minibatches import Loss
 from .networks import Recurrent, renewed
 from .run import options
@@ -67,7 +71,7 @@ class Settings(ppo_rnn.Settings):
     imagined_rollouts: int = 8  # in an update, each learned from like a real one; 0: none
     imagined_envs: int = 48  # episodes imagined side by side, on all devices
     imagined_steps: int = 16  # steps of each of them
-    burn_in: int = 8  # true steps that the policy remembers when an imagined rollout begins
+    least_chance: float = 0.05  # of a category to be imagined, over that of the likeliest; 0: any
 
     counts: ClassVar[tuple[str, ...]] = (
         *ppo_rnn.Settings.counts,
@@ -83,6 +87,11 @@ class Settings(ppo_rnn.Settings):
                 f"width={self.width} must be a multiple of 4 and divide evenly among "
                 f"num_heads={self.num_heads}; give a multiple of {4 * self.num_heads}"
             )
+        if not 0.0 <= self.least_chance <= 1.0:
+            raise ValueError(
+                f"least_chance={self.least_chance} must be from 0 (any category is imagined) to 1 "
+                f"(only the likeliest)"
+            )
         fixed = {"bonus": 0.0, "reward_scaling": False, "previous": False}
         for name, value in fixed.items():
             if getattr(self, name) != value:
@@ -93,17 +102,16 @@ class Settings(ppo_rnn.Settings):
 
     def _check_windows(self) -> None:
         """Raise `ValueError` unless the replay buffer holds windows after the first update."""
-        longest = max(self.context, self.burn_in)
-        if self.rollout_steps < longest:
+        if self.rollout_steps < self.context:
             raise ValueError(
-                f"rollout_steps={self.rollout_steps} must be at least context={self.context} and "
-                f"burn_in={self.burn_in}; give rollout_steps={longest} or more"
+                f"rollout_steps={self.rollout_steps} must be at least context={self.context}; "
+                f"give rollout_steps={self.context} or more"
             )
-        if self.slots <= longest:
+        if self.slots <= self.context:
             raise ValueError(
                 f"capacity={self.capacity} leaves {self.slots} slots for each of {self.num_envs} "
-                f"environments; a window needs {longest + 1}: give capacity="
-                f"{(longest + 1) * self.num_envs} or more"
+                f"environments; a window needs {self.context + 1}: give capacity="
+                f"{(self.context + 1) * self.num_envs} or more"
             )
 
     def check_share(self, num_envs: int, what: str) -> None:
@@ -140,6 +148,7 @@ class Window(NamedTuple):
     """Successive slots of the replay buffer; of the last one only the observation is known."""
 
     obs: PyTree[Array]  # (*batch, steps + 1, ...)
+    history: History  # (*batch, steps + 1, ...)
     mask: Mask  # (*batch, steps, actions)
     action: Int32[Array, "*batch steps"]
     reward: Float32[Array, "*batch steps"]
@@ -152,6 +161,14 @@ class Window(NamedTuple):
         return self.terminated | ~self.is_step
 
 
+class Start(NamedTuple):
+    """Steps of a true rollout (steps, envs, ...), at which imagined ones can begin."""
+
+    obs: PyTree[Array]
+    memory: PyTree[Array]  # of the policy, from before obs
+    history: History
+
+
 class Imagined(NamedTuple):
     """What an imagined world is in, by episode."""
 
@@ -159,8 +176,7 @@ class Imagined(NamedTuple):
     obs: PyTree[Array]  # where the episode began
 
 
-DIVIDED = (*acting.DIVIDED, "replay_buffer")
-choose = ppo.choose
+DIVIDED = (*acting.DIVIDED, "replay_buffer", "history")
 report = evaluate.report
 
 
@@ -206,15 +222,32 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
     fields, model = acting.begin(learner, key_rest), model_of(learner)
     first = jax.tree.map(lambda leaf: leaf[:1], fields["obs"])
     seen = jax.vmap(vocabulary_of(learner.env.env).read)(first)
+    history = begun_at(learner, fields["obs"])
+    before = jax.tree.map(lambda leaf: leaf[:1], history)
     nothing = (jnp.zeros(1, jnp.int32), jnp.zeros(1, jnp.bool_))
-    weights = model.init(key_model, *seen, *nothing)
+    weights = model.init(key_model, *seen, before, *nothing)
     optimiser = model_optimiser(learner.settings).init(weights)
     mask = acting.legal_now(learner, fields["world"].env)
     return Runner(
         **fields,
         model=Model(weights, optimiser, jnp.int32(0)),
-        replay_buffer=replay_buffer.empty(fields["obs"], mask, learner.settings.slots),
+        replay_buffer=replay_buffer.empty((fields["obs"], history), mask, learner.settings.slots),
+        history=history,
     )
+
+
+def begun_at(learner: Learner[Settings], obs: PyTree[Array]) -> History:
+    """Histories of episodes that begin at these observations."""
+    env = learner.env.env
+    return jax.vmap(functools.partial(History.begin, vocabulary_of(env), env.action_space.n))(obs)
+
+
+def later(
+    learner: Learner[Settings], history: History, action: Array, reward: Array, obs: PyTree[Array]
+) -> History:
+    """Histories after one more step of every episode, which led to these observations."""
+    vocabulary = vocabulary_of(learner.env.env)
+    return jax.vmap(lambda past, *step: past.later(vocabulary, *step))(history, action, reward, obs)
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
@@ -223,10 +256,17 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, key_act, key = acting.next_update(learner, runner)
     key_learn, key_model, key_imagine = jax.random.split(key, 3)
     runner, rollout = acting.collect(learner, runner, key_act, choose, remember)
+    starts = Start(rollout.obs, *rollout.memory)
     runner, losses = ppo_rnn.learn(learner, runner, memory, rollout, key_learn)
     runner, of_model = teach(learner, runner, key_model)
-    runner, imagined = imagine_when_warm(learner, runner, key_imagine)
+    runner, imagined = imagine_when_warm(learner, runner, starts, key_imagine)
     return acting.finished(learner, runner, rollout, {**losses, **of_model, **imagined})
+
+
+def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> acting.Chosen:
+    """As PPO, with what imagined rollouts need to begin here."""
+    memory, action, chosen = ppo.choose(learner, runner, key, mask)
+    return memory, action, {**chosen, "memory": (runner.memory, runner.history)}
 
 
 def remember(
@@ -238,12 +278,18 @@ def remember(
     successor: PyTree[Array],
 ) -> Runner:
     """Keep a step of every environment; `successor` are the states that it led to."""
+    final_obs = acting.observed(learner, runner, successor)
+    history = later(learner, runner.history, action, step.reward, final_obs)
     info = {
-        "final_obs": acting.observed(learner, runner, successor),
+        "final_obs": (final_obs, history),
         "final_mask": acting.legal_now(learner, successor),
     }
-    kept = (runner.replay_buffer, runner.obs, mask, action, step._replace(info=info))
-    return runner._replace(replay_buffer=replay_buffer.add(*kept))
+    seen = (runner.obs, runner.history)
+    kept = (runner.replay_buffer, seen, mask, action, step._replace(info=info))
+    return runner._replace(
+        replay_buffer=replay_buffer.add(*kept),
+        history=jax.vmap(renewed)(history, begun_at(learner, step.obs), step.done),
+    )
 
 
 # The model.
@@ -275,8 +321,10 @@ def drawn(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, steps: int)
     ahead = jnp.arange(steps + 1, dtype=jnp.int32)
     at = (env[:, None], (first[:, None] + ahead) % buffer.reward.shape[1])
     here = jax.tree.map(lambda part: part[:, :steps], at)
+    obs, history = jax.tree.map(lambda leaf: leaf[at], buffer.obs)
     return Window(
-        obs=jax.tree.map(lambda leaf: leaf[at], buffer.obs),
+        obs=obs,
+        history=history,
         mask=jax.tree.map(lambda leaf: leaf[here], buffer.mask),
         action=buffer.action[here],
         reward=buffer.reward[here],
@@ -307,11 +355,13 @@ def foretelling(
     """Errors of what the model foretells of the steps of one window."""
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     cells, rest = jax.vmap(vocabulary.read)(window.obs)
-    said: Any = model.apply(weights, cells[:-1], rest[:-1], window.action, window.over)
+    history = jax.tree.map(lambda leaf: leaf[:-1], window.history)
+    said: Any = model.apply(weights, cells[:-1], rest[:-1], history, window.action, window.over)
     foretold, allowed = said
-    found = errors(
-        foretold, cells[1:].reshape(len(rest) - 1, -1, cells.shape[-1]), rest[1:], window
-    )
+    earn: Any = functools.partial(model.apply, weights, method="reward")
+    reward = earn(foretold.token, rest[:-1], history, rest[1:], window.terminated)
+    after = cells[1:].reshape(len(rest) - 1, -1, cells.shape[-1])
+    found = errors(foretold, reward, after, rest[1:], window)
     if window.mask is not None:
         legal = window.mask.astype(jnp.float32)
         found["mask_loss"] = optax.sigmoid_binary_cross_entropy(allowed, legal).sum(axis=-1)
@@ -320,6 +370,7 @@ def foretelling(
 
 def errors(
     foretold: Foretold,
+    reward: Float32[Array, "steps atoms"],
     cells: Int32[Array, "steps cells channels"],
     rest: Int32[Array, "steps numbers"],
     window: Window,
@@ -341,7 +392,7 @@ def errors(
     ends = window.terminated.astype(jnp.float32)
     return {
         "token_loss": -likelihood / (cells.shape[1] + 1),
-        "reward_loss": two_hot.cross_entropy(foretold.reward, window.reward, SPACING),
+        "reward_loss": two_hot.cross_entropy(reward, window.reward, SPACING),
         "end_loss": optax.sigmoid_binary_cross_entropy(foretold.end, ends),
         "accuracy": found.astype(jnp.float32).mean(axis=-1),
     }
@@ -376,7 +427,7 @@ def mean_over(
 
 
 def imagine_when_warm(
-    learner: Learner[Settings], runner: Runner, key: Array
+    learner: Learner[Settings], runner: Runner, starts: Start, key: Array
 ) -> tuple[Runner, dict[str, Array]]:
     """Learn from `imagined_rollouts`, or from none before the warm-up is over."""
     settings = learner.settings
@@ -388,7 +439,7 @@ def imagine_when_warm(
         weights, optimiser, scale = learned
         now = runner._replace(weights=weights, optimiser=optimiser, scale=scale)
         key_imagine, key_learn = jax.random.split(key)
-        now, memory, rollout = imagined(learner, now, key_imagine)
+        now, memory, rollout = imagined(learner, now, starts, key_imagine)
         now, losses = ppo_rnn.learn(learner, now, memory, rollout, key_learn)
         told = {"imagined_reward": rollout.reward.mean(), "imagined_kl": losses["kl"]}
         return (now.weights, now.optimiser, now.scale), told
@@ -409,40 +460,32 @@ def imagine_when_warm(
 
 
 def imagined(
-    learner: Learner[Settings], runner: Runner, key: Array
+    learner: Learner[Settings], runner: Runner, starts: Start, key: Array
 ) -> tuple[Runner, PyTree[Array], Rollout]:
     """A rollout in the model alone, as `ppo_rnn.learn` takes it.
 
     Returns the runner at its end, what the policy remembered before its first step, and itself.
     """
     key_begin, key_act = jax.random.split(key)
-    runner = begun(learner, runner, key_begin)
+    runner = begun(learner, runner, starts, key_begin)
     keys = jax.random.split(key_act, learner.settings.imagined_steps)
     act = functools.partial(imagined_step, learner)
     end, rollout = jax.lax.scan(act, runner, keys)
     return end, runner.memory, rollout
 
 
-def begun(learner: Learner[Settings], runner: Runner, key: Array) -> Runner:
-    """A runner in imagined worlds that begin at true observations."""
-    settings, model = learner.settings, model_of(learner)
-    count = settings.imagined_envs // learner.devices.count
-    window = drawn(key, runner.replay_buffer, count, settings.burn_in)
-    first = learner.network.begin()
-    memory = copies(first, count)
-
-    def see(memory: PyTree[Array], now: tuple[PyTree, Array]) -> tuple[PyTree, None]:
-        obs, over = now
-        memory, *_ = acting.think(learner, runner._replace(obs=obs, memory=memory), None)
-        return renewed(memory, first, over), None
-
-    obs = jax.tree.map(lambda leaf: leaf.swapaxes(0, 1), window.obs)
-    before, now = (jax.tree.map(lambda leaf, at=at: leaf[at], obs) for at in (slice(-1), -1))
-    memory, _ = jax.lax.scan(see, memory, (before, window.over.T))
+def begun(learner: Learner[Settings], runner: Runner, starts: Start, key: Array) -> Runner:
+    """A runner in imagined worlds that begin at some of the starts."""
+    model = model_of(learner)
+    count = learner.settings.imagined_envs // learner.devices.count
+    steps = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), starts)
+    rows = jax.random.randint(key, (count,), 0, len(jax.tree.leaves(steps)[0]), jnp.int32)
+    start = jax.tree.map(lambda leaf: leaf[rows], steps)
     return runner._replace(
-        world=Imagined(copies(model.begin(), count), now),
-        obs=now,
-        memory=memory,
+        world=Imagined(copies(model.begin(), count), start.obs),
+        obs=start.obs,
+        memory=start.memory,
+        history=start.history,
         returns=jnp.zeros(count, jnp.float32),
         lengths=jnp.zeros(count, jnp.int32),
     )
@@ -457,9 +500,12 @@ def imagined_step(learner: Learner[Settings], runner: Runner, key: Array) -> tup
     """One imagined step in every episode; what has ended begins again."""
     key_action, key_step = jax.random.split(key)
     mask = allowed(learner, runner)
-    memory, action, chosen = choose(learner, runner, key_action, mask)
+    memory, action, chosen = ppo.choose(learner, runner, key_action, mask)
     step = foretold_step(learner, runner, key_step, action)
-    after, ends = acting.stepped(learner, runner._replace(memory=memory), step)
+    history = later(learner, runner.history, action, step.reward, step.obs)
+    history = jax.vmap(renewed)(history, begun_at(learner, step.obs), step.done)
+    runner = runner._replace(memory=memory, history=history)
+    after, ends = acting.stepped(learner, runner, step)
     unknown = jnp.zeros_like(step.reward)
     return after, Rollout(obs=runner.obs, reward=step.reward, cut_value=unknown, **chosen, **ends)
 
@@ -480,19 +526,31 @@ def foretold_step(learner: Learner[Settings], runner: Runner, key: Array, action
     key_cells, key_rest, key_end = jax.random.split(key, 3)
     go_on: Any = functools.partial(model.apply, runner.model.weights, method="next")
     seen = jax.vmap(vocabulary.read)(runner.obs)
-    memory, foretold = few_at_once(go_on, runner.world.memory, *seen, action)
-    cells = jax.random.categorical(key_cells, foretold.cells).reshape(seen[0].shape)
-    rest = jax.random.categorical(key_rest, foretold.rest)
+    memory, foretold = few_at_once(go_on, runner.world.memory, *seen, runner.history, action)
+    cells = drawn_likely(learner.settings, key_cells, foretold.cells).reshape(seen[0].shape)
+    rest = drawn_likely(learner.settings, key_rest, foretold.rest)
     obs = jax.vmap(vocabulary.write)(cells, rest)
     terminated = jax.random.bernoulli(key_end, jax.nn.sigmoid(foretold.end))
+    earn: Any = functools.partial(model.apply, runner.model.weights, method="reward")
+    reward = earn(foretold.token, seen[1], runner.history, rest, terminated)
     return Step(
         obs=jax.vmap(renewed)(obs, runner.world.obs, terminated),
         state=Imagined(renewed(memory, model.begin(), terminated), runner.world.obs),
-        reward=two_hot.mean(foretold.reward, SPACING),
+        reward=two_hot.mean(reward, SPACING),
         terminated=terminated,
         truncated=jnp.zeros_like(terminated),
         info={},
     )
+
+
+def drawn_likely(
+    settings: Settings, key: Array, logits: Float32[Array, "*batch categories"]
+) -> Int32[Array, "*batch"]:
+    """Draw categories, none of which is less likely than `least_chance` of the likeliest one."""
+    if settings.least_chance:
+        least = logits.max(axis=-1, keepdims=True) + np.log(np.float32(settings.least_chance))
+        logits = jnp.where(logits >= least, logits, NEVER)
+    return jax.random.categorical(key, logits)
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

@@ -4,8 +4,10 @@ What is seen is a token for each cell of the map and one for the numbers beside 
 foretold by these tokens in place, each given all tokens of this step and of those before it in the
 episode: attention is causal by blocks (block teacher forcing; Dedieu et al., 2025), and a step of
 imagination is one pass. A cell's token contains its eight neighbours, which most of what happens
-depends on. Reward and end are read from the last token. Which actions are legal is read from the
-observation alone, as masks are a matter of states.
+depends on. The end is read from the last token, which also contains a summary of the whole episode.
+The reward is read from that token, the summary, and the numbers before and after the step: whether
+a piece of wood is rewarded depends on its being one more, and on what happened long before. Which
+actions are legal is read from the observation alone, as masks are a matter of states.
 """
 
 import functools
@@ -15,10 +17,11 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree
+from jaxtyping import Array, Bool, Float, Float32, Int32, PyTree, Shaped
 
 from jaxenvs.core.vocabulary import Vocabulary
 
+from . import two_hot
 from .spatial import neighbourhoods
 
 NEVER = -1e9  # logit of what cannot be, score of a token that is not seen
@@ -30,8 +33,34 @@ class Foretold(NamedTuple):
 
     cells: Float32[Array, "*steps cells channels categories"]  # logits of what is seen next
     rest: Float32[Array, "*steps numbers categories"]
-    reward: Float32[Array, "*steps atoms"]  # logits, see two_hot.py
     end: Float32[Array, "*steps"]  # logit of the end of the task
+    token: Float[Array, "*steps width"]  # what `reward` needs
+
+
+class History(NamedTuple):
+    """What an episode has shown and brought so far."""
+
+    shown: Bool[Array, "*batch categories"]  # of each channel of the cells, then of each number
+    gained: Float32[Array, "*batch actions"]  # sums of rewards, by the action that brought them
+
+    @classmethod
+    def begin(cls, vocabulary: Vocabulary, num_actions: int, obs: PyTree[Array]) -> "History":
+        """That of an episode that begins at an observation."""
+        return cls(categories(vocabulary, obs), jnp.zeros(num_actions, jnp.float32))
+
+    def later(
+        self, vocabulary: Vocabulary, action: Array, reward: Array, obs: PyTree[Array]
+    ) -> "History":
+        """After one more step, which led to an observation."""
+        gained = self.gained.at[action].add(reward)
+        return History(self.shown | categories(vocabulary, obs), gained)
+
+
+def categories(vocabulary: Vocabulary, obs: PyTree[Array]) -> Bool[Array, " categories"]:
+    """Which categories an observation shows."""
+    cells, rest = vocabulary.read(obs)
+    of_cells = one_hot(cells.reshape(-1, cells.shape[-1]), vocabulary.cells, jnp.bool_)
+    return jnp.concatenate([of_cells.any(axis=0), one_hot(rest, vocabulary.rest, jnp.bool_)])
 
 
 class WorldTransformer(nn.Module):
@@ -52,6 +81,7 @@ class WorldTransformer(nn.Module):
         dense = functools.partial(nn.Dense, dtype=self.dtype)
         self.cell, self.around = dense(self.width // 4, use_bias=False), dense(self.width)
         self.taken = dense(self.width, use_bias=False)
+        self.before = dense(self.width)
         if self.vocabulary.rest:  # a layer cannot be empty
             self.numbers = dense(self.width)
             self.next_rest = dense(len(self.vocabulary.rest) * most(self.vocabulary.rest))
@@ -61,13 +91,15 @@ class WorldTransformer(nn.Module):
             Layer(self.width, self.num_heads, self.context, self.dtype) for _ in range(self.depth)
         ]
         self.next_cells = dense(len(self.vocabulary.cells) * most(self.vocabulary.cells))
-        self.reward_and_end = [dense(self.width), dense(2 * self.atoms + 2)]
+        self.ends = [dense(self.width), dense(1)]
+        self.earns = [dense(2 * self.width), dense(2 * self.atoms + 1)]
         self.legal = [dense(2 * self.width), dense(self.num_actions)]
 
     def __call__(
         self,
         cells: Int32[Array, "steps rows columns channels"],
         rest: Int32[Array, "steps numbers"],
+        history: History,
         action: Int32[Array, " steps"],
         over: Bool[Array, " steps"],
     ) -> tuple[Foretold, Float32[Array, "steps actions"]]:
@@ -76,23 +108,28 @@ class WorldTransformer(nn.Module):
         Steps after one that is `over` do not see it, nor what came before.
         """
         seen = block_causal(over)
-        tokens = self.tokens(cells, rest, action)
+        tokens = self.tokens(cells, rest, history, action)
         for layer in self.layers:
             tokens, _ = layer(tokens, None, seen)
-        return self.heads(tokens), jax.vmap(self.allowed)(cells, rest)
+        foretold = self.heads(tokens)
+        if self.is_initializing():
+            self.reward(foretold.token, rest, history, rest, over)
+        return foretold, jax.vmap(self.allowed)(cells, rest)
 
     def next(
         self,
         memory: PyTree[Array],
         cells: Int32[Array, "rows columns channels"],
         rest: Int32[Array, " numbers"],
+        history: History,
         action: Int32[Array, ""],
     ) -> tuple[PyTree[Array], Foretold]:
         """What is remembered after one more step, and what is foretold of it."""
         kept = self.context - 1
         known = jnp.arange(kept, dtype=jnp.int32) >= kept - memory["length"]
         seen = jnp.concatenate([known, jnp.ones(1, jnp.bool_)])[None]
-        tokens = self.tokens(cells[None], rest[None], action[None])
+        now = jax.tree.map(lambda leaf: leaf[None], (cells, rest, history, action))
+        tokens = self.tokens(*now)
         latest = []
         for layer, cached in zip(self.layers, memory["pairs"], strict=True):
             tokens, pairs = layer(tokens, cached.astype(self.dtype), seen)
@@ -108,13 +145,13 @@ class WorldTransformer(nn.Module):
         return {"pairs": jnp.zeros(shape, jnp.float32), "length": jnp.int32(0)}
 
     def tokens(
-        self, cells: Array, rest: Array, action: Array
+        self, cells: Array, rest: Array, history: History, action: Array
     ) -> Float[Array, "steps tokens width"]:
-        """Tokens of successive steps: the cells row by row, then the numbers."""
+        """Tokens of successive steps: the cells row by row, then the numbers and the history."""
         around = self.around(self.neighbours(cells))
-        numbers = jnp.zeros((len(rest), 1, self.width), self.dtype)
+        numbers = self.before(jnp.concatenate(self.so_far(history), axis=-1))[:, None]
         if self.vocabulary.rest:
-            numbers = self.numbers(one_hot(rest, self.vocabulary.rest, self.dtype))[:, None]
+            numbers += self.numbers(one_hot(rest, self.vocabulary.rest, self.dtype))[:, None]
         taken = self.taken(jax.nn.one_hot(action, self.num_actions, dtype=self.dtype))
         tokens = jnp.concatenate([around, numbers], axis=1)
         return tokens + taken[:, None] + self.place.astype(self.dtype)
@@ -134,18 +171,38 @@ class WorldTransformer(nn.Module):
     def heads(self, tokens: Float[Array, "steps tokens width"]) -> Foretold:
         """What the tokens of each step say of it."""
         tokens = normal(tokens)
-        hidden, outcome = self.reward_and_end
+        hidden, end = self.ends
         *_, last = jnp.split(tokens, [tokens.shape[1] - 1], axis=1)
-        found = outcome(nn.gelu(hidden(last[:, 0]))).astype(jnp.float32)
+        token = last[:, 0]
         rest = jnp.zeros((len(tokens), 0))
         if self.vocabulary.rest:
-            rest = self.next_rest(last[:, 0])
+            rest = self.next_rest(token)
         return Foretold(
             cells=possible(self.next_cells(tokens[:, :-1]), self.vocabulary.cells),
             rest=possible(rest, self.vocabulary.rest),
-            reward=found[:, :-1],
-            end=found[:, -1],
+            end=end(nn.gelu(hidden(token))).astype(jnp.float32)[..., 0],
+            token=token,
         )
+
+    def reward(
+        self,
+        token: Float[Array, "*steps width"],
+        rest: Int32[Array, "*steps numbers"],
+        history: History,
+        next_rest: Int32[Array, "*steps numbers"],
+        terminated: Bool[Array, "*steps"],
+    ) -> Float32[Array, "*steps atoms"]:
+        """Logits of the rewards of steps, see two_hot.py; after an end `next_rest` is ignored."""
+        before, after = (one_hot(x, self.vocabulary.rest, self.dtype) for x in (rest, next_rest))
+        after = jnp.where(terminated[..., None], 0, after)
+        hidden, earned = self.earns
+        parts = [token, before, after, *self.so_far(history)]
+        return earned(nn.gelu(hidden(jnp.concatenate(parts, axis=-1)))).astype(jnp.float32)
+
+    def so_far(self, history: History) -> tuple[Array, Array]:
+        """A history as features."""
+        gained = two_hot.squeezed(history.gained)
+        return history.shown.astype(self.dtype), gained.astype(self.dtype)
 
     def allowed(self, cells: Array, rest: Array) -> Float32[Array, " actions"]:
         """Logits of the actions' being legal where this is seen."""
@@ -231,7 +288,7 @@ def most(sizes: tuple[int, ...]) -> int:
 
 def one_hot(
     numbers: Int32[Array, "*batch parts"], sizes: tuple[int, ...], dtype: Any
-) -> Float[Array, "*batch features"]:
+) -> Shaped[Array, "*batch features"]:
     """One-hot vectors of numbers of these sizes, side by side."""
     parts = [
         jax.nn.one_hot(numbers[..., i], size, dtype=dtype) for i, size in enumerate(sizes)

@@ -115,14 +115,19 @@ OPEN_WORLD_BY_SIGHT = {
     "value_weight": 2.0,
 }
 
-# The same beside a learned model: more steps are imagined than made. On one core an update takes
-# about 38 s, of which 18 s teach the model and 17 s are for eight imagined rollouts.
+# The same beside a learned model, which is taught much before the policy learns from it.
 OPEN_WORLD_BY_MODEL = {
     **OPEN_WORLD_BY_SIGHT,
     "total_steps": 100_000,
-    "model_batch": 48,
-    "imagined_rollouts": 8,
-    "imagined_envs": 96,
+    "entropy": 0.02,
+    "warm_up": 30_000,
+    "context": 2,
+    "num_heads": 2,
+    "model_rate": 2e-3,
+    "model_steps": 160,
+    "model_batch": 16,
+    "imagined_rollouts": 2,
+    "imagined_envs": 192,
     "imagined_steps": 16,
 }
 
@@ -211,6 +216,7 @@ OPEN_WORLD_GPU_BY_MEMORY = {
 OPEN_WORLD_GPU_BY_MODEL = {
     **OPEN_WORLD_BY_MODEL,
     "total_steps": 1_000_000,
+    "entropy": 0.01,
     "warm_up": 200_000,
     "hidden": (512, 512),
     "neighbours": 64,
@@ -219,9 +225,11 @@ OPEN_WORLD_GPU_BY_MODEL = {
     "width": 128,
     "num_heads": 8,
     "depth": 3,
+    "model_rate": 1e-3,
     "model_steps": 500,
     "model_batch": 48,
     "imagined_rollouts": 50,
+    "imagined_envs": 96,
     "imagined_steps": 20,
 }
 

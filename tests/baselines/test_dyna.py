@@ -17,6 +17,7 @@ from jaxenvs.baselines.run import loop
 from jaxenvs.baselines.runs import Run, load_policy
 from jaxenvs.core.env import Env, Params, State, Transition
 from jaxenvs.core.spaces import Box, Discrete
+from jaxenvs.core.vocabulary import of_bytes
 
 KEY = jax.random.key(0)
 ID = "Craft-Classic-Ids-v0"
@@ -82,6 +83,25 @@ class Choosy(Walk):
         return jnp.stack([jnp.bool_(True), state.cell // SIDE < SIDE - 1])
 
 
+class Timed(Choosy):
+    """The same; the time, modulo 3, stands beside the map."""
+
+    @property
+    def observation_space(self) -> Box:
+        """Bytes."""
+        return Box(0, 3, (SIDE * SIDE + 1,), np.uint8)
+
+    @property
+    def vocabulary(self):
+        """A map and a number."""
+        return of_bytes((SIDE, SIDE), (4,), (3,))
+
+    def observe(self, state, params=None):
+        """Both."""
+        now = (state.time % 3).astype(jnp.uint8)[None]
+        return jnp.concatenate([super().observe(state).reshape(-1), now])
+
+
 learner = functools.partial(tiny.learner, algorithm="dyna")
 
 
@@ -123,18 +143,36 @@ def test_attention_is_that_of_plain_numpy():
 
 
 @functools.cache
-def collected(env: Env):
-    """A learner and its runner after four rollouts, without gradient steps."""
+def played(env: Env):
+    """A learner, its runner after four rollouts without gradient steps, and the last of these."""
     agent = learner(env)
     runners = loop.start(agent, KEY[None])
 
     def collect(runner, key):
-        return dyna.acting.collect(agent, runner, key, dyna.ppo.choose, dyna.remember)
+        return dyna.acting.collect(agent, runner, key, dyna.choose, dyna.remember)
 
     collect = jax.jit(jax.vmap(collect, axis_name=SEEDS))
     for key in jax.random.split(KEY, 4):
-        runners, _ = collect(runners, key[None])
-    return agent, jax.tree.map(lambda leaf: leaf[0], runners)
+        runners, rollouts = collect(runners, key[None])
+    return agent, *jax.tree.map(lambda leaf: leaf[0], (runners, rollouts))
+
+
+def collected(env: Env):
+    """The learner and the runner."""
+    return played(env)[:2]
+
+
+def starts(env: Env):
+    """Where imagined rollouts can begin."""
+    rollout = played(env)[2]
+    return dyna.Start(rollout.obs, *rollout.memory)
+
+
+def a_history(steps: int, categories: int, actions: int):
+    """What might have been shown and gained before each of several steps."""
+    rng = np.random.default_rng(1)
+    shown, gained = rng.random((steps, categories)) < 0.5, rng.normal(size=(steps, actions))
+    return dyna_network.History(jnp.asarray(shown), jnp.asarray(gained, jnp.float32))
 
 
 def shaken(weights):
@@ -149,11 +187,13 @@ def test_step_by_step_the_model_says_what_it_says_of_a_window():
     rng = np.random.default_rng(0)
     cells = jnp.asarray(rng.integers(0, 4, (3, SIDE, SIDE, 1)), jnp.int32)
     rest, action = jnp.zeros((3, 0), jnp.int32), jnp.int32([0, 1, 1])
-    whole, _ = jax.jit(model.apply)(weights, cells, rest, action, jnp.zeros(3, jnp.bool_))
+    history, over = a_history(3, 4, 2), jnp.zeros(3, jnp.bool_)
+    whole, _ = jax.jit(model.apply)(weights, cells, rest, history, action, over)
     go_on = jax.jit(functools.partial(model.apply, weights, method="next"))
     memory = model.begin()
     for step in range(3):
-        memory, alone = go_on(memory, cells[step], rest[step], action[step])
+        now = jax.tree.map(lambda leaf, at=step: leaf[at], (cells, rest, history, action))
+        memory, alone = go_on(memory, *now)
         for part, of_all in zip(alone, whole, strict=True):
             np.testing.assert_allclose(part, of_all[step], rtol=2e-4, atol=2e-5)
     assert memory["length"] == 2  # with the present one, `context` steps
@@ -164,12 +204,13 @@ def test_nothing_later_and_no_other_episode_changes_what_is_foretold():
     model, weights = dyna.model_of(agent), shaken(runner.model.weights)
     cells, rest = jnp.zeros((3, SIDE, SIDE, 1), jnp.int32), jnp.zeros((3, 0), jnp.int32)
     action, over = jnp.int32([0, 1, 0]), jnp.bool_([True, False, False])
+    history = a_history(3, 4, 2)
     apply = jax.jit(lambda *seen: model.apply(weights, *seen)[0])
-    before = apply(cells, rest, action, over)
+    before = apply(cells, rest, history, action, over)
 
     def changed(**given):
-        given = {"cells": cells, "action": action} | given
-        after = apply(given["cells"], rest, given["action"], over)
+        given = {"cells": cells, "history": history, "action": action} | given
+        after = apply(given["cells"], rest, given["history"], given["action"], over)
         return [
             float(jnp.abs(a - b).max()) > 1e-4 for a, b in zip(before.end, after.end, strict=True)
         ]
@@ -177,6 +218,81 @@ def test_nothing_later_and_no_other_episode_changes_what_is_foretold():
     assert changed(cells=cells.at[0].add(1)) == [True, False, False]
     assert changed(cells=cells.at[1, 3, 3].add(1)) == [False, True, True]
     assert changed(action=action.at[2].set(1)) == [False, False, True]
+    shown, gained = history
+    assert changed(history=history._replace(shown=shown.at[1].set(~shown[1]))) == [0, 1, 1]
+    assert changed(history=history._replace(gained=gained.at[2, 0].add(1.0))) == [0, 0, 1]
+
+
+def test_a_history_is_what_was_shown_and_gained_since_the_episode_began():
+    vocabulary = jaxenvs.make(ID).vocabulary
+    rng = np.random.default_rng(0)
+    cells = rng.integers(0, vocabulary.cells, (5, *vocabulary.map, len(vocabulary.cells)))
+    cells //= 2  # so that some categories are not shown
+    rest = rng.integers(0, vocabulary.rest, (5, len(vocabulary.rest)))
+    action, reward = np.int32([3, 1, 3, 0]), np.float32([1.0, -0.1, 0.5, 0.0])
+    obs = jax.jit(jax.vmap(vocabulary.write))(np.int32(cells), np.int32(rest))
+    later = jax.jit(lambda past, *step: past.later(vocabulary, *step))
+    past = jax.jit(lambda obs: dyna_network.History.begin(vocabulary, 4, obs))(obs[0])
+    shown, gained = [set() for _ in (*vocabulary.cells, *vocabulary.rest)], [0.0] * 4
+    for step in range(5):
+        numbers = [*cells[step].reshape(-1, len(vocabulary.cells)).T, *rest[step][:, None]]
+        for of_one, seen in zip(shown, numbers, strict=True):
+            of_one |= set(seen.tolist())
+        sizes = (*vocabulary.cells, *vocabulary.rest)
+        expected = [
+            n in of_one for of_one, size in zip(shown, sizes, strict=True) for n in range(size)
+        ]
+        np.testing.assert_array_equal(past.shown, expected)
+        np.testing.assert_allclose(past.gained, gained, atol=1e-6)
+        if step < 4:
+            past = later(past, action[step], reward[step], obs[step + 1])
+            gained[action[step]] += float(reward[step])
+    assert not np.asarray(past.shown).all()
+
+
+def test_a_reward_is_read_from_what_followed_but_not_after_an_end():
+    agent, runner = collected(Timed())
+    model, weights = dyna.model_of(agent), shaken(runner.model.weights)
+    earn = jax.jit(functools.partial(model.apply, weights, method="reward"))
+    token, ends = jnp.ones((2, 8), jnp.float32), jnp.bool_([False, True])
+    history, rest = a_history(2, 7, 2), jnp.int32([[0], [0]])
+
+    def changed(token, rest, history, after):
+        got = earn(token, rest, history, after, ends)
+        return (
+            (jnp.abs(got - earn(jnp.ones_like(token), *first, ends)) > 1e-4).any(axis=-1).tolist()
+        )
+
+    first = (rest, history, rest + 1)
+    assert changed(token, rest, history, rest + 2) == [True, False]
+    assert changed(token, rest + 1, history, rest + 1) == [True, True]
+    assert changed(token, rest, history._replace(shown=~history.shown), rest + 1) == [True, True]
+    assert changed(token.at[1].add(1.0), *first) == [False, True]
+
+
+def test_imagination_and_learning_read_the_same_reward():
+    """That of a drawn step is the one a window with this step is asked for."""
+    agent, runner = collected(Timed())
+    weights = shaken(runner.model.weights)
+    runner = runner._replace(model=runner.model._replace(weights=weights))
+    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, starts(Timed()), KEY)
+    action = jnp.int32([0, 1, 1, 0])
+    step = jax.jit(dyna.foretold_step, static_argnums=0)(agent, now, KEY, action)
+    assert not step.terminated.all()
+    model = dyna.model_of(agent)
+    read = jax.vmap(agent.env.env.vocabulary.read)
+    (cells, rest), (_, after) = read(now.obs), read(step.obs)
+
+    def of_window(*seen):
+        cells, rest, history, action, after, ended = jax.tree.map(lambda leaf: leaf[None], seen)
+        over = jnp.zeros(1, jnp.bool_)
+        foretold, _ = model.apply(weights, cells, rest, history, action, over)
+        known = (foretold.token, rest, history, after, ended)
+        return two_hot.mean(model.apply(weights, *known, method="reward"), dyna.SPACING)[0]
+
+    seen = (cells, rest, now.history, action, after, step.terminated)
+    expected = jax.jit(jax.vmap(of_window))(*seen)
+    np.testing.assert_allclose(step.reward, expected, rtol=1e-3, atol=1e-5)
 
 
 def test_windows_are_what_happened_and_say_where_an_episode_is_over():
@@ -187,6 +303,11 @@ def test_windows_are_what_happened_and_say_where_an_episode_is_over():
     met = set()
     for row in range(200):
         for step in range(3):
+            gained = np.zeros(2, np.float32)
+            if not window.over[row, step]:
+                gained[seen.action[row, step]] = seen.reward[row, step]
+                gained += seen.history.gained[row, step]
+            np.testing.assert_array_equal(seen.history.gained[row, step + 1], gained)
             if not seen.is_step[row, step]:
                 assert window.over[row, step]
                 continue
@@ -209,13 +330,13 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
     batch, steps, sizes, rest_sizes = 30, 3, (4, 3), (5, 2)
     cells = np.stack([rng.integers(0, n, (batch, steps, 6)) for n in sizes], axis=-1)
     rest = np.stack([rng.integers(0, n, (batch, steps)) for n in rest_sizes], axis=-1)
-    ends = rng.random((batch, steps))
     window = Window(
         obs=(),
+        history=(),
         mask=None,
         action=jnp.zeros((batch, steps), jnp.int32),
         reward=jnp.asarray(rng.normal(size=(batch, steps)), jnp.float32),
-        terminated=jnp.asarray(ends < 0.2),
+        terminated=jnp.asarray(rng.random((batch, steps)) < 0.2),
         is_step=jnp.asarray(rng.random((batch, steps)) < 0.8),
     )
 
@@ -227,17 +348,20 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
     foretold = dyna_network.Foretold(
         logits((batch, steps, 6), sizes),
         logits((batch, steps), rest_sizes),
-        rng.normal(size=(batch, steps, 9)).astype(np.float32),
         rng.normal(size=(batch, steps)).astype(np.float32),
+        np.zeros((batch, steps, 8), np.float32),
     )
-    errors = jax.jit(jax.vmap(dyna.errors))(foretold, np.int32(cells), np.int32(rest), window)
+    reward = rng.normal(size=(batch, steps, 9)).astype(np.float32)
+    errors = jax.jit(jax.vmap(dyna.errors))(
+        foretold, reward, np.int32(cells), np.int32(rest), window
+    )
     sums = {name: [] for name in errors}
     shares = np.asarray(two_hot.two_hot(window.reward, 4, dyna.SPACING))
     for b in range(batch):
         for s in range(steps):
             if not window.is_step[b, s]:
                 continue
-            log_probs = foretold.reward[b, s] - np.log(np.exp(foretold.reward[b, s]).sum())
+            log_probs = reward[b, s] - np.log(np.exp(reward[b, s]).sum())
             sums["reward_loss"].append(-(shares[b, s] * log_probs).sum())
             chance = 1 / (1 + np.exp(-foretold.end[b, s]))
             ended = window.terminated[b, s]
@@ -326,7 +450,8 @@ def test_observations_of_craft_are_within_their_categories():
 
 
 def test_imagination_never_asks_the_environment(monkeypatch):
-    agent, runner = collected(Choosy())
+    agent, runner, _ = played(Choosy())
+    begins = starts(Choosy())
 
     def asked(*_, **__):
         raise AssertionError("the environment was asked")
@@ -344,7 +469,8 @@ def test_imagination_never_asks_the_environment(monkeypatch):
             if name in vars(kind):
                 monkeypatch.setattr(kind, name, asked)
     over_seeds = jax.vmap(functools.partial(dyna.imagined, agent), axis_name=SEEDS)
-    end, memory, rollout = jax.jit(over_seeds)(jax.tree.map(lambda x: x[None], runner), KEY[None])
+    given = jax.tree.map(lambda x: x[None], (runner, begins))
+    end, memory, rollout = jax.jit(over_seeds)(*given, KEY[None])
     assert rollout.action.shape == (1, 5, 4) and memory.shape == (1, 4, 8)
     assert end.obs.shape == (1, 4, SIDE, SIDE) and end.obs.dtype == jnp.uint8
     with pytest.raises(AssertionError, match="the environment was asked"):
@@ -355,9 +481,9 @@ def test_imagination_never_asks_the_environment(monkeypatch):
 def imagined():
     """A learner, the runner before and after an imagined rollout, and that."""
     agent, runner = collected(Choosy())
-    end = runner.model.weights["params"]["reward_and_end_1"]
-    end["bias"] = end["bias"].at[-1].add(-1.0)  # an end in every fourth step
-    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, KEY)
+    end = runner.model.weights["params"]["ends_1"]
+    end["bias"] = end["bias"] - 1.0  # an end in every fourth step
+    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, starts(Choosy()), KEY)
     act = jax.jit(
         lambda runner, keys: jax.lax.scan(
             functools.partial(dyna.imagined_step, agent), runner, keys
@@ -415,19 +541,54 @@ def test_imagined_returns_end_where_the_task_does_and_are_bootstrapped_at_last(i
     np.testing.assert_allclose(target, advantage + value, rtol=1e-6)
 
 
-def test_the_policy_remembers_the_true_steps_before():
-    agent, runner = collected(Walk())
-    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, KEY)
-    key_begin = KEY
-    window = jax.jit(dyna.drawn, static_argnums=(2, 3))(key_begin, runner.replay_buffer, 4, 2)
-    think = jax.jit(agent.network.think)
+@pytest.mark.parametrize("least", [0.0, 0.2, 1.0])
+def test_what_is_far_less_likely_than_the_likeliest_is_not_imagined(least):
+    chances = np.float32([0.5, 0.3, 0.12, 0.08])
+    agent = learner(Walk(), least_chance=least)
+    draw = jax.jit(functools.partial(dyna.drawn_likely, agent.settings))
+    found = np.asarray(draw(KEY, jnp.broadcast_to(jnp.log(chances), (4000, 4))))
+    kept = np.where(chances >= least * 0.5, chances, 0.0)
+    shares = np.bincount(found, minlength=4) / 4000
+    np.testing.assert_allclose(shares, kept / kept.sum(), atol=0.03)
+    assert not shares[kept == 0.0].any()
+
+
+def test_imagined_episodes_have_a_history_of_their_own(imagined):
+    _, now, after, rollout = imagined
+    ended = 0
     for row in range(4):
-        memory = agent.network.begin()
-        for step in range(2):
-            memory, *_ = think(runner.weights, memory, window.obs[row, step], None)
-            memory = jnp.where(window.over[row, step], 0.0, memory)
-        np.testing.assert_allclose(now.memory[row], memory, atol=1e-6)
-        np.testing.assert_array_equal(now.obs[row], window.obs[row, 2])
+        gained = np.array(now.history.gained[row])
+        for step in range(12):
+            gained[rollout.action[step, row]] += rollout.reward[step, row]
+            if rollout.terminated[step, row]:
+                gained, ended = np.zeros_like(gained), ended + 1
+        np.testing.assert_allclose(after.history.gained[row], gained, atol=1e-5)
+    assert ended
+
+
+def test_imagined_rollouts_begin_at_true_steps_with_what_was_remembered_there():
+    agent, runner, rollout = played(Walk())
+    begins = starts(Walk())
+    now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, begins, KEY)
+    think = jax.jit(agent.network.think)
+    done = rollout.terminated | rollout.truncated
+    assert done.any()
+    found = set()
+    for env in range(8):
+        memory = begins.memory[0, env]
+        for step in range(8):
+            np.testing.assert_allclose(begins.memory[step, env], memory, atol=1e-6)
+            memory, *_ = think(runner.weights, memory, rollout.obs[step, env], None)
+            memory = jnp.where(done[step, env], 0.0, memory)
+            for row in range(4):
+                pairs = zip(
+                    jax.tree.leaves((now.obs, now.memory, now.history)),
+                    jax.tree.leaves((begins.obs, begins.memory, begins.history)),
+                    strict=True,
+                )
+                if all((a[row] == b[step, env]).all() for a, b in pairs):
+                    found.add(row)
+    assert found == set(range(4))
 
 
 # Whole runs.
@@ -484,7 +645,7 @@ def test_a_resumed_run_is_the_same_bit_for_bit(tmp_path):
         "1",
     ]
     argv += ["--model-steps", "2", "--model-batch", "8", "--imagined-rollouts", "1"]
-    argv += ["--imagined-envs", "4", "--imagined-steps", "3", "--burn-in", "2", "--no-anneal"]
+    argv += ["--imagined-envs", "4", "--imagined-steps", "3", "--no-anneal"]
     argv += ["--eval-episodes", "4", "--out"]
     assert train.main([*argv, str(tmp_path / "one"), "--total-steps", "256"]) == 0
     assert train.main([*argv, str(tmp_path / "half"), "--total-steps", "128"]) == 0
@@ -508,11 +669,12 @@ def test_other_observations_are_refused():
     ("wrong", "words"),
     [
         ({"width": 20}, "width=20 must be a multiple of 4 .* num_heads=4; give a multiple of 16"),
-        ({"rollout_steps": 6}, "rollout_steps=6 must be at least .* give rollout_steps=8"),
-        ({"capacity": 320}, "capacity=320 leaves 5 slots .* needs 9: give capacity=576"),
+        ({"rollout_steps": 3}, "rollout_steps=3 must be at least .* give rollout_steps=4"),
+        ({"capacity": 256}, "capacity=256 leaves 4 slots .* needs 5: give capacity=320"),
         ({"bonus": 0.1}, "bonus=0.1: the model of dyna learns"),
         ({"imagined_envs": 12}, "imagined_envs=12 does not split into minibatches=8"),
         ({"context": 0}, "context=0 must be at least 1"),
+        ({"least_chance": 1.5}, "least_chance=1.5 must be from 0"),
     ],
 )
 def test_settings_that_cannot_work_say_why(wrong, words):

@@ -130,7 +130,7 @@ TINY = {
         **{"num_envs": 8, "rollout_steps": 8, "minibatches": 2, "memory": 8, "capacity": 256},
         **{"warm_up": 128, "context": 3, "width": 8, "num_heads": 2, "depth": 1, "atoms": 4},
         **{"model_steps": 2, "model_batch": 8, "imagined_rollouts": 2, "imagined_envs": 4},
-        **{"imagined_steps": 5, "burn_in": 2},
+        **{"imagined_steps": 5},
     },
     "rl2": {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "memory": 8},
     "pqn": {"num_envs": 4, "rollout_steps": 16, "minibatches": 2},
