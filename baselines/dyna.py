@@ -8,15 +8,16 @@ warm-up; Dedieu et al., 2025): they begin at steps of the latest true rollout, w
 remembered there.
 
 An imagined rollout draws all categories of the next observation at once, each by itself, but none
-that is far less likely than another: of many rare errors one would soon happen somewhere. Its
+that is far less likely than the likeliest: of many rare errors one would soon happen somewhere. Its
 rewards are the means of what the model expects; actions are masked by what the model says of the
 observation. The time limit is unknown to it: imagined episodes end where the task does, or their
-values are bootstrapped. After an imagined end, the next episode begins at the same observation,
-with nothing remembered.
+values are bootstrapped. After an imagined end, the next episode begins at the same step; then the
+policy remembers nothing.
 Deliberate differences to the paper: no tokenizer, as observations are categories already; cells are
 seen with their neighbours; the model is told what the episode has shown and brought so far, without
 which it promises again what is rewarded once; a reward depends on what is drawn of the next
-observation; imagined rollouts have a length of their own, and do not begin at older observations.
+observation's numbers; imagined rollouts have a length of their own, do not begin at older
+observations, and draw nothing that is far less likely than something else.
 """
 
 import dataclasses
@@ -162,7 +163,7 @@ class Window(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Steps of a true rollout (steps, envs, ...), at which imagined ones can begin."""
+    """Steps of a true rollout (*batch, ...), at which imagined ones begin."""
 
     obs: PyTree[Array]
     memory: PyTree[Array]  # of the policy, from before obs
@@ -173,7 +174,7 @@ class Imagined(NamedTuple):
     """What an imagined world is in, by episode."""
 
     memory: PyTree[Array]  # of the model
-    obs: PyTree[Array]  # where the episode began
+    start: Start  # where the episode began
 
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "history")
@@ -482,7 +483,7 @@ def begun(learner: Learner[Settings], runner: Runner, starts: Start, key: Array)
     rows = jax.random.randint(key, (count,), 0, len(jax.tree.leaves(steps)[0]), jnp.int32)
     start = jax.tree.map(lambda leaf: leaf[rows], steps)
     return runner._replace(
-        world=Imagined(copies(model.begin(), count), start.obs),
+        world=Imagined(copies(model.begin(), count), start),
         obs=start.obs,
         memory=start.memory,
         history=start.history,
@@ -503,7 +504,7 @@ def imagined_step(learner: Learner[Settings], runner: Runner, key: Array) -> tup
     memory, action, chosen = ppo.choose(learner, runner, key_action, mask)
     step = foretold_step(learner, runner, key_step, action)
     history = later(learner, runner.history, action, step.reward, step.obs)
-    history = jax.vmap(renewed)(history, begun_at(learner, step.obs), step.done)
+    history = jax.vmap(renewed)(history, runner.world.start.history, step.done)
     runner = runner._replace(memory=memory, history=history)
     after, ends = acting.stepped(learner, runner, step)
     unknown = jnp.zeros_like(step.reward)
@@ -525,7 +526,7 @@ def foretold_step(learner: Learner[Settings], runner: Runner, key: Array, action
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     key_cells, key_rest, key_end = jax.random.split(key, 3)
     go_on: Any = functools.partial(model.apply, runner.model.weights, method="next")
-    seen = jax.vmap(vocabulary.read)(runner.obs)
+    seen, start = jax.vmap(vocabulary.read)(runner.obs), runner.world.start
     memory, foretold = few_at_once(go_on, runner.world.memory, *seen, runner.history, action)
     cells = drawn_likely(learner.settings, key_cells, foretold.cells).reshape(seen[0].shape)
     rest = drawn_likely(learner.settings, key_rest, foretold.rest)
@@ -534,8 +535,8 @@ def foretold_step(learner: Learner[Settings], runner: Runner, key: Array, action
     earn: Any = functools.partial(model.apply, runner.model.weights, method="reward")
     reward = earn(foretold.token, seen[1], runner.history, rest, terminated)
     return Step(
-        obs=jax.vmap(renewed)(obs, runner.world.obs, terminated),
-        state=Imagined(renewed(memory, model.begin(), terminated), runner.world.obs),
+        obs=jax.vmap(renewed)(obs, start.obs, terminated),
+        state=Imagined(renewed(memory, model.begin(), terminated), start),
         reward=two_hot.mean(reward, SPACING),
         terminated=terminated,
         truncated=jnp.zeros_like(terminated),

@@ -155,6 +155,12 @@ def craft_full(rows: list[dict[str, Any]]) -> Table:
     return _along(rows, 226, (100_000, 250_000, 500_000, 1_000_000, 2_000_000, 5_000_000))
 
 
+@table("runs-dyna", f"{RUNS}/dyna.json")
+def dyna(rows: list[dict[str, Any]]) -> Table:
+    """Craft-Classic in few steps, with a model of the world and without."""
+    return _along(rows, 22, (50_000, 100_000, 200_000, 300_000))
+
+
 def _mean(numbers: Iterable[float | None]) -> float:
     return statistics.mean(number for number in numbers if number is not None)
 

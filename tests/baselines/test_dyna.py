@@ -553,16 +553,21 @@ def test_what_is_far_less_likely_than_the_likeliest_is_not_imagined(least):
     assert not shares[kept == 0.0].any()
 
 
-def test_imagined_episodes_have_a_history_of_their_own(imagined):
+def test_imagined_episodes_go_on_with_the_history_of_their_start(imagined):
     _, now, after, rollout = imagined
     ended = 0
     for row in range(4):
-        gained = np.array(now.history.gained[row])
+        gained, shown = (np.array(part[row]) for part in now.history[::-1])
         for step in range(12):
             gained[rollout.action[step, row]] += rollout.reward[step, row]
+            if step < 11:
+                shown[np.unique(rollout.obs[step + 1, row])] = True
             if rollout.terminated[step, row]:
-                gained, ended = np.zeros_like(gained), ended + 1
+                gained, shown = (np.array(part[row]) for part in now.history[::-1])
+                ended += 1
         np.testing.assert_allclose(after.history.gained[row], gained, atol=1e-5)
+        shown[np.unique(after.obs[row])] = True
+        np.testing.assert_array_equal(after.history.shown[row], shown)
     assert ended
 
 
