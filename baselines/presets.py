@@ -211,7 +211,7 @@ OPEN_WORLD_GPU_BY_MEMORY = {
 }
 
 
-# Like it, with a model of about the size of Dedieu et al. (2025); not their table of settings.
+# Dyna with a model of about the size of Dedieu et al. (2025); not their table of settings.
 # Not tuned, nor run: no card was at hand.
 OPEN_WORLD_GPU_BY_MODEL = {
     **OPEN_WORLD_BY_MODEL,

@@ -363,6 +363,18 @@ MUTATIONS = {
         "sequences.terminated | sequences.truncated",
         "baselines/test_r2d2.py -k stored_memory",
     ),
+    "Dyna takes a history into the next episode": Mutation(
+        "baselines/dyna.py",
+        "jax.vmap(renewed)(history, begun_at(learner, step.obs), step.done)",
+        "history",
+        "baselines/test_dyna.py -k true_steps",
+    ),
+    "Dyna begins an imagined episode again with an empty history": Mutation(
+        "baselines/dyna.py",
+        "runner.world.start.history, step.done)",
+        "begun_at(learner, step.obs), step.done)",
+        "baselines/test_dyna.py -k of_their_start",
+    ),
     "PQN values illegal actions": Mutation(
         "baselines/pqn.py",
         "values = legal(values, mask)",

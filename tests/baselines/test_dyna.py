@@ -577,12 +577,15 @@ def test_imagined_rollouts_begin_at_true_steps_with_what_was_remembered_there():
     now = jax.jit(dyna.begun, static_argnums=0)(agent, runner, begins, KEY)
     think = jax.jit(agent.network.think)
     done = rollout.terminated | rollout.truncated
-    assert done.any()
+    assert done.any() and rollout.reward.any()
     found = set()
     for env in range(8):
-        memory = begins.memory[0, env]
+        memory, gained = begins.memory[0, env], np.array(begins.history.gained[0, env])
         for step in range(8):
             np.testing.assert_allclose(begins.memory[step, env], memory, atol=1e-6)
+            np.testing.assert_array_equal(begins.history.gained[step, env], gained)
+            gained[rollout.action[step, env]] += rollout.reward[step, env]
+            gained *= not done[step, env]
             memory, *_ = think(runner.weights, memory, rollout.obs[step, env], None)
             memory = jnp.where(done[step, env], 0.0, memory)
             for row in range(4):
