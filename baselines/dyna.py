@@ -14,10 +14,10 @@ observation. The time limit is unknown to it: imagined episodes end where the ta
 values are bootstrapped. After an imagined end, the next episode begins at the same step; then the
 policy remembers nothing.
 Deliberate differences to the paper: no tokenizer, as observations are categories already; cells are
-seen with their neighbours; the model is told what the episode has shown and brought so far, without
-which it promises again what is rewarded once; a reward depends on what is drawn of the next
-observation's numbers; imagined rollouts have a length of their own, do not begin at older
-observations, and draw nothing that is far less likely than something else.
+seen with their neighbours; the model is told what the episode has shown and brought so far, as
+otherwise it promises a reward again that is given only once; a reward depends on the numbers that
+were drawn of the next observation; imagined rollouts have a length of their own, do not begin at
+older observations, and draw nothing that is far less likely than something else.
 """
 
 import dataclasses

@@ -112,7 +112,7 @@ class WorldTransformer(nn.Module):
         for layer in self.layers:
             tokens, _ = layer(tokens, None, seen)
         foretold = self.heads(tokens)
-        if self.is_initializing():
+        if self.is_initializing():  # so that its weights exist
             self.reward(foretold.token, rest, history, rest, over)
         return foretold, jax.vmap(self.allowed)(cells, rest)
 
