@@ -12,7 +12,8 @@ from ..core.env import Env, Reset
 from ..core.random import Key
 from ..core.registry import make
 from ..core.spaces import Box, Dict, Space
-from ..core.vector import LEVEL, RESET, VectorEnv
+from ..core.starts import LEVEL, RESET
+from ..core.vector import VectorEnv
 
 
 def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:

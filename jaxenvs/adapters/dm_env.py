@@ -13,7 +13,7 @@ from dm_env import specs
 
 from ..core.env import Env
 from ..core.random import Key
-from ..core.vector import STEP
+from ..core.starts import STEP
 from . import common
 from .spaces import dm_spec
 

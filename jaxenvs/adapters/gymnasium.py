@@ -17,7 +17,7 @@ from ..core import checks, drawing, registry
 from ..core.env import Env
 from ..core.masking import has_illegal
 from ..core.random import Key
-from ..core.vector import STEP
+from ..core.starts import STEP
 from . import common
 from .spaces import gymnasium_space
 

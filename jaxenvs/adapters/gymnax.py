@@ -20,7 +20,8 @@ from ..core import checks
 from ..core.env import Env, Step
 from ..core.random import Key
 from ..core.spaces import Box, Dict, Discrete, Space
-from ..core.vector import STEP, VectorState, make_vec
+from ..core.starts import STEP
+from ..core.vector import VectorState, make_vec
 from . import common
 from .spaces import as_box, ends
 

@@ -21,7 +21,7 @@ from stable_baselines3.common.vec_env.base_vec_env import (  # pyright: ignore[r
 )
 
 from ..core.env import Env
-from ..core.vector import param_axes
+from ..core.starts import param_axes
 from .gymnasium import MASK, on_host, refuse_options
 from .gymnasium_vec import GymnasiumVectorEnv, row_of
 

@@ -9,7 +9,8 @@ from jaxtyping import Array
 
 from .env import Env
 from .pixels import compose
-from .vector import over_rows, param_axes
+from .starts import param_axes
+from .vector import over_rows
 from .wrapper import Wrapper
 
 

@@ -30,6 +30,11 @@ def is_cpu_alone() -> bool:
     return told and not _has_plugin()
 
 
+def has_accelerator() -> bool:
+    """Whether JAX computes on something else than a CPU by default; starts JAX where it may."""
+    return _has_plugin() and jax.default_backend() != "cpu"
+
+
 @functools.cache
 def _has_plugin() -> bool:
     return any(importlib.util.find_spec(name) for name in ("jax_plugins", "libtpu"))

@@ -17,7 +17,7 @@ from worlds import DOORS, FAMILIES, Doors, by_default
 import jaxenvs
 from jaxenvs.adapters import common, register_in_gymnasium, to_gymnasium, to_gymnasium_vec
 from jaxenvs.core import spaces
-from jaxenvs.core.vector import LEVEL, RESET, STEP
+from jaxenvs.core.starts import LEVEL, RESET, STEP
 
 NAMES = register_in_gymnasium()
 # Gymnasium's CartPole gets the same warning: speeds are unbounded.

@@ -22,7 +22,7 @@ from jaxenvs import wrappers
 from jaxenvs.adapters import to_gymnax
 from jaxenvs.adapters.gymnax import gymnax_space
 from jaxenvs.core.spaces import Box
-from jaxenvs.core.vector import LEVEL, RESET, STEP
+from jaxenvs.core.starts import LEVEL, RESET, STEP
 
 KEY = jax.random.key(3)
 ROWS, STEPS = 3, 24

@@ -1,0 +1,190 @@
+"""Reset sources: where the environments of a batch whose episode ended get their next level."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32
+
+from . import random
+from .platforms import by_platform
+from .ranks import Ranks
+from .starts import LEVEL, Starts, select, tree_bytes, written
+
+# States of a batch, in bytes, up to which a GPU selects between old and new rows faster than it
+# lists the rows that ended: a list costs ten small kernels and a wait for the host.
+SELECTED_BYTES = 32 << 20
+
+Ended = Bool[Array, " num_envs"]
+
+
+def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
+    """Generate a level for every row, and use it where the episode ended."""
+    return select(ended, starts.new_rows(starts.rows).state, states)
+
+
+def auto(starts: Starts, states: Any, ended: Ended) -> Any:
+    """Use `exact` on a CPU, where work counts, and `fresh` elsewhere, where kernels count."""
+
+    def on_cpu(key: Any, params: Any, states: Any, ended: Ended) -> Any:
+        return exact(starts._replace(key=key, params=params), states, ended)
+
+    def elsewhere(key: Any, params: Any, states: Any, ended: Ended) -> Any:
+        return fresh(starts._replace(key=key, params=params), states, ended)
+
+    return by_platform(starts.key, starts.params, states, ended, cpu=on_cpu, default=elsewhere)
+
+
+def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
+    """Give each row that ended one of the prepared levels, drawn with replacement."""
+    size = jax.tree.leaves(levels)[0].shape[0]
+
+    def begin(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
+        keys, counters = starts.key, rows
+        if keys.ndim:
+            keys, counters = keys[rows], jnp.full_like(rows, LEVEL)
+        picked = random.below(random.hashed(keys, counters), size)
+        return starts.states(rows, jax.tree.map(lambda leaf: leaf[picked], levels))
+
+    def by_selection(key: Any, params: Any, levels: Any, states: Any, ended: Ended) -> Any:
+        given = starts._replace(key=key, params=params)
+        return select(ended, begin(given, levels, given.rows), states)
+
+    def by_list(key: Any, params: Any, levels: Any, states: Any, ended: Ended) -> Any:
+        given = starts._replace(key=key, params=params)
+        slots = _slots(starts.num_envs, 64)
+        return _listed(slots, functools.partial(begin, given, levels), states, ended)
+
+    given = (starts.key, starts.params, levels, states, ended)
+    small = tree_bytes(states) <= SELECTED_BYTES
+    return by_selection(*given) if small else by_platform(*given, cpu=by_selection, default=by_list)
+
+
+def exact(starts: Starts, states: Any, ended: Ended, chunk: int | None = None) -> Any:
+    """Generate levels for the rows that ended, `chunk` at a time: the same levels as `fresh`."""
+    count = starts.num_envs
+    narrow = min(chunk or max(1, max(512, count) // starts.env.rows_per_lane), count)
+    wide = chunk or _slots(count, 192 if starts.env.level_budget == 1 else 8)
+
+    def on_cpu(key: Any, params: Any, states: Any, ended: Ended) -> Any:
+        return _by_lane(starts._replace(key=key, params=params), narrow, states, ended)
+
+    def elsewhere(key: Any, params: Any, states: Any, ended: Ended) -> Any:
+        given = starts._replace(key=key, params=params)
+        if starts.env.level_budget == 1:
+            draw = functools.partial(_first_candidates, given)
+            return _listed(min(wide, count), draw, states, ended, always=False)
+        return _by_candidate(given, min(wide, count), states, ended)
+
+    return by_platform(starts.key, starts.params, states, ended, cpu=on_cpu, default=elsewhere)
+
+
+def _slots(num_envs: int, share: int) -> int:
+    """Rows served together on a GPU: a share of the batch."""
+    return min(num_envs, max(8, num_envs // share))
+
+
+def _listed(
+    slots: int,
+    begin: Callable[[Int32[Array, " slots"]], Any],
+    states: Any,
+    ended: Ended,
+    always: bool = True,
+) -> Any:
+    """Begin episodes in the rows that ended, `slots` at a time.
+
+    `always`: the first trip is no trip of the loop, whose conditions a GPU's host waits for. It
+    costs compiling `begin` twice.
+    """
+    ranks = Ranks.of(ended)
+    slot = np.arange(slots, dtype=np.int32)
+
+    def serve(trip: Any, states: Any) -> Any:
+        rows = ranks.rows(trip * slots + slot)
+        return written(states, rows, begin(rows), in_order=True)
+
+    trips = (ranks.count + (slots - 1)) // slots
+    if not always:
+        return jax.lax.fori_loop(0, trips, serve, states)
+    states = serve(0, states)
+    return jax.lax.fori_loop(1, jnp.maximum(trips, 1), serve, states)
+
+
+def _first_candidates(starts: Starts, rows: Int32[Array, " rows"]) -> Any:
+    """First states of rows whose first candidate level is accepted, whatever it is."""
+    levels, _ = starts.candidates(
+        starts.keys(LEVEL, rows), jnp.zeros_like(rows), starts.params_of(rows)
+    )
+    return starts.states(rows, levels)
+
+
+def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
+    """Generate levels that may be rejected: several candidates of each row that ended at a time.
+
+    Lane l draws a candidate for the row of rank l // each. Of the candidates of a row the first
+    accepted one counts, as if they were drawn one after another.
+    """
+    lane = np.arange(lanes, dtype=np.int32)
+    nowhere = starts.num_envs + lane
+
+    def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+        states, pending, tried = carry
+        ranks = Ranks.of(pending)
+        each = jnp.maximum(1, lanes // jnp.maximum(ranks.count, 1))
+        rank, turn = lane // each, lane % each
+        rows = ranks.rows(rank)
+        inside = rows < starts.num_envs
+        some = jnp.minimum(rows, starts.num_envs - 1)
+        number = tried[some] + turn
+        keys, params = starts.keys(LEVEL, some), starts.params_of(some)
+        levels, accepted = starts.candidates(keys, number, params)
+        accepted = accepted & inside & (number < starts.env.level_budget)
+        first = jnp.full(lanes, lanes, jnp.int32).at[rank].min(jnp.where(accepted, lane, lanes))
+        chosen = jnp.where(accepted & (first[rank] == lane), rows, nowhere)
+        states = written(states, chosen, starts.begin(some, levels, params).state)
+        pending = pending.at[chosen].set(False, mode="drop", unique_indices=True)
+        last = jnp.where(inside & (turn == each - 1), rows, nowhere)
+        tried = tried.at[last].add(each, mode="drop", unique_indices=True)
+        return states, pending, tried
+
+    start = (states, ended, jnp.zeros_like(ended, jnp.int32))
+    return jax.lax.while_loop(lambda carry: carry[1].any(), serve, start)[0]
+
+
+def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
+    """Generate levels for the rows that ended, `lanes` at a time, and write those rows in place.
+
+    Lane `lane` serves the rows `group * lanes + lane`, so a trip of the loop finds its rows by a
+    maximum over the groups, without a sort or a prefix sum over the batch.
+    """
+    num_envs = starts.num_envs
+    groups = -(-num_envs // lanes)
+    pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - num_envs))
+    pending = pending.reshape(groups, lanes)
+    order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]  # first group counts most
+
+    def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
+        states, pending, number = carry
+        first = groups - jnp.where(pending != 0, order, 0).max(axis=0)
+        # A lane with no row left writes beyond the last row, which drops the write.
+        rows = jnp.minimum(first * lanes + np.arange(lanes, dtype=np.int32), num_envs)
+        chosen = starts.params_of(rows)
+        levels, accepted = starts.candidates(starts.keys(LEVEL, rows), number, chosen)
+        new = starts.begin(rows, levels, chosen).state
+        places = jnp.where(accepted, rows, num_envs)
+        states = jax.tree.map(
+            lambda leaf, world: leaf.at[places].set(world, mode="drop"), states, new
+        )
+        served = (jnp.arange(groups, dtype=jnp.int32)[:, None] == first) & accepted
+        # A lane whose level was not accepted stays at its row and draws the next one.
+        number = jnp.where(accepted, 0, number + 1)
+        return states, jnp.where(served, jnp.uint8(0), pending), number
+
+    start = (states, pending, jnp.zeros_like(pending[0], jnp.int32))
+    if starts.env.level_budget > 1:
+        return jax.lax.while_loop(lambda carry: (carry[1] != 0).any(), serve, start)[0]
+    trips = pending.sum(axis=0, dtype=jnp.int32).max()
+    return jax.lax.fori_loop(0, trips, lambda _, carry: serve(carry), start)[0]
