@@ -106,6 +106,16 @@ class Ground:
             writes.append((written, cell | light))
         return Ground(self.cells, self.floor, tuple(writes)), (index, cells)
 
+    def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
+        """The ground, without open writes, lit by a torch on a cell if `when`, see `lit`: in place,
+        and only the lit cells are written."""
+        shines = when & (jnp.asarray(self.floor) != 0)
+        rows, columns = row + _LIGHT[0], column + _LIGHT[1]
+        where = shines & self.inside(rows, columns)
+        index = jnp.where(where, self._index(rows, columns), self._nowhere)
+        cells = self.cells.reshape(-1).at[index].apply(lambda cell: cell | LIT, mode="drop")
+        return Ground(cells.reshape(self.cells.shape), self.floor)
+
     def written(
         self,
         rows: Array,

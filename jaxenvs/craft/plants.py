@@ -1,10 +1,13 @@
 """Plants: sown, eaten and grown again, and ripe in the end."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from ..core.bits import any_of
+from ..core.platforms import by_platform
 from .ground import Ground
 from .state import Plants, World, changed
 from .step import Front, Moment
@@ -20,12 +23,38 @@ def grow(moment: Moment) -> Moment:
     plants = moment.world.plants
     age = jnp.where(plants.planted, plants.age + 1, 0)
     world = moment.world._replace(plants=plants._replace(age=age))
-    ground, front, more = moment.ground, moment.front, None
-    if moment.torch is not None:
-        ground, more = ground.lit(front.row, front.column, moment.torch)
     ripe = age >= RIPE_AGE
-    cells = ground.written(plants.row, plants.column, Block.RIPE_PLANT, ripe, more)
-    return moment._replace(ground=Ground(cells, ground.floor), world=world)
+    given = moment.ground, plants.row, plants.column, ripe
+    if moment.torch is None:
+        ground = _grown(*given)
+    else:
+        front, torch = moment.front, moment.torch
+        ground = _grown_in_light(given, front.row, front.column, torch)
+    return moment._replace(ground=ground, world=world)
+
+
+def _grown(ground: Ground, rows: Array, columns: Array, ripe: Array, more: Any = None) -> Ground:
+    """The map with the step's writes and ripe plants."""
+    cells = ground.written(rows, columns, Block.RIPE_PLANT, ripe, more)
+    return Ground(cells, ground.floor)
+
+
+def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Ground:
+    """Also with the light of a torch on a cell if `torch`."""
+    ground, *plants = given
+    floor = ground.floor
+
+    def at_once(cells: Array, writes: Any, *plants: Array) -> Array:
+        lit, more = Ground(cells, floor, writes).lit(row, column, torch)
+        return _grown(lit, *plants, more).cells
+
+    def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
+        # Separate writes, though each costs a kernel: few players lay a torch, and joined with
+        # the others its cells would be read and listed for all.
+        return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
+
+    cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)
+    return Ground(cells, floor)
 
 
 def regrown(world: World, front: Front, when: Array) -> Plants:

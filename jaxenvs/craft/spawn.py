@@ -18,7 +18,7 @@ from jaxtyping import Array, Int32
 from ..core.bits import any_of, nth_bit, rank_of
 from ..core.platforms import by_platform
 from ..core.settle import settled
-from .ground import codes, in_span, is_in, span
+from .ground import Ground, codes, in_span, is_in, span
 from .harm import is_boss_floor
 from .state import Mob, World, changed, mobs_of
 from .step import Moment
@@ -27,6 +27,7 @@ from .tables import APPEARING, Block, MobRow, Rules
 SIEGE = 6  # cells from the player to the graves from which mobs rise on the last floor
 _CELLS = 16  # in a word of both planes: the first in its low half, the second in the high half
 _WORD = 2 * _CELLS  # cells in a word of one plane
+_OFFSET = 32  # beyond every `reach`: added to rows and columns, which are then positive
 _SHIFT, _LAST = 5, _WORD - 1  # so that n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
 
@@ -43,6 +44,12 @@ class _Reach(NamedTuple):
     def words(self) -> int:
         """Words that hold the cells of a plane."""
         return -(-self.rows.shape[0] // 2)
+
+    @property
+    def packed(self) -> np.ndarray:
+        """Row, column and distance of each cell in one number, (16, words)."""
+        rows, columns = self.rows + _OFFSET, self.columns + _OFFSET
+        return (rows | (columns << 7) | (self.distance << 14)).astype(np.int32).T.copy()
 
     def limit(self, distance: Any) -> Any:
         """A distance as `distance` has it."""
@@ -151,21 +158,53 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
 def _grounds(moment: Moment, table: _Reach) -> Int32[Array, " words"]:
     """Words with the cells of the first plane (low half) and of the second (high half)."""
     ground, world, distance = moment.ground, moment.world, moment.params.mob_despawn_distance
-    rows, columns = world.row + table.rows, world.column + table.columns
-    inside = ground.inside(rows, columns) & (table.distance < table.limit(distance))
+    place, rules = (world.row, world.column, world.floor, distance), moment.rules
+
+    def at_once(cells: Array, place: Any) -> Array:
+        near = _near(rules, table, place, table.rows, table.columns, table.distance)
+        both = _both(rules, cells, place, *near)
+        bit = np.arange(_CELLS, dtype=np.int32)
+        return settled((both << bit).sum(axis=1, dtype=jnp.int32))
+
+    def cell_by_cell(cells: Array, place: Any) -> Array:
+        # A thread makes a whole word: with a thread for each cell, most instructions find the place
+        # of the cell and join the words. Of a cell it reads one number, of neighbouring words from
+        # neighbouring places: a warp's load takes longer the more cache lines it touches.
+        word = jnp.int32(0)
+        for i in range(_CELLS):
+            number = table.packed[i]
+            offsets = (number & 127) - _OFFSET, ((number >> 7) & 127) - _OFFSET, number >> 14
+            near = _near(rules, table, place, *offsets)
+            word = word | (_both(rules, cells, place, *near) << i)
+        return jax.lax.optimization_barrier(word)
+
+    return by_platform(ground.cells, place, cpu=at_once, default=cell_by_cell)
+
+
+def _near(
+    rules: Rules, table: _Reach, place: Any, rows: Any, columns: Any, distance: Any
+) -> tuple[Any, Any, Any]:
+    """Rows and columns of cells on the map, and whether mobs may appear so far away."""
+    return place[0] + rows, place[1] + columns, distance < table.limit(place[3])
+
+
+def _both(
+    rules: Rules, cells: Array, place: Any, rows: Array, columns: Array, near: Array
+) -> Int32[Array, "*cells"]:
+    """Whether cells are of the first plane (bit 0) and of the second (bit _CELLS)."""
+    ground, floor = Ground(cells, place[2]), place[2]
     blocks = ground.block_of(ground.nearest(rows, columns))
-    first, second = planes(moment.rules)
+    first, second = planes(rules)
     # Few uses of the block: with many it would be written and read again on a GPU.
-    if moment.rules.floors:
-        boss, graves = is_boss_floor(moment.rules, world), moment.rules.graves
-        spans = zip(span(second), span(graves), strict=True)
+    if rules.floors:
+        boss = floor == len(rules.floors) - 1
+        spans = zip(span(second), span(rules.graves), strict=True)
         low, bits = (jnp.where(boss, there, here) for here, there in spans)
         both = in_span(blocks, *span(first)) | (in_span(blocks, low, bits) << _CELLS)
     else:
         code = codes(blocks, first, second)
         both = (code & 1) | ((code >> 1) << _CELLS)
-    bit = np.arange(_CELLS, dtype=np.int32)
-    return settled(jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32))
+    return jnp.where(near & ground.inside(rows, columns), both, 0)
 
 
 def _allowed(
