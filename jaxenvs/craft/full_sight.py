@@ -29,7 +29,6 @@ VITALS = ("food", "drink", "energy", "mana")
 PARTS = 256  # in which a point of health is counted
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1  # flags of a cell
 NUMBERS = 51  # behind the cells
-_BYTES = np.array([[0], [8], [16], [24]], np.uint32)  # of a cell's word, see `by_cell`
 _FLYING = 5  # bits of a mark below those of what flies, see `by_cell`
 _WORD = 32  # flags in a word
 
@@ -127,25 +126,25 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
 def by_cell(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World
 ) -> UInt32[Array, " cells"]:
-    """Ground, mob, projectiles and missiles of each cell, a byte each as `Layout` has them; the
-    form for GPUs."""
+    """Ground, mob, projectiles and missiles of each cell, a byte each as `Layout` has them, and of
+    a few more, see `spots.padded`; the form for GPUs."""
     mobs = [(world.mobs[role], TYPES) for role in ROLES]
     flying = [(world.projectiles, TYPES), (world.missiles, TYPES)]
     given = (
-        spots.Place(world.row, world.column, world.floor),
+        spots.corner(rules, world),
         _ladders(rules, world),
         spots.spots(rules, world, mobs, lambda type, first: type + first + 1),
         spots.spots(rules, world, flying, lambda type, first: 1 << (type + first + _FLYING)),
     )
     # A barrier, or each cell would compute where all slots and ladders are.
-    place, (up, down), mobs, flying = jax.lax.optimization_barrier(given)
-    seen, inside, rows, columns = spots.cells_in_row(rules, cells, place)
+    corner, (up, down), mobs, flying = jax.lax.optimization_barrier(given)
+    seen, inside, rows, columns = spots.cells_in_row(rules, cells, corner)
     cell = (rows << 8) | columns
     item = jnp.where(cell == down, Item.LADDER_DOWN, Item.TORCH)
     item = jnp.where(cell == up, Item.LADDER_UP, item)
     item = jnp.where((seen & ITEM) != 0, item, Item.NONE)
-    mob = functools.reduce(jnp.maximum, spots.marks_at(mobs, seen.shape[0]))
-    fly = functools.reduce(jnp.bitwise_or, spots.marks_at(flying, seen.shape[0]))
+    mob = functools.reduce(jnp.maximum, spots.marks_at(rules, mobs))
+    fly = functools.reduce(jnp.bitwise_or, spots.marks_at(rules, flying))
     ground = ((seen & BLOCK) | (item << BLOCK_BITS)).astype(jnp.uint32)
     word = ground | (mob << np.uint32(8)) | (fly << np.uint32(16 - _FLYING))
     return jnp.where(inside & ((seen & LIT) != 0), word, jnp.uint32(0))
@@ -171,8 +170,8 @@ def ids(
     def from_words(cells: Array, world: World, light: Array) -> Array:
         # A barrier, or the bytes of a cell would each compute all of it.
         word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
-        planes = (word >> _BYTES).astype(jnp.uint8).reshape(-1)
-        return jnp.concatenate([planes, stacked(_bytes(rules, world, light))])
+        planes = jax.lax.bitcast_convert_type(word, jnp.uint8)[: rules.view[0] * rules.view[1]]
+        return jnp.concatenate([planes.T.reshape(-1), stacked(_bytes(rules, world, light))])
 
     return by_platform(cells, world, light, cpu=from_view, default=from_words)
 
@@ -206,8 +205,9 @@ def symbolic(
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
         word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
-        planes = ((word >> _BYTES) & 255).astype(jnp.int32)
-        return jnp.concatenate([_by_word(*planes), stacked(_of_world(world, light))])
+        planes = jax.lax.bitcast_convert_type(word, jnp.uint8).T.astype(jnp.int32)
+        flags = _by_word(*planes)[: rules.view[0] * rules.view[1] * CHANNELS]
+        return jnp.concatenate([flags, stacked(_of_world(world, light))])
 
     return by_platform(cells, world, light, cpu=from_view, default=from_words)
 

@@ -106,13 +106,12 @@ def view(
 def by_cell(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[Int32[Array, " cells"], Int32[Array, " cells"]]:
-    """`view` in one row of cells, the form for GPUs."""
+    """`view` in one row of cells and a few more, see `spots.padded`; the form for GPUs."""
     # A barrier, or each cell would compute where all slots are.
-    place = spots.Place(world.row, world.column)
-    given = place, spots.masks(rules, world, _groups(rules, world))
-    place, masks = jax.lax.optimization_barrier(given)
-    seen, inside, _, _ = spots.cells_in_row(rules, cells, place)
-    return jnp.where(inside, seen, Block.OUT_OF_BOUNDS), spots.unmasked(masks, seen.shape[0])
+    given = spots.corner(rules, world), spots.masks(rules, world, _groups(rules, world))
+    corner, masks = jax.lax.optimization_barrier(given)
+    seen, inside, _, _ = spots.cells_in_row(rules, cells, corner)
+    return jnp.where(inside, seen, Block.OUT_OF_BOUNDS), spots.unmasked(rules, masks)
 
 
 def _groups(rules: Rules, world: World) -> spots.Groups:
@@ -168,6 +167,7 @@ def ids(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> UInt8[Array, " ids"]:
     """Compact observation, see `layout`."""
+    count = rules.view[0] * rules.view[1]
 
     def from_view(cells: Array, world: World, light: Array) -> Array:
         blocks, mobs = view(rules, cells, world)
@@ -179,8 +179,7 @@ def ids(
         block, mobs = by_cell(rules, cells, world)
         # A barrier, or the bytes of a cell would each compute all of it.
         word = jax.lax.optimization_barrier((block | (mobs << 8)).astype(jnp.uint16))
-        shift = np.array([[0], [8]], np.uint16)
-        seen = (word >> shift).astype(jnp.uint8).reshape(-1)
+        seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
         return jnp.concatenate([seen, stacked(_bytes(rules, world, light))])
 
     return by_platform(cells, world, light, cpu=from_view, default=from_words)
@@ -214,7 +213,8 @@ def symbolic(
         return _floats(rules, blocks, mobs, numbers, world.facing, light, world.sleeping)
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
-        flags = _channels(rules, *by_cell(rules, cells, world)).reshape(-1)
+        count = rules.view[0] * rules.view[1]
+        flags = _channels(rules, *by_cell(rules, cells, world))[:count].reshape(-1)
         tenths = [_tenth(count) for count in _counts(rules, world)]
         turned = [world.facing == way for way in range(1, FACINGS)]
         last = [n.astype(jnp.float32) for n in (*turned, light, world.sleeping)]

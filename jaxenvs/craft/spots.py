@@ -20,29 +20,43 @@ _NOWHERE = 127  # in place of a cell: views have fewer
 _WORD = 32  # cells in a word of `masks`
 
 
-class Place(NamedTuple):
-    """Where the player is."""
+class Corner(NamedTuple):
+    """The upper left cell of the view."""
 
     row: Any
     column: Any
-    floor: Any = 0
+    floor: Any
 
 
 Groups = Sequence[tuple[Sequence[Any], int]]  # slots, and how many types they have, as in `who`
 
 
+def padded(rules: Rules) -> int:
+    """Cells of the view and up to three more that nobody reads.
+
+    A thread makes four neighbours. If they are of one environment it loads the slots once.
+    """
+    return -(-rules.view[0] * rules.view[1] // 4) * 4
+
+
+def corner(rules: Rules, world: World) -> Corner:
+    """Where the view begins."""
+    height, width = rules.view
+    floor = world.floor if rules.floors else 0
+    return Corner(world.row - height // 2, world.column - width // 2, floor)
+
+
 def cells_in_row(
-    rules: Rules, cells: UInt8[Array, "*floors size size"], place: Place
+    rules: Rules, cells: UInt8[Array, "*floors size size"], corner: Corner
 ) -> tuple[Int32[Array, " cells"], Bool[Array, " cells"], Array, Array]:
     """Cells of the map in the view, which of them are on it, and their rows and columns: what
-    `sight.around` returns, in one row, for a rectangle would cost a division."""
-    (height, width), size = rules.view, cells.shape[-1]
-    number = np.arange(height * width, dtype=np.int32)
-    rows = place.row - height // 2 + number // width
-    columns = place.column - width // 2 + number % width
+    `sight.around` returns, in one row with `padded` cells."""
+    (_, width), size = rules.view, cells.shape[-1]
+    number = np.arange(padded(rules), dtype=np.int32)
+    rows, columns = corner.row + number // width, corner.column + number % width
     # Without a sign one comparison is enough, and there are no indices from the end to think of.
     inside = (rows.astype(jnp.uint32) < size) & (columns.astype(jnp.uint32) < size)
-    index = (place.floor * size + rows.clip(0, size - 1)) * size + columns.clip(0, size - 1)
+    index = (corner.floor * size + rows.clip(0, size - 1)) * size + columns.clip(0, size - 1)
     seen = cells.reshape(-1).at[index.astype(jnp.uint32)].get(mode="promise_in_bounds")
     return seen.astype(jnp.int32), inside, rows, columns
 
@@ -65,14 +79,16 @@ def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array,
     return channels
 
 
-def unmasked(channels: Sequence[Sequence[Array]], cells: int) -> Int32[Array, " cells"]:
+def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, " cells"]:
     """Undo `masks`: for each cell a bit for each channel."""
-    place = np.arange(_WORD, dtype=np.uint32)
-    parts = []
-    for i, words in enumerate(zip(*channels, strict=True)):
-        bits = [((word >> place) & 1) << np.uint32(n) for n, word in enumerate(words)]
-        parts.append(sum(bits[1:], bits[0])[: cells - i * _WORD])
-    return jnp.concatenate(parts).astype(jnp.int32)
+    number = np.arange(padded(rules), dtype=np.uint32)
+    bits = []
+    for channel, words in enumerate(channels):
+        word = words[0]
+        for i, later in enumerate(words[1:], 1):
+            word = jnp.where(number < i * _WORD, word, later)
+        bits.append(((word >> (number % _WORD)) & 1) << np.uint32(channel))
+    return sum(bits[1:], bits[0]).astype(jnp.int32)
 
 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
@@ -93,9 +109,9 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
     return words
 
 
-def marks_at(spots: Sequence[Array], cells: int) -> list[UInt32[Array, " cells"]]:
+def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
     """The mark of each spot in its cell, 0 in the others."""
-    number = np.arange(cells, dtype=np.uint32) << np.uint32(MARK_BITS)
+    number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
     found = [spot ^ number for spot in spots]  # a mark alone where the cells are the same
     return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
 
@@ -105,8 +121,8 @@ def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Boo
 
     Dead slots and those beyond the upper or left edge are written too.
     """
-    height, width = rules.view
-    row, column = slot.row - (world.row - height // 2), slot.column - (world.column - width // 2)
+    (height, width), first = rules.view, corner(rules, world)
+    row, column = slot.row - first.row, slot.column - first.column
     seen = slot.alive & (row >= 0) & (row < height) & (column >= 0) & (column < width)
     row = jnp.where(row < 0, row + height, row)
     column = jnp.where(column < 0, column + width, column)
