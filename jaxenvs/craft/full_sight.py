@@ -1,17 +1,20 @@
 """What the player of the full game sees: cells in light, and fifty-one numbers."""
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, Int32, UInt8
+from jaxtyping import Array, Float32, Int32, UInt8, UInt32
 
+from ..core.platforms import by_platform
 from ..core.settle import settled
-from . import sight
+from ..core.stacking import stacked
+from . import sight, spots
 from .boss import is_vulnerable
 from .full_rows import ARMOUR, CHARMS, POTIONS, SPELLS, TRAITS
-from .ground import BLOCK, BLOCK_BITS, LIT, Ground
+from .ground import BLOCK, BLOCK_BITS, ITEM, LIT, Ground
 from .ladders import CLEARED, lies
 from .state import World
 from .tables import ROLES, Block, Item, Rules
@@ -26,6 +29,8 @@ VITALS = ("food", "drink", "energy", "mana")
 PARTS = 256  # in which a point of health is counted
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1  # flags of a cell
 NUMBERS = 51  # behind the cells
+_FLYING = 5  # bits of a mark below those of what flies, see `by_cell`
+_WORD = 32  # flags in a word
 
 
 class View(NamedTuple):
@@ -118,11 +123,61 @@ def view(rules: Rules, cells: UInt8[Array, "floors size size"], world: World) ->
     )
 
 
+def by_cell(
+    rules: Rules, cells: UInt8[Array, "floors size size"], world: World
+) -> UInt32[Array, " cells"]:
+    """Ground, mob, projectiles and missiles of each cell, a byte each as `Layout` has them, and of
+    a few more, see `spots.padded`; the form for GPUs."""
+    mobs = [(world.mobs[role], TYPES) for role in ROLES]
+    flying = [(world.projectiles, TYPES), (world.missiles, TYPES)]
+    given = (
+        spots.corner(rules, world),
+        _ladders(rules, world),
+        spots.spots(rules, world, mobs, lambda type, first: type + first + 1),
+        spots.spots(rules, world, flying, lambda type, first: 1 << (type + first + _FLYING)),
+    )
+    # A barrier, or each cell would compute where all slots and ladders are.
+    corner, (up, down), mobs, flying = jax.lax.optimization_barrier(given)
+    seen, inside, rows, columns = spots.cells_in_row(rules, cells, corner)
+    cell = (rows << 8) | columns
+    item = jnp.where(cell == down, Item.LADDER_DOWN, Item.TORCH)
+    item = jnp.where(cell == up, Item.LADDER_UP, item)
+    item = jnp.where((seen & ITEM) != 0, item, Item.NONE)
+    mob = functools.reduce(jnp.maximum, spots.marks_at(rules, mobs))
+    fly = functools.reduce(jnp.bitwise_or, spots.marks_at(rules, flying))
+    ground = ((seen & BLOCK) | (item << BLOCK_BITS)).astype(jnp.uint32)
+    word = ground | (mob << np.uint32(8)) | (fly << np.uint32(16 - _FLYING))
+    return jnp.where(inside & ((seen & LIT) != 0), word, jnp.uint32(0))
+
+
+def _ladders(rules: Rules, world: World) -> tuple[Array, Array]:
+    """Row and column of the ladders up and down in one number, -1 where there is none."""
+    stairs, last = world.stairs, len(rules.floors) - 1
+    up, down = ((stairs[f"{way}_row"] << 8) | stairs[f"{way}_column"] for way in ("up", "down"))
+    has_up, has_down = (world.floor > 0) & (world.floor < last), world.floor < last
+    return jnp.where(has_up, up, -1), jnp.where(has_down, down, -1)
+
+
 def ids(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
 ) -> UInt8[Array, " ids"]:
     """Compact observation, see `layout`."""
-    shown = [plane.astype(jnp.uint8).reshape(-1) for plane in _planes(rules, cells, world)]
+
+    def from_view(cells: Array, world: World, light: Array) -> Array:
+        planes = [plane.astype(jnp.uint8).reshape(-1) for plane in _planes(rules, cells, world)]
+        return jnp.concatenate([*planes, jnp.stack(_bytes(rules, world, light))])
+
+    def from_words(cells: Array, world: World, light: Array) -> Array:
+        # A barrier, or the bytes of a cell would each compute all of it.
+        word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
+        planes = jax.lax.bitcast_convert_type(word, jnp.uint8)[: rules.view[0] * rules.view[1]]
+        return jnp.concatenate([planes.T.reshape(-1), stacked(_bytes(rules, world, light))])
+
+    return by_platform(cells, world, light, cpu=from_view, default=from_words)
+
+
+def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
+    """Numbers behind the cells of the compact observation."""
     health = world.vitals["health"]
     whole = jnp.floor(health)
     part = jnp.minimum(jnp.round((health - whole) * PARTS), PARTS - 1)
@@ -136,19 +191,33 @@ def ids(
         jnp.round(light * 255),
         *_flags(world),
     ]
-    return jnp.concatenate([*shown, jnp.stack([n.astype(jnp.uint8) for n in numbers])])
+    return [n.astype(jnp.uint8) for n in numbers]
 
 
 def symbolic(
     rules: Rules, cells: UInt8[Array, "floors size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
     """Upstream's symbolic observation."""
-    shown = [plane.reshape(-1) for plane in _planes(rules, cells, world)]
+
+    def from_view(cells: Array, world: World, light: Array) -> Array:
+        planes = [plane.reshape(-1) for plane in _planes(rules, cells, world)]
+        return jnp.concatenate([_by_flag(*planes), jnp.stack(_of_world(world, light))])
+
+    def from_words(cells: Array, world: World, light: Array) -> Array:
+        word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
+        planes = jax.lax.bitcast_convert_type(word, jnp.uint8).T.astype(jnp.int32)
+        flags = _by_word(*planes)[: rules.view[0] * rules.view[1] * CHANNELS]
+        return jnp.concatenate([flags, stacked(_of_world(world, light))])
+
+    return by_platform(cells, world, light, cpu=from_view, default=from_words)
+
+
+def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
+    """Numbers behind the cells of the symbolic observation."""
     vitals = [world.vitals[name].astype(jnp.float32) for name in ("health", *VITALS)]
     traits = [world.traits[name] for name in TRAITS]
     charms = [world.charms[name] for name in CHARMS]
-    numbers = _numbers(world.items, charms, vitals, traits, world.facing, light, _flags(world))
-    return jnp.concatenate([_cells(*shown), numbers])
+    return _numbers(world.items, charms, vitals, traits, world.facing, light, _flags(world))
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
@@ -166,7 +235,8 @@ def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]
     light = ids[where.light].astype(jnp.float32) / 255
     facing = numbers[where.facing]
     rest = _numbers(items, read["charms"], vitals, read["traits"], facing, light, read["flags"])
-    return jnp.concatenate([_cells(*(numbers[plane] for plane in planes)), rest])
+    cells = by_platform(*(numbers[plane] for plane in planes), cpu=_by_flag, default=_by_word)
+    return jnp.concatenate([cells, by_platform(rest, cpu=jnp.stack, default=stacked)])
 
 
 def counts(rules: Rules, ids: UInt8[Array, " ids"]) -> UInt8[Array, " counts"]:
@@ -210,7 +280,7 @@ def _numbers(
     facing: Any,
     light: Any,
     flags: list[Any],
-) -> Float32[Array, " numbers"]:
+) -> list[Float32[Array, ""]]:
     """Numbers behind the cells."""
     sword, bow, *worn = charms
     tenth = np.float32(10)
@@ -222,15 +292,16 @@ def _numbers(
     *states, floor, is_open, vulnerable = (_real(flag) for flag in flags)
     before = [*roots[: len(ROOTS)], *shares, *map(_real, (sword, bow, items["bow"]))]
     after = [light, *states, floor / tenth, is_open, vulnerable]
-    numbers = [*before, *roots[len(ROOTS) :], *points, *turned, *armour, *map(_real, worn), *after]
-    return jnp.stack(numbers)
+    return [*before, *roots[len(ROOTS) :], *points, *turned, *armour, *map(_real, worn), *after]
 
 
 def _real(number: Any) -> Float32[Array, ""]:
     return number.astype(jnp.float32)
 
 
-def _cells(ground: Array, mob: Array, projectiles: Array, missiles: Array) -> Float32[Array, " n"]:
+def _by_flag(
+    ground: Array, mob: Array, projectiles: Array, missiles: Array
+) -> Float32[Array, " n"]:
     """Flags of each cell: block, item, mobs by class and type, whether it is seen."""
     number = np.arange(CHANNELS, dtype=np.int32)
     items, mobs = len(Block), len(Block) + len(Item)
@@ -245,3 +316,28 @@ def _cells(ground: Array, mob: Array, projectiles: Array, missiles: Array) -> Fl
     flags = jnp.where(number < mobs, is_item & shown, jnp.where(number < flying, is_mob, flies))
     flags = jnp.where(number < items, is_block & shown, flags)
     return jnp.where(number == CHANNELS - 1, shown, flags).astype(jnp.float32).reshape(-1)
+
+
+def _by_word(
+    ground: Array, mob: Array, projectiles: Array, missiles: Array
+) -> Float32[Array, " n"]:
+    """`_by_flag` for GPUs: first the flags as bits of words, then a shift for each."""
+    items, mobs = len(Block), len(Block) + len(Item)
+    flying, shown = mobs + 3 * TYPES, ground != 0
+    block, item = ground & BLOCK, ground >> BLOCK_BITS
+    numbers = (  # of the flags that are set, beyond all flags where none is
+        jnp.where(shown & (block < items), block, CHANNELS),
+        jnp.where(shown, items + item, CHANNELS),
+        jnp.where((mob > 0) & (mob <= 3 * TYPES), mobs - 1 + mob, CHANNELS),
+        jnp.where(shown, CHANNELS - 1, CHANNELS),
+    )
+    both = (projectiles | (missiles << TYPES)).astype(jnp.uint32)
+    words = []
+    for start in range(0, CHANNELS, _WORD):  # a shift beyond a word leaves nothing
+        bits = [jnp.uint32(1) << (number - start).astype(jnp.uint32) for number in numbers]
+        word, shift = functools.reduce(jnp.bitwise_or, bits), flying - start
+        words.append(word | (both << shift if shift >= 0 else both >> -shift))
+    words = jax.lax.optimization_barrier(words)  # or each flag would compute a word
+    place = np.arange(_WORD, dtype=np.uint32)
+    flags = jnp.concatenate([(word[:, None] >> place) & 1 for word in words], axis=1)
+    return flags[:, :CHANNELS].astype(jnp.float32).reshape(-1)

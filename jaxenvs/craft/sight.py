@@ -7,9 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float32, Int32, UInt8
+from jaxtyping import Array, Bool, Float32, Int32, Integer, UInt8
 
-from ..core.settle import settled
+from ..core.platforms import by_platform
+from ..core.settle import stored
+from ..core.stacking import stacked
+from . import spots
 from .ground import Ground
 from .state import World
 from .tables import ROLES, VITALS, Block, Rules
@@ -95,11 +98,26 @@ def view(
 ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
     """Blocks around the player, and who is there (bits of `channels`), see `who`."""
     cells, inside = around(rules, Ground(cells), world)
-    counts = [len(rules.types(role)) for role in ROLES]
-    groups = [(world.mobs[role], count) for role, count in zip(ROLES, counts, strict=True)]
-    mobs = who(rules, world, [*groups, (world.projectiles, len(rules.projectiles))])
+    mobs = who(rules, world, _groups(rules, world))
     blocks = jnp.where(inside, cells, Block.OUT_OF_BOUNDS)
     return blocks.astype(jnp.uint8), mobs.astype(jnp.uint8)
+
+
+def by_cell(
+    rules: Rules, cells: UInt8[Array, "size size"], world: World
+) -> tuple[Int32[Array, " cells"], Int32[Array, " cells"]]:
+    """`view` in one row of cells and a few more, see `spots.padded`; the form for GPUs."""
+    # A barrier, or each cell would compute where all slots are.
+    given = spots.corner(rules, world), spots.masks(rules, world, _groups(rules, world))
+    corner, masks = jax.lax.optimization_barrier(given)
+    seen, inside, _, _ = spots.cells_in_row(rules, cells, corner)
+    return jnp.where(inside, seen, Block.OUT_OF_BOUNDS), spots.unmasked(rules, masks)
+
+
+def _groups(rules: Rules, world: World) -> spots.Groups:
+    """Slots by channel: of each role, then what flies."""
+    groups = [(world.mobs[role], len(rules.types(role))) for role in ROLES]
+    return [*groups, (world.projectiles, len(rules.projectiles))]
 
 
 def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Array, "1 columns"]]:
@@ -149,11 +167,29 @@ def ids(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> UInt8[Array, " ids"]:
     """Compact observation, see `layout`."""
-    blocks, mobs = view(rules, cells, world)
-    numbers = [*_counts(rules, world), world.facing, world.sleeping]
+    count = rules.view[0] * rules.view[1]
+
+    def from_view(cells: Array, world: World, light: Array) -> Array:
+        blocks, mobs = view(rules, cells, world)
+        return jnp.concatenate(
+            [blocks.reshape(-1), mobs.reshape(-1), jnp.stack(_bytes(rules, world, light))]
+        )
+
+    def from_words(cells: Array, world: World, light: Array) -> Array:
+        block, mobs = by_cell(rules, cells, world)
+        # A barrier, or the bytes of a cell would each compute all of it.
+        word = jax.lax.optimization_barrier((block | (mobs << 8)).astype(jnp.uint16))
+        seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
+        return jnp.concatenate([seen, stacked(_bytes(rules, world, light))])
+
+    return by_platform(cells, world, light, cpu=from_view, default=from_words)
+
+
+def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
+    """Numbers behind the cells of the compact observation."""
     shine = jnp.round(light * 255)
-    scalars = jnp.stack([n.astype(jnp.uint8) for n in (*numbers, shine)])
-    return jnp.concatenate([blocks.reshape(-1), mobs.reshape(-1), scalars])
+    numbers = (*_counts(rules, world), world.facing, world.sleeping, shine)
+    return [n.astype(jnp.uint8) for n in numbers]
 
 
 def ahead(
@@ -170,9 +206,21 @@ def symbolic(
     rules: Rules, cells: UInt8[Array, "size size"], world: World, light: Array
 ) -> Float32[Array, " floats"]:
     """Upstream's symbolic observation."""
-    blocks, mobs = view(rules, cells, world)
-    numbers = jnp.stack(_counts(rules, world))
-    return _floats(rules, blocks, mobs, numbers, world.facing, light, world.sleeping)
+
+    def from_view(cells: Array, world: World, light: Array) -> Array:
+        blocks, mobs = view(rules, cells, world)
+        numbers = jnp.stack(_counts(rules, world))
+        return _floats(rules, blocks, mobs, numbers, world.facing, light, world.sleeping)
+
+    def from_words(cells: Array, world: World, light: Array) -> Array:
+        count = rules.view[0] * rules.view[1]
+        flags = _channels(rules, *by_cell(rules, cells, world))[:count].reshape(-1)
+        tenths = [_tenth(count) for count in _counts(rules, world)]
+        turned = [world.facing == way for way in range(1, FACINGS)]
+        last = [n.astype(jnp.float32) for n in (*turned, light, world.sleeping)]
+        return jnp.concatenate([flags.astype(jnp.float32), stacked([*tenths, *last])])
+
+    return by_platform(cells, world, light, cpu=from_view, default=from_words)
 
 
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
@@ -215,16 +263,19 @@ def _floats(
     sleeping: Array,
 ) -> Float32[Array, " floats"]:
     around = _channels(rules, blocks.reshape(-1), mobs.reshape(-1)).reshape(-1)
-    # Upstream divides by 10 in half precision, which XLA compiles as a product with a tenth.
-    tenths = jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)
-    turned = facing == np.arange(1, 5, dtype=np.int32)
+    turned = facing == np.arange(1, FACINGS, dtype=np.int32)
     last = jnp.stack([light, sleeping.astype(jnp.float32)])
-    parts = [around.astype(jnp.float32), tenths, turned.astype(jnp.float32), last]
+    parts = [around.astype(jnp.float32), _tenth(counts), turned.astype(jnp.float32), last]
     return jnp.concatenate(parts)
 
 
+def _tenth(counts: Array) -> Float32[Array, "*counts"]:
+    """Upstream divides by 10 in half precision, which XLA compiles as a product with a tenth."""
+    return jax.lax.reduce_precision(counts.astype(jnp.float32) * _TENTH, 5, 10)
+
+
 def _channels(
-    rules: Rules, blocks: UInt8[Array, " cells"], mobs: UInt8[Array, " cells"]
+    rules: Rules, blocks: Integer[Array, " cells"], mobs: Integer[Array, " cells"]
 ) -> Int32[Array, "cells channels"]:
     """Flags of each cell: the block, then the mobs. They come from a bit for each channel
     where a word has enough bits."""
@@ -232,8 +283,8 @@ def _channels(
     flags = np.arange(kinds + len(channels(rules)), dtype=np.int32)
     if len(flags) <= _WORD:
         bits = (1 << block) | (mobs.astype(jnp.int32) << kinds)
-        return (settled(bits)[:, None] >> flags) & 1
-    both = settled(block | (mobs.astype(jnp.int32) << 8))[:, None]
+        return (stored(bits)[:, None] >> flags) & 1
+    both = stored(block | (mobs.astype(jnp.int32) << 8))[:, None]
     is_block = (both & 255) == flags[:kinds]
     is_mob = (both >> (8 + flags[kinds:] - kinds)) & 1
     return jnp.concatenate([is_block.astype(jnp.int32), is_mob], axis=1)

@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Float32, Int32, UInt8
 from ..core.env import State
 from ..core.platforms import by_platform
 from ..core.settle import settled
+from ..core.stacking import stacked
 from ..core.struct import Struct, struct
 from .packing import Thing, nested, of_word, of_words, split, word_of, words_of
 from .tables import ROLES, Rules, of_type
@@ -169,8 +170,15 @@ Known = tuple[World, Sequence[Array]] | None  # a world as it was read, and its 
 
 def pack(rules: Rules, world: World, known: Known = None) -> Int32[Array, " words"]:
     """Pack a world into words: the player, achievements, and one word for every slot."""
-    plants = word_of(rules.packing.plant, world.plants)
-    return jnp.concatenate([jnp.stack(_words(rules, world, known)), plants])
+    words, plants = _words(rules, world, known), word_of(rules.packing.plant, world.plants)
+
+    def together(words: list[Array], plants: Array) -> Array:
+        return jnp.concatenate([jnp.stack(words), plants])
+
+    def by_row(words: list[Array], plants: Array) -> Array:
+        return stacked([*words, *(plants[i] for i in range(plants.shape[0]))])
+
+    return by_platform(words, plants, cpu=together, default=by_row)
 
 
 def floor_words(rules: Rules, world: World) -> list[Int32[Array, ""]]:

@@ -1,0 +1,130 @@
+"""Who is where in the view, as words of each environment: the form for GPUs of `sight.who`.
+
+A GPU's kernel repeats its arithmetic for every cell. So the slots of mobs and projectiles come
+first, one thread for an environment, and a barrier keeps them: what a cell does is then a load and
+a few instructions for each word.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Int32, UInt8, UInt32
+
+from .state import World
+from .tables import Rules
+
+MARK_BITS = 25  # of a word of `spots`, below the cell
+_NOWHERE = 127  # in place of a cell: views have fewer
+_WORD = 32  # cells in a word of `masks`
+
+
+class Corner(NamedTuple):
+    """The upper left cell of the view."""
+
+    row: Any
+    column: Any
+    floor: Any
+
+
+Groups = Sequence[tuple[Sequence[Any], int]]  # slots, and how many types they have, as in `who`
+
+
+def padded(rules: Rules) -> int:
+    """Cells of the view and up to three more that nobody reads.
+
+    A thread makes four neighbours. If they are of one environment it loads the slots once.
+    """
+    return -(-rules.view[0] * rules.view[1] // 4) * 4
+
+
+def corner(rules: Rules, world: World) -> Corner:
+    """Where the view begins."""
+    height, width = rules.view
+    floor = world.floor if rules.floors else 0
+    return Corner(world.row - height // 2, world.column - width // 2, floor)
+
+
+def cells_in_row(
+    rules: Rules, cells: UInt8[Array, "*floors size size"], corner: Corner
+) -> tuple[Int32[Array, " cells"], Bool[Array, " cells"], Array, Array]:
+    """Cells of the map in the view, which of them are on it, and their rows and columns: what
+    `sight.around` returns, in one row with `padded` cells."""
+    (_, width), size = rules.view, cells.shape[-1]
+    number = np.arange(padded(rules), dtype=np.int32)
+    rows, columns = corner.row + number // width, corner.column + number % width
+    # Without a sign one comparison is enough, and there are no indices from the end to think of.
+    inside = (rows.astype(jnp.uint32) < size) & (columns.astype(jnp.uint32) < size)
+    index = (corner.floor * size + rows.clip(0, size - 1)) * size + columns.clip(0, size - 1)
+    seen = cells.reshape(-1).at[index.astype(jnp.uint32)].get(mode="promise_in_bounds")
+    return seen.astype(jnp.int32), inside, rows, columns
+
+
+def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array, ""]]]:
+    """For each type of each group the cells of the view where it is seen: bits of words."""
+    count = -(-rules.view[0] * rules.view[1] // _WORD)
+    channels = []
+    for slots, types in groups:
+        group = [[jnp.uint32(0)] * count for _ in range(types)]
+        for slot in slots:
+            cell, seen = _place(rules, world, slot)
+            for type, words in enumerate(group):
+                is_type = True if types == 1 else slot.type == type
+                for i, word in enumerate(words):  # a shift beyond a word leaves nothing
+                    bit = jnp.uint32(1) << (cell - i * _WORD).astype(jnp.uint32)
+                    bit = jnp.where(is_type, bit, 0)
+                    words[i] = (word & ~bit) | jnp.where(seen, bit, 0)
+        channels += group
+    return channels
+
+
+def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, " cells"]:
+    """Undo `masks`: for each cell a bit for each channel."""
+    number = np.arange(padded(rules), dtype=np.uint32)
+    bits = []
+    for channel, words in enumerate(channels):
+        word = words[0]
+        for i, later in enumerate(words[1:], 1):
+            word = jnp.where(number < i * _WORD, word, later)
+        bits.append(((word >> (number % _WORD)) & 1) << np.uint32(channel))
+    return sum(bits[1:], bits[0]).astype(jnp.int32)
+
+
+def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
+    """A word for each slot: its cell in the view above MARK_BITS bits of a mark, nowhere if unseen.
+
+    `marks` makes the mark from the slot's type and the number of types before its group's. Of slots
+    of a group and type on one cell the last is seen if it lives, as in `sight.who`.
+    """
+    words, first = [], 0
+    for slots, types in groups:
+        places = [_place(rules, world, slot) for slot in slots]
+        for i, (slot, (cell, seen)) in enumerate(zip(slots, places, strict=True)):
+            for later, (other, _) in zip(slots[i + 1 :], places[i + 1 :], strict=True):
+                seen = seen & ~((other == cell) & (later.type == slot.type))
+            mark = marks(slot.type, first).astype(jnp.uint32)
+            words.append((jnp.where(seen, cell, _NOWHERE).astype(jnp.uint32) << MARK_BITS) | mark)
+        first += types
+    return words
+
+
+def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
+    """The mark of each spot in its cell, 0 in the others."""
+    number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
+    found = [spot ^ number for spot in spots]  # a mark alone where the cells are the same
+    return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
+
+
+def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
+    """The cell of the view where a slot is written, and whether it is seen there, see `sight.who`.
+
+    Dead slots and those beyond the upper or left edge are written too.
+    """
+    (height, width), first = rules.view, corner(rules, world)
+    row, column = slot.row - first.row, slot.column - first.column
+    seen = slot.alive & (row >= 0) & (row < height) & (column >= 0) & (column < width)
+    row = jnp.where(row < 0, row + height, row)
+    column = jnp.where(column < 0, column + width, column)
+    near = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+    return jnp.where(near, row * width + column, _NOWHERE), seen

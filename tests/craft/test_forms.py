@@ -1,0 +1,63 @@
+"""Forms for CPUs and for GPUs of what is seen, packed and drawn: equal bit for bit."""
+
+import importlib
+
+import crowded
+import jax
+import numpy as np
+import pytest
+
+import jaxenvs
+from jaxenvs.craft.state import pack
+
+COUNT = 384  # random worlds
+EDITIONS = ("Craft-Classic-Ids-v0", "Craft-Ids-v0")
+MODULES = ("core.settle", "craft.sight", "craft.full_sight", "craft.state")
+
+
+@pytest.fixture(params=EDITIONS)
+def env(request):
+    return jaxenvs.make(request.param)
+
+
+@pytest.fixture
+def both(monkeypatch):
+    """Call a batched function in the form for CPUs, then in that for other platforms."""
+
+    def run(function, *args):
+        results = []
+        for form in ("cpu", "default"):
+            for name in MODULES:
+                module = importlib.import_module(f"jaxenvs.{name}")
+                monkeypatch.setattr(module, "by_platform", lambda *a, f=form, **forms: forms[f](*a))
+            results.append(jax.jit(jax.vmap(lambda *a: function(*a)))(*args))
+        return results
+
+    return run
+
+
+def same(ours, theirs):
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_array_equal(np.asarray(a).view(np.uint8), np.asarray(b).view(np.uint8))
+
+
+def test_words_of_a_world_are_the_same(both, env):
+    world, _ = crowded.worlds(env, COUNT, 0)
+    cpu, gpu = both(lambda world: pack(env.rules, world), world)
+    same(cpu, gpu)
+
+
+@pytest.mark.parametrize("obs", ["ids", "symbolic"])
+def test_observations_are_the_same(both, env, obs):
+    world, cells = crowded.worlds(env, COUNT, 1)
+    light = np.random.default_rng(2).random(COUNT, np.float32)
+    show = getattr(env.sight, obs)
+    cpu, gpu = both(lambda *given: show(env.rules, *given), cells, world, light)
+    same(cpu, gpu)
+
+
+def test_any_bytes_expand_to_the_same_floats(both, env):
+    ids = np.random.default_rng(3).integers(0, 256, (COUNT, env.layout.size), np.uint8)
+    cpu, gpu = both(env.expand, ids)
+    same(cpu, gpu)
