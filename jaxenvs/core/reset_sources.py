@@ -11,11 +11,11 @@ from jaxtyping import Array, Bool, Int32
 
 from . import random
 from .platforms import by_platform
-from .ranks import Ranks
+from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
 # States of a batch, in bytes, up to which a GPU selects between old and new rows faster than it
-# lists the rows that ended: a list costs ten small kernels and a wait for the host.
+# lists the rows that ended: a list costs six small kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
 
 Ended = Bool[Array, " num_envs"]
@@ -27,7 +27,12 @@ def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
 
 
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Use `exact` on a CPU, where work counts, and `fresh` elsewhere, where kernels count."""
+    """Use `exact` on a CPU, where work counts, and `fresh` elsewhere, where kernels count.
+
+    A batch of many bytes is also `exact` elsewhere: a selection would read and write all of them.
+    """
+    if tree_bytes(states) > SELECTED_BYTES:
+        return exact(starts, states, ended)
 
     def on_cpu(key: Any, params: Any, states: Any, ended: Ended) -> Any:
         return exact(starts._replace(key=key, params=params), states, ended)
@@ -100,10 +105,10 @@ def _listed(
     costs compiling `begin` twice.
     """
     ranks = Ranks.of(ended)
-    slot = np.arange(slots, dtype=np.int32)
+    listed = ranks.rows()
 
     def serve(trip: Any, states: Any) -> Any:
-        rows = ranks.rows(trip * slots + slot)
+        rows = numbers_from(listed, trip * slots, slots, ranks.count)
         return written(states, rows, begin(rows), in_order=True)
 
     trips = (ranks.count + (slots - 1)) // slots
@@ -135,16 +140,15 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
         ranks = Ranks.of(pending)
         each = jnp.maximum(1, lanes // jnp.maximum(ranks.count, 1))
         rank, turn = lane // each, lane % each
-        rows = ranks.rows(rank)
-        inside = rows < starts.num_envs
-        some = jnp.minimum(rows, starts.num_envs - 1)
-        number = tried[some] + turn
-        keys, params = starts.keys(LEVEL, some), starts.params_of(some)
+        inside = rank < ranks.count
+        rows = ranks.rows().at[rank].get(mode="clip")
+        number = tried[rows] + turn
+        keys, params = starts.keys(LEVEL, rows), starts.params_of(rows)
         levels, accepted = starts.candidates(keys, number, params)
         accepted = accepted & inside & (number < starts.env.level_budget)
         first = jnp.full(lanes, lanes, jnp.int32).at[rank].min(jnp.where(accepted, lane, lanes))
         chosen = jnp.where(accepted & (first[rank] == lane), rows, nowhere)
-        states = written(states, chosen, starts.begin(some, levels, params).state)
+        states = written(states, chosen, starts.begin(rows, levels, params).state)
         pending = pending.at[chosen].set(False, mode="drop", unique_indices=True)
         last = jnp.where(inside & (turn == each - 1), rows, nowhere)
         tried = tried.at[last].add(each, mode="drop", unique_indices=True)

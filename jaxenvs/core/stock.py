@@ -5,23 +5,25 @@ key, and none depends on what happened in an episode, so episodes are as indepen
 `exact`. Which row gets which one depends on the other rows of the batch.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, UInt32
+from jaxtyping import Array, Bool, Int32
 
 from . import random
 from .env import Env, varying_like
 from .memory import device_memory
-from .ranks import Ranks
+from .ranks import Ranks, numbers_from
 from .reset_sources import SELECTED_BYTES
 from .starts import STOCK, STOCK_RESET, Starts, select, tree_bytes, written
 from .struct import Struct, struct
 
-LARGEST_CHUNK = 1024  # more levels at a time leave a GPU's cache
-SLOTS = 64  # in one step on a GPU, one of this many rows is served without a loop
+# Levels that a GPU makes at a time: with more, large ones no longer fit into its cache, and with
+# fewer, small ones cost little more than the launches of their kernels.
+CHUNKS = ((1024, 4096), (1 << 62, 1024))  # (bytes of a state at most, levels)
+SERVED_SHARE = 64  # one of this many rows may end in a step and be served without a loop
 
 
 @struct
@@ -29,19 +31,31 @@ class Stock(Struct):
     """A ring of first states."""
 
     states: Any  # first axis of the ring's size
-    first: Int32[Array, ""]  # place of the next unused one
-    ready: Int32[Array, ""]  # unused ones from there on
-    digest: UInt32[Array, ""]  # of the params that they were made with
+    # Place of the next unused state, unused states from there on, and a hash of the params that
+    # they were made with. In one array: each number alone would be copied by a separate kernel.
+    counters: Int32[Array, "3"]
 
 
-def usual_size(num_envs: int) -> int:
-    """Return the ring's size for a batch: its own size up to 4,096, then a 16th."""
-    return max(16, min(num_envs, 4096), num_envs // 16)
+class _Trip(NamedTuple):
+    """Carry of the loop that makes states."""
+
+    rows: Any  # states of the batch
+    states: Any  # of the ring
+    # Place of the next unused state, unused ones, rows served, chunks made, levels rejected since
+    # one was accepted.
+    counters: Int32[Array, "5"]
 
 
-def usual_chunk(size: int) -> int:
-    """Return how many levels of a ring are made at a time."""
-    return max(1, min(size // 4, LARGEST_CHUNK))
+def usual_chunk(env: Env, num_envs: int) -> int:
+    """Return how many levels are made at a time."""
+    bytes = tree_bytes(env.state_shape)
+    most = next(levels for limit, levels in CHUNKS if bytes <= limit)
+    return max(1, min(most, num_envs // 4))
+
+
+def usual_size(chunk: int, num_envs: int) -> int:
+    """Return the size of the ring: four chunks, or a 16th of a large batch."""
+    return max(4 * chunk, num_envs // 16)
 
 
 def check_memory(env: Env, size: int) -> None:
@@ -49,23 +63,26 @@ def check_memory(env: Env, size: int) -> None:
     needed = size * tree_bytes(env.state_shape)
     there = device_memory(jax.local_devices()[0])
     if there is not None and needed > there:
-        most = there // max(1, tree_bytes(env.state_shape))
         raise ValueError(
-            f"make_vec: stock_size={size:,} needs {needed / 2**30:,.1f} GiB for {env.name}, the "
-            f"device has {there / 2**30:,.1f} GiB; give a stock_size far below {most:,}, or "
-            f"reset_source='exact'"
+            f"make_vec: stock_size={size:,} needs {needed / 2**30:,.1f} GiB for {env.name}, and "
+            f"the device has {there / 2**30:,.1f} GiB; give a smaller stock_size, or "
+            f"reset_source='exact', which keeps no levels"
         )
 
 
 def filled(starts: Starts, size: int, chunk: int) -> Stock:
     """Return a full ring."""
     shapes = starts.env.state_shape
-    nothing = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), shapes)
-    empty = Stock(
-        states=nothing, first=jnp.int32(0), ready=jnp.int32(0), digest=digest(starts.params)
-    )
+    states = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), shapes)
     key = starts.key.reshape(-1)[0]
-    return _refilled(starts, jax.tree.map(lambda leaf: varying_like(key, leaf), empty), chunk)
+    trip = _Trip((), states, jnp.zeros(5, jnp.int32))
+    trip = jax.tree.map(lambda leaf: varying_like(key, leaf), trip)
+
+    def wanted(trip: _Trip) -> Array:
+        return trip.counters[1] + chunk <= size
+
+    trip = jax.lax.while_loop(wanted, lambda trip: _added(starts, trip, chunk), trip)
+    return _packed(trip, digest(starts.params))
 
 
 def restart(
@@ -75,120 +92,103 @@ def restart(
 
     States made with other params count as used.
     """
-    now = digest(starts.params)
-    ready = jnp.where(stock.digest == now, stock.ready, 0)
-    stock = stock.replace(ready=ready, digest=now)
+    size, now = _size(stock.states), digest(starts.params)
+    ready = jnp.where(stock.counters[2] == now, stock.counters[1], 0)
     ranks = Ranks.of(ended)
-    serve = _serve_all if tree_bytes(states) <= SELECTED_BYTES else _serve_some
-    states, stock, served = serve(stock, states, ended, ranks)
-    size = _size(stock)
-    slot = np.arange(min(chunk, starts.num_envs), dtype=np.int32)
+    trip = _Trip(states, stock.states, _counters(stock.counters[0], ready))
+    if tree_bytes(states) <= SELECTED_BYTES:
+        trip = _serve_all(trip, ended, ranks)
+    else:
+        trip = _serve(trip, ranks, max(1, starts.num_envs // SERVED_SHARE))
 
-    def wanted(carry: tuple[Any, Stock, Array, Array, Array]) -> Array:
-        _, stock, served, _, _ = carry
-        return (served < ranks.count) | (stock.ready + chunk <= size)
+    def wanted(trip: _Trip) -> Array:
+        return (trip.counters[2] < ranks.count) | (trip.counters[1] + chunk <= size)
 
-    def refill(carry: tuple[Any, Stock, Array, Array, Array]) -> Any:
-        states, stock, served, trip, rejected = carry
-        stock, rejected = _added(starts, stock, chunk, trip, rejected)
-        given = slot < stock.ready
-        rows = jnp.where(given, ranks.rows(served + slot), starts.num_envs + slot)
-        states = written(states, rows, _taken(stock, slot), in_order=False)
-        count = jnp.minimum(jnp.minimum(ranks.count - served, stock.ready), slot.size)
-        return states, _moved(stock, count), served + count, trip + 1, rejected
+    def refill(trip: _Trip) -> _Trip:
+        return _serve(_added(starts, trip, chunk), ranks, min(chunk, starts.num_envs))
 
-    zero = jnp.zeros_like(served)
-    return jax.lax.while_loop(wanted, refill, (states, stock, served, zero, zero))[:2]
+    trip = jax.lax.while_loop(wanted, refill, trip)
+    return trip.rows, _packed(trip, now)
 
 
-def _serve_all(
-    stock: Stock, states: Any, ended: Array, ranks: Ranks
-) -> tuple[Any, Stock, Int32[Array, ""]]:
-    """Serve every row, as far as the ring goes, by a selection over all of them."""
-    rank = ranks.of_rows()
-    states = select(ended & (rank < stock.ready), _taken(stock, rank), states)
-    served = jnp.minimum(ranks.count, stock.ready)
-    return states, _moved(stock, served), served
+def _serve_all(trip: _Trip, ended: Array, ranks: Ranks) -> _Trip:
+    """Serve all rows, as far as the ring goes, by a selection."""
+    rank, ready = ranks.of_rows(), trip.counters[1]
+    rows = select(ended & (rank < ready), _taken(trip, rank), trip.rows)
+    return _served(trip._replace(rows=rows), jnp.minimum(ranks.count, ready))
 
 
-def _serve_some(
-    stock: Stock, states: Any, ended: Array, ranks: Ranks
-) -> tuple[Any, Stock, Int32[Array, ""]]:
-    """Serve the first rows that ended, as far as the ring goes, and write only those."""
-    slots = max(1, ended.shape[0] // SLOTS)
-    slot = np.arange(slots, dtype=np.int32)
-    rows = jnp.where(slot < stock.ready, ranks.rows(jnp.asarray(slot)), ended.shape[0] + slot)
-    states = written(states, rows, _taken(stock, slot), in_order=False)
-    served = jnp.minimum(jnp.minimum(ranks.count, stock.ready), slots)
-    return states, _moved(stock, served), served
+def _serve(trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
+    """Serve the next rows, as far as the ring goes, and write only those."""
+    _, ready, served, *_ = trip.counters
+    end = jnp.minimum(ranks.count, served + jnp.minimum(ready, slots))
+    places = numbers_from(ranks.rows(), served, slots, end)
+    rows = written(trip.rows, places, _taken(trip, np.arange(slots, dtype=np.int32)))
+    return _served(trip._replace(rows=rows), end - served)
 
 
-def _taken(stock: Stock, number: Any) -> Any:
+def _taken(trip: _Trip, number: Any) -> Any:
     """Return the unused states of these numbers, counted from the next one."""
-    place = (stock.first + number) % _size(stock)
-    return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), stock.states)
+    place = (trip.counters[0] + number) % _size(trip.states)
+    return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), trip.states)
 
 
-def _moved(stock: Stock, count: Array) -> Stock:
+def _served(trip: _Trip, count: Array) -> _Trip:
     """Count states as used."""
-    return stock.replace(first=(stock.first + count) % _size(stock), ready=stock.ready - count)
+    first, ready, served, chunks, rejected = trip.counters
+    first = (first + count) % _size(trip.states)
+    return trip._replace(counters=_counters(first, ready - count, served + count, chunks, rejected))
 
 
-def _refilled(starts: Starts, stock: Stock, chunk: int) -> Stock:
-    """Make states until no chunk has room."""
-
-    def wanted(carry: tuple[Stock, Array, Array]) -> Array:
-        return carry[0].ready + chunk <= _size(stock)
-
-    def refill(carry: tuple[Stock, Array, Array]) -> tuple[Stock, Array, Array]:
-        stock, trip, rejected = carry
-        stock, rejected = _added(starts, stock, chunk, trip, rejected)
-        return stock, trip + 1, rejected
-
-    zero = jnp.zeros_like(stock.ready)
-    return jax.lax.while_loop(wanted, refill, (stock, zero, zero))[0]
-
-
-def _added(
-    starts: Starts, stock: Stock, chunk: int, trip: Array, rejected: Array
-) -> tuple[Stock, Array]:
+def _added(starts: Starts, trip: _Trip, chunk: int) -> _Trip:
     """Make a chunk of states and append the accepted ones, as far as there is room.
 
-    `rejected` counts levels since one was accepted: with a budget of them any is accepted.
+    After as many rejected levels as the environment's budget, any level is accepted.
     """
-    slot = np.arange(chunk, dtype=np.int32)
-    number = trip * chunk + slot
-    zeros = jnp.zeros_like(number)
+    first, ready, served, chunks, rejected = trip.counters
+    slot, size = np.arange(chunk, dtype=np.int32), _size(trip.states)
+    number = chunks * chunk + slot
     keys = starts.shared_keys(STOCK, number)
-    levels, accepted = starts.candidates(keys, zeros, starts.params)
+    levels, accepted = starts.candidates(keys, jnp.zeros_like(number), starts.params)
     made = starts.begin_with(starts.shared_keys(STOCK_RESET, number), levels, starts.params).state
-    size, rank, count = _size(stock), slot, jnp.int32(chunk)
+    rank, count = slot, jnp.int32(chunk)
     if starts.env.level_budget > 1:
         accepted = accepted | (rejected >= starts.env.level_budget)
         ranks = Ranks.of(accepted)
         rank, count = ranks.of_rows(), ranks.count
         rejected = jnp.where(count > 0, 0, rejected + chunk)
-    fits = accepted & (stock.ready + rank < size)
-    place = jnp.where(fits, (stock.first + stock.ready + rank) % size, size + slot)
-    ready = jnp.minimum(stock.ready + count, size)
-    return stock.replace(states=written(stock.states, place, made), ready=ready), rejected
+    fits = accepted & (ready + rank < size)
+    place = jnp.where(fits, (first + ready + rank) % size, size + slot)
+    ready = jnp.minimum(ready + count, size)
+    counters = _counters(first, ready, served, chunks + 1, rejected)
+    return trip._replace(states=written(trip.states, place, made), counters=counters)
 
 
-def digest(params: Any) -> UInt32[Array, ""]:
+def _counters(*numbers: Any) -> Int32[Array, "5"]:
+    numbers = (*numbers, *(jnp.int32(0),) * (5 - len(numbers)))
+    return jnp.stack(numbers)
+
+
+def _packed(trip: _Trip, hashed: Array) -> Stock:
+    first, ready, *_ = trip.counters
+    return Stock(states=trip.states, counters=jnp.stack([first, ready, hashed]))
+
+
+def digest(params: Any) -> Int32[Array, ""]:
     """Return a hash of all numbers in params; a constant where they are constants."""
     total = jnp.uint32(0)
     for leaf in jax.tree.leaves(params):
         words = _words(jnp.asarray(leaf)).reshape(-1)
         counter = np.arange(words.size, dtype=np.uint32) * np.uint32(0x9E3779B9)
         total = random.mix(total ^ random.mix(words + counter).sum(dtype=jnp.uint32))
-    return total
+    return jax.lax.bitcast_convert_type(total, jnp.int32)
 
 
-def _words(leaf: Array) -> UInt32[Array, "..."]:
+def _words(leaf: Array) -> Array:
     if jnp.issubdtype(leaf.dtype, jnp.floating):
         return jax.lax.bitcast_convert_type(leaf.astype(jnp.float32), jnp.uint32)
     return leaf.astype(jnp.uint32)
 
 
-def _size(stock: Stock) -> int:
-    return jax.tree.leaves(stock.states)[0].shape[0]
+def _size(states: Any) -> int:
+    return jax.tree.leaves(states)[0].shape[0]

@@ -212,11 +212,12 @@ class VectorEnv:
 
     @property
     def _stock_size(self) -> int:
-        return self.stock_size or max(stock.usual_size(self.num_envs), self.chunk or 0)
+        return self.stock_size or stock.usual_size(self._stock_chunk, self.num_envs)
 
     @property
     def _stock_chunk(self) -> int:
-        return self.chunk or stock.usual_chunk(self._stock_size)
+        chunk = self.chunk or stock.usual_chunk(self.env, self.num_envs)
+        return min(chunk, self.stock_size or chunk)
 
     def _draw_pool(self, key: Keys, params: Any, count: int) -> Any:
         """Draw levels that ended rows will share."""
