@@ -45,27 +45,38 @@ def auto(starts: Starts, states: Any, ended: Ended) -> Any:
 
 def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
     """Give each row that ended one of the prepared levels, drawn with replacement."""
-    size = jax.tree.leaves(levels)[0].shape[0]
+    if tree_bytes(states) <= SELECTED_BYTES:
+        return pool_by_selection(starts, levels, states, ended)
 
-    def begin(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
-        keys, counters = starts.key, rows
-        if keys.ndim:
-            keys, counters = keys[rows], jnp.full_like(rows, LEVEL)
-        picked = random.below(random.hashed(keys, counters), size)
-        return starts.states(rows, jax.tree.map(lambda leaf: leaf[picked], levels))
+    def on_cpu(key: Any, params: Any, *given: Any) -> Any:
+        return pool_by_selection(starts._replace(key=key, params=params), *given)
 
-    def by_selection(key: Any, params: Any, levels: Any, states: Any, ended: Ended) -> Any:
-        given = starts._replace(key=key, params=params)
-        return select(ended, begin(given, levels, given.rows), states)
-
-    def by_list(key: Any, params: Any, levels: Any, states: Any, ended: Ended) -> Any:
-        given = starts._replace(key=key, params=params)
-        slots = _slots(starts.num_envs, 64)
-        return _listed(slots, functools.partial(begin, given, levels), states, ended)
+    def elsewhere(key: Any, params: Any, *given: Any) -> Any:
+        return pool_by_list(starts._replace(key=key, params=params), *given)
 
     given = (starts.key, starts.params, levels, states, ended)
-    small = tree_bytes(states) <= SELECTED_BYTES
-    return by_selection(*given) if small else by_platform(*given, cpu=by_selection, default=by_list)
+    return by_platform(*given, cpu=on_cpu, default=elsewhere)
+
+
+def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
+    """Begin in every row, and use it where the episode ended."""
+    return select(ended, _from_pool(starts, levels, starts.rows), states)
+
+
+def pool_by_list(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
+    """Begin in the rows whose episode ended."""
+    slots = _slots(starts.num_envs, 64)
+    return _listed(slots, functools.partial(_from_pool, starts, levels), states, ended)
+
+
+def _from_pool(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
+    """Return first states of rows in levels of the pool."""
+    size = jax.tree.leaves(levels)[0].shape[0]
+    keys, counters = starts.key, rows
+    if keys.ndim:
+        keys, counters = keys[rows], jnp.full_like(rows, LEVEL)
+    picked = random.below(random.hashed(keys, counters), size)
+    return starts.states(rows, jax.tree.map(lambda leaf: leaf[picked], levels))
 
 
 def exact(starts: Starts, states: Any, ended: Ended, chunk: int | None = None) -> Any:
