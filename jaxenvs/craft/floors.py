@@ -17,13 +17,13 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
 from ..core.bits import nth_bit, rank_of
+from ..core.platforms import by_platform
 from ..core.random import Key, hashed, permutation
 from ..core.struct import Struct, struct
-from . import dungeons
+from . import dungeons, noise
 from .chance import uniform
 from .dungeons import DUNGEONS, TORCH, Rooms
 from .full_rows import COLOURS, FLOORS, SIZE
-from .noise import noises
 from .tables import Block, Item
 from .terrain import lattices
 
@@ -145,12 +145,14 @@ def draw(key: Key, angles: Any = None) -> FloorDraws:
 
 def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
     """Build the nine floors; `always_diamond`: whether one stone of floor 0 is a diamond."""
-    hills = jax.vmap(_hills)(_HILL_COLUMNS, _ORE_COLUMNS, draws.angles, draws.cells[: len(HILLS)])
+    lots = draws.cells[: len(HILLS)]
+    hills = by_platform(draws.angles, lots, cpu=_hills_at_once, default=_hills_one_by_one)
     halls = jax.vmap(dungeons.make)(dungeons.COLUMNS, draws.rooms, draws.cells[len(HILLS) :])
     # Written once: in the middle of a reordering a GPU's compiler would repeat all of it.
     parts = jax.lax.optimization_barrier((hills, halls))
-    built = [part[i] for part in parts for i in range(part.shape[0])]
+    built = [*parts[0], *(parts[1][i] for i in range(len(DUNGEONS)))]
     cells = jnp.stack([built[i] for i in np.argsort([row.floor for row in _ROWS])])
+    cells = jax.lax.optimization_barrier(cells)  # or a GPU would choose a floor in each sum
     finished = jax.vmap(_finished, (0, 0, 0, None))
     floors = finished(_FINISH_COLUMNS, cells, draws.choices, always_diamond)
     return FullLevel(**floors, potion_mapping=draws.potions, kit=jnp.int32(0))
@@ -200,24 +202,49 @@ _GLOW = 64  # a bit of a cell beside its block, until it is finished, as TORCH
 _BITS, _LOW = 16, (1 << 16) - 1  # cells in a word, see `_words`
 
 
-def _hills(
-    row: dict[str, Any], ores: dict[str, Any], angles: Any, lot: Float32[Array, "size size"]
+def _hills_at_once(angles: Any, lots: Array) -> list[UInt8[Array, "size size"]]:
+    """Make the floors of HILLS with one code, whose numbers come from tables."""
+
+    def make(row: dict[str, Any], ores: dict[str, Any], angles: Any, lot: Array) -> Array:
+        water, mountain, tunnel, wood = noise.noises(angles, SIZE)
+        tunnel = tunnel > 0.8
+        return _hill(row, ores, (water, mountain, tunnel | tunnel.T, wood), lot)
+
+    hills = jax.vmap(make)(_HILL_COLUMNS, _ORE_COLUMNS, angles, lots)
+    return [hills[i] for i in range(len(HILLS))]
+
+
+def _hills_one_by_one(angles: Any, lots: Array) -> list[UInt8[Array, "size size"]]:
+    """`_hills_at_once` for GPUs: each floor has its code, for each number that a cell read from a
+    table would be a load."""
+    noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
+    hills = []
+    for i, hill in enumerate(HILLS):
+        row = {name: column[i] for name, column in _HILL_COLUMNS.items()}
+        ores = {name: column[i, : len(hill.ores)] for name, column in _ORE_COLUMNS.items()}
+        water, mountain, tunnel, wood, across = (x[i] for x in noises)
+        tunnel = (tunnel > 0.8) | (across > 0.8)
+        hills.append(_hill(row, ores, (water, mountain, tunnel, wood), lots[i]))
+    return hills
+
+
+def _hill(
+    row: dict[str, Any], ores: dict[str, Any], noises: Any, lot: Float32[Array, "size size"]
 ) -> UInt8[Array, "size size"]:
     """Make water and shore, mountains with tunnels and caves, woods, ores and lava."""
-    water, mountain, tunnel, wood = noises(angles, SIZE)
+    water, mountain, tunnel, wood = noises
     water = water + np.clip(_FAR / 5, 0, 1).astype(np.float32) - np.float32(1)
     rise = (_FAR / row["plain"]).clip(0, row["peak"])
     mountain = mountain + np.float32(0.05) + rise - np.float32(1)
     high, deep = mountain > 0.7, mountain > 0.85
-    tunnel = tunnel > 0.8
 
     map = jnp.where(water > 0.6, row["coast"], row["ground"])
     map = jnp.where(water > row["wet"], row["sea"], map)
     map = jnp.where(high, row["mountain"], map)
-    map = jnp.where((high & (tunnel | tunnel.T)) | (deep & (water > 0.4)), row["hollow"], map)
+    map = jnp.where((high & tunnel) | (deep & (water > 0.4)), row["hollow"], map)
     tree = (map == row["ground"]) & (wood > row["woods"]) & (lot > row["clear"])
     map = jnp.where(tree, row["tree"], map)
-    for i in range(_MOST_ORES):
+    for i in range(ores["on"].shape[0]):
         on, block, low, high = (ores[name][i] for name in ("on", "block", "low", "high"))
         map = jnp.where((map == on) & (lot >= low) & (lot < high), block, map)
     lava = deep & (wood > 0.7)

@@ -1,8 +1,11 @@
 """Perlin noise over a square map, one octave, stretched to [0, 1] as Craftax does."""
 
-from collections.abc import Sequence
+import functools
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32
@@ -15,29 +18,77 @@ def noises(
 
     All are one array from the angles on, so that a GPU needs few kernels.
     """
-    turns = jnp.concatenate([x.reshape(-1) for x in lattices]) * np.float32(2 * np.pi)
-    ends = np.cumsum([x.size for x in lattices])[:-1]
-    steep, flat = (jnp.split(x, ends) for x in (jnp.cos(turns), jnp.sin(turns)))
-    raw = jnp.stack(
-        [
-            _raw(s.reshape(x.shape), f.reshape(x.shape), size).reshape(-1)
-            for x, s, f in zip(lattices, steep, flat, strict=True)
-        ]
-    )
+    shapes = [x.shape for x in lattices]
+    steep, flat = (_split(x, shapes) for x in _gradients(lattices))
+    raw = [_raw(s, f, size).reshape(-1) for s, f in zip(steep, flat, strict=True)]
+    raw = jnp.stack(raw)
     low, high = raw.min(axis=1, keepdims=True), raw.max(axis=1, keepdims=True)
-    return ((raw - low) / (high - low)).reshape(-1, size, size)
+    return _stretched(raw, low, high).reshape(-1, size, size)
+
+
+def each(
+    lattices: Sequence[Float32[Array, "_ _"]], size: int, turned: int
+) -> tuple[Float32[Array, "size size"], ...]:
+    """Return the noises one by one, then that of the lattice `turned` transposed: for GPUs.
+
+    Lattices of one shape are made together, in that shape. A thread makes four neighbours and loads
+    the gradients that they share once; with other lattices in one array it would not.
+    """
+    shapes = [x.shape for x in lattices]
+    groups = [[i for i, x in enumerate(shapes) if x == shape] for shape in dict.fromkeys(shapes)]
+    # Barriers: or each cell would compute its gradients, and all that read noise would make it.
+    gradients = jax.lax.optimization_barrier(_gradients(lattices[i] for g in groups for i in g))
+    gradients = [_split(x, [(len(g), *shapes[g[0]]) for g in groups]) for x in gradients]
+    gradients = [*zip(*gradients, strict=True)]
+    # Made anew in the other order, for a GPU transposes whatever is fused with a transposition.
+    at = {i: (g, n) for g, group in enumerate(groups) for n, i in enumerate(group)}
+    group, number = at[turned]
+    gradients.append(tuple(x[number : number + 1].mT for x in gradients[group]))
+    ways = [False] * len(groups) + [True]
+    raw = [
+        jax.vmap(functools.partial(_raw, size=size, turned=way))(*pair)
+        for pair, way in zip(gradients, ways, strict=True)
+    ]
+    raw = jax.lax.optimization_barrier(raw)
+    ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[:-1]]
+    ends = jax.lax.optimization_barrier(ends)
+    last = len(groups), 0
+    places = [(at[i], at[i]) for i in range(len(lattices))] + [(last, at[turned])]
+    return tuple(_stretched(raw[g][n], *(x[k] for x in ends[h])) for (g, n), (h, k) in places)
+
+
+def _stretched(x: Array, low: Array, high: Array) -> Array:
+    return (x - low) / (high - low)
+
+
+def _gradients(lattices: Iterable[Float32[Array, "_ _"]]) -> tuple[Array, Array]:
+    """Rows and columns of the gradients of all lattices, one after another."""
+    turns = jnp.concatenate([x.reshape(-1) for x in lattices]) * np.float32(2 * np.pi)
+    return jnp.cos(turns), jnp.sin(turns)
+
+
+def _split(x: Array, shapes: Sequence[tuple[int, ...]]) -> list[Array]:
+    """Arrays of these shapes that lie one after another."""
+    parts = jnp.split(x, np.cumsum([math.prod(shape) for shape in shapes])[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def _raw(
-    steep: Float32[Array, "rows columns"], flat: Float32[Array, "rows columns"], size: int
+    steep: Float32[Array, "_ _"], flat: Float32[Array, "_ _"], size: int, turned: bool = False
 ) -> Float32[Array, "size size"]:
-    """Noise from the gradients' rows and columns, before it is stretched."""
-    rows, columns = (count - 1 for count in steep.shape)
-    fade_down, down = (x[None, :, None, None] for x in _along(size // rows))
-    fade_right, right = (x[None, None, None, :] for x in _along(size // columns))
+    """Noise from the gradients' rows and columns, before it is stretched.
+
+    If `turned` it is transposed, as the gradients already are.
+    """
+    way = -1 if turned else 1
+    rows, columns = (count - 1 for count in steep.shape[::way])
+    first, second = (np.s_[None, :, None, None], np.s_[None, None, None, :])[::way]
+    fade_down, down = (x[first] for x in _along(size // rows))
+    fade_right, right = (x[second] for x in _along(size // columns))
 
     def corner(row: int, column: int) -> Any:
-        s, f = (x[row : rows + row, None, column : columns + column, None] for x in (steep, flat))
+        one, two = (slice(row, rows + row), slice(column, columns + column))[::way]
+        s, f = (x[one, None, two, None] for x in (steep, flat))
         return (down - np.float32(row)) * s + (right - np.float32(column)) * f
 
     left: Any = corner(0, 0) * (1 - fade_down) + fade_down * corner(1, 0)

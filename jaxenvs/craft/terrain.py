@@ -4,16 +4,19 @@ One uniform number a cell decides about ore on stone and about trees on grass; u
 of which no cell uses more than three, one after another.
 """
 
+import functools
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, UInt8
 
 from ..core.bits import rank_of
+from ..core.platforms import by_platform
 from ..core.random import Key, hashed
+from . import noise
 from .chance import uniform
-from .noise import noises
 from .tables import Block
 
 # Share of stone that is ore: coal first, iron of the rest, diamonds (high up) of what is left.
@@ -56,10 +59,11 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
     middle = size // 2
     span = np.abs(np.arange(size) - middle)
     flat = np.clip((span[:, None] + span[None, :]) / 5, 0, 1).astype(np.float32) - np.float32(1)
-    water, mountain, tunnel, wood = noises(draws[:4], size)
+    forms = {"cpu": _noises_at_once, "default": _noises_one_by_one}
+    forms = {name: functools.partial(form, size=size) for name, form in forms.items()}
+    water, mountain, tunnel, wood = by_platform(draws[:4], **forms)
     water = water + flat
     mountain = mountain + np.float32(0.05) + flat
-    tunnel = tunnel > 0.8
     lot = draws.cells
 
     map = jnp.where(water > 0.6, Block.SAND, Block.GRASS)
@@ -69,16 +73,32 @@ def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "
     ore = jnp.where(lot < _BELOW[1], Block.IRON, ore)
     ore = jnp.where(lot < _BELOW[0], Block.COAL, ore)
     map = jnp.where(high, ore, map)
-    hollow = (high & (tunnel | tunnel.T)) | ((mountain > 0.85) & (water > 0.4))
+    hollow = (high & tunnel) | ((mountain > 0.85) & (water > 0.4))
     map = jnp.where(hollow, Block.PATH, map)
     tree = (map == Block.GRASS) & (wood > 0.5) & (lot > 1 - TREE)
     map = jnp.where(tree, Block.TREE, map)
     map = jnp.where((mountain > 0.85) & (wood > 0.7), Block.LAVA, map)
     start = np.zeros((size, size), bool)
     start[middle, middle] = True
-    map = jnp.where(start, Block.GRASS, map).astype(jnp.uint8)
+    map = by_platform(
+        jnp.where(start, Block.GRASS, map).astype(jnp.uint8),
+        cpu=lambda map: map,
+        default=jax.lax.optimization_barrier,  # or all of it would be part of a sum over rows
+    )
     sparkles = _chosen(map == Block.STONE, draws.diamond) & always_diamond
     return jnp.where(sparkles, jnp.uint8(Block.DIAMOND), map)
+
+
+def _noises_at_once(lattices: Any, size: int) -> tuple[Array, ...]:
+    """Water, mountains, whether there is a tunnel along or across, woods."""
+    water, mountain, tunnel, wood = noise.noises(lattices, size)
+    tunnel = tunnel > 0.8
+    return water, mountain, tunnel | tunnel.T, wood
+
+
+def _noises_one_by_one(lattices: Any, size: int) -> tuple[Array, ...]:
+    water, mountain, tunnel, wood, across = noise.each(lattices, size, turned=2)
+    return water, mountain, (tunnel > 0.8) | (across > 0.8), wood
 
 
 _BELOW = np.cumsum([COAL, (1 - COAL) * IRON, (1 - COAL) * (1 - IRON) * DIAMOND]).astype(np.float32)

@@ -12,7 +12,14 @@ from jaxenvs.craft.state import pack
 
 COUNT = 384  # random worlds
 EDITIONS = ("Craft-Classic-Ids-v0", "Craft-Ids-v0")
-MODULES = ("core.settle", "craft.sight", "craft.full_sight", "craft.state")
+MODULES = (
+    "core.settle",
+    "craft.sight",
+    "craft.full_sight",
+    "craft.state",
+    "craft.terrain",
+    "craft.floors",
+)
 
 
 @pytest.fixture(params=EDITIONS)
@@ -60,4 +67,10 @@ def test_observations_are_the_same(both, env, obs):
 def test_any_bytes_expand_to_the_same_floats(both, env):
     ids = np.random.default_rng(3).integers(0, 256, (COUNT, env.layout.size), np.uint8)
     cpu, gpu = both(env.expand, ids)
+    same(cpu, gpu)
+
+
+def test_worlds_are_the_same(both, env):
+    keys = jax.random.split(jax.random.key(4), 24)
+    cpu, gpu = both(env.sample_level, keys)
     same(cpu, gpu)
