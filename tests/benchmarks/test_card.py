@@ -4,12 +4,23 @@ import importlib.abc
 import json
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from jaxenvs.benchmarks import card, card_jobs, card_tests, card_work, peers, timing
+from jaxenvs.benchmarks import (
+    card,
+    card_apart,
+    card_jobs,
+    card_steps,
+    card_tests,
+    card_work,
+    exclusive,
+    peers,
+    timing,
+)
 from jaxenvs.benchmarks.card_jobs import Job
 from jaxenvs.benchmarks.card_work import CUT, DONE, FAILED, LEFT_OUT, RUNNING
 
@@ -30,8 +41,9 @@ class Bench:
     def jobs(self, *jobs: Job) -> None:
         self.patch.setattr(card_jobs, "JOBS", jobs)
 
-    def run_apart(self, task, args, header, seconds):
-        work = card_work.Work(task.file, json.loads(json.dumps(header)), seconds, args.scratch)
+    def run_apart(self, task, args, header, limits, stop):
+        header = json.loads(json.dumps(header))
+        work = card_work.Work(task.file, header, limits.seconds, args.scratch)
         self.ran.append(task.job.name)
         try:
             work.write(card._state_after(task.job, work))
@@ -40,6 +52,7 @@ class Bench:
         return [], ""
 
     def run(self, *words: str) -> int:
+        words = ("--jobs", "1", *words)  # in the order of the list
         return card.main([*words, "--out", str(self.out), "--scratch", str(self.out.parent / "s")])
 
     def result(self, name: str) -> dict:
@@ -196,7 +209,8 @@ def test_a_missing_package_leaves_out_what_trains(bench, monkeypatch, capsys, pa
     trains = [found for found in card_jobs.JOBS if found.needs == card_jobs.TRAINS]
     bench.jobs(*trains, job("last"))
     assert bench.run() == 0
-    assert [found.name for found in trains] == ["training", "billion"]
+    names = ["training", "training-full", "training-rnn", "billion"]
+    assert [found.name for found in trains] == names
     for found in trains:
         left = bench.result(found.name)
         assert (left["state"], list(left["missing"]), left["rows"]) == (LEFT_OUT, [package], [])
@@ -216,14 +230,14 @@ def test_a_peer_that_is_missing_is_named_and_the_others_run(bench, monkeypatch):
         raise ModuleNotFoundError("no package")
 
     monkeypatch.setattr(timing, "BatchRunner", Ours)
-    monkeypatch.setattr(card_jobs, "launches", lambda runner: {})
+    monkeypatch.setattr(card_steps, "launches", lambda runner: {})
     monkeypatch.setattr(peers, "peer", absent)
-    asked = ("exact", "pool"), (card_jobs.CRAFTAX,)
-    run = lambda work: work.keep(card_jobs.turns(work, card_jobs.SYMBOLIC, 8, *asked))  # noqa: E731
+    asked = ("exact", "pool"), (card_steps.CRAFTAX,)
+    run = lambda work: work.keep(card_steps.turns(work, card_steps.SYMBOLIC, 8, *asked))  # noqa: E731
     bench.jobs(job("craft", run))
     assert bench.run("--tiny") == 0
     found = bench.result("craft")
-    assert found["missing"] == {card_jobs.CRAFTAX: peers.INSTALL_CRAFTAX}
+    assert found["missing"] == {card_steps.CRAFTAX: peers.INSTALL_CRAFTAX}
     assert [(row["reset_source"], row["times_s"]) for row in found["rows"]] == [
         ("exact", [0.5, 0.5]),
         ("pool", [0.5, 0.5]),
@@ -275,12 +289,13 @@ def task(tmp_path) -> card.Task:
     return card.Task(job("one"), tmp_path / "nvidia-h200-one.json", None)
 
 
-def apart(task: card.Task, monkeypatch, program: str, seconds: float) -> tuple:
+def apart(task: card.Task, monkeypatch, program: str, seconds: float, most=60.0) -> tuple:
     """Run a program in the place of a job's process."""
-    monkeypatch.setattr(card, "child", lambda *words: [sys.executable, "-S", "-c", program])
-    args = card._parser().parse_args(["--scratch", "nowhere"])
+    monkeypatch.setattr(card_apart, "child", lambda *words: [sys.executable, "-S", "-c", program])
+    args = card._parser().parse_args(["--scratch", str(task.file.parent)])
     header = card._header(task, args, ABOUT)
-    said, trouble = card.run_apart(task, args, header, seconds)
+    limits = card_apart.Limits(seconds, most)
+    said, trouble = card.run_apart(task, args, header, limits, threading.Event())
     return card._settle(task, header, said, trouble), said, trouble
 
 
@@ -312,13 +327,14 @@ def test_the_rows_before_a_crash_and_its_last_words_stay(task, monkeypatch):
 
 def test_a_graph_of_the_whole_loop_is_asked_of_a_gpu_alone(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--mine")
-    graphs = card_jobs.JOBS[-1]
+    graphs = next(job.environment for job in card_jobs.JOBS if job.name == "graphs")
     header = ABOUT | {"tiny": False}
-    assert card._environment(graphs, header)["XLA_FLAGS"].split() == [
+    assert card_apart.environment(graphs, header)["XLA_FLAGS"].split() == [
         "--mine",
         "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL",
     ]
-    assert card._environment(graphs, header | {"platform": "cpu"})["XLA_FLAGS"] == "--mine"
+    header |= {"platform": "cpu"}
+    assert card_apart.environment(graphs, header)["XLA_FLAGS"] == "--mine"
 
 
 # The list.
