@@ -98,18 +98,13 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
     )
     said: deque[str] = deque(maxlen=SAID)
     reader = threading.Thread(target=_repeat, args=(order.job, process, said), daemon=True)
-    with _ended(process):
+    with _ended(process, reader):
         reader.start()
         with contextlib.suppress(BrokenPipeError):  # it says why it ended
             assert process.stdin is not None
             process.stdin.write(order.as_json())
             process.stdin.close()
         trouble = _wait(process, order, stop)
-    reader.join()  # nobody is left who could write
-    for pipe in (process.stdin, process.stdout):
-        with contextlib.suppress(BrokenPipeError):
-            assert pipe is not None
-            pipe.close()
     return list(said), trouble
 
 
@@ -137,7 +132,7 @@ def _repeat(name: str, process: subprocess.Popen, said: deque[str]) -> None:
 
 
 @contextlib.contextmanager
-def _ended(process: subprocess.Popen) -> Iterator[None]:
+def _ended(process: subprocess.Popen, reader: threading.Thread) -> Iterator[None]:
     """Leave no process of a job behind, nor any that it began."""
     try:
         yield
@@ -145,3 +140,8 @@ def _ended(process: subprocess.Popen) -> Iterator[None]:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        reader.join()  # nobody is left who could write
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(BrokenPipeError):
+                assert pipe is not None
+                pipe.close()

@@ -93,15 +93,16 @@ def billion(work: Work) -> None:
     path = work.scratch / work.file.stem
     if (path / "eval.json").is_file():
         return
-    if work.left() < SAVING + FREE:
-        raise OutOfTimeError
     before = _found(path, carrier)
     words = [*(TINY if work.tiny else RUN), "--out", str(path), "--overwrite"]
     if before:
         words = ["--resume", str(path), *(TINY[-2:] if work.tiny else LATER)]
-    with exclusive.held(), _stopping(work.left() - SAVING):
+    with exclusive.held():
+        if work.left() < SAVING + FREE:
+            raise OutOfTimeError
         begun = time.monotonic()
-        ended = train.main(words)
+        with _stopping(work.left() - SAVING):
+            ended = train.main(words)
     if ended not in (0, 130):
         raise RuntimeError(f"jaxenvs train {' '.join(words)}: exit code {ended}; see above")
     try:

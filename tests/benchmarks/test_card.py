@@ -12,12 +12,9 @@ import pytest
 
 from jaxenvs.benchmarks import (
     card,
-    card_apart,
     card_jobs,
     card_steps,
-    card_tests,
     card_work,
-    exclusive,
     peers,
     timing,
 )
@@ -187,6 +184,43 @@ def test_a_job_that_is_cut_goes_on_from_its_rows(bench):
     assert (bench.result("one")["state"], measured) == (DONE, ["a", "b", "c"])
 
 
+# Several at once.
+
+
+def test_jobs_run_at_once_and_those_that_must_be_alone_run_last(bench):
+    both = threading.Barrier(2, timeout=20)
+    among = []
+
+    def meet(work):
+        both.wait()
+        work.keep([{"id": "a"}])
+
+    def alone(work):
+        among.append(list(bench.ran))
+        work.keep([{"id": "a"}])
+
+    bench.jobs(job("apart", alone, alone=True), job("one", meet), job("two", meet))
+    assert bench.run("--jobs", "3") == 0
+    assert sorted(among[0]) == ["apart", "one", "two"] and among[0][-1] == "apart"
+
+
+def test_files_of_running_jobs_count(bench, capsys):
+    started, refused = threading.Event(), []
+
+    def hold(work):
+        started.set()
+        while not refused:
+            refused.extend(
+                line for line in capsys.readouterr().out.splitlines() if "--files" in line
+            )
+            time.sleep(0.01)
+        work.keep([{"id": "a"}])
+
+    bench.jobs(job("one", hold, files=2), job("two", files=2))
+    bench.run("--jobs", "2", "--files", "3")
+    assert bench.ran == ["one"] and refused[0].startswith("two: not begun")
+
+
 # What is missing.
 
 
@@ -281,62 +315,6 @@ def test_a_full_disk_is_said_once_and_costs_one_job(bench, monkeypatch, capsys):
     assert bench.result("two")["state"] == DONE
 
 
-# The process of a job.
-
-
-@pytest.fixture
-def task(tmp_path) -> card.Task:
-    return card.Task(job("one"), tmp_path / "nvidia-h200-one.json", None)
-
-
-def apart(task: card.Task, monkeypatch, program: str, seconds: float, most=60.0) -> tuple:
-    """Run a program in the place of a job's process."""
-    monkeypatch.setattr(card_apart, "child", lambda *words: [sys.executable, "-S", "-c", program])
-    args = card._parser().parse_args(["--scratch", str(task.file.parent)])
-    header = card._header(task, args, ABOUT)
-    limits = card_apart.Limits(seconds, most)
-    said, trouble = card.run_apart(task, args, header, limits, threading.Event())
-    return card._settle(task, header, said, trouble), said, trouble
-
-
-def test_an_overrun_is_killed_with_all_that_it_began(task, monkeypatch, tmp_path):
-    alive = tmp_path / "alive"
-    grandchild = f"import time; time.sleep(3); open({str(alive)!r}, 'w')"
-    program = (
-        "import subprocess, sys, time; print('begun', flush=True)\n"
-        f"subprocess.Popen([sys.executable, '-S', '-c', {grandchild!r}]); time.sleep(60)"
-    )
-    start = time.monotonic()
-    (state, _), said, trouble = apart(task, monkeypatch, program, 2.0)
-    assert (state, said) == (CUT, ["begun"]) and trouble.startswith("killed at its limit")
-    assert card_work.load(task.file)["said"] == ["begun"]
-    time.sleep(max(0.0, start + 3.5 - time.monotonic()))
-    assert not alive.exists()
-
-
-def test_the_rows_before_a_crash_and_its_last_words_stay(task, monkeypatch):
-    program = (
-        "import json, sys; told = json.load(sys.stdin); found = told['header']\n"
-        "found |= {'state': 'running', 'rows': [{'id': 'a'}]}\n"
-        "json.dump(found, open(told['file'], 'w')); sys.exit('out of memory')"
-    )
-    (state, rows), said, _ = apart(task, monkeypatch, program, 20.0)
-    assert (state, rows, said) == (FAILED, 1, ["out of memory"])
-    assert card_work.load(task.file)["trouble"] == "its process ended with 1"
-
-
-def test_a_graph_of_the_whole_loop_is_asked_of_a_gpu_alone(monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--mine")
-    graphs = next(job.environment for job in card_jobs.JOBS if job.name == "graphs")
-    header = ABOUT | {"tiny": False}
-    assert card_apart.environment(graphs, header)["XLA_FLAGS"].split() == [
-        "--mine",
-        "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL",
-    ]
-    header |= {"platform": "cpu"}
-    assert card_apart.environment(graphs, header)["XLA_FLAGS"] == "--mine"
-
-
 # The list.
 
 
@@ -345,15 +323,6 @@ def test_jobs_take_at_most_nine_minutes_and_estimates_are_less(capsys):
     assert card.main(["--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [job.name for job in card_jobs.JOBS]
-
-
-def test_every_test_that_needs_a_gpu_is_marked():
-    """What is skipped for the want of a GPU has the mark by which the job finds it."""
-    for path in card_tests.TESTS.rglob("test_*.py"):
-        text = path.read_text("utf-8")
-        asked = text.count("@needs_gpu") + text.count('reason="needs a GPU')
-        defined = text.count("needs_gpu = ")
-        assert text.count(card_tests.MARK) >= asked - defined or path.samefile(__file__), path
 
 
 @pytest.mark.full
