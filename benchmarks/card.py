@@ -1,15 +1,15 @@
-"""Every figure that needs a GPU, by one command, in half an hour on a card.
+"""Measure every figure that needs a GPU, by one command, in half an hour on a card.
 
     python -m jaxenvs.benchmarks.card --minutes 25         # installed
     python benchmarks card --minutes 25 --out DIR          # from a checkout, nothing installed
     python benchmarks card --list
 
-Jobs start in order of worth, each in a separate process, so that a crash, a lack of memory or an
+Jobs start in order of importance, each in a separate process, so that a crash, a lack of memory or an
 overrun costs one job. `--jobs` of them run at once: they compile side by side, and one at a time
 measures. Each leaves one JSON in --out; a job that is done for this device and code, in --out or in
 benchmarks/results/card, is passed over; one that was cut goes on from its records, after the jobs
-that have none yet. A run leaves at most --files files, as many as such a machine may send home: it
-begins no job whose files would be too many, and the next run takes those up.
+that have none yet. A run leaves at most --files files, the limit of the machine on returned files:
+it begins no job that would exceed it, and the next run takes those up.
 """
 
 import argparse
@@ -226,7 +226,7 @@ class Run:
         return state
 
     def too_many(self, task: Task) -> bool:
-        """Whether a job would leave more files than may be there, with those that are running."""
+        """Return whether the running jobs and this one would leave more files than allowed."""
         most = self.args.files or (None if self.args.tiny else FILES)
         if most is None:
             return False
@@ -237,7 +237,7 @@ class Run:
 
 
 def _header(task: Task, args: argparse.Namespace, about: dict[str, Any]) -> dict[str, Any]:
-    """What the file of a job says beside its figures, and the records that it goes on from."""
+    """Header of the file of a job, and the records of an earlier run."""
     words = [COMMAND, "--only", task.job.name, *(["--tiny"] if args.tiny else [])]
     told = {**about, "date": time.strftime("%Y-%m-%d %H:%M:%S"), "command": " ".join(words)}
     told |= {"job": task.job.name, "tiny": args.tiny, "jobs": args.jobs}

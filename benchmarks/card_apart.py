@@ -34,7 +34,7 @@ class Limits(NamedTuple):
 
 
 class Order(NamedTuple):
-    """What the process of a job is given."""
+    """Input of the process of a job."""
 
     job: str
     file: Path
@@ -44,7 +44,7 @@ class Order(NamedTuple):
 
     @property
     def report(self) -> Path:
-        """Where the process reports how long it waited for the device."""
+        """File in which the process reports how long it waited for the device."""
         return self.scratch / f"{self.file.stem}.waited"
 
     def as_json(self) -> str:
@@ -140,7 +140,7 @@ def _ended(process: subprocess.Popen, reader: threading.Thread) -> Iterator[None
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        reader.join()  # nobody is left who could write
+        reader.join()  # no process is left to write
         for pipe in (process.stdin, process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 assert pipe is not None

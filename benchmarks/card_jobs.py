@@ -1,4 +1,4 @@
-"""The jobs of `card`, in order of worth: what each measures, by the instruments beside this file.
+"""The jobs of `card`, the most important first: what each measures, by the instruments beside this file.
 
 A job is a function of a `Work`. What it needs beyond the library it imports when it runs, so that
 a missing package costs that job alone. `tiny` stands for sizes that a CPU measures in seconds.
@@ -35,13 +35,13 @@ TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotl
 JOBS = (
     Job("craft", "steps/s of Craft-Classic", card_steps.craft, 8),
     Job("full", "steps/s of the whole game", card_steps.whole_game, 6),
-    Job("full-symbolic", "the whole game beside craftax", card_steps.whole_game_seen, 6),
+    Job("full-symbolic", "the whole game compared with craftax", card_steps.whole_game_seen, 6),
     Job("profiles", "kernels and HLO of ten programs", card_profiles.run, 6, files=2),
     Job("training", "steps/s of PPO", card_training.speeds, 4, needs=TRAINS),
     Job("training-full", "steps/s of PPO in the whole game", card_training.full, 6, needs=TRAINS),
     Job("training-rnn", "steps/s of recurrent PPO", card_training.recurrent, 6, needs=TRAINS),
-    Job("doorkey", "DoorKey beside NAVIX and XLand-MiniGrid", card_steps.doorkey, 3),
-    Job("rules", "rule worlds beside XLand-MiniGrid", card_steps.rules, 2),
+    Job("doorkey", "DoorKey compared with NAVIX and XLand-MiniGrid", card_steps.doorkey, 3),
+    Job("rules", "rule worlds compared with XLand-MiniGrid", card_steps.rules, 2),
     Job("babyai", "exact against pool for BabyAI", card_steps.babyai, 5),
     Job("resets", "cost of new worlds, and each kernel, of Craft", card_steps.step_costs, 4),
     Job("korf", "Korf's hundred 15-puzzles, with proof", card_search.korf_hundred, 3),

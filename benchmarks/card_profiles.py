@@ -1,7 +1,7 @@
 """The job of `card` that profiles the ten most used programs and keeps their optimised HLO.
 
-Its JSON has the longest kernels of each program. Beside it lies one archive, `.hlo.tar.gz`, with
-the whole profile, `ID-ENVS-SOURCE.json`, and the program, `ID-ENVS-SOURCE.hlo`, of each.
+Its JSON has the longest kernels of each program. One archive, `.hlo.tar.gz`, has the
+whole profile, `ID-ENVS-SOURCE.json`, and the program, `ID-ENVS-SOURCE.hlo`, of each.
 """
 
 import functools

@@ -24,7 +24,7 @@ NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
 TASKS = "medium-1m"  # set of tasks of the rule worlds
 TOP = 16  # kernels of a step that have a record
 
-# Id, environments, those beside it; what matters most comes first.
+# Id, environments, other packages; the most important first.
 CRAFT = (
     (IDS, 4096, ()),
     (IDS, 65_536, ()),
@@ -118,7 +118,7 @@ def launches(runner: timing.BatchRunner) -> dict[str, int]:
 
 
 def craft(work: Work) -> None:
-    """Craft-Classic, three observations, 1,024 to 262,144 environments, beside craftax."""
+    """Craft-Classic, three observations, 1,024 to 262,144 environments, compared with craftax."""
     _games(work, ((IDS, 8, ()),) if work.tiny else CRAFT)
 
 
@@ -128,7 +128,7 @@ def whole_game(work: Work) -> None:
 
 
 def whole_game_seen(work: Work) -> None:
-    """The whole game with its symbolic observation, beside craftax."""
+    """The whole game with its symbolic observation, compared with craftax."""
     _games(work, ((WHOLE_SYMBOLIC, 2, ()),) if work.tiny else WHOLE_SEEN)
 
 
@@ -142,7 +142,7 @@ def _games(work: Work, cases: Sequence[tuple[str, int, Sequence[str]]]) -> None:
 
 
 def doorkey(work: Work) -> None:
-    """DoorKey beside the other packages in JAX, up to a million environments."""
+    """DoorKey compared with the other packages in JAX, up to a million environments."""
     for num_envs in (8,) if work.tiny else (65_536, 4096, 1_048_576):
         asked = with_stock("fresh", "pool"), () if work.tiny else (NAVIX, XLAND)
         figures = functools.partial(turns, work, DOORKEY, num_envs, *asked)
@@ -150,7 +150,7 @@ def doorkey(work: Work) -> None:
 
 
 def rules(work: Work) -> None:
-    """Rule worlds, a task for each environment, beside the package."""
+    """Rule worlds, a task for each environment, compared with the package."""
     from . import rule_worlds
 
     for num_envs in (8,) if work.tiny else (4096, 65_536):

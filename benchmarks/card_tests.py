@@ -38,7 +38,7 @@ class Keeper:
 
 
 def run(work: Work) -> None:
-    """Run `pytest -m gpu` on the GPU with the CPU beside it, in several processes if it can."""
+    """Run `pytest -m gpu` on the GPU and the CPU, in several processes if possible."""
     import pytest
 
     if not TESTS.is_dir():
