@@ -4,8 +4,8 @@
     python benchmarks card --minutes 25 --out DIR          # from a checkout, nothing installed
     python benchmarks card --list
 
-Jobs start in order of importance, each in a separate process, so that a crash, a lack of memory or an
-overrun costs one job. `--jobs` of them run at once: they compile side by side, and one at a time
+Jobs start in order of importance, each in a separate process, so that a crash, a lack of memory or
+an overrun costs one job. `--jobs` of them run at once: they compile side by side, and one at a time
 measures. Each leaves one JSON in --out; a job that is done for this device and code, in --out or in
 benchmarks/results/card, is passed over; one that was cut goes on from its records, after the jobs
 that have none yet. A run leaves at most --files files, the limit of the machine on returned files:

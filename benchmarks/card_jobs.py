@@ -1,4 +1,4 @@
-"""The jobs of `card`, the most important first: what each measures, by the instruments beside this file.
+"""The jobs of `card`, the most important first, by the instruments in this folder.
 
 A job is a function of a `Work`. What it needs beyond the library it imports when it runs, so that
 a missing package costs that job alone. `tiny` stands for sizes that a CPU measures in seconds.

@@ -156,7 +156,7 @@ def _factor(ours: str, other: str) -> Column:
 
 
 def faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
-    """How many times faster a row is; turns are compared one by one if both have the same number."""
+    """How many times faster a row is, by neighbouring turns if both have the same number."""
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:
         return turns.faster(row, other, "times_s")
