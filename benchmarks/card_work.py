@@ -24,6 +24,7 @@ from . import exclusive
 HERE = Path(__file__).resolve().parent
 BROUGHT_HOME = HERE / "results" / "card"  # by earlier runs
 RUNNING, DONE, CUT, FAILED, LEFT_OUT = "running", "done", "cut", "failed", "left out"
+NO_MEMORY = "RESOURCE_EXHAUSTED"  # in XLA's errors
 DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 
 Records = list[dict[str, Any]]
@@ -52,7 +53,9 @@ class Work:
         self.tiny = bool(header["tiny"])
         self.begun, self.seconds, self.most = time.monotonic(), seconds, most
         self.records: Records = header.pop("rows", [])
-        self.failed: Records = header.pop("failed", [])
+        failed: Records = header.pop("failed", [])
+        # Other jobs may have used the memory: such a case is tried again.
+        self.failed = [record for record in failed if NO_MEMORY not in record["reason"]]
         self.missing: dict[str, str] = {}
         self.longest = 0.0  # seconds of a case
         self.unwritten: OSError | None = None  # why the newest records are not in the file

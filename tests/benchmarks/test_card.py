@@ -291,6 +291,14 @@ def test_what_xla_refuses_is_noted_and_the_next_case_measured(bench):
     assert bench.result("one")["state"] == DONE
 
 
+def test_a_case_for_which_there_was_no_memory_is_tried_again(tmp_path):
+    failed = [{"id": "a", "reason": "RESOURCE_EXHAUSTED: Out of memory"}]
+    failed += [{"id": "b", "reason": "it has no such level"}]
+    header = {"tiny": False, "failed": failed}
+    work = card_work.Work(tmp_path / "a.json", header, 10.0, tmp_path)
+    assert not work.has(id="a") and work.has(id="b")
+
+
 def test_a_job_all_of_whose_cases_fail_has_failed(bench):
     bench.jobs(job("one", lambda work: work.measure(lambda: int("x"), id="a")))
     assert bench.run() == 1
