@@ -1,15 +1,16 @@
 """The job of `card` that profiles the ten most used programs and keeps their optimised HLO.
 
-Its JSON has the longest kernels of each program. One archive, `.hlo.tar.gz`, has the
-whole profile, `ID-ENVS-SOURCE.json`, and the program, `ID-ENVS-SOURCE.hlo`, of each.
+Its JSON has the longest kernels of each program. A second file, `.hlo.json.gz`, has the whole
+profile and the HLO of each under `ID-ENVS-SOURCE`.
 """
 
 import functools
-import io
+import gzip
 import json
-import tarfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from jaxenvs.core.files import replacing
 
@@ -20,7 +21,7 @@ from .contestants import NO_RESET, Contestant
 
 MISSION = "BabyAI-GoToLocal-v0"
 FULL = 65_536  # environments
-ENDING = ".hlo.tar.gz"
+ENDING = ".hlo.json.gz"
 
 
 def programs() -> list[tuple[str, int, str]]:
@@ -49,26 +50,21 @@ def run(work: Work) -> None:
 def _profiled(file: Path, case: dict, build: Callable[[], Contestant]) -> Records:
     profile = kernels.profile(build())
     name = "{id}-{num_envs}-{reset_source}".format(**case)
-    text = json.dumps(profile.record, indent=1)
-    keep(file.with_suffix(ENDING), {f"{name}.json": text, f"{name}.hlo": profile.hlo})
+    keep(file.with_suffix(ENDING), {name: {"profile": profile.record, "hlo": profile.hlo}})
     return kernel_records(case, profile.record)
 
 
-def keep(archive: Path, texts: dict[str, str]) -> None:
-    """Add texts to an archive, in the place of those with their names."""
-    content = {**members(archive), **{name: text.encode() for name, text in texts.items()}}
-    with replacing(archive) as temporary, tarfile.open(temporary, "w:gz") as tar:
-        for name, data in content.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            tar.addfile(info, io.BytesIO(data))
+def keep(file: Path, programs: dict[str, Any]) -> None:
+    """Add programs to a file, in the place of those with their names."""
+    content = json.dumps({**kept(file), **programs})
+    with replacing(file) as temporary:
+        temporary.write_bytes(gzip.compress(content.encode()))
 
 
-def members(archive: Path) -> dict[str, bytes]:
-    """Read an archive; empty where there is none, or none that is whole."""
+def kept(file: Path) -> dict[str, Any]:
+    """Read the programs of a file; none where it is missing or damaged."""
     try:
-        with tarfile.open(archive, "r:gz") as tar:
-            files = ((info.name, tar.extractfile(info)) for info in tar if info.isfile())
-            return {name: file.read() for name, file in files if file}
-    except (OSError, EOFError, tarfile.TarError):
+        found = json.loads(gzip.decompress(file.read_bytes()))
+    except (OSError, EOFError, ValueError, zlib.error):
         return {}
+    return found if isinstance(found, dict) else {}

@@ -2,6 +2,8 @@
 
 import functools
 import time
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -59,11 +61,8 @@ def korf_hundred(work: Work) -> None:
 
 
 def _solved(batch_size: int, count: int) -> Records:
-    """Search for the `count` easiest levels; repeat for those that found no room in the table.
-
-    A level that is solved starts at the goal in later passes, so that one program serves all.
-    """
-    puzzle = jaxenvs.make(FIFTEEN)
+    """Search for solutions of the `count` easiest levels."""
+    puzzle: Any = jaxenvs.make(FIFTEEN)
     chosen = korf.LEVELS[:count]
     boards = jnp.stack([puzzle.level(level.numbers).board for level in chosen])
     budget = node_budget(boards.shape[1] + 1, small=count < len(korf.LEVELS))
@@ -76,34 +75,39 @@ def _solved(batch_size: int, count: int) -> Records:
     begun = time.perf_counter()
     compiled = jax.jit(run).lower(boards).compile()
     compile_seconds = time.perf_counter() - begun
-    cost, nodes, expanded, passes = np.full(count, np.inf), 0, 0, 0
-    with exclusive.held():
-        begun, better = time.perf_counter(), True
-        while better and not np.isfinite(cost).all() and nodes < MANY:
-            left = jnp.asarray(~np.isfinite(cost))[:, None]
-            found = jax.device_get(compiled(jnp.where(left, boards, puzzle.goal(()))))
-            new = np.asarray(left)[:, 0] & found.optimal
-            cost[new], better = found.cost[new], bool(new.any())
-            nodes, expanded = nodes + int(found.nodes), expanded + int(found.expanded)
-            passes += 1
-        seconds = time.perf_counter() - begun
+    cost, counts = _passes(compiled, boards, puzzle.goal(()))
     known = np.array([level.optimal for level in chosen])
-    return [
-        {
-            "id": FIFTEEN,
-            "algorithm": "astar",
-            "batch_size": batch_size,
-            "levels": count,
-            "solved": int(np.isfinite(cost).sum()),  # with proof
-            "as_known": int((cost == known).sum()),  # of the length that IDA* found
-            "passes": passes,
-            "nodes": nodes,
-            "expanded": expanded,
-            "node_budget": budget,
-            "compile_seconds": compile_seconds,
-            "times_s": [seconds],
-        }
-    ]
+    case = {"id": FIFTEEN, "algorithm": "astar", "batch_size": batch_size, "levels": count}
+    found = {
+        "solved": int(np.isfinite(cost).sum()),  # with proof
+        "as_known": int((cost == known).sum()),  # of the length that IDA* found
+        "node_budget": budget,
+        "compile_seconds": compile_seconds,
+    }
+    return [case | found | counts]
+
+
+def _passes(
+    compiled: Callable[[jax.Array], Any], boards: jax.Array, goal: jax.Array
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """Search until each level is solved or a pass solves none; return costs and counts.
+
+    A pass repeats the levels that found no room in the table of nodes. Those that are solved start
+    at the goal, so that one program serves all passes.
+    """
+    cost, better = np.full(len(boards), np.inf), True
+    counts = {"nodes": 0, "expanded": 0, "passes": 0}
+    with exclusive.held():
+        begun = time.perf_counter()
+        while better and not np.isfinite(cost).all() and counts["nodes"] < MANY:
+            left = ~np.isfinite(cost)
+            found = jax.device_get(compiled(jnp.where(left[:, None], boards, goal)))
+            new = left & found.optimal
+            cost[new], better = found.cost[new], bool(new.any())
+            more = {"nodes": int(found.nodes), "expanded": int(found.expanded), "passes": 1}
+            counts = {name: number + more[name] for name, number in counts.items()}
+        seconds = time.perf_counter() - begun
+    return cost, {**counts, "times_s": [seconds]}
 
 
 def node_budget(key_words: int, small: bool) -> int:

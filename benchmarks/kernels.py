@@ -10,7 +10,7 @@ import collections
 import itertools
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,29 +60,35 @@ def profile(contestant: Contestant) -> Profile:
     traced = jax.jit(contestant.rollout(length), donate_argnums=1).lower(key, shapes)
     rollout = traced.compile()
 
-    def run(state: Any) -> Any:
-        return jax.block_until_ready(rollout(key, state))[0]
-
-    with exclusive.held(), tempfile.TemporaryDirectory() as folder:
-        state = run(run(reset(key)))
-        start = time.perf_counter()
-        state = run(state)
-        step = 1e6 * (time.perf_counter() - start) / length
-        with jax.profiler.trace(folder):
-            run(state)
-        (file,) = Path(folder).rglob("*.xplane.pb")
-        times, launches = durations(jax.profiler.ProfileData.from_file(str(file)).planes)
+    with exclusive.held():
+        seconds, times, launches = _traced(lambda state: rollout(key, state)[0], reset(key))
     record = {
         "id": contestant.env_id,
         "contestant": contestant.name,
         "num_envs": contestant.num_envs,
         "reset_source": contestant.reset_source,
-        "step": round(step, 2),
+        "step": round(1e6 * seconds / length, 2),
         "busy": round(sum(times.values()) / length, 2),
         "microseconds": {name: round(total / length, 3) for name, total in times.items()},
         "launches": {name: launches[name] / length for name in times},
     }
     return Profile(record, rollout.as_text() or "")
+
+
+def _traced(
+    step: Callable[[Any], Any], state: Any
+) -> tuple[float, dict[str, float], dict[str, int]]:
+    """Return the seconds of a program without the profiler, and what `durations` returns of it."""
+    state = jax.block_until_ready(step(step(state)))
+    start = time.perf_counter()
+    state = jax.block_until_ready(step(state))
+    seconds = time.perf_counter() - start
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            jax.block_until_ready(step(state))
+        (file,) = Path(folder).rglob("*.xplane.pb")
+        found = durations(jax.profiler.ProfileData.from_file(str(file)).planes)
+    return seconds, *found
 
 
 def _show(record: dict[str, Any]) -> None:

@@ -1,12 +1,15 @@
 """Processes of the jobs of `card`: their time, their turns on the device, and what they measure."""
 
+import gzip
 import json
 import subprocess
 import sys
 import threading
 import time
+import types
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -205,13 +208,14 @@ def test_no_test_begins_where_no_time_is_left(tmp_path):
 # New jobs.
 
 
-def test_an_archive_keeps_what_it_had(tmp_path):
-    archive = tmp_path / "a.hlo.tar.gz"
-    card_profiles.keep(archive, {"a.hlo": "old", "b.hlo": "b"})
-    card_profiles.keep(archive, {"a.hlo": "new"})
-    assert card_profiles.members(archive) == {"a.hlo": b"new", "b.hlo": b"b"}
-    archive.write_bytes(archive.read_bytes()[:30])
-    assert card_profiles.members(archive) == {}
+def test_a_file_of_programs_keeps_earlier_ones(tmp_path):
+    file = tmp_path / "a.hlo.json.gz"
+    card_profiles.keep(file, {"a": {"hlo": "old"}, "b": {"hlo": "b"}})
+    card_profiles.keep(file, {"a": {"hlo": "new"}})
+    assert card_profiles.kept(file) == {"a": {"hlo": "new"}, "b": {"hlo": "b"}}
+    for damaged in (file.read_bytes()[:30], b"[]", gzip.compress(b"[]"), gzip.compress(b"{")):
+        file.write_bytes(damaged)
+        assert card_profiles.kept(file) == {}
 
 
 def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
@@ -222,6 +226,27 @@ def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
     lengths = np.array([level.optimal for level in korf.LEVELS[::10]])
     assert (bounds <= lengths).all() and ((lengths - bounds) % 2 == 0).all()
     assert sum(level.optimal for level in korf.LEVELS) == 5305  # 53.05 on average
+
+
+def test_levels_without_room_are_searched_again():
+    """One level is solved in each pass; the solved ones start at the goal."""
+    asked = []
+
+    def search(boards):
+        asked.append(np.asarray(boards)[:, 0].tolist())
+        best = next((i for i, board in enumerate(asked[-1]) if board), None)
+        at_goal = np.array([not board for board in asked[-1]])
+        optimal = at_goal | (np.arange(3) == best)
+        if len(asked) == 3:
+            optimal = at_goal  # no room even for the last one
+        cost = np.arange(3.0) + 50
+        return types.SimpleNamespace(optimal=optimal, cost=cost, nodes=10, expanded=5)
+
+    boards, goal = jnp.array([[7], [8], [9]]), jnp.array([0])
+    cost, counts = card_search._passes(search, boards, goal)
+    assert asked == [[7, 8, 9], [0, 8, 9], [0, 0, 9]]
+    assert cost.tolist() == [50, 51, np.inf]
+    assert (counts["passes"], counts["nodes"], counts["expanded"]) == (3, 30, 15)
 
 
 def test_stock_is_measured_where_it_exists(monkeypatch):
