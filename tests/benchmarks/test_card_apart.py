@@ -171,38 +171,44 @@ def test_a(n):
 """
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_tests_leave_a_record_each_and_are_not_repeated(tmp_path, monkeypatch, processes):
-    """In a separate process, as a job is; the first test has a record from an earlier slice."""
-    (tmp_path / "test_some.py").write_text(FILE)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = gpu: needs a GPU\n")
-    program = (
-        "import sys\nfrom pathlib import Path\n"
-        "from jaxenvs.benchmarks import card_tests, card_work\n"
-        f"card_tests.TESTS, card_tests.workers = Path({str(tmp_path)!r}), lambda: {processes}\n"
-        f"file = Path({str(tmp_path / 'out.json')!r})\n"
-        "rows = [{'test': 'test_some.py::test_a[0]', 'outcome': 'passed'}]\n"
-        "work = card_work.Work(file, {'tiny': False, 'rows': rows}, 500.0, file.parent)\n"
-        f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "card_tests.run(work)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, timeout=120
-    )
+RUN = """
+import sys
+from pathlib import Path
+from jaxenvs.benchmarks import card_tests, card_work
+folder, root, processes, seconds = sys.argv[1:]
+card_tests.TESTS, card_tests.workers = Path(folder), lambda: int(processes)
+header = {"tiny": False, "rows": [{"test": "test_some.py::test_a[0]", "outcome": "passed"}]}
+work = card_work.Work(Path(folder) / "out.json", header, float(seconds), Path(folder))
+sys.path.insert(0, root)
+try:
+    card_tests.run(work)
+except card_work.OutOfTimeError:
+    print("out of time")
+"""
+
+
+def run_tests(folder: Path, processes: int, seconds: float) -> tuple[list[dict], str]:
+    """Run in a separate process, as a job does; the first test has a record of an earlier slice."""
+    (folder / "test_some.py").write_text(FILE)
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = gpu: needs a GPU\n")
+    words = [sys.executable, "-c", RUN, str(folder), str(ROOT), str(processes), str(seconds)]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = card_work.load(tmp_path / "out.json")["rows"]
+    return card_work.load(folder / "out.json")["rows"], done.stdout
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_tests_leave_a_record_each_and_are_not_repeated(tmp_path, processes):
+    rows, said = run_tests(tmp_path, processes, 500.0)
     assert sorted(row["test"] for row in rows) == [f"test_some.py::test_a[{n}]" for n in range(6)]
     assert [row["outcome"] for row in rows].count("failed") == 1
-    assert ("bringing up nodes" in done.stdout) == (processes == 2)
+    assert ("bringing up nodes" in said) == (processes == 2)
 
 
-def test_no_test_begins_where_no_time_is_left(tmp_path):
-    work = card_work.Work(tmp_path / "a.json", {"tiny": False}, 10.0, tmp_path)
-    keeper = card_tests.Keeper(work)
-    report = pytest.TestReport("a", ("a", 1, "a"), {}, "passed", None, "call", duration=1.0)
-    with pytest.raises(pytest.Session.Interrupted):
-        keeper.pytest_runtest_logreport(report)
-    assert keeper.cut and work.records[0]["test"] == "a"
+@pytest.mark.parametrize("processes", [1, 2])
+def test_tests_stop_where_no_time_is_left(tmp_path, processes):
+    rows, said = run_tests(tmp_path, processes, 10.0)
+    assert len(rows) == 2 and "out of time" in said
 
 
 # New jobs.
