@@ -125,12 +125,18 @@ def beside(documents: Documents) -> Table:
     others = [label for label, is_ours in labels.items() if not is_ours]
     columns |= {f"{our} / {other}": _factor(our, other) for our in ours[:1] for other in others}
     columns |= {f"kernels, {our}": _kernels(our) for our in ours}
+    compared = [*ours[:1], *others] if others else []
+    columns |= {f"compile s, {label}": _compiled(label) for label in compared}
     made = tabulated(lines.values(), columns)
     return filled(made._replace(note=notes(documents)))
 
 
 def _speed(label: str) -> Column:
     return lambda line: short(line[label].get("steps_per_second")) if label in line else ""
+
+
+def _compiled(label: str) -> Column:
+    return lambda line: fixed(1)(line.get(label, {}).get("compile_seconds"))
 
 
 def _kernels(label: str) -> Column:

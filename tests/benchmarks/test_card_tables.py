@@ -66,6 +66,9 @@ def test_a_factor_compares_turns_and_kernels_stand_beside():
     made = card.craft([document(exact, other)])
     assert made.head[3:] == ["exact", "craftax", "exact / craftax", "kernels, exact"]
     assert made.rows[0][3:] == ["500 k", "100 k", "5.0", "34 + 26"]
+    timed = [{**row, "compile_seconds": 15.26} for row in (exact, other)]
+    assert card.craft([document(*timed)]).head[7:] == ["compile s, exact", "compile s, craftax"]
+    assert card.craft([document(*timed)]).rows[0][7:] == ["15.3", "15.3"]
     stated = {**exact, "times_s": [1.0]}  # fewer turns: the medians are compared
     assert card.craft([document(stated, other)]).rows[0][5] == "10.0"
 
