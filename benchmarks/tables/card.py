@@ -120,9 +120,9 @@ def beside(documents: Documents) -> Table:
         lines.setdefault(key, {})[label] = row
     first = lambda cell: lambda line: cell(next(iter(line.values())))  # noqa: E731
     columns = {head: first(cell) for head, cell in WHERE.items()}
-    columns |= {label: _speed(label) for label in labels}
     ours = [label for label, is_ours in labels.items() if is_ours]
     others = [label for label, is_ours in labels.items() if not is_ours]
+    columns |= {label: _speed(label) for label in (*ours, *others)}
     columns |= {f"{our} / {other}": _factor(our, other) for our in ours[:1] for other in others}
     columns |= {f"kernels, {our}": _kernels(our) for our in ours}
     compared = [*ours[:1], *others] if others else []
