@@ -20,8 +20,13 @@ NEEDED = ("jax", "numpy", "jaxtyping")  # by `import jaxenvs`
 def prepare() -> None:
     """Let `jaxenvs` and the folders beside it be imported from here."""
     sys.path[:1] = [str(ROOT)]  # in place of this folder, whose modules are jaxenvs.benchmarks'
+    extend()
+
+
+def extend() -> None:
+    """Let the folders beside `jaxenvs` be imported as parts of it."""
     package = importlib.import_module("jaxenvs")
-    if not INSTALLED:
+    if not INSTALLED and str(ROOT) not in package.__path__:
         package.__path__.append(str(ROOT))  # what `package-dir` of pyproject.toml does elsewhere
 
 

@@ -1,44 +1,42 @@
-"""Every figure that needs a GPU, by one command, in an hour on a card or less.
+"""Measure every figure that needs a GPU, by one command, in half an hour on a card.
 
     python -m jaxenvs.benchmarks.card --minutes 25         # installed
     python benchmarks card --minutes 25 --out DIR          # from a checkout, nothing installed
     python benchmarks card --list
 
-Jobs run in order of worth, each in a separate process, so that a crash, a lack of memory or an
-overrun costs one job. Each leaves one JSON in --out; a job that is done for this device and code,
-in --out or in benchmarks/results/card, is passed over; one that was cut goes on from its records,
-after the jobs that have none yet. A run leaves at most --files files, as many as such a machine may
-send home: it begins no job whose files would be too many, and the next run takes those up.
+Jobs start in order of importance, each in a separate process, so that a crash, a lack of memory or
+an overrun costs one job. `--jobs` of them run at once: they compile side by side, and one at a time
+measures. Each leaves one JSON in --out; a job that is done for this device and code, in --out or in
+benchmarks/results/card, is passed over; one that was cut goes on from its records, after the jobs
+that have none yet. A run leaves at most --files files, the limit of the machine on returned files:
+it begins no job that would exceed it, and the next run takes those up.
 """
 
 import argparse
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jaxenvs.commands.parser import Parser
+from jaxenvs.commands.parser import Parser, number
 
-from . import card_jobs, card_work
+from . import card_apart, card_jobs, card_work, exclusive
 from .card_jobs import Job
 from .card_work import CUT, DONE, FAILED, LEFT_OUT, RUNNING
 
 COMMAND = "python -m jaxenvs.benchmarks.card"
 FILES = 8  # in --out after a run, unless it is tiny
 START, END = 240.0, 15.0  # seconds: to ask what is here at most; to kill a job and write it down
-MARGIN = 10.0  # seconds before its limit in which a job begins no other case
 TINY = (0.5, 4.0)  # minutes that a job of a tiny run takes, and may take
-SAID = 40  # last lines of a job that failed
 LEFT = "left"  # how a job ended that was not begun
-QUICK = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"  # to compile
+AT_ONCE, CORES = 4, 4  # most jobs that run at once by default, and the cores that each should have
 
 
 class Task(NamedTuple):
@@ -73,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"card: {error}", file=sys.stderr)
         return 2
     print(f"{about['device']}, jax {about['jax']}, code {about['code']}, {args.minutes:g} min")
-    told = [_run(task, args, about, end) for task in tasks(args, about)]
+    told = Run(args, about, end).all(tasks(args, about))
     return 1 if FAILED in told else 0
 
 
@@ -88,6 +86,15 @@ def _parser() -> Parser:
     add("--minutes", type=float, default=25.0, help="time for all jobs together (default: 25)")
     add("--again", action="store_true", help="repeat finished jobs and drop their old records")
     add("--out", type=Path, default=Path("runs/card"), metavar="DIR", help="default: %(default)s")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    add(
+        "--jobs",
+        type=number(1, 64),
+        default=max(1, min(AT_ONCE, (cores or 1) // CORES)),
+        metavar="N",
+        help="jobs that run at once, of which one measures and the others compile (default here: "
+        "%(default)s)",
+    )
     add("--files", type=int, help=f"most files in DIR after the run (default: {FILES}; tiny: any)")
     add("--tiny", action="store_true", help="tiny sizes, to test every job on a CPU")
     add("--commit", default="", help="commit to record if git is not available")
@@ -106,7 +113,7 @@ def _parser() -> Parser:
 def listed() -> str:
     """One line for each job."""
     return "\n".join(
-        f"{job.name:10} {job.minutes:2g} min, at most {job.most:g}: {job.what}"
+        f"{job.name:13} {job.minutes:2g} min, at most {job.most:g}: {job.what}"
         + (f" (needs {', '.join(job.needs)})" if job.needs else "")
         for job in card_jobs.JOBS
     )
@@ -115,14 +122,9 @@ def listed() -> str:
 # The process that runs the others.
 
 
-def child(*words: str) -> list[str]:
-    """The words of this command, installed or not, for a separate process."""
-    return [sys.executable, str(Path(__file__).with_name("__main__.py")), "card", *words]
-
-
 def _asked(args: argparse.Namespace) -> dict[str, Any]:
     """The device and versions, from another process: this one leaves the device alone."""
-    words = child("--about", "--commit", args.commit)
+    words = card_apart.child("--about", "--commit", args.commit)
     done = subprocess.run(words, capture_output=True, text=True, timeout=START, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
@@ -159,115 +161,102 @@ def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | Non
     return max(fitting, key=worth, default=None)
 
 
-def _run(task: Task, args: argparse.Namespace, about: dict[str, Any], end: float) -> str:
-    """Run a job if there is time and room for it; return how it ended."""
-    job, left = task.job, end - time.monotonic() - END
-    needed, most = TINY if args.tiny else (job.minutes, job.most)
-    if left < 60 * needed:
-        minutes = f"{max(left, 0) / 60:.1f}"
-        print(f"{job.name}: not begun, it takes {needed:g} min and {minutes} are left")
-        return LEFT
-    if too_many(task, args):
-        print(f"{job.name}: not begun, {args.out} has as many files as it may; see --files")
-        return LEFT
-    seconds = min(60 * most, left)
-    print(f"{job.name}: {job.what}; at most {seconds / 60:.1f} min", flush=True)
-    header = _header(task, args, about)
-    begun = time.monotonic()
-    said, trouble = run_apart(task, args, header, seconds)
-    state, records = _settle(task, header, said, trouble)
-    print(f"{job.name}: {state}, {records} records, {time.monotonic() - begun:.0f} s", flush=True)
-    return state
+class Run:
+    """The jobs of one command: which run now, and whether another may begin."""
 
+    def __init__(self, args: argparse.Namespace, about: dict[str, Any], end: float) -> None:
+        self.args, self.about, self.end = args, about, end
+        self.lock, self.stop = threading.Lock(), threading.Event()
+        self.running: list[Task] = []
 
-def too_many(task: Task, args: argparse.Namespace) -> bool:
-    """Whether a job would leave more files than may be there."""
-    most = args.files or (None if args.tiny else FILES)
-    if most is None:
-        return False
-    there = {path.name for path in args.out.iterdir() if not path.name.startswith(".")}
-    mine = {name for name in there if name.split(".")[0] == task.file.stem}
-    return len(there - mine) + task.job.files > most
+    def all(self, tasks: Sequence[Task]) -> list[str]:
+        """Run the jobs, those that need the machine to themselves last; return how they ended."""
+        together = [task for task in tasks if not task.job.alone]
+        apart = [task for task in tasks if task.job.alone]
+        return [*self._several(together, self.args.jobs), *self._several(apart, 1)]
+
+    def _several(self, tasks: Sequence[Task], count: int) -> list[str]:
+        """Run jobs in this order, `count` at once."""
+        waiting, told = deque(tasks), []
+
+        def work() -> None:
+            while waiting and not self.stop.is_set():
+                try:
+                    told.append(self._one(waiting.popleft()))
+                except BaseException:
+                    self.stop.set()
+                    raise
+
+        with ThreadPoolExecutor(count) as pool:
+            try:
+                for done in as_completed([pool.submit(work) for _ in range(count)]):
+                    done.result()
+            except BaseException:
+                self.stop.set()  # also where the user stops this thread
+                raise
+        return told
+
+    def _one(self, task: Task) -> str:
+        """Run a job if there is time and room for it; return how it ended."""
+        job, left = task.job, self.end - time.monotonic() - END
+        needed, most = TINY if self.args.tiny else (job.minutes, job.most)
+        if left < 60 * needed:
+            minutes = f"{max(left, 0) / 60:.1f}"
+            print(f"{job.name}: not begun, it takes {needed:g} min and {minutes} are left")
+            return LEFT
+        with self.lock:
+            if self.too_many(task):
+                out = self.args.out
+                print(f"{job.name}: not begun, {out} has as many files as it may; see --files")
+                return LEFT
+            self.running.append(task)
+        try:
+            return self._begun(task, card_apart.Limits(min(60 * most, left), left))
+        finally:
+            self.running.remove(task)
+
+    def _begun(self, task: Task, limits: card_apart.Limits) -> str:
+        job, begun = task.job, time.monotonic()
+        print(f"{job.name}: {job.what}; at most {limits.seconds / 60:.1f} min", flush=True)
+        header = _header(task, self.args, self.about)
+        said, trouble = run_apart(task, self.args, header, limits, self.stop)
+        state, records = _settle(task, header, said, trouble)
+        seconds = time.monotonic() - begun
+        print(f"{job.name}: {state}, {records} records, {seconds:.0f} s", flush=True)
+        return state
+
+    def too_many(self, task: Task) -> bool:
+        """Return whether the running jobs and this one would leave more files than allowed."""
+        most = self.args.files or (None if self.args.tiny else FILES)
+        if most is None:
+            return False
+        there = {path.name for path in self.args.out.iterdir() if not path.name.startswith(".")}
+        now = [task, *self.running]
+        theirs = {name for name in there if name.split(".")[0] in {t.file.stem for t in now}}
+        return len(there - theirs) + sum(t.job.files for t in now) > most
 
 
 def _header(task: Task, args: argparse.Namespace, about: dict[str, Any]) -> dict[str, Any]:
-    """What the file of a job says beside its figures, and the records that it goes on from."""
+    """Header of the file of a job, and the records of an earlier run."""
     words = [COMMAND, "--only", task.job.name, *(["--tiny"] if args.tiny else [])]
     told = {**about, "date": time.strftime("%Y-%m-%d %H:%M:%S"), "command": " ".join(words)}
-    told |= {"job": task.job.name, "tiny": args.tiny}
-    told["xla_flags"] = _environment(task.job, told)["XLA_FLAGS"]
+    told |= {"job": task.job.name, "tiny": args.tiny, "jobs": args.jobs}
+    told["xla_flags"] = card_apart.environment(task.job.environment, told)["XLA_FLAGS"]
     kept = {name: task.before[name] for name in ("rows", "failed")} if task.before else {}
     return told | kept
 
 
-def _environment(job: Job, header: dict[str, Any]) -> dict[str, str]:
-    """Variables of a job's process; its flags for XLA stand behind those that are set."""
-    on_gpu = header["platform"] == "gpu"
-    extra = dict(job.environment) if on_gpu else {}
-    quick = QUICK if header["tiny"] and not on_gpu else ""
-    flags = (os.environ.get("XLA_FLAGS", ""), extra.pop("XLA_FLAGS", ""), quick)
-    return {
-        **os.environ,
-        **extra,
-        "XLA_FLAGS": " ".join(filter(None, flags)),
-        "PYTHONUNBUFFERED": "1",
-    }
-
-
 def run_apart(
-    task: Task, args: argparse.Namespace, header: dict[str, Any], seconds: float
+    task: Task,
+    args: argparse.Namespace,
+    header: dict[str, Any],
+    limits: card_apart.Limits,
+    stop: threading.Event,
 ) -> tuple[list[str], str]:
-    """Run a job in a separate process and repeat its output; return the last lines and an error.
-
-    The error is empty if the job recorded its own end.
-    """
-    process = subprocess.Popen(
-        child("--job", task.job.name),
-        env=_environment(task.job, header),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    told = {"file": str(task.file), "scratch": str(args.scratch), "seconds": seconds - MARGIN}
-    said: deque[str] = deque(maxlen=SAID)
-    reader = threading.Thread(target=_repeat, args=(process, said), daemon=True)
-    with _ended(process):
-        reader.start()
-        with contextlib.suppress(BrokenPipeError):  # it says why it ended
-            assert process.stdin is not None
-            process.stdin.write(json.dumps({**told, "header": header}))
-            process.stdin.close()
-        try:
-            code = process.wait(seconds)
-            trouble = "" if code == 0 else f"its process ended with {code}"
-        except subprocess.TimeoutExpired:
-            trouble = f"killed at its limit of {seconds / 60:.1f} min"
-    reader.join()  # nobody is left who could write
-    for pipe in (process.stdin, process.stdout):
-        with contextlib.suppress(BrokenPipeError):
-            assert pipe is not None
-            pipe.close()
-    return list(said), trouble
-
-
-def _repeat(process: subprocess.Popen, said: deque[str]) -> None:
-    for line in process.stdout or ():
-        said.append(line.rstrip())
-        print(f"  {said[-1]}", flush=True)
-
-
-@contextlib.contextmanager
-def _ended(process: subprocess.Popen) -> Iterator[None]:
-    """Leave no process of a job behind, nor any that it began."""
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    """Run a job in a separate process; return its last lines and an error, see `card_apart`."""
+    variables = card_apart.environment(task.job.environment, header, shared=args.jobs > 1)
+    order = card_apart.Order(task.job.name, task.file, args.scratch, header, limits)
+    return card_apart.run(order, variables, stop)
 
 
 def _settle(task: Task, header: dict[str, Any], said: list[str], trouble: str) -> tuple[str, int]:
@@ -297,7 +286,9 @@ def run_here(job: Job) -> int:
     told = json.loads(sys.stdin.read())
     _end_with(os.getppid())
     file, scratch = Path(told["file"]), Path(told["scratch"])
-    work = card_work.Work(file, told["header"], told["seconds"], scratch)
+    scratch.mkdir(parents=True, exist_ok=True)
+    exclusive.DEVICE.share(scratch / card_apart.LOCK, Path(told["report"]))
+    work = card_work.Work(file, told["header"], told["seconds"], scratch, told["most"])
     if work.tiny:
         card_jobs.shorten()
     state = _state_after(job, work)

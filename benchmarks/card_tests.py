@@ -1,13 +1,15 @@
 """The job of `card` that runs the tests which need a GPU, in slices: a record for each test."""
 
+import os
 from typing import Any
 
-from .card_work import HERE, OutOfTimeError, Work
+from .card_work import HERE, OutOfTimeError, Work, absent
 
 TESTS = HERE.parent / "tests"
 MARK = "mark.gpu"  # in every file that has such tests
 IMPORTED = "Module already imported"  # of pytest's own warnings: this process has imported much
-LONGEST = 60.0  # seconds that a test may take: with less left none is begun
+LONGEST = 45.0  # seconds that a test may take: with less left none is begun
+MOST_WORKERS = 12  # processes that share the GPU, each with its own context and programs
 
 
 class Keeper:
@@ -23,21 +25,20 @@ class Keeper:
         items[:] = rest[:3] if self.work.tiny else rest
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Keep the outcome of a test, or why it could not begin."""
+        """Keep the outcome of a test, or why it could not begin; stop where no time is left."""
+        import pytest
+
         if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
             said = "" if report.passed else str(report.longrepr)[-500:]
             record = {"test": report.nodeid, "outcome": report.outcome, "said": said}
             self.work.keep([record | {"times_s": [report.duration]}])
-
-    def pytest_runtest_protocol(self, item: Any) -> None:
-        """Stop before a test for which there is no time."""
-        if self.work.left() < LONGEST and not self.work.tiny:
-            self.cut = True
-            item.session.shouldstop = "no time is left"
+            if self.work.left() < LONGEST and not self.work.tiny:
+                self.cut = True
+                raise pytest.Session.Interrupted("no time is left")
 
 
 def run(work: Work) -> None:
-    """Run `pytest -m gpu` on the GPU with the CPU beside it."""
+    """Run `pytest -m gpu` on the GPU and the CPU, in several processes if possible."""
     import pytest
 
     if not TESTS.is_dir():
@@ -46,8 +47,23 @@ def run(work: Work) -> None:
     keeper = Keeper(work)
     files = [str(f) for f in sorted(TESTS.rglob("test_*.py")) if MARK in f.read_text("utf-8")]
     words = [*files, "-m", "gpu", "-q", "-p", "no:cacheprovider", "-W", f"ignore:{IMPORTED}"]
-    code = pytest.main(words, plugins=[keeper])
+    code = pytest.main([*words, *_divided(work)], plugins=[keeper])
     if code not in (0, 1, 2, 5):  # passed, failed, stopped, none left
         raise RuntimeError(f"pytest ended with {code}; see above")
     if keeper.cut:
         raise OutOfTimeError
+
+
+def _divided(work: Work) -> list[str]:
+    """Options that divide the tests among processes: nearly all of their time is compilation."""
+    count = workers()
+    if work.tiny or count < 2 or absent(["xdist"]):
+        return []
+    done = [f"--deselect={record['test']}" for record in work.records]  # workers lack the plugin
+    plugin = "benchmarks.card_worker"  # of this checkout, as `tests` is
+    return ["-n", str(count), "--dist", "worksteal", "-p", plugin, *done]
+
+
+def workers() -> int:
+    """Processes that run tests at once."""
+    return min(MOST_WORKERS, (os.cpu_count() or 1) * 3 // 4)

@@ -16,10 +16,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from . import exclusive
+from .card_steps import with_stock
 from .card_work import BROUGHT_HOME, OutOfTimeError, Records, Work
 
 CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
+WHOLE = "Craft-Ids-v0"
 SPEEDS = ((CRAFT, "gpu"), (DOORKEY, None))
+FULL = 8192  # environments of the whole game
+RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
+RECURRENT |= {"chunk": 4, "unroll": 1}
+SHORT = {"rollout_steps": 2, "minibatches": 1, "epochs": 1, "chunk": 1, "hidden": (8,)}
 SAVING = 45.0  # seconds that the end of a slice takes at most: a chunk, a checkpoint, its copy
 FREE = 20.0  # seconds without which a slice is not begun
 POINTS = 200  # of the learning curve that a slice leaves
@@ -31,16 +38,47 @@ TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episode
 
 def speeds(work: Work) -> None:
     """PPO with the preset of each id, over environments: steps of training per second."""
-    from . import scaling
-
-    def figures(id: str, num_envs: int, preset: str | None) -> Records:
-        record = scaling.measure(id, num_envs, 1, 0.01 if work.tiny else 6.0, preset)
-        del record["devices"], record["device"]
-        return [{**record, "algorithm": "ppo", "preset": preset or "usual"}]
-
     for num_envs in (8,) if work.tiny else (4096, 1024, 16_384):
         for id, preset in SPEEDS[1:] if work.tiny else SPEEDS:
-            work.measure(functools.partial(figures, id, num_envs, preset), id=id, num_envs=num_envs)
+            figures = functools.partial(_trained, work, id, num_envs, "ppo", preset, {})
+            work.measure(figures, id=id, num_envs=num_envs)
+
+
+def full(work: Work) -> None:
+    """PPO in the whole game, by reset source, with its preset for a GPU."""
+    for source in ("exact",) if work.tiny else with_stock("pool", "exact"):
+        _by_settings(work, WHOLE, "ppo", "gpu", {"chunk": 4, "reset_source": source})
+
+
+def recurrent(work: Work) -> None:
+    """Recurrent PPO in the whole game and in Craft-Classic, with large batches."""
+    source = with_stock("pool")[-1]
+    for id in (CRAFT,) if work.tiny else (WHOLE, CRAFT):
+        _by_settings(work, id, "ppo-rnn", None, {**RECURRENT, "reset_source": source})
+
+
+def _by_settings(
+    work: Work, id: str, algorithm: str, preset: str | None, given: dict[str, Any]
+) -> None:
+    """Measure a learner with settings besides its preset."""
+    num_envs, given = (2, {**given, **SHORT}) if work.tiny else (FULL, given)
+    case = {"id": id, "num_envs": num_envs, "reset_source": given["reset_source"]}
+    figures = functools.partial(_trained, work, id, num_envs, algorithm, preset, given)
+    work.measure(figures, **case, algorithm=algorithm)
+
+
+def _trained(
+    work: Work, id: str, num_envs: int, algorithm: str, preset: str | None, given: dict[str, Any]
+) -> Records:
+    from . import scaling
+
+    seconds = 0.01 if work.tiny else 6.0
+    record = scaling.measure(id, num_envs, 1, seconds, preset, algorithm, **given)
+    del record["devices"], record["device"]
+    told = {"algorithm": algorithm, "preset": preset or "usual"}
+    told |= {"reset_source": given["reset_source"]} if "reset_source" in given else {}
+    settings = ", ".join(f"{name} {value}" for name, value in given.items())
+    return [{**record, **told, "settings": settings}]
 
 
 def billion(work: Work) -> None:
@@ -55,15 +93,16 @@ def billion(work: Work) -> None:
     path = work.scratch / work.file.stem
     if (path / "eval.json").is_file():
         return
-    if work.left() < SAVING + FREE:
-        raise OutOfTimeError
     before = _found(path, carrier)
     words = [*(TINY if work.tiny else RUN), "--out", str(path), "--overwrite"]
     if before:
         words = ["--resume", str(path), *(TINY[-2:] if work.tiny else LATER)]
-    begun = time.monotonic()
-    with _stopping(work.left() - SAVING):
-        ended = train.main(words)
+    with exclusive.held():
+        if work.left() < SAVING + FREE:
+            raise OutOfTimeError
+        begun = time.monotonic()
+        with _stopping(work.left() - SAVING):
+            ended = train.main(words)
     if ended not in (0, 130):
         raise RuntimeError(f"jaxenvs train {' '.join(words)}: exit code {ended}; see above")
     try:

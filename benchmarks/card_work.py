@@ -8,6 +8,7 @@ whatever ends the job leaves the records before it, and is continued from them.
 import hashlib
 import importlib.util
 import json
+import math
 import re
 import subprocess
 import time
@@ -18,9 +19,12 @@ from typing import Any
 import jaxenvs
 from jaxenvs.core.files import replacing
 
+from . import exclusive
+
 HERE = Path(__file__).resolve().parent
 BROUGHT_HOME = HERE / "results" / "card"  # by earlier runs
 RUNNING, DONE, CUT, FAILED, LEFT_OUT = "running", "done", "cut", "failed", "left out"
+NO_MEMORY = "RESOURCE_EXHAUSTED"  # in XLA's errors
 DRIVER = ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
 
 Records = list[dict[str, Any]]
@@ -33,20 +37,33 @@ class OutOfTimeError(Exception):
 class Work:
     """One job under way."""
 
-    def __init__(self, file: Path, header: dict[str, Any], seconds: float, scratch: Path) -> None:
-        """Resume from the records of an earlier run in `header`."""
+    def __init__(
+        self,
+        file: Path,
+        header: dict[str, Any],
+        seconds: float,
+        scratch: Path,
+        most: float = math.inf,
+    ) -> None:
+        """Resume from the records of an earlier run in `header`.
+
+        The job may take `seconds` without its waits for the device, and `most` with them.
+        """
         self.file, self.header, self.scratch = file, header, scratch
         self.tiny = bool(header["tiny"])
-        self.deadline = time.monotonic() + seconds
+        self.begun, self.seconds, self.most = time.monotonic(), seconds, most
         self.records: Records = header.pop("rows", [])
-        self.failed: Records = header.pop("failed", [])
+        failed: Records = header.pop("failed", [])
+        # Other jobs may have used the memory: such a case is tried again.
+        self.failed = [record for record in failed if NO_MEMORY not in record["reason"]]
         self.missing: dict[str, str] = {}
         self.longest = 0.0  # seconds of a case
         self.unwritten: OSError | None = None  # why the newest records are not in the file
 
     def left(self) -> float:
         """Seconds until the job must have ended."""
-        return self.deadline - time.monotonic()
+        limit = min(self.seconds + exclusive.DEVICE.waited, self.most)
+        return self.begun + limit - time.monotonic()
 
     def has(self, **case: Any) -> bool:
         """Whether a record of this case, or why there is none, is known."""
@@ -62,12 +79,13 @@ class Work:
             return
         if self.left() < self.longest:
             raise OutOfTimeError
-        start = time.monotonic()
+        start = time.monotonic() - exclusive.DEVICE.waited
         try:
             self.keep(figures())
         except (LookupError, RuntimeError, ValueError) as error:  # jax's errors are RuntimeErrors
             self.fail(error, **case)
-        self.longest = max(self.longest, time.monotonic() - start)
+        taken = time.monotonic() - exclusive.DEVICE.waited - start
+        self.longest = max(self.longest, taken)
 
     def keep(self, records: Iterable[dict[str, Any]]) -> None:
         """Add records and write the file."""

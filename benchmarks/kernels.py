@@ -10,15 +10,15 @@ import collections
 import itertools
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
 from jaxenvs.core.vector import RESET_SOURCES
 
-from . import contestants, instrument, throughput
+from . import contestants, exclusive, instrument, throughput, timing
 from .contestants import Contestant
 from .tables.plain import plain
 
@@ -39,34 +39,56 @@ def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
     return dict(times.most_common()), dict(launches)
 
 
+class Profile(NamedTuple):
+    """A profiled program: its record, and its optimised HLO."""
+
+    record: dict[str, Any]
+    hlo: str
+
+
 def measure(contestant: Contestant) -> dict[str, Any]:
     """Time a rollout, then profile it; times and launches are of one step."""
+    return profile(contestant).record
+
+
+def profile(contestant: Contestant) -> Profile:
+    """Compile a rollout, time it and profile it."""
     key = jax.random.key(0)
-    state = jax.jit(contestant.reset)(key)
-    rollout = jax.jit(contestant.rollout(LENGTH), donate_argnums=1).lower(key, state).compile()
+    reset = jax.jit(contestant.reset).lower(key).compile()
+    shapes = jax.eval_shape(contestant.reset, key)
+    length = timing.steps_that_fit(contestant, shapes, LENGTH)
+    traced = jax.jit(contestant.rollout(length), donate_argnums=1).lower(key, shapes)
+    rollout = traced.compile()
 
-    def run(state: Any) -> Any:
-        return jax.block_until_ready(rollout(key, state))[0]
-
-    state = run(run(state))
-    start = time.perf_counter()
-    state = run(state)
-    step = 1e6 * (time.perf_counter() - start) / LENGTH
-    with tempfile.TemporaryDirectory() as folder:
-        with jax.profiler.trace(folder):
-            run(state)
-        (file,) = Path(folder).rglob("*.xplane.pb")
-        times, launches = durations(jax.profiler.ProfileData.from_file(str(file)).planes)
-    return {
+    with exclusive.held():
+        seconds, times, launches = _traced(lambda state: rollout(key, state)[0], reset(key))
+    record = {
         "id": contestant.env_id,
         "contestant": contestant.name,
         "num_envs": contestant.num_envs,
         "reset_source": contestant.reset_source,
-        "step": round(step, 2),
-        "busy": round(sum(times.values()) / LENGTH, 2),
-        "microseconds": {name: round(total / LENGTH, 3) for name, total in times.items()},
-        "launches": {name: launches[name] / LENGTH for name in times},
+        "step": round(1e6 * seconds / length, 2),
+        "busy": round(sum(times.values()) / length, 2),
+        "microseconds": {name: round(total / length, 3) for name, total in times.items()},
+        "launches": {name: launches[name] / length for name in times},
     }
+    return Profile(record, rollout.as_text() or "")
+
+
+def _traced(
+    step: Callable[[Any], Any], state: Any
+) -> tuple[float, dict[str, float], dict[str, int]]:
+    """Return the seconds of a program without the profiler, and what `durations` returns of it."""
+    state = jax.block_until_ready(step(step(state)))
+    start = time.perf_counter()
+    state = jax.block_until_ready(step(state))
+    seconds = time.perf_counter() - start
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            jax.block_until_ready(step(state))
+        (file,) = Path(folder).rglob("*.xplane.pb")
+        found = durations(jax.profiler.ProfileData.from_file(str(file)).planes)
+    return seconds, *found
 
 
 def _show(record: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from jaxtyping import Array
 
 import jaxenvs
 
-from . import contestants, instrument, throughput, timing
+from . import contestants, exclusive, instrument, throughput, timing
 from .contestants import Contestant
 from .tables import gpu
 
@@ -35,8 +35,9 @@ class Runner(timing.BatchRunner):
 
     def __init__(self, contestant: Contestant, seconds: float, chunk: int) -> None:
         super().__init__(contestant, seconds)
-        done = np.asarray(self.rollout(self.key, self.state)[1][0][1])
-        self.state = jax.jit(contestant.reset)(self.key)  # the other one was given away
+        with exclusive.held():
+            self.state, stored = self.rollout(self.key, self.state)
+            done = np.asarray(stored[0][1])
         self.ended = float(done.sum(axis=1).mean())
         self.trips = float(trips(done, chunk).mean())
 

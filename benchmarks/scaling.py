@@ -26,13 +26,13 @@ import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import jaxenvs
-from jaxenvs.baselines import ppo, presets
+from jaxenvs.baselines import algorithms, presets
 from jaxenvs.baselines.algorithms import Learner
 from jaxenvs.baselines.devices import DEVICES, Devices
 from jaxenvs.baselines.run import loop
 from jaxenvs.commands.parser import Parser
 
-from . import gpu_work, hlo, instrument
+from . import exclusive, gpu_work, hlo, instrument
 from .tables import training
 
 COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute")
@@ -48,11 +48,19 @@ class Described(Devices):
         return gpu_work.described(self.count, DEVICES)
 
 
-def learner(id: str, num_envs: int, devices: Devices, preset: str | None = None) -> Learner:
-    """PPO with the preset of an id, on `num_envs` environments over all devices."""
-    tuned = presets.preset(id, preset)
-    settings = ppo.Settings(**{**tuned.settings, "num_envs": num_envs})
-    return Learner.of("ppo", jaxenvs.make(id), settings, devices)
+def learner(
+    id: str,
+    num_envs: int,
+    devices: Devices,
+    preset: str | None = None,
+    algorithm: str = "ppo",
+    **given: Any,
+) -> Learner:
+    """A learner with the preset of an id, on `num_envs` environments over all devices."""
+    tuned = presets.preset(id, preset, algorithm)
+    kind = algorithms.ALGORITHMS[algorithm].load().Settings
+    settings = kind(**{**tuned.settings, "num_envs": num_envs, **given})
+    return Learner.of(algorithm, jaxenvs.make(id), settings, devices)
 
 
 def compile_chunk(agent: Learner) -> str:
@@ -111,19 +119,30 @@ def describe(id: str, num_envs: int, count: int) -> dict[str, Any]:
 
 
 def measure(
-    id: str, num_envs: int, count: int, seconds: float, preset: str | None = None
+    id: str,
+    num_envs: int,
+    count: int,
+    seconds: float,
+    preset: str | None = None,
+    algorithm: str = "ppo",
+    **given: Any,
 ) -> dict[str, Any]:
-    """Train for some seconds on the devices of this process."""
-    agent = learner(id, num_envs, Devices(count), preset)
+    """Train for some seconds on the devices of this process; `given` are further settings."""
+    agent = learner(id, num_envs, Devices(count), preset, algorithm, **given)
     keys = jnp.stack([jax.random.key(0)])
     begun = time.perf_counter()
-    runners, _ = jax.block_until_ready(loop.run_chunk(agent, loop.start(agent, keys)))
+    start = loop.start.lower(agent, keys).compile()
+    with exclusive.held():
+        runners = jax.block_until_ready(start(keys))
+    run = loop.run_chunk.lower(agent, runners).compile()
     compiled = time.perf_counter() - begun
     times: list[float] = []
-    while sum(times) < seconds:
-        begun = time.perf_counter()
-        runners, _ = jax.block_until_ready(loop.run_chunk(agent, runners))
-        times.append(time.perf_counter() - begun)
+    with exclusive.held():
+        runners, _ = jax.block_until_ready(run(runners))
+        while sum(times) < seconds:
+            begun = time.perf_counter()
+            runners, _ = jax.block_until_ready(run(runners))
+            times.append(time.perf_counter() - begun)
     steps = agent.settings.chunk * agent.settings.steps_per_update
     return {
         "id": id,

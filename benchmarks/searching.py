@@ -17,7 +17,7 @@ import jax
 import jaxenvs
 from jaxenvs import search
 
-from . import instrument, throughput
+from . import exclusive, instrument, throughput
 from .tables.puzzles import SEARCHED
 from .tables.text import tabulated
 
@@ -38,12 +38,13 @@ def measure(
     start = time.perf_counter()
     compiled = jax.jit(run).lower(drawn[0]).compile()
     compile_seconds = time.perf_counter() - start
-    jax.block_until_ready(compiled(drawn[0]))
     seconds, results = [], []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        results = [jax.block_until_ready(compiled(level)) for level in drawn]
-        seconds.append(time.perf_counter() - start)
+    with exclusive.held():
+        jax.block_until_ready(compiled(drawn[0]))
+        for _ in range(repeats):
+            start = time.perf_counter()
+            results = [jax.block_until_ready(compiled(level)) for level in drawn]
+            seconds.append(time.perf_counter() - start)
     nodes = sum(int(result.nodes) for result in results)
     return {
         "env_id": env_id,

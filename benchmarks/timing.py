@@ -14,13 +14,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import peers
+from . import exclusive, peers
 from .contestants import Contestant, Game
 
 # Bytes of observations and rewards in one rollout: on a CPU few, to stay near its caches; on an
 # accelerator many, so that starting the program (tens of microseconds) is nothing beside its steps.
 ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
 ROLLOUT_STEPS = (8, 1024)  # fewest and most steps of one rollout
+LARGEST = 9 << 30  # bytes that one rollout may store: fewer steps than the fewest, if need be
 AGE_STEPS, AGE_SECONDS = 512, 3.0  # steps before the first that counts, or so many seconds
 
 
@@ -77,13 +78,13 @@ class BatchRunner(Runner):
 
     def __init__(self, contestant: Contestant, seconds: float) -> None:
         self.key, key_reset = jax.random.split(jax.random.key(0))
-        state = jax.block_until_ready(jax.jit(contestant.reset)(key_reset))
+        reset = jax.jit(contestant.reset).lower(key_reset).compile()
+        state = jax.eval_shape(contestant.reset, key_reset)
         length = rollout_length(contestant, state)
         start = time.perf_counter()
         rollout = jax.jit(contestant.rollout(length), donate_argnums=1)
         self.rollout: Callable = rollout.lower(self.key, state).compile()
         compiled = time.perf_counter() - start
-        self.state = state
         self.record = Record(
             contestant.name,
             contestant.env_id,
@@ -94,8 +95,10 @@ class BatchRunner(Runner):
             rollouts=1,
             compile_seconds=round(compiled, 2),
         )
-        self.age()
-        self.record.rollouts = math.ceil(seconds / min(self.run() for _ in range(2)))
+        with exclusive.held():
+            self.state = jax.block_until_ready(reset(key_reset))
+            self.age()
+            self.record.rollouts = math.ceil(seconds / min(self.run() for _ in range(2)))
 
     def run(self) -> float:
         self.key, key = jax.random.split(self.key)
@@ -138,21 +141,36 @@ def drawn(rng: np.random.Generator, game: Game, steps: int) -> Any:
 
 def rollout_length(contestant: Contestant, state: Any) -> int:
     """Steps in a rollout so that what it stores stays within `ROLLOUT_BYTES` of this backend."""
-    key = jax.eval_shape(jax.random.key, 0)
-    _, stored = jax.eval_shape(contestant.rollout(1), key, state)
-    step = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(stored))
     fewest, most = ROLLOUT_STEPS
     budget = ROLLOUT_BYTES["cpu" if jax.default_backend() == "cpu" else "accelerator"]
-    return min(most, max(fewest, budget // step))
+    length = min(most, max(fewest, budget // _stored(contestant, state)))
+    return steps_that_fit(contestant, state, length)
+
+
+def steps_that_fit(contestant: Contestant, state: Any, length: int) -> int:
+    """Return `length`, or fewer steps if a rollout would store more than `LARGEST`."""
+    return max(1, min(length, LARGEST // _stored(contestant, state)))
+
+
+def _stored(contestant: Contestant, state: Any) -> int:
+    """Bytes that a step stores."""
+    key = jax.eval_shape(jax.random.key, 0)
+    _, stored = jax.eval_shape(contestant.rollout(1), key, state)
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(stored))
 
 
 def take_turns(runners: Sequence[Runner], repeats: int) -> list[dict[str, Any]]:
     """Time every runner `repeats` times in turns; return their figures."""
     on_cpu = jax.default_backend() == "cpu"
-    for _ in range(repeats):
-        for runner in runners:
-            before = time.process_time()
-            runner.record.seconds.append(runner.run())
-            if on_cpu:
-                runner.record.processor_seconds.append(time.process_time() - before)
+    with exclusive.held():
+        for _ in range(repeats):
+            for runner in runners:
+                _time(runner, on_cpu)
     return [runner.record.as_dict() for runner in runners]
+
+
+def _time(runner: Runner, on_cpu: bool) -> None:
+    before = time.process_time()
+    runner.record.seconds.append(runner.run())
+    if on_cpu:
+        runner.record.processor_seconds.append(time.process_time() - before)

@@ -7,6 +7,7 @@ from . import (  # noqa: F401 - each registers its tables
     card,
     craft,
     families,
+    first,
     gpu,
     grids,
     peers,

@@ -5,7 +5,7 @@ add columns or lack some: a column that no row fills is left out.
 """
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from . import turns
@@ -60,6 +60,14 @@ def rows_of(documents: Documents) -> Iterator[dict[str, Any]]:
             yield {"device": document["device"], **row, **_derived(row)}
 
 
+def by_size(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sort the rows of an id by the size of the batch; ids stay in the order of the job."""
+    listed = list(rows)
+    ids = list(dict.fromkeys((row["device"], row.get("id")) for row in listed))
+    place = lambda row: (ids.index((row["device"], row.get("id"))), row.get("num_envs") or 0)  # noqa: E731
+    return sorted(listed, key=place)
+
+
 def _derived(row: dict[str, Any]) -> dict[str, float]:
     """Medians over the raw times, where the row does not state them itself."""
     times, found = row.get("times_s"), {}
@@ -96,7 +104,7 @@ def plain(
     wanted: Callable[[dict[str, Any]], bool] = lambda row: True,
 ) -> Table:
     """One line for each row that is wanted."""
-    made = tabulated(filter(wanted, rows_of(documents)), columns)
+    made = tabulated(filter(wanted, by_size(rows_of(documents))), columns)
     return filled(made._replace(note=notes(documents)))
 
 
@@ -104,7 +112,7 @@ def beside(documents: Documents) -> Table:
     """One line for each device, id and batch: steps per second of all who ran, side by side."""
     lines: dict[tuple, dict[str, dict[str, Any]]] = {}
     labels: dict[str, bool] = {}  # of each contestant, whether it is ours
-    for row in rows_of(documents):
+    for row in by_size(rows_of(documents)):
         name = row.get("contestant") or OURS
         label = str(row.get("reset_source") or OURS) if name == OURS else name
         labels.setdefault(label, name == OURS)
@@ -112,17 +120,23 @@ def beside(documents: Documents) -> Table:
         lines.setdefault(key, {})[label] = row
     first = lambda cell: lambda line: cell(next(iter(line.values())))  # noqa: E731
     columns = {head: first(cell) for head, cell in WHERE.items()}
-    columns |= {label: _speed(label) for label in labels}
     ours = [label for label, is_ours in labels.items() if is_ours]
     others = [label for label, is_ours in labels.items() if not is_ours]
+    columns |= {label: _speed(label) for label in (*ours, *others)}
     columns |= {f"{our} / {other}": _factor(our, other) for our in ours[:1] for other in others}
     columns |= {f"kernels, {our}": _kernels(our) for our in ours}
+    compared = [*ours[:1], *others] if others else []
+    columns |= {f"compile s, {label}": _compiled(label) for label in compared}
     made = tabulated(lines.values(), columns)
     return filled(made._replace(note=notes(documents)))
 
 
 def _speed(label: str) -> Column:
     return lambda line: short(line[label].get("steps_per_second")) if label in line else ""
+
+
+def _compiled(label: str) -> Column:
+    return lambda line: fixed(1)(line.get(label, {}).get("compile_seconds"))
 
 
 def _kernels(label: str) -> Column:
@@ -142,12 +156,13 @@ def _factor(ours: str, other: str) -> Column:
     def cell(line: dict[str, dict[str, Any]]) -> str:
         if ours not in line or other not in line:
             return ""
-        return ratio(_faster(line[ours], line[other]))
+        return ratio(faster(line[ours], line[other]))
 
     return cell
 
 
-def _faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
+def faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
+    """How many times faster a row is, by neighbouring turns if both have the same number."""
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:
         return turns.faster(row, other, "times_s")
@@ -156,9 +171,15 @@ def _faster(row: dict[str, Any], other: dict[str, Any]) -> float | None:
     return None
 
 
-craft = job("craft", "Craft, steps per second by reset source")(beside)
+craft = job("craft", "Craft-Classic, steps per second by reset source")(beside)
+full = job("full", "The whole game of Craft, steps per second by reset source")(beside)
+full_symbolic = job("full-symbolic", "The whole game, symbolic, compared with craftax")(beside)
+doorkey = job("doorkey", "DoorKey compared with NAVIX and XLand-MiniGrid")(beside)
+rules = job("rules", "Rule worlds compared with XLand-MiniGrid")(beside)
 
 
+@job("training-rnn", "Recurrent PPO, steps per second")
+@job("training-full", "Training in the whole game, steps per second")
 @job("training", "Training, steps per second")
 def training(documents: Documents) -> Table:
     """Steps per second of training."""
@@ -166,6 +187,8 @@ def training(documents: Documents) -> Table:
         **WHERE,
         "learner": of("algorithm"),
         "preset": of("preset"),
+        "levels from": of("reset_source"),
+        "settings": of("settings"),
         "seeds": of("seeds", whole),
         "steps/s": of("steps_per_second", short),
         "compile, s": of("compile_seconds", fixed(1)),
@@ -187,6 +210,7 @@ def resets(documents: Documents) -> Table:
     return plain(documents, columns, lambda row: row.get("part") != "kernels")
 
 
+@job("profiles", "Kernels of the most used programs, microseconds")
 @job("resets", "Kernels of Craft, microseconds")
 def kernels(documents: Documents) -> Table:
     """Where a step goes: a line for each program, with its longest kernels."""
@@ -231,12 +255,31 @@ def puzzles(documents: Documents) -> Table:
     return plain(documents, columns)
 
 
+@job("korf", "Korf's hundred 15-puzzles by A*")
+def korf(documents: Documents) -> Table:
+    """How many levels were solved with proof, and at what cost."""
+    columns = {
+        "device": of("device"),
+        "batch size": of("batch_size", whole),
+        "levels": of("levels", whole),
+        "solved with proof": of("solved", whole),
+        "of the known length": of("as_known", whole),
+        "passes": of("passes", whole),
+        "nodes": of("nodes", short),
+        "expanded": of("expanded", short),
+        "seconds": lambda row: fixed(1)(statistics.median(row["times_s"])),
+        "nodes/s": of("nodes_per_second", short),
+        "compile, s": of("compile_seconds", fixed(1)),
+    }
+    return plain(documents, columns)
+
+
 def _solved(number: float) -> str:
     """A share, or how many."""
     return percent(number) if isinstance(number, float) else whole(number)
 
 
-babyai = job("babyai", "BabyAI, `exact` beside a pool")(beside)
+babyai = job("babyai", "BabyAI, steps per second by reset source")(beside)
 graphs = job("graphs", "The whole loop as one CUDA graph")(beside)
 
 

@@ -7,7 +7,7 @@ from .registry import RESULTS, table
 from .text import Column, Table, fixed, listed, of, seconds, short, tabulated, whole
 from .turns import ENVS, ID, factor, speed, turns
 
-LEVELS = ("doorkey", "doorkey_large", "empty", "fourrooms", "lavacrossing")
+LEVELS = ("empty", "fourrooms", "lavacrossing")
 FULL = 65_536  # environments that fill the card
 SLOWEST = 4  # kernels of a step that are named
 

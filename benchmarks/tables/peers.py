@@ -6,7 +6,7 @@ from .registry import RESULTS, table
 from .text import Table, ratio
 from .turns import Turns, faster, turns
 
-CPU_BATCH, GPU_BATCH = 1_024, 4_096
+CPU_BATCH, GPU_BATCH = 1_024, 65_536
 OPTIMISTIC = "craftax (optimistic 16)"
 
 
@@ -77,7 +77,7 @@ PEERS = (
     "readme-peers",
     f"{RESULTS}/bench_craft_symbolic.json",
     f"{RESULTS}/bench_doorkey.json",
-    f"{RESULTS}/h200_bench_doorkey.json",
+    f"{RESULTS}/card/nvidia-h200-doorkey.json",
     f"{RESULTS}/bench_puzzles.json",
     f"{RESULTS}/bench_envpool.json",
 )
@@ -88,7 +88,7 @@ def peers(*benches: dict[str, Any]) -> Table:
         f"{_times(_at(craft, CPU_BATCH), 'exact', OPTIMISTIC)} (Classic)",
         *(
             f"{_times(_at(cpu, CPU_BATCH), 'auto', name)}; "
-            f"H200 {_times(_at(gpu, GPU_BATCH), 'fresh', name)}"
+            f"H200 {_times(_at(gpu, GPU_BATCH), 'fresh', name, 'times_s')}"
             for name in ("NAVIX", "XLand-MiniGrid")
         ),
         f"{_span([_jumanji(group) for group in puzzles])} (four puzzles)",
@@ -115,8 +115,8 @@ def _at(groups: list[Turns], num_envs: int) -> Turns:
     return next(group for group in groups if group.num_envs == num_envs)
 
 
-def _times(group: Turns, ours: str, other: str) -> str:
-    return ratio(faster(group.rows[ours], group.rows[other]))
+def _times(group: Turns, ours: str, other: str, spent: str = "seconds") -> str:
+    return ratio(faster(group.rows[ours], group.rows[other], spent))
 
 
 def _jumanji(group: Turns) -> float | None:

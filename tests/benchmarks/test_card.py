@@ -4,12 +4,20 @@ import importlib.abc
 import json
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
-from jaxenvs.benchmarks import card, card_jobs, card_tests, card_work, peers, timing
+from jaxenvs.benchmarks import (
+    card,
+    card_jobs,
+    card_steps,
+    card_work,
+    peers,
+    timing,
+)
 from jaxenvs.benchmarks.card_jobs import Job
 from jaxenvs.benchmarks.card_work import CUT, DONE, FAILED, LEFT_OUT, RUNNING
 
@@ -30,8 +38,9 @@ class Bench:
     def jobs(self, *jobs: Job) -> None:
         self.patch.setattr(card_jobs, "JOBS", jobs)
 
-    def run_apart(self, task, args, header, seconds):
-        work = card_work.Work(task.file, json.loads(json.dumps(header)), seconds, args.scratch)
+    def run_apart(self, task, args, header, limits, stop):
+        header = json.loads(json.dumps(header))
+        work = card_work.Work(task.file, header, limits.seconds, args.scratch)
         self.ran.append(task.job.name)
         try:
             work.write(card._state_after(task.job, work))
@@ -40,6 +49,7 @@ class Bench:
         return [], ""
 
     def run(self, *words: str) -> int:
+        words = ("--jobs", "1", *words)  # in the order of the list
         return card.main([*words, "--out", str(self.out), "--scratch", str(self.out.parent / "s")])
 
     def result(self, name: str) -> dict:
@@ -174,6 +184,43 @@ def test_a_job_that_is_cut_goes_on_from_its_rows(bench):
     assert (bench.result("one")["state"], measured) == (DONE, ["a", "b", "c"])
 
 
+# Several at once.
+
+
+def test_jobs_run_at_once_and_those_that_must_be_alone_run_last(bench):
+    both = threading.Barrier(2, timeout=20)
+    among = []
+
+    def meet(work):
+        both.wait()
+        work.keep([{"id": "a"}])
+
+    def alone(work):
+        among.append(list(bench.ran))
+        work.keep([{"id": "a"}])
+
+    bench.jobs(job("apart", alone, alone=True), job("one", meet), job("two", meet))
+    assert bench.run("--jobs", "3") == 0
+    assert sorted(among[0]) == ["apart", "one", "two"] and among[0][-1] == "apart"
+
+
+def test_files_of_running_jobs_count(bench, capsys):
+    started, refused = threading.Event(), []
+
+    def hold(work):
+        started.set()
+        while not refused:
+            refused.extend(
+                line for line in capsys.readouterr().out.splitlines() if "--files" in line
+            )
+            time.sleep(0.01)
+        work.keep([{"id": "a"}])
+
+    bench.jobs(job("one", hold, files=2), job("two", files=2))
+    bench.run("--jobs", "2", "--files", "3")
+    assert bench.ran == ["one"] and refused[0].startswith("two: not begun")
+
+
 # What is missing.
 
 
@@ -196,7 +243,8 @@ def test_a_missing_package_leaves_out_what_trains(bench, monkeypatch, capsys, pa
     trains = [found for found in card_jobs.JOBS if found.needs == card_jobs.TRAINS]
     bench.jobs(*trains, job("last"))
     assert bench.run() == 0
-    assert [found.name for found in trains] == ["training", "billion"]
+    names = ["training", "training-full", "training-rnn", "billion"]
+    assert [found.name for found in trains] == names
     for found in trains:
         left = bench.result(found.name)
         assert (left["state"], list(left["missing"]), left["rows"]) == (LEFT_OUT, [package], [])
@@ -216,14 +264,14 @@ def test_a_peer_that_is_missing_is_named_and_the_others_run(bench, monkeypatch):
         raise ModuleNotFoundError("no package")
 
     monkeypatch.setattr(timing, "BatchRunner", Ours)
-    monkeypatch.setattr(card_jobs, "launches", lambda runner: {})
+    monkeypatch.setattr(card_steps, "launches", lambda runner: {})
     monkeypatch.setattr(peers, "peer", absent)
-    asked = ("exact", "pool"), (card_jobs.CRAFTAX,)
-    run = lambda work: work.keep(card_jobs.turns(work, card_jobs.SYMBOLIC, 8, *asked))  # noqa: E731
+    asked = ("exact", "pool"), (card_steps.CRAFTAX,)
+    run = lambda work: work.keep(card_steps.turns(work, card_steps.SYMBOLIC, 8, *asked))  # noqa: E731
     bench.jobs(job("craft", run))
     assert bench.run("--tiny") == 0
     found = bench.result("craft")
-    assert found["missing"] == {card_jobs.CRAFTAX: peers.INSTALL_CRAFTAX}
+    assert found["missing"] == {card_steps.CRAFTAX: peers.INSTALL_CRAFTAX}
     assert [(row["reset_source"], row["times_s"]) for row in found["rows"]] == [
         ("exact", [0.5, 0.5]),
         ("pool", [0.5, 0.5]),
@@ -241,6 +289,14 @@ def test_what_xla_refuses_is_noted_and_the_next_case_measured(bench):
     assert failed["id"] == "large" and "RESOURCE_EXHAUSTED" in failed["reason"]
     assert bench.result("one")["rows"] == [{"id": "small"}]
     assert bench.result("one")["state"] == DONE
+
+
+def test_a_case_for_which_there_was_no_memory_is_tried_again(tmp_path):
+    failed = [{"id": "a", "reason": "RESOURCE_EXHAUSTED: Out of memory"}]
+    failed += [{"id": "b", "reason": "it has no such level"}]
+    header = {"tiny": False, "failed": failed}
+    work = card_work.Work(tmp_path / "a.json", header, 10.0, tmp_path)
+    assert not work.has(id="a") and work.has(id="b")
 
 
 def test_a_job_all_of_whose_cases_fail_has_failed(bench):
@@ -267,60 +323,6 @@ def test_a_full_disk_is_said_once_and_costs_one_job(bench, monkeypatch, capsys):
     assert bench.result("two")["state"] == DONE
 
 
-# The process of a job.
-
-
-@pytest.fixture
-def task(tmp_path) -> card.Task:
-    return card.Task(job("one"), tmp_path / "nvidia-h200-one.json", None)
-
-
-def apart(task: card.Task, monkeypatch, program: str, seconds: float) -> tuple:
-    """Run a program in the place of a job's process."""
-    monkeypatch.setattr(card, "child", lambda *words: [sys.executable, "-S", "-c", program])
-    args = card._parser().parse_args(["--scratch", "nowhere"])
-    header = card._header(task, args, ABOUT)
-    said, trouble = card.run_apart(task, args, header, seconds)
-    return card._settle(task, header, said, trouble), said, trouble
-
-
-def test_an_overrun_is_killed_with_all_that_it_began(task, monkeypatch, tmp_path):
-    alive = tmp_path / "alive"
-    grandchild = f"import time; time.sleep(3); open({str(alive)!r}, 'w')"
-    program = (
-        "import subprocess, sys, time; print('begun', flush=True)\n"
-        f"subprocess.Popen([sys.executable, '-S', '-c', {grandchild!r}]); time.sleep(60)"
-    )
-    start = time.monotonic()
-    (state, _), said, trouble = apart(task, monkeypatch, program, 2.0)
-    assert (state, said) == (CUT, ["begun"]) and trouble.startswith("killed at its limit")
-    assert card_work.load(task.file)["said"] == ["begun"]
-    time.sleep(max(0.0, start + 3.5 - time.monotonic()))
-    assert not alive.exists()
-
-
-def test_the_rows_before_a_crash_and_its_last_words_stay(task, monkeypatch):
-    program = (
-        "import json, sys; told = json.load(sys.stdin); found = told['header']\n"
-        "found |= {'state': 'running', 'rows': [{'id': 'a'}]}\n"
-        "json.dump(found, open(told['file'], 'w')); sys.exit('out of memory')"
-    )
-    (state, rows), said, _ = apart(task, monkeypatch, program, 20.0)
-    assert (state, rows, said) == (FAILED, 1, ["out of memory"])
-    assert card_work.load(task.file)["trouble"] == "its process ended with 1"
-
-
-def test_a_graph_of_the_whole_loop_is_asked_of_a_gpu_alone(monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", "--mine")
-    graphs = card_jobs.JOBS[-1]
-    header = ABOUT | {"tiny": False}
-    assert card._environment(graphs, header)["XLA_FLAGS"].split() == [
-        "--mine",
-        "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL",
-    ]
-    assert card._environment(graphs, header | {"platform": "cpu"})["XLA_FLAGS"] == "--mine"
-
-
 # The list.
 
 
@@ -329,15 +331,6 @@ def test_jobs_take_at_most_nine_minutes_and_estimates_are_less(capsys):
     assert card.main(["--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == [job.name for job in card_jobs.JOBS]
-
-
-def test_every_test_that_needs_a_gpu_is_marked():
-    """What is skipped for the want of a GPU has the mark by which the job finds it."""
-    for path in card_tests.TESTS.rglob("test_*.py"):
-        text = path.read_text("utf-8")
-        asked = text.count("@needs_gpu") + text.count('reason="needs a GPU')
-        defined = text.count("needs_gpu = ")
-        assert text.count(card_tests.MARK) >= asked - defined or path.samefile(__file__), path
 
 
 @pytest.mark.full

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from jaxenvs.benchmarks.tables import card, registry
+from jaxenvs.benchmarks import card_jobs
+from jaxenvs.benchmarks.tables import card, first, registry
 
 JOBS = (
     "craft",
@@ -17,6 +18,11 @@ JOBS = (
     "tests",
     "babyai",
     "graphs",
+    "full",
+    "full_symbolic",
+    "doorkey",
+    "rules",
+    "korf",
 )
 CRAFT = {"id": "Craft-Classic-Ids-v0", "num_envs": 4096}
 OURS = {"contestant": "jaxenvs", **CRAFT, "obs": "ids", "steps": 1_000_000}
@@ -40,7 +46,7 @@ def test_files_of_all_devices_are_read(tmp_path):
         row = {**OURS, "reset_source": "exact", "times_s": [0.5]}
         (folder / f"{device}-craft.json").write_text(json.dumps(document(row, device=device)))
     lines = registry.render("card", tmp_path).splitlines()
-    assert lines[0] == "**Craft, steps per second by reset source**"
+    assert lines[0] == "**Craft-Classic, steps per second by reset source**"
     assert lines[4:6] == [f"| {d} | {CRAFT['id']} | 4,096 | 2.00 M |" for d in ("H100", "H200")]
     assert lines[-1].startswith(
         "H100: driver 580, jax 0.11, commit abc, `card --only craft`. H200:"
@@ -60,6 +66,9 @@ def test_a_factor_compares_turns_and_kernels_stand_beside():
     made = card.craft([document(exact, other)])
     assert made.head[3:] == ["exact", "craftax", "exact / craftax", "kernels, exact"]
     assert made.rows[0][3:] == ["500 k", "100 k", "5.0", "34 + 26"]
+    timed = [{**row, "compile_seconds": 15.26} for row in (exact, other)]
+    assert card.craft([document(*timed)]).head[7:] == ["compile s, exact", "compile s, craftax"]
+    assert card.craft([document(*timed)]).rows[0][7:] == ["15.3", "15.3"]
     stated = {**exact, "times_s": [1.0]}  # fewer turns: the medians are compared
     assert card.craft([document(stated, other)]).rows[0][5] == "10.0"
 
@@ -104,6 +113,66 @@ def test_failed_tests_are_named():
 def test_only_jobs_that_were_measured_are_shown():
     text = card.card([document(job="resets"), document(job="craft")])
     assert re.findall(r"^\*\*(\w+)", text, re.MULTILINE) == ["Craft", "Resets", "Kernels"]
+
+
+def test_every_job_has_a_table():
+    assert {job.name for job in card_jobs.JOBS} == {section.job for section in card.SECTIONS}
+
+
+def test_lines_of_an_id_are_sorted_by_batch_and_ids_stay_in_order():
+    rows = [
+        {**OURS, "id": id, "num_envs": num_envs, "reset_source": "exact", "times_s": [1.0]}
+        for id, num_envs in (("b", 4096), ("a", 65_536), ("b", 1024), ("a", 1024))
+    ]
+    found = [line[1:3] for line in card.doorkey([document(*rows)]).rows]
+    assert found == [["b", "1,024"], ["b", "4,096"], ["a", "1,024"], ["a", "65,536"]]
+
+
+def test_korfs_levels_and_recurrent_training_have_their_columns():
+    row = {"id": "Puzzle-SlidingTile-4x4-v0", "batch_size": 100_000, "levels": 100, "passes": 2}
+    row |= {"solved": 99, "as_known": 98, "nodes": 5e8, "expanded": 2.5e8, "times_s": [10.0]}
+    assert card.korf([document(row)]).rows[0] == [
+        *("NVIDIA H100", "100,000", "100", "99", "98", "2", "500 M", "250 M", "10.0", "50.0 M")
+    ]
+    trained = {**CRAFT, "algorithm": "ppo-rnn", "reset_source": "stock", "settings": "chunk 4"}
+    made = card.training([document({**trained, "steps": 10, "times_s": [1.0]})])
+    assert made.rows[0][3:] == ["ppo-rnn", "stock", "chunk 4", "10.0"]
+
+
+# README's short table.
+
+
+def doorkey(source: str, seconds: float, **more: object) -> dict:
+    row = {"contestant": "jaxenvs", "id": "Grid-DoorKey-8x8-v0", "num_envs": 65_536}
+    row |= {"reset_source": source, "steps": 1_000_000}
+    return {**row, "times_s": [seconds], "steps_per_second": 1e6 / seconds, **more}
+
+
+def short(*documents: dict) -> tuple:
+    made = first.first([{"date": "2026-11-26", **each} for each in documents])
+    return list(made.head), [list(row) for row in made.rows]
+
+
+def test_the_short_table_shows_the_fastest_source_with_a_level_per_episode():
+    rows = [doorkey("fresh", 2.0), doorkey("exact", 1.0), doorkey("pool", 0.1)]
+    rows.append(doorkey("none", 0.1))
+    rows.append(doorkey("own", 8.0, contestant="NAVIX"))
+    head, lines = short(document(*rows, job="doorkey"))
+    assert head[0] == "one NVIDIA H100"
+    assert lines == [
+        ["MiniGrid, DoorKey-8x8", "65,536", "exact", "1.00 M steps/s", "NAVIX 125 k (8.0 x)"]
+    ]
+
+
+def test_the_short_table_takes_the_newest_file_that_has_the_case():
+    old = document(doorkey("fresh", 1.0), job="doorkey")
+    new = document(doorkey("stock", 0.5), job="doorkey", date="2026-11-27", device="NVIDIA H200")
+    other = document(doorkey("stock", 0.1, num_envs=8), job="doorkey", date="2026-11-28")
+    assert short(old, new, other)[1][0][2:4] == ["stock", "2.00 M steps/s"]
+    search = {"id": "Puzzle-SlidingTile-4x4-v0", "nodes": 10, "times_s": [1.0]}
+    head, lines = short(new, document(search, job="puzzles"))
+    assert head[0] == "GPU" and [line[0] for line in lines] == ["NVIDIA H200", "NVIDIA H100"]
+    assert lines[1][4] == "10.0 nodes/s"
 
 
 @pytest.mark.parametrize("name", JOBS)

@@ -10,7 +10,8 @@ import pytest
 import jaxenvs
 
 ENVS, STEPS, LIMIT = 256, 200, 60  # every row meets the time limit three times, if it is its own
-ROUNDING = {"Classic": 1e-5}  # of what a family observes: here one step's is the next one's start
+# Rounding grows from step to step; a pendulum near the top multiplies it by 10,000 in an episode.
+ROUNDING = {"Classic-Pendulum": 2e-2, "Classic": 1e-5}
 
 
 def gpus() -> list[jax.Device]:
@@ -33,7 +34,7 @@ def played(device: jax.Device, id: str, source: str | None = None, **fields):
 
     def body(state, key):
         key_action, key_step = jax.random.split(key)
-        action = jax.random.randint(key_action, (ENVS,), 0, venv.env.action_space.n)
+        action = jax.vmap(venv.env.action_space.sample)(jax.random.split(key_action, ENVS))
         step = venv.step(key_step, state, action, params)
         return step.state, (step.obs, step.reward, step.terminated, step.truncated)
 
@@ -51,10 +52,10 @@ def assert_equal_play(id: str, source: str | None = None, **fields):
     here = played(jax.devices("cpu")[0], id, source, **fields)
     there = played(gpus()[0], id, source, **fields)
     assert jax.tree.structure(here) == jax.tree.structure(there)
-    family = jaxenvs.spec(id).family
+    rounding = next((most for start, most in ROUNDING.items() if id.startswith(start)), 0.0)
     for a, b in zip(jax.tree.leaves(here), jax.tree.leaves(there), strict=True):
         if a.dtype == np.float32:  # rewards: a division may differ in its last digit
-            np.testing.assert_allclose(a, b, rtol=1e-6, atol=ROUNDING.get(family, 0.0))
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=rounding)
         else:
             np.testing.assert_array_equal(a, b)
     return here
