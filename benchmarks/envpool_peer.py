@@ -4,9 +4,9 @@ It is stepped as its authors ship it: all environments in one synchronous call w
 auto-reset. Its steps are not stored, to its advantage. Grids return its dict of image, direction
 and mission; the step after an episode's end starts the next episode; BabyAI's missions set the time
 limit as they do here. Craftax (from envpool 1.2.7) returns craftax's own float32 observation,
-symbolic or pixels. Its rules, worlds and random numbers are those of craftax 1.6.1: one seed gives
-craftax's trajectory. Of its two ids we take `AutoReset`, which resets in the step that ends an
-episode, as ours does; unlike craftax it generates a world only then.
+symbolic or pixels, and reproduces craftax 1.6.1, random numbers included: one seed gives craftax's
+trajectory. Of its two ids `AutoReset` is measured: it resets in the step that ends an episode, as
+ours does, and unlike craftax it generates a world only then.
 """
 
 import importlib

@@ -3,7 +3,7 @@
 The peers run as their authors ship them, with their own auto-reset and the observation nearest to
 ours: of a grid the 7 x 7 x 3 view, of Craft the symbolic view or the pixels; Gymnasium's classic
 control has only its state. XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for the view. Neither
-has MiniGrid's occlusion, and NAVIX never shows what the agent carries; all else in NAVIX's view is
+has MiniGrid's occlusion, and NAVIX never shows a carried object; otherwise NAVIX's view equals
 MiniGrid's, its first two axes swapped. NAVIX resets in the step after an episode's end. craftax is
 measured three times: with worlds shared by those that ended, with its own auto-reset, and without
 any. The puzzles of others are in `puzzle_peers.py`.
@@ -75,10 +75,10 @@ def time_limit(env_id: str) -> int:
 
 
 def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
-    """What NAVIX calls a level; in its DoorKey the agent starts in the corner, drawn nowhere.
+    """Return NAVIX's name of a level; its DoorKey starts the agent in a corner, never elsewhere.
 
-    `renamed` maps MiniGrid's names that end in v1 to NAVIX's, which end in v0. Those are version 1
-    of the level: MiniGrid's version 0 has no counterpart then, and keeps MiniGrid's name.
+    `renamed` maps MiniGrid's names that end in v1 to NAVIX's, which end in v0. Version 0 of such a
+    level has no counterpart and keeps MiniGrid's name, which NAVIX does not know.
     """
     upstream = jaxenvs.spec(env_id).upstream
     if upstream in renamed:
@@ -98,7 +98,7 @@ def xland_level(env_id: str) -> str:
 def _navix(name: str, env_id: str, num_envs: int) -> Contestant:
     navix = importlib.import_module("navix")
     names = importlib.import_module("navix.environments.registry")
-    renamed = getattr(names, "V1_ALIASES", {})  # NAVIX 3 and later
+    renamed = getattr(names, "V1_ALIASES", {})  # not in 0.7
     level = one_of(navix.registry(), name, navix_level(env_id, renamed), env_id)
     env = navix.make(
         level, max_steps=time_limit(env_id), observation_fn=navix.observations.symbolic_first_person
