@@ -59,8 +59,8 @@ def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -
 
 def conditions(bench: dict[str, Any]) -> str:
     """One line on when, where and with which versions a file was measured."""
-    names = {row["contestant"].split(" (")[0] for row in bench["rows"]} - {OWN}
-    packages = ["jax", *sorted(PACKAGES.get(name, name) for name in names)]
+    names: list[str] = [row["contestant"].split(" (")[0] for row in bench["rows"]]
+    packages = ["jax", *sorted({PACKAGES.get(name, name) for name in names if name != OWN})]
     versions = bench["versions"]
     used = ", ".join(f"{package} {versions[package]}" for package in packages)
     machine = f"{bench['cpus']} cores of an {bench['processor']}, Python {versions['python']}"
