@@ -1,4 +1,4 @@
-"""The runs of `jaxenvs bench` beside NAVIX, EnvPool and craftax, one process after another.
+"""Runs of `jaxenvs bench` with NAVIX, EnvPool and craftax, one process after another.
 
     python -m jaxenvs.benchmarks.peer_runs --out benchmarks/results
     python -m jaxenvs.benchmarks.tables
@@ -22,7 +22,7 @@ SCRATCH = "runs/peers"  # bench.json and bench.png of each run
 
 
 class Run(NamedTuple):
-    """One run, in a process of its own."""
+    """One run, in a separate process."""
 
     ids: tuple[str, ...]
     batches: tuple[int, ...]
@@ -71,7 +71,7 @@ def arguments(name: str, quick: bool = False) -> list[str]:
 
 
 def measure(name: str, out: Path | None, quick: bool = False) -> None:
-    """Run one, and write its figures to `out` if nobody was missing.
+    """Run one, and write its figures to `out` if no peer was missing.
 
     Raises `RuntimeError` for a run that failed or lacks a peer.
     """

@@ -1,4 +1,4 @@
-"""The runs with current peers: what they measure, what they write, and their tables."""
+"""Runs with current peers: options, files written, and the tables made from them."""
 
 import json
 import subprocess
