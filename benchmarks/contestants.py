@@ -138,6 +138,14 @@ def peer_obs(env_id: str) -> str:
     return "pixels" if "Pixels" in env_id else "symbolic"
 
 
+def craftax_level(env_id: str) -> str:
+    """What craftax calls a game; it has no observation of bytes, so `Ids` has the symbolic one."""
+    name = jaxenvs.spec(env_id.replace("-Ids-", "-Symbolic-")).upstream
+    if not name.startswith("Craftax-"):
+        raise LookupError(f"craftax has no level like {env_id}")
+    return name
+
+
 def chosen(ids: list[str]) -> list[str]:
     """The ids that a command line means: `all`, `families` (one of each class), or those given."""
     named = {"all": jaxenvs.registry.list, "families": jaxenvs.registry.representatives}

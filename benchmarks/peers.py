@@ -1,11 +1,12 @@
 """Who else is measured: packages written in JAX, NumPy's games, and the C++ engine EnvPool.
 
 The peers run as their authors ship them, with their own auto-reset and the observation nearest to
-ours: of a grid the 7 x 7 x 3 view (neither NAVIX nor XLand-MiniGrid has MiniGrid's occlusion, so
-they do less work for it), of Craft the symbolic view or the pixels; Gymnasium's classic control
-has only its state. craftax is measured three
-times: with worlds shared by those that ended, with its own auto-reset, and without any. The puzzles
-of others are in `puzzle_peers.py`.
+ours: of a grid the 7 x 7 x 3 view, of Craft the symbolic view or the pixels; Gymnasium's classic
+control has only its state. XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for the view. Neither
+has MiniGrid's occlusion, and NAVIX never shows a carried object; otherwise NAVIX's view equals
+MiniGrid's, its first two axes swapped. NAVIX resets in the step after an episode's end. craftax is
+measured three times: with worlds shared by those that ended, with its own auto-reset, and without
+any. The puzzles of others are in `puzzle_peers.py`.
 """
 
 import contextlib
@@ -13,7 +14,8 @@ import functools
 import importlib
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -24,7 +26,7 @@ import jaxenvs
 from jaxenvs.core.spaces import Box
 
 from . import envpool_peer, puzzle_peers
-from .contestants import GRIDS, Contestant, Game, foreign, one_of
+from .contestants import GRIDS, Contestant, Game, craftax_level, foreign, one_of
 
 SINGLE = ("minigrid", "crafter", "gymnasium")  # step one environment at any size of the batch
 RATIO = 16  # environments to each new world of craftax's optimistic reset, its authors' choice
@@ -72,9 +74,18 @@ def time_limit(env_id: str) -> int:
     return int(jaxenvs.make(env_id).default_params.max_steps_in_episode)
 
 
-def navix_level(env_id: str) -> str:
-    """What NAVIX calls a level; in its DoorKey the agent starts in the corner, drawn nowhere."""
-    name = jaxenvs.spec(env_id).upstream.replace("MiniGrid-", "Navix-")
+def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return NAVIX's name of a level; its DoorKey starts the agent in a corner, never elsewhere.
+
+    `renamed` maps MiniGrid's names that end in v1 to NAVIX's, which end in v0. Version 0 of such a
+    level has no counterpart and keeps MiniGrid's name, which NAVIX does not know.
+    """
+    upstream = jaxenvs.spec(env_id).upstream
+    if upstream in renamed:
+        return renamed[upstream]
+    name = upstream.replace("MiniGrid-", "Navix-")
+    if name in renamed.values():
+        return upstream
     return re.sub(r"(Obstacles)-Random-(\w+)", r"\1-\2-Random", name)
 
 
@@ -84,17 +95,11 @@ def xland_level(env_id: str) -> str:
     return name.replace("Empty-Random", "EmptyRandom").replace("UnlockPickup", "UnlockPickUp")
 
 
-def craftax_level(env_id: str) -> str:
-    """What craftax calls a game; it has no observation of bytes, so `Ids` has the symbolic one."""
-    name = jaxenvs.spec(env_id.replace("-Ids-", "-Symbolic-")).upstream
-    if not name.startswith("Craftax-"):
-        raise LookupError(f"craftax has no level like {env_id}")
-    return name
-
-
 def _navix(name: str, env_id: str, num_envs: int) -> Contestant:
     navix = importlib.import_module("navix")
-    level = one_of(navix.registry(), name, navix_level(env_id), env_id)
+    names = importlib.import_module("navix.environments.registry")
+    renamed = getattr(names, "V1_ALIASES", {})  # not in 0.7
+    level = one_of(navix.registry(), name, navix_level(env_id, renamed), env_id)
     env = navix.make(
         level, max_steps=time_limit(env_id), observation_fn=navix.observations.symbolic_first_person
     )
@@ -232,7 +237,7 @@ def _crafter(name: str, env_id: str, num_envs: int) -> Game:
 
 _craftax_own = functools.partial(_craftax, own_reset=True)
 PEERS = (
-    Peer("EnvPool", GRIDS, envpool_peer.build, in_jax=False),
+    Peer("EnvPool", (*GRIDS, "Craft"), envpool_peer.build, in_jax=False),
     Peer("minigrid", GRIDS, _minigrid, in_jax=False),
     Peer("crafter", ("Craft",), _crafter, in_jax=False),
     Peer("gymnasium", ("Classic",), _gymnasium, in_jax=False),

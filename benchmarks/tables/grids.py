@@ -5,7 +5,7 @@ from typing import Any
 
 from .registry import RESULTS, of_turns, table
 from .text import Column, Table, ratio, tabulated
-from .turns import ENVS, ID, Turns, factor, lead, speed, turns
+from .turns import ENVS, ID, Turns, conditions, factor, lead, speed, turns
 
 JAX_PEERS = ("NAVIX", "XLand-MiniGrid")
 _SPEEDS = {
@@ -18,10 +18,14 @@ _SPEEDS = {
     "auto / better JAX peer": lambda group: ratio(lead(group, "auto", JAX_PEERS)),
     "auto / minigrid": factor("auto", "minigrid"),
 }
+_PER_CORE = {
+    f"{before}{name}": factor("auto", name, "processor_seconds")
+    for before, name in zip(("per core: auto / ", "auto / "), JAX_PEERS, strict=True)
+}
 
 
 of_turns("grids", f"{RESULTS}/bench.json", {**ID, **_SPEEDS})
-of_turns("doorkey", f"{RESULTS}/bench_doorkey.json", _SPEEDS)
+of_turns("doorkey", f"{RESULTS}/bench_doorkey.json", {**_SPEEDS, **_PER_CORE}, dated=True)
 
 
 @table(
@@ -53,4 +57,4 @@ def envpool(bench: dict[str, Any]) -> Table:
         "per core: image / EnvPool": ours("image", per_core),
         "dict / EnvPool": ours("dict", per_core),
     }
-    return tabulated(turns(bench), columns)
+    return tabulated(turns(bench), columns)._replace(note=conditions(bench))

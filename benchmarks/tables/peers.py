@@ -2,18 +2,18 @@
 
 from typing import Any, NamedTuple
 
+from .craft import FLOATS, OPTIMISTIC
 from .registry import RESULTS, table
 from .text import Table, ratio
 from .turns import Turns, faster, turns
 
 CPU_BATCH, GPU_BATCH = 1_024, 65_536
-OPTIMISTIC = "craftax (optimistic 16)"
 
 
 class Peer(NamedTuple):
     """A library of environments, as its documentation and sources describe it."""
 
-    name: str  # with its address
+    name: str  # with its address; a version that was not measured is typed
     worlds: str
     rules: str  # whose they are, and how that is checked
     reset: str  # what a step of a batch generates when an episode ends
@@ -29,28 +29,28 @@ OURS = Peer(
 )
 PEERS = (
     Peer(
-        "[Craftax](https://github.com/MichaelTMatthews/Craftax) 1.6.1",
+        "[Craftax](https://github.com/MichaelTMatthews/Craftax)",
         "Craftax, Craftax-Classic",
         "its own; Classic is Crafter's, rewritten",
         "a world for every environment or, optimistically, one for 16",
         "play",
     ),
     Peer(
-        "[NAVIX](https://github.com/epignatelli/navix) 0.7.4",
-        "MiniGrid without BabyAI (47 ids)",
+        "[NAVIX](https://github.com/epignatelli/navix)",
+        "MiniGrid without BabyAI",
         "MiniGrid's, rewritten",
         "a level for every environment",
         "pictures",
     ),
     Peer(
-        "[XLand-MiniGrid](https://github.com/dunnolab/xland-minigrid) 0.9.3",
+        "[XLand-MiniGrid](https://github.com/dunnolab/xland-minigrid)",
         "XLand with up to 3 M tasks, MiniGrid without missions",
         "its own, and MiniGrid's, rewritten",
         "a level for every environment",
         "play, pictures",
     ),
     Peer(
-        "[Jumanji](https://github.com/instadeepai/jumanji) 1.1.2",
+        "[Jumanji](https://github.com/instadeepai/jumanji)",
         "over 20 puzzle, packing, routing and swarm problems",
         "its own versions of known problems",
         "a level for ended episodes, one by one",
@@ -64,8 +64,8 @@ PEERS = (
         "animations",
     ),
     Peer(
-        "[EnvPool](https://github.com/sail-sg/envpool) 1.2.5",
-        "Atari, MuJoCo, Procgen, MiniGrid, BabyAI and more, in C++",
+        "[EnvPool](https://github.com/sail-sg/envpool)",
+        "Atari, MuJoCo, Procgen, MiniGrid, BabyAI, Craftax and more, in C++",
         "the originals', compared with them",
         "a level for ended episodes",
         "a window, pictures",
@@ -76,6 +76,7 @@ PEERS = (
 @table(
     "readme-peers",
     f"{RESULTS}/bench_craft_symbolic.json",
+    f"{RESULTS}/bench_craft_full.json",
     f"{RESULTS}/bench_doorkey.json",
     f"{RESULTS}/card/nvidia-h200-doorkey.json",
     f"{RESULTS}/bench_puzzles.json",
@@ -83,18 +84,9 @@ PEERS = (
 )
 def peers(*benches: dict[str, Any]) -> Table:
     """One row for each library."""
-    craft, cpu, gpu, puzzles, envpool = map(turns, benches)
-    factors = [
-        f"{_times(_at(craft, CPU_BATCH), 'exact', OPTIMISTIC)} (Classic)",
-        *(
-            f"{_times(_at(cpu, CPU_BATCH), 'auto', name)}; "
-            f"H200 {_times(_at(gpu, GPU_BATCH), 'fresh', name, 'times_s')}"
-            for name in ("NAVIX", "XLand-MiniGrid")
-        ),
-        f"{_span([_jumanji(group) for group in puzzles])} (four puzzles)",
-        "not measured",
-        f"{_span([_per_core(group) for group in envpool])} per core",
-    ]
+    craft, _, cpu, _, puzzles, envpool = (bench["versions"] for bench in benches)
+    of_jax = craft["craftax"], cpu["navix"], cpu["xminigrid"], puzzles["jumanji"]
+    versions = (*of_jax, "", envpool["envpool"])
     head = (
         "",
         "worlds",
@@ -106,9 +98,39 @@ def peers(*benches: dict[str, Any]) -> Table:
     )
     search = "A*, Q*, beam, from both ends"
     rows = [[*OURS[:3], "-", OURS.reset, search, OURS.viewer]]
-    for peer, factor in zip(PEERS, factors, strict=True):
-        rows.append([*peer[:3], factor, peer.reset, "-", peer.viewer])
+    for peer, version, factor in zip(PEERS, versions, _factors(*benches), strict=True):
+        name = f"{peer.name} {version}".strip()
+        rows.append([name, *peer[1:3], factor, peer.reset, "-", peer.viewer])
     return Table(head, rows)
+
+
+def _factors(*benches: dict[str, Any]) -> list[str]:
+    """The cell of each of `PEERS`."""
+    craft, full, cpu, gpu, puzzles, envpool = map(turns, benches)
+    doorkey, h200 = _at(cpu, CPU_BATCH), _at(gpu, GPU_BATCH)
+    games = {  # with the observation that all contestants have
+        "Classic": (_at(craft, CPU_BATCH), "exact"),
+        "full game": (_at(full, CPU_BATCH), FLOATS),
+    }
+
+    def in_games(other: str) -> dict[str, str]:
+        return {name: _times(group, ours, other) for name, (group, ours) in games.items()}
+
+    return [
+        _listed(in_games(OPTIMISTIC)),
+        *(
+            f"{_times(doorkey, 'auto', name)}; H200 {_times(h200, 'fresh', name, 'times_s')}"
+            for name in ("NAVIX", "XLand-MiniGrid")
+        ),
+        f"{_span([_jumanji(group) for group in puzzles])} (four puzzles)",
+        "not measured",
+        _listed(
+            {
+                "grids": f"{_span([_per_core(group) for group in envpool])} per core",
+                **in_games("EnvPool"),
+            }
+        ),
+    ]
 
 
 def _at(groups: list[Turns], num_envs: int) -> Turns:
@@ -116,7 +138,15 @@ def _at(groups: list[Turns], num_envs: int) -> Turns:
 
 
 def _times(group: Turns, ours: str, other: str, spent: str = "seconds") -> str:
-    return ratio(faster(group.rows[ours], group.rows[other], spent))
+    """How many times faster: in processor time, which load affects least, where it was measured."""
+    rows = group.rows.get(ours, {}), group.rows.get(other, {})
+    per_core = faster(*rows, "processor_seconds")
+    return f"{ratio(per_core)} per core" if per_core else ratio(faster(*rows, spent))
+
+
+def _listed(factors: dict[str, str]) -> str:
+    """Factors with the place where each was measured; those that were not are left out."""
+    return ", ".join(f"{factor} ({place})" for place, factor in factors.items() if factor)
 
 
 def _jumanji(group: Turns) -> float | None:

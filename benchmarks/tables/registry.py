@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .text import Column, Table, tabulated
-from .turns import turns
+from .text import Column, Table, filled, tabulated
+from .turns import conditions, turns
 
 RESULTS = "benchmarks/results"
 RUNS = "baselines/results"
@@ -53,9 +53,17 @@ def of_rows(name: str, file: str, columns: Mapping[str, Column]) -> None:
     table(name, file)(lambda found: tabulated(found["rows"], columns))
 
 
-def of_turns(name: str, file: str, columns: Mapping[str, Column]) -> None:
-    """Register a table of a file of `jaxenvs bench`, a line for each id and batch size."""
-    table(name, file)(lambda bench: tabulated(turns(bench), columns))
+def of_turns(name: str, file: str, columns: Mapping[str, Column], dated: bool = False) -> None:
+    """Register a table of a file of `jaxenvs bench`, a line for each id and batch size.
+
+    Columns of contestants that took no part are left out. `dated` adds the conditions below.
+    """
+
+    def build(bench: dict[str, Any]) -> Table:
+        note = conditions(bench) if dated else ""
+        return filled(tabulated(turns(bench), columns))._replace(note=note)
+
+    table(name, file)(build)
 
 
 def render(name: str, root: Path) -> str:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from .text import Column, ratio, seconds, short, whole
 
 OWN = "jaxenvs"
+PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid"}
 
 
 class Turns(NamedTuple):
@@ -54,6 +55,18 @@ def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -
     steps = row["steps"] / other["steps"]
     both = zip(row[spent], other[spent], strict=True)
     return statistics.median(steps * theirs / ours for ours, theirs in both)
+
+
+def conditions(bench: dict[str, Any]) -> str:
+    """One line on when, where and with which versions a file was measured."""
+    names: list[str] = [row["contestant"].split(" (")[0] for row in bench["rows"]]
+    packages = ["jax", *sorted({PACKAGES.get(name, name) for name in names if name != OWN})]
+    versions = bench["versions"]
+    used = ", ".join(f"{package} {versions[package]}" for package in packages)
+    machine = f"{bench['cpus']} cores of an {bench['processor']}, Python {versions['python']}"
+    load = f"load {bench['load_before']:.1f} before and {bench['load_after']:.1f} after"
+    medians = f"medians of {bench['repeats']} x {bench['seconds']} s"
+    return f"{bench['date'].split()[0]}, {machine}, {load}, {medians}: {used}."
 
 
 ID: dict[str, Column] = {"id": lambda group: group.id}

@@ -4,18 +4,21 @@ import json
 import sys
 import types
 
+import jax
 import numpy as np
 import pytest
+from craftax import craftax_env
 
+import jaxenvs
 from jaxenvs.benchmarks import envpool_peer, report, throughput, timing
 from jaxenvs.benchmarks.timing import Record
 
-LEVEL = "Grid-Empty-5x5-v0"
+LEVEL, CRAFT = "Grid-Empty-5x5-v0", "Craft-Classic-Symbolic-v0"
 
 
 @pytest.fixture
 def engine(monkeypatch):
-    """A stand-in for the package, which has two levels and remembers what it was asked."""
+    """A stand-in for the package, which has some levels and remembers what it was asked."""
     calls = types.SimpleNamespace(made=[], actions=[])
 
     class Batch:
@@ -31,7 +34,8 @@ def engine(monkeypatch):
         calls.made.append((name, options["num_envs"]))
         return Batch()
 
-    names = ["MiniGrid-Empty-5x5-v0", "BabyAI-GoToLocal-v0"]
+    names = ["MiniGrid-Empty-5x5-v0", "BabyAI-GoToLocal-v0", "Craftax-Classic-Symbolic-v1"]
+    names.append("Craftax-Classic-Symbolic-AutoReset-v1")
     module = types.SimpleNamespace(list_all_envs=lambda: names, make_gymnasium=make)
     monkeypatch.setitem(sys.modules, "envpool", module)
     return calls
@@ -43,6 +47,15 @@ def test_it_is_asked_for_the_same_level(engine):
     assert engine.made == [("MiniGrid-Empty-5x5-v0", 4), ("BabyAI-GoToLocal-v0", 8)]
     with pytest.raises(LookupError, match="EnvPool has no level like Grid-DoorKey-8x8-v0"):
         envpool_peer.build("EnvPool", "Grid-DoorKey-8x8-v0", 4)
+
+
+def test_craft_is_the_id_that_resets_in_the_same_step(engine):
+    game = envpool_peer.build("EnvPool", "Craft-Classic-Ids-v0", 4)
+    assert engine.made == [("Craftax-Classic-Symbolic-AutoReset-v1", 4)]
+    assert game.obs == "symbolic"
+    assert envpool_peer.level("Craft-Pixels-v0") == "Craftax-Pixels-AutoReset-v1"
+    with pytest.raises(LookupError, match="EnvPool has no level like Craft-Symbolic-v0"):
+        envpool_peer.build("EnvPool", "Craft-Symbolic-v0", 4)
 
 
 def test_a_repeat_steps_the_whole_batch(engine, monkeypatch):
@@ -93,3 +106,45 @@ def test_the_engine_itself_plays():
     pool = envpool_peer.build("EnvPool", "BabyAI-GoToLocal-v0", 2)
     observed, reward, *_ = pool.step(np.zeros(2, np.int32))
     assert set(observed) == {"image", "direction", "mission"} and reward.shape == (2,)
+
+
+@pytest.fixture
+def craftax_of():
+    """Craftax of EnvPool with one environment, or a skip where EnvPool has none (before 1.2.7)."""
+    envpool = pytest.importorskip("envpool")
+
+    def make(env_id, seed):
+        level = envpool_peer.level(env_id)
+        if level not in envpool.list_all_envs():
+            pytest.skip(f"this EnvPool has no {level}")
+        return envpool.make_gymnasium(level, num_envs=1, seed=seed)
+
+    return make
+
+
+@pytest.mark.parametrize("env_id", [name for name in jaxenvs.registry.list() if "Craft-" in name])
+def test_its_craft_has_our_actions_limit_and_the_observation_of_craftax(craftax_of, env_id):
+    pool, ours = craftax_of(env_id, 0), jaxenvs.make(env_id)
+    assert pool.action_space.n == ours.action_space.n
+    assert pool.config["max_episode_steps"] == ours.default_params.max_steps_in_episode
+    assert pool.observation_space.dtype == np.float32
+    if "-Ids-" not in env_id:
+        assert pool.observation_space.shape == ours.observation_space.shape
+
+
+@pytest.mark.full
+def test_its_craft_plays_as_craftax_does_from_the_same_seed(craftax_of):
+    pool = craftax_of(CRAFT, 3)
+    env = craftax_env.make_craftax_env_from_name("Craftax-Classic-Symbolic-v1", auto_reset=True)
+    standard = jax.numpy_dtype_promotion("standard")  # craftax is not written for `strict`
+    reset, step = jax.jit(standard(env.reset)), jax.jit(standard(env.step))
+    key, rng = jax.random.PRNGKey(3), np.random.default_rng(1)
+    obs, state = reset(key, env.default_params)
+    np.testing.assert_array_equal(pool.reset()[0][0], obs)
+    for _ in range(60):
+        key, key_step = jax.random.split(key)
+        action = int(rng.integers(17))
+        obs, state, reward, done, _ = step(key_step, state, action, env.default_params)
+        theirs, gained, terminated, truncated, _ = pool.step(np.array([action], np.int32))
+        np.testing.assert_allclose(theirs[0], obs, rtol=0, atol=1e-6)
+        assert gained[0] == reward and (terminated | truncated)[0] == done

@@ -17,7 +17,8 @@ ENVS = 32
 def test_the_peers_of_an_id_are_those_of_its_family():
     names = [peer.name for peer in peers.of("BabyAI-GoTo-v0")]
     assert names == ["EnvPool", "minigrid", "NAVIX", "XLand-MiniGrid"]
-    assert [peer.name.split(" ")[0] for peer in peers.of(LEVEL)] == ["crafter"] + 3 * ["craftax"]
+    names = [peer.name.split(" ")[0] for peer in peers.of(LEVEL)]
+    assert names == ["EnvPool", "crafter"] + 3 * ["craftax"]
 
 
 @pytest.mark.parametrize(
@@ -34,9 +35,35 @@ def test_counterparts_have_the_names_of_their_package(env_id, navix, xland):
     assert xland in (None, peers.xland_level(env_id))
 
 
-def test_a_level_that_a_package_lacks_is_refused(monkeypatch):
+def test_version_1_of_a_level_ends_in_v0_in_navix():
+    renamed = {"MiniGrid-MultiRoom-N4-S5-v1": "Navix-MultiRoom-N4-S5-v0"}
+    found = peers.navix_level("Grid-MultiRoom-N4-S5-v1", renamed)
+    assert found == "Navix-MultiRoom-N4-S5-v0"
+    assert peers.navix_level("Grid-MultiRoom-N4-S5-v0", renamed) not in renamed.values()
+    assert peers.navix_level("Grid-MultiRoom-N6-v0", renamed) == "Navix-MultiRoom-N6-v0"
+
+
+@pytest.mark.parametrize("env_id", ["Grid-DoorKey-8x8-v0", "Grid-MultiRoom-N4-S5-v1"])
+def test_navix_is_a_contestant(env_id):
+    pytest.importorskip("navix")
+    contestant = peers.peer("NAVIX", env_id, ENVS)
+    key = jax.random.key(0)
+    state = jax.eval_shape(contestant.reset, key)
+    after, (obs, reward) = jax.eval_shape(contestant.rollout(3), key, state)
+    assert (obs.shape, obs.dtype) == ((3, ENVS, 7, 7, 3), np.uint8)
+    assert reward.shape == (3, ENVS) and contestant.actions == 7
+    assert jax.tree.structure(after) == jax.tree.structure(state)
+
+
+@pytest.fixture
+def navix(monkeypatch):
+    """A stand-in for NAVIX, which has one level and no names of its own for version 1."""
     module = types.SimpleNamespace(registry=lambda: {"Navix-Empty-8x8-v0": None})
     monkeypatch.setitem(sys.modules, "navix", module)
+    monkeypatch.setitem(sys.modules, "navix.environments.registry", types.SimpleNamespace())
+
+
+def test_a_level_that_a_package_lacks_is_refused(navix):
     with pytest.raises(LookupError, match="NAVIX has no level like BabyAI-GoTo-v0"):
         peers.peer("NAVIX", "BabyAI-GoTo-v0", ENVS)
     with pytest.raises(LookupError, match="craftax has no level like Grid-v0"):

@@ -1,0 +1,108 @@
+"""Runs of `jaxenvs bench` with NAVIX, EnvPool and craftax, one process after another.
+
+    python -m jaxenvs.benchmarks.peer_runs --out benchmarks/results
+    python -m jaxenvs.benchmarks.tables
+
+Each run replaces one file of the tables in README and in benchmarks/README.md. A file is kept as it
+is when a peer of its run is missing. NAVIX 4 and EnvPool's Craftax need Python 3.12 or newer.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from . import instrument
+
+SCRATCH = "runs/peers"  # bench.json and bench.png of each run
+
+
+class Run(NamedTuple):
+    """One run, in a separate process."""
+
+    ids: tuple[str, ...]
+    batches: tuple[int, ...]
+    options: tuple[str, ...]  # of `jaxenvs bench`
+    without: tuple[str, ...]  # peers that are left out
+
+
+GRIDS = ("Grid-DoorKey-8x8-v0", "Grid-KeyCorridorS3R3-v0")
+MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0")
+RUNS = {  # by the file of their figures
+    "bench_doorkey": Run(
+        GRIDS[:1],
+        (64, 1024, 8192),
+        ("--reset-source", "auto", "pool", "--repeats", "9"),
+        ("EnvPool",),
+    ),
+    "bench_envpool": Run(
+        GRIDS + MISSIONS,
+        (1024,),
+        ("--obs", "image", "dict", "--repeats", "9"),
+        ("NAVIX", "XLand-MiniGrid"),
+    ),
+    "bench_craft_symbolic": Run(
+        ("Craft-Classic-Symbolic-v0",),
+        (1024, 256),
+        ("--reset-source", "exact", "none"),
+        ("craftax (own reset)",),
+    ),
+    "bench_craft_full": Run(
+        ("Craft-Ids-v0",),
+        (1024, 256),
+        ("--reset-source", "exact", "--obs", "ids", "symbolic"),
+        ("craftax (own reset)", "craftax (no reset)", "crafter"),
+    ),
+}
+
+
+def arguments(name: str, quick: bool = False) -> list[str]:
+    """Arguments of `jaxenvs bench` for a run; a quick one has one small batch."""
+    run = RUNS[name]
+    batches = [] if quick else ["--batches", *map(str, run.batches)]
+    short = ["--quick", "--repeats", "1"] if quick else []
+    without = ["--without", *run.without]
+    folder = str(Path(SCRATCH) / name)
+    return ["--ids", *run.ids, *batches, *run.options, *short, *without, "--out", folder]
+
+
+def measure(name: str, out: Path | None, quick: bool = False) -> None:
+    """Run one, and write its figures to `out` if no peer was missing.
+
+    Raises `RuntimeError` for a run that failed or lacks a peer.
+    """
+    program = [sys.executable, "-m", "jaxenvs.benchmarks.throughput", *arguments(name, quick)]
+    done = subprocess.run(program, env={**os.environ, "JAX_PLATFORMS": "cpu"}, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{name} failed with exit code {done.returncode}")
+    figures = Path(SCRATCH) / name / "bench.json"
+    missing = json.loads(figures.read_text())["missing"]
+    if missing:
+        reasons = "; ".join(f"{each['contestant']}: {each['reason']}" for each in missing)
+        raise RuntimeError(f"{name}.json is not written, because peers are missing: {reasons}")
+    if out:
+        shutil.copy(figures, out / f"{name}.json")
+        print(f"wrote {out / name}.json", flush=True)
+
+
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    made = instrument.Parser(
+        "python -m jaxenvs.benchmarks.peer_runs", (__doc__ or "").split("\n")[0]
+    )
+    add = made.add_argument
+    add("--only", nargs="+", default=list(RUNS), choices=RUNS, metavar="NAME", help=", ".join(RUNS))
+    add("--out", type=Path, help="folder of the figures (default: none, see runs/peers)")
+    add("--quick", action="store_true", help="one small batch each, to see every peer step")
+    args = made.parse_args(argv)
+    if args.quick and args.out:
+        raise ValueError("--quick has no figures to publish: leave out --out")
+    if args.out and not args.out.is_dir():
+        raise ValueError(f"--out {args.out}: no such folder")
+    for name in args.only:
+        measure(name, args.out, args.quick)
