@@ -30,6 +30,7 @@ PARTS = 256  # in which a point of health is counted
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1  # flags of a cell
 NUMBERS = 51  # behind the cells
 _FLYING = 5  # bits of a mark below those of what flies, see `by_cell`
+_LIGHT = -8  # index of the daylight in the numbers behind the cells, of both observations
 _WORD = 32  # flags in a word
 
 
@@ -171,7 +172,9 @@ def ids(
         # A barrier, or the bytes of a cell would each compute all of it.
         word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
         planes = jax.lax.bitcast_convert_type(word, jnp.uint8)[: rules.view[0] * rules.view[1]]
-        return jnp.concatenate([planes.T.reshape(-1), stacked(_bytes(rules, world, light))])
+        return jnp.concatenate(
+            [planes.T.reshape(-1), sight.side_by_side(_bytes(rules, world, light), _LIGHT)]
+        )
 
     return by_platform(cells, world, light, cpu=from_view, default=from_words)
 
@@ -207,7 +210,7 @@ def symbolic(
         word = jax.lax.optimization_barrier(by_cell(rules, cells, world))
         planes = jax.lax.bitcast_convert_type(word, jnp.uint8).T.astype(jnp.int32)
         flags = _by_word(*planes)[: rules.view[0] * rules.view[1] * CHANNELS]
-        return jnp.concatenate([flags, stacked(_of_world(world, light))])
+        return jnp.concatenate([flags, sight.side_by_side(_of_world(world, light), _LIGHT)])
 
     return by_platform(cells, world, light, cpu=from_view, default=from_words)
 

@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -20,10 +20,9 @@ def noises(
     """
     shapes = [x.shape for x in lattices]
     steep, flat = (_split(x, shapes) for x in _gradients(lattices))
-    raw = [_raw(s, f, size).reshape(-1) for s, f in zip(steep, flat, strict=True)]
-    raw = jnp.stack(raw)
+    raw = jnp.stack([_raw(*pair, size).reshape(-1) for pair in zip(steep, flat, strict=True)])
     low, high = raw.min(axis=1, keepdims=True), raw.max(axis=1, keepdims=True)
-    return _stretched(raw, low, high).reshape(-1, size, size)
+    return ((raw - low) / (high - low)).reshape(-1, size, size)
 
 
 def each(
@@ -34,34 +33,32 @@ def each(
     Lattices of one shape are made together, in that shape. A thread makes four neighbours and loads
     the gradients that they share once; with other lattices in one array it would not.
     """
-    shapes = [x.shape for x in lattices]
-    groups = [[i for i, x in enumerate(shapes) if x == shape] for shape in dict.fromkeys(shapes)]
+    # The transposed noise is made anew: a GPU transposes all that is fused with a transposition.
+    every = [*lattices, lattices[turned].T]
+    kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
+    groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}
+    order = [i for group in groups.values() for i in group]
     # Barriers: or each cell would compute its gradients, and all that read noise would make it.
-    gradients = jax.lax.optimization_barrier(_gradients(lattices[i] for g in groups for i in g))
-    gradients = [_split(x, [(len(g), *shapes[g[0]]) for g in groups]) for x in gradients]
-    gradients = [*zip(*gradients, strict=True)]
-    # Made anew in the other order, for a GPU transposes whatever is fused with a transposition.
-    at = {i: (g, n) for g, group in enumerate(groups) for n, i in enumerate(group)}
-    group, number = at[turned]
-    gradients.append(tuple(x[number : number + 1].mT for x in gradients[group]))
-    ways = [False] * len(groups) + [True]
+    gradients = jax.lax.optimization_barrier(_gradients([every[i] for i in order]))
+    shapes = [(len(group), *shape) for (shape, _), group in groups.items()]
     raw = [
-        jax.vmap(functools.partial(_raw, size=size, turned=way))(*pair)
-        for pair, way in zip(gradients, ways, strict=True)
+        jax.vmap(functools.partial(_raw, size=size, turned=is_turned))(steep, flat)
+        for (_, is_turned), *(steep, flat) in zip(
+            groups, *(_split(x, shapes) for x in gradients), strict=True
+        )
     ]
     raw = jax.lax.optimization_barrier(raw)
-    ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[:-1]]
-    ends = jax.lax.optimization_barrier(ends)
-    last = len(groups), 0
-    places = [(at[i], at[i]) for i in range(len(lattices))] + [(last, at[turned])]
-    return tuple(_stretched(raw[g][n], *(x[k] for x in ends[h])) for (g, n), (h, k) in places)
+    low, high = (
+        jnp.concatenate([end(x, axis=(1, 2)) for x in raw[:-1]]) for end in (jnp.min, jnp.max)
+    )
+    low, span = jax.lax.optimization_barrier((low, high - low))
+    cells = dict(zip(order, (x for group in raw for x in group), strict=True))
+    places = [(i, order.index(i)) for i in range(len(lattices))]
+    places.append((len(lattices), order.index(turned)))
+    return tuple((cells[i] - low[k]) / span[k] for i, k in places)
 
 
-def _stretched(x: Array, low: Array, high: Array) -> Array:
-    return (x - low) / (high - low)
-
-
-def _gradients(lattices: Iterable[Float32[Array, "_ _"]]) -> tuple[Array, Array]:
+def _gradients(lattices: Sequence[Float32[Array, "_ _"]]) -> tuple[Array, Array]:
     """Rows and columns of the gradients of all lattices, one after another."""
     turns = jnp.concatenate([x.reshape(-1) for x in lattices]) * np.float32(2 * np.pi)
     return jnp.cos(turns), jnp.sin(turns)

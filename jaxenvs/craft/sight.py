@@ -180,9 +180,18 @@ def ids(
         # A barrier, or the bytes of a cell would each compute all of it.
         word = jax.lax.optimization_barrier((block | (mobs << 8)).astype(jnp.uint16))
         seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
-        return jnp.concatenate([seen, stacked(_bytes(rules, world, light))])
+        return jnp.concatenate([seen, side_by_side(_bytes(rules, world, light), -1)])
 
     return by_platform(cells, world, light, cpu=from_view, default=from_words)
+
+
+def side_by_side(numbers: Sequence[Array], light: int) -> Array:
+    """Stack the numbers behind the cells; `light` is the index of the daylight. For GPUs."""
+    # A barrier: neighbouring threads of the stack would read the state's words of different
+    # environments, far apart. Not for the daylight, which would be a kernel by itself.
+    kept = [*jax.lax.optimization_barrier([n for n in numbers if n is not numbers[light]])]
+    kept.insert(light % len(numbers), numbers[light])
+    return stacked(kept)
 
 
 def _bytes(rules: Rules, world: World, light: Array) -> list[UInt8[Array, ""]]:
@@ -218,7 +227,7 @@ def symbolic(
         tenths = [_tenth(count) for count in _counts(rules, world)]
         turned = [world.facing == way for way in range(1, FACINGS)]
         last = [n.astype(jnp.float32) for n in (*turned, light, world.sleeping)]
-        return jnp.concatenate([flags.astype(jnp.float32), stacked([*tenths, *last])])
+        return jnp.concatenate([flags.astype(jnp.float32), side_by_side([*tenths, *last], -2)])
 
     return by_platform(cells, world, light, cpu=from_view, default=from_words)
 
