@@ -20,17 +20,17 @@ from .reset_sources import SELECTED_BYTES
 from .starts import STOCK, STOCK_RESET, Starts, select, tree_bytes, written
 from .struct import Struct, struct
 
-# Levels that a GPU makes at a time: with more, large ones no longer fit into its cache, and with
-# fewer, small ones cost little more than the launches of their kernels.
-CHUNKS = ((1024, 4096), (1 << 62, 1024))  # (bytes of a state at most, levels)
-SERVED_SHARE = 64  # one of this many rows may end in a step and be served without a loop
+# Levels that are made at a time: (bytes of a state at most, levels). Small ones cost a GPU little
+# more than the launches of their kernels; with more large ones they no longer fit into its cache.
+CHUNKS = ((1024, 8192), (1 << 62, 1024))
+SERVED_SHARE = 128  # one of this many rows may end in a step and be served without a loop
 
 
 @struct
 class Stock(Struct):
     """A ring of first states."""
 
-    states: Any  # first axis of the ring's size
+    states: Any  # first axis: the ring's size and one chunk, into which a full ring is written
     # Place of the next unused state, unused states from there on, and a hash of the params that
     # they were made with. In one array: each number alone would be copied by a separate kernel.
     counters: Int32[Array, "3"]
@@ -50,17 +50,17 @@ def usual_chunk(env: Env, num_envs: int) -> int:
     """Return how many levels are made at a time."""
     bytes = tree_bytes(env.state_shape)
     most = next(levels for limit, levels in CHUNKS if bytes <= limit)
-    return max(1, min(most, num_envs // 4))
+    return min(most, 2 * num_envs if most > 1024 else max(1, num_envs // 4))
 
 
 def usual_size(chunk: int, num_envs: int) -> int:
-    """Return the size of the ring: four chunks, or a 16th of a large batch."""
-    return max(4 * chunk, num_envs // 16)
+    """Return the size of the ring: two chunks, 4,096 states or a 16th of a large batch."""
+    return chunk * max(2, -(-min(num_envs, 4096) // chunk), num_envs // (16 * chunk))
 
 
-def check_memory(env: Env, size: int) -> None:
+def check_memory(env: Env, size: int, chunk: int) -> None:
     """Raise `ValueError` for a ring that the device cannot hold."""
-    needed = size * tree_bytes(env.state_shape)
+    needed = (size + chunk) * tree_bytes(env.state_shape)
     there = device_memory(jax.local_devices()[0])
     if there is not None and needed > there:
         raise ValueError(
@@ -70,103 +70,120 @@ def check_memory(env: Env, size: int) -> None:
         )
 
 
-def filled(starts: Starts, size: int, chunk: int) -> Stock:
-    """Return a full ring."""
-    shapes = starts.env.state_shape
-    states = jax.tree.map(lambda leaf: jnp.zeros((size, *leaf.shape), leaf.dtype), shapes)
-    key = starts.key.reshape(-1)[0]
-    trip = _Trip((), states, jnp.zeros(5, jnp.int32))
-    trip = jax.tree.map(lambda leaf: varying_like(key, leaf), trip)
+class Ring(NamedTuple):
+    """The ring of a batch: how it is filled and emptied."""
 
-    def wanted(trip: _Trip) -> Array:
-        return trip.counters[1] + chunk <= size
+    starts: Starts
+    size: int
+    chunk: int  # states made at a time
 
-    trip = jax.lax.while_loop(wanted, lambda trip: _added(starts, trip, chunk), trip)
-    return _packed(trip, digest(starts.params))
+    def filled(self) -> Stock:
+        """Return a full ring."""
+        rows = self.size + self.chunk
+        shapes = self.starts.env.state_shape
+        states = jax.tree.map(lambda leaf: jnp.zeros((rows, *leaf.shape), leaf.dtype), shapes)
+        key = self.starts.key.reshape(-1)[0]
+        trip = _Trip((), states, jnp.zeros(5, jnp.int32))
+        trip = jax.tree.map(lambda leaf: varying_like(key, leaf), trip)
+        trip = jax.lax.while_loop(self._has_room, self._added, trip)
+        return _packed(trip, digest(self.starts.params))
 
+    def restart(
+        self, stock: Stock, states: Any, ended: Bool[Array, " num_envs"]
+    ) -> tuple[Any, Stock]:
+        """Begin an episode in each row that ended, from the ring, and refill the ring.
 
-def restart(
-    starts: Starts, stock: Stock, states: Any, ended: Bool[Array, " num_envs"], chunk: int
-) -> tuple[Any, Stock]:
-    """Begin an episode in each row that ended, from the ring, and refill the ring.
+        States made with other params count as used.
+        """
+        now, count = digest(self.starts.params), self.starts.num_envs
+        first, ready, made_with = stock.counters
+        ready = jnp.where(made_with == now, ready, 0)
+        ranks = Ranks.of(ended)
+        trip = _Trip(states, stock.states, _counters(first, ready))
+        if tree_bytes(states) <= SELECTED_BYTES:
+            trip = self._serve_all(trip, ended, ranks)
+        else:
+            trip = self._serve(trip, ranks, max(1, count // SERVED_SHARE))
 
-    States made with other params count as used.
-    """
-    size, now = _size(stock.states), digest(starts.params)
-    ready = jnp.where(stock.counters[2] == now, stock.counters[1], 0)
-    ranks = Ranks.of(ended)
-    trip = _Trip(states, stock.states, _counters(stock.counters[0], ready))
-    if tree_bytes(states) <= SELECTED_BYTES:
-        trip = _serve_all(trip, ended, ranks)
-    else:
-        trip = _serve(trip, ranks, max(1, starts.num_envs // SERVED_SHARE))
+        def wanted(trip: _Trip) -> Array:
+            return (trip.counters[2] < ranks.count) | self._has_room(trip)
 
-    def wanted(trip: _Trip) -> Array:
-        return (trip.counters[2] < ranks.count) | (trip.counters[1] + chunk <= size)
+        def refill(trip: _Trip) -> _Trip:
+            return self._serve(self._added(trip), ranks, min(self.chunk, count))
 
-    def refill(trip: _Trip) -> _Trip:
-        return _serve(_added(starts, trip, chunk), ranks, min(chunk, starts.num_envs))
+        trip = jax.lax.while_loop(wanted, refill, trip)
+        return trip.rows, _packed(trip, now)
 
-    trip = jax.lax.while_loop(wanted, refill, trip)
-    return trip.rows, _packed(trip, now)
+    def _has_room(self, trip: _Trip) -> Array:
+        return trip.counters[1] + self.chunk <= self.size
 
+    def _serve_all(self, trip: _Trip, ended: Array, ranks: Ranks) -> _Trip:
+        """Serve all rows, as far as the ring goes, by a selection."""
+        rank, ready = ranks.of_rows(), trip.counters[1]
+        rows = select(ended & (rank < ready), self._taken(trip, rank), trip.rows)
+        return self._served(trip._replace(rows=rows), jnp.minimum(ranks.count, ready))
 
-def _serve_all(trip: _Trip, ended: Array, ranks: Ranks) -> _Trip:
-    """Serve all rows, as far as the ring goes, by a selection."""
-    rank, ready = ranks.of_rows(), trip.counters[1]
-    rows = select(ended & (rank < ready), _taken(trip, rank), trip.rows)
-    return _served(trip._replace(rows=rows), jnp.minimum(ranks.count, ready))
+    def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
+        """Serve the next rows, as far as the ring goes, and write only those."""
+        _, ready, served, *_ = trip.counters
+        end = jnp.minimum(ranks.count, served + jnp.minimum(ready, slots))
+        places = numbers_from(ranks.rows(), served, slots, end)
+        rows = written(trip.rows, places, self._taken(trip, np.arange(slots, dtype=np.int32)))
+        return self._served(trip._replace(rows=rows), end - served)
 
+    def _taken(self, trip: _Trip, number: Any) -> Any:
+        """Return the unused states of these numbers, counted from the next one."""
+        place = (trip.counters[0] + number) % self.size
+        return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), trip.states)
 
-def _serve(trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
-    """Serve the next rows, as far as the ring goes, and write only those."""
-    _, ready, served, *_ = trip.counters
-    end = jnp.minimum(ranks.count, served + jnp.minimum(ready, slots))
-    places = numbers_from(ranks.rows(), served, slots, end)
-    rows = written(trip.rows, places, _taken(trip, np.arange(slots, dtype=np.int32)))
-    return _served(trip._replace(rows=rows), end - served)
+    def _served(self, trip: _Trip, count: Array) -> _Trip:
+        """Count states as used."""
+        first, ready, served, chunks, rejected = trip.counters
+        first = (first + count) % self.size
+        counters = _counters(first, ready - count, served + count, chunks, rejected)
+        return trip._replace(counters=counters)
 
+    def _added(self, trip: _Trip) -> _Trip:
+        """Make a chunk of states and append the accepted ones, if there is room for a chunk.
 
-def _taken(trip: _Trip, number: Any) -> Any:
-    """Return the unused states of these numbers, counted from the next one."""
-    place = (trip.counters[0] + number) % _size(trip.states)
-    return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), trip.states)
+        After as many rejected levels as the environment's budget, any level is accepted.
+        """
+        first, ready, served, chunks, rejected = trip.counters
+        made, accepted = self._made(chunks)
+        if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
+            # Whole chunks in place: a scatter would find the place of every byte.
+            begin = jnp.where(self._has_room(trip), (first + ready) % self.size, self.size)
+            states = jax.tree.map(
+                lambda ring, new: jax.lax.dynamic_update_slice_in_dim(ring, new, begin, 0),
+                trip.states,
+                made,
+            )
+            count = jnp.int32(self.chunk)
+        else:
+            accepted = accepted | (rejected >= self.starts.env.level_budget)
+            ranks = Ranks.of(accepted)
+            rank, count = ranks.of_rows(), ranks.count
+            rejected = jnp.where(count > 0, 0, rejected + self.chunk)
+            place = (first + ready + rank) % self.size
+            dropped = self.size + np.arange(self.chunk, dtype=np.int32)
+            place = jnp.where(accepted & self._has_room(trip), place, dropped)
+            states = written(trip.states, place, made)
+        ready = jnp.where(self._has_room(trip), ready + count, ready)
+        counters = _counters(first, ready, served, chunks + 1, rejected)
+        return trip._replace(states=states, counters=counters)
 
-
-def _served(trip: _Trip, count: Array) -> _Trip:
-    """Count states as used."""
-    first, ready, served, chunks, rejected = trip.counters
-    first = (first + count) % _size(trip.states)
-    return trip._replace(counters=_counters(first, ready - count, served + count, chunks, rejected))
-
-
-def _added(starts: Starts, trip: _Trip, chunk: int) -> _Trip:
-    """Make a chunk of states and append the accepted ones, as far as there is room.
-
-    After as many rejected levels as the environment's budget, any level is accepted.
-    """
-    first, ready, served, chunks, rejected = trip.counters
-    slot, size = np.arange(chunk, dtype=np.int32), _size(trip.states)
-    number = chunks * chunk + slot
-    keys = starts.shared_keys(STOCK, number)
-    levels, accepted = starts.candidates(keys, jnp.zeros_like(number), starts.params)
-    made = starts.begin_with(starts.shared_keys(STOCK_RESET, number), levels, starts.params).state
-    rank, count = slot, jnp.int32(chunk)
-    if starts.env.level_budget > 1:
-        accepted = accepted | (rejected >= starts.env.level_budget)
-        ranks = Ranks.of(accepted)
-        rank, count = ranks.of_rows(), ranks.count
-        rejected = jnp.where(count > 0, 0, rejected + chunk)
-    fits = accepted & (ready + rank < size)
-    place = jnp.where(fits, (first + ready + rank) % size, size + slot)
-    ready = jnp.minimum(ready + count, size)
-    counters = _counters(first, ready, served, chunks + 1, rejected)
-    return trip._replace(states=written(trip.states, place, made), counters=counters)
+    def _made(self, chunks: Array) -> tuple[Any, Bool[Array, " chunk"]]:
+        """Make the states of a chunk; tell whose levels are accepted."""
+        starts = self.starts
+        number = chunks * self.chunk + np.arange(self.chunk, dtype=np.int32)
+        keys = starts.shared_keys(STOCK, number)
+        levels, accepted = starts.candidates(keys, jnp.zeros_like(number), starts.params)
+        keys = starts.shared_keys(STOCK_RESET, number)
+        return starts.begin_with(keys, levels, starts.params).state, accepted
 
 
 def _counters(*numbers: Any) -> Int32[Array, "5"]:
-    numbers = (*numbers, *(jnp.int32(0),) * (5 - len(numbers)))
-    return jnp.stack(numbers)
+    return jnp.stack([*numbers, *(jnp.int32(0),) * (5 - len(numbers))])
 
 
 def _packed(trip: _Trip, hashed: Array) -> Stock:
@@ -188,7 +205,3 @@ def _words(leaf: Array) -> Array:
     if jnp.issubdtype(leaf.dtype, jnp.floating):
         return jax.lax.bitcast_convert_type(leaf.astype(jnp.float32), jnp.uint32)
     return leaf.astype(jnp.uint32)
-
-
-def _size(states: Any) -> int:
-    return jax.tree.leaves(states)[0].shape[0]

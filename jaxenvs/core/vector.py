@@ -104,7 +104,9 @@ class VectorEnv:
         ended = jnp.zeros(self.num_envs, jnp.uint8) if self.autoreset == "next_step" else None
         pool = self._draw_pool(key, params, self.pool_size) if self.reset_source == "pool" else None
         stocked = self.reset_source == "stock" and starts.has_one_setting
-        made = self._fill_stock(starts) if stocked else None
+        if stocked:
+            stock.check_memory(self.env, self._stock_size, self._stock_chunk)
+        made = self._ring(starts).filled() if stocked else None
         return Reset(obs, VectorState(env=env_state, ended=ended, pool=pool, stock=made))
 
     @eager.compiled
@@ -196,7 +198,7 @@ class VectorEnv:
         """Begin a new episode in each row that ended."""
         source, rows = self.reset_source, state.env
         if source == "stock" and state.stock is not None and starts.has_one_setting:
-            rows, left = stock.restart(starts, state.stock, rows, ended, self._stock_chunk)
+            rows, left = self._ring(starts).restart(state.stock, rows, ended)
             return state.replace(env=rows, stock=left)
         if source == "pool":
             return state.replace(env=reset_sources.pool(starts, state.pool, rows, ended))
@@ -206,9 +208,8 @@ class VectorEnv:
         restart = reset_sources.fresh if source == "fresh" else reset_sources.auto
         return state.replace(env=restart(starts, rows, ended))
 
-    def _fill_stock(self, starts: Starts) -> Stock:
-        stock.check_memory(self.env, self._stock_size)
-        return stock.filled(starts, self._stock_size, self._stock_chunk)
+    def _ring(self, starts: Starts) -> stock.Ring:
+        return stock.Ring(starts, self._stock_size, self._stock_chunk)
 
     @property
     def _stock_size(self) -> int:

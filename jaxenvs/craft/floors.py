@@ -218,6 +218,7 @@ def _hills_one_by_one(angles: Any, lots: Array) -> list[UInt8[Array, "size size"
     """`_hills_at_once` for GPUs: each floor has its code, for each number that a cell read from a
     table would be a load."""
     noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
+    lots = jax.lax.optimization_barrier(lots)  # or each comparison would be written by itself
     hills = []
     for i, hill in enumerate(HILLS):
         row = {name: column[i] for name, column in _HILL_COLUMNS.items()}

@@ -142,11 +142,9 @@ class Ground:
         parts += [] if more is None else [more]
         where, new = (jnp.concatenate(part) for part in zip(*parts, strict=True))
         new = new.astype(jnp.uint8)
-        # As data behind a barrier: else the scatter reads the old map itself, and must copy it.
-        if self.cells.ndim == 2:
-            where, new = jax.lax.optimization_barrier((where, new))
-        else:  # what its indices depend on is data already, see `step.repack`
-            new = jax.lax.optimization_barrier(new)
+        # As data behind a barrier: else the scatter reads the old map itself, and must copy it, and
+        # each of its threads finds out which of the writes it makes.
+        where, new = jax.lax.optimization_barrier((where, new))
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
     @property

@@ -48,10 +48,10 @@ def each(
         )
     ]
     raw = jax.lax.optimization_barrier(raw)
-    low, high = (
-        jnp.concatenate([end(x, axis=(1, 2)) for x in raw[:-1]]) for end in (jnp.min, jnp.max)
-    )
-    low, span = jax.lax.optimization_barrier((low, high - low))
+    # Joined into one array, both ends would be reduced by a kernel that diverges.
+    ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[: len(groups) - 1]]
+    ends = jax.lax.optimization_barrier([(low, high - low) for low, high in ends])
+    low, span = ([x for pair in ends for x in pair[end]] for end in (0, 1))
     cells = dict(zip(order, (x for group in raw for x in group), strict=True))
     places = [(i, order.index(i)) for i in range(len(lattices))]
     places.append((len(lattices), order.index(turned)))

@@ -198,7 +198,8 @@ def test_a_stock_is_the_default_where_there_is_an_accelerator(monkeypatch):
 
 def test_a_ring_is_as_long_as_its_states_are_small():
     craft, baby = (jaxenvs.make(id) for id in ("Craft-Ids-v0", "BabyAI-GoToLocal-v0"))
-    assert stock.usual_chunk(craft, 65_536) == 1024 and stock.usual_chunk(baby, 65_536) == 4096
+    assert stock.usual_chunk(craft, 65_536) == 1024 and stock.usual_chunk(baby, 65_536) == 8192
+    assert stock.usual_chunk(baby, 64) == 128 and stock.usual_size(128, 64) == 256
     assert stock.usual_chunk(craft, 8) == 2 and stock.usual_chunk(craft, 1) == 1
     assert stock.usual_size(1024, 65_536) == 4096 and stock.usual_size(1024, 262_144) == 16_384
     assert reset_sources.SELECTED_BYTES == stock.SELECTED_BYTES
