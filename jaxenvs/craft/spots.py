@@ -1,8 +1,8 @@
-"""Who is where in the view, as words of each environment: the form for GPUs of `sight.who`.
+"""`sight.who` for GPUs: mobs and projectiles in the view, as words of each environment.
 
-A GPU's kernel repeats its arithmetic for every cell. So the slots of mobs and projectiles come
-first, one thread for an environment, and a barrier keeps them: what a cell does is then a load and
-a few instructions for each word.
+A kernel for all cells of the view repeats its arithmetic in each of them. So one thread for each
+environment first computes where all slots are. Behind a barrier a cell only loads these words, and
+spends a few instructions on each.
 """
 
 from collections.abc import Sequence
@@ -32,15 +32,15 @@ Groups = Sequence[tuple[Sequence[Any], int]]  # slots, and how many types they h
 
 
 def padded(rules: Rules) -> int:
-    """Cells of the view and up to three more that nobody reads.
+    """Count the cells of the view, and up to three unused ones.
 
-    A thread makes four neighbours. If they are of one environment it loads the slots once.
+    A thread makes four neighbours. If they belong to one environment it loads its words once.
     """
     return -(-rules.view[0] * rules.view[1] // 4) * 4
 
 
 def corner(rules: Rules, world: World) -> Corner:
-    """Where the view begins."""
+    """Return the upper left cell of the view."""
     height, width = rules.view
     floor = world.floor if rules.floors else 0
     return Corner(world.row - height // 2, world.column - width // 2, floor)
@@ -49,8 +49,10 @@ def corner(rules: Rules, world: World) -> Corner:
 def cells_in_row(
     rules: Rules, cells: UInt8[Array, "*floors size size"], corner: Corner
 ) -> tuple[Int32[Array, " cells"], Bool[Array, " cells"], Array, Array]:
-    """Cells of the map in the view, which of them are on it, and their rows and columns: what
-    `sight.around` returns, in one row with `padded` cells."""
+    """Return the map's cells in the view, whether each is on the map, and their rows and columns.
+
+    `sight.around` for GPUs, in one row of `padded` cells.
+    """
     (_, width), size = rules.view, cells.shape[-1]
     number = np.arange(padded(rules), dtype=np.int32)
     rows, columns = corner.row + number // width, corner.column + number % width
@@ -62,7 +64,7 @@ def cells_in_row(
 
 
 def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array, ""]]]:
-    """For each type of each group the cells of the view where it is seen: bits of words."""
+    """Return words for each type of each group: a bit for each cell of the view, if seen there."""
     count = -(-rules.view[0] * rules.view[1] // _WORD)
     channels = []
     for slots, types in groups:
@@ -92,10 +94,10 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 
 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
-    """A word for each slot: its cell in the view above MARK_BITS bits of a mark, nowhere if unseen.
+    """Return a word for each slot: its cell in the view, above MARK_BITS bits of a mark.
 
-    `marks` makes the mark from the slot's type and the number of types before its group's. Of slots
-    of a group and type on one cell the last is seen if it lives, as in `sight.who`.
+    `marks` computes the mark from the slot's type and the number of types before its group. A slot
+    hides earlier ones of its group and type on the same cell, as in `sight.who`.
     """
     words, first = [], 0
     for slots, types in groups:
@@ -110,16 +112,16 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
 
 
 def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
-    """The mark of each spot in its cell, 0 in the others."""
+    """Return the mark of each spot at its cell, 0 at the other cells."""
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
     found = [spot ^ number for spot in spots]  # a mark alone where the cells are the same
     return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
 
 
 def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """The cell of the view where a slot is written, and whether it is seen there, see `sight.who`.
+    """Return the cell of the view where a slot is written, and whether it is seen there.
 
-    Dead slots and those beyond the upper or left edge are written too.
+    Dead slots and slots beyond the upper or left edge are written too, see `sight.who`.
     """
     (height, width), first = rules.view, corner(rules, world)
     row, column = slot.row - first.row, slot.column - first.column

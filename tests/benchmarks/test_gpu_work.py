@@ -5,10 +5,12 @@ JAX_SKIP_CUDA_CONSTRAINTS_CHECK=1 JAX_PLATFORMS=cpu pytest tests/benchmarks/test
 
 import json
 import os
+import re
 
 import jax
 import pytest
 
+import jaxenvs
 from jaxenvs.benchmarks import contestants, gpu_work, hlo, rule_worlds, update_work
 
 DOORKEY = "Grid-DoorKey-8x8-v0"
@@ -84,6 +86,48 @@ def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(
     work, _ = gpu_work.measure(contestants.ours(id, 4096, contestants.NO_RESET))
     assert work["kernels"] <= kernels
     assert work["written"] + work["read"] <= moved
+
+
+PARTS = 4  # of a concatenation that a GPU makes without branches
+
+
+def branching(text: str) -> list[str]:
+    """Concatenations of more parts whose neighbouring elements belong to different parts."""
+    found = re.finditer(r"= \w+\[([\d,]+)\]\S* concatenate\(([^)]*)\), dimensions=\{(\d+)\}", text)
+    return [
+        match.group()
+        for match in found
+        if match.group(2).count(",") >= PARTS
+        and int(match.group(3)) == match.group(1).count(",") > 0
+    ]
+
+
+def test_a_concatenation_of_many_columns_branches():
+    columns = "%c = s32[64,5]{1,0} concatenate(%a, %b, %c, %d, %e), dimensions={1}, metadata={}"
+    few = "%c = s32[64,4]{1,0} concatenate(%a, %b, %c, %d), dimensions={1}"
+    rows = "%c = s32[5,64]{1,0} concatenate(%a, %b, %c, %d, %e), dimensions={0}"
+    assert len(branching("\n".join([columns, few, rows]))) == 1
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("id", "kernels"),
+    [
+        ("Craft-Classic-Ids-v0", 5),
+        ("Craft-Classic-Symbolic-v0", 5),
+        ("Craft-Ids-v0", 6),
+        ("Craft-Symbolic-v0", 7),
+    ],
+)
+def test_an_observation_of_craft_is_few_kernels_without_branches(monkeypatch, id, kernels):
+    monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
+    env = jaxenvs.make(id)
+    reset = jax.vmap(lambda key: env.reset(key).state)
+    state = jax.eval_shape(lambda key: reset(jax.random.split(key, 4096)), jax.random.key(0))
+    text = gpu_work.compile_ahead(jax.vmap(env.observe), (state,)).as_text() or ""
+    module = hlo.parse(text)
+    assert sum(kernel.count for kernel in hlo.kernels(module, module.entry)) <= kernels
+    assert not branching(text)
 
 
 @needs_compiler

@@ -1,7 +1,7 @@
-"""Random worlds for tests of what is seen: every number drawn from all that its bits can be.
+"""Random worlds for tests of observations: every number uses the whole range of its bits.
 
 Several slots share a cell, some are just beyond the view or the map, many are dead, and the player
-is often at a border. Much of it no game reaches.
+is often at a border. Many of these worlds are out of reach in a game.
 """
 
 import jax

@@ -1,4 +1,4 @@
-"""Forms for CPUs and for GPUs of what is seen, packed and drawn: equal bit for bit."""
+"""Observations, state words and worlds: the code for GPUs equals that for CPUs bit for bit."""
 
 import importlib
 
