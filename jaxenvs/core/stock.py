@@ -151,7 +151,9 @@ class Ring(NamedTuple):
         first, ready, served, chunks, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
-            # Whole chunks in place: a scatter would find the place of every byte.
+            # Whole chunks in place: a scatter would find the place of every byte. As data: what is
+            # written in place is computed by a thread for each byte.
+            made = jax.lax.optimization_barrier(made)
             begin = jnp.where(self._has_room(trip), (first + ready) % self.size, self.size)
             states = jax.tree.map(
                 lambda ring, new: jax.lax.dynamic_update_slice_in_dim(ring, new, begin, 0),

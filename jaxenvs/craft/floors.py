@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt8, UInt32
 
-from ..core.bits import nth_bit, rank_of
+from ..core.bits import cut, join, nth_bit, rank_of
 from ..core.platforms import by_platform
 from ..core.random import Key, hashed, permutation
 from ..core.struct import Struct, struct
@@ -202,56 +202,89 @@ _GLOW = 64  # a bit of a cell beside its block, until it is finished, as TORCH
 _BITS, _LOW = 16, (1 << 16) - 1  # cells in a word, see `_words`
 
 
+class _Traits(NamedTuple):
+    """Properties of each cell of a floor, from its noise: flags."""
+
+    coast: Array
+    sea: Array
+    high: Array  # in the mountains
+    hollow: Array  # a tunnel or a cave
+    woods: Array
+    lava: Array
+
+
 def _hills_at_once(angles: Any, lots: Array) -> list[UInt8[Array, "size size"]]:
     """Make the floors of HILLS with one code, whose numbers come from tables."""
 
     def make(row: dict[str, Any], ores: dict[str, Any], angles: Any, lot: Array) -> Array:
         water, mountain, tunnel, wood = noise.noises(angles, SIZE)
         tunnel = tunnel > 0.8
-        return _hill(row, ores, (water, mountain, tunnel | tunnel.T, wood), lot)
+        traits = _traits(row, water, mountain, tunnel | tunnel.T, wood)
+        return _hill(row, ores, traits, lot)
 
     hills = jax.vmap(make)(_HILL_COLUMNS, _ORE_COLUMNS, angles, lots)
     return [hills[i] for i in range(len(HILLS))]
 
 
 def _hills_one_by_one(angles: Any, lots: Array) -> list[UInt8[Array, "size size"]]:
-    """`_hills_at_once` for GPUs: each floor has its code, for each number that a cell read from a
-    table would be a load."""
+    """`_hills_at_once` for GPUs: traits are a byte of each cell, and each floor has its code from
+    there on, for each number that a cell read from a table would be a load."""
+
+    def bytes_of(row: dict[str, Any], noises: tuple[Array, ...]) -> UInt8[Array, "size size"]:
+        water, mountain, tunnel, wood, across = noises
+        traits = _traits(row, water, mountain, (tunnel > 0.8) | (across > 0.8), wood)
+        return join(*((trait, 1) for trait in traits)).astype(jnp.uint8)
+
     noises = jax.vmap(lambda angles: noise.each(angles, SIZE, turned=2))(angles)
-    lots = jax.lax.optimization_barrier(lots)  # or each comparison would be written by itself
+    # As data, or each flag and each comparison of a draw would be written by itself.
+    given = jax.vmap(bytes_of)(_HILL_COLUMNS, noises), lots
+    traits, lots = jax.lax.optimization_barrier(given)
     hills = []
     for i, hill in enumerate(HILLS):
         row = {name: column[i] for name, column in _HILL_COLUMNS.items()}
         ores = {name: column[i, : len(hill.ores)] for name, column in _ORE_COLUMNS.items()}
-        water, mountain, tunnel, wood, across = (x[i] for x in noises)
-        tunnel = (tunnel > 0.8) | (across > 0.8)
-        hills.append(_hill(row, ores, (water, mountain, tunnel, wood), lots[i]))
+        flags = (flag != 0 for flag in cut(traits[i].astype(jnp.int32), *(1,) * 6))
+        hills.append(_hill(row, ores, _Traits(*flags), lots[i]))
     return hills
 
 
-def _hill(
-    row: dict[str, Any], ores: dict[str, Any], noises: Any, lot: Float32[Array, "size size"]
-) -> UInt8[Array, "size size"]:
-    """Make water and shore, mountains with tunnels and caves, woods, ores and lava."""
-    water, mountain, tunnel, wood = noises
+def _traits(
+    row: dict[str, Any], water: Array, mountain: Array, tunnel: Array, wood: Array
+) -> _Traits:
+    """Tell the properties of each cell; `tunnel` are flags."""
     water = water + np.clip(_FAR / 5, 0, 1).astype(np.float32) - np.float32(1)
     rise = (_FAR / row["plain"]).clip(0, row["peak"])
     mountain = mountain + np.float32(0.05) + rise - np.float32(1)
     high, deep = mountain > 0.7, mountain > 0.85
+    return _Traits(
+        coast=water > 0.6,
+        sea=water > row["wet"],
+        high=high,
+        hollow=(high & tunnel) | (deep & (water > 0.4)),
+        woods=wood > row["woods"],
+        lava=deep & (wood > 0.7),
+    )
 
-    map = jnp.where(water > 0.6, row["coast"], row["ground"])
-    map = jnp.where(water > row["wet"], row["sea"], map)
-    map = jnp.where(high, row["mountain"], map)
-    map = jnp.where((high & tunnel) | (deep & (water > 0.4)), row["hollow"], map)
-    tree = (map == row["ground"]) & (wood > row["woods"]) & (lot > row["clear"])
+
+def _hill(
+    row: dict[str, Any],
+    ores: dict[str, Any],
+    traits: _Traits,
+    lot: Float32[Array, "size size"],
+) -> UInt8[Array, "size size"]:
+    """Make water and shore, mountains with tunnels and caves, woods, ores and lava."""
+    map = jnp.where(traits.coast, row["coast"], row["ground"])
+    map = jnp.where(traits.sea, row["sea"], map)
+    map = jnp.where(traits.high, row["mountain"], map)
+    map = jnp.where(traits.hollow, row["hollow"], map)
+    tree = (map == row["ground"]) & traits.woods & (lot > row["clear"])
     map = jnp.where(tree, row["tree"], map)
     for i in range(ores["on"].shape[0]):
         on, block, low, high = (ores[name][i] for name in ("on", "block", "low", "high"))
         map = jnp.where((map == on) & (lot >= low) & (lot < high), block, map)
-    lava = deep & (wood > 0.7)
-    map = jnp.where(lava, row["lava"], map)
+    map = jnp.where(traits.lava, row["lava"], map)
     map = jnp.where(_CELL[SIZE // 2, SIZE // 2] == _CELL, row["start"], map)
-    glows = lava & (row["lava"] == Block.LAVA)
+    glows = traits.lava & (row["lava"] == Block.LAVA)
     return (map | jnp.where(glows, _GLOW, 0)).astype(jnp.uint8)
 
 

@@ -59,7 +59,7 @@ class Ground:
         """A cell; beyond the border as upstream reads: the first row or column beyond the upper
         or left border is the last one of the map, else the nearest cell counts."""
         index = self._index(self._wrapped(row), self._wrapped(column))
-        cell = self.cells.reshape(-1).at[index].get(mode="promise_in_bounds")
+        cell = self._read(index)
         if self.cells.ndim == 2:
             # Read once: a kernel after the step's writes that read again would need the old map.
             # The full game has an edge there, see `step.repack`.
@@ -76,7 +76,7 @@ class Ground:
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
         """The nearest cells of the map, before the step's writes."""
         index = self._index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
-        return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
+        return self._read(index).astype(jnp.int32)
 
     def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
         """Write a cell if `when`; beyond the border as upstream writes, see `cell`, but what is
@@ -146,6 +146,11 @@ class Ground:
         # each of its threads finds out which of the writes it makes.
         where, new = jax.lax.optimization_barrier((where, new))
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
+
+    def _read(self, index: Array) -> UInt8[Array, "*cells"]:
+        # Unsigned: a negative index would count from the end, with two instructions to find out.
+        index = index.astype(jnp.uint32)
+        return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds")
 
     @property
     def _nowhere(self) -> int:
