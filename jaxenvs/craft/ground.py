@@ -58,13 +58,12 @@ class Ground:
     def cell(self, row: Array, column: Array) -> Int32[Array, ""]:
         """A cell; beyond the border as upstream reads: the first row or column beyond the upper
         or left border is the last one of the map, else the nearest cell counts."""
-        index = self._index(self._wrapped(row), self._wrapped(column))
-        cell = self._read(index)
+        index = self.index(self._wrapped(row), self._wrapped(column))
+        cell = self.at(index)
         if self.cells.ndim == 2:
             # Read once: a kernel after the step's writes that read again would need the old map.
             # The full game has an edge there, see `step.repack`.
             cell = jax.lax.optimization_barrier(cell)
-        cell = cell.astype(jnp.int32)
         for written, new in self.writes:
             cell = jnp.where(written == index, new, cell)
         return cell
@@ -75,14 +74,14 @@ class Ground:
 
     def nearest(self, rows: Array, columns: Array) -> Int32[Array, "*cells"]:
         """The nearest cells of the map, before the step's writes."""
-        index = self._index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
-        return self._read(index).astype(jnp.int32)
+        index = self.index(rows.clip(0, self.size - 1), columns.clip(0, self.size - 1))
+        return self.at(index)
 
     def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
         """Write a cell if `when`; beyond the border as upstream writes, see `cell`, but what is
         farther is dropped."""
         row, column = (jnp.where(x < 0, x + self.size, x) for x in (row, column))
-        index = jnp.where(when & self.inside(row, column), self._index(row, column), self._nowhere)
+        index = jnp.where(when & self.inside(row, column), self.index(row, column), self._nowhere)
         write = (index, jnp.asarray(cell, jnp.int32))
         return Ground(self.cells, self.floor, (*self.writes, write))
 
@@ -96,7 +95,7 @@ class Ground:
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
         cells = self.nearest(rows, columns) | LIT
         where = shines & self.inside(rows, columns)
-        index = jnp.where(where, self._index(rows, columns), self._nowhere)
+        index = jnp.where(where, self.index(rows, columns), self._nowhere)
         writes = []
         for written, cell in self.writes:
             index = jnp.where(index == written, self._nowhere, index)
@@ -112,7 +111,7 @@ class Ground:
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
         where = shines & self.inside(rows, columns)
-        index = jnp.where(where, self._index(rows, columns), self._nowhere)
+        index = jnp.where(where, self.index(rows, columns), self._nowhere)
         cells = self.cells.reshape(-1).at[index].apply(lambda cell: cell | LIT, mode="drop")
         return Ground(cells.reshape(self.cells.shape), self.floor)
 
@@ -147,16 +146,18 @@ class Ground:
         where, new = jax.lax.optimization_barrier((where, new))
         return self.cells.reshape(-1).at[where].set(new, mode="drop").reshape(self.cells.shape)
 
-    def _read(self, index: Array) -> UInt8[Array, "*cells"]:
-        # Unsigned: a negative index would count from the end, with two instructions to find out.
-        index = index.astype(jnp.uint32)
-        return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds")
-
     @property
     def _nowhere(self) -> int:
         return self.cells.size
 
-    def _index(self, row: Array, column: Array) -> Array:
+    def at(self, index: Array) -> Int32[Array, "*cells"]:
+        """Cells at these places of `index`, which must be on the map, before the step's writes."""
+        # Unsigned: a negative index would count from the end, with two instructions to find out.
+        index = index.astype(jnp.uint32)
+        return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
+
+    def index(self, row: Array, column: Array) -> Int32[Array, "*cells"]:
+        """Place of a cell among all cells."""
         index = row * self.size + column
         return index if self.cells.ndim == 2 else index + self.floor * (self.size * self.size)
 

@@ -6,19 +6,18 @@ counts distance in steps, the full game in a straight line.
 """
 
 import functools
-import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int32
+from jaxtyping import Array, Bool, Int32
 
 from ..core.bits import any_of, nth_bit, rank_of
 from ..core.platforms import by_platform
 from ..core.settle import settled
-from .ground import Ground, codes, in_span, is_in, span
+from .ground import BLOCK, Ground, codes, in_span, is_in, span
 from .harm import is_boss_floor
 from .state import Mob, World, changed, mobs_of
 from .step import Moment
@@ -27,7 +26,8 @@ from .tables import APPEARING, Block, MobRow, Rules
 SIEGE = 6  # cells from the player to the graves from which mobs rise on the last floor
 _CELLS = 16  # in a word of both planes: the first in its low half, the second in the high half
 _WORD = 2 * _CELLS  # cells in a word of one plane
-_OFFSET = 32  # beyond every `reach`: added to rows and columns, which are then positive
+_OFFSET = 64  # added to rows and columns of cells, which are then positive
+_LANES = 4  # threads of a GPU for a word, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # so that n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
 
@@ -44,12 +44,6 @@ class _Reach(NamedTuple):
     def words(self) -> int:
         """Words that hold the cells of a plane."""
         return -(-self.rows.shape[0] // 2)
-
-    @property
-    def packed(self) -> np.ndarray:
-        """Row, column and distance of each cell in one number, (16, words)."""
-        rows, columns = self.rows + _OFFSET, self.columns + _OFFSET
-        return (rows | (columns << 7) | (self.distance << 14)).astype(np.int32).T.copy()
 
     def limit(self, distance: Any) -> Any:
         """A distance as `distance` has it."""
@@ -120,7 +114,9 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
     """Let a mob of each role appear, or not."""
     rules, world, draws = moment.rules, moment.world, moment.draws
     given, table = odds(moment), (_disc if rules.floors else _diamond)(moment.reach)
-    grounds, boss = _grounds(moment, table), None
+    room = {role: any_of(~mob.alive for mob in world.mobs[role]) for role in APPEARING}
+    appears = {r: room[r] & (draws.appears[r] < given.chances[r]) for r in APPEARING}
+    grounds, boss = _grounds(moment, table, any_of(appears.values())), None
     if rules.floors:
         boss = is_boss_floor(rules, world)
     taken = [table.number(world, mob, mob.marked) for mob in mobs_of(world)]
@@ -129,14 +125,12 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         siege = boss if role != "passive" else None
         allowed = _allowed(rules, role, type, table, grounds, taken, siege)
         number = _chosen(allowed, draws.place[role])
-        room = ~functools.reduce(operator.and_, [m.alive for m in slots])
-        appears = room & (draws.appears[role] < given.chances[role])
-        number = settled(jnp.where(appears, number, -1))
+        number = settled(jnp.where(appears[role], number, -1))
         row, column = table.cell(world, number)
         new = slots[0]._replace(row=row, column=column, health=given.health[role], type=type)
-        after = _filled(slots, new, number >= 0, ~room)
+        after = _filled(slots, new, number >= 0, ~room[role])
         world = world._replace(mobs={**world.mobs, role: after})
-        first = table.number(world, slots[0], ~room)  # marked anew, see `_filled`
+        first = table.number(world, slots[0], ~room[role])  # marked anew, see `_filled`
         taken.append(jnp.maximum(number, first))
     return moment._replace(world=world)
 
@@ -155,56 +149,85 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
     return first, second
 
 
-def _grounds(moment: Moment, table: _Reach) -> Int32[Array, " words"]:
-    """Words with the cells of the first plane (low half) and of the second (high half)."""
-    ground, world, distance = moment.ground, moment.world, moment.params.mob_despawn_distance
-    place, rules = (world.row, world.column, world.floor, distance), moment.rules
+def _grounds(moment: Moment, table: _Reach, wanted: Array) -> Int32[Array, " words"]:
+    """Words with the cells of the first plane (low half) and of the second (high half).
 
-    def at_once(cells: Array, place: Any) -> Array:
-        near = _near(rules, table, place, table.rows, table.columns, table.distance)
-        both = _both(rules, cells, place, *near)
+    They are read only if `wanted`; elsewhere a GPU does not read the map.
+    """
+    ground, world, rules = moment.ground, moment.world, moment.rules
+    limit = table.limit(moment.params.mob_despawn_distance)
+    place = (world.row, world.column, world.floor, limit)
+
+    def at_once(cells: Array, place: Any, _: Array) -> Array:
+        ground = Ground(cells, place[2])
+        rows, columns = place[0] + table.rows, place[1] + table.columns
+        inside = ground.inside(rows, columns) & (table.distance < place[3])
+        both = _both(rules, ground.nearest(rows, columns), ground.floor)
         bit = np.arange(_CELLS, dtype=np.int32)
-        return settled((both << bit).sum(axis=1, dtype=jnp.int32))
+        return settled(jnp.where(inside, both << bit, 0).sum(axis=1, dtype=jnp.int32))
 
-    def cell_by_cell(cells: Array, place: Any) -> Array:
-        # A thread makes a whole word: with a thread for each cell, most instructions find the place
-        # of the cell and join the words. Of a cell it reads one number, of neighbouring words from
-        # neighbouring places: a warp's load takes longer the more cache lines it touches.
-        word = jnp.int32(0)
-        for i in range(_CELLS):
-            number = table.packed[i]
-            offsets = (number & 127) - _OFFSET, ((number >> 7) & 127) - _OFFSET, number >> 14
-            near = _near(rules, table, place, *offsets)
-            word = word | (_both(rules, cells, place, *near) << i)
-        return jax.lax.optimization_barrier(word)
+    def in_threads(cells: Array, place: Any, wanted: Array) -> Array:
+        *place, limit = place
+        place = (*place, jnp.where(wanted, limit, 0))
+        return (_run_words if table.straight else _step_words)(rules, table, cells, place)
 
-    return by_platform(ground.cells, place, cpu=at_once, default=cell_by_cell)
+    return by_platform(ground.cells, place, wanted, cpu=at_once, default=in_threads)
 
 
-def _near(
-    rules: Rules, table: _Reach, place: Any, rows: Any, columns: Any, distance: Any
-) -> tuple[Any, Any, Any]:
-    """Rows and columns of cells on the map, and whether mobs may appear so far away."""
-    return place[0] + rows, place[1] + columns, distance < table.limit(place[3])
+def _run_words(rules: Rules, table: _Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
+    """Words for a GPU, of cells by straight distance: each is a run of cells in a row.
+
+    A thread makes a whole word, for the row's part of the arithmetic is the same for its cells.
+    """
+    row, column, floor, limit = place
+    ground = Ground(cells, floor)
+    offset, first = table.rows[:, 0], column + table.columns[:, 0]
+    row = row + offset
+    room = jnp.where(_is_below(row, ground.size), limit - offset * offset, 0)
+    begin, word = ground.index(row, first), jnp.int32(0)
+    for i in range(table.reach):
+        away = first + i - column
+        inside = _is_below(first + i, ground.size) & (away * away < room)
+        cell = ground.at(jnp.where(inside, begin + i, 0))
+        word = word | jnp.where(inside, _both(rules, cell, floor) << i, 0)
+    return jax.lax.optimization_barrier(word)
 
 
-def _both(
-    rules: Rules, cells: Array, place: Any, rows: Array, columns: Array, near: Array
-) -> Int32[Array, "*cells"]:
+def _step_words(rules: Rules, table: _Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
+    """Words for a GPU, of cells by steps, of which a word holds parts of several rows.
+
+    Four threads make a word. A cell's place is one number of the table and one addition.
+    """
+    row, column, floor, limit = place
+    ground, lane = Ground(cells, floor), np.arange(_LANES, dtype=np.int32)
+    offsets = (table.rows + _OFFSET) << 8 | (table.columns + _OFFSET) | (table.distance << 16)
+    here, word = (row << 8) + column, jnp.int32(0)
+    for i in range(0, _CELLS, _LANES):
+        number = offsets[:, i : i + _LANES] + here
+        rows, columns = ((number >> 8) & 255) - _OFFSET, (number & 255) - _OFFSET
+        inside = _is_below(rows, ground.size) & _is_below(columns, ground.size)
+        inside = inside & ((number >> 16) < limit)
+        cell = ground.at(jnp.where(inside, ground.index(rows, columns), 0))
+        word = word | jnp.where(inside, _both(rules, cell, floor) << (lane + i), 0)
+    return word.sum(axis=1, dtype=jnp.int32)
+
+
+def _is_below(number: Array, most: int) -> Bool[Array, "*shape"]:
+    """Whether a number is at least 0 and below `most`, by one comparison."""
+    return number.astype(jnp.uint32) < most
+
+
+def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
     """Whether cells are of the first plane (bit 0) and of the second (bit _CELLS)."""
-    ground, floor = Ground(cells, place[2]), place[2]
-    blocks = ground.block_of(ground.nearest(rows, columns))
     first, second = planes(rules)
     # Few uses of the block: with many it would be written and read again on a GPU.
-    if rules.floors:
-        boss = floor == len(rules.floors) - 1
-        spans = zip(span(second), span(rules.graves), strict=True)
-        low, bits = (jnp.where(boss, there, here) for here, there in spans)
-        both = in_span(blocks, *span(first)) | (in_span(blocks, low, bits) << _CELLS)
-    else:
-        code = codes(blocks, first, second)
-        both = (code & 1) | ((code >> 1) << _CELLS)
-    return jnp.where(near & ground.inside(rows, columns), both, 0)
+    if not rules.floors:
+        code = codes(cells, first, second)
+        return (code & 1) | ((code >> 1) << _CELLS)
+    boss, blocks = floor == len(rules.floors) - 1, cells & BLOCK
+    spans = zip(span(second), span(rules.graves), strict=True)
+    low, bits = (jnp.where(boss, there, here) for here, there in spans)
+    return in_span(blocks, *span(first)) | (in_span(blocks, low, bits) << _CELLS)
 
 
 def _allowed(
