@@ -14,7 +14,7 @@ import re
 import jaxlib
 
 FLAG = "xla_gpu_enable_command_buffer"
-WHOLE_LOOPS = f"--{FLAG}=+WHILE,+CONDITIONAL"  # in addition to what is enabled by default
+WHOLE_LOOPS = f"--{FLAG}=+WHILE,+CONDITIONAL"  # besides the default kinds
 # The first release whose flag takes `+NAME`. XLA ends a process that gives it a value or a flag
 # that it does not know, so older releases must not see this one.
 KNOWN_SINCE = (0, 10)
@@ -35,12 +35,12 @@ def enable_whole_loops() -> bool:
 
 
 def has_cuda() -> bool:
-    """Whether JAX's plugin for NVIDIA GPUs is installed; imports nothing."""
+    """Return whether JAX's plugin for NVIDIA GPUs is installed, without importing it."""
     found = importlib.util.find_spec("jax_plugins")
     folders = found.submodule_search_locations if found else None
     return any(module.name.startswith("xla_cuda") for module in pkgutil.iter_modules(folders or []))
 
 
 def _is_known() -> bool:
-    """Whether the installed XLA takes the flag's value."""
+    """Return whether the installed XLA accepts the flag's value."""
     return tuple(map(int, re.findall(r"\d+", jaxlib.__version__)[:2])) >= KNOWN_SINCE

@@ -1,4 +1,4 @@
-"""Runs whose levels come from a stock: what is recorded, and how they go on."""
+"""Runs whose levels come from a stock: the recorded source, and how they go on."""
 
 import json
 import shutil

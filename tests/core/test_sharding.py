@@ -129,7 +129,7 @@ def test_no_level_of_a_stock_is_used_on_two_devices():
 
 
 def on_eight(*words: str) -> str:
-    """What a script prints on eight simulated devices; it must not fail."""
+    """Run a script on eight simulated devices and return its output; it must not fail."""
     flags = {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
     done = subprocess.run(
         [sys.executable, "-c", *words],
