@@ -11,7 +11,7 @@ import os
 import pkgutil
 import re
 
-import jaxlib
+from .extras import version
 
 FLAG = "xla_gpu_enable_command_buffer"
 WHOLE_LOOPS = f"--{FLAG}=+WHILE,+CONDITIONAL"  # besides the default kinds
@@ -43,4 +43,4 @@ def has_cuda() -> bool:
 
 def _is_known() -> bool:
     """Return whether the installed XLA accepts the flag's value."""
-    return tuple(map(int, re.findall(r"\d+", jaxlib.__version__)[:2])) >= KNOWN_SINCE
+    return tuple(map(int, re.findall(r"\d+", version("jaxlib"))[:2])) >= KNOWN_SINCE
