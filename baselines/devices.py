@@ -17,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float32, Int32, PyTree, Shaped
 
 from jaxenvs import Env, VectorEnv, make_vec
+from jaxenvs.core.vector import usual_source
 
 from .run.checkpoints import RunError
 
@@ -54,8 +55,11 @@ class Devices:
         return cls(int(text))
 
     def batch(self, env: Env, num_envs: int, reset_source: str | None) -> VectorEnv:
-        """One device's share of the environments; `RunError` when they do not divide."""
-        source = env.reset_source if reset_source is None else reset_source
+        """One device's share of the environments; `RunError` when they do not divide.
+
+        Each device has a separate stock, of the size for its share.
+        """
+        source = usual_source(env) if reset_source is None else reset_source
         if num_envs % self.count:
             near = max(num_envs // self.count, 1) * self.count
             raise RunError(

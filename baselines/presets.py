@@ -182,7 +182,7 @@ GPU = {
     "chunk": 16,
 }
 
-# The same with steps enough for the deepest achievements. A world takes long to make.
+# The same with steps enough for the deepest achievements.
 OPEN_WORLD_GPU = {
     **GPU,
     "total_steps": 1_000_000_000,
@@ -191,7 +191,6 @@ OPEN_WORLD_GPU = {
     "gae_lambda": 0.8,
     "hidden": (512, 512, 512),
     "unroll": 1,
-    "reset_source": "pool",
 }
 
 
@@ -203,7 +202,6 @@ OPEN_WORLD_GPU_BY_MEMORY = {
     "epochs": 4,
     "minibatches": 8,
     "bfloat16": False,
-    "reset_source": None,
     "memory": 512,
     "neighbours": 0,
     "activation": "tanh",
@@ -553,7 +551,7 @@ PRESETS = (
     Preset(r"Craft-Ids-v\d+", {"num_envs": 128, "rollout_steps": 32}, algorithm="ppo-rnn"),
     Preset(r"Craft-.*", OPEN_WORLD_GPU_BY_MEMORY, name="gpu", algorithm="ppo-rnn"),
     Preset(r"Grid-.*", GPU, name="gpu"),
-    Preset(r"BabyAI-.*", {**GPU, "unroll": 1, "reset_source": "pool"}, name="gpu"),
+    Preset(r"BabyAI-.*", {**GPU, "unroll": 1}, name="gpu"),
     Preset(r"XLand-.*", RULE_WORLDS, algorithm="rl2"),
     Preset(r"XLand-.*", RULE_WORLDS_GPU, name="gpu", algorithm="rl2"),
     Preset(r"XLand-R4-13x13-v\d+", {"task_set": "high-1m"}, name="gpu", algorithm="rl2"),

@@ -41,6 +41,11 @@ from .run.options import Options
 from .runs import Config, Run
 from .task_memory import TOLD, Belief, TaskMemory
 
+UNFIT = {  # reset sources that do not suit trials
+    "pool": "levels of a pool are drawn for one task, trials have many",
+    "stock": "every step of a stock reads all params, and those of trials are all tasks",
+}
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings(ppo_rnn.Settings):
@@ -81,10 +86,10 @@ class Settings(ppo_rnn.Settings):
             )
         if self.told > 1.0:
             raise ValueError(f"told={self.told} is a share of environments: give 0 to 1")
-        if self.reset_source == "pool":
+        if self.reset_source in UNFIT:
             raise ValueError(
-                "reset_source=pool: levels of a pool are drawn for one task, trials have many; "
-                "give exact, fresh or auto"
+                f"reset_source={self.reset_source}: {UNFIT[self.reset_source]}; give exact, fresh "
+                f"or auto"
             )
 
 

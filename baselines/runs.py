@@ -16,7 +16,7 @@ import math
 import os
 import platform
 import shutil
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -288,9 +288,15 @@ class Run:
         """Save the state after `update`; see `checkpoints.save`."""
         checkpoints.save(self.checkpoints, update, trees, self.config.title)
 
-    def restore(self, shapes: dict[str, PyTree], optional: bool = False) -> tuple[int, Any]:
+    def restore(
+        self,
+        shapes: dict[str, PyTree],
+        optional: bool = False,
+        replaceable: Collection[str] = (),
+    ) -> tuple[int, Any]:
         """Read the newest checkpoint; see `checkpoints.restore`."""
-        return checkpoints.restore(self.checkpoints, shapes, self.config.title, optional)
+        made_for = self.config.title
+        return checkpoints.restore(self.checkpoints, shapes, made_for, optional, replaceable)
 
     def weights(self, learner: Any, seed: int) -> PyTree[Any]:
         """The newest weights of a seed, counted from 0, of what `learner` trained here."""

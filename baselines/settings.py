@@ -65,7 +65,7 @@ class Common(Checked):
     lines: int = 0  # features of each row and column of a square board, by the same weights; 0: no
     bfloat16: bool = False  # whether the network's activations are bfloat16, for accelerators
     unroll: int = 1  # steps of a rollout in one trip of its loop, for accelerators
-    reset_source: str | None = None  # fresh, exact or pool; None: what the environment names
+    reset_source: str | None = None  # fresh, exact, auto, pool or stock; None: as make_vec
     chunk: int = 1  # updates in one call of the compiled program: Ctrl-C waits for two calls
 
     counts: ClassVar[tuple[str, ...]] = (*Checked.counts, "num_envs", "rollout_steps", "unroll")

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 import jaxenvs
-from jaxenvs.core.vector import RESET_SOURCES
+from jaxenvs.core.vector import RESET_SOURCES, usual_source
 
 from . import contestants, gpu_work, kernels, peers, resets, timing
 from .card_work import Records, Work
@@ -215,7 +215,7 @@ def families(work: Work) -> None:
 
 
 def alone(work: Work, env_id: str, num_envs: int, source: str) -> None:
-    named = jaxenvs.spec(env_id).reset_source if source == "default" else source
+    named = usual_source(jaxenvs.make(env_id)) if source == "default" else source
     figures = functools.partial(turns, work, env_id, num_envs, (named,))
     work.measure(figures, id=env_id, num_envs=num_envs, reset_source=named)
 

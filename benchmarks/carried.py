@@ -19,7 +19,7 @@ from jaxenvs.baselines.runs import Run
 from jaxenvs.core.files import replacing
 
 LARGEST = 2**30  # bytes of a whole file, inflated
-NAME = re.compile(r"(weights|learner)(\.\w+)+")  # of an array
+NAME = re.compile(r"(weights|learner|stock)(\.\w+)+")  # of an array
 
 
 def pack(run: Run, file: Path) -> int:
@@ -55,10 +55,10 @@ def unpack(file: Path, path: Path) -> Run:
         run = Run.open(path)
     except RunError as error:
         raise _damaged(file, error) from error
-    trees: dict[str, dict[str, np.ndarray]] = {"weights": {}, "learner": {}}
+    trees: dict[str, dict[str, np.ndarray]] = {}
     for name, array in found["arrays"].items():
         part, _, leaf = name.partition(".")
-        trees[part][leaf] = array
+        trees.setdefault(part, {})[leaf] = array
     run.checkpoints.mkdir()
     run.save(found["update"], trees)
     return run

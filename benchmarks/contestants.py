@@ -18,7 +18,7 @@ STEP_SCOPE = "environment_step"  # marks the environment's part of a compiled ro
 PEERS = ("minigrid", "navix", "xminigrid", "envpool", "craftax", "crafter", "jumanji", "pgx")
 CUDA_PLUGINS = ("jax-cuda13-plugin", "jax-cuda12-plugin")  # whose compiler made a GPU's program
 NO_RESET = "none"  # in the place of a reset source: environments that ended go on as they are
-DEFAULT = "default"  # likewise: the source that the id names
+DEFAULT = "default"  # likewise: that of `make_vec`
 SOURCES = (DEFAULT, *RESET_SOURCES, NO_RESET)
 GRIDS = ("Grid", "BabyAI")  # families
 
@@ -100,8 +100,9 @@ def ours(env_id: str, num_envs: int, reset_source: str = DEFAULT, **fields: Any)
     The observation of a grid is the image unless `obs` names another, see `obs_field`.
     """
     fields = {**obs_field(env_id), **fields}
-    source = jaxenvs.spec(env_id).reset_source if reset_source == DEFAULT else reset_source
-    how = {"autoreset": "none"} if source == NO_RESET else {"reset_source": source}
+    how: dict[str, Any] = {} if reset_source == DEFAULT else {"reset_source": reset_source}
+    if reset_source == NO_RESET:
+        how = {"autoreset": "none"}
     venv = jaxenvs.make_vec(env_id, num_envs, **how, **fields)
     space = venv.env.action_space
 
@@ -117,7 +118,7 @@ def ours(env_id: str, num_envs: int, reset_source: str = DEFAULT, **fields: Any)
         reset=lambda key: venv.reset(key).state,
         step=step,
         obs=getattr(venv.env, "obs", ""),
-        reset_source=source,
+        reset_source=NO_RESET if reset_source == NO_RESET else venv.reset_source,
         refresh=venv.refresh,
     )
 

@@ -5,7 +5,7 @@ import sys
 
 from .commands import cache
 from .commands.table import COMMANDS, PROGRAM, SCRIPTS, SHELLS, load
-from .core import background
+from .core import background, gpu_flags
 from .core.files import CACHE
 
 INTERRUPTED, CUT_OFF = 130, 141  # exit codes, as shells have them for SIGINT and SIGPIPE
@@ -14,7 +14,7 @@ INTERRUPTED, CUT_OFF = 130, 141  # exit codes, as shells have them for SIGINT an
 def program() -> int:
     """Run `main` as a process; a closed pipe or Ctrl-C leaves no traceback."""
     try:
-        _keep_programs(sys.argv[1:])
+        _set_up(sys.argv[1:])
         sys.path.append("")  # modules of this folder, for module:Id and --network module:name
         try:
             code = main()
@@ -36,10 +36,17 @@ def program() -> int:
         return 1
 
 
-def _keep_programs(arguments: list[str]) -> None:
-    """Keep what the command compiles, unless it measures that or only explains itself."""
+def _set_up(arguments: list[str]) -> None:
+    """Set up JAX for a command that computes, unless it only explains itself.
+
+    What it compiles is kept, unless it measures that.
+    """
     command = COMMANDS.get(arguments[0]) if arguments else None
-    if command is not None and command.keeps and not {"-h", "--help"} & set(arguments):
+    if command is None or {"-h", "--help"} & set(arguments):
+        return
+    if command.computes:
+        gpu_flags.enable_whole_loops()
+    if command.keeps:
         cache.start()
 
 
@@ -105,6 +112,9 @@ def _help() -> str:
             "play, watch, train, eval and solve keep compiled programs for the next start:",
             f"at most {cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder that",
             f"{CACHE} names; none with {CACHE}=off.",
+            "",
+            "They and bench let XLA put loops into CUDA graphs on NVIDIA GPUs, by a flag in",
+            f"XLA_FLAGS, unless the variable names {gpu_flags.FLAG}.",
             "",
             "examples:",
             *(f"  {PROGRAM} {example}" for example in EXAMPLES),

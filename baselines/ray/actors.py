@@ -83,7 +83,7 @@ class JaxSampler:
 
         env = jaxenvs.make(id, **fields)
         count, source = sampling.num_envs, sampling.reset_source
-        venv = jaxenvs.make_vec(env, count, reset_source=source or env.reset_source)
+        venv = jaxenvs.make_vec(env, count, reset_source=source)
         settings = ppo.Settings(num_envs=count, rollout_steps=sampling.steps, minibatches=1)
         row = algorithms.ALGORITHMS[algorithms.USUAL]
         learner = algorithms.Learner(row, venv, sampling.network, settings)

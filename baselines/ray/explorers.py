@@ -83,7 +83,7 @@ class JaxExplorer:
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         count, source = given.sampling.num_envs, given.sampling.reset_source
         env = jaxenvs.make(id, **fields)
-        venv = jaxenvs.make_vec(env, count, reset_source=source or env.reset_source)
+        venv = jaxenvs.make_vec(env, count, reset_source=source)
         row = ALGORITHMS["dqn"]
         settings = row.load().Settings(num_envs=count, rollout_steps=given.sampling.steps)
         learner = Learner(row, venv, given.sampling.network, settings)

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -67,19 +68,27 @@ def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> 
 
 
 def restore(
-    folder: Path, shapes: dict[str, PyTree], made_for: str, optional: bool = False
+    folder: Path,
+    shapes: dict[str, PyTree],
+    made_for: str,
+    optional: bool = False,
+    replaceable: Collection[str] = (),
 ) -> tuple[int, dict[str, PyTree[np.ndarray]]]:
     """Read the newest whole checkpoint; return its update and trees of NumPy arrays like `shapes`.
 
     A damaged one is passed over with a message. `RunError` when none is whole, or when it was made
     for something else than `made_for`, or with other shapes. If `optional`, missing trees are
-    left out.
+    left out; `replaceable` trees are left out where they are missing or have other shapes.
     """
     for path in reversed(saved(folder)):
         trouble = damage(path)
         if trouble is None:
-            known = _manifest(path)["arrays"] if optional else shapes
-            wanted = {name: tree for name, tree in shapes.items() if name in known}
+            known = _manifest(path)["arrays"]
+            left_out = {name for name in shapes if optional and name not in known}
+            for name in {*replaceable} & {*shapes}:
+                if known.get(name) != _described(_by_path(shapes[name])):
+                    left_out.add(name)
+            wanted = {name: tree for name, tree in shapes.items() if name not in left_out}
             return int(path.name), read(path, wanted, made_for)
         print(f"{path} is damaged ({trouble}); trying the one before", file=sys.stderr)
     raise RunError(

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from jaxenvs import UnknownIdError
+from jaxenvs.core.vector import VectorState
 
 from ..algorithms import Algorithm, Learner, over_seeds
 from ..devices import DIVIDED, EVERYWHERE
@@ -29,6 +30,7 @@ from .keeping import Callback, Keeper
 from .options import PROGRAM, Options, prepare
 from .progress import ProgressLine
 
+STOCK = "stock"  # part of a checkpoint
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
 
 
@@ -119,9 +121,29 @@ def lent(learner: Learner[Any]) -> PyTree[Array]:
 
 
 def split(runners: Any) -> dict[str, PyTree]:
-    """The parts of a checkpoint, of runners or their shapes: readers of a policy need weights."""
-    parts = runners._asdict()
-    return {"weights": parts.pop("weights"), "learner": parts}
+    """The parts of a checkpoint, of runners or their shapes: readers of a policy need weights.
+
+    A stock of levels is a part because it is replaced where it does not fit, see `_whole`.
+    """
+    parts, stock = runners._asdict(), {}
+    world = parts.get("world")
+    if isinstance(world, VectorState) and world.stock is not None:
+        stock = {STOCK: world.stock}
+        parts["world"] = world.replace(stock=None)
+    return {"weights": parts.pop("weights"), "learner": parts, **stock}
+
+
+def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyTree]:
+    """Fields of runners, of the parts of a checkpoint.
+
+    Without a stock that fits (another number of devices has another size) they get an empty one,
+    which the next step fills: zeros.
+    """
+    fields = {"weights": parts["weights"], **parts["learner"]}
+    if STOCK in shapes:
+        empty = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes[STOCK])
+        fields["world"] = fields["world"].replace(stock=parts.get(STOCK, empty))
+    return fields
 
 
 def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
@@ -140,14 +162,14 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     if not resume or not run.has_begun:
         return 0, start(learner, keys, lent(learner))._replace(**fields)
     shapes = jax.eval_shape(functools.partial(start, learner), keys, lent(learner))
-    shapes = shapes._replace(**fields)
-    done, trees = run.restore(split(shapes))
+    shapes = split(shapes._replace(**fields))
+    done, trees = run.restore(shapes, replaceable=(STOCK,))
     if done > learner.settings.updates:
         steps = done * learner.settings.steps_per_update
         raise RunError(f"{run.path} has already made {steps:,} steps; give more --total-steps")
     if processes.first():
         _rewind(run, done)
-    parts, where = {"weights": trees["weights"], **trees["learner"]}, partition(learner)
+    parts, where = _whole(trees, shapes), partition(learner)
     # Copies: the first chunk is given their memory.
     return done, type(where)(*(place(parts[name], getattr(where, name)) for name in where._fields))
 

@@ -15,6 +15,7 @@ from jaxenvs.commands.fields import gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
 from jaxenvs.core.checks import counted
 from jaxenvs.core.drawing import is_drawn
+from jaxenvs.core.vector import usual_source
 
 from .. import GYM, presets
 from ..algorithms import ALGORITHMS, USUAL, Learner, S
@@ -113,7 +114,7 @@ def prepare(
 
     Raises for what cannot work. `build` is that of the algorithm if left out.
     """
-    asked = parse(argv, algorithm)
+    asked = with_source(parse(argv, algorithm), algorithm)
     made = config(asked, algorithm)
     learner = (build or ALGORITHMS[algorithm].load().build)(asked, made)
     for name in ("eval_every", "video_every"):
@@ -152,6 +153,26 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
     tuned = presets.preset(id, first.preset, algorithm)
     options = read(Options(settings=settings(**tuned.settings)))
     return _checked(dataclasses.replace(options, id=id), algorithm)
+
+
+def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
+    """Name the reset source in the settings where this machine's default is not the environment's.
+
+    A new run is then recorded with it and goes on with it on every machine. A run recorded without
+    a name has the environment's: it began on a CPU, or before there was another default. Actors
+    outside of this process choose for themselves.
+    """
+    unnamed = getattr(options.settings, "reset_source", "") is None
+    if not unnamed or ALGORITHMS[algorithm].outside:
+        return options
+    assert options.id is not None
+    env = jaxenvs.make(options.id, **fields(options.set))
+    usual, own = usual_source(env), env.reset_source
+    if usual == own:
+        return options
+    settings: Any = options.settings
+    named = dataclasses.replace(settings, reset_source=usual if options.resume is None else own)
+    return dataclasses.replace(options, settings=named)
 
 
 def config(options: Options[Any], algorithm: str = USUAL) -> Config:

@@ -128,9 +128,15 @@ def _facts(spec: EnvSpec, env: Env) -> Rows:
         "observation": f"`{env.observation_space}`",
         "fully observed": _sight(env),
         "state": f"{state_bytes(env)} bytes",
-        "levels of a batch": f"`reset_source={spec.reset_source!r}`",
+        "levels of a batch": _source(spec),
     }
     return tuple(rows.items())
+
+
+def _source(spec: EnvSpec) -> str:
+    """The default reset source."""
+    there = ", on an accelerator `'stock'`" if spec.reset_source == "exact" else ""
+    return f"`reset_source={spec.reset_source!r}`{there}"
 
 
 def _sight(env: Env) -> str:

@@ -20,6 +20,7 @@ class Command(NamedTuple):
     the word after it; followed by "...", for any number of words. Elsewhere files complete."""
     extra: str = ""  # pip extra that brings what the module needs
     keeps: bool = False  # whether compiled programs are kept for the next start
+    computes: bool = False  # whether it may compute on a GPU
 
 
 COMMANDS = {
@@ -33,6 +34,7 @@ COMMANDS = {
         {"": "ids"},
         "play",
         keeps=True,
+        computes=True,
     ),
     "watch": Command(
         "watch a trained run or random play",
@@ -40,6 +42,7 @@ COMMANDS = {
         {"": "runs", "--random": "ids"},
         "play",
         keeps=True,
+        computes=True,
     ),
     "train": Command(
         "train an agent (--algo: PPO, DQN ...)",
@@ -47,6 +50,7 @@ COMMANDS = {
         {"": "ids"},
         "train",
         keeps=True,
+        computes=True,
     ),
     "eval": Command(
         "evaluate a trained run, here or in the original package",
@@ -54,6 +58,7 @@ COMMANDS = {
         {"": "runs"},
         "train",
         keeps=True,
+        computes=True,
     ),
     "export": Command(
         "write a trained policy for programs without jaxenvs",
@@ -68,10 +73,18 @@ COMMANDS = {
         "train",
     ),
     "solve": Command(
-        "search for the solution of a puzzle", "jaxenvs.render.solve", {"": "puzzles"}, keeps=True
+        "search for the solution of a puzzle",
+        "jaxenvs.render.solve",
+        {"": "puzzles"},
+        keeps=True,
+        computes=True,
     ),
     "bench": Command(
-        "measure steps per second", "jaxenvs.benchmarks.throughput", {"--ids ...": "sets"}, "bench"
+        "measure steps per second",
+        "jaxenvs.benchmarks.throughput",
+        {"--ids ...": "sets"},
+        "bench",
+        computes=True,
     ),
     "check": Command(
         "check that environments keep the contract", "jaxenvs.commands.checking", {"...": "ids"}

@@ -292,7 +292,8 @@ def make_vec(
     """Return `num_envs` copies of an environment (or of an id, with its fields) that step together.
 
     `reset_source` defaults to what the environment's spec names, but to `stock` on an accelerator
-    where that is `exact`. Raises as `make` does, and `ValueError` for an unknown mode or source.
+    where that is `exact` and episodes restart by themselves. Raises as `make` does, and
+    `ValueError` for an unknown mode or source.
     """
     if isinstance(env, str):
         env = make(env, **fields)
@@ -301,7 +302,9 @@ def make_vec(
         raise TypeError(f"make_vec: needs an id or an environment of make(), got {kind} {env!r}")
     elif fields:
         raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
-    source = usual_source(env) if reset_source is None else reset_source
+    source = reset_source
+    if source is None:  # a batch that never restarts would prepare levels for nothing
+        source = env.reset_source if autoreset == "none" else usual_source(env)
     return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk, refresh_size, stock_size)
 
 

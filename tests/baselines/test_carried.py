@@ -35,6 +35,16 @@ def test_the_run_of_the_other_machine_goes_on_from_the_newest_checkpoint(carrier
         np.testing.assert_array_equal(array, trees(2)[part][name])
 
 
+def test_levels_of_a_stock_are_carried(tmp_path):
+    run, stock = saved_run(tmp_path), {"stock": {"counters": np.arange(3, dtype=np.int32)}}
+    run.save(3, trees(3) | stock)
+    carried.pack(run, tmp_path / "file")
+    there = carried.unpack(tmp_path / "file", tmp_path / "there")
+    update, found = there.restore(TREES | stock)
+    np.testing.assert_array_equal(found["stock"]["counters"], [0, 1, 2])
+    assert update == 3
+
+
 def test_a_run_without_a_checkpoint_leaves_no_file(tmp_path):
     run = saved_run(tmp_path)
     for path in run.checkpoints.iterdir():

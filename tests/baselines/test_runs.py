@@ -62,6 +62,17 @@ def test_a_checkpoint_comes_back_with_types_and_structure(run):
     assert only_weights.keys() == {"weights"}
 
 
+def test_a_part_that_may_be_replaced_need_not_fit(run):
+    run.save(3, TREES | {"stock": {"ring": np.zeros(4)}})
+    for size, names in ((4, {*TREES, "stock"}), (5, {*TREES})):
+        asked = TREES | {"stock": {"ring": np.zeros(size)}}
+        assert run.restore(asked, replaceable=("stock", "other"))[1].keys() == names
+    with pytest.raises(RunError, match="does not fit: ring"):
+        run.restore(TREES | {"stock": {"ring": np.zeros(5)}})
+    other = TREES | {"none": {"a": np.zeros(1)}}
+    assert run.restore(other, replaceable=("none",))[1].keys() == {*TREES}
+
+
 def test_the_last_two_are_kept(run):
     run.save(10, changed(10))
     assert [path.name for path in checkpoints.saved(run.checkpoints)] == ["00000002", "00000010"]

@@ -194,6 +194,8 @@ def test_a_stock_is_the_default_where_there_is_an_accelerator(monkeypatch):
     assert jaxenvs.make_vec("BabyAI-GoToLocal-v0", 4).reset_source == "stock"
     assert jaxenvs.make_vec("BabyAI-GoToLocal-v0", 4, reset_source="exact").reset_source == "exact"
     assert jaxenvs.make_vec("Grid-DoorKey-5x5-v0", 4).reset_source == "auto"
+    never = jaxenvs.make_vec("BabyAI-GoToLocal-v0", 4, autoreset="none")
+    assert never.reset_source == "exact", "nothing would use its levels"
 
 
 def test_a_ring_is_as_long_as_its_states_are_small():

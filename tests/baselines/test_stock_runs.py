@@ -1,0 +1,112 @@
+"""Runs whose levels come from a stock: the recorded source, and how they go on."""
+
+import json
+import shutil
+
+import jax
+import numpy as np
+import pytest
+from test_devices import end, learn
+from tiny import FLAGS, Countdown
+
+from jaxenvs.baselines import rl2
+from jaxenvs.baselines.devices import Devices
+from jaxenvs.baselines.run import checkpoints, options
+from jaxenvs.baselines.runs import Run
+from jaxenvs.baselines.train import main
+
+ID = "Puzzle-Maze-10x10-v0"
+FLAGS = [*FLAGS, "--hidden", "8"]
+ACCELERATOR = "jaxenvs.core.vector.has_accelerator"
+
+
+def total(updates):
+    """The flag for a number of updates."""
+    return ["--total-steps", str(updates * 8 * 32)]
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """A function that says whether the machine has an accelerator from now on."""
+
+    def there(is_there):
+        monkeypatch.setattr(ACCELERATOR, lambda: is_there)
+
+    return there
+
+
+def arrays(out):
+    """Every array of the newest checkpoint."""
+    return checkpoints.contents(checkpoints.saved(out / "checkpoints")[-1])
+
+
+def recorded(out):
+    """The reset source in config.json."""
+    return json.loads((out / "config.json").read_text())["settings"]["reset_source"]
+
+
+def interrupted(out, copy):
+    """A copy of a run as it was before its last checkpoint."""
+    shutil.copytree(out, copy)
+    shutil.rmtree(checkpoints.saved(copy / "checkpoints")[-1])
+    return copy
+
+
+@pytest.mark.parametrize("began_with", ["stock", None])
+def test_a_run_goes_on_with_the_source_it_began_with(accelerator, tmp_path, began_with):
+    """On an accelerator with a stock, then without one; and the other way round."""
+    out = tmp_path / "run"
+    accelerator(began_with == "stock")
+    assert main([ID, *FLAGS, *total(4), "--out", str(out)]) == 0
+    assert recorded(out) == began_with
+    whole = arrays(out)
+    assert any(name.startswith("stock.") for name in whole) == (began_with == "stock")
+    again = interrupted(out, tmp_path / "again")
+    accelerator(began_with is None)
+    assert main(["--resume", str(again), "--eval-episodes", "16"]) == 0
+    assert recorded(again) == (began_with or "exact")
+    jax.tree.map(np.testing.assert_array_equal, whole, arrays(again))
+
+
+@pytest.mark.full
+def test_devices_have_separate_stocks(tmp_path):
+    """A run of eight goes on bit for bit; on one device with an empty ring of another size."""
+    out = tmp_path / "run"
+    flags = [*FLAGS, "--num-envs", "16", "--seeds", "1", "--total-steps", "2048"]
+    flags += ["--reset-source", "stock", "--devices", "8", "--out", str(out)]
+    end(learn([ID, *flags], 8))
+    whole = arrays(out)
+    assert whole["stock.counters"].shape == (1, 8 * 3)
+    again = interrupted(out, tmp_path / "again")
+    end(learn(["--resume", str(again), "--devices", "8"], 8))
+    jax.tree.map(np.testing.assert_array_equal, whole, arrays(again))
+    assert main(["--resume", str(again), "--total-steps", "3072"]) == 0
+    alone = arrays(again)
+    assert alone["stock.counters"].shape == (1, 3)
+    assert alone["stock.counters"][0, 1] > 0, "the ring was filled"
+    assert [row["steps"] for row in Run.open(again).records()][-1] == 3072
+
+
+def test_a_learner_takes_the_default_of_the_machine(accelerator):
+    accelerator(True)
+    assert Devices(2).batch(Countdown(), 64, None).reset_source == "stock"
+    assert Devices(2).batch(Countdown(), 64, "exact").reset_source == "exact"
+
+
+def test_a_source_is_named_only_where_it_is_not_the_environments(accelerator):
+    def named(*flags, algorithm="ppo"):
+        asked = options.with_source(options.parse([*flags], algorithm), algorithm)
+        return asked.settings.reset_source
+
+    accelerator(True)
+    assert named(ID) == named("BabyAI-GoToLocal-v0") == "stock"
+    assert named("Grid-DoorKey-5x5-v0") is None
+    assert named(ID, "--reset-source", "exact") == "exact"
+    assert named(ID, algorithm="ppo-ray") is None, "actors have a CPU each"
+    accelerator(False)
+    assert named(ID) is None
+
+
+def test_a_stock_does_not_suit_trials():
+    with pytest.raises(ValueError, match="reset_source=stock: every step of a stock reads all"):
+        rl2.Settings(task_set="trivial-21k", reset_source="stock").check()

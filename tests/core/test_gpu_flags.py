@@ -1,0 +1,96 @@
+"""The flag that lets XLA put loops into CUDA graphs: where it is set, and that XLA takes it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from jaxenvs.core import gpu_flags
+from jaxenvs.core.gpu_flags import WHOLE_LOOPS, enable_whole_loops
+
+IS_KNOWN = gpu_flags._is_known()
+
+
+@pytest.fixture
+def cuda(monkeypatch, tmp_path):
+    """A plugin of JAX for CUDA on the path; the function takes it away, or names another one."""
+    monkeypatch.delenv("XLA_FLAGS", raising=False)
+    monkeypatch.setattr(gpu_flags, "version", lambda _: "0.10.2")
+
+    def there(name):
+        folder = tmp_path / str(name) / "jax_plugins"
+        if name:
+            (folder / name).mkdir(parents=True)
+            (folder / name / "__init__.py").touch()
+        found = type("Spec", (), {"submodule_search_locations": [str(folder)]})
+        monkeypatch.setattr(
+            gpu_flags.importlib.util, "find_spec", lambda _: found if name else None
+        )
+
+    there("xla_cuda0")
+    return there
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (None, WHOLE_LOOPS),
+        ("--xla_gpu_autotune_level=0", f"--xla_gpu_autotune_level=0 {WHOLE_LOOPS}"),
+        ("--xla_gpu_enable_command_buffer=", "--xla_gpu_enable_command_buffer="),
+    ],
+)
+def test_the_flag_joins_those_that_are_set(cuda, monkeypatch, before, after):
+    if before is not None:
+        monkeypatch.setenv("XLA_FLAGS", before)
+    assert enable_whole_loops() == (before != after)
+    assert os.environ["XLA_FLAGS"] == after
+    assert not enable_whole_loops() and os.environ["XLA_FLAGS"] == after
+
+
+@pytest.mark.parametrize(
+    ("version", "plugin", "is_set"),
+    [
+        ("0.10.0", "xla_cuda13", True),
+        ("0.11.2.dev20261101", "xla_cuda12", True),
+        ("1.0", "xla_cuda14", True),
+        ("0.9.2", "xla_cuda13", False),
+        ("", "xla_cuda13", False),
+        ("0.10.2", None, False),
+        ("0.10.2", "xla_rocm7", False),
+    ],
+)
+def test_only_where_a_gpu_may_be_and_xla_knows_it(cuda, monkeypatch, version, plugin, is_set):
+    cuda(plugin)
+    monkeypatch.setattr(gpu_flags, "version", lambda _: version)
+    assert enable_whole_loops() == is_set
+    assert ("XLA_FLAGS" in os.environ) == is_set
+
+
+PROGRAM = """
+import os, sys
+from jaxenvs import cli
+from jaxenvs.core import gpu_flags
+gpu_flags.has_cuda = lambda: True
+sys.argv = ["jaxenvs", *sys.argv[1:]]
+cli.program()
+import jax
+assert jax.jit(lambda x: x + 1)(1) == 2  # XLA has read the flags
+print(os.environ.get("XLA_FLAGS", ""))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "computes"), [("eval nowhere", True), ("train --help", False), ("list Grid", False)]
+)
+def test_commands_that_compute_set_it_before_jax_starts(words, computes):
+    variables = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *words.split()],
+        env=variables | {"JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == (WHOLE_LOOPS if computes and IS_KNOWN else "")
