@@ -13,7 +13,7 @@ import numpy as np
 from . import hlo
 
 DEPTH = 60  # instructions that a value is followed through
-RANGE = 61  # of a value that only the run knows: positions and slots are small numbers
+RANGE = 16  # of a value that only the run knows: neighbouring lanes read neighbouring cells
 
 
 @functools.cache

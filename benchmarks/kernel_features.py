@@ -17,11 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from . import hlo, indices
-from .warps import LANES, SECTOR, Lanes, Walk
+from .warps import GROUP, LANES, SECTOR, Lanes, Walk
 
-SAMPLED = 24  # warps
+GROUPS = 8  # of sampled warps
 RESIDENT = 132 * 2048  # threads that an H200 holds at once
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 32, "transpose": 4}  # warps
+BURST = 64  # bytes that memory reads at once
 L1 = 1 << 16  # bytes of an array that a multiprocessor keeps
 HEROES = ("scatter", "reduce", "transpose", "concatenate")  # kInput fusions are named after them
 SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}  # forbid vectors
@@ -36,7 +37,8 @@ class Features(NamedTuple):
     instructions: float  # issue slots of warps
     special: float  # of these in divisions, roots, remainders and trigonometry
     loads: float  # load instructions of warps
-    sectors: float  # 32-byte sectors that these touch
+    lines: float  # 128-byte cache lines that these touch
+    epilogue: float  # instructions of a transposition after its tiles
     stores: float  # store instructions of warps
     shuffles: float  # of warps, and accesses of shared memory
     branches: float  # operands of concatenations, once for each warp that takes them
@@ -81,7 +83,7 @@ def _memory(scope: hlo.Computation, launched: hlo.Instruction) -> Features:
     read = sum(scope[name].bytes for name in launched.operands if name in scope)
     warps = max(written / 4 / LANES, 1.0)
     return Features(
-        "memory", warps, warps / 4, 12 * warps, 0, warps, 4 * warps, warps, 0, 0, 1, read, written, 4 * warps, 8 * warps
+        "memory", warps, warps / 4, 12 * warps, 0, warps, warps, 0, warps, 0, 0, 1, read, written, 4 * warps, 8 * warps
     )
 
 
@@ -120,9 +122,10 @@ def _update(fused: hlo.Computation, result: hlo.Instruction) -> hlo.Instruction 
 
 
 def _spread(warps: int) -> np.ndarray:
-    """Numbers of sampled warps, irregular so that they do not follow a period of the array."""
-    steps = np.arange(SAMPLED) + np.modf(np.arange(SAMPLED) * 0.6180339887)[0]
-    return np.minimum((steps / SAMPLED * warps).astype(np.int64), warps - 1)
+    """Numbers of sampled warps: groups of neighbours, irregularly spread over the launch."""
+    steps = np.arange(GROUPS) + np.modf(np.arange(GROUPS) * 0.6180339887)[0]
+    first = (steps / GROUPS * max(warps - GROUP, 0)).astype(np.int64)
+    return np.minimum((first[:, None] + np.arange(GROUP)).ravel(), warps - 1)
 
 
 def _contiguous(elements: int, unroll: int) -> Grid:
@@ -132,16 +135,16 @@ def _contiguous(elements: int, unroll: int) -> Grid:
     return Grid(np.minimum(positions, elements - 1), positions < elements, warps)
 
 
-def _rows(rows: int, width: int) -> Grid:
-    """Warps that each read 32 neighbouring elements of one row; short rows share a warp."""
-    if LANES % width == 0:
-        return _contiguous(rows * width, 1)
-    pieces = -(-width // LANES)
-    warps = rows * pieces
-    row, piece = np.divmod(_spread(warps), pieces)
-    column = piece[:, None] * LANES + np.arange(LANES)
+def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
+    """Warps that each read neighbouring elements of one row; short rows share a warp."""
+    step = LANES * unroll
+    if step % width == 0:
+        return _contiguous(rows * width, unroll)
+    pieces = -(-width // step)
+    row, piece = np.divmod(_spread(rows * pieces), pieces)
+    column = piece[:, None] * step + np.arange(LANES) * unroll
     positions = row[:, None] * width + np.minimum(column, width - 1)
-    return Grid(positions.ravel(), (column < width).ravel(), warps)
+    return Grid(positions.ravel(), (column < width).ravel(), rows * pieces)
 
 
 def _unroll(fused: hlo.Computation, elements: int) -> int:
@@ -209,28 +212,31 @@ def _reduce(
     shape, axes = indices.dims(operand.shape), indices.numbers(hero.rest, "dimensions")
     elements, width = math.prod(shape), math.prod(shape[axis] for axis in axes)
     rowwise = len(shape) - 1 in axes
-    grid = _rows(elements // width, width) if rowwise else _contiguous(elements, 1)
+    unroll = 2 if rowwise and width % 2 == 0 else 1
+    grid = _rows(elements // width, width, unroll) if rowwise else _contiguous(elements, 1)
     walk = Walk(module, fused, len(grid.positions))
     same = [i for i in heroes if size(fused[i.operands[0]].shape) == elements]
     for one in same:
         for name in one.operands[: len(one.operands) // 2]:
-            walk.read(name, _at(fused[name], grid))
+            for offset in range(unroll):
+                walk.read(name, _at(fused[name], grid, offset))
     lanes = 1 / width if rowwise else 0.03
     for result in results(fused):
         if size(result.shape) == elements:
-            walk.read(result.name, _at(result, grid))
+            for offset in range(unroll):
+                walk.read(result.name, _at(result, grid, offset))
         elif result.opcode != "reduce":
             small = _contiguous(size(result.shape), 1)
             walk.read(result.name, _at(result, small, 0, max(small.warps / grid.warps, 1e-3)))
     walk.skipped = {one.name for one in same}
     steps = math.log2(min(max(width, 2), LANES)) if rowwise else 1.0
-    pieces = max(-(-width // LANES), 1) if rowwise else LANES
+    pieces = max(-(-width // (LANES * unroll)), 1) if rowwise else LANES
     shuffles = len(same) * (steps / min(pieces, 32) + 1)
     sectors = len(same) / pieces if rowwise else len(same) * 4 / width
     for result in results(fused):
         if size(result.shape) == elements:
-            lanes += 1
-            sectors += indices.item_bytes(result.shape)
+            lanes += unroll
+            sectors += unroll * indices.item_bytes(result.shape)
     return _finished(scope, launched, fused, walk, kind, grid.warps, lanes, sectors, shuffles)
 
 
@@ -249,8 +255,6 @@ def _transpose(
     grid = _rows(elements // inner[0], inner[0])
     out = _rows(elements // inner[1], inner[1])
     walk = Walk(module, fused, len(grid.positions))
-    for one in heroes:
-        walk.read(one.operands[0], _at(fused[one.operands[0]], grid))
     walk.skipped = {one.name for one in heroes}
     stores = 0.0
     for result in results(fused):
@@ -261,8 +265,11 @@ def _transpose(
             small = _contiguous(size(result.shape), 1)
             walk.read(result.name, _at(result, small, 0, small.warps / grid.warps))
     item = indices.item_bytes(hero.shape)
+    epilogue = walk.run().instructions
+    for one in heroes:
+        walk.read(one.operands[0], _at(fused[one.operands[0]], grid))
     tiles = elements / inner[0] / inner[1] * math.prod(-(-width // LANES) for width in inner)
-    return _finished(scope, launched, fused, walk, kind, grid.warps, stores, stores * item, 2.0, tiles)
+    return _finished(scope, launched, fused, walk, kind, grid.warps, stores, stores * item, 2.0, tiles, epilogue)
 
 
 def _nearest(fused: hlo.Computation, opcode: str) -> list[hlo.Instruction]:
@@ -325,13 +332,15 @@ def _finished(
     sectors: float,
     shuffles: float,
     blocks: float = 0.0,
+    epilogue: float = 0.0,
 ) -> Features:
     work = walk.run()
     work.instructions += max(map(indices.divisions, _shapes(fused)))
     read = fetched = 0.0
     for number, touched in work.touched.items():
         whole = scope[launched.operands[number]].bytes
-        read += min(whole, len(touched) * SECTOR * warps / walk.warps)
+        bursts = len(np.unique(touched // (BURST // SECTOR)))
+        read += min(whole, bursts * BURST * warps / walk.warps)
         if whole > L1:
             fetched += len(work.pairs[number]) * warps / walk.warps
     written = sum(_stored(fused, result) for result in results(fused))
@@ -339,7 +348,7 @@ def _finished(
         kind,
         warps,
         blocks or warps / BLOCK[kind],
-        *(warps * each for each in (work.instructions, work.special, work.loads, work.sectors)),
+        *(warps * each for each in (work.instructions, work.special, work.loads, work.lines, epilogue)),
         warps * stores,
         warps * shuffles,
         warps * work.branches,

@@ -18,6 +18,8 @@ from . import hlo, indices
 
 LANES = 32
 SECTOR = 32  # bytes that a cache fetches together
+GROUP = 6  # neighbouring warps that are sampled together and share a cache
+LINE = 4  # sectors that L1 looks up together
 LIMIT = 4096  # evaluations of one fusion that are followed; more are scaled up
 UNROLLED = 16  # trips of a reduction that are followed one by one
 
@@ -45,11 +47,11 @@ COSTS = {
     "gather": 4.0,  # the clamps of its start; the address is counted with the load
     "dynamic-slice": 4.0,
     "pad": 3.0,
-    "concatenate": 2.0,  # of each branch
     "scatter": 4.0,
 }
 FREE = {"bitcast", "reshape", "broadcast", "transpose", "slice", "copy", "tuple", "constant"}
-FREE |= {"parameter", "get-tuple-element", "iota", "bitcast-convert", "fusion", "reduce"}
+FREE |= {"concatenate", "parameter", "get-tuple-element", "iota", "bitcast-convert", "fusion", "reduce"}
+BRANCH = 2.0  # issue slots of an operand of a concatenation
 ADDRESS = 3.0  # issue slots of the address of a load, beside the load itself
 WIDE = {"s64", "u64", "f64"}
 
@@ -73,12 +75,12 @@ class Work:
     instructions: float = 0.0  # issue slots
     special: float = 0.0  # of these in divisions, roots, trigonometry and remainders
     loads: float = 0.0  # load instructions
-    sectors: float = 0.0  # 32-byte sectors that the loads touch
+    lines: float = 0.0  # 128-byte lines that each load touches
     shuffles: float = 0.0
     branches: float = 0.0  # operands of concatenations that are evaluated apart
     evaluations: int = 0
     touched: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)  # sectors, by operand
-    pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)  # (warp, sector)
+    pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)  # (group of warps, sector)
 
 
 class Walk:
@@ -148,12 +150,14 @@ class Walk:
         new = (ordered >= 0) & (np.diff(ordered, axis=1, prepend=-2) != 0)
         self.work.loads += share
         self.work.instructions += share * ADDRESS if len(dims) else 0.0
-        self.work.sectors += new.sum() / self.warps * lanes.trips
+        lines = (ordered >= 0) & (np.diff(ordered // LINE, axis=1, prepend=-2) != 0)
+        self.work.lines += lines.sum() / self.warps * lanes.trips
         if instruction.opcode == "parameter":
             number = int(instruction.rest.split(",")[0])
             none = np.zeros(0, np.int64)
             self.work.touched[number] = np.union1d(self.work.touched.get(number, none), ordered[new])
-            named = (ordered * self.warps + np.arange(self.warps)[:, None])[new]
+            group = np.arange(self.warps)[:, None] // GROUP
+            named = (ordered * self.warps + group)[new]
             self.work.pairs[number] = np.union1d(self.work.pairs.get(number, none), named)
 
 
@@ -184,7 +188,7 @@ def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
 
 def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     (axis,) = indices.numbers(instruction.rest, "dimensions")
-    start = 0
+    start, known = 0, np.ptp(lanes.index[axis]) == 0  # then the compiler removes the branches
     for name in instruction.operands:
         width = indices.dims(walk.fused[name].shape)[axis]
         along = lanes.index[axis] - start
@@ -192,7 +196,9 @@ def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None
         if active.any():
             index = lanes.index.copy()
             index[axis] = np.clip(along, 0, width - 1)
-            walk.work.branches += active.reshape(walk.warps, -1).any(1).mean() * lanes.trips
+            share = active.reshape(walk.warps, -1).any(1).mean() * lanes.trips
+            walk.work.branches += 0.0 if known else share
+            walk.work.instructions += 0.0 if known else share * BRANCH
             walk.read(name, lanes._replace(index=np.where(active, index, 0), active=active))
         start += width
 
