@@ -5,6 +5,7 @@ arrays inside a fusion. Values that only the run knows are drawn at random from 
 """
 
 import functools
+import math
 import re
 from collections.abc import Sequence
 
@@ -18,17 +19,25 @@ RANGE = 16  # of a value that only the run knows: neighbouring lanes read neighb
 
 @functools.cache
 def dims(shape: str) -> tuple[int, ...]:
-    """Sizes of an array shape."""
-    found = re.match(r"\w+\[([\d,]*)\]", shape)
+    """Sizes of an array shape, or of the first array of a tuple.
+
+    Raises `ValueError` for a shape without arrays.
+    """
+    found = re.match(r"\(*\w+\[([\d,<=]*)\]", shape)
     if not found:
         raise ValueError(f"{shape} is not an array")
-    return tuple(int(size) for size in found.group(1).split(",") if size)
+    return tuple(int(size) for size in found.group(1).replace("<=", "").split(",") if size)
+
+
+def size(shape: str) -> int:
+    """Elements of an array."""
+    return math.prod(dims(shape))
 
 
 @functools.cache
 def item_bytes(shape: str) -> int:
     """Bytes of one element."""
-    return max(hlo.shape_bytes(shape.split("[")[0] + "[]"), 1)
+    return max(hlo.shape_bytes(shape.lstrip("(").split("[")[0] + "[]"), 1)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -41,7 +50,7 @@ def numbers(rest: str, name: str) -> tuple[int, ...]:
 @functools.cache
 def order(shape: str) -> tuple[int, ...]:
     """Axes from the one that changes slowest in memory to the fastest."""
-    found = re.match(r"\w+\[[\d,]*\]\{([\d,]+)", shape)
+    found = re.match(r"\(*\w+\[[\d,<=]*\]\{([\d,]+)", shape)
     if not found:
         return tuple(range(len(dims(shape))))
     return tuple(int(axis) for axis in reversed(found.group(1).split(",")))

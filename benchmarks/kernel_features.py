@@ -2,123 +2,188 @@
 
 The emitters of XLA's GPU compiler differ in which thread computes which element:
 
-- loop: one thread for each element of the output, four where there are many and nothing forbids it
-- reduce: one lane for each element that is reduced, a row in one or more warps
-- transpose: 32 x 32 tiles through shared memory
+- loop: one thread for each element of the output, or for four of them in large arrays
+- reduce: neighbouring lanes read neighbouring elements of a row
+- transpose: 32 x 32 tiles in shared memory
 - scatter: one thread for each element of the updates
 - concatenate (up to four operands): each thread computes its element of every operand
+
+Warps of 32 threads are sampled; `warps.Walk` counts what they execute.
 """
 
+import dataclasses
 import math
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from . import hlo, indices
+from .indices import size
 from .warps import GROUP, LANES, SECTOR, Lanes, Walk
 
 GROUPS = 8  # of sampled warps
-RESIDENT = 132 * 2048  # threads that an H200 holds at once
-BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 32, "transpose": 4}  # warps
+RESIDENT = 132 * 2048  # threads that an H200 runs at once; only larger loops compute four elements
+UNROLL = (4, 2, 1)  # elements of a thread: the first that divides them
+SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}  # one per thread
+BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 32, "memory": 4}  # warps of a block
+HEROES = ("scatter", "reduce", "transpose", "concatenate")  # fusions not emitted as loops
 BURST = 64  # bytes that memory reads at once
-L1 = 1 << 16  # bytes of an array that a multiprocessor keeps
-HEROES = ("scatter", "reduce", "transpose", "concatenate")  # kInput fusions are named after them
-SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}  # forbid vectors
+L1 = 1 << 16  # bytes of an array that stays in the cache of a multiprocessor
+VECTORS = 4  # longest index vector of a gather; a longer concatenation stacks data
 
 
 class Features(NamedTuple):
-    """What a model of time sees of a launch; totals are of the launch, warps of 32 threads."""
+    """What the model of time sees of a launch. Counts are of the whole launch."""
 
-    kind: str  # emitter: loop, reduce, transpose, scatter, concatenate, memory
+    kind: str  # emitter: loop, reduce, transpose, scatter, concatenate or memory
     warps: float
     blocks: float
-    instructions: float  # issue slots of warps
-    special: float  # of these in divisions, roots, remainders and trigonometry
-    loads: float  # load instructions of warps
-    lines: float  # 128-byte cache lines that these touch
-    epilogue: float  # instructions of a transposition after its tiles
-    stores: float  # store instructions of warps
-    shuffles: float  # of warps, and accesses of shared memory
-    branches: float  # operands of concatenations, once for each warp that takes them
-    depth: float  # loads of which each needs the last one's value
-    read: float  # bytes of memory, each once
+    instructions: float  # issue slots
+    special: float  # of these in divisions, remainders, roots and trigonometry
+    epilogue: float  # of these after the tiles of a transposition
+    loads: float  # load instructions
+    lines: float  # 128-byte cache lines that each load touches
+    fetched: float  # 32-byte sectors that neighbouring warps touch, of arrays too large for L1
+    stores: float  # store instructions
+    store_sectors: float  # 32-byte sectors that the stores touch
+    shuffles: float  # of warps, and accesses to shared memory
+    branches: float  # operands of concatenations, once for each warp that reads one
+    depth: float  # longest chain of loads that depend on each other
+    read: float  # bytes of memory, each counted once
     written: float
-    store_sectors: float  # 32-byte sectors that the stores of warps touch
-    fetched: float  # different sectors of arrays that exceed an L1 cache, summed over warps
 
 
 class Grid(NamedTuple):
     """Sampled warps of a launch."""
 
     positions: np.ndarray  # [lanes] in the array over which threads are laid out
-    active: np.ndarray
-    warps: float  # of the launch
+    active: np.ndarray  # [lanes]
+    warps: float  # of the whole launch
 
 
-def features(module: hlo.Module, scope: hlo.Computation, launched: hlo.Instruction) -> Features:
+class Stores(NamedTuple):
+    """What an average warp stores."""
+
+    instructions: float
+    sectors: float
+
+
+@dataclasses.dataclass
+class Launch:
+    """A fusion, the computation that launches it and what it computes."""
+
+    module: hlo.Module
+    scope: hlo.Computation
+    instruction: hlo.Instruction
+    kind: str = ""
+
+    def __post_init__(self) -> None:
+        """Find the fused computation, its results and the emitter."""
+        self.fused = self.module.computations[self.instruction.attribute("calls")]
+        root = next(i for i in self.fused.values() if i.is_root)
+        self.results = list(self._members(root))
+        self.kind = self.kind or self._kind()
+
+    def _members(self, root: hlo.Instruction) -> Iterator[hlo.Instruction]:
+        if root.opcode == "tuple":
+            for name in root.operands:
+                yield from self._members(self.fused[name])
+        else:
+            yield root
+
+    def _kind(self) -> str:
+        if "kind=kLoop" in self.instruction.rest:
+            return "loop"
+        opcodes = {instruction.opcode for instruction in self.fused.values()}
+        present = [hero for hero in HEROES if hero in opcodes]
+        named = [hero for hero in present if hero in self.instruction.name]
+        return next(iter(named or present), "loop")
+
+    def heroes(self, opcode: str) -> list[hlo.Instruction]:
+        """Instructions of an opcode that the results reach without passing another."""
+        found, seen = [], set()
+        pending = [result.name for result in self.results]
+        while pending:
+            instruction = self.fused[pending.pop()]
+            if instruction.name in seen:
+                continue
+            seen.add(instruction.name)
+            if instruction.opcode == opcode:
+                found.append(instruction)
+            else:
+                pending += instruction.operands
+        return found
+
+    def source(self, instruction: hlo.Instruction) -> hlo.Instruction:
+        """What an instruction renames."""
+        while instruction.opcode in ("bitcast", "reshape"):
+            instruction = self.fused[instruction.operands[0]]
+        return instruction
+
+    def stored(self, result: hlo.Instruction) -> hlo.Instruction:
+        """What a result stores: the update if it is made in place, else itself."""
+        found = self.source(result)
+        if found.opcode == "dynamic-update-slice":
+            buffer = self.source(self.fused[found.operands[0]])
+            if buffer.opcode == "parameter":
+                return self.fused[found.operands[1]]
+        return result
+
+    def written(self) -> float:
+        """Bytes of all results."""
+        total = 0
+        for result in self.results:
+            found = self.source(result)
+            if found.opcode == "scatter":
+                updates = found.operands[-((len(found.operands) - 1) // 2) :]
+                total += sum(self.fused[name].bytes for name in updates)
+            else:
+                total += self.stored(result).bytes
+        return total
+
+    def depth(self) -> int:
+        """Longest chain of loads of which each needs the value of the one before."""
+        depth: dict[str, int] = {}
+        for i in self.fused.values():
+            below = max((depth[name] for name in i.operands), default=0)
+            if i.opcode == "gather":
+                below = max(depth[i.operands[0]], depth[i.operands[1]] + 1)
+            depth[i.name] = max(below, int(i.opcode == "parameter"))
+        return max(depth.values(), default=0)
+
+
+def features(module: hlo.Module, scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
     """Features of the kernel that an instruction of a scheduled computation launches."""
-    if launched.opcode not in ("fusion", "fusion-start"):
-        return _memory(scope, launched)
-    fused = module.computations[launched.attribute("calls")]
-    kind = _kind(launched, fused)
-    build = {"reduce": _reduce, "transpose": _transpose, "scatter": _scatter}
-    return build.get(kind, _loop)(module, scope, launched, fused, kind)
+    if instruction.opcode not in ("fusion", "fusion-start"):
+        return _memory(scope, instruction)
+    launch = Launch(module, scope, instruction)
+    return EMITTERS.get(launch.kind, _loop)(launch)
 
 
-def _kind(launched: hlo.Instruction, fused: hlo.Computation) -> str:
-    found = re.search(r"kind=(\w+)", launched.rest)
-    kind = found.group(1) if found else "kLoop"
-    if kind == "kLoop":
-        return "loop"
-    opcodes = {instruction.opcode for instruction in fused.values()}
-    named = [hero for hero in HEROES if hero in launched.name and hero in opcodes]
-    return next(iter(named or [hero for hero in HEROES if hero in opcodes]), "loop")
-
-
-def _memory(scope: hlo.Computation, launched: hlo.Instruction) -> Features:
+def _memory(scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
     """Copies, sorts and library calls: bytes alone."""
-    written = hlo.shape_bytes(launched.shape)
-    read = sum(scope[name].bytes for name in launched.operands if name in scope)
+    written = instruction.bytes
+    read = sum(scope[name].bytes for name in instruction.operands if name in scope)
     warps = max(written / 4 / LANES, 1.0)
     return Features(
-        "memory", warps, warps / 4, 12 * warps, 0, warps, warps, 0, warps, 0, 0, 1, read, written, 4 * warps, 8 * warps
+        kind="memory",
+        warps=warps,
+        blocks=warps / BLOCK["memory"],
+        instructions=12 * warps,
+        special=0.0,
+        epilogue=0.0,
+        loads=warps,
+        lines=warps,
+        fetched=4 * warps,
+        stores=warps,
+        store_sectors=4 * warps,
+        shuffles=0.0,
+        branches=0.0,
+        depth=1,
+        read=read,
+        written=written,
     )
-
-
-def results(fused: hlo.Computation) -> list[hlo.Instruction]:
-    """What a fusion stores: its root, or the members of a tuple; an update in place as itself."""
-    root = next(i for i in fused.values() if i.is_root)
-    return list(_members(fused, root))
-
-
-def _members(fused: hlo.Computation, root: hlo.Instruction) -> Iterator[hlo.Instruction]:
-    if root.opcode == "tuple":
-        for name in root.operands:
-            yield from _members(fused, fused[name])
-    else:
-        yield root
-
-
-def _behind(fused: hlo.Computation, instruction: hlo.Instruction) -> hlo.Instruction:
-    while instruction.opcode in ("bitcast", "reshape"):
-        instruction = fused[instruction.operands[0]]
-    return instruction
-
-
-def size(shape: str) -> int:
-    """Elements of an array."""
-    return math.prod(indices.dims(shape))
-
-
-def _update(fused: hlo.Computation, result: hlo.Instruction) -> hlo.Instruction | None:
-    """The update, if a result is a dynamic-update-slice in place."""
-    found = _behind(fused, result)
-    if found.opcode != "dynamic-update-slice":
-        return None
-    in_place = _behind(fused, fused[found.operands[0]]).opcode == "parameter"
-    return fused[found.operands[1]] if in_place else None
 
 
 def _spread(warps: int) -> np.ndarray:
@@ -128,7 +193,7 @@ def _spread(warps: int) -> np.ndarray:
     return np.minimum((first[:, None] + np.arange(GROUP)).ravel(), warps - 1)
 
 
-def _contiguous(elements: int, unroll: int) -> Grid:
+def _contiguous(elements: int, unroll: int = 1) -> Grid:
     """Warps whose threads compute neighbouring elements, `unroll` each."""
     warps = max(-(-elements // (LANES * unroll)), 1)
     positions = ((_spread(warps)[:, None] * LANES + np.arange(LANES)) * unroll).ravel()
@@ -147,237 +212,176 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
     return Grid(positions.ravel(), (column < width).ravel(), rows * pieces)
 
 
-def _unroll(fused: hlo.Computation, elements: int) -> int:
-    """Elements of one thread of a loop fusion, as XLA chooses them."""
-    if elements < RESIDENT or any(i.opcode in SCALAR for i in fused.values()):
-        return 1
-    return next(unroll for unroll in (4, 2, 1) if elements % unroll == 0)
+def _read(walk: Walk, instruction: hlo.Instruction, grid: Grid, unroll: int = 1) -> None:
+    """Ask for the elements of an instruction that the lanes of a grid compute."""
+    elements = size(instruction.shape)
+    for offset in range(unroll):
+        positions = grid.positions + offset
+        active = grid.active & (positions < elements)
+        if active.any():
+            index = indices.unlinear(instruction.shape, np.minimum(positions, elements - 1))
+            walk.read(instruction.name, Lanes(index, active))
 
 
-def _at(instruction: hlo.Instruction, grid: Grid, offset: int = 0, trips: float = 1.0) -> Lanes:
-    positions = np.minimum(grid.positions + offset, max(size(instruction.shape) - 1, 0))
-    return Lanes(indices.unlinear(instruction.shape, positions), grid.active, trips)
+def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
+    """Ask for a result of another size than the array over which the warps are laid out."""
+    grid = _contiguous(size(instruction.shape))
+    index = indices.unlinear(instruction.shape, grid.positions)
+    walk.read(instruction.name, Lanes(index, grid.active, max(grid.warps / warps, 1e-3)))
 
 
-def _loop(
-    module: hlo.Module,
-    scope: hlo.Computation,
-    launched: hlo.Instruction,
-    fused: hlo.Computation,
-    kind: str,
-) -> Features:
-    outputs = [_update(fused, result) or result for result in results(fused)]
-    hero = next((i for i in map(lambda r: _behind(fused, r), results(fused))), outputs[0])
-    parts = outputs
-    if kind == "concatenate" and hero.opcode == "concatenate":
-        parts = [fused[name] for name in hero.operands]
+def _loop(launch: Launch) -> Features:
+    parts = [launch.stored(result) for result in launch.results]
+    hero = launch.source(launch.results[0])
+    if launch.kind == "concatenate" and hero.opcode == "concatenate":
+        parts = [launch.fused[name] for name in hero.operands]
     elements = max(size(part.shape) for part in parts)
-    unroll = _unroll(fused, elements)
+    scalar = any(i.opcode in SCALAR for i in launch.fused.values())
+    several = elements >= RESIDENT and not scalar
+    unroll = next(each for each in UNROLL if elements % each == 0) if several else 1
     grid = _contiguous(elements, unroll)
-    walk = Walk(module, fused, len(grid.positions))
-    stores = sectors = 0.0
+    walk = Walk(launch.fused, len(grid.positions))
+    stores = []
     for part in parts:
-        for offset in range(unroll):
-            inside = grid.active & (grid.positions + offset < size(part.shape))
-            if inside.any():
-                walk.read(part.name, _at(part, grid._replace(active=inside), offset))
-        share = size(part.shape) / elements
-        stores += share * _stores(part, unroll)[0]
-        sectors += share * _stores(part, unroll)[1]
-    for result in results(fused):
-        update = _behind(fused, result)
-        if _update(fused, result) is not None:
+        _read(walk, part, grid, unroll)
+        stores.append(_stores(part, unroll, size(part.shape) / elements))
+    for update in map(launch.source, launch.results):
+        if launch.stored(update) is not update:
             for name in update.operands[2:]:
                 walk.read(name, Lanes(np.zeros((0, len(grid.positions)), np.int64), grid.active))
-    return _finished(scope, launched, fused, walk, kind, grid.warps, stores, sectors, 0.0)
+    return _finished(launch, walk, grid.warps, Stores(*map(sum, zip(*stores, strict=True))))
 
 
-def _stores(part: hlo.Instruction, unroll: int) -> tuple[float, float]:
-    """Store instructions of a warp, and the sectors they touch."""
+def _stores(part: hlo.Instruction, unroll: int, share: float) -> Stores:
     minor = next((n for n in reversed(indices.dims(part.shape)) if n > 1), 1)
-    sectors = float(unroll * indices.item_bytes(part.shape))
-    return (1.0 if minor % unroll == 0 else float(unroll)), sectors
+    instructions = 1 if minor % unroll == 0 else unroll
+    return Stores(share * instructions, share * unroll * indices.item_bytes(part.shape))
 
 
-def _reduce(
-    module: hlo.Module,
-    scope: hlo.Computation,
-    launched: hlo.Instruction,
-    fused: hlo.Computation,
-    kind: str,
-) -> Features:
-    heroes = [i for i in fused.values() if i.opcode == "reduce"]
-    hero = max(heroes, key=lambda i: size(fused[i.operands[0]].shape))
-    operand = fused[hero.operands[0]]
-    shape, axes = indices.dims(operand.shape), indices.numbers(hero.rest, "dimensions")
+def _reduce(launch: Launch) -> Features:
+    fused = launch.fused
+    reduces = [i for i in fused.values() if i.opcode == "reduce"]
+    hero = max(reduces, key=lambda i: size(fused[i.operands[0]].shape))
+    shape = indices.dims(fused[hero.operands[0]].shape)
+    axes = indices.numbers(hero.rest, "dimensions")
     elements, width = math.prod(shape), math.prod(shape[axis] for axis in axes)
-    rowwise = len(shape) - 1 in axes
-    unroll = 2 if rowwise and width % 2 == 0 else 1
-    grid = _rows(elements // width, width, unroll) if rowwise else _contiguous(elements, 1)
-    walk = Walk(module, fused, len(grid.positions))
-    same = [i for i in heroes if size(fused[i.operands[0]].shape) == elements]
-    for one in same:
+    by_row = len(shape) - 1 in axes
+    unroll = 2 if by_row and width % 2 == 0 and not _stacks(fused) else 1
+    grid = _rows(elements // width, width, unroll) if by_row else _contiguous(elements)
+    heroes = [i for i in reduces if size(fused[i.operands[0]].shape) == elements]
+    walk = Walk(fused, len(grid.positions), skipped={one.name for one in heroes})
+    for one in heroes:
         for name in one.operands[: len(one.operands) // 2]:
-            for offset in range(unroll):
-                walk.read(name, _at(fused[name], grid, offset))
-    lanes = 1 / width if rowwise else 0.03
-    for result in results(fused):
+            _read(walk, fused[name], grid, unroll)
+    lanes, sectors = max(1 / width if by_row else 0.03, 0.05), 0.0
+    for result in launch.results:
         if size(result.shape) == elements:
-            for offset in range(unroll):
-                walk.read(result.name, _at(result, grid, offset))
+            _read(walk, result, grid, unroll)
+            lanes, sectors = lanes + unroll, sectors + unroll * indices.item_bytes(result.shape)
         elif result.opcode != "reduce":
-            small = _contiguous(size(result.shape), 1)
-            walk.read(result.name, _at(result, small, 0, max(small.warps / grid.warps, 1e-3)))
-    walk.skipped = {one.name for one in same}
-    steps = math.log2(min(max(width, 2), LANES)) if rowwise else 1.0
-    pieces = max(-(-width // (LANES * unroll)), 1) if rowwise else LANES
-    shuffles = len(same) * (steps / min(pieces, 32) + 1)
-    sectors = len(same) / pieces if rowwise else len(same) * 4 / width
-    for result in results(fused):
-        if size(result.shape) == elements:
-            lanes += unroll
-            sectors += unroll * indices.item_bytes(result.shape)
-    return _finished(scope, launched, fused, walk, kind, grid.warps, lanes, sectors, shuffles)
+            _read_small(walk, result, grid.warps)
+    pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
+    sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
+    steps = math.log2(min(max(width, 2), LANES)) if by_row else 1.0
+    shuffles = len(heroes) * (steps / min(pieces, LANES) + 1)
+    return _finished(launch, walk, grid.warps, Stores(lanes, sectors), shuffles)
 
 
-def _transpose(
-    module: hlo.Module,
-    scope: hlo.Computation,
-    launched: hlo.Instruction,
-    fused: hlo.Computation,
-    kind: str,
-) -> Features:
-    heroes = _nearest(fused, "transpose")
+def _stacks(fused: hlo.Computation) -> bool:
+    """Whether a concatenation makes data, not only the index vectors of gathers."""
+    stacks = (i for i in fused.values() if i.opcode == "concatenate")
+    return any(indices.dims(i.shape)[-1] > VECTORS for i in stacks)
+
+
+def _transpose(launch: Launch) -> Features:
+    fused, heroes = launch.fused, launch.heroes("transpose")
+    if not heroes:
+        return _loop(dataclasses.replace(launch, kind="loop"))
     hero = max(heroes, key=lambda i: size(i.shape))
-    operand = fused[hero.operands[0]]
     elements = size(hero.shape)
-    inner = [next((n for n in reversed(indices.dims(i.shape)) if n > 1), 1) for i in (operand, hero)]
-    grid = _rows(elements // inner[0], inner[0])
-    out = _rows(elements // inner[1], inner[1])
-    walk = Walk(module, fused, len(grid.positions))
-    walk.skipped = {one.name for one in heroes}
-    stores = 0.0
-    for result in results(fused):
-        stores += size(result.shape) / elements
+    shapes = fused[hero.operands[0]].shape, hero.shape
+    inner = [next((n for n in reversed(indices.dims(s)) if n > 1), 1) for s in shapes]
+    grid, out = (_rows(elements // width, width) for width in inner)
+    walk = Walk(fused, len(grid.positions), skipped={one.name for one in heroes})
+    share = 0.0
+    for result in launch.results:
+        share += size(result.shape) / elements
         if size(result.shape) == elements:
-            walk.read(result.name, _at(result, out, 0, out.warps / grid.warps))
+            _read(walk, result, out)
         else:
-            small = _contiguous(size(result.shape), 1)
-            walk.read(result.name, _at(result, small, 0, small.warps / grid.warps))
-    item = indices.item_bytes(hero.shape)
+            _read_small(walk, result, grid.warps)
     epilogue = walk.run().instructions
     for one in heroes:
-        walk.read(one.operands[0], _at(fused[one.operands[0]], grid))
-    tiles = elements / inner[0] / inner[1] * math.prod(-(-width // LANES) for width in inner)
-    return _finished(scope, launched, fused, walk, kind, grid.warps, stores, stores * item, 2.0, tiles, epilogue)
+        _read(walk, fused[one.operands[0]], grid)
+    tiles = elements / math.prod(inner) * math.prod(-(-width // LANES) for width in inner)
+    stores = Stores(share, share * indices.item_bytes(hero.shape))
+    return _finished(launch, walk, grid.warps, stores, 2.0, blocks=tiles, epilogue=epilogue)
 
 
-def _nearest(fused: hlo.Computation, opcode: str) -> list[hlo.Instruction]:
-    """Instructions of an opcode that the results reach without passing another."""
-    found, seen, pending = [], set(), [result.name for result in results(fused)]
-    while pending:
-        instruction = fused[pending.pop()]
-        if instruction.name in seen:
-            continue
-        seen.add(instruction.name)
-        if instruction.opcode == opcode:
-            found.append(instruction)
-        else:
-            pending += instruction.operands
-    return found
-
-
-def _scatter(
-    module: hlo.Module,
-    scope: hlo.Computation,
-    launched: hlo.Instruction,
-    fused: hlo.Computation,
-    kind: str,
-) -> Features:
+def _scatter(launch: Launch) -> Features:
+    fused = launch.fused
     hero = next(i for i in fused.values() if i.opcode == "scatter")
     count = (len(hero.operands) - 1) // 2
     starts, updates = fused[hero.operands[count]], [fused[n] for n in hero.operands[count + 1 :]]
-    elements = size(updates[0].shape)
-    grid = _contiguous(elements, 1)
-    walk = Walk(module, fused, len(grid.positions))
+    grid = _contiguous(size(updates[0].shape))
+    walk = Walk(fused, len(grid.positions))
     for update in updates:
-        walk.read(update.name, _at(update, grid))
+        _read(walk, update, grid)
     window = indices.numbers(hero.rest, "update_window_dims")
     index = indices.unlinear(updates[0].shape, grid.positions)
     batch = index[[axis for axis in range(len(index)) if axis not in window]]
     shape = indices.dims(starts.shape)
-    vector = shape[-1] if len(shape) > len(batch) else 1
-    for number in range(vector):
-        at = np.insert(batch, len(batch), number, axis=0) if len(shape) > len(batch) else batch
+    vectors = range(shape[-1]) if len(shape) > len(batch) else [None]
+    for number in vectors:
+        at = batch if number is None else np.insert(batch, len(batch), number, axis=0)
         walk.read(starts.name, Lanes(at, grid.active))
-    for result in results(fused):
-        if _behind(fused, result).opcode != "scatter":
-            walk.read(result.name, _at(result, _contiguous(size(result.shape), 1)))
-    item = indices.item_bytes(updates[0].shape)
-    rows = math.prod(indices.dims(updates[0].shape)[axis] for axis in window)
-    pieces = max(LANES / max(rows, 1), 1.0)  # rows of which each lies elsewhere
-    sectors = count * pieces * math.ceil(min(rows, LANES) * item / SECTOR)
-    walk.work.instructions += 4.0 * vector
-    return _finished(scope, launched, fused, walk, kind, grid.warps, count, sectors, 0.0)
+    walk.work.instructions += 4.0 * len(vectors)
+    row = max(math.prod(indices.dims(updates[0].shape)[axis] for axis in window), 1)
+    pieces = max(LANES / row, 1.0)  # rows of a warp, each of which lies elsewhere
+    sectors = math.ceil(min(row, LANES) * indices.item_bytes(updates[0].shape) / SECTOR)
+    return _finished(launch, walk, grid.warps, Stores(count, count * pieces * sectors))
 
 
 def _finished(
-    scope: hlo.Computation,
-    launched: hlo.Instruction,
-    fused: hlo.Computation,
+    launch: Launch,
     walk: Walk,
-    kind: str,
     warps: float,
-    stores: float,
-    sectors: float,
-    shuffles: float,
+    stores: Stores,
+    shuffles: float = 0.0,
     blocks: float = 0.0,
     epilogue: float = 0.0,
 ) -> Features:
     work = walk.run()
-    work.instructions += max(map(indices.divisions, _shapes(fused)))
-    read = fetched = 0.0
+    shapes = [launch.stored(result).shape for result in launch.results]
+    divisions = max(map(indices.divisions, shapes))
+    scale, read, fetched = warps / walk.warps, 0.0, 0.0
     for number, touched in work.touched.items():
-        whole = scope[launched.operands[number]].bytes
+        whole = launch.scope[launch.instruction.operands[number]].bytes
         bursts = len(np.unique(touched // (BURST // SECTOR)))
-        read += min(whole, bursts * BURST * warps / walk.warps)
-        if whole > L1:
-            fetched += len(work.pairs[number]) * warps / walk.warps
-    written = sum(_stored(fused, result) for result in results(fused))
+        read += min(whole, bursts * BURST * scale)
+        fetched += len(work.pairs[number]) * scale if whole > L1 else 0.0
     return Features(
-        kind,
-        warps,
-        blocks or warps / BLOCK[kind],
-        *(warps * each for each in (work.instructions, work.special, work.loads, work.lines, epilogue)),
-        warps * stores,
-        warps * shuffles,
-        warps * work.branches,
-        _depth(fused),
-        read,
-        written,
-        warps * sectors,
-        fetched,
+        kind=launch.kind,
+        warps=warps,
+        blocks=blocks or warps / BLOCK[launch.kind],
+        instructions=warps * (work.instructions + divisions),
+        special=warps * work.special,
+        epilogue=warps * epilogue,
+        loads=warps * work.loads,
+        lines=warps * work.lines,
+        fetched=fetched,
+        stores=warps * stores.instructions,
+        store_sectors=warps * stores.sectors,
+        shuffles=warps * shuffles,
+        branches=warps * work.branches,
+        depth=launch.depth(),
+        read=read,
+        written=launch.written(),
     )
 
 
-def _shapes(fused: hlo.Computation) -> list[str]:
-    return [(_update(fused, result) or result).shape for result in results(fused)]
-
-
-def _stored(fused: hlo.Computation, result: hlo.Instruction) -> float:
-    found = _behind(fused, result)
-    if found.opcode == "scatter":
-        count = (len(found.operands) - 1) // 2
-        return sum(fused[name].bytes for name in found.operands[-count:])
-    return (_update(fused, result) or result).bytes
-
-
-def _depth(fused: hlo.Computation) -> int:
-    """Longest chain of loads of which each needs the value of the last."""
-    depth: dict[str, int] = {}
-    for i in fused.values():
-        below = max((depth[name] for name in i.operands), default=0)
-        if i.opcode == "gather":
-            below = max(depth[i.operands[0]], depth[i.operands[1]] + 1)
-        depth[i.name] = max(below, int(i.opcode == "parameter"))
-    return max(depth.values(), default=0)
+EMITTERS: dict[str, Callable[[Launch], Features]] = {
+    "reduce": _reduce,
+    "transpose": _transpose,
+    "scatter": _scatter,
+}

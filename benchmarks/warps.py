@@ -9,7 +9,7 @@ of a concatenation or a pad count in every warp in which at least one lane takes
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +23,7 @@ LINE = 4  # sectors that L1 looks up together
 LIMIT = 4096  # evaluations of one fusion that are followed; more are scaled up
 UNROLLED = 16  # trips of a reduction that are followed one by one
 
-# Issue slots of a warp for each instruction, as ptxas expands it; others cost one.
+# Issue slots of an instruction, as the compiler expands it; others cost one.
 COSTS = {
     "divide": 10.0,
     "remainder": 22.0,
@@ -49,8 +49,11 @@ COSTS = {
     "pad": 3.0,
     "scatter": 4.0,
 }
-FREE = {"bitcast", "reshape", "broadcast", "transpose", "slice", "copy", "tuple", "constant"}
-FREE |= {"concatenate", "parameter", "get-tuple-element", "iota", "bitcast-convert", "fusion", "reduce"}
+FREE = {  # rename data, or are counted where they are followed
+    *("bitcast", "reshape", "broadcast", "transpose", "slice", "reverse", "copy"),
+    *("bitcast-convert", "tuple", "get-tuple-element", "parameter", "constant", "iota"),
+    *("concatenate", "reduce", "fusion"),
+}
 BRANCH = 2.0  # issue slots of an operand of a concatenation
 ADDRESS = 3.0  # issue slots of the address of a load, beside the load itself
 WIDE = {"s64", "u64", "f64"}
@@ -65,6 +68,7 @@ class Lanes(NamedTuple):
 
     @property
     def key(self) -> bytes:
+        """Equal for lanes that read the same elements."""
         return self.index.tobytes() + self.active.tobytes()
 
 
@@ -76,25 +80,23 @@ class Work:
     special: float = 0.0  # of these in divisions, roots, trigonometry and remainders
     loads: float = 0.0  # load instructions
     lines: float = 0.0  # 128-byte lines that each load touches
-    shuffles: float = 0.0
     branches: float = 0.0  # operands of concatenations that are evaluated apart
-    evaluations: int = 0
-    touched: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)  # sectors, by operand
-    pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)  # (group of warps, sector)
+    # By operand of the fusion: sectors, and pairs of a sector and a group of warps.
+    touched: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
+    pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
 class Walk:
     """Follow the lanes of sampled warps through one fused computation."""
 
-    def __init__(self, module: hlo.Module, fused: hlo.Computation, lanes: int):
-        self.module = module
+    def __init__(self, fused: hlo.Computation, lanes: int, skipped: Iterable[str] = ()):
         self.fused = fused
         self.warps = max(lanes // LANES, 1)
         self.work = Work()
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        self.skipped: set[str] = set()  # computed elsewhere: what a reduction or a transpose leaves
+        self.skipped = frozenset(skipped)  # computed by other lanes
 
     def read(self, name: str, lanes: Lanes) -> None:
         """Ask for an instruction's value at the lanes' indices."""
@@ -103,12 +105,16 @@ class Walk:
         if old is None or old.trips < lanes.trips:
             asked[lanes.key] = lanes
 
+    def share(self, lanes: Lanes) -> float:
+        """How often an average warp executes what these lanes ask for."""
+        return float(lanes.active.reshape(self.warps, -1).any(1).mean()) * lanes.trips
+
     def divide(self, shape: str, other: str, lanes: Lanes) -> None:
         """Charge for turning an index of `other` into one of `shape`, once for equal indices."""
         key = indices.dims(shape), indices.dims(other), lanes.key
         if key not in self.divided:
             self.divided.add(key)
-            share = lanes.active.reshape(self.warps, -1).any(1).mean() * lanes.trips
+            share = self.share(lanes)
             self.work.instructions += share * indices.divisions(shape, other)
 
     def run(self) -> Work:
@@ -125,16 +131,13 @@ class Walk:
 
     def _visit(self, instruction: hlo.Instruction, lanes: Lanes) -> None:
         opcode = instruction.opcode
-        share = lanes.active.reshape(self.warps, -1).any(1).mean() * lanes.trips
-        self.work.evaluations += 1
+        share = self.share(lanes)
         if opcode == "parameter" or (opcode == "constant" and lanes.index.shape[0]):
             self._load(instruction, lanes, share)
             return
         cost = 0.0 if opcode in FREE else COSTS.get(opcode, 1.0)
         if any(f"{kind}[" in instruction.shape for kind in WIDE):
             cost *= 2
-        if opcode in ("convert", "compare") and not lanes.index.size:
-            cost = 0.0
         self.work.instructions += cost * share
         if cost >= 8:
             self.work.special += cost * share
@@ -154,17 +157,26 @@ class Walk:
         self.work.lines += lines.sum() / self.warps * lanes.trips
         if instruction.opcode == "parameter":
             number = int(instruction.rest.split(",")[0])
-            none = np.zeros(0, np.int64)
-            self.work.touched[number] = np.union1d(self.work.touched.get(number, none), ordered[new])
             group = np.arange(self.warps)[:, None] // GROUP
-            named = (ordered * self.warps + group)[new]
-            self.work.pairs[number] = np.union1d(self.work.pairs.get(number, none), named)
+            _join(self.work.touched, number, ordered[new])
+            _join(self.work.pairs, number, (ordered * self.warps + group)[new])
+
+
+def _join(found: dict[int, np.ndarray], number: int, more: np.ndarray) -> None:
+    found[number] = np.union1d(found.get(number, more), more)
 
 
 def _elementwise(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     for name in instruction.operands:
         dims = indices.dims(walk.fused[name].shape)
-        walk.read(name, lanes if len(dims) == len(lanes.index) else _scalar(lanes))
+        if len(dims) == len(lanes.index):
+            walk.read(name, lanes)
+        elif not dims:
+            walk.read(name, _scalar(lanes))
+        else:  # of another rank: an operation whose indices are not modelled
+            shape = walk.fused[name].shape
+            positions = indices.linear(instruction.shape, lanes.index) % indices.size(shape)
+            walk.read(name, lanes._replace(index=indices.unlinear(shape, positions)))
 
 
 def _scalar(lanes: Lanes) -> Lanes:
@@ -175,7 +187,9 @@ def _view(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     operand = walk.fused[instruction.operands[0]]
     if instruction.opcode in ("bitcast", "reshape"):
         walk.divide(operand.shape, instruction.shape, lanes)
-    walk.read(operand.name, lanes._replace(index=indices.through(instruction, operand, lanes.index)))
+    walk.read(
+        operand.name, lanes._replace(index=indices.through(instruction, operand, lanes.index))
+    )
 
 
 def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
@@ -196,7 +210,7 @@ def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None
         if active.any():
             index = lanes.index.copy()
             index[axis] = np.clip(along, 0, width - 1)
-            share = active.reshape(walk.warps, -1).any(1).mean() * lanes.trips
+            share = walk.share(lanes._replace(active=active))
             walk.work.branches += 0.0 if known else share
             walk.work.instructions += 0.0 if known else share * BRANCH
             walk.read(name, lanes._replace(index=np.where(active, index, 0), active=active))
@@ -236,7 +250,7 @@ def _reduce(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     dims = indices.dims(walk.fused[instruction.operands[0]].shape)
     trips = int(np.prod([dims[axis] for axis in axes], dtype=np.int64))
     followed = min(trips, UNROLLED)
-    share = lanes.active.reshape(walk.warps, -1).any(1).mean() * lanes.trips
+    share = walk.share(lanes)
     walk.work.instructions += share * trips * count
     for number in range(followed):
         position = np.unravel_index(number * (trips // followed), [dims[axis] for axis in axes])
@@ -250,17 +264,13 @@ def _reduce_window(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
     sizes = [int(size) for size in window.group(1).split("x")] if window else []
     trips = int(np.prod(sizes, dtype=np.int64))
     dims = np.array(indices.dims(walk.fused[instruction.operands[0]].shape))
-    share = lanes.active.reshape(walk.warps, -1).any(1).mean() * lanes.trips
+    share = walk.share(lanes)
     walk.work.instructions += share * trips * 4  # bounds, the operation and the loop
     for number in range(min(trips, UNROLLED)):
         offset = np.array(np.unravel_index(number, sizes))
         index = np.minimum(lanes.index + offset[:, None], dims[:, None] - 1)
         scale = trips / min(trips, UNROLLED)
         walk.read(instruction.operands[0], Lanes(index, lanes.active, lanes.trips * scale))
-
-
-def _tuple(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
-    raise ValueError(f"{instruction.name} is a tuple inside a fusion")
 
 
 def _nothing(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
@@ -277,5 +287,4 @@ READERS: dict[str, Callable[[Walk, hlo.Instruction, Lanes], None]] = {
     "pad": _pad,
     "reduce": _reduce,
     "reduce-window": _reduce_window,
-    "tuple": _tuple,
 }

@@ -9,6 +9,7 @@ from . import (  # noqa: F401 - each registers its tables
     families,
     gpu,
     grids,
+    kernel_model,
     peers,
     planning,
     puzzles,

@@ -17,6 +17,14 @@ def kernels(row: Mapping[str, Any]) -> str:
     return f"{row['kernels']:,}" + (f" + {trips} per trip" if trips else "")
 
 
+def model_time(row: Mapping[str, Any]) -> str:
+    """Microseconds of a step by the model, and of each trip of a loop of unknown trips."""
+    if "model_us" not in row:
+        return ""  # counted before the model
+    trips = row["model_us_per_trip"]
+    return whole(row["model_us"]) + (f" + {whole(trips)} per trip" if trips else "")
+
+
 def moved(row: Mapping[str, Any]) -> str:
     """Bytes written + read for each environment."""
     text = f"{row['written']:,.0f} + {row['read']:,.0f}"
@@ -42,7 +50,7 @@ COUNTS: dict[str, Column] = {
     "of these loop / copies": lambda row: f"{row['loop_kernels']} / {row['copies']}",
     "bytes written + read per env": moved,
     "bytes of state per env": state,
-    "model, us per step": of("microseconds", whole),
+    "model time, us per step": model_time,
 }
 WHO: dict[str, Column] = {
     "what": lambda row: who(row)[0],

@@ -1,0 +1,166 @@
+"""Predict microseconds of a GPU kernel on an H200 from the HLO of its fusion, without a GPU.
+
+    python -m jaxenvs.benchmarks.kernel_model --fit         # refit; errors on held-out programs
+
+A launch costs a floor and a smooth maximum of six terms: instruction issue, cache lookups, stores,
+memory, latency and the start of thread blocks. With few warps on a multiprocessor the terms
+add up, because nothing overlaps. `kernel_features` counts what the terms need. The coefficients
+were fitted to the measured kernels in `results/kernel_times.json`; `kernel_fit` does that.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import hlo, instrument
+from .kernel_features import Features, features
+
+SCHEDULERS = 132 * 4  # of an H200; each issues one instruction per cycle
+L2 = 40e6  # bytes of a launch's arrays up to which they are mostly in the cache
+WAITS = ("while", "conditional")  # a copy to the host, or nothing inside a CUDA graph
+
+
+class Coefficients(NamedTuple):
+    """Costs in microseconds, except where noted. At 1.755 GHz a slot of 528 is 1.08e-6."""
+
+    floor: float  # of a launch
+    # Of all warps together.
+    instruction: float  # an issue slot
+    special: float  # more for a slot of divisions and the like
+    epilogue: float  # more for a slot after the tiles of a transposition
+    load: float  # a load instruction
+    store: float
+    shuffle: float
+    warp: float  # start and end of a warp
+    block: float  # start of a thread block: about one per cycle
+    line: float  # lookup of a 128-byte line in L1
+    fetch: float  # a sector from L2
+    far: float  # more for one if the arrays exceed L2
+    sector: float  # a sector stored
+    near_byte: float  # a byte of the arrays
+    far_byte: float  # more for each byte beyond L2
+    # Latency of one warp, and how warps hide it.
+    step: float  # an instruction
+    wait: float  # a load
+    chain: float  # a load that needs the value of another
+    turn: float  # an operand of a concatenation
+    resident: float  # warps of a scheduler at once
+    overlap: float  # exponent of the smooth maximum, less one, with many warps
+    crowd: float  # warps of a scheduler at which half of that exponent is reached
+    # Factors of instructions and latency by emitter.
+    reduce: float = 1.0
+    transpose: float = 1.0
+    scatter: float = 1.0
+    concatenate: float = 1.0
+
+
+FITTED = Coefficients(
+    floor=1.038,
+    instruction=1.092e-06,
+    special=3.145e-07,
+    epilogue=1.012e-06,
+    load=1.485e-06,
+    store=2.944e-06,
+    shuffle=9.443e-07,
+    warp=2.799e-06,
+    block=0.0005798,
+    line=2.04e-06,
+    fetch=5.441e-06,
+    far=2.432e-06,
+    sector=4.124e-06,
+    near_byte=1.617e-07,
+    far_byte=1.261e-07,
+    step=0.001017,
+    wait=0.01392,
+    chain=0.1189,
+    turn=0.02002,
+    resident=6.266,
+    overlap=5.46,
+    crowd=25.93,
+    reduce=0.6934,
+    transpose=0.6996,
+    scatter=0.6675,
+    concatenate=1.738,
+)
+
+
+def microseconds(seen: Mapping[str, Any], fitted: Coefficients = FITTED) -> np.ndarray:
+    """Time of each launch, from columns of features."""
+    c, factor = fitted, factors(seen["kind"], fitted)
+    warps = np.maximum(seen["warps"], 1.0)
+    moved = seen["read"] + seen["written"]
+    issue = factor * (
+        c.instruction * seen["instructions"]
+        + c.special * seen["special"]
+        + c.epilogue * seen["epilogue"]
+        + c.load * seen["loads"]
+        + c.store * seen["stores"]
+        + c.shuffle * seen["shuffles"]
+        + c.warp * warps
+    )
+    caches = c.line * seen["lines"] + seen["fetched"] * (c.fetch + c.far * (seen["read"] > L2))
+    memory = c.near_byte * moved + c.far_byte * np.maximum(moved - L2, 0.0)
+    one_warp = (
+        c.step * seen["instructions"] + c.wait * seen["loads"] + c.turn * seen["branches"]
+    ) / warps + c.chain * seen["depth"]
+    latency = factor * one_warp * np.maximum(warps / (SCHEDULERS * c.resident), 1.0)
+    terms = [issue, caches, c.sector * seen["store_sectors"], memory, latency]
+    terms.append(c.block * seen["blocks"])
+    crowd = warps / SCHEDULERS
+    power = 1.0 + c.overlap * crowd / (crowd + c.crowd)
+    largest = np.maximum.reduce(terms) + 1e-9
+    return c.floor + largest * sum((term / largest) ** power for term in terms) ** (1 / power)
+
+
+def factors(kinds: Sequence[str] | np.ndarray, fitted: Coefficients) -> np.ndarray:
+    """Factor of each launch's emitter."""
+    return np.array([getattr(fitted, str(kind), 1.0) for kind in kinds])
+
+
+def columns(rows: Iterable[Features]) -> dict[str, np.ndarray]:
+    """Features by name, each an array over launches."""
+    values = zip(*rows, strict=True)
+    return {name: np.array(each) for name, each in zip(Features._fields, values, strict=True)}
+
+
+def timed(module: hlo.Module, kernels: Iterable[hlo.Kernel]) -> list[hlo.Kernel]:
+    """Launches with the model's time of one launch of each."""
+    kernels = list(kernels)
+    known = {key: _features(module, *key) for key in {(k.within, k.name) for k in kernels}}
+    if not known:
+        return kernels
+    times = dict(zip(known, microseconds(columns(known.values())), strict=True))
+    return [
+        dataclasses.replace(kernel, microseconds=float(times[kernel.within, kernel.name]))
+        for kernel in kernels
+    ]
+
+
+def _features(module: hlo.Module, within: str, name: str) -> Features:
+    scope = module.computations[within]
+    instruction = scope[name]
+    return nothing() if instruction.opcode in WAITS else features(module, scope, instruction)
+
+
+def nothing() -> Features:
+    """Features of a launch that only costs the floor."""
+    return Features("memory", *(0.0 for _ in Features._fields[1:]))
+
+
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = instrument.parser("kernel_model", __doc__)
+    add = parser.add_argument
+    add("--fit", action="store_true", help="fit the coefficients and test them on held-out kernels")
+    add("--record", metavar="DIR", help="first collect the measured kernels of profiles there")
+    args = parser.parse_args(argv)
+    if not (args.fit or args.record):
+        parser.error("nothing to do: give --fit")
+    from . import kernel_fit  # it needs SciPy, which predicting does not
+
+    if args.record:
+        kernel_fit.record(args.record)
+    instrument.write(args.json, kernel_fit.report())
