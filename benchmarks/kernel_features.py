@@ -13,7 +13,7 @@ Warps of 32 threads are sampled; `warps.Walk` counts what they execute.
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,11 +23,15 @@ from .indices import size
 from .warps import GROUP, LANES, SECTOR, Lanes, Walk
 
 GROUPS = 8  # of sampled warps
-RESIDENT = 132 * 2048  # threads that an H200 runs at once; only larger loops compute four elements
+MULTIPROCESSORS = 132
+RESIDENT = MULTIPROCESSORS * 2048  # threads at once; only threads of larger loops compute several
 UNROLL = (4, 2, 1)  # elements of a thread: the first that divides them
 SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}  # one per thread
-BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 32, "memory": 4}  # warps of a block
+BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}  # warps of a block
+ROW_THREADS = 32 * BLOCK["reduce"]
+SHORT_ROWS = (8, 16, 32, 64)
 HEROES = ("scatter", "reduce", "transpose", "concatenate")  # fusions not emitted as loops
+CODE = 400  # instructions up to which the compiler unrolls
 BURST = 64  # bytes that memory reads at once
 L1 = 1 << 16  # bytes of an array that stays in the cache of a multiprocessor
 VECTORS = 4  # longest index vector of a gather; a longer concatenation stacks data
@@ -212,15 +216,33 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
     return Grid(positions.ravel(), (column < width).ravel(), rows * pieces)
 
 
-def _read(walk: Walk, instruction: hlo.Instruction, grid: Grid, unroll: int = 1) -> None:
-    """Ask for the elements of an instruction that the lanes of a grid compute."""
-    elements = size(instruction.shape)
-    for offset in range(unroll):
-        positions = grid.positions + offset
-        active = grid.active & (positions < elements)
-        if active.any():
-            index = indices.unlinear(instruction.shape, np.minimum(positions, elements - 1))
-            walk.read(instruction.name, Lanes(index, active))
+def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
+    """Ask for the elements that the lanes of a grid compute, `unroll` neighbours each.
+
+    The compiler unrolls the loop over neighbours, and shares what they have in common, only as far
+    as the code stays short.
+    """
+    shared = 1
+    if unroll > 1:
+        probe = Walk(walk.fused, len(grid.positions), walk.skipped)
+        _ask(probe, wanted, grid, 1, 1.0)
+        length = probe.run().instructions
+        fits = (n for n in (8, 4, 2) if unroll % n == 0 and n * length <= CODE)
+        shared = next(fits, 1)
+    _ask(walk, wanted, grid, shared, unroll / shared)
+
+
+def _ask(
+    walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, offsets: int, trips: float
+) -> None:
+    for instruction in wanted:
+        elements = size(instruction.shape)
+        for offset in range(offsets):
+            positions = grid.positions + offset
+            active = grid.active & (positions < elements)
+            if active.any():
+                index = indices.unlinear(instruction.shape, np.minimum(positions, elements - 1))
+                walk.read(instruction.name, Lanes(index, active, trips))
 
 
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
@@ -237,14 +259,15 @@ def _loop(launch: Launch) -> Features:
         parts = [launch.fused[name] for name in hero.operands]
     elements = max(size(part.shape) for part in parts)
     scalar = any(i.opcode in SCALAR for i in launch.fused.values())
-    several = elements >= RESIDENT and not scalar
-    unroll = next(each for each in UNROLL if elements % each == 0) if several else 1
+    stacked = hero.opcode == "concatenate" and all(
+        size(launch.fused[name].shape) < RESIDENT for name in hero.operands
+    )
+    several = elements >= RESIDENT and not (scalar or stacked or launch.kind == "concatenate")
+    unroll = next(n for n in UNROLL if elements % n == 0) if several else 1
     grid = _contiguous(elements, unroll)
     walk = Walk(launch.fused, len(grid.positions))
-    stores = []
-    for part in parts:
-        _read(walk, part, grid, unroll)
-        stores.append(_stores(part, unroll, size(part.shape) / elements))
+    _read(walk, parts, grid, unroll)
+    stores = [_stores(part, unroll, size(part.shape) / elements) for part in parts]
     for update in map(launch.source, launch.results):
         if launch.stored(update) is not update:
             for name in update.operands[2:]:
@@ -266,25 +289,33 @@ def _reduce(launch: Launch) -> Features:
     axes = indices.numbers(hero.rest, "dimensions")
     elements, width = math.prod(shape), math.prod(shape[axis] for axis in axes)
     by_row = len(shape) - 1 in axes
-    unroll = 2 if by_row and width % 2 == 0 and not _stacks(fused) else 1
+    unroll = _row_unroll(elements // width, width) if by_row and not _stacks(fused) else 1
     grid = _rows(elements // width, width, unroll) if by_row else _contiguous(elements)
     heroes = [i for i in reduces if size(fused[i.operands[0]].shape) == elements]
     walk = Walk(fused, len(grid.positions), skipped={one.name for one in heroes})
-    for one in heroes:
-        for name in one.operands[: len(one.operands) // 2]:
-            _read(walk, fused[name], grid, unroll)
+    wanted = [fused[n] for one in heroes for n in one.operands[: len(one.operands) // 2]]
+    wanted += [result for result in launch.results if size(result.shape) == elements]
+    _read(walk, wanted, grid, unroll)
     lanes, sectors = max(1 / width if by_row else 0.03, 0.05), 0.0
     for result in launch.results:
         if size(result.shape) == elements:
-            _read(walk, result, grid, unroll)
             lanes, sectors = lanes + unroll, sectors + unroll * indices.item_bytes(result.shape)
         elif result.opcode != "reduce":
             _read_small(walk, result, grid.warps)
     pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
+    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # a long row is the loop of one block
     sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
-    steps = math.log2(min(max(width, 2), LANES)) if by_row else 1.0
+    steps = math.log2(min(max(width / unroll, 2), LANES)) if by_row else 1.0
     shuffles = len(heroes) * (steps / min(pieces, LANES) + 1)
-    return _finished(launch, walk, grid.warps, Stores(lanes, sectors), shuffles)
+    return _finished(launch, walk, grid.warps, Stores(lanes, sectors), shuffles, blocks)
+
+
+def _row_unroll(rows: int, width: int) -> int:
+    """Neighbouring elements of a row that one thread reduces, as XLA was seen to choose them."""
+    several = max(4, width // 8)
+    if width in SHORT_ROWS and rows * width >= several * ROW_THREADS * MULTIPROCESSORS:
+        return several  # at most eight threads for each row
+    return 2 if width % 2 == 0 and width >= 2 * LANES else 1
 
 
 def _stacks(fused: hlo.Computation) -> bool:
@@ -307,12 +338,12 @@ def _transpose(launch: Launch) -> Features:
     for result in launch.results:
         share += size(result.shape) / elements
         if size(result.shape) == elements:
-            _read(walk, result, out)
+            _read(walk, [result], out)
         else:
             _read_small(walk, result, grid.warps)
     epilogue = walk.run().instructions
     for one in heroes:
-        _read(walk, fused[one.operands[0]], grid)
+        _read(walk, [fused[one.operands[0]]], grid)
     tiles = elements / math.prod(inner) * math.prod(-(-width // LANES) for width in inner)
     stores = Stores(share, share * indices.item_bytes(hero.shape))
     return _finished(launch, walk, grid.warps, stores, 2.0, blocks=tiles, epilogue=epilogue)
@@ -323,11 +354,13 @@ def _scatter(launch: Launch) -> Features:
     hero = next(i for i in fused.values() if i.opcode == "scatter")
     count = (len(hero.operands) - 1) // 2
     starts, updates = fused[hero.operands[count]], [fused[n] for n in hero.operands[count + 1 :]]
-    grid = _contiguous(size(updates[0].shape))
-    walk = Walk(fused, len(grid.positions))
-    for update in updates:
-        _read(walk, update, grid)
     window = indices.numbers(hero.rest, "update_window_dims")
+    row = max(math.prod(indices.dims(updates[0].shape)[axis] for axis in window), 1)
+    elements, item = size(updates[0].shape), indices.item_bytes(updates[0].shape)
+    unroll = 4 if elements >= RESIDENT and row % 4 == 0 and item == 1 else 1
+    grid = _contiguous(elements, unroll)
+    walk = Walk(fused, len(grid.positions))
+    _read(walk, updates, grid, unroll)
     index = indices.unlinear(updates[0].shape, grid.positions)
     batch = index[[axis for axis in range(len(index)) if axis not in window]]
     shape = indices.dims(starts.shape)
@@ -336,9 +369,9 @@ def _scatter(launch: Launch) -> Features:
         at = batch if number is None else np.insert(batch, len(batch), number, axis=0)
         walk.read(starts.name, Lanes(at, grid.active))
     walk.work.instructions += 4.0 * len(vectors)
-    row = max(math.prod(indices.dims(updates[0].shape)[axis] for axis in window), 1)
-    pieces = max(LANES / row, 1.0)  # rows of a warp, each of which lies elsewhere
-    sectors = math.ceil(min(row, LANES) * indices.item_bytes(updates[0].shape) / SECTOR)
+    step = LANES * unroll
+    pieces = max(step / row, 1.0)  # rows of a warp, each of which lies elsewhere
+    sectors = math.ceil(min(row, step) * item / SECTOR)
     return _finished(launch, walk, grid.warps, Stores(count, count * pieces * sectors))
 
 

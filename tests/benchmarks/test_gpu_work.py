@@ -58,6 +58,7 @@ def test_doorkey_step_is_few_kernels(monkeypatch, source):
     assert work["kernels"] <= 12
     assert work["kernels_per_trip"] == 0
     assert work["state"] <= 90
+    assert 0 < work["model_us"] <= 25 and work["model_us_per_trip"] == 0
     assert len(gpu_work.kernel_list(gpu_work.step_kernels(text), 4096).splitlines()) <= 12
 
 
@@ -137,6 +138,7 @@ def test_command_line_writes_the_figures(tmp_path, capsys):
     (row,) = json.loads(out.read_text())["rows"]
     assert row["env_id"] == DOORKEY
     assert row["kernels_per_trip"] > 0
+    assert row["model_us"] > row["model_us_per_trip"] > 0
     assert "per trip" in capsys.readouterr().out
     assert (tmp_path / f"jaxenvs-{DOORKEY}-exact-image.hlo").exists()
 

@@ -148,6 +148,22 @@ def test_one_value_read_twice_at_one_index_is_computed_once():
     assert twice.special == once.special and twice.loads == once.loads
 
 
+def test_neighbours_share_their_work_only_in_short_code():
+    """A thread computes four of these elements, and each row has a multiple of four."""
+
+    def repeated(length: int) -> Features:
+        lines = ["%a0 = s32[262144]{0} add(%p0, %p0)"]
+        lines += [f"%a{n} = s32[262144]{{0}} add(%a{n - 1}, %p0)" for n in range(1, length)]
+        lines.append(f"%b = s32[262144,4]{{1,0}} broadcast(%a{length - 1}), dimensions={{0}}")
+        lines.append("ROOT %c = s32[262144,4]{1,0} negate(%b)")
+        return fused("\n".join(lines), ["s32[262144]{0}"])
+
+    short, long = repeated(10), repeated(300)
+    assert short.warps == long.warps == 262144 / 32
+    assert short.loads == short.warps and long.loads == 4 * long.warps
+    assert long.instructions > 1200 * long.warps
+
+
 def stack(operands: int, axis: int) -> Features:
     """A concatenation of columns along the rows, or of rows along the columns."""
     part = "s32[8192,1]{1,0}" if axis else "s32[1,8192]{1,0}"
@@ -197,7 +213,8 @@ def test_a_reduction_lays_its_lanes_over_what_it_reads():
         kind="kInput",
     )
     assert seen.kind == "reduce"
-    assert seen.warps == 16 * ROWS / 64  # two elements for each lane
+    assert seen.warps == 16 * ROWS / 128  # four elements for each lane
+    assert seen.blocks == seen.warps / 8
     assert seen.shuffles > 0
 
 
@@ -251,7 +268,7 @@ def test_the_fit_is_reproduced_from_the_recorded_kernels():
 def test_most_of_the_measured_time_is_predicted():
     recorded = json.loads((RESULTS / "kernel_model.json").read_text())
     *programs, total = recorded["rows"]
-    assert total["model_near"] >= 0.85 and total["model_family_near"] >= 0.85
+    assert total["model_near"] >= 0.86 and total["model_family_near"] >= 0.84
     assert 0.9 <= total["model"] / total["busy"] <= 1.1
     steps = [abs(row["model"] / row["busy"] - 1) <= 0.25 for row in programs]
     assert sum(steps) >= len(steps) - 2
