@@ -1,4 +1,4 @@
-"""How an index of an HLO instruction's result maps to the indices of its operands.
+"""Map an index of an HLO instruction's result to the indices of its operands.
 
 Indices are integer arrays [rank, lanes] in row-major arrays, which XLA's GPU compiler makes of all
 arrays inside a fusion. Values that only the run knows are drawn at random from a hash.
@@ -125,7 +125,7 @@ def _row_major(shape: str) -> str:
 def padded(
     pad: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which lanes are inside the operand, and their index there."""
+    """Return the lanes inside the operand as a mask, and their index there."""
     found = re.search(r"padding=([\dx_-]+)", pad.rest)
     parts = [part.split("_") for part in found.group(1).split("x")] if found else []
     low = np.array([int(part[0]) for part in parts], np.int64).reshape(-1, 1)

@@ -8,7 +8,7 @@ The emitters of XLA's GPU compiler differ in which thread computes which element
 - scatter: one thread for each element of the updates
 - concatenate (up to four operands): each thread computes its element of every operand
 
-Warps of 32 threads are sampled; `warps.Walk` counts what they execute.
+Warps of 32 threads are sampled; `warps.Walk` counts their instructions and loads.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ VECTORS = 4  # longest index vector of a gather; a longer concatenation stacks d
 
 
 class Features(NamedTuple):
-    """What the model of time sees of a launch. Counts are of the whole launch."""
+    """Inputs of the model of time. Counts are totals of the launch."""
 
     kind: str  # emitter: loop, reduce, transpose, scatter, concatenate or memory
     warps: float
@@ -67,7 +67,7 @@ class Grid(NamedTuple):
 
 
 class Stores(NamedTuple):
-    """What an average warp stores."""
+    """Stores of an average warp."""
 
     instructions: float
     sectors: float
@@ -75,7 +75,7 @@ class Stores(NamedTuple):
 
 @dataclasses.dataclass
 class Launch:
-    """A fusion, the computation that launches it and what it computes."""
+    """A fusion, its fused computation, and the computation that launches it."""
 
     module: hlo.Module
     scope: hlo.Computation
@@ -120,13 +120,13 @@ class Launch:
         return found
 
     def source(self, instruction: hlo.Instruction) -> hlo.Instruction:
-        """What an instruction renames."""
+        """Return the instruction behind bitcasts and reshapes."""
         while instruction.opcode in ("bitcast", "reshape"):
             instruction = self.fused[instruction.operands[0]]
         return instruction
 
     def stored(self, result: hlo.Instruction) -> hlo.Instruction:
-        """What a result stores: the update if it is made in place, else itself."""
+        """Return the update of a result made in place, else the result itself."""
         found = self.source(result)
         if found.opcode == "dynamic-update-slice":
             buffer = self.source(self.fused[found.operands[0]])
@@ -319,7 +319,7 @@ def _row_unroll(rows: int, width: int) -> int:
 
 
 def _stacks(fused: hlo.Computation) -> bool:
-    """Whether a concatenation makes data, not only the index vectors of gathers."""
+    """Return whether a concatenation makes data, not only the index vectors of gathers."""
     stacks = (i for i in fused.values() if i.opcode == "concatenate")
     return any(indices.dims(i.shape)[-1] > VECTORS for i in stacks)
 

@@ -2,7 +2,7 @@
 
 The data are the profiles that `results/kernel_times.json` lists: features of each kernel and its
 microseconds per launch. The fit minimises a robust loss of the logarithm of predicted over measured
-time. A prior keeps each coefficient near what the hardware allows.
+time. A prior keeps each coefficient near the hardware's figure.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Count what sampled warps of a fused computation execute: instructions, loads, cache sectors.
+"""Count instructions, loads and cache sectors of sampled warps of a fused computation.
 
 XLA emits a fusion as one function of the output's index. An instruction runs once for every
 different index at which a consumer reads it, so a chain that feeds a wider consumer is recomputed.
@@ -55,26 +55,26 @@ FREE = {  # rename data, or are counted where they are followed
     *("concatenate", "reduce", "fusion"),
 }
 BRANCH = 2.0  # issue slots of an operand of a concatenation
-ADDRESS = 3.0  # issue slots of the address of a load, beside the load itself
+ADDRESS = 3.0  # issue slots of the address of a load
 WIDE = {"s64", "u64", "f64"}
 
 
 class Lanes(NamedTuple):
     """Indices at which lanes read an instruction, which of them are active, and trips around it."""
 
-    index: np.ndarray  # [rank, lanes]
+    at: np.ndarray  # [rank, lanes] index
     active: np.ndarray  # [lanes]
     trips: float = 1.0
 
     @property
     def key(self) -> bytes:
         """Equal for lanes that read the same elements."""
-        return self.index.tobytes() + self.active.tobytes()
+        return self.at.tobytes() + self.active.tobytes()
 
 
 @dataclasses.dataclass
 class Work:
-    """What one average warp executes; per-launch totals are these times the number of warps."""
+    """Work of one average warp; totals of a launch are these times its warps."""
 
     instructions: float = 0.0  # issue slots
     special: float = 0.0  # of these in divisions, roots, trigonometry and remainders
@@ -118,7 +118,7 @@ class Walk:
             self.work.instructions += share * indices.divisions(shape, other)
 
     def run(self) -> Work:
-        """Visit consumers before what they read."""
+        """Visit consumers before their operands."""
         for instruction in reversed(self.fused.values()):
             asked = list(self.pending.pop(instruction.name, {}).values())
             if not asked or instruction.name in self.skipped:
@@ -132,7 +132,7 @@ class Walk:
     def _visit(self, instruction: hlo.Instruction, lanes: Lanes) -> None:
         opcode = instruction.opcode
         share = self.share(lanes)
-        if opcode == "parameter" or (opcode == "constant" and lanes.index.shape[0]):
+        if opcode == "parameter" or (opcode == "constant" and lanes.at.shape[0]):
             self._load(instruction, lanes, share)
             return
         cost = 0.0 if opcode in FREE else COSTS.get(opcode, 1.0)
@@ -145,7 +145,7 @@ class Walk:
 
     def _load(self, instruction: hlo.Instruction, lanes: Lanes, share: float) -> None:
         dims, size = indices.dims(instruction.shape), indices.item_bytes(instruction.shape)
-        linear = indices.linear(instruction.shape, lanes.index)
+        linear = indices.linear(instruction.shape, lanes.at)
         if not linear[lanes.active].size:
             return
         sectors = np.where(lanes.active, linear * size // SECTOR, -1).reshape(self.warps, -1)
@@ -169,79 +169,77 @@ def _join(found: dict[int, np.ndarray], number: int, more: np.ndarray) -> None:
 def _elementwise(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     for name in instruction.operands:
         dims = indices.dims(walk.fused[name].shape)
-        if len(dims) == len(lanes.index):
+        if len(dims) == len(lanes.at):
             walk.read(name, lanes)
         elif not dims:
             walk.read(name, _scalar(lanes))
         else:  # of another rank: an operation whose indices are not modelled
             shape = walk.fused[name].shape
-            positions = indices.linear(instruction.shape, lanes.index) % indices.size(shape)
-            walk.read(name, lanes._replace(index=indices.unlinear(shape, positions)))
+            positions = indices.linear(instruction.shape, lanes.at) % indices.size(shape)
+            walk.read(name, lanes._replace(at=indices.unlinear(shape, positions)))
 
 
 def _scalar(lanes: Lanes) -> Lanes:
-    return lanes._replace(index=lanes.index[:0])
+    return lanes._replace(at=lanes.at[:0])
 
 
 def _view(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     operand = walk.fused[instruction.operands[0]]
     if instruction.opcode in ("bitcast", "reshape"):
         walk.divide(operand.shape, instruction.shape, lanes)
-    walk.read(
-        operand.name, lanes._replace(index=indices.through(instruction, operand, lanes.index))
-    )
+    walk.read(operand.name, lanes._replace(at=indices.through(instruction, operand, lanes.at)))
 
 
 def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     operand = walk.fused[instruction.operands[0]]
-    inside, index = indices.padded(instruction, operand, lanes.index)
+    inside, index = indices.padded(instruction, operand, lanes.at)
     if (inside & lanes.active).any():
-        walk.read(operand.name, lanes._replace(index=index, active=lanes.active & inside))
+        walk.read(operand.name, lanes._replace(at=index, active=lanes.active & inside))
     walk.read(instruction.operands[1], _scalar(lanes))
 
 
 def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     (axis,) = indices.numbers(instruction.rest, "dimensions")
-    start, known = 0, np.ptp(lanes.index[axis]) == 0  # then the compiler removes the branches
+    start, known = 0, np.ptp(lanes.at[axis]) == 0  # then the compiler removes the branches
     for name in instruction.operands:
         width = indices.dims(walk.fused[name].shape)[axis]
-        along = lanes.index[axis] - start
+        along = lanes.at[axis] - start
         active = lanes.active & (along >= 0) & (along < width)
         if active.any():
-            index = lanes.index.copy()
+            index = lanes.at.copy()
             index[axis] = np.clip(along, 0, width - 1)
             share = walk.share(lanes._replace(active=active))
             walk.work.branches += 0.0 if known else share
             walk.work.instructions += 0.0 if known else share * BRANCH
-            walk.read(name, lanes._replace(index=np.where(active, index, 0), active=active))
+            walk.read(name, lanes._replace(at=np.where(active, index, 0), active=active))
         start += width
 
 
 def _gather(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     operand, starts = (walk.fused[name] for name in instruction.operands)
-    index, reads = indices.gathered(instruction, operand, starts, lanes.index, walk.values)
-    walk.read(operand.name, lanes._replace(index=index))
+    index, reads = indices.gathered(instruction, operand, starts, lanes.at, walk.values)
+    walk.read(operand.name, lanes._replace(at=index))
     for read in reads:
-        walk.read(starts.name, lanes._replace(index=read))
+        walk.read(starts.name, lanes._replace(at=read))
 
 
 def _dynamic_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     operand = walk.fused[instruction.operands[0]]
     room = np.subtract(indices.dims(operand.shape), indices.dims(instruction.shape))
-    walk.read(operand.name, lanes._replace(index=lanes.index + (room // 2)[:, None]))
+    walk.read(operand.name, lanes._replace(at=lanes.at + (room // 2)[:, None]))
     for name in instruction.operands[1:]:
         walk.read(name, _scalar(lanes))
 
 
 def _dynamic_update_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
-    """Of one that is not in place: every lane reads either the update or the old value."""
+    """Read either the update or the old value, of an update that is not in place."""
     walk.read(instruction.operands[0], lanes)
     update = walk.fused[instruction.operands[1]]
     sizes = np.array(indices.dims(update.shape), np.int64).reshape(-1, 1)
-    inside = lanes.active & (lanes.index < sizes).all(0)
+    inside = lanes.active & (lanes.at < sizes).all(0)
     if inside.any():
-        index = np.minimum(lanes.index, sizes - 1)
-        walk.read(update.name, lanes._replace(index=index, active=inside))
+        index = np.minimum(lanes.at, sizes - 1)
+        walk.read(update.name, lanes._replace(at=index, active=inside))
 
 
 def _reduce(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
@@ -254,7 +252,7 @@ def _reduce(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     walk.work.instructions += share * trips * count
     for number in range(followed):
         position = np.unravel_index(number * (trips // followed), [dims[axis] for axis in axes])
-        index = indices.inserted(lanes.index, axes, position)
+        index = indices.inserted(lanes.at, axes, position)
         for name in instruction.operands[:count]:
             walk.read(name, Lanes(index, lanes.active, lanes.trips * trips / followed))
 
@@ -268,7 +266,7 @@ def _reduce_window(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
     walk.work.instructions += share * trips * 4  # bounds, the operation and the loop
     for number in range(min(trips, UNROLLED)):
         offset = np.array(np.unravel_index(number, sizes))
-        index = np.minimum(lanes.index + offset[:, None], dims[:, None] - 1)
+        index = np.minimum(lanes.at + offset[:, None], dims[:, None] - 1)
         scale = trips / min(trips, UNROLLED)
         walk.read(instruction.operands[0], Lanes(index, lanes.active, lanes.trips * scale))
 

@@ -1,4 +1,4 @@
-"""How far the model of kernel times is from measured kernels of programs it was not fitted to."""
+"""Errors of the model of kernel time on programs that it was not fitted to."""
 
 from typing import Any
 

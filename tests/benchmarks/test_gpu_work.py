@@ -70,21 +70,22 @@ def test_state_of_craft_is_little_more_than_its_map(obs):
 
 @needs_compiler
 @pytest.mark.parametrize(
-    ("id", "kernels", "moved"),
+    ("id", "kernels", "moved", "microseconds"),
     [
-        ("Craft-Classic-Ids-v0", 21, 2700),
-        ("Craft-Classic-Symbolic-v0", 22, 8800),
-        ("Craft-Ids-v0", 24, 5600),
-        ("Craft-Symbolic-v0", 26, 42_000),
+        ("Craft-Classic-Ids-v0", 21, 2700, 75),
+        ("Craft-Classic-Symbolic-v0", 22, 8800, 95),
+        ("Craft-Ids-v0", 24, 5600, 120),
+        ("Craft-Symbolic-v0", 26, 42_000, 290),
     ],
 )
 def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(
-    monkeypatch, id, kernels, moved
+    monkeypatch, id, kernels, moved, microseconds
 ):
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     work, _ = gpu_work.measure(contestants.ours(id, 4096, contestants.NO_RESET))
     assert work["kernels"] <= kernels
     assert work["written"] + work["read"] <= moved
+    assert work["model_us"] <= microseconds
 
 
 @needs_compiler
