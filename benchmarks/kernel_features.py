@@ -13,13 +13,14 @@ Warps of 32 threads are sampled; `warps.Walk` counts their instructions and load
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from . import hlo, indices
 from .indices import size
+from .launches import Launch
 from .warps import GROUP, LANES, SECTOR, Lanes, Walk
 
 GROUPS = 8  # of sampled warps
@@ -30,7 +31,6 @@ SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}  #
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}  # warps of a block
 ROW_THREADS = 32 * BLOCK["reduce"]
 SHORT_ROWS = (8, 16, 32, 64)
-HEROES = ("scatter", "reduce", "transpose", "concatenate")  # fusions not emitted as loops
 CODE = 400  # instructions up to which the compiler unrolls
 BURST = 64  # bytes that memory reads at once
 L1 = 1 << 16  # bytes of an array that stays in the cache of a multiprocessor
@@ -71,90 +71,6 @@ class Stores(NamedTuple):
 
     instructions: float
     sectors: float
-
-
-@dataclasses.dataclass
-class Launch:
-    """A fusion, its fused computation, and the computation that launches it."""
-
-    module: hlo.Module
-    scope: hlo.Computation
-    instruction: hlo.Instruction
-    kind: str = ""
-
-    def __post_init__(self) -> None:
-        """Find the fused computation, its results and the emitter."""
-        self.fused = self.module.computations[self.instruction.attribute("calls")]
-        root = next(i for i in self.fused.values() if i.is_root)
-        self.results = list(self._members(root))
-        self.kind = self.kind or self._kind()
-
-    def _members(self, root: hlo.Instruction) -> Iterator[hlo.Instruction]:
-        if root.opcode == "tuple":
-            for name in root.operands:
-                yield from self._members(self.fused[name])
-        else:
-            yield root
-
-    def _kind(self) -> str:
-        if "kind=kLoop" in self.instruction.rest:
-            return "loop"
-        opcodes = {instruction.opcode for instruction in self.fused.values()}
-        present = [hero for hero in HEROES if hero in opcodes]
-        named = [hero for hero in present if hero in self.instruction.name]
-        return next(iter(named or present), "loop")
-
-    def heroes(self, opcode: str) -> list[hlo.Instruction]:
-        """Instructions of an opcode that the results reach without passing another."""
-        found, seen = [], set()
-        pending = [result.name for result in self.results]
-        while pending:
-            instruction = self.fused[pending.pop()]
-            if instruction.name in seen:
-                continue
-            seen.add(instruction.name)
-            if instruction.opcode == opcode:
-                found.append(instruction)
-            else:
-                pending += instruction.operands
-        return found
-
-    def source(self, instruction: hlo.Instruction) -> hlo.Instruction:
-        """Return the instruction behind bitcasts and reshapes."""
-        while instruction.opcode in ("bitcast", "reshape"):
-            instruction = self.fused[instruction.operands[0]]
-        return instruction
-
-    def stored(self, result: hlo.Instruction) -> hlo.Instruction:
-        """Return the update of a result made in place, else the result itself."""
-        found = self.source(result)
-        if found.opcode == "dynamic-update-slice":
-            buffer = self.source(self.fused[found.operands[0]])
-            if buffer.opcode == "parameter":
-                return self.fused[found.operands[1]]
-        return result
-
-    def written(self) -> float:
-        """Bytes of all results."""
-        total = 0
-        for result in self.results:
-            found = self.source(result)
-            if found.opcode == "scatter":
-                updates = found.operands[-((len(found.operands) - 1) // 2) :]
-                total += sum(self.fused[name].bytes for name in updates)
-            else:
-                total += self.stored(result).bytes
-        return total
-
-    def depth(self) -> int:
-        """Longest chain of loads of which each needs the value of the one before."""
-        depth: dict[str, int] = {}
-        for i in self.fused.values():
-            below = max((depth[name] for name in i.operands), default=0)
-            if i.opcode == "gather":
-                below = max(depth[i.operands[0]], depth[i.operands[1]] + 1)
-            depth[i.name] = max(below, int(i.opcode == "parameter"))
-        return max(depth.values(), default=0)
 
 
 def features(module: hlo.Module, scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
@@ -219,8 +135,8 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
 def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
     """Ask for the elements that the lanes of a grid compute, `unroll` neighbours each.
 
-    The compiler unrolls the loop over neighbours, and shares what they have in common, only as far
-    as the code stays short.
+    The compiler unrolls the loop over neighbours, and shares their common work, only as far as the
+    code stays short.
     """
     shared = 1
     if unroll > 1:

@@ -4,8 +4,8 @@
 
 A launch costs a floor and a smooth maximum of six terms: instruction issue, cache lookups, stores,
 memory, latency and the start of thread blocks. With few warps on a multiprocessor the terms
-add up, because nothing overlaps. `kernel_features` counts the quantities in these terms. The coefficients
-were fitted to the measured kernels in `results/kernel_times.json`; `kernel_fit` does that.
+add up, because nothing overlaps. `kernel_features` counts the quantities in these terms. The
+coefficients were fitted to the kernels in `results/kernel_times.json`; `kernel_fit` does that.
 """
 
 import dataclasses
