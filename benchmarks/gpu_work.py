@@ -6,7 +6,7 @@ a separate environment) but no GPU:
 
     python -m jaxenvs.benchmarks.gpu_work --ids Grid-DoorKey-8x8-v0 --reset-source pool --verbose
 
-`--verbose` lists the kernels with the longest by model time (`kernel_model.py`) first.
+`--verbose` lists the kernels with the longest by model time (`kernel_time.py`) first.
 With a GPU, `--here` reads the program that is compiled for it instead.
 """
 
@@ -34,7 +34,7 @@ from jax.stages import Compiled, Traced
 import jaxenvs
 from jaxenvs.commands.parser import Parser
 
-from . import contestants, hlo, instrument, kernel_model, peers
+from . import contestants, hlo, instrument, kernel_time, peers
 from .contestants import Contestant
 from .tables.work import counted
 
@@ -115,7 +115,7 @@ def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
     scans = [loop for loop in module.whiles(module.entry) if loop.trips == length]
     if len(scans) != 1:
         raise ValueError(f"expected one loop of {length} trips in the program, found {len(scans)}")
-    return kernel_model.timed(module, hlo.kernels(module, scans[0].attribute("body")))
+    return kernel_time.timed(module, hlo.kernels(module, scans[0].attribute("body")))
 
 
 def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any], str]:

@@ -96,7 +96,7 @@ class Kernel:
     count: int = 1
     dynamic: bool = False  # inside a loop whose trips only the run can tell
     within: str = ""  # the computation that launches it
-    microseconds: float = 0.0  # of one launch, by `kernel_model`
+    microseconds: float = 0.0  # of one launch, by `kernel_time`
 
 
 def parse(text: str) -> Module:

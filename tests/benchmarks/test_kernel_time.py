@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jaxenvs.benchmarks import gpu_work, hlo, kernel_fit, kernel_model
+from jaxenvs.benchmarks import gpu_work, hlo, kernel_model, kernel_time
 from jaxenvs.benchmarks.kernel_features import Features, features
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
@@ -99,7 +99,7 @@ def fused(inside: str, inputs: list[str], kind: str = "kLoop", name: str = "f") 
 
 def time(seen: Features) -> float:
     """Microseconds of a launch."""
-    return float(kernel_model.microseconds(kernel_model.columns([seen]))[0])
+    return float(kernel_time.microseconds(kernel_time.columns([seen]))[0])
 
 
 def test_model_time_of_a_step_is_bounded_without_the_compiler():
@@ -255,14 +255,14 @@ def filled(shape: str) -> str:
 
 def test_the_coefficients_are_those_of_the_recorded_fit():
     recorded = json.loads((RESULTS / "kernel_model.json").read_text())
-    assert kernel_model.FITTED._asdict() == recorded["coefficients"]
+    assert kernel_time.FITTED._asdict() == recorded["coefficients"]
 
 
 def test_the_fit_is_reproduced_from_the_recorded_kernels():
-    measured = kernel_fit.Measured()
-    fitted = kernel_fit.fit(measured, np.ones(len(measured.time), bool))
-    again = kernel_model.microseconds(measured.columns, fitted)
-    assert again == pytest.approx(kernel_model.microseconds(measured.columns), rel=0.02)
+    measured = kernel_model.Measured()
+    fitted = kernel_model.fit(measured, np.ones(len(measured.time), bool))
+    again = kernel_time.microseconds(measured.columns, fitted)
+    assert again == pytest.approx(kernel_time.microseconds(measured.columns), rel=0.02)
 
 
 def test_most_of_the_measured_time_is_predicted():
