@@ -26,7 +26,10 @@ from .tables.families import counted
 from .tables.text import line
 
 KERNELS, STATE = 24, 900  # kernels and bytes; more of them need a reason
-KEPT = ("kernels", "copies", "kernels_per_trip", "written", "read", "state", "microseconds")
+KEPT = (
+    *("kernels", "copies", "kernels_per_trip", "written", "read", "state"),
+    *("model_us", "model_us_per_trip"),
+)
 TRIPS = 16  # steps, or batches of candidates, of one measurement
 REPEATS = 4  # the fastest counts
 

@@ -1,4 +1,4 @@
-"""Kernels, bytes and state size of one environment step on an H200, without a GPU.
+"""Kernels, bytes, model time and state size of one environment step on an H200, without a GPU.
 
 XLA compiles for a described GPU ahead of time; `hlo.py` counts what it made of a scan of random
 actions that stores every observation and reward. Needs `pip install "jax[cuda13]"` (4 GB, best in
@@ -6,6 +6,7 @@ a separate environment) but no GPU:
 
     python -m jaxenvs.benchmarks.gpu_work --ids Grid-DoorKey-8x8-v0 --reset-source pool --verbose
 
+`--verbose` lists the kernels with the longest by model time (`kernel_time.py`) first.
 With a GPU, `--here` reads the program that is compiled for it instead.
 """
 
@@ -33,7 +34,7 @@ from jax.stages import Compiled, Traced
 import jaxenvs
 from jaxenvs.commands.parser import Parser
 
-from . import contestants, hlo, instrument, peers
+from . import contestants, hlo, instrument, kernel_time, peers
 from .contestants import Contestant
 from .tables.work import counted
 
@@ -41,8 +42,6 @@ PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
 FIX = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
 LENGTH = 61  # steps in the scan; no other loop has this number of trips
 AHEAD = "NVIDIA H200, compiled ahead of time"
-LAUNCH = 2.5e-6  # seconds that a kernel costs at least
-BANDWIDTH = 4.8e12  # bytes per second of an H200
 
 
 def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = False) -> str:
@@ -111,19 +110,20 @@ def has_compiler() -> bool:
 
 
 def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
-    """Launches of one step, from the HLO of a rollout of `length` steps."""
+    """Launches of one step with model times, from the HLO of a rollout of `length` steps."""
     module = hlo.parse(text)
     scans = [loop for loop in module.whiles(module.entry) if loop.trips == length]
     if len(scans) != 1:
         raise ValueError(f"expected one loop of {length} trips in the program, found {len(scans)}")
-    return list(hlo.kernels(module, scans[0].attribute("body")))
+    return kernel_time.timed(module, hlo.kernels(module, scans[0].attribute("body")))
 
 
 def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any], str]:
     """Compile a rollout, for the GPU at hand or for an H200, and count one step; also its HLO.
 
-    Launches are of a step of the whole batch, bytes of one environment. `kernels` counts a loop of
-    unknown trips as one launch, `kernels_per_trip` what one of its trips launches.
+    Launches and model times are of a step of the whole batch, bytes of one environment. `kernels`
+    and `model_us` count a loop of unknown trips as one launch, `kernels_per_trip` and
+    `model_us_per_trip` what one of its trips launches.
     """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)
@@ -151,12 +151,11 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "read_per_trip": sum(k.count * k.read for k in trip) / envs,
         "state": state / envs,
         "pool": pool / envs,  # prepared levels, shared by the batch
+        "model_us": _microseconds(once),
+        "model_us_per_trip": _microseconds(trip),
         "compile_seconds": seconds,
     }
-    # Model of one step of the batch; a loop of unknown trips runs once.
-    moved = sum(record[k] for k in ("written", "read", "written_per_trip", "read_per_trip"))
-    launches = record["kernels"] + record["kernels_per_trip"]
-    return record | {"microseconds": 1e6 * (launches * LAUNCH + moved * envs / BANDWIDTH)}, text
+    return record, text
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
@@ -176,20 +175,31 @@ def origin(kernel: hlo.Kernel) -> str:
 
 
 def kernel_list(kernels: Iterable[hlo.Kernel], num_envs: int) -> str:
-    """Return one line for each kernel: origin, bytes per env, name, shape, primitives."""
+    """Return one line for each kernel, the longest first.
+
+    A line has the model's microseconds of all its launches, origin, bytes per environment, name,
+    shape and primitives.
+    """
     lines = []
-    for kernel in kernels:
+    for kernel in sorted(kernels, key=lambda kernel: -kernel.count * kernel.microseconds):
         times = f" x{kernel.count}" if kernel.count > 1 else ""
         once = " (per trip)" if kernel.dynamic else ""
         steps = {re.sub(r"\[.*", "", name.rsplit("/", 1)[-1]) for name in kernel.op_names}
         moved = f"{kernel.written / num_envs:8.1f} w {kernel.read / num_envs:8.1f} r"
         what = f"{kernel.name}{times}{once} {kernel.shape[:70]}"
-        lines.append(f"  {origin(kernel):4} {moved}  {what}  [{' '.join(sorted(steps))[:160]}]")
+        time = f"{kernel.count * kernel.microseconds:8.1f} us"
+        lines.append(
+            f"{time}  {origin(kernel):4} {moved}  {what}  [{' '.join(sorted(steps))[:160]}]"
+        )
     return "\n".join(lines)
 
 
 def _launches(kernels: Iterable[hlo.Kernel]) -> int:
     return sum(kernel.count for kernel in kernels)
+
+
+def _microseconds(kernels: Iterable[hlo.Kernel]) -> float:
+    return sum(kernel.count * kernel.microseconds for kernel in kernels)
 
 
 def tree_bytes(tree: Any) -> int:
@@ -207,7 +217,7 @@ def _parser() -> Parser:
     add("--here", action="store_true", help="compile for this machine's GPU, not a described one")
     add("--peers", action="store_true", help="also the peers that are installed")
     add("--dump-hlo", type=Path, metavar="DIR", help="write the compiled programs there")
-    add("--verbose", action="store_true", help="list every kernel")
+    add("--verbose", action="store_true", help="list every kernel, the longest by model time first")
     return parser
 
 

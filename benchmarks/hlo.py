@@ -95,6 +95,8 @@ class Kernel:
     op_names: frozenset[str]  # origins of everything fused into it
     count: int = 1
     dynamic: bool = False  # inside a loop whose trips only the run can tell
+    within: str = ""  # the computation that launches it
+    microseconds: float = 0.0  # of one launch, by `kernel_time`
 
 
 def parse(text: str) -> Module:
@@ -135,18 +137,18 @@ def kernels(module: Module, computation: str) -> Iterator[Kernel]:
         if opcode in FREE or opcode.endswith(FINISHERS):
             continue
         if opcode == "while":
-            yield from _loop(module, instruction)
+            yield from _loop(module, computation, instruction)
         elif opcode in CALLS:
             yield from kernels(module, instruction.attribute(CALLS[opcode]))
         elif opcode == "conditional":
-            yield from _conditional(module, instruction)
+            yield from _conditional(module, computation, instruction)
         else:
-            yield _kernel(module, scope, instruction)
+            yield _kernel(module, computation, instruction)
 
 
-def _loop(module: Module, loop: Instruction) -> Iterator[Kernel]:
+def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
     """Body times trips plus one; of unknown trips, one trip of the body and its condition."""
-    yield Kernel(loop.name, "while", "", 0, 0, frozenset({loop.op_name}))
+    yield Kernel(loop.name, "while", "", 0, 0, frozenset({loop.op_name}), within=within)
     inside = list(kernels(module, loop.attribute("body")))
     if loop.trips is None:
         inside += kernels(module, loop.attribute("condition"))
@@ -156,14 +158,16 @@ def _loop(module: Module, loop: Instruction) -> Iterator[Kernel]:
         yield dataclasses.replace(kernel, count=count, dynamic=dynamic)
 
 
-def _conditional(module: Module, choice: Instruction) -> Iterator[Kernel]:
+def _conditional(module: Module, within: str, choice: Instruction) -> Iterator[Kernel]:
     """One launch to choose, and the branch with the most launches."""
-    yield Kernel(choice.name, "conditional", "", 0, 0, frozenset({choice.op_name}))
+    origin = frozenset({choice.op_name})
+    yield Kernel(choice.name, "conditional", "", 0, 0, origin, within=within)
     branches = [list(kernels(module, name)) for name in choice.branches]
     yield from max(branches, key=lambda branch: sum(kernel.count for kernel in branch))
 
 
-def _kernel(module: Module, scope: Computation, instruction: Instruction) -> Kernel:
+def _kernel(module: Module, within: str, instruction: Instruction) -> Kernel:
+    scope = module.computations[within]
     if instruction.opcode in ("fusion", "fusion-start"):
         fused = module.computations[instruction.attribute("calls")]
         written, read = _fusion_bytes(module, scope, instruction, fused)
@@ -182,6 +186,7 @@ def _kernel(module: Module, scope: Computation, instruction: Instruction) -> Ker
         written,
         read,
         frozenset(origins - {""}),
+        within=within,
     )
 
 

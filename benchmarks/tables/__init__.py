@@ -10,6 +10,7 @@ from . import (  # noqa: F401 - each registers its tables
     first,
     gpu,
     grids,
+    kernel_model,
     peers,
     planning,
     puzzles,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .registry import RESULTS, of_rows, table
-from .text import Column, Table, of, ratio, short, tabulated, whole
+from .text import Column, Table, filled, of, ratio, short, tabulated, whole
 
 MIB = 1 << 20
 # By the name of a peer in brackets, or by a reset source.
@@ -15,6 +15,14 @@ def kernels(row: Mapping[str, Any]) -> str:
     """Launches of a step, and of each trip of a loop of unknown trips."""
     trips = row["kernels_per_trip"]
     return f"{row['kernels']:,}" + (f" + {trips} per trip" if trips else "")
+
+
+def model_time(row: Mapping[str, Any]) -> str:
+    """Microseconds of a step by the model, and of each trip of a loop of unknown trips."""
+    if "model_us" not in row:
+        return ""  # counted before the model
+    trips = row["model_us_per_trip"]
+    return whole(row["model_us"]) + (f" + {whole(trips)} per trip" if trips else "")
 
 
 def moved(row: Mapping[str, Any]) -> str:
@@ -42,7 +50,7 @@ COUNTS: dict[str, Column] = {
     "of these loop / copies": lambda row: f"{row['loop_kernels']} / {row['copies']}",
     "bytes written + read per env": moved,
     "bytes of state per env": state,
-    "model, us per step": of("microseconds", whole),
+    "model time, us per step": model_time,
 }
 WHO: dict[str, Column] = {
     "what": lambda row: who(row)[0],
@@ -79,12 +87,18 @@ MEMORY: dict[str, Column] = {  # of a batch
 }
 RULES: dict[str, Column] = {"rules, at most": of("rules"), **WHO_AND_FROM, **COUNTS}
 
+
+def _counts(name: str, file: str, columns: Mapping[str, Column]) -> None:
+    """Register a table of counts; records older than the model have no model time."""
+    table(name, file)(lambda found: filled(tabulated(found["rows"], columns)))
+
+
 of_rows("work-update", f"{RESULTS}/update_work.json", UPDATES)
-of_rows("work-doorkey", f"{RESULTS}/gpu_work_doorkey.json", {**WHO_AND_FROM, **COUNTS})
-of_rows("work-obs", f"{RESULTS}/gpu_work_obs.json", {"observation": of("obs"), **COUNTS})
-of_rows("work-craft", f"{RESULTS}/gpu_work_craft.json", {**WHO, **COUNTS})
 of_rows("memory-craft", f"{RESULTS}/memory_craft.json", MEMORY)
-of_rows("work-rules", f"{RESULTS}/rule_worlds_work.json", RULES)
+_counts("work-doorkey", f"{RESULTS}/gpu_work_doorkey.json", {**WHO_AND_FROM, **COUNTS})
+_counts("work-obs", f"{RESULTS}/gpu_work_obs.json", {"observation": of("obs"), **COUNTS})
+_counts("work-craft", f"{RESULTS}/gpu_work_craft.json", {**WHO, **COUNTS})
+_counts("work-rules", f"{RESULTS}/rule_worlds_work.json", RULES)
 
 
 @table("work-puzzles", f"{RESULTS}/gpu_work_puzzles.json")

@@ -60,6 +60,7 @@ def test_doorkey_step_is_few_kernels(monkeypatch, source):
     assert work["kernels"] <= 12
     assert work["kernels_per_trip"] == 0
     assert work["state"] <= 90
+    assert 0 < work["model_us"] <= 25 and work["model_us_per_trip"] == 0
     assert len(gpu_work.kernel_list(gpu_work.step_kernels(text), 4096).splitlines()) <= 12
 
 
@@ -71,21 +72,22 @@ def test_state_of_craft_is_little_more_than_its_map(obs):
 
 @needs_compiler
 @pytest.mark.parametrize(
-    ("id", "kernels", "moved"),
+    ("id", "kernels", "moved", "microseconds"),
     [
-        ("Craft-Classic-Ids-v0", 21, 2700),
-        ("Craft-Classic-Symbolic-v0", 22, 8800),
-        ("Craft-Ids-v0", 24, 5600),
-        ("Craft-Symbolic-v0", 26, 42_000),
+        ("Craft-Classic-Ids-v0", 21, 2700, 75),
+        ("Craft-Classic-Symbolic-v0", 22, 8800, 95),
+        ("Craft-Ids-v0", 24, 5600, 120),
+        ("Craft-Symbolic-v0", 26, 42_000, 290),
     ],
 )
 def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(
-    monkeypatch, id, kernels, moved
+    monkeypatch, id, kernels, moved, microseconds
 ):
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     work, _ = gpu_work.measure(contestants.ours(id, 4096, contestants.NO_RESET))
     assert work["kernels"] <= kernels
     assert work["written"] + work["read"] <= moved
+    assert work["model_us"] <= microseconds
 
 
 PARTS = 4  # of a concatenation that a GPU makes without branches
@@ -181,6 +183,7 @@ def test_command_line_writes_the_figures(tmp_path, capsys):
     (row,) = json.loads(out.read_text())["rows"]
     assert row["env_id"] == DOORKEY
     assert row["kernels_per_trip"] > 0
+    assert row["model_us"] > row["model_us_per_trip"] > 0
     assert "per trip" in capsys.readouterr().out
     assert (tmp_path / f"jaxenvs-{DOORKEY}-exact-image.hlo").exists()
 

@@ -1,0 +1,221 @@
+"""Fit the model of kernel time to measured kernels, and test it on held-out programs.
+
+    python -m jaxenvs.benchmarks.kernel_model --fit         # coefficients and held-out errors
+
+The data are the profiles that `results/kernel_times.json` lists: features of each kernel and its
+microseconds per launch. The fit minimises a robust loss of the logarithm of predicted over measured
+time. A prior keeps each coefficient near the hardware's figure.
+"""
+
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.optimize import least_squares
+
+from . import hlo, instrument
+from .kernel_features import Features, features
+from .kernel_time import Coefficients, microseconds, nothing
+from .tables.kernel_model import errors, worst
+from .tables.registry import RESULTS
+
+DATA = Path(__file__).resolve().parents[1] / RESULTS / "kernel_times.json"
+DIGITS = 4  # significant ones of a feature
+# From clock, units and bandwidths of an H200; the last ones are guesses.
+PRIOR = Coefficients(
+    floor=1.1,
+    instruction=1.2e-6,
+    special=0.5e-6,
+    epilogue=1e-6,
+    load=1.5e-6,
+    store=2e-6,
+    shuffle=1e-6,
+    warp=3e-6,
+    block=0.58e-3,
+    line=3e-6,
+    fetch=4e-6,
+    far=2e-6,
+    sector=9e-6,
+    near_byte=0.18e-6,
+    far_byte=0.15e-6,
+    step=2.5e-3,
+    wait=0.03,
+    chain=0.3,
+    turn=0.1,
+    resident=8.0,
+    overlap=3.0,
+    crowd=6.0,
+    transpose=1.3,
+)
+# Standard deviation of the logarithm of a coefficient, where it is not 1.
+KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap": 0.5}
+PRIOR_WEIGHT = 0.06
+OUTLIER = 0.3  # logarithm of the error from which on it counts less
+CAP = 0.15  # share of its program's time that a kernel's weight can have
+MODELS = ("model", "model_family", "old")  # fitted without a program, its family; former model
+NEAR = 1.5  # factor within which a prediction counts as right
+WORST = 12  # kernels that are listed
+LAUNCH, BANDWIDTH = 2.5, 4.8e6  # of the model before: microseconds and bytes per microsecond
+FAMILIES = {"Grid": "grid", "Craft-Classic": "Classic", "Craft": "whole game"}
+
+
+def record(folder: str) -> None:
+    """Collect features and times of all profiles `NAME.json` with `NAME.hlo.gz` in a folder."""
+    programs = {}
+    for path in sorted(Path(folder).glob("*.hlo.gz")):
+        name = path.name.removesuffix(".hlo.gz")
+        profile = json.loads(path.with_name(f"{name}.json").read_text("utf-8"))
+        module = hlo.parse(gzip.decompress(path.read_bytes()).decode())
+        programs[name] = {"step": round(profile["us"], 1), "kernels": list(_rows(module, profile))}
+    about = {"device": "NVIDIA H200", "jax": "0.11.2", "fields": FIELDS, "programs": programs}
+    lines = json.dumps(about).replace('"kernels": [', '"kernels": [\n').replace("], [", "],\n[")
+    DATA.write_text(lines + "\n", "utf-8")
+
+
+FIELDS = ["kernel", "shape", "microseconds", "launches", *Features._fields]
+
+
+def _rows(module: hlo.Module, profile: dict[str, Any]) -> Iterator[list[Any]]:
+    """Rows of `FIELDS`; copies that are no instruction of the program have no features."""
+    places = {
+        re.sub(r"[.-]", "_", instruction.name): (scope, instruction)
+        for scope in reversed(module.computations.values())
+        for instruction in reversed(scope.values())
+    }
+    for kernel, (total, launches) in profile["kernels"].items():
+        if total and launches:
+            place = places.get(kernel)
+            seen = features(module, *place) if place else nothing()
+            shape = place[1].shape[:40] if place else ""
+            numbers = [_short(number) for number in seen[1:]]
+            yield [kernel, shape, _short(total / launches), launches, seen.kind, *numbers]
+
+
+def _short(number: float) -> float:
+    return float(f"{number:.{DIGITS}g}")
+
+
+class Measured:
+    """Measured kernels of all programs, as columns."""
+
+    def __init__(self) -> None:
+        document = json.loads(DATA.read_text("utf-8"))
+        kept = [(name, *row) for name, of in document["programs"].items() for row in of["kernels"]]
+        names = ["program", *document["fields"]]
+        self.columns = dict(zip(names, map(np.array, zip(*kept, strict=True)), strict=True))
+        self.program = self.columns["program"]
+        self.time = self.columns["microseconds"]
+        self.spent = self.time * self.columns["launches"]
+        self.step = {name: of["step"] for name, of in document["programs"].items()}
+        total = {name: self.spent[self.program == name].sum() for name in self.step}
+        share = self.spent / np.array([total[name] for name in self.program])
+        self.weight = np.sqrt(np.minimum(share, CAP)) + 0.02
+
+    def of(self, chosen: np.ndarray) -> dict[str, np.ndarray]:
+        """Columns of some kernels."""
+        return {name: column[chosen] for name, column in self.columns.items()}
+
+
+def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
+    """Coefficients from some kernels."""
+    seen, time, weight = measured.of(chosen), measured.time[chosen], measured.weight[chosen]
+    prior = np.log(PRIOR)
+    scale = np.array([KNOWN.get(name, 1.0) for name in Coefficients._fields])
+
+    def residuals(logs: np.ndarray) -> np.ndarray:
+        error = np.log(microseconds(seen, Coefficients(*np.exp(logs))) / time)
+        robust = np.sign(error) * OUTLIER * np.sqrt(np.log1p((error / OUTLIER) ** 2))
+        return np.concatenate([weight * robust, PRIOR_WEIGHT * (logs - prior) / scale])
+
+    return Coefficients(*np.exp(least_squares(residuals, prior, max_nfev=200).x).tolist())
+
+
+def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
+    """Predictions for each group of programs by a fit to the others."""
+    groups = np.array([group(name) for name in measured.program])
+    predicted = np.zeros_like(measured.time)
+    for name in np.unique(groups):
+        tested = groups == name
+        predicted[tested] = microseconds(measured.of(tested), fit(measured, ~tested))
+    return predicted
+
+
+def family(program: str) -> str:
+    """Environment of a program, without its prototypes and sizes, as one group."""
+    kind = "reset " if program.startswith("reset") else ""
+    return kind + next(FAMILIES[name] for name in FAMILIES if name in program)
+
+
+def report() -> dict[str, Any]:
+    """Fit, print coefficients and errors, and return them."""
+    measured = Measured()
+    fitted = fit(measured, np.ones(len(measured.time), bool))
+    print("FITTED = Coefficients(")
+    for name, value in fitted._asdict().items():
+        print(f"    {name}={value:.4g},")
+    print(")")
+    by_program = held_out(measured, lambda name: name)
+    figures = {
+        "device": "NVIDIA H200",
+        "coefficients": {name: _short(value) for name, value in fitted._asdict().items()},
+        "rows": rows(measured, by_program, held_out(measured, family)),
+        "worst": longest_errors(measured, by_program),
+    }
+    print(errors(figures).plain())
+    print(worst(figures).plain())
+    return figures
+
+
+def rows(measured: Measured, *predictions: np.ndarray) -> list[dict[str, Any]]:
+    """Measured and predicted time of each program's step, and of all of them."""
+    seen = measured.columns
+    old = LAUNCH + (seen["read"] + seen["written"]) / BANDWIDTH
+    found = []
+    for name in [*measured.step, ""]:
+        chosen = (measured.program == name) | (name == "")
+        launches = seen["launches"][chosen]
+        spent = measured.spent[chosen]
+        row = {"program": name, "kernels": int(chosen.sum()), "busy": round(spent.sum(), 1)}
+        for key, times in zip(MODELS, (*predictions, old), strict=True):
+            times = times[chosen]
+            near = np.abs(np.log(times / measured.time[chosen])) <= np.log(NEAR)
+            row[key] = round(float((times * launches).sum()), 1)
+            row[f"{key}_near"] = round(float(spent[near].sum() / spent.sum()), 3)
+        found.append(row | ({"step": measured.step[name]} if name else {}))
+    return found
+
+
+def longest_errors(measured: Measured, predicted: np.ndarray) -> list[dict[str, Any]]:
+    """Kernels with the most microseconds outside the factor `NEAR`."""
+    ratio = predicted / measured.time
+    missed = measured.spent * (np.abs(np.log(ratio)) > np.log(NEAR))
+    return [
+        {
+            "program": str(measured.program[i]),
+            "kernel": str(measured.columns["kernel"][i]),
+            "shape": str(measured.columns["shape"][i]),
+            "microseconds": float(measured.time[i]),
+            "model": round(float(predicted[i]), 1),
+            "share": round(float(measured.spent[i] / measured.spent.sum()), 4),
+        }
+        for i in np.argsort(-missed)[:WORST]
+    ]
+
+
+@instrument.program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the command line."""
+    parser = instrument.parser("kernel_model", __doc__)
+    add = parser.add_argument
+    add("--fit", action="store_true", help="fit the coefficients and test them on held-out kernels")
+    add("--record", metavar="DIR", help="first collect the measured kernels of profiles there")
+    args = parser.parse_args(argv)
+    if not (args.fit or args.record):
+        parser.error("nothing to do: give --fit")
+    if args.record:
+        record(args.record)
+    instrument.write(args.json, report())
