@@ -1,4 +1,4 @@
-"""Where two plays of the same actions first differ."""
+"""Report the first difference between two rollouts of the same actions."""
 
 import operator
 
@@ -8,12 +8,12 @@ import numpy as np
 FLOATS = (2**23, 0x7F800000)  # words between them can be positive, normal float32 numbers
 
 
-def assert_alike(here, there, steps, rounding=0.0):
-    """Raise `AssertionError` that describes the earliest difference between two pytrees.
+def assert_alike(here, there, rounding=0.0):
+    """Raise `AssertionError` that describes the earliest difference between two dicts of arrays.
 
     Floats are compared with a tolerance, `rounding` absolute and 1e-6 relative, all else exactly.
-    The first axis of a leaf below a key that `steps` holds counts environment steps; leaves without
-    that axis are reported where no step differs.
+    Under the key `steps` the first axis of every leaf counts environment steps; leaves under other
+    keys are reported where no step differs.
     """
     assert jax.tree.structure(here) == jax.tree.structure(there)
     found = []
@@ -22,7 +22,7 @@ def assert_alike(here, there, steps, rounding=0.0):
         assert a.shape == b.shape and a.dtype == b.dtype, jax.tree_util.keystr(path)
         different = np.argwhere(~_alike(a, b, rounding))
         if len(different):
-            stepped = jax.tree_util.keystr(path[:1]) in steps
+            stepped = path[0].key == "steps"
             step = different[0][0] if stepped else np.inf
             found.append((step, order, path, different, a, b, stepped))
     if found:

@@ -14,12 +14,12 @@ def plays():
 
 def message(plays, **more):
     with pytest.raises(AssertionError) as raised:
-        differences.assert_alike(*plays, steps="['steps']", **more)
+        differences.assert_alike(*plays, **more)
     return str(raised.value)
 
 
 def test_equal_plays_pass(plays):
-    differences.assert_alike(*plays, steps="['steps']")
+    differences.assert_alike(*plays)
 
 
 def test_the_earliest_step_is_named_with_both_values(plays):
@@ -44,5 +44,5 @@ def test_without_a_step_the_end_is_named(plays):
 def test_floats_have_a_tolerance(plays):
     for play, value in zip(plays, (0.1, 0.1001), strict=True):
         play["steps"]["reward"] = np.full((4, 3), value, np.float32)
-    differences.assert_alike(*plays, steps="['steps']", rounding=1e-3)
+    differences.assert_alike(*plays, rounding=1e-3)
     assert "reward" in message(plays)

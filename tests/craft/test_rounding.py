@@ -1,4 +1,4 @@
-"""What the rules add to the state does not depend on fused multiplications and additions.
+"""The float state has the same bits with and without fused multiply-adds.
 
 A compiler for CPUs fuses them, one for GPUs does not; see `jaxenvs.core.rounding`.
 """
