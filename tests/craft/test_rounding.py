@@ -12,8 +12,10 @@ import pytest
 
 import jaxenvs
 from jaxenvs.craft import attack, body, classic, ground, harm, projectiles
+from jaxenvs.craft.env import reward_of
 from jaxenvs.craft.full import _odds
 from jaxenvs.craft.full_rows import ARMOUR, CHARMS, FULL
+from jaxenvs.craft.state import earned_words
 from jaxenvs.craft.step import Moment
 from jaxenvs.craft.tables import ROLES
 
@@ -97,6 +99,16 @@ def test_chances_of_mobs(world, env, odds):
         return odds(moment).chances
 
     assert_same(chances, world, np.linspace(0, 1, COUNT, dtype=np.float32))
+
+
+@pytest.mark.parametrize("env", [ENV, CLASSIC])
+def test_rewards(world, env):
+    """Fused, an achievement and ten points of damage would give -1.5e-8 instead of 0."""
+    gained = types(range(21)) - 10  # whole points in Classic, any in the full game
+    if env.rules.floors:
+        gained = gained + world.mana_counter / 30
+    new = [types(range(4), seed) for seed in range(earned_words(env.rules))]
+    assert_same(lambda new, gained: reward_of(env.rules, tuple(new), gained), new, gained)
 
 
 def test_fusion_would_show():
