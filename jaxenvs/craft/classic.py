@@ -17,6 +17,7 @@ from ..core import checks
 from ..core.env import Ending, Params
 from ..core.random import Key
 from ..core.registry import register
+from ..core.rounding import rounded
 from ..core.struct import struct
 from . import attack, body, deeds, mobs, plants, player, projectiles, spawn, terrain
 from .env import STEPS, CraftEnv, numbers
@@ -180,7 +181,7 @@ _RANGES = {
 def _odds(moment: Moment) -> Odds:
     """What may appear: more zombies by night."""
     params, dark = moment.params, (1 - moment.light) * (1 - moment.light)
-    night = params.spawn_zombie_base_chance + params.spawn_zombie_night_chance * dark
+    night = params.spawn_zombie_base_chance + rounded(params.spawn_zombie_night_chance * dark)
     chances = (params.spawn_cow_chance, night, params.spawn_skeleton_chance)
     health = (params.cow_health, params.zombie_health, params.skeleton_health)
     by_role = (dict(zip(APPEARING, values, strict=True)) for values in (chances, health))

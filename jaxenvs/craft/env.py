@@ -13,6 +13,7 @@ from ..core.controls import Controls
 from ..core.env import Env, Step, Transition
 from ..core.facts import RGB, Fact, Features, sentences
 from ..core.random import Key
+from ..core.rounding import rounded
 from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vocabulary import Vocabulary, of_bytes
 from . import body, chance, deeds, facts, player, sight, terrain, upstream
@@ -180,7 +181,7 @@ class CraftEnv(Env):
         after = moment.world
         new = tuple(a & ~b for a, b in zip(after.earned, before.earned, strict=True))
         gained = after.vitals["health"] - before.vitals["health"]
-        reward = worth(self.rules, new) + gained.astype(jnp.float32) * np.float32(0.1)
+        reward = reward_of(self.rules, new, gained)
         if self.task is not None:
             reward = earned_vector(self.rules, new)[self.achievements.index(self.task)]
         return Transition(
@@ -299,6 +300,11 @@ class CraftEnv(Env):
         world, (blocks, _) = self.world(state), self.view(state)
         light = self.light(state, params)
         return pictures.picture(self.rules, world, blocks, light, state.time, tile_size)
+
+
+def reward_of(rules: Rules, new: tuple[Any, ...], gained: Array) -> Float32[Array, ""]:
+    """Return the weights of new achievements and a tenth of the health gained."""
+    return worth(rules, new) + rounded(gained.astype(jnp.float32) * np.float32(0.1))
 
 
 @functools.lru_cache

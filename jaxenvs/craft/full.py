@@ -20,6 +20,7 @@ from ..core.env import Ending, Params
 from ..core.facts import Features
 from ..core.random import Key, below
 from ..core.registry import register
+from ..core.rounding import rounded
 from ..core.spaces import Box, Dict
 from ..core.struct import struct
 from . import (
@@ -89,7 +90,7 @@ def _odds(moment: Moment) -> Odds:
         if role == "melee":
             dark = (1 - moment.light) * (1 - moment.light)
             night = of_type([np.float32(row.night) for row in rows], floor)
-            chances[role] = chances[role] + night * dark
+            chances[role] = chances[role] + rounded(night * dark)
         if role != "passive":
             chances[role] = chances[role] * coefficient.astype(jnp.float32)
         which = floor if role == "passive" else wave

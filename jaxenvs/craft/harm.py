@@ -9,6 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from ..core.rounding import rounded
 from .state import World
 from .tables import ASLEEP_FACTOR, MobRow, ProjectileRow, Rules, of_type
 
@@ -62,7 +63,7 @@ def _guard(world: World) -> list[Any]:
 
 def _left(blow: Sequence[Any], guard: Sequence[Any]) -> Any:
     """Points of a blow that are not kept off, added up in upstream's order."""
-    parts = [(np.float32(1) - g) * b for b, g in zip(blow, guard, strict=True)]
+    parts = [rounded((np.float32(1) - g) * b) for b, g in zip(blow, guard, strict=True)]
     return parts[0] + parts[1] + parts[2]
 
 

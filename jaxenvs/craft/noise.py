@@ -1,4 +1,10 @@
-"""Perlin noise over a square map, one octave, stretched to [0, 1] as Craftax does."""
+"""Perlin noise over a square map, one octave, stretched to [0, 1] as Craftax does.
+
+The last bits depend on the device: GPUs approximate cosines and divisions, and CPUs fuse products
+and sums. Of a million cells made of noise, one or two are so near to a threshold that two devices
+give them different blocks; a ladder or diamond may then move too. From equal levels, steps agree
+bit for bit in integers and in the float state, except where a mob's chance lies within rounding.
+"""
 
 import functools
 import math

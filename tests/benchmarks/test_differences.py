@@ -1,0 +1,48 @@
+"""The message about two plays that differ."""
+
+import differences
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def plays():
+    words = np.arange(24, dtype=np.int32).reshape(4, 3, 2)
+    play = {"end": {"map": np.zeros((3, 5), np.uint8)}, "steps": {"words": words}}
+    return play, {"end": {"map": play["end"]["map"].copy()}, "steps": {"words": words.copy()}}
+
+
+def message(plays, **more):
+    with pytest.raises(AssertionError) as raised:
+        differences.assert_alike(*plays, **more)
+    return str(raised.value)
+
+
+def test_equal_plays_pass(plays):
+    differences.assert_alike(*plays)
+
+
+def test_the_earliest_step_is_named_with_both_values(plays):
+    here, there = plays
+    here["steps"]["words"][2, 1, 0] = np.float32(1).view(np.int32)
+    there["steps"]["words"][2, 1, 0] = np.nextafter(np.float32(1), np.float32(0)).view(np.int32)
+    there["steps"]["words"][3, 0, 1] = -7
+    there["end"]["map"][0, 0] = 1
+    text = message(plays)
+    assert "['steps']['words'] differs first in step 2, row 1, index (0,)" in text
+    assert "CPU 1065353216 (as float32 1.0, as bits 0x3f800000)" in text
+    assert "GPU 1065353215 (as float32 0.99999994, as bits 0x3f7fffff)" in text
+    assert "2 of 24 elements differ" in text and "['end']['map']: 1" in text
+
+
+def test_without_a_step_the_end_is_named(plays):
+    plays[1]["end"]["map"][2, 4] = 3
+    text = message(plays)
+    assert "['end']['map'] differs first in row 2, index (4,)" in text and "GPU 3" in text
+
+
+def test_floats_have_a_tolerance(plays):
+    for play, value in zip(plays, (0.1, 0.1001), strict=True):
+        play["steps"]["reward"] = np.full((4, 3), value, np.float32)
+    differences.assert_alike(*plays, rounding=1e-3)
+    assert "reward" in message(plays)
