@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from jaxenvs.core import gpu_flags
+
 from . import exclusive
 
 MARGIN = 10.0  # seconds before its limit in which a job begins no other case
@@ -65,10 +67,11 @@ def environment(
 ) -> dict[str, str]:
     """Variables of a job's process; its flags for XLA stand behind those that are set.
 
-    Processes that share a GPU allocate memory as they need it.
+    On a GPU they are those of `gpu_flags`, unless the job asks for others. Processes that share a
+    GPU allocate memory as they need it.
     """
     on_gpu = header["platform"] == "gpu"
-    extra = dict(asked) if on_gpu else {}
+    extra = {"XLA_FLAGS": " ".join(map(str, gpu_flags.known()))} | dict(asked) if on_gpu else {}
     quick = QUICK if header["tiny"] and not on_gpu else ""
     flags = (os.environ.get("XLA_FLAGS", ""), extra.pop("XLA_FLAGS", ""), quick)
     return {

@@ -230,7 +230,7 @@ def babyai(work: Work) -> None:
 
 
 def graphs(work: Work) -> None:
-    """Programs of `craft` and `families` with their whole loop as one CUDA graph."""
+    """Programs of `craft` and `families` without the flags of `core.gpu_flags`."""
     asked = ((IDS, 4096), (IDS, 65_536), (SYMBOLIC, 4096), (DOORKEY, 4096), (DOORKEY, 65_536))
     for env_id, num_envs in ((DOORKEY, 8),) if work.tiny else asked:
         sources = ("fresh" if env_id == DOORKEY else "exact", "pool")[: 1 if work.tiny else 2]

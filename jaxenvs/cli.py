@@ -45,7 +45,7 @@ def _set_up(arguments: list[str]) -> None:
     if command is None or {"-h", "--help"} & set(arguments):
         return
     if command.computes:
-        gpu_flags.enable_whole_loops()
+        gpu_flags.enable()
     if command.keeps:
         cache.start()
 
@@ -113,8 +113,8 @@ def _help() -> str:
             f"at most {cache.MOST_BYTES >> 20} MiB in ~/.cache/jaxenvs, or in the folder that",
             f"{CACHE} names; none with {CACHE}=off.",
             "",
-            "They and bench let XLA put loops into CUDA graphs on NVIDIA GPUs, by a flag in",
-            f"XLA_FLAGS, unless the variable names {gpu_flags.FLAG}.",
+            "They and bench add flags to XLA_FLAGS with which NVIDIA GPUs are faster, unless it",
+            f"names them: {', '.join(flag.name for flag in gpu_flags.FLAGS[:1])} and others.",
             "",
             "examples:",
             *(f"  {PROGRAM} {example}" for example in EXAMPLES),

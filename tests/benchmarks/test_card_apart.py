@@ -27,6 +27,7 @@ from jaxenvs.benchmarks import (
     korf,
 )
 from jaxenvs.benchmarks.card_work import CUT, DONE, FAILED
+from jaxenvs.core import gpu_flags
 
 ABOUT = {"device": "NVIDIA H200", "platform": "gpu", "jax": "0.0", "code": "1", "commit": "c"}
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,16 +76,15 @@ def test_the_rows_before_a_crash_and_its_last_words_stay(task, monkeypatch):
     assert card_work.load(task.file)["trouble"] == "its process ended with 1"
 
 
-def test_a_graph_of_the_whole_loop_is_asked_of_a_gpu_alone(monkeypatch):
+def test_flags_for_gpus_are_set_on_a_gpu_alone_unless_a_job_asks_for_others(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--mine")
-    graphs = next(job.environment for job in card_jobs.JOBS if job.name == "graphs")
+    asked = {job.name: job.environment for job in card_jobs.JOBS}
     header = ABOUT | {"tiny": False}
-    assert card_apart.environment(graphs, header)["XLA_FLAGS"].split() == [
-        "--mine",
-        "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL",
-    ]
+    flags = card_apart.environment(asked["craft"], header)["XLA_FLAGS"].split()
+    assert flags == ["--mine", *map(str, gpu_flags.known())]
+    assert card_apart.environment(asked["graphs"], header)["XLA_FLAGS"] == "--mine"
     header |= {"platform": "cpu"}
-    assert card_apart.environment(graphs, header)["XLA_FLAGS"] == "--mine"
+    assert card_apart.environment(asked["craft"], header)["XLA_FLAGS"] == "--mine"
 
 
 def test_a_stop_ends_the_jobs_that_run(task, monkeypatch):

@@ -184,6 +184,6 @@ def test_what_was_not_used_for_longest_goes_and_other_files_stay(tmp_path):
 def test_commands_that_measure_or_explain_keep_nothing(argv, keeps, monkeypatch):
     started = []
     monkeypatch.setattr(cache, "start", lambda: started.append(True))
-    monkeypatch.setattr(cli.gpu_flags, "enable_whole_loops", lambda: False)
+    monkeypatch.setattr(cli.gpu_flags, "enable", lambda: False)
     cli._set_up(argv.split())
     assert bool(started) == keeps

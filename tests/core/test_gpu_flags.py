@@ -1,4 +1,4 @@
-"""The flag that lets XLA put loops into CUDA graphs: where it is set, and that XLA takes it."""
+"""XLA's flags for GPUs: where they are set, and that the installed XLA accepts them."""
 
 import os
 import subprocess
@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from jaxenvs.core import gpu_flags
-from jaxenvs.core.gpu_flags import WHOLE_LOOPS, enable_whole_loops
 
-IS_KNOWN = gpu_flags._is_known()
+ALL = " ".join(map(str, gpu_flags.FLAGS))
+NO_GRAPHS = "--xla_gpu_enable_command_buffer="
 
 
 @pytest.fixture
@@ -35,36 +35,40 @@ def cuda(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (None, WHOLE_LOOPS),
-        ("--xla_gpu_autotune_level=0", f"--xla_gpu_autotune_level=0 {WHOLE_LOOPS}"),
-        ("--xla_gpu_enable_command_buffer=", "--xla_gpu_enable_command_buffer="),
+        (None, ALL),
+        ("--xla_gpu_autotune_level=0", f"--xla_gpu_autotune_level=0 {ALL}"),
+        (
+            "--xla_gpu_enable_command_buffer=",
+            " ".join(["--xla_gpu_enable_command_buffer=", *OTHERS]),
+        ),
+        (ALL, ALL),
     ],
 )
-def test_the_flag_joins_those_that_are_set(cuda, monkeypatch, before, after):
+def test_flags_join_those_that_are_set(cuda, monkeypatch, before, after):
     if before is not None:
         monkeypatch.setenv("XLA_FLAGS", before)
-    assert enable_whole_loops() == (before != after)
+    assert gpu_flags.enable() == (before != after)
     assert os.environ["XLA_FLAGS"] == after
-    assert not enable_whole_loops() and os.environ["XLA_FLAGS"] == after
+    assert not gpu_flags.enable() and os.environ["XLA_FLAGS"] == after
 
 
 @pytest.mark.parametrize(
-    ("version", "plugin", "is_set"),
+    ("version", "plugin", "count"),
     [
-        ("0.10.0", "xla_cuda13", True),
-        ("0.11.2.dev20261101", "xla_cuda12", True),
-        ("1.0", "xla_cuda14", True),
-        ("0.9.2", "xla_cuda13", False),
-        ("", "xla_cuda13", False),
-        ("0.10.2", None, False),
-        ("0.10.2", "xla_rocm7", False),
+        ("0.10.0", "xla_cuda13", 2),
+        ("0.11.2.dev20261101", "xla_cuda12", 3),
+        ("1.0", "xla_cuda14", 3),
+        ("0.9.2", "xla_cuda13", 0),
+        ("", "xla_cuda13", 0),
+        ("0.10.2", None, 0),
+        ("0.10.2", "xla_rocm7", 0),
     ],
 )
-def test_only_where_a_gpu_may_be_and_xla_knows_it(cuda, monkeypatch, version, plugin, is_set):
+def test_only_where_a_gpu_may_be_and_xla_knows_it(cuda, monkeypatch, version, plugin, count):
     cuda(plugin)
     monkeypatch.setattr(gpu_flags, "version", lambda _: version)
-    assert enable_whole_loops() == is_set
-    assert ("XLA_FLAGS" in os.environ) == is_set
+    assert gpu_flags.enable() == (count > 0)
+    assert len(os.environ.get("XLA_FLAGS", "").split()) == count
 
 
 PROGRAM = """
@@ -83,7 +87,7 @@ print(os.environ.get("XLA_FLAGS", ""))
 @pytest.mark.parametrize(
     ("words", "computes"), [("eval nowhere", True), ("train --help", False), ("list Grid", False)]
 )
-def test_commands_that_compute_set_it_before_jax_starts(words, computes):
+def test_commands_that_compute_set_them_before_jax_starts(words, computes):
     variables = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *words.split()],
@@ -93,4 +97,5 @@ def test_commands_that_compute_set_it_before_jax_starts(words, computes):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == (WHOLE_LOOPS if computes and IS_KNOWN else "")
+    expected = " ".join(map(str, gpu_flags.known())) if computes else ""
+    assert done.stdout.splitlines()[-1] == expected
