@@ -37,10 +37,7 @@ def cuda(monkeypatch, tmp_path):
     [
         (None, ALL),
         ("--xla_gpu_autotune_level=0", f"--xla_gpu_autotune_level=0 {ALL}"),
-        (
-            "--xla_gpu_enable_command_buffer=",
-            " ".join(["--xla_gpu_enable_command_buffer=", *OTHERS]),
-        ),
+        (NO_GRAPHS, " ".join([NO_GRAPHS, *map(str, gpu_flags.FLAGS[1:])])),
         (ALL, ALL),
     ],
 )
