@@ -24,6 +24,7 @@ CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
 WHOLE = "Craft-Ids-v0"
 SPEEDS = ((CRAFT, "gpu"), (DOORKEY, None))
 FULL = 8192  # environments of the whole game
+MANY = 16_384  # with which PPO is fastest there
 RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
 RECURRENT |= {"chunk": 4, "unroll": 1}
 SHORT = {"rollout_steps": 2, "minibatches": 1, "epochs": 1, "chunk": 1, "hidden": (8,)}
@@ -46,8 +47,9 @@ def speeds(work: Work) -> None:
 
 def full(work: Work) -> None:
     """PPO in the whole game, by reset source, with its preset for a GPU."""
-    for source in ("exact",) if work.tiny else with_stock("pool", "exact"):
-        _by_settings(work, WHOLE, "ppo", "gpu", {"chunk": 4, "reset_source": source})
+    cases = [(source, FULL) for source in with_stock("pool", "exact")]
+    for source, num_envs in [("exact", FULL)] if work.tiny else [("stock", MANY), *cases[::-1]]:
+        _by_settings(work, WHOLE, "ppo", "gpu", {"chunk": 4, "reset_source": source}, num_envs)
 
 
 def recurrent(work: Work) -> None:
@@ -58,10 +60,15 @@ def recurrent(work: Work) -> None:
 
 
 def _by_settings(
-    work: Work, id: str, algorithm: str, preset: str | None, given: dict[str, Any]
+    work: Work,
+    id: str,
+    algorithm: str,
+    preset: str | None,
+    given: dict[str, Any],
+    num_envs: int = FULL,
 ) -> None:
     """Measure a learner with settings besides its preset."""
-    num_envs, given = (2, {**given, **SHORT}) if work.tiny else (FULL, given)
+    num_envs, given = (2, {**given, **SHORT}) if work.tiny else (num_envs, given)
     case = {"id": id, "num_envs": num_envs, "reset_source": given["reset_source"]}
     figures = functools.partial(_trained, work, id, num_envs, algorithm, preset, given)
     work.measure(figures, **case, algorithm=algorithm)
