@@ -1,6 +1,7 @@
 """Jobs of `card` that measure steps per second: ours from each reset source, and other packages."""
 
 import argparse
+import concurrent.futures
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -75,16 +76,27 @@ def turns(
 
 
 def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], Any]]) -> Records:
-    """Steps per second of all contestants of a case, taken in turns; note who is missing."""
+    """Steps per second of all contestants of a case, taken in turns; note who is missing.
+
+    Their programs are compiled side by side.
+    """
     seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
     runners = []
-    for name, build in builders.items():
-        try:
-            runners.append(timing.BatchRunner(build(), seconds))
-        except ImportError:
-            work.miss(name, peers.install(name))
-        except (LookupError, RuntimeError, ValueError) as error:  # out of memory, most likely
-            work.fail(error, **case, contestant=name)
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        compiling = {}
+        for name, build in builders.items():
+            try:
+                batch = build()
+                compiling[name] = batch, pool.submit(timing.lower(batch))
+            except ImportError:
+                work.miss(name, peers.install(name))
+            except (LookupError, RuntimeError, ValueError) as error:
+                work.fail(error, **case, contestant=name)
+        for name, (batch, programs) in compiling.items():
+            try:
+                runners.append(timing.BatchRunner(batch, seconds, programs.result()))
+            except (RuntimeError, ValueError) as error:  # out of memory, most likely
+                work.fail(error, **case, contestant=name)
     measured = timing.take_turns(runners, repeats)
     return [flat(each) | launches(r) for each, r in zip(measured, runners, strict=True)]
 

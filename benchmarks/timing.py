@@ -9,7 +9,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -73,18 +73,45 @@ class Runner:
             steps += self.record.length
 
 
+class Programs(NamedTuple):
+    """What a batch runs."""
+
+    reset: Callable
+    rollout: Callable
+    length: int  # steps of a rollout
+    compile_seconds: float  # of the rollout, tracing included
+
+
+def lower(contestant: Contestant) -> Callable[[], Programs]:
+    """Trace the programs of a contestant; return the function that compiles them.
+
+    Only that function may run in another thread: it leaves Python free.
+    """
+    key = jax.random.key(0)
+    reset = jax.jit(contestant.reset).lower(key)
+    state = jax.eval_shape(contestant.reset, key)
+    length = rollout_length(contestant, state)
+    start = time.perf_counter()
+    rollout = jax.jit(contestant.rollout(length), donate_argnums=1).lower(key, state)
+    traced = time.perf_counter() - start
+
+    def compile() -> Programs:
+        start = time.perf_counter()
+        compiled = rollout.compile()
+        seconds = traced + time.perf_counter() - start
+        return Programs(reset.compile(), compiled, length, seconds)
+
+    return compile
+
+
 class BatchRunner(Runner):
     """A batch of a contestant, compiled and warm."""
 
-    def __init__(self, contestant: Contestant, seconds: float) -> None:
+    def __init__(
+        self, contestant: Contestant, seconds: float, programs: Programs | None = None
+    ) -> None:
         self.key, key_reset = jax.random.split(jax.random.key(0))
-        reset = jax.jit(contestant.reset).lower(key_reset).compile()
-        state = jax.eval_shape(contestant.reset, key_reset)
-        length = rollout_length(contestant, state)
-        start = time.perf_counter()
-        rollout = jax.jit(contestant.rollout(length), donate_argnums=1)
-        self.rollout: Callable = rollout.lower(self.key, state).compile()
-        compiled = time.perf_counter() - start
+        reset, self.rollout, length, compiled = programs or lower(contestant)()
         self.record = Record(
             contestant.name,
             contestant.env_id,

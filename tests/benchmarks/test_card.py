@@ -254,7 +254,8 @@ def test_a_missing_package_leaves_out_what_trains(bench, monkeypatch, capsys, pa
 
 def test_a_peer_that_is_missing_is_named_and_the_others_run(bench, monkeypatch):
     class Ours(timing.Runner):
-        def __init__(self, contestant, seconds):
+        def __init__(self, contestant, seconds, programs):
+            assert programs == "compiled"
             self.record = timing.Record("jaxenvs", "a", 8, contestant.reset_source, "", 10, 1, 0.0)
 
         def run(self):
@@ -263,6 +264,7 @@ def test_a_peer_that_is_missing_is_named_and_the_others_run(bench, monkeypatch):
     def absent(*args):
         raise ModuleNotFoundError("no package")
 
+    monkeypatch.setattr(timing, "lower", lambda contestant: lambda: "compiled")
     monkeypatch.setattr(timing, "BatchRunner", Ours)
     monkeypatch.setattr(card_steps, "launches", lambda runner: {})
     monkeypatch.setattr(peers, "peer", absent)
