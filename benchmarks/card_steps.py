@@ -27,11 +27,11 @@ TOP = 16  # kernels of a step that have a record
 
 # Id, environments, other packages; the most important first.
 CRAFT = (
-    (IDS, 4096, ()),
     (IDS, 65_536, ()),
-    (SYMBOLIC, 4096, (CRAFTAX,)),
-    (PIXELS, 4096, ()),
     (IDS, 262_144, ()),
+    (SYMBOLIC, 4096, (CRAFTAX,)),
+    (IDS, 4096, ()),
+    (PIXELS, 4096, ()),
     (SYMBOLIC, 65_536, ()),
     (PIXELS, 16_384, ()),
     (IDS, 1024, ()),

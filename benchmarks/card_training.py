@@ -25,6 +25,7 @@ WHOLE = "Craft-Ids-v0"
 SPEEDS = ((CRAFT, "gpu"), (DOORKEY, None))
 FULL = 8192  # environments of the whole game
 MANY = 16_384  # with which PPO is fastest there
+A_MILLION = (128, 128, 128)  # widths of layers: of the parameters most read the observation
 RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
 RECURRENT |= {"chunk": 4, "unroll": 1}
 SHORT = {"rollout_steps": 2, "minibatches": 1, "epochs": 1, "chunk": 1, "hidden": (8,)}
@@ -47,9 +48,10 @@ def speeds(work: Work) -> None:
 
 def full(work: Work) -> None:
     """PPO in the whole game, by reset source, with its preset for a GPU."""
-    cases = [(source, FULL) for source in with_stock("pool", "exact")]
-    for source, num_envs in [("exact", FULL)] if work.tiny else [("stock", MANY), *cases[::-1]]:
-        _by_settings(work, WHOLE, "ppo", "gpu", {"chunk": 4, "reset_source": source}, num_envs)
+    given = {"chunk": 4, "reset_source": "exact" if work.tiny else "stock"}
+    _by_settings(work, WHOLE, "ppo", "gpu", {**given, "hidden": A_MILLION}, MANY)
+    for source in () if work.tiny else with_stock("pool", "exact")[::-1]:
+        _by_settings(work, WHOLE, "ppo", "gpu", {**given, "reset_source": source})
 
 
 def recurrent(work: Work) -> None:
