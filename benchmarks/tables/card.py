@@ -4,6 +4,7 @@ A job leaves `results/card/<device>-<job>.json`: a header and `rows`, flat dicti
 add columns or lack some: a column that no row fills is left out.
 """
 
+import collections
 import statistics
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -91,8 +92,16 @@ def notes(documents: Documents) -> str:
         lacking = document.get("missing")
         ends = [f"without {', '.join(lacking)}"] if lacking else []
         ends += [document["state"]] if document.get("state", DONE) != DONE else []
+        ends += [f"{count} rows of commit {name[:7]}" for name, count in _earlier(document).items()]
         told.append(f"{document['device']}: {'; '.join([', '.join(facts), *ends])}.")
     return " ".join(told)
+
+
+def _earlier(document: dict[str, Any]) -> dict[str, int]:
+    """Count the rows of cases that were measured at other commits and not since."""
+    kept = (row["commit"] for row in document["rows"] if "commit" in row)
+    others = (name for name in kept if name != document.get("commit"))
+    return dict(collections.Counter(others))
 
 
 WHERE: dict[str, Column] = {"device": of("device"), "id": of("id"), "envs": of("num_envs", whole)}
@@ -280,7 +289,7 @@ def _solved(number: float) -> str:
 
 
 babyai = job("babyai", "BabyAI, steps per second by reset source")(beside)
-graphs = job("graphs", "The whole loop as one CUDA graph")(beside)
+graphs = job("graphs", "Without flags for XLA, steps per second")(beside)
 
 
 @job("billion", "PPO on Craft-Classic-Ids, in slices")
