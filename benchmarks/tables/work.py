@@ -123,6 +123,36 @@ def work_puzzles(work: dict[str, Any]) -> Table:
     return tabulated(pairs.values(), columns)
 
 
+@table("before-after", f"{RESULTS}/gpu_before_after.json")
+def before_after(work: dict[str, Any]) -> Table:
+    """Programs of Craft and DoorKey before and after the change of their GPU forms."""
+    pairs: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in work["rows"]:
+        pairs.setdefault((row["id"], row["reset_source"]), {})[row["code"]] = row
+
+    def both(cell: Column) -> Column:
+        def shown(pair: dict[str, Any]) -> str:
+            return " → ".join(cell(pair[code]) for code in ("before", "after") if code in pair)
+
+        return shown
+
+    def measured(row: dict[str, Any]) -> str:
+        return whole(row["measured_us"]) if row["measured_us"] else "-"
+
+    columns: dict[str, Column] = {
+        "id": lambda pair: pair["after"]["id"],
+        "envs": lambda pair: whole(pair["after"]["num_envs"]),
+        "worlds from": lambda pair: pair["after"]["reset_source"],
+        "kernels": both(kernels),
+        "model time, us": both(model_time),
+        "measured, us": both(measured),
+        "selects over the state": both(lambda row: str(row["state_selects"])),
+        "branching stacks": both(lambda row: str(row["column_stacks"])),
+        "copies of the state": both(lambda row: str(row["copies"])),
+    }
+    return tabulated(pairs.values(), columns)
+
+
 @table("rule-worlds", f"{RESULTS}/rule_worlds.json")
 def rule_worlds(speed: dict[str, Any]) -> Table:
     """Steps per processor-second of rule worlds and XLand-MiniGrid, and seconds of compilation."""

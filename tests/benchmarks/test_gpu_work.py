@@ -74,10 +74,11 @@ def test_state_of_craft_is_little_more_than_its_map(obs):
 @pytest.mark.parametrize(
     ("id", "kernels", "moved", "microseconds"),
     [
-        ("Craft-Classic-Ids-v0", 21, 2700, 75),
-        ("Craft-Classic-Symbolic-v0", 22, 8800, 95),
-        ("Craft-Ids-v0", 24, 5600, 120),
-        ("Craft-Symbolic-v0", 26, 42_000, 290),
+        # More kernels than once, in less time: each does little work per element.
+        ("Craft-Classic-Ids-v0", 26, 3100, 60),
+        ("Craft-Classic-Symbolic-v0", 26, 8900, 66),
+        ("Craft-Ids-v0", 35, 7200, 98),
+        ("Craft-Symbolic-v0", 36, 43_000, 165),
     ],
 )
 def test_a_step_of_craft_is_few_kernels_and_leaves_the_map_where_it_is(
@@ -161,7 +162,7 @@ def test_a_step_of_a_rule_world_is_as_few_kernels_for_18_rules_as_for_one(monkey
     assert work["kernels"] <= 16 and work["kernels_per_trip"] == 0
     assert work["written"] + work["read"] <= 1100  # 338 of them to choose between two grids
     work, _ = gpu_work.measure(rule_worlds.ours(tasks, 4096, "exact"))
-    assert work["kernels"] <= 18
+    assert work["kernels"] <= 21 and work["model_us"] <= 33
     assert work["written"] + work["read"] <= 450
 
 
