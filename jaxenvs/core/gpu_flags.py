@@ -4,7 +4,7 @@ XLA runs a program as CUDA graphs ("command buffers"). By default loops whose nu
 depends on data are not part of a graph: the host waits for the GPU in each of them to learn
 whether to go on. A step with resets from `exact` or `stock` has such a loop. By default the
 kernels of a graph also run one after another, though few of a step depend on each other, and
-`scan` fills what it will store with zeros first.
+`scan` fills its outputs with zeros first.
 
 A step of 4,096 environments of BabyAI-GoToLocal with a stock takes 52 us without the flags and
 32 us with them; one of 1,048,576 of DoorKey-8x8 takes 840 us and 644 us (H200, jax 0.11.2).

@@ -37,7 +37,7 @@ def _over_scalars(axis_size: int, batched: Any, values: list[Any]) -> tuple[Arra
 def _by_columns(columns: list[Array]) -> Array:
     """Stack vectors as the columns of a matrix: first as its rows, then transposed."""
     # The barriers keep two kernels, one of all scalars and a transposition. The layouts are asked
-    # for, or XLA would give the stack that of its transpose and write side by side after all.
+    # for, or XLA would give the stack the layout of its transpose and write side by side after all.
     rows = _row_major(jax.lax.optimization_barrier(_row_major(jnp.stack(columns))))
     return _row_major(jax.lax.optimization_barrier(_row_major(rows.T)))
 

@@ -146,13 +146,13 @@ class Ring(NamedTuple):
     def _added(self, trip: _Trip) -> _Trip:
         """Make a chunk of states and append the accepted ones, if there is room for a chunk.
 
-        After as many rejected levels as the environment's budget, any level is accepted.
+        When the environment's budget of levels is rejected without a break, any is accepted.
         """
         first, ready, served, chunks, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
-            # Whole chunks in place: a scatter would find the place of every byte. As data: what is
-            # written in place is computed by a thread for each byte.
+            # Whole chunks in place: a scatter would find the place of every byte. A barrier,
+            # or a thread for each byte would also compute it.
             made = jax.lax.optimization_barrier(made)
             begin = jnp.where(self._has_room(trip), (first + ready) % self.size, self.size)
             states = jax.tree.map(

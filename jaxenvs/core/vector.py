@@ -49,7 +49,7 @@ class VectorEnv:
       fresh  every step generates a level for every environment: for tiny levels on a GPU;
       exact  levels are generated for ended episodes only, `chunk` at a time: the same levels as
              with `fresh`, bit for bit;
-      auto   `exact` on a CPU, `fresh` elsewhere: for levels that are cheap to make;
+      auto   `exact` on a CPU and for large batches, else `fresh`: for levels that are cheap;
       pool   levels are drawn from `pool_size` prepared ones: the cheapest, but they repeat until
              `refresh` (between rollouts, say) replaces the `refresh_size` oldest; by default
              all;
