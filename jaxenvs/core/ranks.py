@@ -32,7 +32,8 @@ class Ranks(NamedTuple):
         # As data: each reduction below would otherwise read the mask again.
         words = jax.lax.optimization_barrier(words)
         ones = jax.lax.population_count(words)
-        blocks = np.arange(words.shape[0] + 1, dtype=np.int32)  # one more, for the total
+        # Computed, for of many blocks it would be a large constant. One more, for the total.
+        blocks = jnp.arange(words.shape[0] + 1, dtype=jnp.int32)
         earlier = blocks[None, :-1] < blocks[:, None]
         of_block = ones.sum(axis=1, dtype=jnp.int32)
         sums = jnp.where(earlier, of_block[None, :], 0).sum(axis=1, dtype=jnp.int32)

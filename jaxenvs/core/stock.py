@@ -17,7 +17,7 @@ from .env import Env, varying_like
 from .memory import device_memory
 from .ranks import Ranks, numbers_from
 from .reset_sources import SELECTED_BYTES
-from .starts import STOCK, STOCK_RESET, Starts, select, tree_bytes, written
+from .starts import PURPOSE_SHIFT, STOCK, STOCK_RESET, Starts, select, tree_bytes, written
 from .struct import Struct, struct
 
 # Levels that are made at a time: (bytes of a state at most, levels). Small ones cost a GPU little
@@ -31,9 +31,10 @@ class Stock(Struct):
     """A ring of first states."""
 
     states: Any  # first axis: the ring's size and one chunk, into which a full ring is written
-    # Place of the next unused state, unused states from there on, and a hash of the params that
-    # they were made with. In one array: each number alone would be copied by a separate kernel.
-    counters: Int32[Array, "3"]
+    # Place of the next unused state, unused states from there on, chunks made, and a hash of the
+    # params that the states were made with. In one array: each number alone would be copied by a
+    # separate kernel.
+    counters: Int32[Array, "4"]
 
 
 class _Trip(NamedTuple):
@@ -41,7 +42,7 @@ class _Trip(NamedTuple):
 
     rows: Any  # states of the batch
     states: Any  # of the ring
-    # Place of the next unused state, unused ones, rows served, chunks made, levels rejected since
+    # Place of the next unused state, unused ones, chunks made, rows served, levels rejected since
     # one was accepted.
     counters: Int32[Array, "5"]
 
@@ -86,7 +87,7 @@ class Ring(NamedTuple):
         trip = _Trip((), states, jnp.zeros(5, jnp.int32))
         trip = jax.tree.map(lambda leaf: varying_like(key, leaf), trip)
         trip = jax.lax.while_loop(self._has_room, self._added, trip)
-        return _packed(trip, digest(self.starts.params))
+        return _packed(trip, self._digest())
 
     def restart(
         self, stock: Stock, states: Any, ended: Bool[Array, " num_envs"]
@@ -95,24 +96,39 @@ class Ring(NamedTuple):
 
         States made with other params count as used.
         """
-        now, count = digest(self.starts.params), self.starts.num_envs
-        first, ready, made_with = stock.counters
+        self._check(stock)
+        now, count = self._digest(), self.starts.num_envs
+        first, ready, chunks, made_with = stock.counters
         ready = jnp.where(made_with == now, ready, 0)
         ranks = Ranks.of(ended)
-        trip = _Trip(states, stock.states, _counters(first, ready))
+        trip = _Trip(states, stock.states, _counters(first, ready, chunks))
         if tree_bytes(states) <= SELECTED_BYTES:
             trip = self._serve_all(trip, ended, ranks)
         else:
             trip = self._serve(trip, ranks, max(1, count // SERVED_SHARE))
 
         def wanted(trip: _Trip) -> Array:
-            return (trip.counters[2] < ranks.count) | self._has_room(trip)
+            return (trip.counters[3] < ranks.count) | self._has_room(trip)
 
         def refill(trip: _Trip) -> _Trip:
             return self._serve(self._added(trip), ranks, min(self.chunk, count))
 
         trip = jax.lax.while_loop(wanted, refill, trip)
         return trip.rows, _packed(trip, now)
+
+    def _check(self, stock: Stock) -> None:
+        """Raise `ValueError` for a ring of another length."""
+        rows = jax.tree.leaves(stock.states)[0].shape[0]
+        if rows != self.size + self.chunk:
+            raise ValueError(
+                f"this batch keeps a stock of {self.size:,} levels and makes {self.chunk:,} at a "
+                f"time, {self.size + self.chunk:,} together; the state has {rows:,}. Give make_vec "
+                f"the stock_size and chunk of the batch that the state comes from"
+            )
+
+    def _digest(self) -> Int32[Array, ""]:
+        """Return a hash of all that the places and contents of prepared states depend on."""
+        return digest((self.starts.params, self.size))
 
     def _has_room(self, trip: _Trip) -> Array:
         return trip.counters[1] + self.chunk <= self.size
@@ -125,7 +141,7 @@ class Ring(NamedTuple):
 
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
         """Serve the next rows, as far as the ring goes, and write only those."""
-        _, ready, served, *_ = trip.counters
+        _, ready, _, served, _ = trip.counters
         end = jnp.minimum(ranks.count, served + jnp.minimum(ready, slots))
         places = numbers_from(ranks.rows(), served, slots, end)
         rows = written(trip.rows, places, self._taken(trip, np.arange(slots, dtype=np.int32)))
@@ -138,9 +154,9 @@ class Ring(NamedTuple):
 
     def _served(self, trip: _Trip, count: Array) -> _Trip:
         """Count states as used."""
-        first, ready, served, chunks, rejected = trip.counters
+        first, ready, chunks, served, rejected = trip.counters
         first = (first + count) % self.size
-        counters = _counters(first, ready - count, served + count, chunks, rejected)
+        counters = _counters(first, ready - count, chunks, served + count, rejected)
         return trip._replace(counters=counters)
 
     def _added(self, trip: _Trip) -> _Trip:
@@ -148,7 +164,7 @@ class Ring(NamedTuple):
 
         When the environment's budget of levels is rejected without a break, any is accepted.
         """
-        first, ready, served, chunks, rejected = trip.counters
+        first, ready, chunks, served, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
             # Whole chunks in place: a scatter would find the place of every byte. A barrier,
@@ -171,11 +187,16 @@ class Ring(NamedTuple):
             place = jnp.where(accepted & self._has_room(trip), place, dropped)
             states = written(trip.states, place, made)
         ready = jnp.where(self._has_room(trip), ready + count, ready)
-        counters = _counters(first, ready, served, chunks + 1, rejected)
+        chunks = (chunks + 1) % ((1 << PURPOSE_SHIFT) // self.chunk)  # a level's number has 28 bits
+        counters = _counters(first, ready, chunks, served, rejected)
         return trip._replace(states=states, counters=counters)
 
     def _made(self, chunks: Array) -> tuple[Any, Bool[Array, " chunk"]]:
-        """Make the states of a chunk; tell whose levels are accepted."""
+        """Make the states of a chunk; tell whose levels are accepted.
+
+        `chunks` counts on from step to step, so that no level is made twice where two steps have
+        the same key.
+        """
         starts = self.starts
         number = chunks * self.chunk + np.arange(self.chunk, dtype=np.int32)
         keys = starts.shared_keys(STOCK, number)
@@ -189,8 +210,7 @@ def _counters(*numbers: Any) -> Int32[Array, "5"]:
 
 
 def _packed(trip: _Trip, hashed: Array) -> Stock:
-    first, ready, *_ = trip.counters
-    return Stock(states=trip.states, counters=jnp.stack([first, ready, hashed]))
+    return Stock(states=trip.states, counters=jnp.stack([*trip.counters[:3], hashed]))
 
 
 def digest(params: Any) -> Int32[Array, ""]:

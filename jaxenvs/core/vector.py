@@ -73,11 +73,11 @@ class VectorEnv:
         checks.integer_field("make_vec", "num_envs", self.num_envs, 1, MAX_ENVS)
         checks.integer_field("make_vec", "pool_size", self.pool_size, 1)
         if self.chunk is not None:
-            checks.integer_field("make_vec", "chunk", self.chunk, 1)
+            checks.integer_field("make_vec", "chunk", self.chunk, 1, MAX_ENVS)
         if self.refresh_size is not None:
             checks.integer_field("make_vec", "refresh_size", self.refresh_size, 1, self.pool_size)
         if self.stock_size is not None:
-            checks.integer_field("make_vec", "stock_size", self.stock_size, 1)
+            checks.integer_field("make_vec", "stock_size", self.stock_size, 1, MAX_ENVS)
             if self.reset_source == "stock" and self.chunk and self.chunk > self.stock_size:
                 raise ValueError(
                     f"make_vec: chunk={self.chunk} levels are made at a time, which must fit into "

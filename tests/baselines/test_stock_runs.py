@@ -76,13 +76,13 @@ def test_devices_have_separate_stocks(tmp_path):
     flags += ["--reset-source", "stock", "--devices", "8", "--out", str(out)]
     end(learn([ID, *flags], 8))
     whole = arrays(out)
-    assert whole["stock.counters"].shape == (1, 8 * 3)
+    assert whole["stock.counters"].shape == (1, 8 * 4)
     again = interrupted(out, tmp_path / "again")
     end(learn(["--resume", str(again), "--devices", "8"], 8))
     jax.tree.map(np.testing.assert_array_equal, whole, arrays(again))
     assert main(["--resume", str(again), "--total-steps", "3072"]) == 0
     alone = arrays(again)
-    assert alone["stock.counters"].shape == (1, 3)
+    assert alone["stock.counters"].shape == (1, 4)
     assert alone["stock.counters"][0, 1] > 0, "the ring was filled"
     assert [row["steps"] for row in Run.open(again).records()][-1] == 3072
 

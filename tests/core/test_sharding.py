@@ -85,14 +85,14 @@ def play(state, times):
     levels = []
     for time in times:
         state, done = step(jax.random.fold_in(jax.random.key(1), time), state)
-        assert done.all() and (np.asarray(state.stock.counters).reshape(DEVICES, 3)[:, 1] > 2).all()
+        assert done.all() and (np.asarray(state.stock.counters).reshape(DEVICES, 4)[:, 1] > 2).all()
         rows = zip(np.asarray(state.env.grid), np.asarray(state.env.agent), strict=True)
         levels += [grid.tobytes() + agent.tobytes() for grid, agent in rows]
     return state, levels
 
 
 state, levels = play(begin(jax.random.key(0)), range(STEPS))
-assert state.stock.counters.shape == (DEVICES * 3,)
+assert state.stock.counters.shape == (DEVICES * 4,)
 assert len(levels) == len(set(levels)) == STEPS * SHARE * DEVICES
 # Saved and placed again, it goes on as it would have.
 where = jax.tree.map(lambda leaf: leaf.sharding, state)

@@ -147,6 +147,34 @@ def test_chosen_rows_begin_anew(mode):
     assert after.state.stock.counters[0] != before.state.stock.counters[0]
 
 
+@pytest.mark.parametrize("id", [ROOMS, *with_full("BabyAI-GoToLocal-v0")])
+def test_calls_with_one_key_make_different_levels(id):
+    """An adapter may step twice with the same key of row 0."""
+    _, reset, _, restart = batch(id, 9, stock_size=4, chunk=2)
+    state, levels = reset(KEY).state, []
+    for _ in range(3):
+        state = restart(KEY, state, jnp.ones(9, jnp.bool_)).state
+        rows = zip(state.env.grid, state.env.agent, strict=True)
+        levels += [np.asarray(g).tobytes() + np.asarray(a).tobytes() for g, a in rows]
+    assert len(set(levels)) == 27
+
+
+def test_a_stock_of_another_size_is_refused_or_made_anew(as_a_user):
+    _, reset, _, _ = batch(ROOMS, 9, stock_size=6, chunk=3)
+    *_, restart = batch(ROOMS, 9, stock_size=8, chunk=3)
+    with pytest.raises(ValueError, match=r"8 levels and makes 3 .* 11 together; .* has 9\. Give"):
+        restart(KEY, reset(KEY).state, jnp.ones(9, jnp.bool_))
+    *_, restart = batch(ROOMS, 9, stock_size=5, chunk=4)  # the same length
+    state, levels = reset(KEY).state, []
+    for time in range(3):
+        chosen = jnp.ones(9, jnp.bool_)
+        state = restart(jax.random.fold_in(KEY, time), state, chosen).state
+        rows = zip(state.env.grid, state.env.agent, strict=True)
+        levels += [np.asarray(g).tobytes() + np.asarray(a).tobytes() for g, a in rows]
+    assert len(set(levels)) == 27
+    assert state.stock.counters[1] <= 5
+
+
 def test_levels_of_other_params_are_not_used():
     """Of two seeds, the ring holds levels; a changed param makes it prepare others at once."""
     venv, reset, step, _ = batch("Craft-Classic-Ids-v0", 3, stock_size=4, chunk=2)
@@ -179,8 +207,10 @@ def test_params_of_each_environment_are_exact():
 
 
 def test_a_stock_that_cannot_be_is_refused(as_a_user, monkeypatch):
-    with pytest.raises(ValueError, match="stock_size=0 is out of range; it must be at least 1"):
+    with pytest.raises(ValueError, match="stock_size=0 is out of range; it must be from 1 to"):
         jaxenvs.make_vec(ROOMS, 4, reset_source="stock", stock_size=0)
+    with pytest.raises(ValueError, match=r"stock_size=268435457 .* from 1 to 268435456"):
+        jaxenvs.make_vec(ROOMS, 4, reset_source="stock", stock_size=(1 << 28) + 1)
     with pytest.raises(ValueError, match=r"chunk=9 .* stock_size=8"):
         jaxenvs.make_vec(ROOMS, 4, reset_source="stock", stock_size=8, chunk=9)
     vast = jaxenvs.make_vec("Craft-Ids-v0", 4, reset_source="stock", stock_size=1 << 26)
