@@ -178,17 +178,17 @@ class Learner(Generic[S]):
         return dataclasses.replace(self, settings=settings)
 
 
-def over_seeds(step: Callable[..., Any], devices: Devices) -> Callable[..., Any]:
+def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
     """`step(runner, *rest)` for runners with a first axis of seeds and the same `rest` for each.
 
-    Several seeds go side by side. On CPUs one seed goes as if it had no such axis: they take twice
-    to three times as long for a matrix product with a batch axis, even of one (layers of 64 with 64
-    or 256 rows). For an H200 an update of PPO has fewer kernels with the axis, 590 instead of 641.
-    Either way `step` can reduce over the axis by its name, `SEEDS`.
+    Several seeds go side by side. One seed goes as if it had no such axis: with an axis, even of
+    one, CPUs take twice to three times as long for a matrix product (layers of 64 with 64 or 256
+    rows), and each trip of a loop that makes levels selects between the old and the new states of
+    all environments. Either way `step` can reduce over the axis by its name, `SEEDS`.
     """
 
     def stepped(runners: Any, *rest: Any) -> Any:
-        if len(jax.tree.leaves(runners)[0]) > 1 or not devices.are_cpus:
+        if len(jax.tree.leaves(runners)[0]) > 1:
             axes = (0, *[None] * len(rest))
             return jax.vmap(step, in_axes=axes, axis_name=SEEDS)(runners, *rest)
         runner = jax.tree.map(lambda leaf: leaf[0], runners)

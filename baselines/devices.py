@@ -74,11 +74,6 @@ class Devices:
         share = num_envs // self.count
         return make_vec(env, share, reset_source=source, pool_size=POOL // self.count)
 
-    @property
-    def are_cpus(self) -> bool:
-        """Whether programs for them are compiled for CPUs."""
-        return self.mesh.devices.flat[0].platform == "cpu"
-
     # Inside the program.
 
     def local_key(self, key: Array) -> Array:

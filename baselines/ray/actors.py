@@ -95,7 +95,7 @@ class JaxSampler:
             return acting.collect(learner, runner, key, ppo.choose)
 
         self._runners = loop.start(learner, jax.random.key(seed)[None])
-        self._sample = jax.jit(algorithms.over_seeds(sample, learner.devices))
+        self._sample = jax.jit(algorithms.over_seeds(sample))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
         """Step all environments `steps` times."""

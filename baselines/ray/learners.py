@@ -31,7 +31,7 @@ def improve(
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
         return learner.algorithm.load().update(learner, runner, Rollout(**batch[0]), batch[1])
 
-    step = algorithms.over_seeds(step, learner.devices)
+    step = algorithms.over_seeds(step)
     return learner.devices.program(step, (EVERYWHERE, BATCH), EVERYWHERE)(runners, batch)
 
 

@@ -27,7 +27,7 @@ from .training import LostError
 def improve(learner: algorithms.Learner, runners: Any, batches: Batch) -> tuple[Any, dict]:
     """One update; runners have a first axis of one seed."""
     update = functools.partial(learner.algorithm.load().update, learner)
-    return algorithms.over_seeds(update, learner.devices)(runners, batches)
+    return algorithms.over_seeds(update)(runners, batches)
 
 
 class ReplayLearner:

@@ -62,7 +62,7 @@ def run_chunk(
         def updates(runner: Any) -> tuple[Any, dict[str, Array]]:
             return jax.lax.scan(update, runner, length=learner.settings.chunk)
 
-        runners, metrics = over_seeds(updates, devices)(runners)
+        runners, metrics = over_seeds(updates)(runners)
         sums = devices.total({name: metrics.pop(name) for name in SUMS})
         return runners, sums | devices.mean(metrics)
 
