@@ -21,7 +21,7 @@ class Ranks(NamedTuple):
     size: int  # rows of the mask
     words: Int32[Array, "blocks 32"]  # a bit for each row
     before: Int32[Array, "blocks 32"]  # selected rows before the word
-    count: Int32[Array, ""]  # selected rows
+    total: Int32[Array, ""]  # selected rows
 
     @classmethod
     def of(cls, mask: Bool[Array, " rows"]) -> "Ranks":

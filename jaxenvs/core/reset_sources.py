@@ -122,10 +122,10 @@ def _listed(
     listed = ranks.rows()
 
     def serve(trip: Any, states: Any) -> Any:
-        rows = numbers_from(listed, trip * slots, slots, ranks.count)
+        rows = numbers_from(listed, trip * slots, slots, ranks.total)
         return written(states, rows, begin(rows), in_order=True)
 
-    trips = (ranks.count + (slots - 1)) // slots
+    trips = (ranks.total + (slots - 1)) // slots
     if not always:
         return jax.lax.fori_loop(0, trips, serve, states)
     states = serve(0, states)
@@ -152,9 +152,9 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
         states, pending, tried = carry
         ranks = Ranks.of(pending)
-        each = jnp.maximum(1, lanes // jnp.maximum(ranks.count, 1))
+        each = jnp.maximum(1, lanes // jnp.maximum(ranks.total, 1))
         rank, turn = lane // each, lane % each
-        inside = rank < ranks.count
+        inside = rank < ranks.total
         rows = ranks.rows().at[rank].get(mode="clip")
         number = tried[rows] + turn
         keys, params = starts.keys(LEVEL, rows), starts.params_of(rows)

@@ -108,7 +108,7 @@ class Ring(NamedTuple):
             trip = self._serve(trip, ranks, max(1, count // SERVED_SHARE))
 
         def wanted(trip: _Trip) -> Array:
-            return (trip.counters[3] < ranks.count) | self._has_room(trip)
+            return (trip.counters[3] < ranks.total) | self._has_room(trip)
 
         def refill(trip: _Trip) -> _Trip:
             return self._serve(self._added(trip), ranks, min(self.chunk, count))
@@ -137,12 +137,12 @@ class Ring(NamedTuple):
         """Serve all rows, as far as the ring goes, by a selection."""
         rank, ready = ranks.of_rows(), trip.counters[1]
         rows = select(ended & (rank < ready), self._taken(trip, rank), trip.rows)
-        return self._served(trip._replace(rows=rows), jnp.minimum(ranks.count, ready))
+        return self._served(trip._replace(rows=rows), jnp.minimum(ranks.total, ready))
 
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
         """Serve the next rows, as far as the ring goes, and write only those."""
         _, ready, _, served, _ = trip.counters
-        end = jnp.minimum(ranks.count, served + jnp.minimum(ready, slots))
+        end = jnp.minimum(ranks.total, served + jnp.minimum(ready, slots))
         places = numbers_from(ranks.rows(), served, slots, end)
         rows = written(trip.rows, places, self._taken(trip, np.arange(slots, dtype=np.int32)))
         return self._served(trip._replace(rows=rows), end - served)
@@ -180,7 +180,7 @@ class Ring(NamedTuple):
         else:
             accepted = accepted | (rejected >= self.starts.env.level_budget)
             ranks = Ranks.of(accepted)
-            rank, count = ranks.of_rows(), ranks.count
+            rank, count = ranks.of_rows(), ranks.total
             rejected = jnp.where(count > 0, 0, rejected + self.chunk)
             place = (first + ready + rank) % self.size
             dropped = self.size + np.arange(self.chunk, dtype=np.int32)

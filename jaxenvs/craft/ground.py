@@ -112,7 +112,7 @@ class Ground:
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
         where = shines & self.inside(rows, columns)
         index = jnp.where(where, self.index(rows, columns), self._nowhere)
-        cells = self.cells.reshape(-1).at[index].apply(lambda cell: cell | LIT, mode="drop")
+        cells = self.cells.reshape(-1).at[index].apply(_lit, mode="drop")
         return Ground(cells.reshape(self.cells.shape), self.floor)
 
     def written(
@@ -163,6 +163,10 @@ class Ground:
 
     def _wrapped(self, x: Array) -> Array:
         return jnp.where(x < 0, x + self.size, x).clip(0, self.size - 1)
+
+
+def _lit(cell: Any) -> Any:
+    return cell | LIT
 
 
 def shone(light: UInt8[Array, "floors size size"], at: tuple[Array, ...], when: Array) -> Array:

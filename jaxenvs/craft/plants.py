@@ -46,7 +46,7 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
 
     def at_once(cells: Array, writes: Any, *plants: Array) -> Array:
         lit, more = Ground(cells, floor, writes).lit(row, column, torch)
-        return _grown(lit, *plants, more).cells
+        return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
         # Separate writes, though each costs a kernel: few players lay a torch, and joined with

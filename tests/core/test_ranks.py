@@ -11,7 +11,7 @@ from jaxenvs.core.ranks import Ranks, numbers_from
 @jax.jit
 def ranked(mask):
     ranks = Ranks.of(mask)
-    return ranks.count, ranks.of_rows(), ranks.rows()
+    return ranks.total, ranks.of_rows(), ranks.rows()
 
 
 # One row, a word and its neighbours, a block and its neighbours, several blocks.
