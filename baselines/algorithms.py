@@ -181,10 +181,10 @@ class Learner(Generic[S]):
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
     """`step(runner, *rest)` for runners with a first axis of seeds and the same `rest` for each.
 
-    Several seeds go side by side. One seed goes as if it had no such axis: with an axis, even of
+    Several seeds go side by side. One seed goes as if it had no such axis. With an axis, even of
     one, CPUs take twice to three times as long for a matrix product (layers of 64 with 64 or 256
-    rows), and each trip of a loop that makes levels selects between the old and the new states of
-    all environments. Either way `step` can reduce over the axis by its name, `SEEDS`.
+    rows). Each trip of a loop that makes levels would also select between the old and the new
+    states of all environments. Either way `step` can reduce over the axis by its name, `SEEDS`.
     """
 
     def stepped(runners: Any, *rest: Any) -> Any:

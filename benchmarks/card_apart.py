@@ -67,7 +67,7 @@ def environment(
 ) -> dict[str, str]:
     """Variables of a job's process; its flags for XLA stand behind those that are set.
 
-    On a GPU they are those of `gpu_flags`, unless the job asks for others. Processes that share a
+    On a GPU, `gpu_flags` gives them, unless the job asks for others. Processes that share a
     GPU allocate memory as they need it.
     """
     on_gpu = header["platform"] == "gpu"
