@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from jaxenvs.commands.parser import Parser
+
 from . import instrument
 
 SCRATCH = "runs/peers"  # bench.json and bench.png of each run
@@ -92,9 +94,7 @@ def measure(name: str, out: Path | None, quick: bool = False) -> None:
 @instrument.program
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line."""
-    made = instrument.Parser(
-        "python -m jaxenvs.benchmarks.peer_runs", (__doc__ or "").split("\n")[0]
-    )
+    made = Parser("python -m jaxenvs.benchmarks.peer_runs", (__doc__ or "").split("\n")[0])
     add = made.add_argument
     add("--only", nargs="+", default=list(RUNS), choices=RUNS, metavar="NAME", help=", ".join(RUNS))
     add("--out", type=Path, help="folder of the figures (default: none, see runs/peers)")
