@@ -16,7 +16,8 @@ import math
 import os
 import platform
 import shutil
-from collections.abc import Collection, Iterable
+import types
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,11 @@ import numpy as np
 from jaxtyping import PyTree
 
 import jaxenvs
+from jaxenvs.commands.fields import PARAM
 from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
+from jaxenvs.core.param_values import constructor_fields
 
 from . import GYM
 from .algorithms import ALGORITHMS, Algorithm
@@ -55,13 +58,19 @@ class Config:
     algorithm: str = "ppo"
     tracking: dict[str, Any] = dataclasses.field(default_factory=dict)  # `options.TRACKING` asked
     sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)  # values of settings
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)  # other than the defaults
     format: int = FORMAT
     versions: dict[str, str] = dataclasses.field(default_factory=lambda: _versions())
 
     @property
     def env(self) -> jaxenvs.Env:
         """The environment; raises as `jaxenvs.make` does."""
-        return jaxenvs.make(self.id, **self.env_fields)
+        return jaxenvs.make(self.id, **self.keywords)
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Keywords that make the environment: constructor fields and params."""
+        return {**self.env_fields, **self.params}
 
     @property
     def env_fields(self) -> dict[str, Any]:
@@ -105,14 +114,21 @@ class Config:
     @property
     def title(self) -> str:
         """The environment in words, the same for the same environment."""
-        return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(self.fields.items()))])
+        given = {**self.fields, **self.params}
+        return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
 
 
-def load_policy(run_dir: str | os.PathLike[str], seed: int = 0, best: bool = False) -> Policy:
+def load_policy(
+    run_dir: str | os.PathLike[str],
+    seed: int = 0,
+    best: bool = False,
+    params: Mapping[str, Any] = types.MappingProxyType({}),
+) -> Policy:
     """Load the policy of a run's seed, counted from 0; `RunError` says how to fix the run.
 
     It is the newest one or, if `best`, the one with the highest return of those that `--eval-every`
-    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always.
+    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always. `params` are
+    numbers of its environment by name, in the place of those that it was trained with.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -128,6 +144,8 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0, best: bool = Fal
         env = row.wrapped(config.env, config.settings)
     except (LookupError, TypeError, ValueError) as error:
         raise RunError(f"{run.path / 'config.json'}: {error}; correct it or train again") from error
+    if params:
+        env = row.wrapped(_with_params(config, params), config.settings)
     network, shapes = _network(row, run, env)
     if best:
         found = run.best(shapes)
@@ -137,6 +155,18 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0, best: bool = Fal
         found = run.restore({"weights": shapes})[1]
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
     return Policy.of(env, network, weights, config.id)
+
+
+def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:
+    """The environment of a run with other params; `RunError` says which there are."""
+    own = [field.name for field in constructor_fields(config.env)]
+    for name in params:
+        if name in own:
+            raise RunError(f"{PARAM} {name}: {name} is a constructor field, which a run keeps")
+    try:
+        return dataclasses.replace(config, params={**config.params, **params}).env
+    except (TypeError, ValueError) as error:
+        raise RunError(str(error)) from error
 
 
 def _network(row: Algorithm, run: "Run", env: jaxenvs.Env) -> tuple[Any, PyTree]:
@@ -348,10 +378,11 @@ def _config(content: Any) -> Config:
         raise TypeError("it holds no object")
     if content.get("format") != FORMAT:
         raise ValueError(f"format {content.get('format')}, known is {FORMAT}")
-    older = {"algorithm": Config.algorithm, "tracking": {}, "sweep": {}}  # files that lack them
+    # Older files lack these.
+    older = {"algorithm": Config.algorithm, "tracking": {}, "sweep": {}, "params": {}}
     content = {**older, **content}
     kinds = {"id": str, "seed": int, "seeds": int, "fields": dict, "algorithm": str}
-    kinds |= {"tracking": dict, "sweep": dict}
+    kinds |= {"tracking": dict, "sweep": dict, "params": dict}
     for name, kind in kinds.items():
         if not isinstance(content.get(name), kind):
             raise TypeError(f"{name} is {content.get(name, 'missing')!r}")

@@ -162,7 +162,7 @@ class Training:
         def make(slot: int, generation: int) -> Any:
             seed = _seed(config.seed, slot, done, generation)
             given = self._parts.given(self._learner, slot)
-            return kind.remote(config.id, config.env_fields, given, seed)
+            return kind.remote(config.id, config.keywords, given, seed)
 
         return Pool(make, settings.actors, settings.patience)
 
