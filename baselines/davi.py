@@ -27,9 +27,8 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env, spaces
 from jaxenvs.core.random import words
-from jaxenvs.puzzles.puzzle import Puzzle
 
-from .algorithms import ALGORITHMS, Learner
+from .algorithms import ALGORITHMS, Learner, has_goal
 from .encoders import Encoder
 from .evaluate import EVALUATION
 from .minibatches import apply_gradient
@@ -330,7 +329,7 @@ def optimiser(settings: Settings) -> optax.GradientTransformation:
 
 def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:
     """Return the learner for a puzzle; `ValueError` for what has no single goal to walk from."""
-    if not isinstance(env, Puzzle) or type(env).goal is Puzzle.goal:
+    if not has_goal(env):
         raise ValueError(
             f"{env.name} has no single goal, where {ALGORITHM} starts; choose a puzzle with one, "
             "such as Puzzle-Cube-2x2-v0 or Puzzle-SlidingTile-3x3-v0"

@@ -192,7 +192,8 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
             "versions": {name: row["versions"][name] for name in ("jaxenvs", "jax")},
             "date": row["date"],
         }
-        runs.setdefault(row["id"], []).append(kept)
+        if kept not in runs.setdefault(row["id"], []):  # a run may be in two files of results
+            runs[row["id"]].append(kept)
 
     def place(run: dict[str, Any]) -> tuple[bool, bool]:
         return run["algorithm"] != "ppo", bool(run["apart"])

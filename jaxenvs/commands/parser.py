@@ -1,10 +1,11 @@
 """What all commands share: the parser, `--set` and `--param`, the form of errors."""
 
 import argparse
+import contextlib
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from ..core import registry
@@ -47,7 +48,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print what to do and exit with code 2."""
         unknown = _UNKNOWN.match(message)
-        near = suggestion(unknown[1], self._option_string_actions) if unknown else ""
+        near = suggested(unknown[1], self._option_string_actions) if unknown else ""
         self.exit(2, f"{self.prog}: {message}{near}; `{self.prog} --help` lists the arguments\n")
 
     def add_fields(self, example: str) -> None:
@@ -83,12 +84,32 @@ class Parser(argparse.ArgumentParser):
         return self.parse_args(fields.gathered(argv))
 
 
+def suggested(option: str, options: Iterable[str]) -> str:
+    """`; did you mean ...?` with the option of these initials (`--lr`), else with similar ones."""
+    known = list(options)
+    for name in known:
+        words = name.strip("-").split("-")
+        if len(words) > 1 and option.strip("-") == "".join(word[:1] for word in words):
+            return f"; did you mean {name!r}?"
+    return suggestion(option, known)
+
+
+def whole(text: str) -> int:
+    """Read a whole number, written such as 100000, 100_000 or 1e5; else raise `ValueError`."""
+    with contextlib.suppress(ValueError):
+        return int(text)
+    with contextlib.suppress(ValueError):
+        if (value := float(text)).is_integer():
+            return int(value)
+    raise ValueError(f"{text!r} is no whole number, such as 100000 or 1e5")
+
+
 def number(low: int, high: int) -> Callable[[str], int]:
     """Return the reader of a whole number in a range, for `type=`."""
 
     def parse(text: str) -> int:
         try:
-            value = int(text)
+            value = whole(text)
         except ValueError:
             value = low - 1
         if not low <= value <= high:

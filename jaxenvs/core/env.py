@@ -108,6 +108,8 @@ class Env:
     # What an illegal action counts as; None: it only advances the clock.
     idle_action: ClassVar[int | None] = None
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
+    # What `succeeded` tells, where "success" alone would mislead beside the return.
+    success_is: ClassVar[str] = "success"
     task_sets: ClassVar[tuple[str, ...]] = ()  # what `trials` takes, if the params hold a task
     # Whether one observation determines the state, except for the clock. Plans made by stepping
     # the true state then use nothing that the agent cannot know.
