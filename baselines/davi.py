@@ -22,6 +22,7 @@ import chex
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
@@ -64,6 +65,8 @@ class Settings(Checked):
         *(*Checked.counts, "walks", "scramble", "gradient_steps", "target_every", "width"),
         *("test_boards", "test_moves"),
     )
+
+    unit: ClassVar[str] = "boards"
 
     @property
     def steps_per_update(self) -> int:
@@ -372,6 +375,12 @@ def _loaded(run_dir: str | os.PathLike[str], seed: int) -> tuple[Learner[Setting
     return learner, run.weights(learner, seed)
 
 
+def shown(settings: Any, record: dict[str, Any]) -> str:
+    """What the progress line says of a record: boards that greedy descent solves, and the loss."""
+    solved, loss = np.mean(record["return"]), np.mean(record["loss"])
+    return f"solved {solved:.0%} of {settings.test_boards} boards   loss {loss:.3g}"
+
+
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
     """Descend from `count` random boards with each seed's network, and write eval.json."""
     first, seeds = run.config.seed, run.config.seeds
@@ -385,9 +394,14 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
         found.append({"seed": first + i, "success_rate": rate, "mean_length": length})
     result = {"boards": count, "moves": learner.settings.test_moves, "greedy": found}
     run.write_json("eval.json", result)
-    each = ", ".join(f"{one['success_rate']:.1%} in {one['mean_length']} moves" for one in found)
+    each = ", ".join(
+        f"{one['success_rate']:.1%}"
+        + (f" in {one['mean_length']} moves" if one["mean_length"] else "")
+        for one in found
+    )
     print(f"Greedy descent from {count} boards: {each}")
-    print(f"Search with it: python -m jaxenvs.baselines.heuristic {run.path}")
+    algorithm = " --algorithm qstar" if learner.settings.q else ""
+    print(f"Search with it: jaxenvs solve {run.config.typed} --model {run.path}{algorithm}")
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

@@ -15,6 +15,7 @@ import json
 import math
 import os
 import platform
+import shlex
 import shutil
 import types
 from collections.abc import Collection, Iterable, Mapping
@@ -27,7 +28,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 import jaxenvs
-from jaxenvs.commands.fields import PARAM
+from jaxenvs.commands.fields import FLAG, PARAM, written
 from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
@@ -82,6 +83,14 @@ class Config:
         if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
             return self.fields
         return {"obs": "image", **self.fields}
+
+    @property
+    def typed(self) -> str:
+        """The environment as the commands take it: `ID --set NAME=VALUE --param NAME=VALUE`."""
+        words = [self.id]
+        for flag, given in ((FLAG, self.fields), (PARAM, self.params)):
+            words += [flag, *itertools.starmap(written, given.items())] if given else []
+        return shlex.join(words)
 
     @property
     def agents(self) -> list[tuple[dict[str, float], int]]:

@@ -26,8 +26,7 @@ from ..run import checkpoints
 from ..run.divergence import Divergence
 from ..run.interrupt import Interrupt
 from ..run.keeping import Keeper
-from ..run.loop import begin, split
-from ..run.progress import ProgressLine
+from ..run.loop import begin, progress_line, split
 from ..runs import Run, RunError
 from .cluster import DEATHS, Made, Pool, reason
 from .learners import Learner as LearnerProcess
@@ -173,7 +172,7 @@ class Training:
         self._ready.clear()
         self._weight_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(runners.weights))
         learners = self._parts.learners(self._learner, runners)
-        line = ProgressLine(self._run.config, settings.steps_per_update, settings.updates, done)
+        line = progress_line(self._run, self._learner, done)
         divergence = Divergence(self._run)
         try:
             with line:
