@@ -17,6 +17,7 @@ from . import elsewhere
 from .evaluate import EVALUATION, Episodes, achievements, first_episodes, table
 from .policy import Policy
 from .run import checkpoints
+from .run.progress import activity
 from .runs import Run, load_policy
 
 SUMMARY = """\
@@ -106,7 +107,8 @@ def _result(name: str, seed: int, policy: Policy, asked: Namespace) -> dict[str,
     package, count, greedy = asked.package, asked.episodes, asked.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
     result: dict[str, Any] = {}
-    played = here(policy, key_here, count, greedy)
+    with activity(policy.env_id, "evaluating"):
+        played = here(policy, key_here, count, greedy)
     result["here"] = ours = _figures(played) | achievements(played, policy.env.achievements)
     line = f"{name}: {_words(ours)}"
     if package is not None:
