@@ -431,7 +431,7 @@ def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:
 
 
 def shown(settings: Any, record: dict[str, Any]) -> str:
-    """What the progress line says of a record: the model's loss, later what descent solves."""
+    """Text of the progress line: the loss of the model, later the share of solved boards."""
     loss = {name: np.mean(record[name]) for name in ("transition", "q_loss")}
     if record["update"] <= settings.model_updates:
         return f"learning the model: transition loss {loss['transition']:.3g} nats"

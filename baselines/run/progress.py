@@ -38,16 +38,15 @@ class ProgressLine:
     ) -> None:
         """Begin after `done` of `updates` updates.
 
-        `unit` is what `steps_per_update` counts; `shown` says in the place of the return what a
-        record tells.
+        `unit` names the steps; `shown` turns a record into text that takes the place of the return.
         """
         self._console = console or Console(quiet=not processes.first())
         self._config, self._steps_per_update = config, steps_per_update
         self._updates, self._done = updates, done
         self._unit, self._shown = unit, shown
         self._returns = Returns(config.settings.get("rollout_steps", 1))
-        self._words = ""  # what `shown` says
-        self._note = ""  # what else the line says
+        self._words = ""  # the text of `shown`
+        self._note = ""  # further text of the line
         self._begun = time.perf_counter()
         self._compiled: tuple[float, int] | None = None  # when, after which update
         self._last_print = self._begun
@@ -166,9 +165,9 @@ class Returns:
 def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
     """Show in a terminal that something goes on, and for how long; elsewhere print `plain`.
 
-    What is printed meanwhile appears at the end, unbroken.
+    Lines printed meanwhile appear at the end, unbroken.
     """
-    console = Console(file=sys.stdout, quiet=not processes.first())  # not what is redirected below
+    console = Console(file=sys.stdout, quiet=not processes.first())  # before it is redirected below
     if not console.is_terminal or console.quiet:
         if plain and processes.first():
             _say(f"{id}: {plain}")
@@ -191,7 +190,7 @@ def clock(seconds: float) -> str:
 
 
 class _Left(ProgressColumn):
-    """The time left or, while that is unknown, what goes on and for how long."""
+    """The time left or, while that is unknown, the activity and its duration."""
 
     max_refresh = None
 

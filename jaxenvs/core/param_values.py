@@ -70,7 +70,7 @@ def apply_to_defaults(cls: type) -> None:
     def default_params(env: Any) -> Any:
         params = own.__get__(env, type(env)) if hasattr(own, "__get__") else own
         given = dict(getattr(env, FIELD))
-        # A subclass may add params to those of `super().default_params`.
+        # A subclass may add params to `super().default_params`.
         known = {name: given[name] for name in given if hasattr(params, name)}
         return params.replace(**known) if known else params
 

@@ -1,4 +1,4 @@
-"""What a training run shows of itself: the return, a learner's metric, the time left, activity."""
+"""The progress line of a run: return, the metric of a learner, time left, activity."""
 
 import dataclasses
 import io
@@ -121,7 +121,7 @@ class Terminal(io.StringIO):
     """A file that is a terminal."""
 
     def isatty(self) -> bool:
-        """As terminals answer."""
+        """Return what terminals return."""
         return True
 
 

@@ -1,4 +1,4 @@
-"""What a new user types: short names, 1e5, words to search for; and what the commands answer."""
+"""Arguments that new users type first, such as `--lr` or 1e5, and the answers of the commands."""
 
 import argparse
 import re
@@ -95,7 +95,7 @@ def test_list_without_words_keeps_its_order(capsys):
 
 
 def test_no_row_of_a_page_is_there_twice():
-    """Of ids with recorded runs: the same run may be in two files of results."""
+    """Two files of results may have the same run."""
     for id in ("Grid-MemoryS7-v0", "Grid-MemoryS13-v0", "Classic-CartPole-v0"):
         for section in page(id).sections:
             assert len(set(section.rows)) == len(section.rows), (id, section.title)
