@@ -57,6 +57,9 @@ class Algorithm(NamedTuple):
     `build(asked, config)`, which makes the `Learner` of a command line; `report(run, learner,
     weights, count)`, the final evaluation; and `network(env, **settings)` if it learns a policy.
 
+    A module with `shown(settings, record)` gives the text that the progress line has in the place
+    of the return.
+
     A learner whose environments need params has `params(learner)`, arrays that the compiled program
     takes as they are: its `init` has them as a third argument, and runners a field `params`. One
     whose policy acts in another environment than that of the id has `wrapped(env, settings)`.

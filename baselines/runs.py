@@ -38,7 +38,7 @@ from . import GYM
 from .algorithms import ALGORITHMS, Algorithm
 from .policy import Policy
 from .presets import reads_mission
-from .run import checkpoints
+from .run import checkpoints, config_file
 from .run.checkpoints import RunError as RunError  # readers of a run meet it here
 
 FORMAT = 1
@@ -233,7 +233,8 @@ class Run:
                     f"put a copy in its place"
                 )
         try:
-            return cls(path, _config(json.loads(read_text(file, LARGEST_CONFIG))))
+            content = json.loads(read_text(file, LARGEST_CONFIG))
+            return cls(path, Config(**config_file.checked(content, FORMAT)))
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise RunError(
                 f"{file} is damaged or from another version of jaxenvs ({error}); restore the file "
@@ -379,46 +380,6 @@ def _clear(path: Path, overwrite: bool) -> None:
             shutil.rmtree(path / name)
         else:
             (path / name).unlink(missing_ok=True)
-
-
-def _config(content: Any) -> Config:
-    """Build a `Config` of what config.json holds; raises for what this version cannot use."""
-    if not isinstance(content, dict):
-        raise TypeError("it holds no object")
-    if content.get("format") != FORMAT:
-        raise ValueError(f"format {content.get('format')}, known is {FORMAT}")
-    # Older files lack these.
-    older = {"algorithm": Config.algorithm, "tracking": {}, "sweep": {}, "params": {}}
-    content = {**older, **content}
-    kinds = {"id": str, "seed": int, "seeds": int, "fields": dict, "algorithm": str}
-    kinds |= {"tracking": dict, "sweep": dict, "params": dict}
-    for name, kind in kinds.items():
-        if not isinstance(content.get(name), kind):
-            raise TypeError(f"{name} is {content.get(name, 'missing')!r}")
-    if content["seeds"] < 1 or not 0 <= content["seed"] < 2**31:
-        raise ValueError(f"seeds {content['seeds']} from {content['seed']} on")
-    _check_sweep(content["sweep"], content["seeds"])
-    if not isinstance(content.get("settings"), dict):
-        raise TypeError("settings must be an object")
-    for part in ("fields", "settings"):
-        content = content | {part: {k: _hashable(v) for k, v in content[part].items()}}
-    return Config(**content)
-
-
-def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
-    """Raise `ValueError` unless values are numbers and the seeds divide evenly among settings."""
-    count = 1
-    for name, values in sweep.items():
-        if not isinstance(values, list) or not all(isinstance(x, (int, float)) for x in values):
-            raise ValueError(f"sweep {name}={values!r}")
-        count *= len(values)
-    if not count or seeds % count:
-        raise ValueError(f"seeds {seeds} of a sweep with {count} settings")
-
-
-def _hashable(value: Any) -> Any:
-    """Tuples for the lists that JSON makes of them."""
-    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def _versions() -> dict[str, str]:

@@ -129,7 +129,7 @@ def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
         settings.steps_per_update,
         settings.updates,
         done,
-        unit=settings.unit,
+        unit=getattr(settings, "unit", "steps"),
         shown=None if shown is None else functools.partial(shown, settings),
     )
 

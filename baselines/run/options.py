@@ -131,7 +131,8 @@ def prepare(
 def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
     """Read the command line over the defaults of the id's preset, or of the run to resume.
 
-    Raises `RunError` or what `jaxenvs.make` raises; `SystemExit` for --help and unknown flags.
+    Raises `RunError`, also for unknown flags, or what `jaxenvs.make` raises; `SystemExit` for
+    --help and values that cannot be read.
     """
     settings = ALGORITHMS[algorithm].load().Settings
 

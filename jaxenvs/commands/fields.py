@@ -49,15 +49,16 @@ def check_kinds(id: str, fields: Iterable[str], params: Iterable[str]) -> None:
     """Raise `ValueError` for a param behind `--set` or a constructor field behind `--param`."""
     spec = registry.spec(id)
     own = {field.name for field in constructor_fields(spec.env_class)}
-    numbers = names(spec.make().default_params)
-    for given, wrong, kind, right in (
-        (fields, numbers, "param", PARAM),
-        (params, own, "constructor field", FLAG),
-    ):
-        for name in given:
-            if name in wrong:
-                other = FLAG if right == PARAM else PARAM
-                raise ValueError(f"{other} {name}: {name} is a {kind} of {id}; give it by {right}")
+    for name in params:
+        if name in own:
+            raise ValueError(_swapped(PARAM, name, f"a constructor field of {id}", FLAG))
+    for name in fields:
+        if name not in own and name in names(spec.make().default_params):
+            raise ValueError(_swapped(FLAG, name, f"a param of {id}", PARAM))
+
+
+def _swapped(given: str, name: str, kind: str, right: str) -> str:
+    return f"{given} {name}: {name} is {kind}; give it by {right}"
 
 
 def written(name: str, value: Any) -> str:
