@@ -378,7 +378,7 @@ def _loaded(run_dir: str | os.PathLike[str], seed: int) -> tuple[Learner[Setting
 def shown(settings: Any, record: dict[str, Any]) -> str:
     """Text of the progress line: the share of boards that greedy descent solves, and the loss."""
     solved, loss = np.mean(record["return"]), np.mean(record["loss"])
-    return f"solved {solved:.0%} of {settings.test_boards} boards   loss {loss:.3g}"
+    return f"boards solved {solved:.0%}   loss {loss:.3g}"
 
 
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:

@@ -436,7 +436,7 @@ def shown(settings: Any, record: dict[str, Any]) -> str:
     if record["update"] <= settings.model_updates:
         return f"learning the model: transition loss {loss['transition']:.3g} nats"
     solved = np.mean(record["return"])
-    return f"solved {solved:.0%} of {settings.test_boards} boards   Q loss {loss['q_loss']:.3g}"
+    return f"boards solved {solved:.0%}   Q loss {loss['q_loss']:.3g}"
 
 
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:

@@ -115,7 +115,7 @@ class ProgressLine:
         told = "return -" if score is None else f"return {score:.3f}"
         parts.append(self._words if self._shown else told)
         parts += [self._note] if self._note else []
-        parts += [f"{rate:,.0f} {self._unit}/s"] if (rate := self._rate()) else []
+        parts += [f"{rate:,.0f} {self._unit.split()[-1]}/s"] if (rate := self._rate()) else []
         return "   ".join(parts)
 
     def _left(self) -> str:
@@ -208,7 +208,8 @@ class _Bar(Progress):
         yield self.make_tasks_table(self.tasks)
         for task in self.tasks:
             if text := task.fields["text"]:
-                yield Text(f"  {text}", no_wrap=True, overflow="ellipsis")
+                narrow = text.replace("   ", "  ")
+                yield Text(f"  {narrow}", no_wrap=True, overflow="ellipsis")
 
 
 def _bar(console: Console, transient: bool = False) -> Progress:

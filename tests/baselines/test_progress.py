@@ -90,7 +90,7 @@ def test_a_terminal_of_80_columns_shows_id_bar_and_time_left(id):
     first, second = drawn(line, screen)
     assert id[:39] in first and first.count("━") >= 8
     assert re.search(r" 66:3\d:\d\d left$", first)
-    assert "2,000,000 of 4,000,000,000 steps   return 1.000" in second
+    assert "2,000,000 of 4,000,000,000 steps  return 1.000" in second
     assert max(len(first), len(second)) <= 80
 
 
@@ -196,11 +196,11 @@ def test_puzzle_learners_end_with_the_command_that_uses_them(
 @pytest.mark.parametrize(
     ("algorithm", "losses", "words"),
     [
-        ("davi", ["loss"], r"67,200 of 67,200 boards   solved 50% of 64 boards   loss 0\.25   "),
+        ("davi", ["loss"], r"67,200 of 67,200 boards   boards solved 50%   loss 0\.25   "),
         (
             "world",
             ["transition", "q_loss"],
-            r"100 of 100 gradient steps   solved 50% of 32 boards   Q loss 0\.25",
+            r"100 of 100 gradient steps   boards solved 50%   Q loss 0\.25",
         ),
     ],
 )
@@ -221,6 +221,6 @@ def test_the_model_of_a_world_is_learned_first():
     settings = world.Settings(total_steps=400, gradient_steps=100)
     assert world.shown(settings, record) == "learning the model: transition loss 0.5 nats"
     later = {**record, "update": 3, "return": [0.25]}
-    assert world.shown(settings, later) == "solved 25% of 32 boards   Q loss 0"
+    assert world.shown(settings, later) == "boards solved 25%   Q loss 0"
     davis = {"return": [0.5], "loss": [0.125]}
-    assert davi.shown(davi.Settings(), davis) == "solved 50% of 64 boards   loss 0.125"
+    assert davi.shown(davi.Settings(), davis) == "boards solved 50%   loss 0.125"
