@@ -77,11 +77,15 @@ def _group(kind: type, default: Any, without: Any = ()) -> Any:
 
 
 def _count(optional: bool) -> Any:
-    """The type of a whole number that may be written as 1e5."""
+    """The type of a whole number that may be written as 1e5; `None` undoes an optional one."""
+
+    def read(texts: list[str]) -> int | None:
+        return None if optional and texts == ["None"] else whole(texts[0])
+
     spec = tyro.constructors.PrimitiveConstructorSpec(
         nargs=1,
         metavar="INT",
-        instance_from_str=lambda texts: whole(texts[0]),
+        instance_from_str=read,
         is_instance=lambda value: isinstance(value, int) or (optional and value is None),
         str_from_instance=lambda value: [str(value)],
     )

@@ -51,6 +51,7 @@ def test_a_count_may_have_an_exponent():
     assert (asked.settings.total_steps, asked.seeds, asked.eval_every) == (100_000, 2, 10)
     assert all(isinstance(x, int) for x in (asked.settings.total_steps, asked.seeds))
     assert options.parse(["Grid-v0", "--total-steps", "100_000"]).settings.total_steps == 100_000
+    assert options.parse(["Grid-v0", "--eval-every", "None"]).eval_every is None
     assert parser.number(1, 10**6)("1e4") == 10_000
 
 
