@@ -11,7 +11,7 @@ import pytest
 import jaxenvs
 from jaxenvs import cli, wrappers
 from jaxenvs.benchmarks import throughput
-from jaxenvs.core import param_values, registry
+from jaxenvs.core import registry
 
 LIMIT = "max_steps_in_episode"
 CASES = [
@@ -66,6 +66,8 @@ def test_params_that_are_no_single_numbers_are_not_offered():
 
 
 def test_no_param_has_the_name_of_a_constructor_field():
+    from jaxenvs.core import param_values
+
     for id in registry.representatives():
         env = jaxenvs.make(id)
         fields = {field.name for field in param_values.constructor_fields(env)}
