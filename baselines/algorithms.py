@@ -7,7 +7,7 @@ import copy
 import dataclasses
 import importlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 
 import jax
 from jaxtyping import Array, PyTree
@@ -141,7 +141,7 @@ def joined(names: Sequence[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def has_goal(env: Any) -> bool:
+def has_goal(env: Any) -> TypeGuard[Puzzle]:
     """Whether an environment is a puzzle with a single goal."""
     return isinstance(env, Puzzle) and type(env).goal is not Puzzle.goal
 
