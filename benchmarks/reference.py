@@ -37,7 +37,8 @@ from jaxenvs.baselines import ppo, record
 from jaxenvs.baselines.evaluate import first_episodes
 from jaxenvs.baselines.presets import names, preset
 from jaxenvs.commands.fields import FLAG
-from jaxenvs.commands.page import BONUSES, REFERENCE, SCALED, is_learned, is_plain, is_same_task
+from jaxenvs.commands.learned import BONUSES, SCALED, is_learned, is_plain, is_same_task
+from jaxenvs.commands.page import REFERENCE
 from jaxenvs.commands.parser import Parser, number
 from jaxenvs.core.masking import legal, legal_actions
 
@@ -48,6 +49,7 @@ RETRIES = RESULTS / "retries.json"
 NOVELTY = "noveld"  # preset of a second try
 COMMAND = "python -m jaxenvs.benchmarks.reference"
 EPISODES = 1024
+LAST = 200  # training episodes of each seed in the return of a run that was not evaluated
 SEED = 0
 
 
@@ -140,7 +142,10 @@ def short_runs(
 
 
 def random_play(id: str) -> dict[str, Any]:
-    """Mean return of random play with its standard error, and the mean length of an episode."""
+    """Return the mean return of random play with its error, successes and mean length.
+
+    `succeeded` is None where the environment does not define success.
+    """
     env = jaxenvs.make(id)
     space = env.action_space
 
@@ -155,12 +160,13 @@ def random_play(id: str) -> dict[str, Any]:
 
     play = jax.jit(lambda key: first_episodes(env, act, key, EPISODES))
     episodes = play(jax.random.key(SEED))
-    returns = np.asarray(episodes.returns, np.float64)
+    returns, succeeded = np.asarray(episodes.returns, np.float64), episodes.succeeded
     return {
         "return": round(float(returns.mean()), 5),
         "error": round(float(returns.std(ddof=1) / EPISODES**0.5), 5),
         "length": round(float(np.asarray(episodes.lengths).mean()), 1),
         "terminated": round(float(np.asarray(episodes.terminated).mean()), 4),
+        "succeeded": None if succeeded is None else int(succeeded.sum()),
         "episodes": EPISODES,
         "seed": SEED,
         "command": COMMAND,
@@ -170,34 +176,44 @@ def random_play(id: str) -> dict[str, Any]:
 
 
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """For each id its recorded runs, those of PPO alone first: their commands and mean returns.
-
-    The return of a seed is that of the evaluation, or of its last 200 training episodes where
-    there was none. `apart` is what its task had that the id alone has not. A bound for search
-    (DAVI) has no return and is left out, as are the runs of other packages.
+    """For each id its recorded runs, those of PPO alone first. A bound for search (DAVI) has no
+    return and is left out, as are the runs of other packages.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _rows(folder):
-        if "jaxenvs" not in row["versions"]:
-            continue
-        evaluation = row["evaluation"]
-        per_seed = evaluation["per_seed"] if evaluation else []
-        kept = {
-            "algorithm": row.get("algorithm", "ppo"),
-            "returns": [round(s["mean_return"], 4) for s in per_seed] or row["last_returns"],
-            "evaluated": evaluation is not None,
-            "apart": _apart(row["id"], row.get("algorithm", "ppo"), row["command"]),
-            "steps": row["steps"],
-            "command": row["command"],
-            "versions": {name: row["versions"][name] for name in ("jaxenvs", "jax")},
-            "date": row["date"],
-        }
-        runs.setdefault(row["id"], []).append(kept)
+        if "jaxenvs" in row["versions"]:
+            runs.setdefault(row["id"], []).append(kept(row))
 
     def place(run: dict[str, Any]) -> tuple[bool, bool]:
         return run["algorithm"] != "ppo", bool(run["apart"])
 
     return {id: sorted(runs[id], key=place) for id in sorted(runs)}
+
+
+def kept(row: dict[str, Any]) -> dict[str, Any]:
+    """What the table has of a recorded run: its command, mean returns and successes.
+
+    The return of a seed is that of the evaluation, or of its last 200 training episodes where
+    there was none. `succeeded` and `episodes` are sums over all seeds. `apart` is what its task had
+    that the id alone has not.
+    """
+    algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
+    per_seed = evaluation["per_seed"] if evaluation else []
+    returns = [round(s["mean_return"], 4) for s in per_seed] or row["last_returns"]
+    played = evaluation["episodes"] if evaluation else LAST  # episodes of each seed
+    shares = [seed.get("success_rate") for seed in per_seed] or [None]
+    return {
+        "algorithm": algorithm,
+        "returns": returns,
+        "evaluated": evaluation is not None,
+        "succeeded": None if None in shares else round(sum(shares) * played),
+        "episodes": len(returns) * played,
+        "apart": _apart(row["id"], algorithm, row["command"]),
+        "steps": row["steps"],
+        "command": row["command"],
+        "versions": {name: row["versions"][name] for name in ("jaxenvs", "jax")},
+        "date": row["date"],
+    }
 
 
 def _apart(id: str, algorithm: str, command: str) -> list[str]:

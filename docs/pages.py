@@ -32,16 +32,8 @@ import numpy as np
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.commands.page import (
-    Page,
-    is_learned,
-    is_plain,
-    is_same_task,
-    page,
-    reference,
-    state_bytes,
-    with_additions,
-)
+from jaxenvs.commands.learned import is_learned, is_plain, is_same_task, with_additions
+from jaxenvs.commands.page import Page, page, reference, state_bytes
 from jaxenvs.core import drawing, png
 from jaxenvs.core.env import Env
 from jaxenvs.core.masking import legal

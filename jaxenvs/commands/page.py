@@ -22,6 +22,7 @@ from ..core.controls import sign
 from ..core.env import Env
 from ..core.registry import EnvSpec
 from ..core.spaces import Box, Dict, Space
+from .learned import ADDED, UNLEARNED, is_learned, is_plain, with_additions
 
 REFERENCE = Path(__file__).with_name("reference.json")
 LABELS = ("Actions", "Observation", "Reward", "Episode ends", "Resets", "State")
@@ -30,16 +31,6 @@ _LABEL = re.compile(rf"(?:^|(?<=\. )){_WORD}")
 _NEXT = re.compile(rf"\n(?={_WORD.replace('(', '(?:', 1)})")
 _DTYPE = re.compile(r"`|(u?int|float)\d+|bool")
 _FIELD = re.compile(r"^    (\w+): [^#]*?(?:  # (.*))?$")
-BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}  # by --novelty
-SCALED = "scaled rewards"
-ADDED = {*BONUSES.values(), SCALED}  # what leaves the task as it is
-MARGIN = 2  # standard errors that a return must exceed random play's by, see `is_learned`
-EVALUATED, LAST = 256, 200  # episodes of each seed in the mean of a recorded return
-UNLEARNED = (
-    "Not learned: the mean return is at most two standard errors of the difference above random "
-    "play's. The run was too short, or the task is too hard for this learner; the number in "
-    "brackets is no reference.",
-)
 Rows = tuple[tuple[str, ...], ...]
 
 
@@ -305,20 +296,6 @@ def _returns(id: str) -> Section:
     return Section("Reference returns", text, ("policy", "return", "over", "made by"), tuple(rows))
 
 
-def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
-    """Whether the mean return of a recorded run is above random play's by more than chance.
-
-    The margin is `MARGIN` standard errors of the difference, with the spread of random play for
-    both, since a policy that has learned nothing has the same. A run in a changed task is not
-    compared.
-    """
-    if random is None or not is_same_task(run):
-        return True
-    episodes = len(run["returns"]) * (EVALUATED if run["evaluated"] else LAST)
-    error = random["error"] * (1 + random["episodes"] / episodes) ** 0.5
-    return float(np.mean(run["returns"])) - random["return"] > MARGIN * error
-
-
 def _random_row(row: dict[str, Any] | None) -> tuple[str, str, str]:
     if row is None:
         return "not recorded", "", ""
@@ -341,22 +318,6 @@ def _trained_row(run: dict[str, Any], random: dict[str, Any] | None) -> tuple[st
     policy += with_additions(run)
     policy += "".join(f", `{part}`" for part in run["apart"] if part not in ADDED)
     return policy, mean, over, _made(run)
-
-
-def with_additions(run: dict[str, Any]) -> str:
-    """What a recorded run had beside its learner, such as " with NovelD"; empty for nothing."""
-    added = [part for part in run["apart"] if part in ADDED]
-    return f" with {' and '.join(added)}" if added else ""
-
-
-def is_plain(run: dict[str, Any]) -> bool:
-    """Whether a recorded run is PPO alone on the unchanged id: no fields, no bonus."""
-    return run["algorithm"] == "ppo" and not run["apart"]
-
-
-def is_same_task(run: dict[str, Any]) -> bool:
-    """Whether a recorded run acted in the unchanged id: no fields."""
-    return ADDED.issuperset(run["apart"])
 
 
 def _made(row: dict[str, Any]) -> str:

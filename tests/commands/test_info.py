@@ -10,15 +10,13 @@ import pytest
 import jaxenvs
 from jaxenvs import cli
 from jaxenvs.commands import info
+from jaxenvs.commands.learned import UNLEARNED
 from jaxenvs.commands.page import (
-    EVALUATED,
     LABELS,
     REFERENCE,
-    UNLEARNED,
     Section,
     comments,
     docstring,
-    is_learned,
     page,
     reference,
 )
@@ -262,25 +260,6 @@ def test_a_run_no_better_than_random_play_is_said_to_have_learned_nothing():
         for id in ("Grid-KeyCorridorS6R3-v0", "Grid-DoorKey-5x5-v0")
     }
     assert texts == {"Grid-KeyCorridorS6R3-v0": [UNLEARNED], "Grid-DoorKey-5x5-v0": [()]}
-
-
-@pytest.mark.parametrize(
-    ("mean", "seeds", "apart", "expected"),
-    [
-        (0.2, 1, [], False),
-        (0.2 + 0.0999, 1, [], False),  # two standard errors: 0.01 of 1,024 episodes, and 0.02 of
-        (0.2 + 0.1001, 1, [], True),  # the 4 times fewer of a seed
-        (0.2 + 0.0708, 4, [], True),
-        (-1.0, 1, [], False),
-        (-1.0, 1, ["RND"], False),
-        (-1.0, 1, ["size=5"], True),  # another task: nothing to compare it with
-    ],
-)
-def test_the_margin_is_two_standard_errors_of_the_difference(mean, seeds, apart, expected):
-    random = {"return": 0.2, "error": 0.05 / 5**0.5, "episodes": 4 * EVALUATED}
-    run = {"returns": [mean] * seeds, "evaluated": True, "apart": apart}
-    assert is_learned(run, random) == expected
-    assert is_learned(run, None)
 
 
 BAD = [
