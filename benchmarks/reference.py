@@ -176,8 +176,9 @@ def random_play(id: str) -> dict[str, Any]:
 
 
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """For each id its recorded runs, those of PPO alone first. A bound for search (DAVI) has no
-    return and is left out, as are the runs of other packages.
+    """Return the recorded runs of each id, PPO alone first.
+
+    A bound for search (DAVI) has no return and is left out, as are runs of other packages.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _rows(folder):
@@ -191,10 +192,10 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def kept(row: dict[str, Any]) -> dict[str, Any]:
-    """What the table has of a recorded run: its command, mean returns and successes.
+    """Return a recorded run as the table has it: its command, mean returns and successes.
 
-    The return of a seed is that of the evaluation, or of its last 200 training episodes where
-    there was none. `succeeded` and `episodes` are sums over all seeds. `apart` is what its task had
+    A return is the mean of a seed's evaluation, or of its last 200 training episodes where there
+    was none. `succeeded` and `episodes` are sums over all seeds. `apart` is what its task had
     that the id alone has not.
     """
     algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]

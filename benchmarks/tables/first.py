@@ -103,7 +103,7 @@ def _other(ours: dict[str, Any], row: dict[str, Any], name: str) -> str:
     f"{RESULTS}/bench_craft_pixels.json",
 )
 def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -> str:
-    """What 1,024 environments make on a CPU, compared with the original packages."""
+    """Compare 1,024 environments on a CPU with the original packages."""
     doorkey, symbolic, pixels = (_of_1024(file) for file in (grid, craft, pictures))
     return (
         f"On {grid['cpus']} CPU cores 1,024 DoorKey-8x8 environments make "

@@ -1,4 +1,4 @@
-"""Which learner has a recorded run, and where it was made."""
+"""The table of learners with a recorded run of each."""
 
 import re
 import statistics
@@ -74,7 +74,7 @@ def _on_ray(ray: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def observation(run: dict[str, Any]) -> str:
-    """What the learner observed: the field `obs`, or the shape where there is no such field."""
+    """Return the observation of a run: the field `obs`, or the shape where there is no such field."""
     import jaxenvs
 
     if run["id"] == GYM_CARTPOLE:

@@ -277,7 +277,7 @@ def q_doorkey(rows: list[dict[str, Any]]) -> Table:
     """DoorKey by action values and by PPO."""
 
     def first(row: dict[str, Any]) -> str:
-        return ", ".join(whole(passes(row, 0.9, seed)) for seed in range(row["seeds"]))
+        return ", ".join(whole(passes(row, 0.9, seed)) or "-" for seed in range(row["seeds"]))
 
     columns = {
         "DoorKey": lambda row: f"{row['id'].split('-')[2]} {_option(row)}",

@@ -1,4 +1,4 @@
-"""Whether a recorded run has learned: better than random play, and not by chance.
+"""The rule that decides whether a recorded run has learned.
 
 Runs and random play are records of `reference.json`, written by `benchmarks/reference.py`.
 """
@@ -69,16 +69,16 @@ def _log_binomial(total: int, chosen: int) -> float:
 
 
 def is_plain(run: dict[str, Any]) -> bool:
-    """Whether a recorded run is PPO alone on the unchanged id: no fields, no bonus."""
+    """Return whether a recorded run is PPO alone on the unchanged id: no fields, no bonus."""
     return run["algorithm"] == "ppo" and not run["apart"]
 
 
 def is_same_task(run: dict[str, Any]) -> bool:
-    """Whether a recorded run acted in the unchanged id: no fields."""
+    """Return whether a recorded run acted in the unchanged id: no fields."""
     return ADDED.issuperset(run["apart"])
 
 
 def with_additions(run: dict[str, Any]) -> str:
-    """What a recorded run had beside its learner, such as " with NovelD"; empty for nothing."""
+    """Return the additions to a run's learner, such as " with NovelD"; empty without any."""
     added = [part for part in run["apart"] if part in ADDED]
     return f" with {' and '.join(added)}" if added else ""

@@ -314,6 +314,7 @@ def _trained_row(run: dict[str, Any], random: dict[str, Any] | None) -> tuple[st
     over += "" if run["evaluated"] else "; the last 200 episodes of training"
     names = {"ppo-rnn": "PPO with a GRU", "ppo-trxl": "PPO with a transformer"}
     names |= {"pqn-rnn": "PQN with a GRU", "alphazero": "AlphaZero", "muzero": "MuZero"}
+    names |= {"rainbow": "Rainbow", "dyna": "Dyna", "crossq": "CrossQ"}
     policy = names.get(run["algorithm"], str(run["algorithm"]).upper())
     policy += with_additions(run)
     policy += "".join(f", `{part}`" for part in run["apart"] if part not in ADDED)

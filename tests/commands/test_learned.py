@@ -66,7 +66,7 @@ def test_every_record_has_what_the_rule_reads():
 
 
 def test_a_few_successes_of_recorded_runs_are_not_called_learned():
-    """Those of 1 to 7 of 256 episodes, where random play seldom succeeds."""
+    """Runs with 1 to 7 successes in 256 episodes, where random play seldom succeeds."""
     table = reference()
     few = [
         is_learned(made, table["random"][id])
