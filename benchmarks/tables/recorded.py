@@ -74,7 +74,7 @@ def _on_ray(ray: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def observation(run: dict[str, Any]) -> str:
-    """Return the observation of a run: the field `obs`, or the shape where there is no such field."""
+    """Return the observation of a run: its field `obs`, or its shape without such a field."""
     import jaxenvs
 
     if run["id"] == GYM_CARTPOLE:
