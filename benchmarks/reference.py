@@ -42,6 +42,8 @@ from jaxenvs.commands.page import REFERENCE
 from jaxenvs.commands.parser import Parser, number
 from jaxenvs.core.masking import legal, legal_actions
 
+from .recorded_learners import learners
+
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "baselines" / "results"
 SHORT_RUNS = RESULTS / "short.json"
@@ -175,14 +177,25 @@ def random_play(id: str) -> dict[str, Any]:
     }
 
 
+def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the table: random play and recorded runs by id, and a run of each learner."""
+    known = [id for id in jaxenvs.registry.list() if id in random]
+    trained = {
+        id: [{**run, "learned": is_learned(run, random.get(id))} for run in runs]
+        for id, runs in recorded(folder).items()
+    }
+    rows = learners(_records(folder), trained)
+    return {"random": {id: random[id] for id in known}, "trained": trained, "learners": rows}
+
+
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the recorded runs of each id, PPO alone first.
 
     A bound for search (DAVI) has no return and is left out, as are runs of other packages.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
-    for row in _rows(folder):
-        if "jaxenvs" in row["versions"]:
+    for row in _records(folder):
+        if "jaxenvs" in row["versions"] and "per_seed" in (row["evaluation"] or {"per_seed": ()}):
             runs.setdefault(row["id"], []).append(kept(row))
 
     def place(run: dict[str, Any]) -> tuple[bool, bool]:
@@ -233,24 +246,25 @@ def _apart(id: str, algorithm: str, command: str) -> list[str]:
     return [*added, *fields]
 
 
-def _rows(folder: Path) -> Iterator[dict[str, Any]]:
+def _records(folder: Path) -> Iterator[dict[str, Any]]:
     for path in sorted(folder.glob("*.json")):
         rows = json.loads(path.read_text("utf-8"))
         if isinstance(rows, list):
-            yield from (r for r in rows if not r["evaluation"] or "per_seed" in r["evaluation"])
+            yield from rows
 
 
 def write(path: Path, random: dict[str, Any]) -> None:
-    """Write the table, an id to a line, in the order of the registry."""
-    known = [id for id in jaxenvs.registry.list() if id in random]
-    parts = {"random": {id: random[id] for id in known}, "trained": recorded(RESULTS)}
-    text = ",\n".join(
-        f"{json.dumps(name)}: {{\n"
-        + ",\n".join(f"{json.dumps(id)}: {json.dumps(row)}" for id, row in rows.items())
-        + "\n}"
-        for name, rows in parts.items()
-    )
-    path.write_text(f"{{\n{text}\n}}\n", "utf-8")
+    """Write the table, an id or a learner to a line, in the order of the registry."""
+    made = table(random, RESULTS)
+    parts = [_object(name, made[name]) for name in ("random", "trained")]
+    rows = ",\n".join(map(json.dumps, made["learners"]))
+    parts.append(f'"learners": [\n{rows}\n]')
+    path.write_text("{\n" + ",\n".join(parts) + "\n}\n", "utf-8")
+
+
+def _object(name: str, rows: dict[str, Any]) -> str:
+    lines = ",\n".join(f"{json.dumps(id)}: {json.dumps(row)}" for id, row in rows.items())
+    return f"{json.dumps(name)}: {{\n{lines}\n}}"
 
 
 if __name__ == "__main__":

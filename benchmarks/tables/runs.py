@@ -109,10 +109,8 @@ def short_runs(rows: list[dict[str, Any]], reference: dict[str, Any]) -> str:
 
 def _has_learned(row: dict[str, Any], reference: dict[str, Any]) -> bool:
     """Whether a recorded run has learned by the rule of the pages."""
-    from jaxenvs.commands.learned import is_learned  # here: other tables need Python alone
-
-    same = (run for run in reference["trained"][row["id"]] if run["command"] == row["command"])
-    return is_learned(next(same), reference["random"].get(row["id"]))
+    known = reference["trained"][row["id"]]
+    return next(run["learned"] for run in known if run["command"] == row["command"])
 
 
 def near(row: dict[str, Any], steps: int) -> tuple[int, list[float | None]]:

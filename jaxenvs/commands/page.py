@@ -22,7 +22,7 @@ from ..core.controls import sign
 from ..core.env import Env
 from ..core.registry import EnvSpec
 from ..core.spaces import Box, Dict, Space
-from .learned import ADDED, UNLEARNED, is_learned, is_plain, with_additions
+from .learned import ADDED, UNLEARNED, is_plain, with_additions
 
 REFERENCE = Path(__file__).with_name("reference.json")
 LABELS = ("Actions", "Observation", "Reward", "Episode ends", "Resets", "State")
@@ -291,8 +291,8 @@ def _returns(id: str) -> Section:
     rows = [("random, legal actions", *_random_row(random))]
     if not any(map(is_plain, runs)):
         rows.append(("PPO", "not recorded", "", ""))
-    rows += [_trained_row(run, random) for run in runs]
-    text = () if all(is_learned(run, random) for run in runs) else UNLEARNED
+    rows += [_trained_row(run) for run in runs]
+    text = () if all(run["learned"] for run in runs) else UNLEARNED
     return Section("Reference returns", text, ("policy", "return", "over", "made by"), tuple(rows))
 
 
@@ -303,12 +303,12 @@ def _random_row(row: dict[str, Any] | None) -> tuple[str, str, str]:
     return f"{row['return']:.4g} (standard error {row['error']:.2g})", over, _made(row)
 
 
-def _trained_row(run: dict[str, Any], random: dict[str, Any] | None) -> tuple[str, str, str, str]:
+def _trained_row(run: dict[str, Any]) -> tuple[str, str, str, str]:
     returns = run["returns"]
     mean = f"{np.mean(returns):.4g}"
     if len(returns) > 1:
         mean += f" ({min(returns):.4g} to {max(returns):.4g})"
-    if not is_learned(run, random):
+    if not run["learned"]:
         mean = f"not learned in {run['steps']:,} steps ({mean})"
     over = f"{counted(len(returns), 'seed')}, {run['steps']:,} steps each"
     over += "" if run["evaluated"] else "; the last 200 episodes of training"

@@ -7,19 +7,26 @@ from pathlib import Path
 import pytest
 
 from jaxenvs.baselines.algorithms import ALGORITHMS
+from jaxenvs.benchmarks.recorded_learners import learners
 from jaxenvs.benchmarks.tables import recorded, registry
 from jaxenvs.commands.learned import BONUSES
 
 ROOT = Path(__file__).resolve().parents[2]
 LEARNERS = (ROOT / "baselines" / "README.md").read_text("utf-8")
 README = (ROOT / "README.md").read_text("utf-8")
-OPTIONS = [*(f"`{name}`" for name in ALGORITHMS), *(f"`--novelty {name}`" for name in BONUSES)]
-RAY = {"faults": [], "machine": {"cores": 2}, "recorded": "2026-11-21; two cores"}
+OPTIONS = [*ALGORITHMS, *(f"--novelty {name}" for name in BONUSES)]
+RUN = {"id": "Grid-v0", "command": "c", "seeds": 1, "steps": 10, "versions": {"jaxenvs": "0"}}
+RUN |= {"device": "here", "date": "today", "evaluation": None, "last_returns": [0.5]}
+
+
+def block(name: str) -> str:
+    """What stands between the markers of a table."""
+    return LEARNERS.partition(f"<!-- table: {name} -->\n")[2].partition("<!-- end -->")[0]
 
 
 def cells(option: str) -> list[str]:
     """The cells after the option in its row of the page."""
-    lines = [line for line in LEARNERS.splitlines() if line.startswith(f"| {option} | ")]
+    lines = [line for line in block("runs-learners").splitlines() if f"| `{option}` |" in line]
     assert len(lines) == 1, f"{option} has {len(lines)} rows in baselines/README.md"
     return [cell.strip() for cell in lines[0].split("|")][2:-1]
 
@@ -35,26 +42,40 @@ def test_each_learner_has_a_recorded_run_or_its_row_says_that_none_exists(option
 
 
 def test_learners_from_a_replay_buffer_have_five_seeds():
-    for option in ("`c51`", "`qr-dqn`", "`iqn`", "`rainbow`", "`r2d2`", "`--novelty e3b`"):
+    for option in ("c51", "qr-dqn", "iqn", "rainbow", "r2d2", "--novelty e3b"):
         assert int(cells(option)[4]) >= 5, option
 
 
-def test_a_learner_without_a_run_says_so():
-    reference = {"trained": {"Grid-v0": [{"command": "c", "apart": ["E3B"]}]}}
-    table = recorded.recorded([[]], RAY, reference)
-    assert [row[0] for row in table.rows] == OPTIONS
-    assert {row[3] for row in table.rows} == {recorded.NONE}
-    run = {"id": "Grid-v0", "command": "c", "seeds": 1, "steps": 10, "versions": {"jaxenvs": "0"}}
-    run |= {"device": "here", "date": "today", "evaluation": None, "last_returns": [0.5]}
-    other = {**run, "command": "c --seed 1 --set obs=full", "algorithm": "dqn"}
-    more = {**other, "command": "c --seed 2 --set obs=full"}
-    table = recorded.recorded([[run], [other, more]], RAY, reference)
-    known = {row[0]: row[2:] for row in table.rows if row[3] != recorded.NONE}
-    alone = ["1", "`Grid-v0`", "`image`", "1", "10", "0.500", "here, today"]
+@pytest.fixture
+def no_ray(tmp_path):
+    path = tmp_path / "ray.json"
+    path.write_text('{"faults": []}', "utf-8")
+    return path
+
+
+def test_a_learner_without_a_run_says_so(no_ray):
+    rows = learners([], {}, no_ray)
+    assert [row["option"] for row in rows] == OPTIONS
+    table = recorded.learners({"learners": rows})
+    assert all(row[3] == recorded.NONE and not any(row[4:]) for row in table.rows)
+
+
+def test_a_row_has_the_run_with_the_most_seeds(no_ray):
+    one = {**RUN, "command": "c --seed 1 --set obs=full", "algorithm": "dqn"}
+    two = {**one, "command": "c --seed 2 --set obs=full", "last_returns": [0.7]}
+    other = {**one, "command": "c", "steps": 20}
+    plans = {**RUN, "command": "d", "algorithm": "davi", "evaluation": {"boards": 8}}
+    bonus = {**RUN, "command": "e"}
+    peer = {**RUN, "algorithm": "pqn", "versions": {"jax": "0"}}
+    trained = {"Grid-v0": [{"command": "e", "apart": ["E3B"]}]}
+    rows = learners([RUN, one, two, other, plans, bonus, peer], trained, no_ray)
+    table = recorded.learners({"learners": rows})
+    known = {row[0]: row[2:-1] for row in table.rows if row[3] != recorded.NONE}
     assert known == {
-        "`ppo`": alone,
-        "`dqn`": ["1", "`Grid-v0`", "`full`", "2", "10", "0.500", "here, today"],
-        "`--novelty e3b`": alone,
+        "`ppo`": ["1", "`Grid-v0`", "`image`", "1", "10.0", "0.500"],
+        "`dqn`": ["1", "`Grid-v0`", "`full`", "2", "10.0", "0.600"],
+        "`davi`": ["1", "`Grid-v0`", "`image`", "1", "10.0", "see below"],
+        "`--novelty e3b`": ["1", "`Grid-v0`", "`image`", "1", "10.0", "0.500"],
     }
 
 
@@ -71,6 +92,6 @@ def test_figures_of_second_tries_are_those_of_the_table():
     """The number of ids that have learned stands below the table, and nowhere else."""
     tries = json.loads((ROOT / registry.RUNS / "retries.json").read_text("utf-8"))
     claims = re.findall(rf"(\d+) of {len(tries)} (?:ids|tries)", LEARNERS)
-    block = LEARNERS.partition("<!-- table: runs-retries -->")[2].partition("<!-- end -->")[0]
-    assert len(claims) == 1 and f"{claims[0]} of {len(tries)} ids have learned" in block
-    assert block.count("\n| `") == int(claims[0])
+    table = block("runs-retries")
+    assert len(claims) == 1 and f"{claims[0]} of {len(tries)} ids have learned" in table
+    assert table.count("\n| `") == int(claims[0])
