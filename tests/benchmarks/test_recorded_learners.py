@@ -95,3 +95,22 @@ def test_figures_of_second_tries_are_those_of_the_table():
     table = block("runs-retries")
     assert len(claims) == 1 and f"{claims[0]} of {len(tries)} ids have learned" in table
     assert table.count("\n| `") == int(claims[0])
+
+
+@pytest.mark.parametrize("claim", ["policies earn 12.50", "8.50 over", "4,096 others", "208,320"])
+def test_figures_whose_raw_data_were_not_kept_are_gone(claim):
+    assert claim not in " ".join(LEARNERS.split())
+
+
+def test_figures_of_2048_are_means_of_recorded_runs():
+    runs = json.loads((ROOT / registry.RUNS / "muzero.json").read_text("utf-8"))
+    tiles = [run for run in runs if run["id"] == "Puzzle-2048-v0"]
+    means = {f"{run['evaluation']['mean_return']:,.0f}" for run in tiles}
+    said = LEARNERS.partition("On **2048** MuZero earns")[2].partition("\n\n")[0]
+    random = json.loads((ROOT / registry.REFERENCE).read_text("utf-8"))["random"]
+    by_chance = f"{random['Puzzle-2048-v0']['return']:,.0f}"
+    ranges = {"4,800", "6,052"}  # of MuZero's seeds
+    assert set(re.findall(r"\d,\d{3}", said)) - ranges <= means | {by_chance}
+    assert {"--lines 32", "--lines 64"} <= {
+        found[0] for run in tiles if (found := re.search(r"--lines \d+", run["command"]))
+    }
