@@ -2,7 +2,7 @@
 
     python -m jaxenvs.benchmarks.reference                 every id; about an hour on one core
     python -m jaxenvs.benchmarks.reference --ids Grid-v0   these ids only; the others stay
-    python -m jaxenvs.benchmarks.reference --ids           only the recorded runs
+    python -m jaxenvs.benchmarks.reference --ids           only recorded runs and learners
     python -m jaxenvs.benchmarks.reference --train 300000  PPO where no run of it is recorded
     python -m jaxenvs.benchmarks.reference --retry 1000000  where no recorded run has learned
 
@@ -11,7 +11,7 @@ episode of each of 1,024 environments, so that long episodes count as much as sh
 runs `jaxenvs train` with one seed on each id, for that many steps or for those of its preset if
 they are fewer, and records each run as it ends; started again, it continues with the ids that are
 left. The result is that of a short run, not the best one. `--retry` does the same where no recorded
-run is better than random play, with a bonus for novelty (`--preset noveld`) or, where there is no
+run has learned (`jaxenvs/commands/learned.py`), with a bonus for novelty (`--preset noveld`) or, where there is no
 such preset, with scaled rewards.
 """
 
