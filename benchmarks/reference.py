@@ -11,8 +11,8 @@ episode of each of 1,024 environments, so that long episodes count as much as sh
 runs `jaxenvs train` with one seed on each id, for that many steps or for those of its preset if
 they are fewer, and records each run as it ends; started again, it continues with the ids that are
 left. The result is that of a short run, not the best one. `--retry` does the same where no recorded
-run has learned (`jaxenvs/commands/learned.py`), with a bonus for novelty (`--preset noveld`) or, where there is no
-such preset, with scaled rewards.
+run has learned (`jaxenvs/commands/learned.py`), with a bonus for novelty (`--preset noveld`) or,
+where there is no such preset, with scaled rewards.
 """
 
 import argparse
