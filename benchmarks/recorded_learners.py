@@ -22,7 +22,7 @@ def learners(
 ) -> list[dict[str, Any]]:
     """Return a row for each learner of `--algo`, then for each bonus of `--novelty`.
 
-    `records` are those of `baselines/results`, `trained` the runs of `reference.json`. A learner
+    `records` come from `baselines/results`, `trained` the runs of `reference.json`. A learner
     without a recorded run has a row of its option, its title and no ids.
     """
     known = [record for record in records if "jaxenvs" in record["versions"]]

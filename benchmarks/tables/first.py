@@ -108,11 +108,11 @@ def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -
     return (
         f"On {grid['cpus']} CPU cores 1,024 DoorKey-8x8 environments make "
         f"{short(_speed(doorkey.rows['auto']))} steps/s including resets, "
-        f"{_times(doorkey, 'auto', 'minigrid')} times as many as minigrid in one process. 1,024 "
+        f"{_times(doorkey, 'auto', 'minigrid')} times the speed of minigrid in one process. 1,024 "
         f"Craft-Classic environments with symbolic observations make "
         f"{short(_speed(symbolic.rows['exact']))} steps/s with a new world for every episode, "
-        f"{_times(symbolic, 'exact', 'crafter')} times as many as crafter; with pictures they are "
-        f"{_times(pixels, 'exact', 'craftax (optimistic 16)')} times as fast as craftax."
+        f"{_times(symbolic, 'exact', 'crafter')} times the speed of crafter; with pictures they are "
+        f"{_times(pixels, 'exact', 'craftax (optimistic 16)')} times the speed of craftax."
     )
 
 

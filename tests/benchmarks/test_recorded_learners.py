@@ -20,7 +20,7 @@ RUN |= {"device": "here", "date": "today", "evaluation": None, "last_returns": [
 
 
 def block(name: str) -> str:
-    """What stands between the markers of a table."""
+    """Return the text between the markers of a table."""
     return LEARNERS.partition(f"<!-- table: {name} -->\n")[2].partition("<!-- end -->")[0]
 
 
