@@ -111,8 +111,8 @@ def cpu(grid: dict[str, Any], craft: dict[str, Any], pictures: dict[str, Any]) -
         f"{_times(doorkey, 'auto', 'minigrid')} times the speed of minigrid in one process. 1,024 "
         f"Craft-Classic environments with symbolic observations make "
         f"{short(_speed(symbolic.rows['exact']))} steps/s with a new world for every episode, "
-        f"{_times(symbolic, 'exact', 'crafter')} times the speed of crafter; with pictures they are "
-        f"{_times(pixels, 'exact', 'craftax (optimistic 16)')} times the speed of craftax."
+        f"{_times(symbolic, 'exact', 'crafter')} times the speed of crafter; with pictures they "
+        f"are {_times(pixels, 'exact', 'craftax (optimistic 16)')} times the speed of craftax."
     )
 
 
