@@ -196,7 +196,9 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _records(folder):
         if "jaxenvs" in row["versions"] and "per_seed" in (row["evaluation"] or {"per_seed": ()}):
-            runs.setdefault(row["id"], []).append(kept(row))
+            known, run = runs.setdefault(row["id"], []), kept(row)
+            if run not in known:  # a run may be in two files of results
+                known.append(run)
 
     def place(run: dict[str, Any]) -> tuple[bool, bool]:
         return run["algorithm"] != "ppo", bool(run["apart"])

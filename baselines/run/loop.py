@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
@@ -28,7 +29,7 @@ from .divergence import Divergence
 from .interrupt import EXIT_CODE, Interrupt
 from .keeping import Callback, Keeper
 from .options import PROGRAM, Options, prepare
-from .progress import ProgressLine
+from .progress import OLDEST, ProgressLine, activity
 
 STOCK = "stock"  # part of a checkpoint
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
@@ -57,14 +58,18 @@ def run_chunk(
 
     def seeds(runners: Any, params: PyTree[Array]) -> tuple[Any, dict[str, Array]]:
         def update(runner: Any, _: None) -> tuple[Any, dict[str, Array]]:
-            return learner.update(runner, params)
+            after, metrics = learner.update(runner, params)
+            lengths = getattr(after, "lengths", ())  # of the episodes under way
+            oldest = {OLDEST: jnp.max(lengths)} if isinstance(lengths, jax.Array) else {}
+            return after, {**metrics, **oldest}
 
         def updates(runner: Any) -> tuple[Any, dict[str, Array]]:
             return jax.lax.scan(update, runner, length=learner.settings.chunk)
 
         runners, metrics = over_seeds(updates)(runners)
         sums = devices.total({name: metrics.pop(name) for name in SUMS})
-        return runners, sums | devices.mean(metrics)
+        most = devices.most({OLDEST: metrics.pop(OLDEST)} if OLDEST in metrics else {})
+        return runners, sums | most | devices.mean(metrics)
 
     return devices.program(seeds, (where, EVERYWHERE), (where, EVERYWHERE))(runners, params)
 
@@ -86,7 +91,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
     divergence = Divergence(run)
     with (
         Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.") as stop,
-        ProgressLine(run.config, settings.steps_per_update, settings.updates, done) as line,
+        progress_line(run, learner, done) as line,
     ):
 
         def tell(metrics: dict[str, Array] | None) -> None:
@@ -113,6 +118,20 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
     if stopped:
         raise KeyboardInterrupt
     return runners
+
+
+def progress_line(run: Run, learner: Any, done: int) -> ProgressLine:
+    """The line of a run; a learner's module may say what it shows of a record, `shown`."""
+    settings, module = learner.settings, learner.algorithm.load()
+    shown = getattr(module, "shown", None)
+    return ProgressLine(
+        run.config,
+        settings.steps_per_update,
+        settings.updates,
+        done,
+        unit=getattr(settings, "unit", "steps"),
+        shown=None if shown is None else functools.partial(shown, settings),
+    )
 
 
 def lent(learner: Learner[Any]) -> PyTree[Array]:
@@ -200,7 +219,8 @@ def command(
     """
     try:
         asked, run, learner = prepare(argv, algorithm.name, build)
-        done, runners = begin(run, learner, asked.resume is not None)
+        with activity(run.config.id, "starting"):
+            done, runners = begin(run, learner, asked.resume is not None)
     except SystemExit as stop:  # --help, or a flag that does not exist
         return int(stop.code or 0)
     except (ImportError, OSError, UnknownIdError, TypeError, ValueError) as error:
@@ -214,7 +234,8 @@ def command(
             runners = train(run, learner, done, runners, keeper)
         if processes.first():
             weights = learner.devices.one(runners.weights)
-            (report or algorithm.load().report)(run, learner, weights, asked.eval_episodes)
+            with activity(run.config.id, "evaluating", "evaluating ..."):
+                (report or algorithm.load().report)(run, learner, weights, asked.eval_episodes)
             _follow(run, asked.html)
         processes.wait("reported")
     except (RunError, OSError) as error:  # the end could not be written

@@ -20,6 +20,7 @@ from ..core import registry
 from ..core.checks import counted
 from ..core.controls import sign
 from ..core.env import Env
+from ..core.param_values import constructor_fields
 from ..core.registry import EnvSpec
 from ..core.spaces import Box, Dict, Space
 from .learned import ADDED, UNLEARNED, is_plain, with_additions
@@ -232,8 +233,7 @@ def _fields(env: Env) -> Section:
     notes = comments(type(env))
     rows = tuple(
         (f"`{f.name}`", f"`{getattr(env, f.name)!r}`", notes.get(f.name, ""))
-        for f in dataclasses.fields(env)  # type: ignore[arg-type]
-        if f.init
+        for f in constructor_fields(env)
     )
     text = ("Keywords of `jaxenvs.make`, which change a shape or the program.",)
     return Section("Constructor fields", text, ("field", "here", "what"), rows)
@@ -246,7 +246,10 @@ def _params(env: Env) -> Section:
         (f"`{f.name}`", _shown(getattr(params, f.name)), notes.get(f.name, ""))
         for f in dataclasses.fields(params)
     )
-    text = ("Numbers of `env.default_params`, which may differ within a batch.",)
+    text = (
+        "Numbers of `env.default_params`, which may differ within a batch. Keywords of "
+        "`jaxenvs.make` and `--param NAME=VALUE` set them for a whole environment.",
+    )
     return Section("Params", text, ("param", "default", "what"), rows)
 
 
