@@ -9,20 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import tiny
-from tiny import Clock, Push
 
 import jaxenvs
 from jaxenvs import cli
-from jaxenvs.baselines import alphazero, elsewhere, evaluate, muzero, train
+from jaxenvs.baselines import alphazero, evaluate, muzero, train
 from jaxenvs.baselines.algorithms import Learner
-from jaxenvs.baselines.planning import HIDDEN, LEARNED, TRUE, search_of
-from jaxenvs.baselines.policy import Policy
 from jaxenvs.baselines.run import tracking
-from jaxenvs.baselines.run.checkpoints import RunError
 from jaxenvs.baselines.run.options import Options
 from jaxenvs.baselines.runs import Config, Run, load_policy
-from jaxenvs.baselines.stated import stated, words
-from jaxenvs.core.wrappers import PreviousStep
 from jaxenvs.render import pilots
 
 KEY, EPISODES = jax.random.key(0), 8
@@ -73,7 +67,7 @@ def imagined(tmp_path_factory):
 def test_eval_json_states_each_policy_that_it_ran(planned):
     *_, result = planned
     seen = {"observation": SEEN}
-    search = {"search": True, "simulations": 8, "model": TRUE, **seen}
+    search = {"search": True, "simulations": 8, "model": "true environment", **seen}
     assert result["policy"] == {"actions": "sampled", **search}
     assert result["greedy_search"]["policy"] == {"actions": "greedy", **search}
     alone = {"actions": "sampled", "search": False, "simulations": 0, **seen}
@@ -88,12 +82,11 @@ def test_evaluations_while_training_play_the_policy_of_eval_json(planned):
     run, agent, weights, result = planned
     asked = Options(settings=agent.settings, eval_every=1, eval_episodes=EPISODES)
     (look,) = tracking.looks(run, agent, asked, 0, None)
-    row = {}
+    row, searched = {}, "actions sampled, search with 8 simulations in the true environment"
     look.begin(1, weights)
     look.finish(row)
     assert row["eval_return"] == [seed["mean_return"] for seed in result["per_seed"]]
-    assert row["eval_policy"] == f"{EPISODES} episodes, {words(result['policy'])}"
-    assert "actions sampled, search with 8 simulations" in row["eval_policy"]
+    assert row["eval_policy"] == f"{EPISODES} episodes, {searched}, observation {SEEN}"
 
 
 def test_eval_greedy_is_for_every_evaluation_of_a_run(tmp_path, imagined):
@@ -119,7 +112,7 @@ def test_eval_searches_as_in_training_unless_told(
     assert cli.main(argv) == 0
     found = json.loads(file.read_text())
     assert found["policy"].pop("observation").startswith("Box(")
-    model = {"model": LEARNED} if simulations else {}
+    model = {"model": "learned model"} if simulations else {}
     search = {"search": simulations > 0, "simulations": simulations, **model}
     assert found["policy"] == {"actions": actions, **search} and found["episodes"] == 4
     said = capsys.readouterr().out
@@ -177,28 +170,6 @@ def test_greedy_search_draws_nothing_and_sampled_search_does(imagined):
     assert (greedy == greedy[0]).all() and not (sampled == sampled[0]).all()
 
 
-def test_sampled_search_with_chance_has_no_exploration_noise(monkeypatch):
-    import mctx
-
-    agent, given = tiny.learner(Clock(), "muzero", codes=3), []
-
-    def search(**asked):
-        given.append((asked["dirichlet_fraction"], asked["temperature"]))
-        raise StopIteration
-
-    monkeypatch.setattr(mctx, "stochastic_muzero_policy", search)
-    weights, obs = jax.eval_shape(agent.network.init, KEY, jnp.ones(1)), jnp.ones((2, 1))
-    calls = [
-        functools.partial(muzero.decide, mask=None, state=None, params=None, greedy=False),
-        functools.partial(muzero.decide, mask=None, state=None, params=None, greedy=True),
-        functools.partial(muzero.planned, mask=None),  # in training
-    ]
-    for call in calls:
-        with pytest.raises(StopIteration):
-            jax.eval_shape(functools.partial(call, agent, key=KEY, obs=obs), weights)
-    assert given == [(0.0, 1.0), (0.0, 0.0), (0.25, 1.0)]
-
-
 def test_agents_of_a_sweep_search_with_their_own_settings(tmp_path):
     sweep = {"gamma": [0.5, 0.9]}
     run, agent, _ = made(tmp_path / "run", "alphazero", CARTPOLE, seeds=2, sweep=sweep)
@@ -215,53 +186,6 @@ def test_agents_of_a_sweep_search_with_their_own_settings(tmp_path):
         player = evaluate.Evaluated.of(run, agent).player(run.config, 2)
         jax.eval_shape(player, weights_of(agent, 2))
     assert isinstance(seen[0], jax.core.Tracer)  # an element for each agent
-
-
-VALUES = ("pqn", "pqn-rnn", "dqn", "c51", "qr-dqn", "iqn", "rainbow", "r2d2")
-
-
-@pytest.mark.parametrize("algorithm", [name for name in tiny.TINY if name != "rl2"])
-def test_each_learner_states_its_epsilon_and_its_search(algorithm):
-    env = Push() if algorithm in ("sac", "td3", "tqc", "crossq") else Clock()
-    env = jaxenvs.make("Grid-Empty-5x5-v0") if algorithm == "dyna" else env
-    agent = tiny.learner(env, algorithm)
-    policy = Policy.of(env, agent.network, None, search=search_of(agent))
-    sampled, greedy = stated(policy, greedy=False), stated(policy, greedy=True)
-    assert (sampled["actions"], greedy["actions"]) == ("sampled", "greedy")
-    assert sampled.get("epsilon") == (0.02 if algorithm in VALUES else None)
-    assert "epsilon" not in greedy
-    assert sampled["search"] == (algorithm in ("muzero", "alphazero"))
-    named = "image" if algorithm == "dyna" else "Box(0.0, 9.0, (1,), float32)"
-    assert sampled["observation"] == named
-    assert ("2% random" in words(sampled)) == (algorithm in VALUES)
-
-
-def test_normalised_observations_keep_the_epsilon():
-    agent = tiny.learner(Clock(), "pqn", normalize_obs=True)
-    assert Policy.of(Clock(), agent.network, None).epsilon == 0.02
-
-
-def test_observations_have_the_name_that_chose_them():
-    env = jaxenvs.make("Grid-Empty-5x5-v0", obs="full")
-    agent = tiny.learner(env)
-    for world, name in ((env, "full"), (PreviousStep(env=env), "full, previous action and reward")):
-        assert stated(Policy.of(world, agent.network, None), True)["observation"] == name
-
-
-def test_a_search_that_sees_hidden_state_says_so():
-    env = jaxenvs.make("Grid-Empty-5x5-v0")
-    search = search_of(tiny.learner(env, "alphazero", clairvoyant=True))
-    assert (search.model, search.needs_state) == (HIDDEN, True)
-    said = words(stated(Policy.of(env, search.learner.network, None, search=search), False))
-    assert "search with 8 simulations in the true environment with its hidden state" in said
-
-
-def test_a_search_in_the_true_environment_is_not_played_where_the_state_is_unknown(imagined):
-    env = jaxenvs.make(CARTPOLE)
-    agent = tiny.learner(env, "alphazero")
-    policy = Policy.of(env, agent.network, None, CARTPOLE, search_of(agent))
-    with pytest.raises(elsewhere.NotThereError, match="give --simulations 0 to play without"):
-        elsewhere.play(policy, "gymnasium", KEY, 2)
 
 
 def test_watch_shows_the_search(planned):
@@ -290,10 +214,3 @@ def test_greedy_evaluations_are_refused_where_actors_sample(tmp_path, capsys):
     argv = ["gym:CartPole-v1", "--ray", "--eval-greedy", "--out", str(tmp_path / "run")]
     assert train.main(argv) == 2
     assert "--eval-greedy: actors of Ray sample actions" in capsys.readouterr().err
-
-
-def test_settings_of_the_search_that_cannot_work_say_why(imagined):
-    with pytest.raises(RunError, match="give 0, not 3"):
-        load_policy(imagined[0].path, seed=3)
-    with pytest.raises(ValueError, match="simulations=-1 must be at least"):
-        search_of(imagined[1], -1)
