@@ -173,7 +173,7 @@ def _evaluated(path: Path, score: str) -> Evaluated:
 
 
 def _policy(result: dict[str, Any]) -> str:
-    """How the policy of an eval.json acted; older ones of planners do not state their search."""
+    """Return the statement of an eval.json in words; files of older versions have none."""
     if "policy" in result:
         return words(result["policy"])
     search = "greedy actions of a search" if "without_search" in result else "not stated"
@@ -267,7 +267,7 @@ def _row(name: str, scores: statistics.Scores, each: bool = False) -> list[str]:
 
 
 def _policies(found: Comparison) -> list[str]:
-    """How each method acted, once where it is the same in all tasks."""
+    """Statements of each method's policy, once where it is the same in all tasks."""
     lines = []
     for name, policies in found.policies.items():
         same = len(set(policies)) == 1

@@ -114,7 +114,7 @@ class Evaluated(NamedTuple):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What eval.json says of the policy."""
+        """The statement of the policy in eval.json."""
         policy = Policy.of(self.env, self.network, None, search=self.search)
         return stated(policy, self.greedy)
 

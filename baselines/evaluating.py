@@ -89,7 +89,7 @@ def _steps(run: Run) -> int | None:
 
 
 def _statements(found: dict[str, Any]) -> list[str]:
-    """What was played, in sentences."""
+    """Statements of the policy that played, as sentences."""
     episodes = f"{found['episodes']} episodes{' per seed' if found['seeds'][1:] else ''}"
     lines = [f"Evaluated over {episodes}: {words(found['policy'])}."]
     if found["best"]:

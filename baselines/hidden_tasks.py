@@ -1,4 +1,4 @@
-"""Whether an observation shows the task that a learner of tasks (RL²) must find out."""
+"""Refusal of observations that show the task which a learner of tasks (RL²) must find out."""
 
 import dataclasses
 from typing import Any
@@ -21,7 +21,7 @@ def check_hidden(env: Any) -> None:
 
 
 def shows_task(env: Any) -> bool:
-    """Whether an observation depends on the goal or the rules; found by tracing, as `has_illegal`.
+    """Return whether an observation depends on the goal or the rules, by tracing as `has_illegal`.
 
     An output without a batch axis must not depend on the batch: here one of rulesets.
     """

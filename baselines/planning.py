@@ -32,14 +32,14 @@ class Search:
 
     @property
     def model(self) -> str:
-        """What the search steps."""
+        """The model that the search steps."""
         if self.learner.algorithm.searches == LEARNED:
             return LEARNED
         return TRUE if self.learner.env.env.fully_observed else HIDDEN
 
     @property
     def needs_state(self) -> bool:
-        """Whether it needs the true state, which other packages do not show."""
+        """True if the search needs the true state, which other packages do not show."""
         return self.model != LEARNED
 
     def plan(
@@ -52,7 +52,7 @@ class Search:
         params: Any,
         greedy: bool,
     ) -> Int32[Array, " batch"]:
-        """Actions of a batch; `params` are those of the environments, None for the defaults."""
+        """Actions of a batch; `params` of the environments are None for the defaults."""
         given = (obs, mask, state, params)
         return self.learner.algorithm.load().decide(self.learner, weights, key, *given, greedy)
 
@@ -64,7 +64,7 @@ class Search:
 def search_of(learner: Any, simulations: int | None = None) -> Search | None:
     """Return the search of a learner's policy, None if it has none.
 
-    `simulations` are those of training if None; 0 leaves the network alone. Raises `ValueError`
+    `simulations` None is the number of training; 0 leaves the network alone. Raises `ValueError`
     if a learner without a search is asked for simulations.
     """
     algorithm = learner.algorithm

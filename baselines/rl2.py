@@ -164,6 +164,7 @@ def init(learner: Learner[Settings], key: Array, params: PyTree[Array]) -> Runne
     return runner._replace(world=world.replace(env=world.env.replace(env=late)))
 
 
+UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an episode in a trial"
 LATE = 0x1A7E  # folded into a run's key: how far the first trials are
 
 
@@ -257,8 +258,7 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
     keys = jax.vmap(jax.random.fold_in, (0, None))(jnp.stack(keys), evaluate.EVALUATION)
     played = functools.partial(play, trials, learner.network, count, greedy=main.greedy)
     trial = jax.jit(jax.vmap(played, (0, 0, None)))(weights, keys, trials.default_params)
-    unit = f"trial of {trials.episodes} episodes under a held-out task"
-    result = {"policy": main.facts, "unit": unit, **summary(jax.device_get(trial), config.labels)}
+    result = {"policy": main.facts, "unit": UNIT, **summary(jax.device_get(trial), config.labels)}
     run.write_json("eval.json", result)
     if not config.sweep:  # whose table follows
         tell(result)

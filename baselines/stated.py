@@ -1,19 +1,21 @@
-"""What an evaluation states about its policy: in eval.json, `jaxenvs eval --json` and in words."""
+"""Statement of the evaluated policy: in eval.json, in `jaxenvs eval --json` and in words."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from jaxenvs.core.wrapper import Wrapper
 from jaxenvs.core.wrappers import PreviousStep
+from jaxenvs.xland.trials import Trials
 
 from .policy import Policy
 
 
 def stated(policy: Policy, greedy: bool) -> dict[str, Any]:
-    """How a policy acts, for JSON.
+    """Return the statement of a policy for JSON.
 
     `actions` are sampled or greedy; `epsilon` is the share of random ones among sampled actions of
-    a learner of action values. `simulations` is 0 without a search; `model` is what it steps.
+    a learner of action values. Without a search `simulations` is 0; a search steps its `model`.
+    `episode` is there if one is a trial of several.
     """
     search = policy.search
     found: dict[str, Any] = {"actions": "greedy" if greedy else "sampled"}
@@ -21,13 +23,22 @@ def stated(policy: Policy, greedy: bool) -> dict[str, Any]:
         found["epsilon"] = policy.epsilon
     found |= {"search": search is not None, "simulations": search.simulations if search else 0}
     found |= {"model": search.model} if search else {}
-    return {**found, "observation": observation(policy.env)}
+    found["observation"] = observation(policy.env)
+    trials = inside(policy.env, Trials)
+    return found | ({"episode": f"trial of {trials.episodes} episodes"} if trials else {})
 
 
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
     """The statement of a greedy descent; `shown` names the observation where it is not `env`'s."""
     facts = {"actions": "greedy", "search": False, "simulations": 0}
     return {**facts, "observation": shown or observation(env)}
+
+
+def inside(env: Any, kind: type) -> Any:
+    """Return the outermost wrapper of a kind, None without one."""
+    while isinstance(env, Wrapper) and not isinstance(env, kind):
+        env = env.env
+    return env if isinstance(env, kind) else None
 
 
 def observation(env: Any) -> str:
@@ -47,7 +58,9 @@ def words(facts: Mapping[str, Any]) -> str:
         parts = [f"best action but for {facts['epsilon']:.0%} random ones"]
     search = f"search with {facts['simulations']} simulations in the {facts.get('model')}"
     parts.append(search if facts["search"] else "no search")
-    return ", ".join([*parts, f"observation {facts['observation']}"])
+    parts.append(f"observation {facts['observation']}")
+    parts += [f"each episode a {facts['episode']}"] if "episode" in facts else []
+    return ", ".join(parts)
 
 
 def in_words(result: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Which policy an evaluation plays, and what it states of it: search, actions, observation."""
+"""Evaluations of a run play one kind of policy and state it: search, actions, observation."""
 
 import dataclasses
 import functools

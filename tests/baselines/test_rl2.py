@@ -195,9 +195,9 @@ def test_the_command_trains_and_writes_down_the_evaluation(tmp_path, capsys):
     assert len(result["by_episode"]["median"]) == 2 and result["mean_length"] > 2
     seen = "image, previous action and reward"
     facts = {"actions": "sampled", "search": False, "simulations": 0, "observation": seen}
-    assert result["policy"] == facts
-    assert result["unit"] == "trial of 2 episodes under a held-out task"
-    assert f"(actions sampled, no search, observation {seen})" in said
+    assert result["policy"] == {**facts, "episode": "trial of 2 episodes"}
+    assert "mean_return is of an episode in a trial" in result["unit"]
+    assert f"no search, observation {seen}, each episode a trial of 2 episodes)" in said
     assert [row["steps"] for row in runs.Run.open(out).records()] == [32, 64]
     policy = runs.load_policy(out)
     obs = jax.eval_shape(policy.env.reset, KEY).obs

@@ -1,4 +1,4 @@
-"""What is stated of policies: epsilon, search, observation, for each learner."""
+"""Statements of policies of each learner: epsilon, search, observation."""
 
 import functools
 
@@ -85,6 +85,21 @@ def test_a_search_in_the_true_environment_is_not_played_where_the_state_is_unkno
     policy = Policy.of(env, agent.network, None, CARTPOLE, search_of(agent))
     with pytest.raises(elsewhere.NotThereError, match="give --simulations 0 to play without"):
         elsewhere.play(policy, "gymnasium", KEY, 2)
+
+
+@pytest.mark.parametrize("algorithm", ["alphazero", "muzero"])
+def test_a_policy_with_a_search_acts_in_a_state_and_in_a_batch(algorithm):
+    env, agent = Clock(), tiny.learner(Clock(), algorithm)
+
+    def actions(key):
+        weights = agent.network.init(key, jnp.ones(1))
+        policy, state = Policy.of(env, agent.network, weights, "", search_of(agent)), env.reset(key)
+        batch = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (3, *leaf.shape)), state)
+        alone = policy.act(key, (), state.state, env.default_params)[1]
+        return alone, policy.decide_batch(key, (), *batch)[1]
+
+    one, many = jax.eval_shape(actions, KEY)
+    assert (one.shape, many.shape, one.dtype, many.dtype) == ((), (3,), jnp.int32, jnp.int32)
 
 
 def test_a_search_needs_at_least_one_simulation():
