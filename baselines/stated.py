@@ -48,7 +48,7 @@ def observation(env: Any) -> str:
     if isinstance(env, Wrapper) and env.observation_space == env.env.observation_space:
         return observation(env.env)
     is_named = getattr(env, "observations", ()) and not isinstance(env, Wrapper)
-    return env.obs if is_named else str(env.observation_space)
+    return str(vars(env)["obs"] if is_named else env.observation_space)
 
 
 def words(facts: Mapping[str, Any]) -> str:
