@@ -80,8 +80,9 @@ class Policy:
         memory, outputs, _ = self.think(memory, obs, mask)
         if self.search is None:
             return memory, self.choose(key, outputs, greedy)
-        one = jax.tree.map(lambda leaf: leaf[None], (obs, mask, state))
-        return memory, self.search.plan(self.weights, key, *one, params, greedy)[0]
+        obs, mask, state = jax.tree.map(lambda leaf: leaf[None], (obs, mask, state))
+        action = self.search.plan(self.weights, key, obs, mask, state, params, greedy)
+        return memory, action[0]
 
     def decide_batch(
         self,
