@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
 import jax
 from jaxtyping import Array, PyTree
 
-from jaxenvs import Env
+from jaxenvs import Env, make_vec
 from jaxenvs.core import distributions
 from jaxenvs.core.distributions import Distribution
 from jaxenvs.core.facts import identity
@@ -24,6 +24,7 @@ from . import GYM
 from .devices import ALONE, Devices
 from .moments import Normalised, has_floats
 from .networks import Separate, check_answers, named
+from .planning import LEARNED, TRUE, Search, search_of
 
 S = TypeVar("S")  # a learner's settings, a dataclass
 SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
@@ -62,7 +63,8 @@ class Algorithm(NamedTuple):
 
     A learner whose environments need params has `params(learner)`, arrays that the compiled program
     takes as they are: its `init` has them as a third argument, and runners a field `params`. One
-    whose policy acts in another environment than that of the id has `wrapped(env, settings)`.
+    whose policy acts in another environment than that of the id has `wrapped(env, settings)`. One
+    that `searches` has `decide`, the actions of its trained policy, see `planning.Search.plan`.
     """
 
     name: str  # what --algo calls it
@@ -74,6 +76,7 @@ class Algorithm(NamedTuple):
     actions: tuple[type[Space], ...] = (Discrete,)  # action spaces that it learns in
     # What else it needs of an environment; errors suggest only learners that can learn in it.
     fits: Callable[[Any], bool] = lambda env: True
+    searches: str = ""  # what the search of its policy steps; "": it has no search
 
     def load(self) -> Any:
         """Import the module."""
@@ -123,6 +126,20 @@ class Algorithm(NamedTuple):
         if settings.get("separate"):
             network = Separate(network)
         return Normalised(network, read) if normalised else network
+
+    def search(
+        self, env: Env, network: Any, settings: Mapping[str, Any], simulations: int | None = None
+    ) -> Search | None:
+        """The search of a trained policy, None if it has none; `simulations` as in `search_of`.
+
+        Older runs lack some settings of the learner, which then have their defaults.
+        """
+        if not self.searches and not simulations:
+            return None
+        kind = self.load().Settings
+        known = {field.name for field in dataclasses.fields(kind)} & settings.keys()
+        made = kind(**{name: settings[name] for name in known})
+        return search_of(Learner(self, make_vec(env, 1), network, made), simulations)
 
 
 def able_learners(env: Any) -> list[str]:
@@ -198,10 +215,12 @@ class Learner(Generic[S]):
         return after._replace(params=None), metrics
 
     def _swept(self, runner: Any) -> "Learner":
-        """The learner with the runner's swept settings, which are arrays within a trace."""
+        """The learner with the runner's swept settings."""
         swept = getattr(runner, "swept", ())
-        if not swept:
-            return self
+        return self.under(swept) if swept else self
+
+    def under(self, swept: Mapping[str, Any]) -> "Learner":
+        """The learner with other values of swept settings, which may be arrays of a trace."""
         settings = copy.copy(self.settings)
         for name, value in swept.items():
             object.__setattr__(settings, name, value)  # an array where the type says float
@@ -273,8 +292,9 @@ ALGORITHMS = {
             "Gumbel AlphaZero",
             ".alphazero",
             fits=lambda env: env.fully_observed,
+            searches=TRUE,
         ),
-        Algorithm("muzero", "MuZero", ".muzero", shape=OF_LATENT),
+        Algorithm("muzero", "MuZero", ".muzero", shape=OF_LATENT, searches=LEARNED),
         Algorithm("davi", "DAVI", ".davi", shape=(), fits=has_goal),
         Algorithm("world", "a learned world", ".world", shape=(), fits=has_unit_cost),
         Algorithm(

@@ -21,6 +21,7 @@ from ..benchmarks.tables.plain import plain
 from . import statistics
 from .run.curve import figure
 from .runs import Config, Run, RunError
+from .stated import words
 
 SUMMARY = """\
 Compare methods by the final evaluations of their runs.
@@ -48,6 +49,7 @@ class Evaluated(NamedTuple):
     config: Config
     seeds: tuple[int, ...]
     scores: np.ndarray  # (seeds,)
+    policy: str  # how it acted, in words
 
 
 class Comparison(NamedTuple):
@@ -56,6 +58,7 @@ class Comparison(NamedTuple):
     score: str  # a key of SCORES, "normalised return" where it was
     tasks: tuple[str, ...]
     methods: dict[str, list[np.ndarray]]  # of each task, in their order: (runs,)
+    policies: dict[str, list[str]]  # how the methods acted in each task, in words
 
 
 def main(argv: list[str]) -> int:
@@ -120,12 +123,15 @@ def comparison(runs: Sequence[str], score: str = "return", normalize: bool = Fal
         name: [np.concatenate([run.scores for run in tasks[title]]) for title in titles]
         for name, tasks in methods.items()
     }
+    policies = {
+        name: [tasks[title][0].policy for title in titles] for name, tasks in methods.items()
+    }
     if not normalize:
-        return Comparison(score, titles, scores)
+        return Comparison(score, titles, scores, policies)
     if score != "return":
         raise UsageError(f"--normalize is for returns; leave it out with --score {score}")
     ids = [next(iter(methods.values()))[title][0].config for title in titles]
-    return Comparison("normalised return", titles, _normalised(scores, ids))
+    return Comparison("normalised return", titles, _normalised(scores, ids), policies)
 
 
 def _named(text: str) -> tuple[str, Path]:
@@ -149,7 +155,8 @@ def _evaluated(path: Path, score: str) -> Evaluated:
                 f"{path} is a sweep, whose agents have different settings; train the settings to "
                 f"compare one by one, with several seeds each"
             )
-        seeds = json.loads(read_text(file, LARGEST))["per_seed"]
+        result = json.loads(read_text(file, LARGEST))
+        seeds = result["per_seed"]
         values = [seed[SCORES[score]] for seed in seeds]
         if values and all(value is None for value in values):
             known = next(name for name, key in SCORES.items() if seeds[0][key] is not None)
@@ -157,11 +164,20 @@ def _evaluated(path: Path, score: str) -> Evaluated:
         scores = np.array([float(value) for value in values])
         if not seeds or not np.isfinite(scores).all():
             raise ValueError(f"no finite {score}")
-        return Evaluated(path, run.config, tuple(int(seed["seed"]) for seed in seeds), scores)
+        played = tuple(int(seed["seed"]) for seed in seeds)
+        return Evaluated(path, run.config, played, scores, _policy(result))
     except DAMAGE as error:
         if isinstance(error, UsageError):
             raise
         raise UsageError(f"{file} is no evaluation of a policy ({error!r})") from error
+
+
+def _policy(result: dict[str, Any]) -> str:
+    """Return the statement of an eval.json in words; files of older versions have none."""
+    if "policy" in result:
+        return words(result["policy"])
+    search = "greedy actions of a search" if "without_search" in result else "not stated"
+    return f"{search} (by an older version)"
 
 
 def _check_pooled(run: Evaluated, others: Sequence[Evaluated], named: bool) -> None:
@@ -171,6 +187,12 @@ def _check_pooled(run: Evaluated, others: Sequence[Evaluated], named: bool) -> N
             raise UsageError(
                 f"{other.path} and {run.path} are both {run.config.algorithm} with different "
                 f"settings; name their methods: NAME={other.path} OTHER={run.path}"
+            )
+        if run.policy != other.policy:
+            raise UsageError(
+                f"{other.path} and {run.path} were evaluated by different policies "
+                f"({other.policy}; {run.policy}): evaluate one again with jaxenvs train --resume "
+                f"RUN, or name their methods: NAME={other.path} OTHER={run.path}"
             )
         if set(run.seeds) & set(other.seeds):
             raise UsageError(
@@ -225,6 +247,7 @@ def summary(found: Comparison) -> str:
         every = ((name, scores) for name, scores in found.methods.items())
         lines += [["all tasks", *_row(name, scores)] for name, scores in every]
     parts = [plain([heading, *lines])]
+    parts += ["", *_policies(found)]
     if len(found.methods) > 1:
         parts += ["", *_improvements(found)]
     runs = min(len(task) for scores in found.methods.values() for task in scores)
@@ -243,6 +266,16 @@ def _row(name: str, scores: statistics.Scores, each: bool = False) -> list[str]:
         f"{statistics.mean(scores):.3f}",
         ", ".join(f"{run:.3f}" for run in np.sort(scores[0])) if each else "",
     ]
+
+
+def _policies(found: Comparison) -> list[str]:
+    """Statements of each method's policy, once where it is the same in all tasks."""
+    lines = []
+    for name, policies in found.policies.items():
+        same = len(set(policies)) == 1
+        tasks = [""] if same else [f" in {task}" for task in found.tasks]
+        lines += [f"{name}{task}: {words}" for task, words in zip(tasks, policies, strict=False)]
+    return lines
 
 
 def _improvements(found: Comparison) -> list[str]:
@@ -275,7 +308,11 @@ def figures(found: Comparison) -> dict[str, Any]:
         "resamples": statistics.RESAMPLES,
         "tasks": list(found.tasks),
         "methods": {
-            name: {**of(scores), "scores": [task.tolist() for task in scores]}
+            name: {
+                **of(scores),
+                "scores": [task.tolist() for task in scores],
+                "policies": found.policies[name],
+            }
             for name, scores in found.methods.items()
         },
         "improvement": [

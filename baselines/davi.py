@@ -37,6 +37,7 @@ from .run import options
 from .run.checkpoints import RunError
 from .runs import Config, Run
 from .settings import Checked
+from .stated import greedily
 
 ALGORITHM = "davi"
 
@@ -392,14 +393,15 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
         rate = round(float(solved.mean()), 6)
         length = round(float(moves[solved].mean()), 3) if rate else None
         found.append({"seed": first + i, "success_rate": rate, "mean_length": length})
-    result = {"boards": count, "moves": learner.settings.test_moves, "greedy": found}
+    result = {"policy": greedily(learner.env)}
+    result |= {"boards": count, "moves": learner.settings.test_moves, "greedy": found}
     run.write_json("eval.json", result)
     each = ", ".join(
         f"{one['success_rate']:.1%}"
         + (f" in {one['mean_length']} moves" if one["mean_length"] else "")
         for one in found
     )
-    print(f"Greedy descent from {count} boards: {each}")
+    print(f"Greedy descent from {count} boards, without search: {each}")
     algorithm = " --algorithm qstar" if learner.settings.q else ""
     print(f"Search with it: jaxenvs solve {run.config.typed} --model {run.path}{algorithm}")
 

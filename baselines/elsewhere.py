@@ -52,14 +52,6 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
     return PACKAGES[package](policy, spec.upstream, key, count, greedy)
 
 
-def act(
-    policy: Policy, greedy: bool, key: Array, memory: PyTree[Array], obs: PyTree[Array], mask: Any
-) -> tuple[PyTree[Array], Array]:
-    """New memory and an action of one environment."""
-    memory, outputs, _ = policy.think(memory, obs, mask)
-    return memory, policy.choose(key, outputs, greedy)
-
-
 def _remembered(policy: Policy, count: int) -> PyTree[Array]:
     """What a policy remembers at the beginning of `count` episodes."""
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), policy.begin())
@@ -74,7 +66,12 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
     importlib.import_module(env.package)  # registers its ids
     if has_illegal(env):
         raise NotThereError(f"{env.package} does not tell which actions of {id} are legal")
-    chosen = jax.jit(jax.vmap(functools.partial(act, policy, greedy), (0, 0, 0, None)))
+    if policy.search and policy.search.needs_state:
+        raise NotThereError(
+            f"{env.package} does not show its state, and the policy's search steps the "
+            f"{policy.search.model}: give --simulations 0 to play without the search"
+        )
+    chosen = jax.jit(jax.vmap(functools.partial(policy.decide, greedy=greedy), (0, 0, 0, None)))
     seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore", DeprecationWarning)  # of some levels there are newer ones
@@ -112,15 +109,17 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
     require(["flax", "imageio"], "bench")  # what it needs
     from craftax.craftax_env import make_craftax_env_from_name
 
-    name = "Craftax-Classic-Symbolic-v1" if "Classic" in id else "Craftax-Symbolic-v1"
-    world: Any = make_craftax_env_from_name(name, auto_reset=False)
+    kind = "-Classic" if "Classic" in id else ""
+    world: Any = make_craftax_env_from_name(f"Craftax{kind}-Symbolic-v1", auto_reset=False)
     params = world.default_params
 
     def one(key: Array, memory: PyTree[Array], state: Any) -> tuple[Any, ...]:
         key_act, key_step = jax.random.split(key)
         ours = policy.env.from_upstream(state)
         mask = policy.env.action_mask(ours) if has_illegal(policy.env) else None
-        memory, action = act(policy, greedy, key_act, memory, policy.env.observe(ours), mask)
+        memory, action = policy.decide(
+            key_act, memory, policy.env.observe(ours), mask, ours, greedy=greedy
+        )
         with jax.numpy_dtype_promotion("standard"):  # which the package needs
             key_words = jax.random.key_data(key_step)
             _, state, reward, done, _ = world.step_env(key_words, state, action, params)

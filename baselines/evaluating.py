@@ -1,5 +1,6 @@
 """`jaxenvs eval`: evaluate a finished run again, here or in the package with the same rules."""
 
+import functools
 import json
 import time
 from argparse import Namespace
@@ -19,17 +20,21 @@ from .policy import Policy
 from .run import checkpoints
 from .run.progress import activity
 from .runs import Run, load_policy
+from .stated import stated, words
 
 SUMMARY = """\
 Evaluate a run: the first episode of each of many environments, for every seed.
 
-With --in the same policy also plays in the original package, whose levels and chance are its own;
-the difference of the returns is printed in units of its standard error."""
+Actions are sampled, and a policy of MuZero or AlphaZero acts by its search, as in eval.json. The
+output and the JSON state which policy played. With --in the same policy also plays in the original
+package, which draws its own levels and random outcomes; the difference of the returns is printed in
+units of its standard error."""
 EXAMPLES = (
     "eval runs/doorkey",
     "eval runs/doorkey --in minigrid",
     "eval runs/craft --in craftax --episodes 1024 --greedy",
     "eval runs/doorkey --param max_steps_in_episode=50",
+    "eval runs/muzero --simulations 0",
 )
 MOST = 1_000_000
 
@@ -45,8 +50,8 @@ def _run(argv: list[str]) -> int:
     try:
         run = Run.open(asked.run)
         config = run.config
-        seeds = range(config.seeds)
-        policies = [load_policy(asked.run, seed, asked.best, params) for seed in seeds]
+        seeds, given = range(config.seeds), (asked.best, params, asked.simulations)
+        policies = [load_policy(asked.run, seed, *given) for seed in seeds]
         found = {
             "id": config.id,
             "algorithm": config.algorithm,
@@ -54,8 +59,10 @@ def _run(argv: list[str]) -> int:
             "package": asked.package,
             "episodes": asked.episodes,
             "greedy": asked.greedy,
+            "policy": stated(policies[0], asked.greedy),
             "best": asked.best,
             "params": {**config.params, **params},
+            **({"chosen_by": _chosen_by(run)} if asked.best else {}),
             "seeds": [
                 label | _result(name, label["seed"], policy, asked)
                 for name, label, policy in zip(config.names, config.labels, policies, strict=True)
@@ -63,6 +70,8 @@ def _run(argv: list[str]) -> int:
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
             "versions": {name: version(name) for name in ("jaxenvs", "jax", asked.package) if name},
         }
+        for line in _statements(found):
+            print(line)
         if policies[0].env.achievements:
             print(table([seed["here"] for seed in found["seeds"]]))
         if asked.json:
@@ -83,6 +92,28 @@ def _steps(run: Run) -> int | None:
     return next(made, None)
 
 
+def _statements(found: dict[str, Any]) -> list[str]:
+    """Statements of the policy that played, as sentences."""
+    episodes = f"{found['episodes']} episodes{' per seed' if found['seeds'][1:] else ''}"
+    lines = [f"Evaluated over {episodes}: {words(found['policy'])}."]
+    if found["best"]:
+        chosen = "; ".join(dict.fromkeys(each["policy"] for each in found["chosen_by"]))
+        lines.append(f"The best while training, chosen over {chosen}.")
+    return lines
+
+
+def _chosen_by(run: Run) -> list[dict[str, Any]]:
+    """The evaluation while training that chose each seed's best policy."""
+    rows = [row for row in run.records() if "eval_return" in row]
+    found = []
+    for seed in range(run.config.seeds):
+        best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])  # the first of equals
+        policy = best.get("eval_policy", "episodes of an older version: no search")
+        returned = best["eval_return"][seed]
+        found.append({"update": best["update"], "return": returned, "policy": policy})
+    return found
+
+
 def _parser() -> Parser:
     made = Parser("jaxenvs eval", SUMMARY, EXAMPLES)
     made.add_argument("run", metavar="RUN", help="folder that `jaxenvs train` wrote")
@@ -98,6 +129,7 @@ def _parser() -> Parser:
     made.add_argument("--greedy", action="store_true", help="take the most likely action")
     made.add_best()
     made.add_params()
+    made.add_simulations()
     made.add_argument("--json", metavar="FILE", help="write all figures")
     return made
 
@@ -127,8 +159,8 @@ def here(policy: Policy, key: Any, count: int, greedy: bool = False) -> Episodes
 
     def act(key: Any, obs: Any, state: Any, memory: Any) -> tuple[Any, Any]:
         keys = jax.random.split(key, count)
-        chosen = jax.vmap(lambda key, *known: elsewhere.act(policy, greedy, key, *known))
-        memory, action = chosen(keys, memory, obs, policy.masks(state))
+        decide = functools.partial(policy.decide, greedy=greedy)
+        memory, action = jax.vmap(decide)(keys, memory, obs, policy.masks(state), state)
         return action, memory
 
     played = jax.jit(lambda key: first_episodes(policy.env, act, key, count, policy.begin()))

@@ -26,6 +26,7 @@ from jaxenvs.core.extras import require
 from jaxenvs.core.files import replacing
 from jaxenvs.core.masking import has_illegal
 
+from .algorithms import ALGORITHMS
 from .policy import Policy
 from .runs import Run, RunError, load_policy
 
@@ -57,7 +58,7 @@ def _run(argv: list[str]) -> int:
     asked = made.parse_args(argv)
     require(["flatbuffers", "safetensors"], "export")
     try:
-        policy = load_policy(asked.run, asked.seed, asked.best)
+        policy = load_policy(asked.run, asked.seed, asked.best, simulations=0)
         folder = Path(asked.out or Path(asked.run) / "export")
         write(policy, Run.open(asked.run), folder)
     except RunError as error:
@@ -65,6 +66,8 @@ def _run(argv: list[str]) -> int:
     except OSError as error:
         raise unwritable(error) from error
     print(f"wrote {', '.join(str(folder / name) for name in FILES)}")
+    if (row := ALGORITHMS[Run.open(asked.run).config.algorithm]).searches:
+        print(f"The program is the network alone, without the search of {row.name}.")
     return 0
 
 
@@ -154,6 +157,7 @@ def described(policy: Policy, run: Run) -> dict[str, Any]:
         "fields": run.config.fields,
         "params": run.config.params,
         "algorithm": run.config.algorithm,
+        "search": False,  # the program is the network alone
         "obs": shown(jax.eval_shape(env.observe, env.state_shape)),
         "memory": shown(begin),
         "first_memory": jax.tree.map(lambda leaf: leaf.tolist(), begin),

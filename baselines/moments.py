@@ -65,6 +65,11 @@ class Normalised:
         """What `read` returns."""
         return self.network.observation_space
 
+    @property
+    def evaluation_epsilon(self) -> float:
+        """Share of random actions of its sampled policy, see q_network.py."""
+        return getattr(self.network, "evaluation_epsilon", 0.0)
+
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
         """Weights, and moments of nothing: the first rollout is read as it is, clipped."""
         return {

@@ -52,7 +52,7 @@ from .muzero_search import planned
 from .replay_buffer import ReplayBuffer
 from .run import options
 from .run.checkpoints import RunError
-from .runs import Config, Run
+from .runs import Config
 from .settings import Exploring
 
 FIRMNESS = 50.0  # by which mctx multiplies `value_scale` before the first visit of a search
@@ -160,6 +160,7 @@ class Runner(NamedTuple):
 
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "found", "priorities")
+report = evaluate.report
 
 
 def network(env: Any, **given: Any) -> MuZeroNetwork:
@@ -356,20 +357,19 @@ def flat(leaf: Shaped[Array, "batch moments ..."]) -> Shaped[Array, "rows ..."]:
     return leaf.reshape(-1, *leaf.shape[2:])
 
 
-def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
-    """Evaluate every seed over `count` episodes, with the search and without."""
-
-    def search(weights: PyTree[Array], key: Array, obs: Any, state: Any) -> Array:
-        mask = acting.legal_now(learner, state)
-        return planned(learner, weights, key, obs, mask, gumbel_scale=0.0).action
-
-    env = learner.env.env
-    policy = evaluate.drawn(env, learner.network)
-    alone = evaluate.play(env, policy, weights, run.config, count, learner.network.begin())
-    result = evaluate.play(env, search, weights, run.config, count)
-    run.write_json("eval.json", {**result, "without_search": alone})
-    evaluate.tell(result)
-    evaluate.tell(alone, "Without search: ")
+def decide(
+    learner: Learner[Settings],
+    weights: PyTree[Array],
+    key: Array,
+    obs: PyTree[Array],
+    mask: Mask,
+    state: Any,
+    params: Any,
+    greedy: bool,
+) -> Int32[Array, " batch"]:
+    """Actions of the trained policy; see `planning.Search.plan`. No state or params are read."""
+    noise = 0.0 if greedy else 1.0
+    return planned(learner, weights, key, obs, mask, gumbel_scale=noise, dirichlet=0.0).action
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

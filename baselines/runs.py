@@ -132,12 +132,14 @@ def load_policy(
     seed: int = 0,
     best: bool = False,
     params: Mapping[str, Any] = types.MappingProxyType({}),
+    simulations: int | None = None,
 ) -> Policy:
     """Load the policy of a run's seed, counted from 0; `RunError` says how to fix the run.
 
     It is the newest one or, if `best`, the one with the highest return of those that `--eval-every`
-    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always. `params` are
-    numbers of its environment by name, in the place of those that it was trained with.
+    evaluated. `policy.act(key, memory, state)` chooses an action, a legal one always; MuZero and
+    AlphaZero act by a search with the `simulations` of training if None, by the network if 0.
+    `params` are numbers of its environment by name, in the place of those that it was trained with.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -163,7 +165,12 @@ def load_policy(
     else:
         found = run.restore({"weights": shapes})[1]
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
-    return Policy.of(env, network, weights, config.id)
+    try:
+        given = config.settings | config.agents[seed][0]  # swept settings are those of the agent
+        search = row.search(env, network, given, simulations)
+    except ValueError as error:
+        raise RunError(f"{run.path}: {error}") from error
+    return Policy.of(env, network, weights, config.id, search)
 
 
 def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:

@@ -48,6 +48,7 @@ from .run import options
 from .run.checkpoints import RunError
 from .runs import Config, Run
 from .settings import Checked
+from .stated import greedily
 
 ALGORITHM = "world"
 
@@ -441,7 +442,7 @@ def shown(settings: Any, record: dict[str, Any]) -> str:
 
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:
     """Try each seed's model on new walks and `count` random boards, and write eval.json."""
-    first, seeds = run.config.seed, run.config.seeds
+    first, seeds, settings = run.config.seed, run.config.seeds, learner.settings
 
     @jax.jit
     def each_seed(weights: PyTree[Array], key: Array) -> tuple[Array, ...]:
@@ -459,11 +460,16 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
         length = round(float(moves[solved].mean()), 3) if rate else None
         known = {"foretold": round(float(right), 6), "success_rate": rate, "mean_length": length}
         found.append({"seed": first + i, **known})
-    result = {"boards": count, "moves": learner.settings.test_moves, "greedy": found}
+    seen = f"pictures, tile_size={settings.tile_size}" if settings.tile_size else ""
+    result: dict[str, Any] = {"policy": greedily(learner.env, seen)}
+    result |= {"boards": count, "moves": settings.test_moves, "greedy": found}
     run.write_json("eval.json", result)
     print("Moves predicted:", ", ".join(f"{one['foretold']:.2%}" for one in found))
     each = ", ".join(f"{one['success_rate']:.1%}" for one in found)
-    print(f"Greedy descent in the model from {count} boards, played in the puzzle: {each}")
+    print(
+        f"Greedy descent in the model from {count} boards, without search, played in the puzzle: "
+        f"{each}"
+    )
     print(f"Plan with it: jaxenvs solve {run.config.typed} --model {run.path}")
 
 

@@ -48,6 +48,7 @@ def _run(argv: list[str]) -> int:
     arguments.add_seed(parser, 0, "which of the run's trained seeds (default 0)", "--run-seed")
     add("--greedy", action="store_true", help="take the most likely action, do not sample")
     parser.add_best()
+    parser.add_simulations()
     options = parser.read(argv)
     headless = arguments.checked_outputs(options)
     if options.target and not Path(options.target).is_dir() and _is_id(options.target):
@@ -79,6 +80,8 @@ def _random(options: argparse.Namespace) -> Callable[[], Watched]:
         raise UsageError("--greedy needs a run; random play has no most likely action")
     if options.best:
         raise UsageError("--best needs a run; random play never learns")
+    if options.simulations is not None:
+        raise UsageError("--simulations needs a run; random play has no search")
     if options.run_seed:
         raise UsageError("--run-seed needs a run; the levels of random play follow --seed")
     env = make_env(named[0], options.fields, options.params)
@@ -100,7 +103,8 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
         from ..baselines.runs import RunError, load_policy
 
         try:
-            policy = load_policy(run, options.run_seed, options.best, params)
+            given = (options.best, params, options.simulations)
+            policy = load_policy(run, options.run_seed, *given)
         except RunError as error:
             raise UsageError(str(error)) from error
         return policy.env_id, policy.env, of_policy(policy, options.greedy)

@@ -75,7 +75,7 @@ class _Saving:
     eval_every: int | None = None
     """Updates between evaluations while training; the best policy of each seed is kept (--best)."""
     eval_greedy: bool = False
-    """Whether evaluations and films while training take the most likely actions."""
+    """Whether films and all evaluations, also the last one, take the most likely actions."""
     video_every: int | None = None
     """Updates between films of an episode of the first seed, in DIR/videos."""
     log: Annotated[str, tyro.conf.arg(metavar="NAME,...")] = ""
@@ -273,6 +273,8 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
         ALGORITHMS[algorithm],
         [n for n in ("eval_every", "video_every", "html") if getattr(options, n)],
     )
+    if options.eval_greedy and str(options.id).startswith(GYM):
+        raise RunError(f"--eval-greedy: actors of Ray sample actions in {options.id}; omit it")
     for flag in ("--" + name.replace("_", "-") for name in asked):
         if not row.shape or str(options.id).startswith(GYM):
             raise RunError(

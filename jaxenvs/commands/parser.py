@@ -14,6 +14,7 @@ from ..core.env import Env
 from ..core.extras import MissingExtraError
 from . import fields
 
+MOST_SIMULATIONS = 100_000
 _UNKNOWN = re.compile(r"unrecognized arguments: (-[^\s=]+)")
 
 
@@ -78,6 +79,15 @@ class Parser(argparse.ArgumentParser):
         """Add `--best`, which `load_policy` takes."""
         words = "the best policy of those evaluated while training, not the last"
         self.add_argument("--best", action="store_true", help=words)
+
+    def add_simulations(self) -> None:
+        """Add `--simulations`, which `load_policy` takes."""
+        words = (
+            "of the search for each action of MuZero and AlphaZero; 0: the network alone "
+            "(default: as in training)"
+        )
+        kind = number(0, MOST_SIMULATIONS)
+        self.add_argument("--simulations", type=kind, metavar="N", help=words)
 
     def read(self, argv: Sequence[str]) -> argparse.Namespace:
         """Parse the arguments; pairs of several `--set` or `--param` are gathered."""

@@ -117,14 +117,13 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     policies = [runs.load_policy(out, seed, best=True) for seed in (0, 1)]
     weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(p.weights for p in policies))
     _, _, learner = options.prepare([ID, *FLAGS, "--out", str(tmp_path / "same")])
-    act = evaluate.drawn(run.config.env, learner.network)
-    played = evaluate.player(run.config.env, act, run.config, 16, ())(weights)
+    played = evaluate.Evaluated.of(run, learner).player(run.config, 16)(weights)
     np.testing.assert_allclose(played.returns.mean(axis=1), saved["best.return"], atol=1e-6)
 
 
 @pytest.mark.parametrize("command", ["eval", "export", "watch"])
 def test_commands_take_the_best_policy(tmp_path, monkeypatch, capsys, command):
-    def load(run, seed, best, params=None):
+    def load(run, seed, best, params=None, simulations=None):
         raise runs.RunError(f"{seed}, {best}")
 
     monkeypatch.setattr(runs, "load_policy", load)

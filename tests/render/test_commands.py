@@ -47,7 +47,7 @@ def runs(monkeypatch, tmp_path):
     """A run folder, and a stand-in for `runs.py` that loads it."""
     module = types.ModuleType("jaxenvs.baselines.runs")
 
-    def load_policy(run_dir, seed=0, best=False, params=None):
+    def load_policy(run_dir, seed=0, best=False, params=None, simulations=None):
         if seed == 9:
             raise RunError(f"{run_dir} has no seed 9; it has seeds 0 to 3")
         return Policy(ID, jaxenvs.make(ID))
