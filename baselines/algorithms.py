@@ -23,6 +23,7 @@ from . import GYM
 from .devices import ALONE, Devices
 from .moments import Normalised, has_floats
 from .networks import Separate, check_answers, named
+from .value_scales import Rescaled
 
 S = TypeVar("S")  # a learner's settings, a dataclass
 SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
@@ -118,6 +119,7 @@ class Algorithm(NamedTuple):
             network = network.clone(read=identity)
         if settings.get("separate"):
             network = Separate(network)
+        network = Rescaled.of(network, settings)
         return Normalised(network, read) if normalised else network
 
 

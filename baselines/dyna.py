@@ -437,13 +437,13 @@ def imagine_when_warm(
         return runner, nothing
 
     def one(learned: tuple[PyTree, ...], key: Array) -> tuple[tuple[PyTree, ...], dict[str, Array]]:
-        weights, optimiser, scale = learned
-        now = runner._replace(weights=weights, optimiser=optimiser, scale=scale)
+        weights, optimiser = learned
+        now = runner._replace(weights=weights, optimiser=optimiser)
         key_imagine, key_learn = jax.random.split(key)
         now, memory, rollout = imagined(learner, now, starts, key_imagine)
         now, losses = ppo_rnn.learn(learner, now, memory, rollout, key_learn)
         told = {"imagined_reward": rollout.reward.mean(), "imagined_kl": losses["kl"]}
-        return (now.weights, now.optimiser, now.scale), told
+        return (now.weights, now.optimiser), told
 
     def several(learned: tuple[PyTree, ...]) -> tuple[tuple[PyTree, ...], dict[str, Array]]:
         keys = jax.random.split(key, settings.imagined_rollouts)
@@ -452,12 +452,12 @@ def imagine_when_warm(
 
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
     steps = jax.lax.pmax(runner.model.updates, SEEDS) * settings.steps_per_update
-    learned = (runner.weights, runner.optimiser, runner.scale)
+    learned = (runner.weights, runner.optimiser)
     learned, told = jax.lax.cond(
         steps >= settings.warm_up, several, lambda same: (same, nothing), learned
     )
-    weights, optimiser, scale = learned
-    return runner._replace(weights=weights, optimiser=optimiser, scale=scale), told
+    weights, optimiser = learned
+    return runner._replace(weights=weights, optimiser=optimiser), told
 
 
 def imagined(

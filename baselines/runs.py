@@ -16,6 +16,7 @@ import math
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
 
-from . import GYM
+from . import GYM, value_scales
 from .algorithms import ALGORITHMS, Algorithm
 from .policy import Policy
 from .presets import reads_mission
@@ -136,6 +137,12 @@ def load_policy(run_dir: str | os.PathLike[str], seed: int = 0, best: bool = Fal
     else:
         found = run.restore({"weights": shapes})[1]
     weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
+    if best and not value_scales.are_known(weights):
+        print(
+            f"{run.path}: an older version saved the best policy without the scale of its value, "
+            f"which is therefore NaN; omit --best (best=True), or train again",
+            file=sys.stderr,
+        )
     return Policy.of(env, network, weights, config.id)
 
 
