@@ -25,6 +25,12 @@ class Scales(NamedTuple):
     targets: PyTree[Array] = ()  # float32 (3,), moving averages: weight, sum, sum of squares
     rewards: PyTree[Array] = ()  # `Moments` of the discounted returns
 
+    @classmethod
+    def begin(cls, targets: bool, rewards: bool) -> "Scales":
+        """Return scales of nothing, those that are asked for."""
+        none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
+        return cls(jnp.zeros(3, jnp.float32) if targets else (), none if rewards else ())
+
 
 @dataclasses.dataclass(frozen=True)
 class Rescaled:
@@ -51,11 +57,7 @@ class Rescaled:
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
         """Weights, and scales of nothing."""
-        none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
-        scales = Scales(
-            targets=jnp.zeros(3, jnp.float32) if self.targets else (),
-            rewards=none if self.rewards else (),
-        )
+        scales = Scales.begin(self.targets, self.rewards)
         return {**self.network.init(key, obs), SCALES: scales}
 
     def apply(self, weights: PyTree[Array], *given: Any, **more: Any) -> Any:
@@ -93,7 +95,8 @@ def changed(runner: Any, **parts: Any) -> Any:
 def mean_and_deviation(targets: Float32[Array, "3"]) -> tuple[Array, Array]:
     """Return those of the targets so far; 0 and 1 before there are any."""
     weight, total, squares = targets
-    mean, square = jnp.where(weight > 0, jnp.stack([total, squares]) / weight, jnp.float32([0, 1]))
+    known = jnp.stack([total, squares]) / weight
+    mean, square = jnp.where(weight == 0, jnp.float32([0, 1]), known)  # NaN stays NaN
     return mean, jnp.sqrt(jnp.maximum(square - jnp.square(mean), TINY**2))
 
 
@@ -111,7 +114,7 @@ def in_rewards(weights: Any, value: Array) -> Array:
     value, rewards = in_learned_rewards(weights, value), of(weights).rewards
     if not isinstance(rewards, Moments):
         return value
-    return value * jnp.where(rewards.number > 0, rewards.deviation[0], 1.0)
+    return value * jnp.where(rewards.number == 0, 1.0, rewards.deviation[0])
 
 
 def are_known(weights: Any) -> bool:
