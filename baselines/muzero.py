@@ -41,7 +41,7 @@ from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
 
-from . import acting, dqn, evaluate, priorities, q_network, replay_buffer
+from . import acting, dqn, evaluate, priorities, q_network, replay_buffer, two_hot
 from .acting import Rollout
 from .algorithms import Learner
 from .dqn import Learned
@@ -160,6 +160,7 @@ class Runner(NamedTuple):
 
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "found", "priorities")
+support = two_hot.reach
 
 
 def network(env: Any, **given: Any) -> MuZeroNetwork:
@@ -188,7 +189,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, ends = collect(learner, runner, key_act)
     runner = runner._replace(updates=runner.updates + 1)
-    step, names = functools.partial(gradient_step, learner, runner), parts_of(learner.settings)
+    step = functools.partial(gradient_step, learner, runner)
+    names = (*parts_of(learner.settings), "clipped_targets")
     runner, losses = dqn.learn_when_ready(learner, runner, key_learn, step, names=names)
     epsilon = learner.settings.epsilon(runner.updates - 1)
     return runner, {**acting.episode_sums(ends), **losses, "epsilon": epsilon}
@@ -370,6 +372,12 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
     run.write_json("eval.json", {**result, "without_search": alone})
     evaluate.tell(result)
     evaluate.tell(alone, "Without search: ")
+
+
+def wider(settings: Settings, paid: Any) -> dict[str, float]:
+    """Atoms that hold the rewards and returns of a `supports.Paid`."""
+    ends = (*paid.reward, *paid.returns)
+    return two_hot.wider(settings, max(map(abs, ends)), paid.least)
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
