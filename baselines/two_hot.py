@@ -50,15 +50,17 @@ def reach(settings: Any) -> str:
 def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
     """Settings whose atoms reach numbers of the size `largest`.
 
-    They are wider apart, or where that would hide rewards of the size `least`, more.
+    They are wider apart, but do not hide rewards of the size `least`; if that is not enough, more.
     """
     end = float(squeezed(jnp.float32(largest)))
     if end <= settings.atoms * settings.spacing:  # values are too large, not what was earned
         end = 2.0 * settings.atoms * settings.spacing
-    spacing = end / settings.atoms
-    if spacing <= float(squeezed(jnp.float32(least))):
-        return {"spacing": spacing}
-    return {"atoms": math.ceil(end / settings.spacing)}
+    widest = max(settings.spacing, float(squeezed(jnp.float32(least))))
+    spacing = min(end / settings.atoms, widest)
+    found: dict[str, float] = {"spacing": spacing} if spacing > settings.spacing else {}
+    if widest < end / settings.atoms:
+        found["atoms"] = math.ceil(end / spacing)
+    return found
 
 
 def two_hot(

@@ -364,15 +364,18 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
             log_probs = reward[b, s] - np.log(np.exp(reward[b, s]).sum())
             sums["reward_loss"].append(-(shares[b, s] * log_probs).sum())
             sums["clipped_targets"].append(two_hot.squeezed(abs(window.reward[b, s])) > 0.4)
-            chance = 1 / (1 + np.exp(-foretold.end[b, s]))
-            ended = window.terminated[b, s]
+            chance, ended = 1 / (1 + np.exp(-foretold.end[b, s])), window.terminated[b, s]
             sums["end_loss"].append(-np.log(chance if ended else 1 - chance))
             if ended:
                 continue
             numbers = [
-                (foretold.cells[b, s, i, c], cells[b, s, i, c]) for i in range(6) for c in (0, 1)
+                *(
+                    (foretold.cells[b, s, i, c], cells[b, s, i, c])
+                    for i in range(6)
+                    for c in (0, 1)
+                ),
+                *((foretold.rest[b, s, i], rest[b, s, i]) for i in range(2)),
             ]
-            numbers += [(foretold.rest[b, s, i], rest[b, s, i]) for i in range(2)]
             log = [row[n] - np.log(np.exp(row[row > -1e8]).sum()) for row, n in numbers]
             sums["token_loss"].append(-np.sum(log) / 7)
             sums["accuracy"].append(np.mean([row.argmax() == n for row, n in numbers]))
