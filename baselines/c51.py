@@ -1,7 +1,7 @@
 """C51 (Bellemare et al., 2017): DQN that learns a categorical distribution of each return.
 
 Run it with `jaxenvs train ID --algo c51`. Returns from `v_min` to `v_max` are divided among `atoms`
-evenly spaced values, whose probabilities the network says; the target's distribution is projected
+evenly spaced values, whose probabilities the network outputs; the target's distribution is projected
 onto them, and the loss is the cross-entropy. Returns beyond them are clipped: `clipped_targets` in
 the log is their share, and a warning names bounds that fit (run/supports.py). Everything else, and
 each setting but Munchausen, is that of dqn.py; steps are prioritised by the Kullback-Leibler
@@ -74,7 +74,7 @@ class Categorical(QNetwork):
 
 
 class Target(NamedTuple):
-    """What the sampled actions should have been worth."""
+    """Target distributions of the sampled actions."""
 
     mass: Float32[Array, "batch atoms"]  # probabilities of the atoms
     clipped: Float32[Array, " batch"]  # probability that lay beyond them
@@ -103,7 +103,7 @@ def worth(
     batch: Batch,
     key: Array | None = None,
 ) -> Target:
-    """The distributions that the sampled actions should have had, projected onto the atoms."""
+    """Target distributions of the sampled actions, projected onto the atoms."""
     logits = dqn.following(learner, weights, target, batch, key)
     support = learner.network.support
     values = batch.reward[:, None] + batch.discount[:, None] * support

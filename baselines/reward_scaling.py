@@ -1,7 +1,6 @@
 """Rewards divided by the standard deviation of discounted returns so far.
 
-It is that of Gymnasium's NormalizeReward and of PureJaxRL, and like theirs neither centres nor
-clips. Deliberate differences: the returns of the whole rollout are merged before its rewards are
+Gymnasium's NormalizeReward and PureJaxRL do the same, and neither centre nor clip either. Deliberate differences: the returns of the whole rollout are merged before its rewards are
 divided, so that they have one scale; and a return starts anew after the end of an episode, where
 theirs loses what came before with the last reward. The log stays in the environment's own units.
 """

@@ -36,7 +36,7 @@ def stretched(y: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
 
 
 def clipped(value: Float[Array, "*batch"], top: int, spacing: float) -> Bool[Array, "*batch"]:
-    """Whether numbers lie beyond the outermost atoms, `top` on either side of 0."""
+    """Return whether numbers lie beyond the outermost atoms, `top` on either side of 0."""
     return jnp.abs(squeezed(value.astype(jnp.float32))) > (top + ROUNDING) * spacing
 
 

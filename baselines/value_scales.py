@@ -16,11 +16,11 @@ from jaxtyping import Array, Float32, PyTree
 from .moments import Moments
 
 TINY = 1e-4  # least deviation of targets
-SCALES = "scales"  # beside a network's "params"
+SCALES = "scales"  # collection of the weights, next to "params"
 
 
 class Scales(NamedTuple):
-    """What a value is scaled by; () where it is not."""
+    """Scales of a value; () where it is not scaled."""
 
     targets: PyTree[Array] = ()  # float32 (3,), moving averages: weight, sum, sum of squares
     rewards: PyTree[Array] = ()  # `Moments` of the discounted returns
@@ -50,7 +50,7 @@ class Rescaled:
         return cls(network, *asked) if any(asked) else network
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is that of the network."""
+        """Return any other attribute of the network."""
         if name == "network":  # not set yet, as while it is copied
             raise AttributeError(name)
         return getattr(self.network, name)
@@ -93,7 +93,7 @@ def changed(runner: Any, **parts: Any) -> Any:
 
 
 def mean_and_deviation(targets: Float32[Array, "3"]) -> tuple[Array, Array]:
-    """Return those of the targets so far; 0 and 1 before there are any."""
+    """Return mean and deviation of the targets so far; 0 and 1 before the first ones."""
     weight, total, squares = targets
     known = jnp.stack([total, squares]) / weight
     mean, square = jnp.where(weight == 0, jnp.float32([0, 1]), known)  # NaN stays NaN
@@ -118,11 +118,11 @@ def in_rewards(weights: Any, value: Array) -> Array:
 
 
 def are_known(weights: Any) -> bool:
-    """Whether no scale of some weights is NaN, as those of an older version's best policy are."""
+    """Return whether the scales of some weights were saved: missing ones are NaN (run/older.py)."""
     return not any(bool(jnp.isnan(leaf).any()) for leaf in jax.tree.leaves(of(weights)))
 
 
 def line(weights: Any) -> tuple[float, float]:
-    """Offset and factor that turn what a network says into units of the environment's reward."""
+    """Offset and factor that convert a network's value to units of the environment's reward."""
     offset, one = (float(in_rewards(weights, jnp.float32(x))) for x in (0.0, 1.0))
     return offset, one - offset

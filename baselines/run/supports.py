@@ -20,11 +20,11 @@ from . import processes
 CLIPPED = "clipped_targets"  # metric, from 0 to 1
 MOST = 1e-3  # share of clipped targets without a warning
 WINDOW = 10  # updates that it is averaged over: a new network's distributions are wide
-ROOM = 10.0  # a later policy may earn so many times what was earned so far
+ROOM = 10.0  # factor by which a later policy may earn more than the buffer shows
 
 
 class Paid(NamedTuple):
-    """What an agent's replay buffer shows of rewards, and the least and largest possible ones."""
+    """Least and largest rewards and returns to expect, from the replay buffer of an agent."""
 
     reward: tuple[float, float]
     returns: tuple[float, float]  # discounted
@@ -41,7 +41,7 @@ class Supports:
         self._warned = set[int]()
 
     def look(self, records: list[dict[str, Any]], runners: Any) -> None:
-        """Read new records of the log; `runners` are those of all agents at the time."""
+        """Read new records of the log; `runners` hold the replay buffers of all agents."""
         for record in records:
             if CLIPPED not in record:
                 return
@@ -68,10 +68,10 @@ class Supports:
 
 
 def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -> Paid:
-    """Return what the replay buffer of agent i shows.
+    """Return the rewards and returns in the replay buffer of agent i, with room for better ones.
 
-    The returns continue over time limits, and after the newest step at the mean reward. Both ends
-    of rewards and returns have room for a better policy, as far as more is possible.
+    The returns continue over time limits, and after the newest step at the mean reward. The room
+    ends where the environment, or the largest reward in every step, allows no more.
     """
     here = (buffer.reward, buffer.is_step, buffer.terminated, buffer.written)
     reward, is_step, terminated, written = (_of_agent(leaf, i) for leaf in here)

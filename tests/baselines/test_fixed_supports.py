@@ -2,30 +2,22 @@
 
 import numpy as np
 import pytest
-from test_value_units import GAMMA, TRUE, salaries, value  # noqa: F401 - a fixture
+from test_value_units import TRUE, flags, salaries, trained, value  # noqa: F401 - a fixture
 from tiny import TINY
 
 import jaxenvs
 from jaxenvs import registry
-from jaxenvs.baselines import runs, train
+from jaxenvs.baselines import runs
 from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.presets import preset
 from jaxenvs.core.spaces import Discrete
 
 GROUP = "tiny_runs"
-FLAGS = ["--hidden", "8", "--embed", "2", "--gamma", str(GAMMA), "--eval-episodes", "8"]
-
-
-def flags(algorithm, **more):
-    """Flags of the settings of a tiny learner."""
-    settings = {**TINY[algorithm], **more}
-    return [x for k, v in settings.items() for x in ("--" + k.replace("_", "-"), str(v))]
 
 
 def run(out, algorithm, id, steps, **more):
-    """Train; return the log and what was written to the error stream."""
-    asked = [id, "--algo", algorithm, *FLAGS, *flags(algorithm, **more)]
-    assert train.main([*asked, "--total-steps", str(steps), "--out", str(out)]) == 0
+    """Train; return the log."""
+    trained(out, algorithm, *flags({**TINY[algorithm], **more}), steps=steps, id=id)
     return runs.Run.open(out).records()
 
 
@@ -44,8 +36,8 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
 @pytest.mark.full
 @pytest.mark.usefixtures("salaries")
 def test_with_the_bounds_of_the_warning_nothing_is_clipped(tmp_path, capsys):
-    more = {"v_max": 78.0, "capacity": 512, "learning_rate": 0.01}
-    records = run(tmp_path / "run", "c51", "Salary-Float-v0", 4_800, **more)
+    more = {"v_max": 78.0, "capacity": 512, "learning_rate": 0.01, "target_rate": 0.1}
+    records = run(tmp_path / "run", "c51", "Salary-Float-v0", 8_000, **more)
     assert max(record["clipped_targets"][0] for record in records) < 1e-3
     assert "warning" not in capsys.readouterr().err
     assert value(runs.load_policy(tmp_path / "run")) == pytest.approx(TRUE, rel=0.05)
@@ -82,7 +74,7 @@ REACHED = {
     "Puzzle-TSP-20-": (-20 * 2**0.5, 0),
     "Puzzle-": (-1, 1),
 }
-# Rewards beyond these would take a game that nobody has played.
+# Rewards that play can reach, where `reward_range` has larger ones that no game pays.
 PAID = {"Puzzle-2048-": (0, 4096), "Puzzle-PegSolitaire-": (0, 1), "Craft-Classic-": (-0.9, 22.9)}
 PAID |= {"Craft-": (-2, 20)}
 

@@ -1,4 +1,4 @@
-"""What a warning about a fixed support recommends, and why."""
+"""Settings that a warning about a fixed support recommends."""
 
 import math
 from types import SimpleNamespace

@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import tiny
-from tiny import Endless
+from tiny import TINY, Endless
 
 import jaxenvs
 from jaxenvs import cli, registry
@@ -59,11 +58,15 @@ def salaries(monkeypatch):
     registry.register("Salary-Map-v0")(SalaryMap)
 
 
-FLAGS = ["--num-envs", "8", "--hidden", "8", "--embed", "2", "--gamma", str(GAMMA)]
-FLAGS += ["--eval-episodes", "8", "--checkpoint-every", "1000", "--no-anneal"]
-ON_POLICY = ["--rollout-steps", "20", "--minibatches", "2", "--learning-rate", "0.01"]
-TARGETS, REWARDS = ["--target-scaling", "0.2"], ["--reward-scaling"]
-ALL = [*TARGETS, *REWARDS, "--normalize-obs"]
+FLAGS = ["--hidden", "8", "--embed", "2", "--gamma", str(GAMMA), "--no-anneal"]
+FLAGS += ["--eval-episodes", "8", "--checkpoint-every", "1000"]
+
+
+def flags(settings):
+    """Settings as flags."""
+    named = {"--" + name.replace("_", "-"): value for name, value in settings.items()}
+    pairs = ([flag] if value is True else [flag, str(value)] for flag, value in named.items())
+    return [text for pair in pairs for text in pair]
 
 
 def trained(out, algorithm, *more, steps, id="Salary-Float-v0"):
@@ -81,7 +84,8 @@ def value(policy):
 
 @pytest.mark.usefixtures("salaries")
 def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
-    run = trained(tmp_path / "run", "ppo", *ON_POLICY, *ALL, "--eval-every", "25", steps=6_000)
+    more = flags({**TINY["ppo"], **ROLLOUTS, **SCALED, "normalize_obs": True, "eval_every": 25})
+    run = trained(tmp_path / "run", "ppo", *more, steps=6_000)
     policy = runs.load_policy(run)
     assert value(policy) == pytest.approx(TRUE, rel=0.02)
     watched = session.Session(policy.env, pilots.of_policy(policy))
@@ -117,7 +121,7 @@ def policy_settings(run):
 
 
 def as_older_versions_saved(run):
-    """Rewrite a checkpoint: scales stood beside the runner's other fields, `best` had none."""
+    """Rewrite a checkpoint: scales stood among the runner's other fields, `best` had none."""
     opened = runs.Run.open(run)
     path = checkpoints.saved(opened.checkpoints)[-1]
     trees = {}
@@ -132,12 +136,24 @@ def as_older_versions_saved(run):
     checkpoints.write(path, trees, opened.config.title)
 
 
-LEARNERS = {  # with flags for few steps, and the number of these
-    "ppo": ([*ON_POLICY, *TARGETS], 8_000),
-    "ppo-rnn": ([*ON_POLICY, *ALL, "--memory", "8"], 8_000),
-    "ppo-trxl": ([*ON_POLICY, *ALL, "--memory", "5", "--width", "8", "--depth", "1"], 8_000),
-    "pqn": ([*ON_POLICY, *REWARDS, "--normalize-obs"], 12_000),
-    "pqn-rnn": ([*ON_POLICY, *REWARDS, "--memory", "8"], 12_000),
+SCALED = {"target_scaling": 0.2, "reward_scaling": True}
+ROLLOUTS = {"learning_rate": 0.01, "rollout_steps": 20}
+REPLAYED = {"learning_rate": 0.01, "capacity": 512, "target_rate": 0.1}
+LEARNERS = {  # with settings for few steps, and the number of these
+    "ppo": ({**ROLLOUTS, "target_scaling": 0.2}, 8_000),
+    "ppo-rnn": ({**ROLLOUTS, **SCALED, "normalize_obs": True}, 8_000),
+    "ppo-trxl": ({**ROLLOUTS, **SCALED}, 8_000),
+    "dyna": ({**ROLLOUTS, "target_scaling": 0.2, "imagined_rollouts": 0}, 8_000),
+    "pqn": ({**ROLLOUTS, "reward_scaling": True, "normalize_obs": True}, 12_000),
+    "pqn-rnn": ({**ROLLOUTS, "reward_scaling": True}, 12_000),
+    "alphazero": ({**ROLLOUTS, "epochs": 4}, 8_000),
+    "dqn": (REPLAYED, 8_000),
+    "c51": ({**REPLAYED, "v_max": 78.0}, 8_000),
+    "qr-dqn": (REPLAYED, 8_000),
+    "iqn": (REPLAYED, 8_000),
+    "rainbow": ({**REPLAYED, "v_max": 78.0}, 8_000),
+    "r2d2": ({**REPLAYED, "squeeze": True}, 8_000),
+    "muzero": ({"learning_rate": 0.01, "target_every": 20}, 4_000),
 }
 
 
@@ -145,8 +161,10 @@ LEARNERS = {  # with flags for few steps, and the number of these
 @pytest.mark.usefixtures("salaries")
 @pytest.mark.parametrize("algorithm", LEARNERS)
 def test_every_learner_returns_it(tmp_path, algorithm):
-    more, steps = LEARNERS[algorithm]
-    run = trained(tmp_path / "run", algorithm, *more, steps=steps)
+    chosen, steps = LEARNERS[algorithm]
+    id = "Salary-Map-v0" if algorithm == "dyna" else "Salary-Float-v0"
+    more = flags({**TINY[algorithm], **chosen})
+    run = trained(tmp_path / "run", algorithm, *more, steps=steps, id=id)
     assert value(runs.load_policy(run)) == pytest.approx(TRUE, rel=0.05)
 
 
@@ -157,9 +175,7 @@ def test_trials_may_be_scaled_too():
     asked = (
         ALGORITHMS["rl2"]
         .load()
-        .Settings(
-            task_set="trivial-21k", reward_scaling=True, target_scaling=0.1, **tiny.TINY["rl2"]
-        )
+        .Settings(task_set="trivial-21k", reward_scaling=True, target_scaling=0.1, **TINY["rl2"])
     )
     module = ALGORITHMS["rl2"].load()
     agent = Learner.of("rl2", PreviousStep(env=module.learned(env, asked)), asked)
