@@ -1,11 +1,11 @@
 """C51 (Bellemare et al., 2017): DQN that learns a categorical distribution of each return.
 
 Run it with `jaxenvs train ID --algo c51`. Returns from `v_min` to `v_max` are divided among `atoms`
-evenly spaced values, whose probabilities the network outputs; the target's distribution is projected
-onto them, and the loss is the cross-entropy. Returns beyond them are clipped: `clipped_targets` in
-the log is their share, and a warning names bounds that fit (run/supports.py). Everything else, and
-each setting but Munchausen, is that of dqn.py; steps are prioritised by the Kullback-Leibler
-divergence, as Rainbow does.
+evenly spaced values, and the network outputs their probabilities. The target's distribution is
+projected onto them, and the loss is the cross-entropy. Returns beyond them are clipped:
+`clipped_targets` in the log is their share, and a warning names bounds that fit (run/supports.py).
+Everything else is as in dqn.py, with all its settings but Munchausen; steps are prioritised by the
+Kullback-Leibler divergence, as Rainbow does.
 """
 
 import dataclasses

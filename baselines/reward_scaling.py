@@ -1,8 +1,9 @@
 """Rewards divided by the standard deviation of discounted returns so far.
 
-Gymnasium's NormalizeReward and PureJaxRL do the same, and neither centre nor clip either. Deliberate differences: the returns of the whole rollout are merged before its rewards are
-divided, so that they have one scale; and a return starts anew after the end of an episode, where
-theirs loses what came before with the last reward. The log stays in the environment's own units.
+Gymnasium's NormalizeReward and PureJaxRL do the same, and neither centre nor clip either.
+Deliberate differences: the returns of the whole rollout are merged before its rewards are divided,
+so that they have one scale; and a return restarts after the end of an episode, where theirs loses
+the earlier rewards with the last one. The log stays in the environment's own units.
 """
 
 from typing import Any
