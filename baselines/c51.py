@@ -32,7 +32,7 @@ class Settings(dqn.Settings):
 
     atoms: int = 51  # values of the distribution's support
     v_min: float = -10.0  # the least of them
-    v_max: float = 10.0  # the largest: discounted returns beyond these are cut off
+    v_max: float = 10.0  # the largest: discounted returns beyond them are clipped, with a warning
 
     counts: ClassVar[tuple[str, ...]] = (*dqn.Settings.counts, "atoms")
     signed: ClassVar[tuple[str, ...]] = ("v_min", "v_max")

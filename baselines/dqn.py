@@ -196,7 +196,7 @@ def learn(
     learner: Learner[Any],
     runner: Runner,
     key: Array,
-    worth: Callable[..., Array],
+    worth: Callable[..., Any],
     loss: Callable[..., Loss],
     names: tuple[str, ...] = LOSSES,
 ) -> tuple[Runner, dict[str, Array]]:
@@ -257,7 +257,7 @@ def drawn(learner: Learner[Any], buffer: ReplayBuffer, key: Array) -> Draws:
 
 def gradient_step(
     learner: Learner[Any],
-    worth: Callable[..., Array],
+    worth: Callable[..., Any],
     loss: Callable[..., Loss],
     buffer: ReplayBuffer,
     beta: Float32[Array, ""],

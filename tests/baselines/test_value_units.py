@@ -146,14 +146,14 @@ LEARNERS = {  # with settings for few steps, and the number of these
     "dyna": ({**ROLLOUTS, "target_scaling": 0.2, "imagined_rollouts": 0}, 8_000),
     "pqn": ({**ROLLOUTS, "reward_scaling": True, "normalize_obs": True}, 12_000),
     "pqn-rnn": ({**ROLLOUTS, "reward_scaling": True}, 12_000),
-    "alphazero": ({**ROLLOUTS, "epochs": 4}, 8_000),
+    "alphazero": ({**ROLLOUTS, "epochs": 4}, 16_000),
     "dqn": (REPLAYED, 8_000),
     "c51": ({**REPLAYED, "v_max": 78.0}, 8_000),
     "qr-dqn": (REPLAYED, 8_000),
     "iqn": (REPLAYED, 8_000),
     "rainbow": ({**REPLAYED, "v_max": 78.0}, 8_000),
     "r2d2": ({**REPLAYED, "squeeze": True}, 8_000),
-    "muzero": ({"learning_rate": 0.01, "target_every": 20}, 4_000),
+    "muzero": ({**REPLAYED, "gradient_steps": 8, "n_step": 5, "target_every": 1}, 6_000),
 }
 
 
