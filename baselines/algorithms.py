@@ -25,6 +25,7 @@ from .devices import ALONE, Devices
 from .moments import Normalised, has_floats
 from .networks import Separate, check_answers, named
 from .planning import LEARNED, TRUE, Search, search_of
+from .value_scales import Rescaled
 
 S = TypeVar("S")  # a learner's settings, a dataclass
 SEEDS = "seeds"  # name of the axis over which runs with different seeds are vmapped
@@ -125,6 +126,7 @@ class Algorithm(NamedTuple):
             network = network.clone(read=identity)
         if settings.get("separate"):
             network = Separate(network)
+        network = Rescaled.of(network, settings)
         return Normalised(network, read) if normalised else network
 
     def search(

@@ -105,6 +105,7 @@ class Draws(NamedTuple):
     slots: Any  # environments and slots, int32 (batch,), where all are equal
 
 
+LOSSES = ("q_loss", "q")  # names of what `loss` returns to log
 STORED = ("replay_buffer", "priorities", "memories", "found")  # fields that grow with the capacity
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "priorities")
 network = QNetwork.of
@@ -195,16 +196,17 @@ def learn(
     learner: Learner[Any],
     runner: Runner,
     key: Array,
-    worth: Callable[..., Array],
+    worth: Callable[..., Any],
     loss: Callable[..., Loss],
+    names: tuple[str, ...] = LOSSES,
 ) -> tuple[Runner, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, if it is time, and reset what is due.
 
-    `worth` and `loss` are as here.
+    `worth` and `loss` are as here; the losses have these `names`.
     """
     step = functools.partial(gradient_step, learner, worth, loss, runner.replay_buffer)
     draw = functools.partial(drawn, learner, runner.replay_buffer)
-    runner, losses = learn_when_ready(learner, runner, key, step, draw)
+    runner, losses = learn_when_ready(learner, runner, key, step, draw, names)
     return reset(learner, runner, jax.lax.pmax(runner.updates, SEEDS)), losses
 
 
@@ -214,7 +216,7 @@ def learn_when_ready(
     key: Array,
     gradient_step: Callable[[Array, Learned, Any], tuple[Learned, dict[str, Array]]],
     draw: Callable[[Array], Any] = identity,
-    names: tuple[str, ...] = ("q_loss", "q"),
+    names: tuple[str, ...] = LOSSES,
 ) -> tuple[Any, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, or none before the replay buffer has warmed up.
 
@@ -255,7 +257,7 @@ def drawn(learner: Learner[Any], buffer: ReplayBuffer, key: Array) -> Draws:
 
 def gradient_step(
     learner: Learner[Any],
-    worth: Callable[..., Array],
+    worth: Callable[..., Any],
     loss: Callable[..., Loss],
     buffer: ReplayBuffer,
     beta: Float32[Array, ""],

@@ -2,7 +2,7 @@
 
     policy.jax           the compiled program's source, weights inside: `jax.export.deserialize`
     weights.safetensors  every array by its name, for any framework
-    policy.json          id, observation, memory, actions, versions
+    policy.json          id, observation, memory, actions, scale of the value, versions
 
 The program takes (memory, obs) of a batch of any size, or (memory, obs, mask) where the environment
 forbids actions, and returns (memory, logits of the legal actions, value). Where actions are not
@@ -26,13 +26,15 @@ from jaxenvs.core.extras import require
 from jaxenvs.core.files import replacing
 from jaxenvs.core.masking import has_illegal
 
+from . import value_scales
 from .algorithms import ALGORITHMS
 from .policy import Policy
 from .runs import Run, RunError, load_policy
 
 SUMMARY = """\
 Write a run's policy as files for programs without jaxenvs: a jax.export artefact with the weights
-inside, and the weights as safetensors."""
+inside, and the weights as safetensors. The program's value is in units of the environment's
+reward."""
 EXAMPLES = ("export runs/doorkey", "export runs/doorkey --seed 2 --out doorkey-policy")
 PLATFORMS = ("cpu", "cuda", "tpu")
 MOST_SEEDS = 2**31 - 1
@@ -135,6 +137,15 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
     }
 
 
+def value(policy: Policy) -> dict[str, Any]:
+    """The unit of the program's value, and how it follows from the network's own answer."""
+    offset, factor = value_scales.line(policy.weights)
+    return {
+        "unit": "discounted return in units of the environment's reward",
+        "of_network": {"offset": offset, "factor": factor},
+    }
+
+
 def named(weights: PyTree[Array]) -> dict[str, np.ndarray]:
     """Arrays by the path to them in the tree, joined by dots."""
     leaves = jax.tree_util.tree_leaves_with_path(weights)
@@ -164,6 +175,7 @@ def described(policy: Policy, run: Run) -> dict[str, Any]:
         "mask": has_illegal(env),
         "actions": list(env.action_names),
         "distribution": distribution(env.action_space),
+        "value": value(policy),
         "platforms": list(PLATFORMS),
         "versions": run.config.versions,
     }

@@ -41,7 +41,7 @@ from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
 
-from . import acting, dqn, evaluate, priorities, q_network, replay_buffer
+from . import acting, dqn, evaluate, priorities, q_network, replay_buffer, two_hot
 from .acting import Rollout
 from .algorithms import Learner
 from .dqn import Learned
@@ -161,6 +161,7 @@ class Runner(NamedTuple):
 
 DIVIDED = (*acting.DIVIDED, "replay_buffer", "found", "priorities")
 report = evaluate.report
+support = two_hot.reach
 
 
 def network(env: Any, **given: Any) -> MuZeroNetwork:
@@ -189,7 +190,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     runner, key_act, key_learn = acting.next_update(learner, runner)
     runner, ends = collect(learner, runner, key_act)
     runner = runner._replace(updates=runner.updates + 1)
-    step, names = functools.partial(gradient_step, learner, runner), parts_of(learner.settings)
+    step = functools.partial(gradient_step, learner, runner)
+    names = (*parts_of(learner.settings), "clipped_targets")
     runner, losses = dqn.learn_when_ready(learner, runner, key_learn, step, names=names)
     epsilon = learner.settings.epsilon(runner.updates - 1)
     return runner, {**acting.episode_sums(ends), **losses, "epsilon": epsilon}
@@ -370,6 +372,12 @@ def decide(
     """Actions of the trained policy; see `planning.Search.plan`. No state or params are read."""
     noise = 0.0 if greedy else 1.0
     return planned(learner, weights, key, obs, mask, gumbel_scale=noise, dirichlet=0.0).action
+
+
+def wider(settings: Settings, paid: Any) -> dict[str, float]:
+    """Atoms that hold the rewards and returns of a `supports.Paid`."""
+    ends = (*paid.reward, *paid.returns)
+    return two_hot.wider(settings, max(map(abs, ends)), paid.least)
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

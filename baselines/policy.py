@@ -17,6 +17,7 @@ from jaxenvs.core.env import Env
 from jaxenvs.core.masking import Mask, has_illegal, legal_actions
 from jaxenvs.core.random import Key
 
+from . import value_scales
 from .planning import Search
 
 
@@ -48,7 +49,11 @@ class Policy:
         search: Search | None = None,
     ) -> "Policy":
         """Return the policy of a network with these weights, which may act by a search."""
-        think = functools.partial(network.think, weights)
+
+        def think(memory: PyTree[Array], obs: Any, mask: Mask) -> tuple[Any, Array, Array]:
+            memory, outputs, value = network.think(weights, memory, obs, mask)
+            return memory, outputs, value_scales.in_rewards(weights, value)
+
         epsilon = getattr(network, "evaluation_epsilon", 0.0)
         return cls(env, network.begin, think, env_id, weights, epsilon, search)
 
@@ -112,6 +117,9 @@ class Policy:
         self, memory: PyTree[Array], obs: PyTree[Array], mask: Mask = None
     ) -> tuple[PyTree[Array], Float32[Array, " outputs"], Float32[Array, ""]]:
         """Memory after one more observation, outputs of the policy, value (NaN if it has none).
+
+        The value is a discounted return in units of the environment's reward, however the network
+        scales it. It includes the exploration bonus of a run that learned with one.
 
         Outputs are logits of the legal actions; `jaxenvs.core.distributions` says what they are
         where actions are not Discrete. Illegal actions have the logit

@@ -17,6 +17,7 @@ import os
 import platform
 import shlex
 import shutil
+import sys
 import types
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -25,7 +26,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PyTree
+from jaxtyping import Array, PyTree
 
 import jaxenvs
 from jaxenvs.commands.fields import FLAG, PARAM, written
@@ -34,7 +35,7 @@ from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
 from jaxenvs.core.param_values import constructor_fields
 
-from . import GYM
+from . import GYM, value_scales
 from .algorithms import ALGORITHMS, Algorithm
 from .policy import Policy
 from .presets import reads_mission
@@ -158,19 +159,31 @@ def load_policy(
     if params:
         env = row.wrapped(_with_params(config, params), config.settings)
     network, shapes = _network(row, run, env)
-    if best:
-        found = run.best(shapes)
-        if found is None:
-            raise RunError(f"{run.path} has no best policy: train it with --eval-every K")
-    else:
-        found = run.restore({"weights": shapes})[1]
-    weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
+    weights = _weights(run, shapes, seed, best)
     try:
         given = config.settings | config.agents[seed][0]  # swept settings are those of the agent
         search = row.search(env, network, given, simulations)
     except ValueError as error:
         raise RunError(f"{run.path}: {error}") from error
     return Policy.of(env, network, weights, config.id, search)
+
+
+def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]:
+    """The newest weights of a seed or, if `best`, those that its evaluations chose."""
+    if not best:
+        found = run.restore({"weights": shapes})[1]
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
+    found = run.best(shapes)
+    if found is None:
+        raise RunError(f"{run.path} has no best policy: train it with --eval-every K")
+    weights = jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
+    if not value_scales.are_known(weights):
+        print(
+            f"{run.path}: an older version saved the best policy without the scale of its value, "
+            f"which is therefore NaN; omit --best (best=True), or train again",
+            file=sys.stderr,
+        )
+    return weights
 
 
 def _with_params(config: Config, params: Mapping[str, Any]) -> jaxenvs.Env:

@@ -30,6 +30,7 @@ from .interrupt import EXIT_CODE, Interrupt
 from .keeping import Callback, Keeper
 from .options import PROGRAM, Options, prepare
 from .progress import OLDEST, ProgressLine, activity
+from .supports import Supports
 
 STOCK = "stock"  # part of a checkpoint
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
@@ -88,7 +89,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
     need not wait for this process.
     """
     settings, params, unread = learner.settings, lent(learner), None
-    divergence = Divergence(run)
+    divergence, supports = Divergence(run), Supports(run.config, learner)
     with (
         Interrupt("Stopping soon, then saving; Ctrl-C again stops at once.") as stop,
         progress_line(run, learner, done) as line,
@@ -100,6 +101,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
                 keeper.log(records)
                 line.show(keeper.note)
                 divergence.look(records)
+                supports.look(records, runners)
 
         stopped = ends = False
         while done < settings.updates and not (stopped or ends):

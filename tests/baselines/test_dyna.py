@@ -288,7 +288,8 @@ def test_imagination_and_learning_read_the_same_reward():
         over = jnp.zeros(1, jnp.bool_)
         foretold, _ = model.apply(weights, cells, rest, history, action, over)
         known = (foretold.token, rest, history, after, ended)
-        return two_hot.mean(model.apply(weights, *known, method="reward"), dyna.SPACING)[0]
+        reward = model.apply(weights, *known, method="reward")
+        return two_hot.mean(reward, agent.settings.spacing)[0]
 
     seen = (cells, rest, now.history, action, after, step.terminated)
     expected = jax.jit(jax.vmap(of_window))(*seen)
@@ -352,26 +353,29 @@ def test_losses_over_ends_and_cuts_are_those_of_a_plain_loop(monkeypatch):
         np.zeros((batch, steps, 8), np.float32),
     )
     reward = rng.normal(size=(batch, steps, 9)).astype(np.float32)
-    errors = jax.jit(jax.vmap(dyna.errors))(
-        foretold, reward, np.int32(cells), np.int32(rest), window
-    )
+    find = jax.jit(jax.vmap(functools.partial(dyna.errors, spacing=0.1)))
+    errors = find(foretold, reward, np.int32(cells), np.int32(rest), window)
     sums = {name: [] for name in errors}
-    shares = np.asarray(two_hot.two_hot(window.reward, 4, dyna.SPACING))
+    shares = np.asarray(two_hot.two_hot(window.reward, 4, 0.1))
     for b in range(batch):
         for s in range(steps):
             if not window.is_step[b, s]:
                 continue
             log_probs = reward[b, s] - np.log(np.exp(reward[b, s]).sum())
             sums["reward_loss"].append(-(shares[b, s] * log_probs).sum())
-            chance = 1 / (1 + np.exp(-foretold.end[b, s]))
-            ended = window.terminated[b, s]
+            sums["clipped_targets"].append(two_hot.squeezed(abs(window.reward[b, s])) > 0.4)
+            chance, ended = 1 / (1 + np.exp(-foretold.end[b, s])), window.terminated[b, s]
             sums["end_loss"].append(-np.log(chance if ended else 1 - chance))
             if ended:
                 continue
             numbers = [
-                (foretold.cells[b, s, i, c], cells[b, s, i, c]) for i in range(6) for c in (0, 1)
+                *(
+                    (foretold.cells[b, s, i, c], cells[b, s, i, c])
+                    for i in range(6)
+                    for c in (0, 1)
+                ),
+                *((foretold.rest[b, s, i], rest[b, s, i]) for i in range(2)),
             ]
-            numbers += [(foretold.rest[b, s, i], rest[b, s, i]) for i in range(2)]
             log = [row[n] - np.log(np.exp(row[row > -1e8]).sum()) for row, n in numbers]
             sums["token_loss"].append(-np.sum(log) / 7)
             sums["accuracy"].append(np.mean([row.argmax() == n for row, n in numbers]))
