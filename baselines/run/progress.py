@@ -8,6 +8,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from ..metrics import row
 from ..runs import Config
 from . import processes
 
@@ -71,7 +72,7 @@ class ProgressLine:
     def _record(self, metrics: dict[str, np.ndarray], i: int) -> dict[str, Any]:
         """One record of the log, of update i of the chunk: each number is a list over the seeds."""
         self._done += 1
-        sums = {name: values[:, i].tolist() for name, values in metrics.items()}
+        sums = row(metrics, i)
         episodes = sums["episodes"]
         means = {
             name: [
