@@ -67,7 +67,7 @@ class Settings(ppo_rnn.Settings):
     depth: int = 2  # layers of the model
     atoms: int = 80  # of rewards on either side of 0, see two_hot.py
     model_rate: float = 1e-3  # learning rate of the model
-    model_decay: float = 1e-4  # weight decay of the model
+    model_decay: float = 1e-4  # weight decay of the model's kernels
     model_steps: int = 40  # gradient steps of the model in an update
     model_batch: int = 32  # windows that each of them learns from, on all devices
     imagined_rollouts: int = 8  # in an update, each learned from like a real one; 0: none

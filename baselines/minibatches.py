@@ -29,7 +29,7 @@ def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.Gra
     matrices = _matrices if stacked else None
     chosen = {
         "adam": lambda: optax.adam(rate, b1=momentum, eps=1e-5),
-        "adamw": lambda: adamw(rate, decay, b1=momentum, eps=1e-5),
+        "adamw": lambda: adamw(rate, decay, momentum, eps=1e-5),
         "radam": lambda: optax.radam(rate, b1=momentum),
         "muon": lambda: optax.contrib.muon(
             rate,
@@ -42,9 +42,11 @@ def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.Gra
     return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), chosen)
 
 
-def adamw(rate: Any, decay: Any, **given: float) -> optax.GradientTransformation:
+def adamw(
+    rate: Any, decay: Any, momentum: float = 0.9, eps: float = 1e-8
+) -> optax.GradientTransformation:
     """AdamW, which decays the weights that `decaying` names."""
-    return optax.adamw(rate, weight_decay=decay, mask=decaying, **given)
+    return optax.adamw(rate, b1=momentum, eps=eps, weight_decay=decay, mask=decaying)
 
 
 def decaying(weights: PyTree[Array]) -> PyTree[bool]:

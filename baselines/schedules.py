@@ -32,7 +32,7 @@ class Stage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Scheduled:
-    """How a run's end moved: settings without a flag; `resumed` sets them."""
+    """Settings without a flag, which record how the end of a run moved."""
 
     # Pairs: update after which the run was resumed with another total, last update planned before.
     plans: tuple[tuple[int, int], ...] = ()
@@ -96,13 +96,15 @@ def resumed(settings: S, saved: S, update: int, restart: bool) -> S:
 
     `restart`: whether the learning rate begins anew there.
     """
+    if not update:  # the run has made no progress
+        return dataclasses.replace(settings, plans=(), rate_since=0)
     since = update if restart else saved.rate_since
     if settings.updates == saved.updates:
         return dataclasses.replace(settings, plans=saved.plans, rate_since=since)
     before = next((end for at, end in saved.plans if at >= update), saved.updates)
     plans = tuple(plan for plan in saved.plans if plan[0] < update)
-    if update and before != settings.updates:
-        plans += ((update, before),)
+    if before != settings.updates:
+        plans += ((update, max(before, update)),)
     return dataclasses.replace(settings, plans=plans, rate_since=since)
 
 

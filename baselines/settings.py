@@ -89,7 +89,7 @@ class Common(Checked):
     gamma: float = 0.99  # discount of a step
     max_grad_norm: float = 0.5  # global norm of the gradient, at most
     optimiser: Optimiser = "adam"  # applied to the clipped gradient
-    weight_decay: float = 0.0  # of adamw and muon
+    weight_decay: float = 0.0  # of the kernels of layers, by adamw and muon
     hidden: tuple[int, ...] = (128, 128)  # widths of the network's layers
     embed: int = 8  # features per cell of a map; 0: its one-hots as they are
     conv: tuple[int, ...] = ()  # of maps and pictures: side and features of each convolution

@@ -302,7 +302,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
     return dataclasses.replace(given, settings=_continued(saved, given, done, restart, path))
 
 
-def _given(read: Any, saved: Options[Any]) -> tuple[Options[Any], bool]:
+def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
     """Read the command line over `saved`; also return whether it gives a learning rate."""
     settings = saved.settings
     if not settings.restarts:

@@ -25,12 +25,12 @@ def epsilon(settings, update):
 
 
 def rate(settings, update):
-    """Of the optimiser of actor, critics, values or policy, whose count is that of its steps."""
+    """Learning rate of an optimiser that has made all gradient steps of the updates."""
     return minibatches.learning_rate(settings)(np.int32(update * settings.gradient_steps))
 
 
 def importance(settings, update):
-    """As a gradient step is given it: its only loss."""
+    """Power of the importance weights that a gradient step is given; its only loss."""
     nothing = dict.fromkeys(dqn.Runner._fields, ())
     runner = dqn.Runner(**{**nothing, "weights": jnp.zeros(1)})
 
@@ -43,7 +43,7 @@ def importance(settings, update):
 
 
 def told(settings, update):
-    """Share of environments that are told the task, by the actions of a learner of tasks."""
+    """Share of environments whose policy is given the task when actions are chosen."""
     count = jnp.int32(update * settings.gradient_steps)
     chain = minibatches.optimiser(settings)
     envs, patch = 1000, pytest.MonkeyPatch()
@@ -60,7 +60,7 @@ def told(settings, update):
 
 
 def step_of(chain, count):
-    """How far an optimiser of Adam moves a number after this many steps of the same gradient."""
+    """Learning rate of an Adam optimiser after `count` steps, by how far it moves a weight."""
     weight, one = jnp.float32(0.0), jnp.float32(1.0)
 
     def moved(chain):
@@ -217,7 +217,7 @@ def test_layers_are_not_reset_again_late_in_a_run(tmp_path):
 
 
 def test_steps_are_counted_beyond_int32():
-    """2**33 steps: rates, epsilon and the share of the run are what they are in a shorter run."""
+    """Rates and epsilon after shares of 2**33 steps are those of a shorter run."""
     large = {"num_envs": 8192, "rollout_steps": 16, "total_steps": 2**33}
     of_ppo = ppo.Settings(**large, learning_rate=1.0)
     of_dqn = dqn.Settings(**large, epsilon_share=1.0, gradient_steps=1024, warm_up=2**32)
