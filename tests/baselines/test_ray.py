@@ -131,7 +131,7 @@ def test_files_are_those_of_any_run(finished):
 @pytest.mark.slow
 def test_a_run_goes_on_with_another_number_of_actors(finished):
     argv = ["--resume", str(finished), "--total-steps", str(42 * 128), "--actors", "1"]
-    assert main(argv) == 0
+    assert main([*argv, "--learning-rate", "1e-3"]) == 0
     assert [row["update"] for row in rows(finished)] == list(range(1, 43))
     assert evaluation(finished)["mean_return"] > 7
 
