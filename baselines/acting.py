@@ -288,5 +288,6 @@ def episode_sums(rollout: Any) -> dict[str, Array]:
     return {
         "episodes": done.sum(),
         "return_sum": jnp.where(done, rollout.returns, 0.0).sum(),
-        "length_sum": jnp.where(done, rollout.lengths, 0).sum(),
+        # Of 2**18 environments that are cut together after 10,000 steps, int32 does not hold it.
+        "length_sum": jnp.where(done, rollout.lengths, 0).sum(dtype=jnp.float32),
     }

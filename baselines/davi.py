@@ -325,10 +325,13 @@ def descend(
 
 def optimiser(settings: Settings) -> optax.GradientTransformation:
     """Adam behind a clip of the global norm."""
-    rate = settings.learning_rate
-    steps = settings.gradient_steps * settings.updates
-    falling = optax.linear_schedule(rate, 0.0, steps) if settings.anneal else rate
-    return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(falling))
+
+    def falling(steps: Any) -> Array:
+        done = settings.progress(steps / settings.gradient_steps, settings.rate_since)
+        return settings.learning_rate * (1.0 - done)
+
+    rate = falling if settings.anneal else settings.learning_rate
+    return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(rate))
 
 
 def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:

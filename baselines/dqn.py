@@ -37,6 +37,7 @@ from . import acting, evaluate, minibatches, priorities, q_network, replay_buffe
 from .acting import Rollout
 from .algorithms import SEEDS, Learner
 from .devices import ALONE
+from .metrics import means
 from .minibatches import Loss
 from .q_network import QNetwork
 from .replay_buffer import Batch, ReplayBuffer
@@ -226,8 +227,7 @@ def learn_when_ready(
     settings = learner.settings
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
     updates = jax.lax.pmax(runner.updates, SEEDS)
-    share = updates.astype(jnp.float32) / settings.updates
-    beta = settings.importance + (1.0 - settings.importance) * share
+    beta = settings.importance + (1.0 - settings.importance) * settings.progress(updates)
     learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
     nothing = dict.fromkeys(names, jnp.float32(0.0))
 
@@ -239,10 +239,10 @@ def learn_when_ready(
         learned, losses = jax.lax.scan(functools.partial(gradient_step, beta), learned, draws)
         return learned._replace(sums=()), jax.tree.map(jnp.mean, losses)
 
-    ready = updates * settings.steps_per_update >= settings.warm_up
+    ready = updates >= settings.updates_until(settings.warm_up)
     learned, losses = jax.lax.cond(ready, steps, lambda same: (same, nothing), learned)
     learned = {name: part for name, part in learned._asdict().items() if name != "sums"}
-    return runner._replace(**learned), losses
+    return runner._replace(**learned), means(losses, ready)
 
 
 def drawn(learner: Learner[Any], buffer: ReplayBuffer, key: Array) -> Draws:
@@ -319,7 +319,7 @@ def reset(learner: Learner[Any], runner: Runner, updates: Int32[Array, ""]) -> R
     made = jax.lax.pmax(minibatches.counted(runner.optimiser), SEEDS)
     before = jnp.maximum(made - settings.gradient_steps, 0)
     due = made // settings.reset_every > before // settings.reset_every
-    due &= updates < int(RESETS * settings.updates)
+    due &= updates < int(settings.update_at(RESETS))
 
     def back(path: Any, new: Array, old: Array) -> Array:
         kept = settings.reset_keep if path[1].key in learner.network.body else 0.0

@@ -42,6 +42,7 @@ from .acting import Rollout, Runner
 from .algorithms import SEEDS, Learner
 from .dqn import fit
 from .dyna_network import NEVER, Foretold, History, WorldTransformer, log_likelihood
+from .metrics import means
 from .minibatches import Loss
 from .networks import Recurrent, renewed
 from .run import options
@@ -66,7 +67,7 @@ class Settings(ppo_rnn.Settings):
     atoms: int = 80  # of rewards on either side of 0, see two_hot.py
     spacing: float = 0.05  # of the atoms: about the smallest reward, squeezed; Craft's is 0.05
     model_rate: float = 1e-3  # learning rate of the model
-    model_decay: float = 1e-4  # weight decay of the model
+    model_decay: float = 1e-4  # weight decay of the model's kernels
     model_steps: int = 40  # gradient steps of the model in an update
     model_batch: int = 32  # windows that each of them learns from, on all devices
     imagined_rollouts: int = 8  # in an update, each learned from like a real one; 0: none
@@ -133,10 +134,15 @@ class Settings(ppo_rnn.Settings):
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps of the policy in an update, the mean over the run, rounded up."""
-        cold = min(-(-self.warm_up // self.steps_per_update), self.updates)
-        rollouts = self.updates + self.imagined_rollouts * (self.updates - cold)
-        return -(-self.epochs * self.minibatches * rollouts // self.updates)
+        """Gradient steps of the policy in an update after the warm-up."""
+        return self.epochs * self.minibatches * (1 + self.imagined_rollouts)
+
+    def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
+        """Whole updates that the policy's optimiser has seen, by its count."""
+        cold = max(min(self.updates_until(self.warm_up) - 1, self.updates), 0)
+        of_cold = self.epochs * self.minibatches
+        later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
+        return jnp.where(gradient_steps < cold * of_cold, gradient_steps // of_cold, later)
 
 
 class Model(NamedTuple):
@@ -216,7 +222,7 @@ def model_of(learner: Learner[Settings]) -> WorldTransformer:
 
 def model_optimiser(settings: Settings) -> optax.GradientTransformation:
     """Of the model."""
-    adam = optax.adamw(settings.model_rate, weight_decay=settings.model_decay)
+    adam = minibatches.adamw(settings.model_rate, settings.model_decay)
     return optax.chain(optax.clip_by_global_norm(1.0), adam)
 
 
@@ -442,7 +448,7 @@ def imagine_when_warm(
     settings = learner.settings
     nothing = {"imagined_reward": jnp.float32(0.0), "imagined_kl": jnp.float32(0.0)}
     if not settings.imagined_rollouts:
-        return runner, nothing
+        return runner, means(nothing, 0)
 
     def one(learned: tuple[PyTree, ...], key: Array) -> tuple[tuple[PyTree, ...], dict[str, Array]]:
         weights, optimiser = learned
@@ -459,13 +465,12 @@ def imagine_when_warm(
         return learned, jax.tree.map(jnp.mean, told)
 
     # All seeds are equally far; the maximum makes it one number, so that it stays a branch.
-    steps = jax.lax.pmax(runner.model.updates, SEEDS) * settings.steps_per_update
+    updates = jax.lax.pmax(runner.model.updates, SEEDS)
     learned = (runner.weights, runner.optimiser)
-    learned, told = jax.lax.cond(
-        steps >= settings.warm_up, several, lambda same: (same, nothing), learned
-    )
+    is_warm = updates >= settings.updates_until(settings.warm_up)
+    learned, told = jax.lax.cond(is_warm, several, lambda same: (same, nothing), learned)
     weights, optimiser = learned
-    return runner._replace(weights=weights, optimiser=optimiser), told
+    return runner._replace(weights=weights, optimiser=optimiser), means(told, is_warm)
 
 
 def imagined(

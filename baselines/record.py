@@ -31,6 +31,7 @@ from .run.checkpoints import RunError
 from .run.curve import Curve, panels, points
 from .run.options import PROGRAM
 from .runs import Config, Run
+from .schedules import UNSHOWN
 from .stated import in_words
 
 POINTS = 40  # of a curve that are kept
@@ -55,7 +56,7 @@ def _command(config: Config, name: str | None) -> str:
     if config.seed:
         words.append(f"--seed {config.seed}")
     for name, value in (dataclasses.asdict(learner.Settings()) | config.settings).items():
-        if value != usual.get(name):
+        if value != usual.get(name) and name not in UNSHOWN:
             words.append(_flag(name.replace("_", "-"), value))
     if config.sweep:
         words.append(" ".join(["--sweep", *sweep.written(config.sweep)]))
@@ -112,6 +113,7 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "seeds": run.config.seeds,
         "steps": records[-1]["steps"],  # made by each seed
         "steps_asked": run.config.settings["total_steps"],
+        **{name: value for name in UNSHOWN if (value := run.config.settings.get(name))},
         "seconds": records[-1]["seconds"],  # from the first compilation to the last update
         "steps_per_second": records[-1]["steps_per_second"],  # of all seeds, without compilation
         "evaluation": found.get("eval"),

@@ -185,8 +185,9 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
         hidden = jax.vmap(functools.partial(task, learner), (0, None))(
             runner.world.env, runner.params
         )
-        done = minibatches.counted(runner.optimiser) / learner.settings.total_gradient_steps
-        share = learner.settings.told * jnp.maximum(1.0 - done, 0.0)
+        settings = learner.settings
+        done = settings.progress(settings.updates_of(minibatches.counted(runner.optimiser)))
+        share = settings.told * (1.0 - done)
         is_told = jnp.arange(learner.env.num_envs, dtype=jnp.float32) < share * learner.env.num_envs
         told = jnp.where(is_told[:, None], hidden[:, :TOLD], 0)
     runner = runner._replace(memory=learner.network.tell(runner.memory, told))

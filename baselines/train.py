@@ -13,7 +13,7 @@ from .runs import Run, RunError
 EXAMPLES = """  jaxenvs train Grid-DoorKey-5x5-v0 --out runs/doorkey
   jaxenvs train Grid-MemoryS7-v0 --algo ppo-rnn --seeds 4
   jaxenvs train Grid-DoorKey-8x8-v0 --devices all --num-envs 8192
-  jaxenvs train --resume runs/doorkey --total-steps 1000000"""
+  jaxenvs train --resume runs/doorkey --total-steps 1000000 --learning-rate 3e-4"""
 
 
 def main(argv: list[str] | None = None, callback: Callback | None = None) -> int:

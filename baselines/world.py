@@ -43,6 +43,7 @@ from .latent_states import (
     successors,
 )
 from .latent_world import UNDECIDED, LatentWorld, Sight
+from .metrics import means
 from .minibatches import apply_gradient
 from .run import options
 from .run.checkpoints import RunError
@@ -88,6 +89,7 @@ class Settings(Checked):
         "test_moves",
     )
     shares: ClassVar[tuple[str, ...]] = ("model_share",)
+    restarts: ClassVar[bool] = False
 
     def check(self) -> None:
         super().check()
@@ -107,7 +109,7 @@ class Settings(Checked):
     @property
     def model_updates(self) -> int:
         """Updates that teach the model."""
-        return round(self.model_share * self.updates)
+        return round(self.update_at(self.model_share))
 
 
 class Transitions(NamedTuple):
@@ -228,9 +230,9 @@ def learn_model(
 
 
 def losses(**known: Array) -> dict[str, Array]:
-    """The losses of an update by name; those of what was not taught are 0."""
+    """The losses of an update by name; those of what was not taught are not known."""
     names = ("decoding", "transition", "judgement", "q_loss")
-    return {**dict.fromkeys(names, jnp.float32(0.0)), **known}
+    return {**means(dict.fromkeys(names, jnp.float32(0.0)), 0), **means(known, 1)}
 
 
 def model_loss(
@@ -397,16 +399,22 @@ def foretold(
 
 def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
     """Adam behind a clip of the global norm, for the model and for the heuristic."""
-    of_model = settings.model_updates * settings.gradient_steps
-    of_q = settings.updates * settings.gradient_steps - of_model
+    later = settings.model_updates
+    between = settings.progress_at(later)
 
-    def falling(rate: float, steps: int) -> optax.GradientTransformation:
-        adam = optax.adam(optax.cosine_decay_schedule(rate, max(1, steps)))
-        return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), adam)
+    def falling(rate: float, before: int, begin: float, end: float) -> optax.GradientTransformation:
+        def rate_after(steps: Any) -> Array:
+            done = settings.progress(before + steps / settings.gradient_steps)
+            part = jnp.clip((done - begin) / max(end - begin, 1e-9), 0.0, 1.0)
+            return rate * 0.5 * (1.0 + jnp.cos(jnp.pi * part))
+
+        return optax.chain(
+            optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(rate_after)
+        )
 
     return {
-        "model": falling(settings.learning_rate, of_model),
-        "q": falling(settings.q_learning_rate, of_q),
+        "model": falling(settings.learning_rate, 0, 0.0, between),
+        "q": falling(settings.q_learning_rate, later, between, 1.0),
     }
 
 

@@ -140,7 +140,7 @@ class GymExplorer:
 
     def _step(self, weights: PyTree[Array]) -> Record:
         obs = self._obs
-        words = np.array([self._seed & 0xFFFFFFFF, next(self._decided)], np.uint32)
+        words = np.array([self._seed & 0xFFFFFFFF, next(self._decided) & 0xFFFFFFFF], np.uint32)
         action = np.asarray(self._decide(weights, words, obs, self._envs.mask))
         step = self._envs.step(action)
         self._returns += step.reward

@@ -17,6 +17,7 @@ from jaxtyping import PyTree
 from ray.exceptions import RayError
 
 from .. import algorithms
+from ..metrics import KNOWN
 from ..replay_buffer import Batch
 from ..run.progress import OLDEST
 from .cluster import Made, reason
@@ -85,7 +86,7 @@ class Replayed:
             self.pending = [ray.put(None)]
             return
         drawn = self._replays.sample(settings.gradient_steps, settings.batch_size)
-        done = min(self._updates / settings.updates, 1.0)
+        done = settings.progress_at(self._updates)
         beta = settings.importance + (1.0 - settings.importance) * done
         call = self._handle.update.options(num_returns=3).remote(beta, *drawn.values())
         self._drew, self.pending = list(drawn), [call[0]]
@@ -100,7 +101,8 @@ class Replayed:
             return None
         self.pending = []
         if metrics is None:
-            metrics = {name: np.zeros(1, np.float32) for name in ("q_loss", "q")}
+            names = ("q_loss", "q")
+            metrics = {f"{name}{end}": np.zeros(1) for name in names for end in ("", KNOWN)}
         else:
             self._replays.mark(self._errors, self._drew)
             self.weights = self._next_weights

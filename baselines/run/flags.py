@@ -13,6 +13,7 @@ from jaxenvs.commands.page import comments
 from jaxenvs.commands.parser import suggested, whole
 
 from ..algorithms import ALGORITHMS
+from ..schedules import UNSHOWN
 from .checkpoints import RunError
 
 HOME = "baselines"
@@ -49,7 +50,7 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
     for name in shown:
         values |= vars(getattr(found, name))
     settings = {name: values.pop(name) for name in taken}
-    return type(default)(settings=type(default.settings)(**settings), **values)
+    return type(default)(settings=dataclasses.replace(default.settings, **settings), **values)
 
 
 def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
@@ -66,7 +67,7 @@ def _group(kind: type, default: Any, without: Any = ()) -> Any:
     fields = [
         (field.name, _shown(field.type, getattr(default, field.name), notes.get(field.name, "")))
         for field in dataclasses.fields(default)
-        if field.name in own and field.name not in without and field.name != "settings"
+        if field.name in own and field.name not in (*without, *UNSHOWN, "settings")
     ]
     made = [(name, kind, getattr(default, name)) for name, kind in fields]
     name, about = kind.__name__.strip("_").lower(), kind.__doc__

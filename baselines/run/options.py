@@ -17,17 +17,18 @@ from jaxenvs.core.checks import counted
 from jaxenvs.core.drawing import is_drawn
 from jaxenvs.core.vector import usual_source
 
-from .. import GYM, presets
+from .. import GYM, presets, schedules
 from ..algorithms import ALGORITHMS, USUAL, Learner, S
 from ..devices import Devices
 from ..runs import Config, Run
 from . import processes, sinks, sweep
-from .checkpoints import RunError
+from .checkpoints import RunError, newest
 from .flags import read as read_flags
 
 PROGRAM = "jaxenvs train"
 # Settings that a resumed run may change: how far it goes, and where it runs.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
+RATE = "learning_rate"  # may begin anew
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
 
@@ -59,7 +60,8 @@ class _Run:
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """Replace the run that is in DIR."""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Go on with the run in this directory, with its own settings."""
+    """Continue the run in this directory, with its own settings. --total-steps may change: its
+    schedules go on from where they are. With --learning-rate the learning rate begins anew."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -304,18 +306,55 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             f"{path} was made by another version of jaxenvs ({error}); install that version "
             f"({config.versions.get('jaxenvs')}) or train again with --out NEW"
         ) from error
-    given = read(saved)
+    given, restart = _given(read, saved)
     for name in ("out", "overwrite", "preset"):
         if getattr(given, name):
             raise RunError(f"--resume continues in {path} itself; omit --{name}")
     given = dataclasses.replace(given, id=canonical(given.id, config.algorithm))
     free = FREE_WITH_RAY if ALGORITHMS[config.algorithm].outside else FREE
-    for name, old, new in _differences(saved, given, free):
+    restart &= RATE not in config.sweep
+    for name, old, new in _differences(saved, given, (*free, *([RATE] if restart else []))):
         raise RunError(
             f"{path} was trained with {name} {old} and cannot continue with {new}; omit it, or "
             f"start a new run with --out NEW instead of --resume"
         )
-    return given
+    done = newest(path / "checkpoints")
+    return dataclasses.replace(given, settings=_continued(saved, given, done, restart, path))
+
+
+def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
+    """Read the command line over `saved`; also return whether it gives a learning rate."""
+    settings = saved.settings
+    if not settings.restarts:
+        return read(saved), False
+    # The same rate as before also counts as given, so the default is one that nobody gives.
+    unknown = dataclasses.replace(settings, learning_rate=-math.inf)
+    given = read(dataclasses.replace(saved, settings=unknown))
+    if given.settings.learning_rate != -math.inf:
+        return given, True
+    same = dataclasses.replace(given.settings, learning_rate=settings.learning_rate)
+    return dataclasses.replace(given, settings=same), False
+
+
+def _continued(saved: Options[S], given: Options[S], done: int, restart: bool, path: Path) -> S:
+    """Settings of a run that goes on after update `done`; `RunError` if it would learn nothing."""
+    old: Any = saved.settings
+    new: Any = given.settings
+    for settings in (old, new):
+        settings.check()
+    settings = schedules.resumed(new, old, done, restart)
+    falls = getattr(settings, "anneal", not settings.restarts)
+    if not falls or not 0 < done < settings.updates or new.total_steps <= old.total_steps:
+        return settings
+    if settings.progress_at(done, settings.rate_since) < 1.0:
+        return settings
+    fix = f"train again with --out NEW --total-steps {new.total_steps}"
+    if settings.restarts and not any(text.startswith(f"{RATE}=") for text in saved.sweep):
+        fix = f"give --learning-rate {old.learning_rate:g} or less, from where it falls again"
+    raise RunError(
+        f"{path} has finished and its learning rate has fallen to 0, so that more steps would "
+        f"teach it nothing: {fix}"
+    )
 
 
 def _differences(

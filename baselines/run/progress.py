@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Column
 from rich.text import Text
 
+from ..metrics import row
 from ..runs import Config
 from . import processes
 
@@ -90,7 +91,7 @@ class ProgressLine:
     def _record(self, metrics: dict[str, np.ndarray], i: int) -> dict[str, Any]:
         """One record of the log, of update i of the chunk: each number is a list over the seeds."""
         self._done += 1
-        sums = {name: values[:, i].tolist() for name, values in metrics.items()}
+        sums = row(metrics, i)
         episodes = sums["episodes"]
         means = {
             name: [

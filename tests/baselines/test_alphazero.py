@@ -233,7 +233,8 @@ def test_a_run_stops_goes_on_and_gives_a_policy(tmp_path, capsys):
     out = tmp_path / "run"
     asked = ["Puzzle-SlidingTile-3x3-v0", "--algo", "alphazero", *FLAGS]
     assert train.main([*asked, "--total-steps", "32", "--out", str(out)]) == 0
-    assert train.main(["--resume", str(out), "--total-steps", "48", "--eval-episodes", "4"]) == 0
+    more = ["--total-steps", "48", "--learning-rate", "1e-3", "--eval-episodes", "4"]
+    assert train.main(["--resume", str(out), *more]) == 0
     run = runs.Run.open(out)
     assert run.config.algorithm == "alphazero"
     assert [row["steps"] for row in run.records()] == [16, 32, 48]

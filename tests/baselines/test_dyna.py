@@ -1,6 +1,8 @@
 """Dyna: what the model sees and learns is that of plain NumPy; imagination asks no environment."""
 
+import dataclasses
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +12,7 @@ import tiny
 from jaxtyping import Array, UInt8
 
 import jaxenvs
-from jaxenvs.baselines import dyna, dyna_network, ppo_rnn, train, two_hot
+from jaxenvs.baselines import acting, dyna, dyna_network, ppo_rnn, train, two_hot
 from jaxenvs.baselines.algorithms import SEEDS
 from jaxenvs.baselines.dyna import Window
 from jaxenvs.baselines.run import loop
@@ -616,8 +618,9 @@ def test_imagination_waits_for_the_warm_up():
         runners, metrics = loop.run_chunk(agent, runners)
         alone = jax.tree.map(lambda leaf: leaf[0], runners.optimiser)
         made = int(dyna.minibatches.counted(alone))
-        seen.append((float(metrics["imagined_kl"][0, 0]) != 0.0, made))
-        assert all(np.isfinite(value).all() for value in metrics.values())
+        seen.append((bool(np.isfinite(metrics["imagined_kl"][0, 0])), made))
+        known = [value for name, value in metrics.items() if not name.startswith("imagined_")]
+        assert all(np.isfinite(value).all() for value in known)
     assert seen == [(False, 8), (True, 16 + 16), (True, 24 + 32)]
     assert [leaf.aval for leaf in jax.tree.leaves(runners)] == types
 
@@ -632,12 +635,36 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
         warm_up=256,
         imagined_rollouts=3,
     )
-    assert settings.updates == 10
-    assert settings.gradient_steps == -(-2 * (10 + 3 * 8) // 10)
-    made = 2 * (10 + 3 * 8)
+    assert settings.updates == 10 and settings.warm_up == 2 * settings.steps_per_update
+    assert settings.gradient_steps == 2 * (1 + 3)
+    made = [0, 2, *range(2 + 8, 2 + 8 * 10, 8)]  # after each update; the second one imagines
     rate = dyna.minibatches.learning_rate(settings)
-    assert rate(0) == pytest.approx(settings.learning_rate)
-    assert 0.0 <= float(rate(made - 1)) < 0.2 * settings.learning_rate
+    seen = [float(rate(np.int32(steps))) / settings.learning_rate for steps in made]
+    np.testing.assert_allclose(seen, 1.0 - np.arange(11) / 10, atol=1e-6)
+    more = dataclasses.replace(settings, total_steps=2560, plans=((6, 10),))
+    assert float(dyna.minibatches.learning_rate(more)(np.int32(made[6]))) == pytest.approx(
+        float(rate(np.int32(made[6])))
+    )
+
+
+@pytest.mark.usefixtures("as_a_user")  # without jaxtyping's checks
+@pytest.mark.parametrize("updates", [1, 2, 16_384, 65_536])
+def test_imagination_begins_after_the_warm_up_and_never_ends(monkeypatch, updates):
+    """Updates are compared: steps of 8,192 x 16 are 2**31 after 16,384 updates."""
+    large = {"num_envs": 8192, "rollout_steps": 16, "warm_up": 2 * 8192 * 16}
+    rollout = acting.Rollout(reward=jnp.ones(3))
+    monkeypatch.setattr(dyna, "imagined", lambda learner, runner, *_: (runner, (), rollout))
+    learn = lambda learner, runner, *_: (runner, {"kl": jnp.float32(0.1)})  # noqa: E731
+    monkeypatch.setattr(dyna.ppo_rnn, "learn", learn)
+    agent = types.SimpleNamespace(settings=dyna.Settings(**large))
+
+    def imagine(updates):
+        model = dyna.Model((), (), updates)
+        runner = dyna.Runner(weights=jnp.zeros(1), model=model)
+        return dyna.imagine_when_warm(agent, runner, None, KEY)[1]["imagined_reward"]
+
+    seen = jax.vmap(imagine, axis_name=SEEDS)(jnp.int32([updates]))
+    assert np.isnan(seen[0]) if updates == 1 else seen[0] == 1.0
 
 
 @pytest.mark.full

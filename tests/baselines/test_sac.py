@@ -169,3 +169,7 @@ def test_the_replay_buffer_holds_actions_of_any_shape_and_a_number_without_an_ax
         held,
     )
     assert isinstance(found, Batch) and found.action.shape == (5, *stored)
+
+
+def test_the_log_does_not_average_the_warm_up(agent):
+    tiny.warm_up_is_not_averaged(agent, ("actor_loss", "entropy"))

@@ -122,9 +122,13 @@ def test_a_damaged_newest_checkpoint_is_trained_again(finished, tmp_path, capsys
 def test_the_total_may_be_raised(finished, tmp_path, capsys):
     longer = tmp_path / "longer"
     shutil.copytree(finished, longer)
-    assert main(["--resume", str(longer), *total(5), "--eval-episodes", "16"]) == 0
+    more = ["--resume", str(longer), *total(5), "--eval-episodes", "16"]
+    assert main(more) == 2
+    assert "has finished and its learning rate has fallen to 0" in capsys.readouterr().err
+    assert main([*more, "--learning-rate", "1e-4"]) == 0
     assert [row["update"] for row in runs.Run.open(longer).records()] == [1, 2, 3, 4, 5]
-    assert runs.Run.open(longer).config.settings["total_steps"] == 5 * 256
+    kept = runs.Run.open(longer).config.settings
+    assert (kept["total_steps"], kept["plans"], kept["rate_since"]) == (5 * 256, ((4, 4),), 4)
     assert main(["--resume", str(longer), *total(3)]) == 2
     assert "has already made 1,280 steps; give more --total-steps" in capsys.readouterr().err
 
