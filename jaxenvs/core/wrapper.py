@@ -5,6 +5,8 @@ import functools
 import inspect
 from typing import Any, dataclass_transform
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, PyTree
@@ -65,7 +67,6 @@ class Wrapper(Env, kw_only=False):
 
     reset_source = _inside("reset_source")
     observations = _inside("observations")
-    full_observations = _inside("full_observations")
     rows_per_lane = _inside("rows_per_lane")
     levels_at_once = _inside("levels_at_once")
     level_budget = _inside("level_budget")
@@ -118,6 +119,11 @@ class Wrapper(Env, kw_only=False):
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """Layout of the environment's observation; empty for a changed one."""
         return () if self._shows_another() else self.env.observation_layout
+
+    @property
+    def full_observations(self) -> tuple[str, ...]:
+        """Values of the field `obs` that make the environment inside fully observed."""
+        return self.env.full_observations
 
     @property
     def features(self) -> Features:
@@ -239,7 +245,7 @@ class Wrapper(Env, kw_only=False):
 
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
         """Turn an observation of `package` into this environment's."""
-        return self.transform(self.env.upstream_obs(shown))
+        return self.transform(jax.tree.map(jnp.asarray, self.env.upstream_obs(shown)))
 
     def picture(self, state: Any, tile_size: int, params: Any = None) -> Array | None:
         """Return the picture that the environment inside draws of its state, if any."""
