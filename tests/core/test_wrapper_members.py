@@ -192,13 +192,10 @@ def test_an_error_within_a_property_is_not_hidden():
 
 
 def test_a_search_takes_a_wrapped_puzzle():
-    puzzle = jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=3)
-    outer = wrappers.LogWrapper(wrappers.FrameStack(puzzle, 2))
-    level = outer.sample_level(KEY)
-    wanted = search.astar(puzzle, level, node_budget=500)
-    for begun in (level, outer.reset_to(KEY, level).state):
-        found = search.astar(outer, begun, node_budget=500)
-        assert found.solved and found.cost == wanted.cost
+    outer = wrappers.LogWrapper(wrappers.FrameStack(jaxenvs.make("Puzzle-SlidingTile-3x3-v0"), 2))
+    level = outer.read_level("1 2 3\n4 5 6\n0 7 8")
+    found = search.astar(outer, outer.reset_to(KEY, level).state, node_budget=100)
+    assert found.solved and found.cost == 2
 
 
 def test_trials_are_made_in_the_wrapper():
