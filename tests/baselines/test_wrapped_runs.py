@@ -42,8 +42,8 @@ def test_a_learner_trains_in_a_wrapped_environment(id, algo, registered, capsys)
     out = registered / "run"
     flags = [*FLAGS, "--warm-up", "256"] if algo == "dqn" else FLAGS
     assert cli.main(["train", f"short_pole:{id}", "--algo", algo, "--out", str(out), *flags]) == 0
-    lengths = json.loads((out / "eval.json").read_text())["agents"][0]["length"]
-    assert 5 < lengths <= (100 if "Short" in id else 500)
+    length = json.loads((out / "eval.json").read_text())["mean_length"]
+    assert 5 < length <= (100 if "Short" in id else 500)
 
 
 def test_the_id_of_a_wrapped_environment_has_its_facts(registered, capsys):

@@ -32,7 +32,8 @@ def both(id):
     """An environment, its wrapper, and the same state of each."""
     env = jaxenvs.make(id)
     state = env.reset(KEY).state
-    return env, state, wrappers.LogWrapper(env), wrappers.WrappedState(env=state, memory=())
+    outer = wrappers.EpisodeStatistics(env=env)
+    return env, state, outer, wrappers.WrappedState(env=state, memory=())
 
 
 def same(a, b):
@@ -54,13 +55,12 @@ class Named(wrappers.FrameStack):
     label: str
 
 
-class ByName(wrappers.Wrapper, kw_only=True):
-    """Asks for names."""
-
-    factor: float
-
-
 def test_the_environment_and_the_fields_may_be_given_by_position():
+    class ByName(wrappers.Wrapper, kw_only=True):
+        """Asks for names."""
+
+        factor: float
+
     assert wrappers.FrameStack(BASE, 3) == wrappers.FrameStack(env=BASE, count=3)
     assert wrappers.Flatten(BASE) == wrappers.Flatten(env=BASE)
     assert Scaled(BASE, 2.0, 1.0) == Scaled(env=BASE, factor=2.0, offset=1.0)
@@ -85,11 +85,12 @@ def test_every_public_member_is_passed_on():
 @pytest.mark.parametrize("id", IDS)
 def test_values_are_those_of_the_environment_inside(id):
     env = jaxenvs.make(id)
-    outer = wrappers.TimeLimit(wrappers.EpisodeStatistics(env), 7)
+    outer = wrappers.StickyAction(env=wrappers.EpisodeStatistics(env=env))
+    hidden = {"fully_observed", "default_params"}  # the previous action, and its probability
     values = [
         name
         for name, member in vars(Env).items()
-        if name[0] != "_" and name not in OWN and not callable(member)
+        if name[0] != "_" and name not in OWN | hidden and not callable(member)
     ]
     assert {"observation_layout", "task_sets", "status_rows", "package", "features"} <= {*values}
     for name in values:
@@ -102,7 +103,7 @@ def test_values_are_those_of_the_environment_inside(id):
 
 
 def test_a_changed_observation_has_another_layout():
-    assert BASE.observation_layout and wrappers.FrameStack(BASE).observation_layout == ()
+    assert BASE.observation_layout and wrappers.FrameStack(env=BASE).observation_layout == ()
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -137,7 +138,7 @@ def test_a_trail_a_turn_and_masks_are_those_inside():
     assert len(outer.trail(stepped.state, 3)) > 0
     same(outer.action_mask(wrapped), env.action_mask(wrapped.env))
     cube = jaxenvs.make("Puzzle-Cube-2x2-v0")
-    assert turning.is_drawn(cube) and turning.is_drawn(wrappers.LogWrapper(cube))
+    assert turning.is_drawn(cube) and turning.is_drawn(wrappers.EpisodeStatistics(env=cube))
     assert not turning.is_drawn(outer)
 
 
@@ -153,17 +154,18 @@ def test_levels_are_those_inside(id):
 
 def test_members_of_a_family_take_the_states_of_the_wrapper():
     env, state, _, _ = both("Grid-DoorKey-5x5-v0")
-    outer = wrappers.Flatten(wrappers.LogWrapper(wrappers.StickyAction(env)))
+    sticky = wrappers.StickyAction(env=env)
+    outer = wrappers.Flatten(env=wrappers.EpisodeStatistics(env=sticky))
     wrapped = outer.reset(KEY).state
     text = env.mission_text(state)
     assert outer.mission_text(wrapped) == outer.mission_text(state=wrapped) == text
     assert outer.size == env.size == 5 and outer.view_size == 7
     puzzle = jaxenvs.make("Puzzle-SlidingTile-3x3-v0")
     board = "1 2 3\n4 5 6\n7 0 8"
-    same(wrappers.LogWrapper(puzzle).read_level(board), puzzle.read_level(board))
+    same(wrappers.Flatten(env=puzzle).read_level(board), puzzle.read_level(board))
     craft = jaxenvs.make("Craft-Classic-Ids-v0")
     ids = jnp.zeros(145, jnp.uint8)
-    same(wrappers.LogWrapper(craft).expand(ids), craft.expand(ids))
+    same(wrappers.Flatten(env=craft).expand(ids), craft.expand(ids))
     with pytest.raises(AttributeError, match="no attribute 'missions'"):
         _ = outer.missions
 
@@ -175,7 +177,7 @@ def test_params_of_a_member_are_those_of_the_wrapper():
         def left(self, state, params):
             return int(params.max_steps_in_episode - state.time)
 
-    env = wrappers.LogWrapper(wrappers.StickyAction(Slow(size=5)))
+    env = wrappers.EpisodeStatistics(env=wrappers.StickyAction(env=Slow(size=5)))
     assert env.left(env.reset(KEY).state, env.default_params) == 250
 
 
@@ -188,29 +190,30 @@ def test_an_error_within_a_property_is_not_hidden():
             return self.not_there
 
     with pytest.raises(AttributeError, match="not_there"):
-        _ = Broken(BASE).observation_space
+        _ = Broken(env=BASE).observation_space
 
 
 def test_a_search_takes_a_wrapped_puzzle():
-    outer = wrappers.LogWrapper(wrappers.FrameStack(jaxenvs.make("Puzzle-SlidingTile-3x3-v0"), 2))
+    puzzle = wrappers.FrameStack(env=jaxenvs.make("Puzzle-SlidingTile-3x3-v0"), count=2)
+    outer = wrappers.EpisodeStatistics(env=puzzle)
     level = outer.read_level("1 2 3\n4 5 6\n0 7 8")
     found = search.astar(outer, outer.reset_to(KEY, level).state, node_budget=100)
     assert found.solved and found.cost == 2
 
 
 def test_trials_are_made_in_the_wrapper():
-    env = wrappers.LogWrapper(jaxenvs.make("XLand-R1-9x9-v0"))
+    env = wrappers.EpisodeStatistics(env=jaxenvs.make("XLand-R1-9x9-v0"))
     trials = env.trials("trivial-21k", (0.0, 0.001), episodes=2)
-    assert type(trials) is wrappers.LogWrapper and trials.env.episodes == 2
+    assert type(trials) is wrappers.EpisodeStatistics and trials.env.episodes == 2
     assert env.task_sets and trials.task_sets == ()
 
 
 def test_states_of_another_package_need_a_wrapper_without_memory():
     inside = jaxenvs.make("Grid-DoorKey-5x5-v0", obs="image")
     shown = {"image": np.zeros((7, 7, 3), np.uint8), "direction": 0, "mission": "go"}
-    assert wrappers.Flatten(inside).upstream_obs(shown).shape == (147,)
+    assert wrappers.Flatten(env=inside).upstream_obs(shown).shape == (147,)
     with pytest.raises(NotImplementedError, match="FrameStack"):
-        wrappers.FrameStack(inside).upstream_obs(shown)
+        wrappers.FrameStack(env=inside).upstream_obs(shown)
 
 
 def test_an_adapter_draws_and_plays_a_wrapped_environment():

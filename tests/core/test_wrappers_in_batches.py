@@ -10,7 +10,7 @@ import pytest
 from defaults import with_full
 
 import jaxenvs
-from jaxenvs import wrappers
+from jaxenvs import testing, wrappers
 from jaxenvs.adapters import to_dm_env, to_gymnasium, to_gymnax
 from jaxenvs.core.vector import RESET_SOURCES
 
@@ -297,3 +297,17 @@ def test_bad_fields_say_what_is_allowed(as_a_user):
     for env in (repeat, wrappers.LogWrapper(CARTPOLE)):
         with pytest.raises(TypeError, match="needs a state from its reset"):
             env.step(KEY, CARTPOLE.reset(KEY).state, 0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["TimeLimit", "ActionRepeat", "several"])
+def test_wrappers_keep_the_contract(kind):
+    """Normalised numbers do not: their last bits differ between two compiled programs."""
+    puzzle = wrappers.StickyAction(jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=2))
+    stacked = wrappers.FrameStack(wrappers.ActionRepeat(puzzle, 2), 2)
+    envs = {
+        "TimeLimit": SHORT,
+        "ActionRepeat": wrappers.ActionRepeat(wrappers.ClipReward(CARTPOLE, max_reward=0.5), 3),
+        "several": wrappers.LogWrapper(wrappers.TimeLimit(stacked, 30)),
+    }
+    testing.check_env(envs[kind], steps=500)
