@@ -404,10 +404,11 @@ class Env:
         return Step(self.observe(after, params), after, reward, terminated, truncated, info)
 
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
-        """Return `begun`, the first state of an episode, with what outlives the episode of `ended`.
+        """Return the state `begun` of a new episode with the statistics of `ended`, the last state.
 
-        Such as running statistics of a wrapper. An environment that overrides it sets
-        `carries_over`; batches and adapters then call it at each restart.
+        By default nothing outlives an episode. An environment that overrides this, such as
+        `wrappers.LogWrapper`, sets `carries_over`; batches and adapters then call it at each
+        restart.
         """
         return begun
 

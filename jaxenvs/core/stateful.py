@@ -14,7 +14,7 @@ from .wrapper import Wrapper
 
 @struct
 class WrappedState(Struct):
-    """State of the environment inside, and what the wrapper remembers."""
+    """State of the environment inside, and the wrapper's memory."""
 
     env: Any
     memory: Any
@@ -28,7 +28,7 @@ class WrappedState(Struct):
 class StatefulWrapper(Wrapper):
     """Base of wrappers that remember something: a state is a `WrappedState`.
 
-    A subclass writes `begin` and `after`, and `shown` if the agent sees what it remembers. If
+    A subclass writes `begin` and `after`, and `shown` if the agent sees the memory. If
     `begin` uses `ended`, so that something outlives episodes, it sets `remembers_episodes`.
     """
 
@@ -50,7 +50,7 @@ class StatefulWrapper(Wrapper):
         return obs
 
     def _shows_another(self) -> bool:
-        """Whether the wrapper changes the observation."""
+        """Tell whether the wrapper changes the observation."""
         names = ("observation_space", "observe", "shown")
         return any(
             getattr(type(self), name) is not getattr(StatefulWrapper, name) for name in names
@@ -58,7 +58,7 @@ class StatefulWrapper(Wrapper):
 
     @property
     def carries_over(self) -> bool:  # type: ignore[override]
-        """Whether something outlives episodes, here or inside."""
+        """True if something outlives episodes, here or inside."""
         return self.remembers_episodes or self.env.carries_over
 
     def inner(self, state: WrappedState) -> Any:
@@ -93,7 +93,7 @@ class StatefulWrapper(Wrapper):
         return told._replace(obs=self.shown(stepped.obs, memory), state=after, info=info)
 
     def carry_over(self, ended: WrappedState, begun: WrappedState, params: Any = None) -> Any:
-        """Return `begun` with what outlives an episode, inside and here."""
+        """Carry over the state inside and the memory."""
         inner = self.inner_params(params)
         state = self.env.carry_over(ended.env, begun.env, inner)
         memory = self.begin(self.env.observe(state, inner), ended.memory)

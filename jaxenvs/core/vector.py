@@ -96,12 +96,12 @@ class VectorEnv:
 
     @property
     def action_space(self) -> Space:
-        """Space of what `step` takes: actions of all environments."""
+        """Space of the actions of all environments."""
         return batched(self.env.action_space, self.num_envs)
 
     @property
     def observation_space(self) -> Space:
-        """Space of what `reset` and `step` return: observations of all environments."""
+        """Space of the observations of all environments."""
         return batched(self.env.observation_space, self.num_envs)
 
     @property
@@ -225,7 +225,7 @@ class VectorEnv:
         return Starts(self.env, self.num_envs, key, params)
 
     def _restart(self, starts: Starts, state: VectorState, ended: Array) -> VectorState:
-        """Begin a new episode in each row that ended, with what outlives episodes."""
+        """Begin a new episode in each row that ended, and carry over its statistics."""
         begun = self._begun(starts, state, ended)
         if not self.env.carries_over:
             return begun

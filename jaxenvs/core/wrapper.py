@@ -1,4 +1,4 @@
-"""The base of all wrappers: what a wrapper does not change comes from the environment inside."""
+"""The base of all wrappers: it passes every member of the environment inside on."""
 
 import dataclasses
 import functools
@@ -30,14 +30,14 @@ def _inside(name: str) -> Any:
 class Wrapper(Env, kw_only=False):
     """An environment that passes everything on to `env`; the base of all wrappers.
 
-    `env` and the fields of subclasses may be given by position. A subclass overrides what it
-    changes: `transform` for an observation that follows from the one inside; `step` and
+    `env` and the fields of subclasses may be given by position. A subclass overrides the members
+    that change: `transform` for an observation that follows from the one inside; `step` and
     `reset_to`, perhaps with `inner`; `default_params` and `inner_params` if it adds params;
     `fully_observed` if its observation leaves out something. `StatefulWrapper` is the base of
     wrappers that remember something.
 
-    Members of a family that `Env` does not have, such as `mission_text`, are those of `env`; where
-    they take a state or params, these are the wrapper's.
+    Members of a family that `Env` does not have, such as `mission_text`, come from `env` too. They
+    take states and params of the wrapper.
     """
 
     env: Env
@@ -141,7 +141,7 @@ class Wrapper(Env, kw_only=False):
         return super().vocabulary if self._shows_another() else self.env.vocabulary
 
     def _shows_another(self) -> bool:
-        """Whether the wrapper changes the observation."""
+        """Tell whether the wrapper changes the observation."""
         names = ("observation_space", "transform", "observe")
         return any(getattr(type(self), name) is not getattr(Wrapper, name) for name in names)
 
@@ -171,7 +171,7 @@ class Wrapper(Env, kw_only=False):
         return params
 
     def _keeps_state(self) -> bool:
-        """Whether a state is the same inside and outside."""
+        """Tell whether a state is the same inside and outside."""
         return type(self).inner is Wrapper.inner
 
     def check_values(self, params: Any, where: str) -> None:
@@ -213,7 +213,7 @@ class Wrapper(Env, kw_only=False):
         return stepped._replace(obs=self.transform(stepped.obs), info=info)
 
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
-        """Return `begun` with what outlives an episode inside, which states have as `env`."""
+        """Carry over the state inside, which is the field `env` of a changed state."""
         states = self.inner(ended), self.inner(begun)
         inside = self.env.carry_over(*states, self.inner_params(params))
         return inside if self._keeps_state() else begun.replace(env=inside)
@@ -281,7 +281,7 @@ def refuse_self_resetting(env: Env, where: str, advice: str) -> None:
 
 
 def _needs_names(cls: type) -> bool:
-    """Whether a required field of a subclass comes after an optional one.
+    """Tell whether a required field of a subclass comes after an optional one.
 
     Python takes such fields by name only.
     """

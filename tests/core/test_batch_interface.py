@@ -1,4 +1,4 @@
-"""What a batch offers besides steps: spaces, actions as lists, states as bytes."""
+"""Spaces of a batch, its actions as lists, its states as bytes."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def same(a, b):
 
 
 def test_a_batch_has_the_spaces_of_its_actions_and_observations():
-    """As in Gymnasium: those of the batch, and those of one environment."""
+    """As in Gymnasium: spaces of the batch, and spaces of one environment."""
     for id in ("Grid-Empty-5x5-v0", "Classic-Pendulum-v0"):
         venv = jaxenvs.make_vec(id, 4)
         env, obs = venv.env, jax.eval_shape(venv.reset, KEY).obs

@@ -1,4 +1,4 @@
-"""What a wrapper passes on: every public member, over environments of several families."""
+"""Wrappers pass on every public member of environments of several families."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ IDS = [
     pytest.param("Craft-Classic-Ids-v0", marks=pytest.mark.full),
     pytest.param("BabyAI-GoToLocal-v0", marks=pytest.mark.full),
 ]
-# What a wrapper does itself, by its own members; authors of environments write the first two.
+# Members that a wrapper derives from others; authors of environments write the first two.
 OWN = {"reset_state", "step_state", "candidate", "sample_level", "reset", "restart", "name"}
 OWN |= {"checked_params", "state_shape"}
 BASE = jaxenvs.make("Grid-DoorKey-5x5-v0")
@@ -95,7 +95,7 @@ def test_values_are_those_of_the_environment_inside(id):
     assert {"observation_layout", "task_sets", "status_rows", "package", "features"} <= {*values}
     for name in values:
         mine, wanted = getattr(outer, name), getattr(env, name)
-        if name == "controls":  # what the mouse points at takes the wrapper's state
+        if name == "controls":  # the mouse's function takes the wrapper's state
             mine, wanted = mine.actions, wanted.actions
         if name == "vocabulary" and wanted is not None:  # its functions are made anew
             mine, wanted = ([x for x in v if not callable(x)] for v in (mine, wanted))

@@ -93,7 +93,7 @@ class ActionRepeat(SuccessInInfo):
     """Takes each action `num_repeats` times, or until the episode ends, and sums the rewards.
 
     Gymnasium calls it `RepeatAction`. The clock counts the agent's actions, `max_steps_in_episode`
-    counts steps inside. The observation and the info are those of the last step inside.
+    counts steps inside. The observation and the info come from the last step inside.
     """
 
     num_repeats: int

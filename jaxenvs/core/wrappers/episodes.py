@@ -59,7 +59,7 @@ def mean_over_finished(episode: dict[str, Array]) -> dict[str, Array]:
 
 @struct
 class Log(Struct):
-    """What `LogWrapper` counts."""
+    """Counts of `LogWrapper`."""
 
     running: EpisodeTotals  # of the episode under way
     returned: EpisodeTotals  # of the latest finished episode; zeros before there is one
@@ -70,8 +70,8 @@ class LogWrapper(StatefulWrapper):
     """Adds PureJaxRL's entries of `info`, which learners for it and for gymnax log.
 
     `returned_episode`: whether an episode ended in this step; `returned_episode_returns` and
-    `returned_episode_lengths`: those of the latest finished episode, 0 before there is one;
-    `timestep`: steps of this environment over all episodes.
+    `returned_episode_lengths`: return and length of the latest finished episode, 0 before there is
+    one; `timestep`: steps of this environment over all episodes.
     """
 
     remembers_episodes = True

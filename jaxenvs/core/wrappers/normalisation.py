@@ -32,7 +32,7 @@ class Moments(Struct):
         return cls(count=jnp.float32(1e-4), mean=mean, variance=variance)
 
     def and_of(self, values: PyTree[Array], shared: bool) -> "Moments":
-        """Include one value, or those of all environments of the batch (Chan et al., 1979)."""
+        """Include one value, or the values of a whole batch (Chan et al., 1979)."""
         values = jax.tree.map(lambda x: x.astype(jnp.float32), values)
         seen = _over_batch(values) if shared else (jnp.float32(1), values, None)
         number, mean, variance = seen
@@ -72,6 +72,7 @@ class NormalizeObservation(StatefulWrapper):
     environments of a batch have the same, as in Gymnasium's wrapper of vector environments and in
     PureJaxRL; first observations of episodes are then normalised, but not counted.
     `update_running_mean=False`, for evaluations, leaves the statistics of a state as they are.
+    The last digits may differ between two compiled programs.
     """
 
     epsilon: float = 1e-8  # added to the variance
@@ -117,7 +118,7 @@ class NormalizeObservation(StatefulWrapper):
 
 @struct
 class RewardScale(Struct):
-    """What `NormalizeReward` remembers."""
+    """Memory of `NormalizeReward`."""
 
     total: Float32[Array, ""]  # discounted sum of the episode's rewards so far
     moments: Moments  # of these sums
@@ -126,7 +127,7 @@ class RewardScale(Struct):
 class NormalizeReward(SuccessInInfo, StatefulWrapper):
     """Rewards divided by the running standard deviation of discounted returns; never centred.
 
-    `gamma` is the learner's discount; `shared` and `update_running_mean` are those of
+    `gamma` is the learner's discount; `shared` and `update_running_mean` are explained in
     `NormalizeObservation`. Deliberate difference from Gymnasium's: the return of a step that
     terminates an episode has all rewards of the episode, and the next episode starts at 0. Theirs
     forgets the earlier rewards in that step and keeps its reward for the next episode.

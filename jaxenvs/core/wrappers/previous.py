@@ -64,7 +64,7 @@ class PreviousStep(StatefulWrapper):
         return {"action": Discrete(inside.n + 1), "reward": reward}
 
     def begin(self, obs: PyTree[Array], ended: Previous | None) -> Previous:
-        """Return that nothing came before."""
+        """Start with no action and no reward."""
         return Previous(action=jnp.int32(0), reward=jnp.float32(0))
 
     def after(self, memory: Previous, action: Any, step: Step) -> tuple[Previous, Step]:
@@ -73,7 +73,7 @@ class PreviousStep(StatefulWrapper):
         return Previous(action=taken + jnp.int32(1), reward=step.reward), step
 
     def shown(self, obs: PyTree[Array], memory: Previous) -> dict[str, PyTree[Array]]:
-        """Return what is seen inside, and what came before."""
+        """Add the previous action and reward."""
         return {"obs": obs, "action": memory.action, "reward": memory.reward}
 
 
