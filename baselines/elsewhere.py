@@ -21,7 +21,7 @@ from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import has_illegal
 from jaxenvs.core.param_values import settings
-from jaxenvs.core.wrappers import PreviousStep
+from jaxenvs.core.wrappers import PreviousStep, Wrapper
 
 from .evaluate import Episodes
 from .policy import Policy
@@ -41,6 +41,8 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
     env, spec = policy.env, registry.spec(policy.env_id)
     if isinstance(env, PreviousStep):
         raise NotThereError(f"{package} does not show the previous step, which this policy sees")
+    if isinstance(env, Wrapper):
+        raise NotThereError(f"{package} does not have {type(env).__name__}, which this policy sees")
     if env.package != package:
         home = f"it is in {env.package}" if env.package else "no package has it"
         raise NotThereError(f"{spec.id} is not in {package}: {home}")

@@ -441,11 +441,10 @@ def of_puzzle(env: Env, settings: Settings) -> Learner[Settings]:
 
 def shown(settings: Any, record: dict[str, Any]) -> str:
     """Text of the progress line: the loss of the model, later the share of solved boards."""
-    loss = {name: np.mean(record[name]) for name in ("transition", "q_loss")}
     if record["update"] <= settings.model_updates:
-        return f"learning the model: transition loss {loss['transition']:.3g} nats"
-    solved = np.mean(record["return"])
-    return f"boards solved {solved:.0%}   Q loss {loss['q_loss']:.3g}"
+        return f"learning the model: transition loss {np.mean(record['transition']):.3g} nats"
+    solved, loss = np.mean(record["return"]), np.mean(record["q_loss"])
+    return f"boards solved {solved:.0%}   Q loss {loss:.3g}"
 
 
 def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: int) -> None:

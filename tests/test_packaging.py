@@ -362,6 +362,14 @@ def test_core_needs_three_packages_and_bounds_them_from_below_only():
             assert re.fullmatch(r"[\w.-]+(\[\w+\])?>=[\d.]+", requirement), requirement
 
 
+def test_the_extra_for_gymnax_brings_what_gymnax_imports_but_does_not_require():
+    required = importlib.metadata.requires("gymnax") or []
+    assert not [line for line in required if re.match(r"six\b", line)]
+    source = importlib.metadata.distribution("gymnax").locate_file("gymnax/utils/load_mnist.py")
+    assert "from six" in Path(str(source)).read_text(), "no longer needed"
+    assert [r for r in settings()["project"]["optional-dependencies"]["gymnax"] if r[:3] == "six"]
+
+
 def test_the_lowest_set_is_the_lower_bounds():
     """`.ci/lowest.txt` pins the very bounds that pyproject promises, and is what CI tries."""
     project = settings()["project"]

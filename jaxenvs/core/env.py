@@ -19,6 +19,7 @@ from .spaces import Discrete, Space
 from .struct import Struct, struct
 from .vocabulary import Vocabulary, of_map
 
+BATCH = "envs"  # name of the axis over which `make_vec` maps steps
 ROWS_PER_LANE = 64  # a little less than the steps of an episode, in most families
 
 
@@ -118,15 +119,17 @@ class Env:
     package: ClassVar[str] = ""
     # Rows of `tiles` at the bottom that repeat `facts`; a picture beside a panel leaves them out.
     status_rows: ClassVar[int] = 0
+    carries_over: ClassVar[bool] = False  # whether `carry_over` changes states
+    resets_itself: ClassVar[bool] = False  # whether `step` begins the next episode
 
     # Params that differ from the class's defaults, see `with_params`.
     given_params: tuple[tuple[str, Any], ...] = dataclasses.field(default=(), repr=False)
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, kw_only: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         eager.compile_overrides(cls)
         param_values.apply_to_defaults(cls)
-        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        dataclasses.dataclass(frozen=True, kw_only=kw_only)(cls)
 
     def __post_init__(self) -> None:
         """Check the fields; an author's override calls `super().__post_init__()`."""
@@ -415,6 +418,24 @@ class Env:
         reward = jnp.asarray(moved.reward).astype(jnp.float32)
         info = {**moved.info, "invalid_action": invalid}
         return Step(self.observe(after, params), after, reward, terminated, truncated, info)
+
+    def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
+        """Return the state `begun` of a new episode with the statistics of `ended`, the last state.
+
+        By default nothing outlives an episode. An environment that overrides this, such as
+        `wrappers.LogWrapper`, sets `carries_over`; batches and adapters then call it at each
+        restart.
+        """
+        return begun
+
+    @eager.compiled
+    def restart(self, key: Key, ended: Any, params: Any = None) -> Reset:
+        """Start the episode after `ended`, the last state of the one before: see `carry_over`."""
+        begun = self.reset(key, params)
+        if not self.carries_over:
+            return begun
+        state = self.carry_over(ended, begun.state, params)
+        return Reset(self.observe(state, params), state)
 
     def checked_params(self, params: Any, where: str) -> Any:
         """Return `params`, or the defaults, as arrays of the right dtypes."""

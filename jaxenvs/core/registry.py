@@ -55,12 +55,12 @@ class EnvSpec:
     @property
     def reset_source(self) -> str:
         """Where `make_vec` takes new levels from by default."""
-        return self.env_class.reset_source
+        return self.make().reset_source
 
     @property
     def achievements(self) -> tuple[str, ...]:
         """Names of the flags in `info["achievements"]`, in order; empty where there are none."""
-        return self.env_class.achievements
+        return self.make().achievements
 
     @property
     def summary(self) -> str:

@@ -74,6 +74,8 @@ class Trials(Wrapper):
     task_set: str = ""  # what the default params hold; without one, the default task everywhere
     part: tuple[float, float] = (0.0, 1.0)  # of the set, see `sets.part`
 
+    task_sets = ()  # trials of trials cannot be made
+
     def __post_init__(self) -> None:
         """Check the fields."""
         super().__post_init__()
@@ -140,6 +142,9 @@ class Trials(Wrapper):
         given = self.params_of(index, params)
         return TrialLevel(task=index, level=self.env.draw_level(key, given))
 
+    def ending(self, level: TrialLevel) -> None:
+        """Return None: a trial ends after several episodes."""
+
     def late(self, state: TrialState, share: ArrayLike) -> TrialState:
         """Return a state of which this share of its trial is over, in steps and episodes.
 
@@ -170,9 +175,10 @@ class Trials(Wrapper):
         is_last = finished & (episode >= self.episodes) & (self.episodes > 0)
         is_cut = (time >= self.steps) & (self.steps > 0) & ~is_last
         is_over = is_last | is_cut
+        begun = self.env.restart(key_reset, stepped.state, inner)
         obs, env_state = jax.tree.map(
             lambda new, old: jnp.where(finished & ~is_over, new, old),
-            tuple(self.env.reset(key_reset, inner)),
+            tuple(begun),
             (stepped.obs, stepped.state),
         )
         after = TrialState(time=time, env=env_state, task=state.task, episode=episode)
