@@ -21,7 +21,6 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs import Env
 from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
-from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 
 from . import acting, evaluate, gumbel, minibatches
@@ -164,6 +163,5 @@ def check_sight(env: Env, settings: Settings) -> None:
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
-    require(["mctx"], "search")
     check_sight(config.env, asked.settings)
     return options.learner("alphazero", asked, config)

@@ -20,6 +20,7 @@ from jaxtyping import Array, PyTree
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import has_illegal
+from jaxenvs.core.typed import pip
 from jaxenvs.core.wrappers import PreviousStep
 
 from .evaluate import Episodes
@@ -66,7 +67,7 @@ def _remembered(policy: Policy, count: int) -> PyTree[Array]:
 def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
     """Environments that Python steps one by one, all side by side."""
     env = policy.env
-    require(sorted({"gymnasium", env.package}), "gym" if env.package == "gymnasium" else "bench")
+    require([env.package], "gym" if env.package == "gymnasium" else env.package)
     import gymnasium
 
     importlib.import_module(env.package)  # registers its ids
@@ -104,10 +105,10 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
     """Environments of craftax, whose states are arrays: one program plays all."""
     if importlib.util.find_spec("craftax") is None:
         raise NotThereError(
-            "this needs craftax, not installed here: run pip install --no-deps craftax (its pygame "
-            "would overwrite pygame-ce)"
+            f"this needs craftax, not installed here: run {pip()} install --no-deps craftax (its "
+            "pygame would overwrite pygame-ce)"
         )
-    require(["flax", "imageio"], "bench")  # what it needs
+    require(["imageio"], "play")  # what it needs beside the packages of the learners
     from craftax.craftax_env import make_craftax_env_from_name
 
     name = "Craftax-Classic-Symbolic-v1" if "Classic" in id else "Craftax-Symbolic-v1"

@@ -37,7 +37,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32, PyTree, Shaped, UInt32
 
-from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
 
@@ -374,7 +373,6 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
-    require(["mctx"], "search")
     learner = dqn.build(asked, config, "muzero")
     check_board(learner)
     return learner

@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env
 from jaxenvs.core.spaces import Box
+from jaxenvs.core.typed import program
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel, PuzzleState
 
 from .algorithms import ALGORITHMS, SEEDS, Learner
@@ -453,7 +454,7 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
     print("Moves foretold:", ", ".join(f"{one['foretold']:.2%}" for one in found))
     each = ", ".join(f"{one['success_rate']:.1%}" for one in found)
     print(f"Greedy descent in the model from {count} boards, played in the puzzle: {each}")
-    print(f"Plan with it: jaxenvs solve {run.config.id} --model {run.path}")
+    print(f"Plan with it: {program()} solve {run.config.id} --model {run.path}")
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
