@@ -32,7 +32,9 @@ demo: $(VENV)/.demo
 		echo 'Opening the window (close it to end; no window: see demo.gif).'; \
 		$(BIN)/jaxenvs watch $(RUN) || true; \
 	fi
-	@echo 'The trained agent plays in demo.gif; its learning curve is $(RUN)/curve.png.'
+	@echo 'The trained agent plays in demo.gif; its learning curve is $(RUN)/curve.png. Next:'
+	@echo '  $(BIN)/jaxenvs play Grid-DoorKey-8x8-v0'
+	@echo '  . $(BIN)/activate  # afterwards `jaxenvs` is enough'
 
 # `XLA_FLAGS= make test` compiles as users do.
 test: lint

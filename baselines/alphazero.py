@@ -1,8 +1,8 @@
 """Gumbel AlphaZero (Danihelka et al., 2022) through mctx, where the agent sees the whole state.
 
-Run it with `jaxenvs train ID --algo alphazero`; it needs the extra `search`. It is PPO whose
-actions come from a tree search in the true environment, and whose policy learns what the search
-found instead of a gradient of rewards. The search steps with separate keys, so that no plan
+Run it with `jaxenvs train ID --algo alphazero`. It is PPO whose actions come from a tree search in
+the true environment, and whose policy learns what the search found instead of a gradient of
+rewards. The search steps with separate keys, so that no plan
 foresees random outcomes, but from the true state: plans would use what the agent cannot see, so
 partially observed environments need `--clairvoyant`.
 Deliberate differences: no replay buffer (a few passes over each rollout, as in PPO); values begin

@@ -83,7 +83,7 @@ def _beside(id: str) -> str:
     """Links to the list, the family, and the ids before and after."""
     family = jaxenvs.spec(id).family
     before, _, after = f" {' '.join(ids(family))} ".partition(f" {id} ")
-    links = ["[All](index.md)", f"[{family}]({family}.md)"]
+    links = ["[All](index.md)", f"[{family}]({family}/index.md)"]
     links += [f"before: [{name}]({name}.md)" for name in before.split()[-1:]]
     links += [f"next: [{name}]({name}.md)" for name in after.split()[:1]]
     return " · ".join(links)
@@ -170,8 +170,8 @@ def overview() -> str:
     for family in families():
         first, *_ = members = ids(family)
         rows.append(
-            f"| [{family}]({family}.md) | {len(members)} | [![{first}]({first}.png)"
-            f"{{ width={SIDE // 2} }}]({family}.md) |"
+            f"| [{family}]({family}/index.md) | {len(members)} | [![{first}]({first}.png)"
+            f"{{ width={SIDE // 2} }}]({family}/index.md) |"
         )
     head = ["# Environments", "", f"{len(ids())} ids, a page for each.", ""]
     return "\n".join([*head, "| family | ids | a level |", "| --- | --- | --- |", *rows, ""])
@@ -185,8 +185,8 @@ def listing(family: str) -> str:
     for id in ids(family):
         random = table["random"].get(id)
         cells = [
-            f"![{id}]({id}.png){{ width={SIDE // 2} loading=lazy }}",
-            f"[{id}]({id}.md)",
+            f"![{id}](../{id}.png){{ width={SIDE // 2} loading=lazy }}",
+            f"[{id}](../{id}.md)",
             escaped(jaxenvs.spec(id).summary),
             f"{random['return']:.4g}" if random else "not recorded",
             _by_ppo(table["trained"].get(id, []), random),

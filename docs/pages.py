@@ -51,7 +51,12 @@ _LINK = re.compile(
 def on_config(config: Any) -> Any:
     """Put the families into the navigation, each with its ids."""
     families = [
-        {family: [f"envs/{family}.md", *({id: f"envs/{id}.md"} for id in id_pages.ids(family))]}
+        {
+            family: [
+                f"envs/{family}/index.md",
+                *({id: f"envs/{id}.md"} for id in id_pages.ids(family)),
+            ]
+        }
         for family in id_pages.families()
     ]
     for entry in config.nav:
@@ -84,7 +89,7 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
         yield f"notebooks/{path.stem}.md", notebook(json.loads(path.read_text("utf-8")))
     yield "envs/index.md", id_pages.overview()
     for family in id_pages.families():
-        yield f"envs/{family}.md", id_pages.listing(family)
+        yield f"envs/{family}/index.md", id_pages.listing(family)
     with tempfile.TemporaryDirectory() as folder:
         _make_all(Path(folder))
         for path in sorted(Path(folder).iterdir()):
