@@ -4,7 +4,6 @@
 one seed. IDS in the environment, ids with spaces between, leaves out all others (`make docs`).
 """
 
-import functools
 import inspect
 import os
 import re
@@ -57,7 +56,6 @@ def families() -> list[str]:
     return [family for family in registry.families() if ids(family)]
 
 
-@functools.cache
 def modules() -> dict[str, list[str]]:
     """The ids by the module of their class."""
     groups: dict[str, list[str]] = defaultdict(list)

@@ -74,7 +74,7 @@ def main(argv: list[str]) -> int:
 def _parser() -> Parser:
     made = Parser("jaxenvs solve", SUMMARY, EXAMPLES)
     add = made.add_argument
-    add("id", metavar="ID", help="a puzzle listed by `jaxenvs list Puzzle`")
+    add("id", metavar="ID", help=f"a puzzle listed by `{program()} list Puzzle`")
     add("--instance", metavar="FILE", help="text file with the level (default: drawn by --seed)")
     arguments.add_seed(made, None, "random seed of the level (default 0)")
     made.add_fields("scramble=20")
