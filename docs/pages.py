@@ -1,4 +1,4 @@
-"""Hook of mkdocs: makes the page of every id, and adds the pages that lie beside the code.
+"""Hook of mkdocs: makes the page of every id, and adds the pages of other folders.
 
 The results are not kept in the repository. Pages of environments (`id_pages.py`) take most of the
 time, so each core makes a share: `pages.py FOLDER MODULE...` writes the pages of these modules.

@@ -1,7 +1,7 @@
 """The documentation as a browser shows it at 1280 x 800 pixels.
 
 `SITE` in the environment names a site that `make docs` has built; without it one with a few ids is
-built here, which needs the extra `docs`. Of pages of ids only those of `IDS` are read.
+built here, which needs the extra `docs`. The only pages of ids read are the pages of `IDS`.
 """
 
 import functools
@@ -27,7 +27,7 @@ IDS = ("Grid-DoorKey-5x5-v0", "Grid-DoorKey-8x8-v0", "Classic-CartPole-v0", "Cla
 ID = re.compile(r"/envs/(.*-v\d+)/")  # of an address
 LOOKED_AT = 12  # pages that one browser reads, so that none takes long
 
-# Loads each page into a frame of 1280 x 800 pixels, and tells what it looks like.
+# Loads each page into a frame of 1280 x 800 pixels, and reports on its layout.
 PROBE = """<!doctype html><body style="margin:0">
 <iframe id="page" width="1280" height="800" style="border:0"></iframe><script>
 const frame = document.getElementById("page");
@@ -75,7 +75,7 @@ pytestmark = [
 
 
 class Pages(http.server.SimpleHTTPRequestHandler):
-    """Serves a site with the probe, and receives what the probe tells."""
+    """Serves a site with the probe, and receives its findings."""
 
     def __init__(self, probe: bytes, told: queue.Queue, *given, **more) -> None:
         self.probe, self.told = probe, told
@@ -100,7 +100,7 @@ class Pages(http.server.SimpleHTTPRequestHandler):
 
 
 def looks(site: Path, addresses: list[str], profile: Path) -> dict[str, dict]:
-    """What a browser shows of pages of a site."""
+    """Open pages of a site in a browser, and return the findings by address."""
     told: queue.Queue = queue.Queue()
     probe = PROBE.replace("ADDRESSES", json.dumps(addresses)).encode()
     pages = functools.partial(Pages, probe, told, directory=str(site))
@@ -132,7 +132,7 @@ def site(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def seen(site, tmp_path_factory) -> dict[str, dict]:
-    """What a browser shows of the pages, by address."""
+    """The findings of all pages, by address."""
     found, addresses = {}, []
     for path in sorted(site.rglob("index.html")):
         address = f"/{path.parent.relative_to(site).as_posix()}/".replace("/./", "/")

@@ -58,5 +58,5 @@ def _shown(path: Path) -> str:
 
 def _here(path: Path) -> str:
     """A path, relative to this folder if it is in it."""
-    path = Path(os.path.abspath(path))  # links stay: those of a virtual environment are its names
+    path = Path(os.path.abspath(path))  # not resolved: a virtual environment links to its Python
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -82,7 +82,7 @@ def test_an_extra_is_installed_from_where_the_package_came(env, monkeypatch, ori
         def read_text(self, name: str) -> str | None:
             return self.origin and json.dumps(self.origin)
 
-    found = [Known(None), Known(origin)]  # first what a build left in the checkout
+    found = [Known(None), Known(origin)]  # a build leaves the first in the checkout
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: found)
     monkeypatch.setattr(typed, "ROOT", env)
     assert typed.installation("train") == f".venv/bin/pip install {wanted}"
@@ -98,7 +98,7 @@ def test_a_checkout_on_the_path_is_installed_from_its_folder(env, monkeypatch):
 
 @pytest.mark.full
 def test_pip_accepts_the_command():
-    """What the extra needs is found: pip stops at `--dry-run`."""
+    """pip reads the requirement; `--dry-run` installs nothing."""
     command = typed.installation("test")
     assert "pip" in command
     offline = "--dry-run --no-deps --no-build-isolation --quiet"
