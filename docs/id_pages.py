@@ -42,7 +42,7 @@ ORIGINALS = {  # by the package whose rules are reproduced (`Env.package`)
 SEED = 3  # of the level
 SIDE = 240  # pixels of the longer side of a picture in a list, at most; half of them on the page
 STEPS, FILM_SIDE, FILM_BYTES = 32, 320, 100_000  # of an animation; its bytes at most
-_SPECIAL = re.compile(r"([\\*_<>\[\]#|])")
+_SPECIAL = re.compile(r"([\\*_>\[\]#|])")
 
 
 def ids(family: str | None = None) -> list[str]:
@@ -149,7 +149,9 @@ def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
 def escaped(text: str) -> str:
     """Escape Markdown's special characters outside of code."""
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(p if i % 2 else _SPECIAL.sub(r"\\\1", p) for i, p in enumerate(parts))
+    for i in range(0, len(parts), 2):  # a backslash would be shown before <
+        parts[i] = _SPECIAL.sub(r"\\\1", parts[i]).replace("<", "&lt;")
+    return "".join(parts)
 
 
 def _commands(content: Page) -> list[str]:

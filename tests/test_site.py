@@ -72,7 +72,7 @@ def test_a_page_as_markdown(id_pages):
     )
     text = id_pages.rendered(content)
     assert text.startswith("# Grid-v0\n\n[All](index.md) · [Grid](Grid/index.md)")
-    assert "\nGo to `size**2` or \\*2\\* \\<b\\>.\n\nAgain\\_and\\_again.\n" in text
+    assert "\nGo to `size**2` or \\*2\\* &lt;b\\>.\n\nAgain\\_and\\_again.\n" in text
     assert "| field | what |\n| --- | --- |\n| `a|b` | x \\| y |\n| c |  |\n" in text
     assert "jaxenvs play Grid-v0\n" in text
 
