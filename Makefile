@@ -19,7 +19,7 @@ help:
 	@echo 'make test-all the default tests and those marked full, which repeat them on other environments'
 	@echo 'make lint    ruff check and ruff format --check'
 	@echo 'make bench   steps per second beside minigrid, EnvPool, NAVIX, XLand-MiniGrid, craftax, crafter, jumanji and pgx'
-	@echo 'make docs    build the documentation into build/site, with warnings as errors'
+	@echo 'make docs    build the documentation into build/site, with warnings as errors (IDS="Grid-v0 ...": of a few ids)'
 	@echo 'make notebooks  run the notebooks of docs/notebooks (ARGS=--write keeps their outputs)'
 	@echo 'make wheel   build the wheel into dist/'
 	@echo 'make clean   remove the environments and everything built'
