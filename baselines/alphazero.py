@@ -1,8 +1,8 @@
 """Gumbel AlphaZero (Danihelka et al., 2022) through mctx, where the agent sees the whole state.
 
-Run it with `jaxenvs train ID --algo alphazero`; it needs the extra `search`. It is PPO whose
-actions come from a tree search in the true environment, and whose policy learns what the search
-found instead of a gradient of rewards. The search steps with separate keys, so that no plan
+Run it with `jaxenvs train ID --algo alphazero`. It is PPO whose actions come from a tree search in
+the true environment, and whose policy learns what the search found instead of a gradient of
+rewards. The search steps with separate keys, so that no plan
 foresees random outcomes, but from the true state: plans would use what the agent cannot see, so
 partially observed environments need `--clairvoyant`.
 Deliberate differences: no replay buffer (a few passes over each rollout, as in PPO); values begin
@@ -21,7 +21,6 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs import Env
 from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
-from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal, legal_actions
 
 from . import acting, evaluate, gumbel, minibatches
@@ -170,6 +169,5 @@ def check_sight(env: Env, settings: Settings) -> None:
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
-    require(["mctx"], "search")
     check_sight(config.env, asked.settings)
     return options.learner("alphazero", asked, config)

@@ -16,6 +16,7 @@ import numpy as np
 from jaxenvs.commands.page import reference
 from jaxenvs.commands.parser import Parser, UsageError, guarded, unwritable
 from jaxenvs.core.files import read_text, replacing
+from jaxenvs.core.typed import program
 
 from ..benchmarks.tables.plain import plain
 from . import statistics
@@ -148,7 +149,9 @@ def _evaluated(path: Path, score: str) -> Evaluated:
     run = Run.open(path)
     file = path / "eval.json"
     if not file.is_file():
-        raise UsageError(f"{path} has no eval.json: finish it with jaxenvs train --resume {path}")
+        raise UsageError(
+            f"{path} has no eval.json: finish it with {program()} train --resume {path}"
+        )
     try:
         if run.config.sweep:
             raise UsageError(

@@ -406,7 +406,7 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
     )
     print(f"Greedy descent from {count} boards, without search: {each}")
     algorithm = " --algorithm qstar" if learner.settings.q else ""
-    print(f"Search with it: jaxenvs solve {run.config.typed} --model {run.path}{algorithm}")
+    print(f"Search with it: {program()} solve {run.config.typed} --model {run.path}{algorithm}")
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

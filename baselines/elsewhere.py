@@ -21,6 +21,7 @@ from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import has_illegal
 from jaxenvs.core.param_values import settings
+from jaxenvs.core.typed import pip
 from jaxenvs.core.wrappers import PreviousStep, Wrapper
 
 from .evaluate import Episodes
@@ -62,7 +63,7 @@ def _remembered(policy: Policy, count: int) -> PyTree[Array]:
 def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
     """Environments that Python steps one by one, all side by side."""
     env = policy.env
-    require(sorted({"gymnasium", env.package}), "gym" if env.package == "gymnasium" else "bench")
+    require([env.package], "gym" if env.package == "gymnasium" else env.package)
     import gymnasium
 
     importlib.import_module(env.package)  # registers its ids
@@ -105,10 +106,10 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
     """Environments of craftax, whose states are arrays: one program plays all."""
     if importlib.util.find_spec("craftax") is None:
         raise NotThereError(
-            "this needs craftax, not installed here: run pip install --no-deps craftax (its pygame "
-            "would overwrite pygame-ce)"
+            f"this needs craftax, not installed here: run {pip()} install --no-deps craftax (its "
+            "pygame would overwrite pygame-ce)"
         )
-    require(["flax", "imageio"], "bench")  # what it needs
+    require(["imageio"], "play")  # what it needs beside the packages of the learners
     from craftax.craftax_env import make_craftax_env_from_name
 
     kind = "-Classic" if "Classic" in id else ""

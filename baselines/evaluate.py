@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env, make_vec
+from jaxenvs.core.typed import program
 
 from . import statistics
 from .algorithms import Learner
@@ -258,7 +259,7 @@ def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) 
     run.write_json("eval.json", {**result, **inside})
     for each in () if run.config.sweep else (result, *inside.values()):  # their table follows
         tell(each)
-    print(f"Watch it: jaxenvs watch {run.path}")
+    print(f"Watch it: {program()} watch {run.path}")
 
 
 def tell(result: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """MuZero (Schrittwieser et al., 2020): planning in a model that is learned beside the policy.
 
-Run it with `jaxenvs train ID --algo muzero`; it needs the extra `search`. A network turns what is
-observed into a latent state, and predicts from that and an action the next one and the reward;
+Run it with `jaxenvs train ID --algo muzero`. A network turns what is observed into a latent state,
+and predicts from that and an action the next one and the reward;
 Gumbel MuZero (Danihelka et al., 2022) searches through mctx among these alone. The environment is
 never asked in a plan, so that plans use only what the agent sees. Illegal actions are known at the
 root of a search and nowhere else.
@@ -37,7 +37,6 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32, PyTree, Shaped, UInt32
 
-from jaxenvs.core.extras import require
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
 
@@ -382,7 +381,6 @@ def wider(settings: Settings, paid: Any) -> dict[str, float]:
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:
     """Return the algorithm for what was asked; raises for what cannot work."""
-    require(["mctx"], "search")
     learner = dqn.build(asked, config, "muzero")
     check_board(learner)
     return learner

@@ -29,6 +29,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from jaxenvs import Env
 from jaxenvs.core.masking import Mask, legal
+from jaxenvs.core.typed import program
 from jaxenvs.core.wrappers import PreviousStep
 
 from . import acting, evaluate, minibatches, ppo, ppo_rnn
@@ -263,7 +264,7 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
     run.write_json("eval.json", result)
     if not config.sweep:  # whose table follows
         tell(result)
-    print(f"Watch it: jaxenvs watch {run.path}")
+    print(f"Watch it: {program()} watch {run.path}")
 
 
 def play(

@@ -34,6 +34,7 @@ from jaxenvs.core.checks import counted
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import read_text, replacing, unfinished
 from jaxenvs.core.param_values import constructor_fields
+from jaxenvs.core.typed import program
 
 from . import GYM, value_scales
 from .algorithms import ALGORITHMS, Algorithm
@@ -267,7 +268,7 @@ class Run:
         update = checkpoints.newest(self.checkpoints)
         if not update:
             return "Stopped before anything was saved."
-        return f"Saved after update {update}; continue with: jaxenvs train --resume {self.path}"
+        return f"Saved after update {update}; continue with: {program()} train --resume {self.path}"
 
     def check_seed(self, seed: int) -> None:
         """Raise `RunError` unless this is one of the run's seeds, counted from 0."""

@@ -27,6 +27,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env
 from jaxenvs.core.spaces import Box
+from jaxenvs.core.typed import program
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel, PuzzleState
 
 from .algorithms import ALGORITHMS, SEEDS, Learner
@@ -477,7 +478,7 @@ def report(run: Run, learner: Learner[Settings], weights: PyTree[Array], count: 
         f"Greedy descent in the model from {count} boards, without search, played in the puzzle: "
         f"{each}"
     )
-    print(f"Plan with it: jaxenvs solve {run.config.typed} --model {run.path}")
+    print(f"Plan with it: {program()} solve {run.config.typed} --model {run.path}")
 
 
 def build(asked: options.Options[Settings], config: Config) -> Learner[Settings]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from ..commands.parser import UsageError, make_env
 from ..core.env import Env
+from ..core.typed import program
 from . import arguments, outputs, text
 from .controls import Controller, playable, viewable
 from .pilots import RANDOM
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
 
 def _run(argv: list[str]) -> int:
     parser = arguments.parser("play", SUMMARY, EXAMPLES)
-    parser.add_argument("id", metavar="ID", help="an id listed by `jaxenvs list`")
+    parser.add_argument("id", metavar="ID", help=f"an id listed by `{program()} list`")
     parser.add_argument(
         "--keys", help="play these keys into the file, such as 'w w a space' (else: random moves)"
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from ..commands.parser import UsageError, make_env, number, run_params
 from ..core import registry
 from ..core.env import Env
+from ..core.typed import program
 from . import arguments, outputs
 from .controls import Controller, viewable
 from .pilots import RANDOM, Pilot, of_policy
@@ -75,7 +76,7 @@ def _random(options: argparse.Namespace) -> Callable[[], Watched]:
     """Check what was asked for; return what loads random play."""
     named = [name for name in (options.target, options.random) if isinstance(name, str)]
     if len(named) != 1:
-        raise UsageError("name one environment: jaxenvs watch --random Grid-DoorKey-8x8-v0")
+        raise UsageError(f"name one environment: {program()} watch --random Grid-DoorKey-8x8-v0")
     if options.greedy:
         raise UsageError("--greedy needs a run; random play has no most likely action")
     if options.best:
@@ -92,7 +93,9 @@ def _trained(options: argparse.Namespace) -> Callable[[], Watched]:
     """Check what was asked for; return what loads a run."""
     run = options.target
     if run is None:
-        raise UsageError("name a run folder, or --random ID; `jaxenvs watch --help` has examples")
+        raise UsageError(
+            f"name a run folder, or --random ID; `{program()} watch --help` has examples"
+        )
     if options.fields:
         raise UsageError("--set needs --random; a run brings its own environment")
     params = run_params(options.params)

@@ -28,7 +28,7 @@ OUTSIDE = (
     "render",
 )  # folders beside `jaxenvs/`, inside it once installed
 EXTRAS = {"cuda", "train", "play", "search", "gym", "gymnax", "dm", "ray", "bench", "docs"}
-EXTRAS |= {"export", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
+EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "test", "dev", "all"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
 BUILT_ON = {"babyai": {"grid"}, "xland": {"puzzles", "search"}}  # parts that families use

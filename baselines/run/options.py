@@ -15,6 +15,7 @@ from jaxenvs.commands.fields import FLAG, PARAM, check_kinds, gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
 from jaxenvs.core.checks import counted
 from jaxenvs.core.drawing import is_drawn
+from jaxenvs.core.typed import program
 from jaxenvs.core.vector import usual_source
 
 from .. import GYM, presets, schedules
@@ -149,11 +150,11 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
         if known.algorithm != algorithm:
             raise RunError(
                 f"{first.resume} was trained by {known.algorithm}, not by {algorithm}; "
-                f"continue with: {PROGRAM} --algo {known.algorithm} --resume {first.resume}"
+                f"continue with: {program()} train --algo {known.algorithm} --resume {first.resume}"
             )
         return _checked(_resumed(read, known, settings, first.resume), algorithm)
     if first.id is None:
-        raise RunError(f"which environment? Give an id: {PROGRAM} Grid-DoorKey-5x5-v0")
+        raise RunError(f"which environment? Give an id: {program()} train Grid-DoorKey-5x5-v0")
     id = canonical(first.id, algorithm)
     tuned = presets.preset(id, first.preset, algorithm)
     options = read(Options(settings=settings(**tuned.settings)))
@@ -219,7 +220,7 @@ def canonical(id: str, algorithm: str) -> str:
     if not ALGORITHMS[algorithm].outside:
         raise RunError(
             f"{id} steps in Python, outside of {algorithm}'s compiled program; have it stepped by "
-            f"actors: {PROGRAM} {id} --ray"
+            f"actors: {program()} train {id} --ray"
         )
     return id
 

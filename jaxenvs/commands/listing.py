@@ -4,6 +4,7 @@ import re
 
 from ..core import registry
 from ..core.checks import suggestion
+from ..core.typed import program
 from .parser import Parser, UsageError, guarded
 
 SUMMARY = (
@@ -67,4 +68,4 @@ def _nothing_found(words: list[str], text: str) -> str:
     known = sorted(set(re.findall(r"[A-Za-z]{3,}|[A-Za-z0-9]{4,}", text)))
     unknown = [word for word in words if word.lower() not in text.lower()]
     near = "".join(suggestion(word, known) for word in unknown)
-    return f"no id, alias or summary has {asked!r}{near} (`jaxenvs list` prints all ids)"
+    return f"no id, alias or summary has {asked!r}{near} (`{program()} list` prints all ids)"

@@ -60,7 +60,7 @@ def page(id: str) -> Page:
     said = docstring(spec.env_class)
     sections = [
         Section("Rules", said["Rules"]),
-        Section("In short", (), ("", ""), _facts(spec, env)),
+        Section("In short", (), ("property", "value"), _facts(spec, env)),
         _actions(env, said["Actions"]),
         Section("Observation", said["Observation"], *_observations(spec, env)),
         Section("Observation layout", (), ("index", "meaning"), env.observation_layout),

@@ -12,6 +12,7 @@ from ..core import registry
 from ..core.checks import suggestion
 from ..core.env import Env
 from ..core.extras import MissingExtraError
+from ..core.typed import PROGRAM, program
 from . import fields
 
 MOST_SIMULATIONS = 100_000
@@ -37,7 +38,7 @@ class Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, prog: str, description: str | None, examples: Sequence[str] = ()) -> None:
-        lines = "".join(f"\n  jaxenvs {example}" for example in examples)
+        lines = "".join(f"\n  {program()} {example}" for example in examples)
         super().__init__(
             prog=prog,
             description=description,
@@ -50,7 +51,13 @@ class Parser(argparse.ArgumentParser):
         """Print what to do and exit with code 2."""
         unknown = _UNKNOWN.match(message)
         near = suggested(unknown[1], self._option_string_actions) if unknown else ""
-        self.exit(2, f"{self.prog}: {message}{near}; `{self.prog} --help` lists the arguments\n")
+        self.exit(
+            2, f"{self.prog}: {message}{near}; `{self._typed()} --help` lists the arguments\n"
+        )
+
+    def _typed(self) -> str:
+        """The command itself, as it can be typed here."""
+        return self.prog.replace(PROGRAM, program(), 1)
 
     def add_fields(self, example: str) -> None:
         """Add `--set` and `--param`, which `make_env` takes."""

@@ -21,6 +21,7 @@ from jaxenvs.baselines.algorithms import ALGORITHMS
 from jaxenvs.baselines.run import options
 from jaxenvs.commands import checking, completion, table
 from jaxenvs.core import background, registry
+from jaxenvs.core.typed import installation
 
 IDS = jaxenvs.registry.list()
 
@@ -102,17 +103,17 @@ def test_a_missing_package_is_named_with_its_extra(capsys, monkeypatch):
     absent = table.Command("nothing", "no_such_package.of_a_test", {}, "train")
     monkeypatch.setitem(cli.COMMANDS, "absent", absent)
     code, _, err = run(["absent"], capsys)
-    assert code == 2 and 'no_such_package, not installed here: run pip install "jaxenvs[t' in err
+    needed = f"no_such_package, not installed here: run {installation('train')}"
+    assert code == 2 and needed in err
 
 
-TRAIN = ("chex", "flax", "matplotlib", "optax", "orbax", "rich", "tyro")
+TRAIN = ("chex", "flax", "matplotlib", "mctx", "optax", "orbax", "rich", "tyro")
 EXTRAS = (
     *TRAIN,
     "PIL",
     "gymnasium",
     "imageio",
     "imageio_ffmpeg",
-    "mctx",
     "minigrid",
     "pygame",
     "ray",
@@ -140,7 +141,9 @@ def without(hidden: tuple[str, ...], commands: list[list[str]], folder) -> list[
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_the_core_alone_names_the_extra_and_completes_what_is_there(tmp_path):
+def test_the_core_alone_names_the_extra_and_completes_what_is_there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    there = {extra: installation(extra) for extra in ("play", "train")}
     (tmp_path / "run").mkdir()
     drawn = ["--gif", "a.gif"]
     asked = [["train", "Grid-v0"], ["train", "--help"], ["watch", "run", *drawn]]
@@ -153,7 +156,7 @@ def test_the_core_alone_names_the_extra_and_completes_what_is_there(tmp_path):
         assert (code, out) == (2, "") and err.count("\n") == 1
         extra = "play" if command == "play" else "train"
         assert err.startswith(f"jaxenvs {command}: this needs ")
-        assert err.endswith(f'not installed here: run pip install "jaxenvs[{extra}]"\n')
+        assert err.endswith(f"not installed here: run {there[extra]}\n")
         assert extra == "play" or ", ".join(TRAIN) in err
     for code, out, err in (bash, zsh, fish):
         assert (code, err) == (0, "") and "train" in out and "tile-size" in out

@@ -14,6 +14,7 @@ from PIL import Image
 
 import jaxenvs
 from jaxenvs.core.files import replacing
+from jaxenvs.core.typed import installation
 from jaxenvs.render import play, watch
 
 ID = "Grid-Empty-5x5-v0"
@@ -187,7 +188,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch, capsys):
     for name in ("PIL", "PIL.Image"):
         monkeypatch.setitem(sys.modules, name, None)
     assert play.main([ID, "--gif", str(tmp_path / "a.gif"), "--frames", "1"]) == 2
-    assert 'pip install "jaxenvs[play]"' in capsys.readouterr().err
+    assert installation("play") in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 
