@@ -21,7 +21,7 @@ from .. import GYM, presets
 from ..algorithms import ALGORITHMS, USUAL, Learner, S
 from ..devices import Devices
 from ..runs import Config, Run
-from . import processes, sinks, sweep
+from . import folder, processes, sinks, sweep
 from .checkpoints import RunError
 from .flags import read as read_flags
 
@@ -109,10 +109,12 @@ def prepare(
     argv: list[str],
     algorithm: str = USUAL,
     build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
+    trace: Callable[[Config, Learner[Any]], None] | None = None,
 ) -> tuple[Options[Any], Run, Learner[Any]]:
     """Turn the command line of a learner into a run, and into what `build` makes of it.
 
-    Raises for what cannot work. `build` is that of the algorithm if left out.
+    Raises for what cannot work. `build` is that of the algorithm if left out. `trace` may raise
+    too: it is called before the directory is made, or an earlier run in it is removed.
     """
     asked = with_source(parse(argv, algorithm), algorithm)
     made = config(asked, algorithm)
@@ -123,6 +125,10 @@ def prepare(
                 f"--{name.replace('_', '-')} {getattr(asked, name)}: the run has "
                 f"{counted(learner.settings.updates, 'update')}; give at most that"
             )
+    if asked.out is not None and processes.first():
+        folder.check_free(asked.out, asked.overwrite)
+    if trace is not None:
+        trace(made, learner)
     return asked, directory(asked, made), learner
 
 

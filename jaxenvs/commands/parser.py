@@ -11,6 +11,7 @@ from ..core import registry
 from ..core.checks import suggestion
 from ..core.env import Env
 from ..core.extras import MissingExtraError
+from ..core.registry import IncompleteError
 from . import fields
 
 _UNKNOWN = re.compile(r"unrecognized arguments: (-[^\s=]+)")
@@ -120,6 +121,6 @@ def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> i
     """Run a command; what the caller can fix becomes one sentence and exit code 2."""
     try:
         return run(argv)
-    except (MissingExtraError, UsageError, registry.UnknownIdError) as error:
+    except (MissingExtraError, UsageError, registry.UnknownIdError, IncompleteError) as error:
         print(f"jaxenvs {command}: {error}", file=sys.stderr)
         return 2

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, dataclass_transform
 
@@ -93,7 +94,7 @@ class Env:
     """One environment: a frozen, hashable record of static settings, with pure functions of arrays.
 
     An author subclasses it with annotated fields (every subclass becomes a frozen dataclass) and
-    writes `draw_level`, `reset_state`, `step_state` and `observe`; `action_mask`, `tiles` and
+    writes the abstract methods, which `make` asks for; `draw_level`, `action_mask`, `tiles` and
     `atlas` where they apply. The base keeps the clock, the time limit, dtypes and checks.
     """
 
@@ -127,16 +128,19 @@ class Env:
     # The author's part.
 
     @property
+    @abstractmethod
     def default_params(self) -> Params:
         """The numbers of the original environment."""
         raise NotImplementedError
 
     @property
+    @abstractmethod
     def action_space(self) -> Space:
         """The space of one action."""
         raise NotImplementedError
 
     @property
+    @abstractmethod
     def observation_space(self) -> Space:
         """The space of one observation."""
         raise NotImplementedError
@@ -221,15 +225,18 @@ class Env:
         """Tell whether a drawn level may be played; if not, another one is drawn."""
         return jnp.ones((), jnp.bool_)
 
+    @abstractmethod
     def reset_state(self, key: Key, level: PyTree[Array], params: Any) -> Any:
         """Return the first state of an episode in `level`."""
         raise NotImplementedError
 
+    @abstractmethod
     def step_state(self, key: Key, state: Any, action: Any, params: Any) -> Transition:
         """Apply a valid action; `state.time` already counts this step."""
         raise NotImplementedError
 
     @eager.compiled
+    @abstractmethod
     def observe(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return what the agent sees of `state`."""
         raise NotImplementedError

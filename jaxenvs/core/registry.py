@@ -26,8 +26,16 @@ _plugins_loaded = False
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
+# What an author may override instead of an abstract method, which then is never called.
+_INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
+
+
 class UnknownIdError(LookupError):
     """No environment is registered under the given id."""
+
+
+class IncompleteError(TypeError):
+    """The class of an environment lacks methods that its author must write."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,6 +80,7 @@ class EnvSpec:
 
     def make(self, **fields: Any) -> Env:
         """Build the environment; keywords override the fields that the id sets."""
+        check_complete(self.env_class, f"make({self.id!r})")
         allowed = [f.name for f in dataclasses.fields(self.env_class) if f.init]  # type: ignore[arg-type]
         for name in fields:
             if name not in allowed:
@@ -90,7 +99,8 @@ def register(
     """Register a subclass of `Env` under `id`, with constructor fields; a class decorator.
 
     `representative` makes the id stand for its class, see `representatives`. An alias, the id of
-    another package, needs no version. A malformed id, or one that is taken, raises `ValueError`.
+    another package, needs no version. A malformed id, or one that is taken, raises `ValueError`;
+    something other than a subclass of `Env` raises `TypeError`.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
@@ -106,6 +116,8 @@ def register(
             )
 
     def add(env_class: EnvClass) -> EnvClass:
+        if not (isinstance(env_class, type) and issubclass(env_class, Env)):
+            raise TypeError(f"register({id!r}): {env_class!r} must be a subclass of jaxenvs.Env")
         _specs[id] = EnvSpec(id, env_class, fields, aliases, representative)
         _aliases.update(dict.fromkeys(aliases, id))
         return env_class
@@ -149,9 +161,31 @@ def _import(id: str, module: str) -> None:
 def make(id: str, **fields: Any) -> Env:
     """Build the environment registered under `id`, with constructor fields such as `obs="rgb"`.
 
-    Raises `UnknownIdError`, `TypeError` for an unknown field and `ValueError` for a bad value.
+    Raises `UnknownIdError`, `TypeError` for an unknown field, `ValueError` for a bad value, and
+    `IncompleteError` if the class lacks a required method.
     """
     return spec(id).make(**fields)
+
+
+def check_complete(env_class: type[Env], where: str) -> None:
+    """Raise `IncompleteError` if a class lacks abstract methods of its bases, and name them."""
+
+    def inherits(name: str) -> bool:
+        return getattr(env_class, name) is getattr(Env, name)
+
+    lacking = [
+        name
+        for name in dir(env_class)
+        if getattr(getattr(env_class, name), "__isabstractmethod__", False)
+        and (name not in _INSTEAD or inherits(_INSTEAD[name]))
+    ]
+    if lacking:
+        *most, last = lacking
+        names = f"{', '.join(most)} and {last}" if most else last
+        raise IncompleteError(
+            f"{where}: {env_class.__name__} lacks {names}; every environment defines "
+            f"{'them' if most else 'it'} (see 'Write your own environment' in the documentation)"
+        )
 
 
 def families() -> list[str]:
