@@ -32,6 +32,7 @@ from .progress import ProgressLine
 
 STOCK = "stock"  # part of a checkpoint
 SUMS = ("episodes", "return_sum", "length_sum")  # metrics that are added over devices
+FAILED = 2  # exit code: training has not begun
 # What the caller can correct: it is printed as a sentence.
 WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
 
@@ -210,14 +211,14 @@ def command(
         return int(stop.code or 0)
     except WRONG as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return 2
+        return FAILED
     except KeyboardInterrupt:
         return EXIT_CODE
-    code = None  # of an exception
+    code = FAILED  # unless it returns
     try:
         code = _trained(asked, run, learner, train, report or algorithm.load().report, callback)
     finally:
-        if code not in (0, EXIT_CODE) and asked.resume is None and processes.first():
+        if code == FAILED and asked.resume is None and processes.first():
             run.discard()
     return code
 
@@ -242,13 +243,13 @@ def _trained(
     """Train in the run's directory and report; return the exit code."""
     try:
         done, runners = begin(run, learner, asked.resume is not None)
+        kept = _kept(run, learner, asked, callback, (done, runners))
     except WRONG as error:
         print(f"{PROGRAM}: {error}", file=sys.stderr)
-        return 2
+        return FAILED
     except KeyboardInterrupt:
         return EXIT_CODE
     try:
-        kept = _kept(run, learner, asked, callback, (done, runners))
         with contextlib.closing(kept) as keeper:
             runners = train(run, learner, done, runners, keeper)
         if processes.first():
