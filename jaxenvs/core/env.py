@@ -376,13 +376,19 @@ class Env:
         """Start an episode in a fresh level: `sample_level` and `reset_to`, composed."""
         key_level, key_state = jax.random.split(checks.single_key(key, "reset"))
         params = self.checked_params(params, "reset")
-        return self.reset_to(key_state, self.sample_level(key_level, params), params)
+        level = self.sample_level(key_level, params)
+        with checks.level_is_drawn():
+            return self.reset_to(key_state, level, params)
 
     @eager.compiled
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
-        """Start an episode in the given level (from `sample_level`, a file or a curriculum)."""
+        """Start an episode in the given level (from `sample_level`, a file or a curriculum).
+
+        Raises `TypeError` for a level of other shapes than `sample_level` draws.
+        """
         key = checks.single_key(key, "reset_to")
         params = self.checked_params(params, "reset_to")
+        checks.level_like(level, lambda: self.level_shape, f"{type(self).__name__}.reset_to")
         state = self.reset_state(key, level, params)
         state = jax.tree.map(lambda leaf: varying_like(key, _strong(leaf)), state)
         return Reset(self.observe(state, params), state)
@@ -421,6 +427,11 @@ class Env:
         """The state as `jax.ShapeDtypeStruct`s."""
         return _state_shape(self)
 
+    @property
+    def level_shape(self) -> Any:
+        """A level as `jax.ShapeDtypeStruct`s."""
+        return _level_shape(self)
+
 
 @functools.lru_cache(maxsize=512)
 def _check_once(env: Env, params: Any, where: str) -> None:
@@ -431,6 +442,11 @@ def _check_once(env: Env, params: Any, where: str) -> None:
 def _state_shape(env: Env) -> Any:
     # The key is abstract: only shapes are traced here.
     return jax.eval_shape(eager.shared(env.reset), jax.random.key(0)).state
+
+
+@functools.lru_cache(maxsize=512)
+def _level_shape(env: Env) -> Any:
+    return jax.eval_shape(eager.shared(env.sample_level), jax.random.key(0))
 
 
 def _strong(leaf: Any) -> Array:
