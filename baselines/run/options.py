@@ -14,7 +14,7 @@ import jaxenvs
 from jaxenvs.commands.fields import gathered, written
 from jaxenvs.commands.fields import parse as parse_fields
 from jaxenvs.core.checks import counted
-from jaxenvs.core.drawing import is_drawn
+from jaxenvs.core.drawing import UNDRAWN, is_drawn
 from jaxenvs.core.vector import usual_source
 
 from .. import GYM, presets
@@ -202,7 +202,7 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     if not config.id.startswith(GYM):
         env = jaxenvs.make(config.id, **config.env_fields)
         if options.video_every and not is_drawn(env):
-            raise RunError(f"--video-every: {config.id} has no tiles to draw; omit it")
+            raise RunError(f"--video-every: {config.id} {UNDRAWN}; omit it")
     return config
 
 

@@ -1,4 +1,4 @@
-"""A training that fails before it has learned anything leaves nothing behind and removes nothing."""
+"""A training that fails before its first update leaves nothing behind and removes nothing."""
 
 import jax.numpy as jnp
 import pytest
