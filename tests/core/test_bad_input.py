@@ -236,7 +236,7 @@ VECTORS = [
     ({"num_envs": 2, "autoreset": "samestep"}, ValueError, "'same_step'"),
     ({"num_envs": 2, "reset_source": "pools"}, ValueError, "did you mean 'pool'"),
     ({"num_envs": 2, "pool_size": 0}, ValueError, "at least 1"),
-    ({"num_envs": 2, "chunk": 0}, ValueError, "at least 1"),
+    ({"num_envs": 2, "chunk": 0}, ValueError, "from 1 to"),
     ({"num_envs": 2, "sise": 5}, TypeError, "did you mean 'size'"),
 ]
 
